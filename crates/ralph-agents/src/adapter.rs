@@ -1,4 +1,4 @@
-//! The closed set of adapters: one place that knows which file knows an agent.
+//! The closed set of adapters: the one place that maps an agent kind to its adapter module.
 //!
 //! Not here: anything about a single agent.
 
@@ -19,7 +19,7 @@ use super::{acp, amp, claude, cline, codex, copilot, custom, gemini, opencode, p
 
 /// Returns how to call the agent of a request.
 ///
-/// The failure is a prompt that does not fit into an argument where the flags want it.
+/// Fails if the prompt does not fit into the argument that the flags put it in.
 pub fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
     match request.agent.kind {
         AgentKind::Claude => claude::call(request, context),
@@ -38,10 +38,10 @@ pub fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
     }
 }
 
-/// Returns the file that the agent of a request will leave its answer in, where it does that.
+/// Returns the file that the agent of a request writes its answer to, if it writes one.
 ///
 /// The caller removes an old one before the call, and reads and removes the new one after it; see
-/// [`Translator::answer`].
+/// [`Translator::push_answer_file`].
 pub fn answer_file<'a>(request: &Request, context: &'a CallContext) -> Option<&'a Path> {
     match (request.agent.kind, codex::output(request)) {
         (AgentKind::Codex, AgentOutput::Text) => Some(&context.answer_file),
@@ -64,8 +64,8 @@ pub fn answer_file<'a>(request: &Request, context: &'a CallContext) -> Option<&'
     }
 }
 
-/// Returns the text of the schema that a call is given in a file, in the form that the API behind
-/// the agent takes: Codex passes it on as a strict one.
+/// Returns the text of the schema file for a call, in the form that the API behind the agent
+/// accepts: Codex passes it on as a strict schema.
 pub fn schema_text(request: &Request) -> Option<String> {
     let schema = request.schema.as_ref()?;
     Some(match request.agent.kind {
@@ -85,7 +85,7 @@ pub fn schema_text(request: &Request) -> Option<String> {
     })
 }
 
-/// Returns whether an agent is talked with while it works.
+/// Returns whether an agent's stdin stays open for replies while it works.
 pub fn talk(kind: AgentKind) -> Talk {
     match kind {
         AgentKind::Acp => Talk::Dialog,
@@ -104,7 +104,7 @@ pub fn talk(kind: AgentKind) -> Talk {
     }
 }
 
-/// Returns whether the call of a request hands over ralph's plugin, where there is one.
+/// Returns whether the call of a request passes ralph's plugin to the agent, if there is one.
 pub fn takes_plugin(request: &Request) -> bool {
     takes_hooks(&request.agent)
 }
@@ -114,8 +114,9 @@ pub fn takes_hooks(agent: &AgentChoice) -> bool {
     agent.kind == AgentKind::Claude && claude::takes_plugin(agent)
 }
 
-/// Returns a translator for the output of one call in a directory. Fed with the same lines
-/// again, such as those of a stored stream, a fresh one gives the same events and the same judgement.
+/// Returns a translator for the output of one call in a directory. A fresh translator that gets
+/// the same lines again, such as those of a stored stream, gives the same events and the same
+/// judgement.
 pub fn translator(request: &Request, directory: &Path) -> Translator {
     Translator(match (request.agent.kind, claude::output(request)) {
         (AgentKind::Claude, AgentOutput::Events) => {
@@ -144,7 +145,7 @@ pub fn translator(request: &Request, directory: &Path) -> Translator {
     })
 }
 
-/// Judges a call by all that its translator heard: none if it brought an answer.
+/// Judges a call by everything its translator read. Returns `None` if it brought an answer.
 pub fn judge(
     translator: &Translator,
     agent: &AgentChoice,
@@ -153,7 +154,7 @@ pub fn judge(
     translator.judge(evidence).map(|failure| usage_error::explained(failure, agent, evidence))
 }
 
-/// Judges an ending that was not the agent's doing.
+/// Judges an ending that the agent did not cause: a limit, an interrupt, a failed start.
 pub fn imposed(ending: &Ending) -> Option<Failure> {
     ending::imposed(ending, "")
 }

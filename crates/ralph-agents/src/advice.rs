@@ -1,4 +1,4 @@
-//! Advice about agents for people: how to get one, and what it may cost unawares.
+//! Hints about agents for people: how to install one, and which API key it would bill.
 //!
 //! Not here: judging a call.
 
@@ -9,7 +9,7 @@ use ralph_core::recipe::AgentKind;
 
 use super::{amp, claude, cline, codex, copilot, gemini, opencode, pi, qwen};
 
-/// Returns how to get the program of an agent.
+/// Returns a hint on how to install the program of an agent.
 pub fn install_hint(kind: AgentKind, command: &str) -> String {
     match kind {
         AgentKind::Claude => claude::INSTALL_HINT.to_owned(),
@@ -27,10 +27,10 @@ pub fn install_hint(kind: AgentKind, command: &str) -> String {
     }
 }
 
-/// Returns a warning where a variable of the environment decides who pays.
+/// Returns a warning if an environment variable decides who pays.
 ///
-/// A key that stands in the settings is the user's choice; one that happens to be in the shell
-/// may turn a subscription into a bill.
+/// A key in the settings is the user's choice; one that happens to be in the shell may turn a
+/// subscription into a bill.
 pub fn billing_warning(
     kind: AgentKind,
     env: &[(OsString, OsString)],
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_key_that_nobody_chose_is_warned_about() {
+    fn only_a_key_outside_the_settings_is_warned_about() {
         let env = vec![("ANTHROPIC_API_KEY".into(), "x".into())];
         let chosen = BTreeMap::from([("ANTHROPIC_API_KEY".to_owned(), "x".to_owned())]);
         let none = BTreeMap::new();

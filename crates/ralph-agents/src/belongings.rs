@@ -1,8 +1,8 @@
-//! What belongs to an agent on a user's machine: the variables it reads, and the directory that it
-//! keeps its login and its state in.
+//! The environment of an agent on a user's machine: the variables it reads, and the directory of
+//! its login and state.
 //!
-//! Each adapter says so for its own agent. Not here: reading any of it, and what an agent in a
-//! sandbox gets of it.
+//! Each adapter defines it for its own agent. Not here: reading any of it, and which parts an
+//! agent in a sandbox gets.
 
 use std::path::{Path, PathBuf};
 
@@ -11,90 +11,88 @@ use ralph_core::recipe::{AgentChoice, AgentKind, Origin};
 use super::configuration::ConfigFile;
 use super::{adapter, amp, claude, cline, codex, copilot, gemini, opencode, pi, qwen};
 
-/// What belongs to an agent.
+/// Variables, directories and files that an agent uses on the user's machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Belongings {
-    /// Variables that hold its login, or say that it has one.
+    /// Variables that hold its login, or select one.
     pub login: &'static [&'static str],
-    /// Further variables that it reads: endpoints, models, accounts. A `*` at the end stands for
-    /// anything.
+    /// Further variables that it reads: endpoints, models, accounts. A trailing `*` matches any
+    /// suffix.
     pub variables: &'static [&'static str],
-    /// The directory of its login and state.
     pub place: Place,
-    /// The files of its login, from that directory.
+    /// Login files, relative to `state_dir`.
     pub credentials: &'static [Credential],
-    /// The user's configuration that it is given a copy of.
+    /// The user's configuration files that ralph copies into the sandbox.
     pub configuration: &'static [ConfigFile],
-    /// Directories of programs that it keeps in its cache and does not fetch again in a sandbox: the
-    /// user's, and its name below the directory that is made for it.
+    /// Directories of programs that the agent caches and cannot download in a sandbox: the user's
+    /// directory, and its path below the directory that ralph creates for the agent.
     pub programs: &'static [(Place, &'static str)],
-    /// Further variables that name directories of its own, and their names below a directory
-    /// that is made for it: caches that are not worth making anew for each call.
+    /// Variables that ralph points at directories below the one it creates for the agent: caches
+    /// that would be slow to rebuild for each call.
     pub apart: &'static [(&'static str, &'static str)],
-    /// A variable that has to be set for it to look at a login that is a file, unless one of
+    /// A variable that must be set so that the agent reads its login file, unless one of
     /// [`Self::login`] is set.
     pub chosen_by: Option<(&'static str, &'static str)>,
-    /// What to do where no login is found and it is known to wait for ever then.
+    /// Hint for a missing login, for agents known to wait forever without one.
     pub needed: Option<&'static str>,
 }
 
-/// A directory and what moves it.
+/// A directory that an environment variable can move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// The variable that names a directory.
+    /// The variable that names the parent directory.
     pub variable: &'static str,
-    /// Which one that is where the variable is not set, from home.
+    /// The parent directory if the variable is not set, relative to home.
     pub default: &'static str,
-    /// The place, from that directory.
+    /// The directory itself, relative to the parent.
     pub inside: &'static str,
 }
 
 impl Place {
-    /// Returns where it is. `variable` returns the value of one that is set and not empty.
+    /// Returns the path. `variable` returns the value of a variable that is set and not empty.
     pub fn find(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
         let above =
             variable(self.variable).or_else(|| Some(variable("HOME")?.join(self.default)))?;
         Some(self.below(&above))
     }
 
-    /// Returns where it is below the directory that the variable names.
+    /// Returns the path below the given parent directory.
     pub fn below(&self, above: &Path) -> PathBuf {
         if self.inside.is_empty() { above.to_owned() } else { above.join(self.inside) }
     }
 }
 
-/// A file of a login.
+/// A login file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credential {
-    /// Its name, from the agent's directory.
+    /// Path relative to the agent's directory.
     pub file: &'static str,
-    /// What becomes of it when the agent has changed it.
     pub returned: Returned,
 }
 
-/// What becomes of a login that an agent in a sandbox has changed.
+/// What ralph does with a login file that an agent in a sandbox has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Returned {
-    /// It is copied back: tokens are renewed, and the old ones no longer hold.
+    /// Copy it back: the agent refreshed its tokens, and the old ones are no longer valid.
     IfRefreshed,
-    /// It stays where it is: the file is configuration too, and what an agent writes there would
-    /// decide over the user's own sessions.
+    /// Do not copy it back: the file is configuration too, and what the agent writes there would
+    /// affect the user's own sessions.
     Never,
 }
 
 impl Credential {
-    /// Returns a file that holds tokens and nothing else.
+    /// Returns a file that holds only tokens.
     pub(super) const fn tokens(file: &'static str) -> Self {
         Self { file, returned: Returned::IfRefreshed }
     }
 
-    /// Returns a file that holds settings as well.
+    /// Returns a file that also holds settings.
     pub(super) const fn settings(file: &'static str) -> Self {
         Self { file, returned: Returned::Never }
     }
 }
 
-/// The keys of agents that speak to many providers.
+/// API keys for agents that support many providers.
 pub(super) const PROVIDER_KEYS: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "OPENAI_API_KEY",
@@ -111,7 +109,7 @@ pub(super) const PROVIDER_KEYS: &[&str] = &[
     "ZAI_API_KEY",
 ];
 
-/// Returns what belongs to an agent; none where ralph does not know the program.
+/// Returns the environment of an agent, or `None` if ralph does not know the program.
 pub fn belongings(kind: AgentKind) -> Option<&'static Belongings> {
     match kind {
         AgentKind::Claude => Some(&claude::BELONGINGS),
@@ -127,8 +125,8 @@ pub fn belongings(kind: AgentKind) -> Option<&'static Belongings> {
     }
 }
 
-/// Returns the kind of the program behind an agent: one that is read in another way, such as over
-/// the Agent Client Protocol, is still the same program with the same login.
+/// Returns the kind of the program behind an agent. A program that ralph reads in another way,
+/// such as over the Agent Client Protocol, keeps its login.
 pub fn program_kind(agent: &AgentChoice) -> AgentKind {
     match agent.kind.origin() {
         Origin::Command => adapter::kind_of(&agent.command),
@@ -141,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_known_program_is_known_however_it_is_read() {
+    fn program_kind_does_not_depend_on_the_adapter() {
         for (kind, command, expect) in [
             (AgentKind::Acp, "/opt/gemini", AgentKind::Gemini),
             (AgentKind::Text, "codex", AgentKind::Codex),
@@ -153,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn places_follow_their_variable_and_else_home() {
+    fn directories_follow_their_variable_then_home() {
         let variable = |set: &'static [(&str, &str)]| {
             move |name: &str| {
                 set.iter().find(|(it, _)| *it == name).map(|(_, value)| PathBuf::from(value))

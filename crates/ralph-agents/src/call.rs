@@ -1,5 +1,5 @@
-//! A call to an agent as plain data, and what all agents' calls share: the variables that tell
-//! a child who asked, the user's flags, and how the prompt gets in.
+//! A call to an agent as plain data, and the parts that all agents' calls share: the `RALPH_*`
+//! variables, the user's flags, and how the prompt is passed.
 //!
 //! Not here: the flags of single agents, and starting anything.
 
@@ -11,113 +11,103 @@ use ralph_core::ports::Request;
 
 use super::mcp::McpServer;
 
-/// The place in a flag that takes the prompt itself.
+/// Placeholder in a flag for the prompt itself.
 const PROMPT: &str = "{prompt}";
 
-/// The place in a flag that takes the path of a file with the prompt.
+/// Placeholder in a flag for the path of a file with the prompt.
 const PROMPT_FILE: &str = "{prompt_file}";
 
-/// The longest prompt in an argument. Linux allows 128 KiB for one; the rest is for the flag
-/// around it.
+/// The longest prompt in an argument. Linux allows 128 KiB; the rest is for the flag around it.
 const LONGEST_ARGUMENT: usize = 100_000;
 
 /// How to start an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// The program.
     pub program: String,
-    /// Its arguments.
     pub args: Vec<String>,
-    /// What it reads; stdin is closed behind it, also when it is empty.
+    /// Bytes for stdin, which is closed after them, also if there are none.
     pub stdin: Vec<u8>,
-    /// Patterns of inherited variables that it must not see. They are removed first.
+    /// Patterns of inherited variables to remove, before `env` is added.
     pub env_remove: Vec<String>,
-    /// Variables it gets, after the removal.
+    /// Variables to add after the removal.
     pub env: BTreeMap<String, String>,
-    /// Whether the idle limit can be watched.
     pub idle: IdleWatch,
 }
 
-/// What a call needs to know of the world.
+/// Facts about this run and machine that a call needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallContext {
-    /// Where the caller has written the prompt.
+    /// File that the caller has written the prompt to.
     pub prompt_file: PathBuf,
     /// The executable of ralph itself, which contains the scripted agent.
     pub self_exe: PathBuf,
-    /// Whose rights the agent will have.
     pub privilege: Privilege,
-    /// A file that names MCP servers, where there are any.
+    /// File that lists MCP servers, if there are any.
     pub mcp_config: Option<PathBuf>,
-    /// The servers in that file, for agents that do not read it.
+    /// The servers in `mcp_config`, for agents that do not read that file.
     pub mcp_servers: Vec<McpServer>,
-    /// Instructions that stand beside the prompt.
+    /// System prompt, separate from the prompt.
     pub system_prompt: Option<SystemPrompt>,
-    /// Where the caller has written the schema of the answer, if one is wanted.
+    /// File that the caller has written the answer's schema to, if there is one.
     pub schema_file: PathBuf,
-    /// Where an agent may leave its answer, see [`answer_file`](super::answer_file).
+    /// File that an agent may write its answer to, see
+    /// [`select_answer_file`](super::select_answer_file).
     pub answer_file: PathBuf,
-    /// The directory of ralph's plugin, where there is one.
+    /// Directory of ralph's plugin, if there is one.
     pub plugin: Option<PathBuf>,
-    /// The file by which ralph's hooks find the run, where there is one.
+    /// File that ralph's hooks find the run with, if there is one.
     pub active_file: Option<PathBuf>,
-    /// Whether the agent sits in a sandbox of ralph's.
     pub walls: Walls,
 }
 
-/// Whether an agent sits in a sandbox of ralph's.
+/// Whether ralph runs the agent in a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walls {
-    /// It does not.
     None,
-    /// It does; a sandbox of its own would not work in there.
+    /// An agent's own sandbox would not work inside ralph's.
     Ours,
 }
 
-/// Instructions that stand beside the prompt.
+/// System prompt, separate from the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemPrompt {
-    /// The file that holds them.
     pub file: PathBuf,
-    /// What it says.
     pub text: String,
 }
 
-/// Whose rights an agent will have.
+/// The user that the agent runs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privilege {
-    /// Those of an ordinary user.
     User,
-    /// Those of root.
     Root,
 }
 
-/// Whether silence says anything about an agent.
+/// Whether a silent agent counts as hung.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IdleWatch {
-    /// It reports what it does: silence beyond the idle limit means that it hangs.
+    /// The agent reports what it does: silence beyond the idle limit means that it hangs.
     Watch,
-    /// It may print nothing until its end: only the hard limit holds.
+    /// The agent may print nothing until its end: only the hard limit applies.
     Off,
 }
 
-/// Whether an agent is given its prompt once, or talked with.
+/// Whether an agent gets its prompt once, or a conversation on stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Talk {
-    /// Its input ends behind the call's own bytes.
+    /// Stdin is closed after the call's own bytes.
     OneWay,
-    /// Its input stays open for answers, until the translator says that all is said.
+    /// Stdin stays open for replies, until the translator closes it.
     Dialog,
 }
 
-/// The user's flags with the prompt put in, and what is left for stdin.
+/// The user's flags with the prompt filled in, and the bytes that remain for stdin.
 #[derive(Debug)]
 pub(super) struct Delivery {
     pub(super) flags: Vec<String>,
     pub(super) stdin: Vec<u8>,
 }
 
-/// Puts the prompt where the user's flags want it, and on stdin where they do not.
+/// Puts the prompt where the user's flags have a placeholder, and on stdin otherwise.
 pub(super) fn deliver(request: &Request, context: &CallContext) -> Result<Delivery, Failure> {
     let flags = split_flags(&request.agent.flags);
     let takes_prompt = flags.iter().any(|flag| flag.contains(PROMPT));
@@ -140,7 +130,7 @@ pub(super) fn deliver(request: &Request, context: &CallContext) -> Result<Delive
         .with_hint(format!("use `{PROMPT_FILE}` in `agent.flags` instead of `{PROMPT}`")));
     }
     let is_elsewhere = takes_prompt || flags.iter().any(|flag| flag.contains(PROMPT_FILE));
-    // The file's name goes in first: a prompt may well talk of `{prompt_file}`.
+    // Replace the file placeholder first: a prompt may contain the text `{prompt_file}`.
     let file = context.prompt_file.to_string_lossy();
     let flags = flags
         .iter()
@@ -150,7 +140,7 @@ pub(super) fn deliver(request: &Request, context: &CallContext) -> Result<Delive
     Ok(Delivery { flags, stdin })
 }
 
-/// Returns a text as an argument, if it fits into one.
+/// Returns a text as an argument. Fails if it is too long or contains a NUL byte.
 pub(super) fn argument(text: &str, what: &str) -> Result<String, Failure> {
     if text.len() <= LONGEST_ARGUMENT && !text.contains('\0') {
         return Ok(text.to_owned());
@@ -162,7 +152,7 @@ pub(super) fn argument(text: &str, what: &str) -> Result<String, Failure> {
     ))
 }
 
-/// Splits entries such as `--model opus`, which is how people write a flag with its value.
+/// Splits entries such as `--model opus`, the way people write a flag with its value.
 pub(super) fn split_flags(flags: &[String]) -> Vec<String> {
     let mut split = Vec::with_capacity(flags.len());
     for flag in flags {
@@ -177,23 +167,23 @@ pub(super) fn split_flags(flags: &[String]) -> Vec<String> {
     split
 }
 
-/// Flags that choose a model or how hard it thinks, with a value behind them.
+/// Flags that choose a model or its reasoning effort, followed by a value.
 const MODEL_FLAGS: [&str; 6] =
     ["--model", "-m", "--fallback-model", "--effort", "--reasoning-effort", "--thinking"];
 
-/// Flags that only change how the agent talks to ralph.
+/// Flags that only change the protocol between the agent and ralph.
 const TALK_FLAGS: [&str; 4] = ["--verbose", "--acp", "--experimental-acp", "acp"];
 
-/// Returns whether flags do no more than choose a model, an effort or a protocol: nothing that
-/// reads a file, starts a program, lifts a limit or sends the agent to another address.
+/// Returns whether flags only choose a model, an effort or a protocol: none of them reads a file,
+/// starts a program, lifts a limit or sends the agent to another address.
 pub fn only_choose_model(flags: &[String]) -> bool {
-    let words = split_flags(flags);
-    let mut words = words.iter().map(String::as_str);
-    while let Some(word) = words.next() {
+    let flags = split_flags(flags);
+    let mut flags = flags.iter().map(String::as_str);
+    while let Some(word) = flags.next() {
         let is_known = match word.split_once('=') {
             Some((name, _)) => MODEL_FLAGS.contains(&name),
             None if MODEL_FLAGS.contains(&word) => {
-                words.next().is_some_and(|value| !value.starts_with('-'))
+                flags.next().is_some_and(|value| !value.starts_with('-'))
             }
             None => TALK_FLAGS.contains(&word),
         };
@@ -208,15 +198,15 @@ fn is_name(word: &str) -> bool {
     word.starts_with('-') && !word.trim_start_matches('-').is_empty() && !word.contains('=')
 }
 
-/// Returns whether the user's flags give one of these names, as `--name` or `--name=value`.
+/// Returns whether the user's flags contain one of these names, as `--name` or `--name=value`.
 pub(super) fn has_flag(flags: &[String], names: &[&str]) -> bool {
     flags.iter().any(|flag| names.contains(&flag.split('=').next().unwrap_or(flag)))
 }
 
-/// Returns the variables that tell every agent, its hooks and its children who asked, joined
-/// with an adapter's own and with the user's, which win.
+/// Returns the variables that identify the run, role and task to the agent, its hooks and its
+/// children, merged with the adapter's own variables and then the user's, which win.
 pub(super) fn environment(request: &Request, own: &[(&str, &str)]) -> BTreeMap<String, String> {
-    let asked = [
+    let identity = [
         ("RALPH_RUN_ID", request.run.to_string()),
         ("RALPH_ROLE", request.role.to_string()),
         ("RALPH_ITERATION", request.iteration.to_string()),
@@ -224,7 +214,7 @@ pub(super) fn environment(request: &Request, own: &[(&str, &str)]) -> BTreeMap<S
     ];
     let task = request.task.iter().map(|task| ("RALPH_TASK", task.to_string()));
     let own = own.iter().map(|&(name, value)| (name, value.to_owned()));
-    let mut env: BTreeMap<String, String> = asked
+    let mut env: BTreeMap<String, String> = identity
         .into_iter()
         .chain(task)
         .chain(own)
@@ -301,7 +291,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_prompt_goes_where_the_flags_want_it() {
+    fn prompt_replaces_its_placeholder_or_goes_to_stdin() {
         let prompt = "do {prompt_file} it";
         check(&[], &[], prompt);
         check(&["--message", "{prompt}"], &["--message", prompt], "");
@@ -326,7 +316,7 @@ pub(crate) mod tests {
         let failure = deliver(&request(AgentKind::Text, &["{prompt}"], &long), &context())
             .expect_err("it must not reach argv");
         assert_eq!(failure.class, FailureClass::BadCall);
-        assert!(failure.hint.expect("there is a way out").contains("{prompt_file}"));
+        assert!(failure.hint.expect("the failure has a hint").contains("{prompt_file}"));
         for flags in [&[][..], &["{prompt_file}"]] {
             assert!(deliver(&request(AgentKind::Text, flags, &long), &context()).is_ok());
         }
@@ -334,7 +324,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_user_has_the_last_word_on_variables() {
+    fn user_variables_override_the_adapter() {
         let mut request = request(AgentKind::Text, &[], "");
         request.agent.env.insert("OWN".to_owned(), "user".to_owned());
         let env = environment(&request, &[("OWN", "adapter"), ("OTHER", "adapter")]);

@@ -1,7 +1,7 @@
-//! What each agent can do, by the version that is installed.
+//! What each agent can do, by its installed version.
 //!
-//! Every line was seen in a run of the agent, in its source or in its documentation. Not here:
-//! the flags that do it; each agent's `call` has those.
+//! Every line was seen in a run of the agent, in its source or in its documentation. Not here: the
+//! flags for it; each agent's `call` has those.
 
 use ralph_core::capability::{
     Capabilities, Echo, McpServers, SchemaOutput, Support, TextMode, UsageReport,
@@ -9,7 +9,7 @@ use ralph_core::capability::{
 use ralph_core::recipe::AgentKind;
 use ralph_core::version::Version;
 
-/// Returns what an agent can do. Where the version is not known, the newest is assumed.
+/// Returns what an agent can do. An unknown version counts as the newest.
 #[expect(clippy::too_many_lines, reason = "one arm for each agent")]
 pub fn capabilities(kind: AgentKind, version: Option<Version>) -> Capabilities {
     let since = |major, minor, patch| {
@@ -107,17 +107,17 @@ pub fn capabilities(kind: AgentKind, version: Option<Version>) -> Capabilities {
             echo: Echo::Repeats,
             ..Capabilities::default()
         },
-        // The protocol promises nothing of all this. Every agent that was seen speaking it counts
-        // tokens at the end of a turn; few name their price.
+        // The protocol guarantees none of these. Every agent seen so far counts tokens at the end
+        // of a turn; few report a cost.
         AgentKind::Acp => Capabilities {
             usage: UsageReport::Tokens,
             echo: Echo::Repeats,
             ..Capabilities::default()
         },
         AgentKind::Text => Capabilities { text_mode: TextMode::Plain, ..Capabilities::default() },
-        // Its use is reported where filters select it, which its settings say.
+        // Usage is reported where the user's filters select it.
         AgentKind::Custom => Capabilities::default(),
-        // A scenario reports what it is told to, and is given everything in its prompt.
+        // A scenario reports what its script contains, and gets everything in its prompt.
         AgentKind::Sim => Capabilities {
             usage: UsageReport::Cost,
             echo: Echo::None,
@@ -134,15 +134,15 @@ fn schema(support: Support, output: SchemaOutput) -> SchemaOutput {
     }
 }
 
-/// Returns the oldest version of Claude Code that can be given ralph's plugin for one call.
+/// Returns the oldest version of Claude Code that accepts ralph's plugin for one call.
 ///
-/// Earlier ones lack the event that follows a batch of tools, and one event that a version does
-/// not know may cost it all the hooks of a plugin.
+/// Earlier ones lack the event after a batch of tools, and one unknown event may disable all hooks
+/// of a plugin.
 pub fn oldest_with_plugin() -> Version {
     Version::new(2, 1, 145)
 }
 
-/// Returns the oldest version whose stream of events can be read, where older ones had none.
+/// Returns the oldest version that prints a stream of events, for agents that had none before.
 pub fn oldest(kind: AgentKind) -> Option<Version> {
     match kind {
         AgentKind::Gemini => Some(Version::new(0, 11, 0)),

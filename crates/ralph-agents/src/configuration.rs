@@ -1,9 +1,9 @@
-//! The user's own configuration of an agent, as an agent in a sandbox gets it: whole, but for what
-//! starts programs that a sandbox does not show.
+//! The user's own configuration of an agent, as an agent in a sandbox gets it: complete, except
+//! for entries that start programs which the sandbox does not contain.
 //!
-//! What a file says decides over more than the agent: the addresses in it may be reached, and the
-//! variables that it takes keys from are passed on. Each adapter lists its own files.
-//! Not here: reading and writing files.
+//! A file affects more than the agent: the sandbox allows the addresses in it, and passes on the
+//! variables that it takes keys from. Each adapter lists its own files. Not here: reading and
+//! writing files.
 
 mod jsonc;
 mod toml;
@@ -12,29 +12,27 @@ use serde_json::Value;
 
 use crate::belongings::Place;
 
-/// A file of a user's configuration.
+/// A configuration file of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConfigFile {
-    /// The directory it lies in, where that is not the agent's own.
+    /// Its directory, if that is not the agent's own.
     pub place: Option<Place>,
-    /// Its name, from that directory. A `*` at the beginning stands for any name with this end.
+    /// Path relative to that directory. A leading `*` matches any name with this suffix.
     pub file: &'static str,
-    /// How it is written.
     pub form: Form,
-    /// What is left out and reported: paths of keys, with `/` between them.
+    /// Keys that are removed and reported: paths with `/` between the keys.
     pub without: &'static [&'static str],
-    /// What is left out and makes no difference without a terminal.
+    /// Keys that are removed and make no difference without a terminal.
     pub unused: &'static [&'static str],
-    /// A variable that names the file, for an agent that looks for it elsewhere otherwise.
+    /// A variable that names the file, for an agent that would look elsewhere.
     pub named_by: Option<&'static str>,
 }
 
-/// How a file is written.
+/// The format of a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// JSON, maybe with comments.
+    /// JSON, possibly with comments.
     Json,
-    /// TOML.
     Toml,
     /// Lines `NAME=value`.
     Variables,
@@ -43,26 +41,25 @@ pub enum Form {
 }
 
 impl ConfigFile {
-    /// Returns a file in the agent's own directory that is taken whole.
+    /// Returns a file in the agent's own directory that is copied completely.
     pub(crate) const fn whole(file: &'static str, form: Form) -> Self {
         Self { place: None, file, form, without: &[], unused: &[], named_by: None }
     }
 }
 
-/// What is taken over of a file.
+/// The copy of a configuration file for the sandbox.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Taken {
-    /// What the agent's copy holds.
     pub content: Vec<u8>,
-    /// The keys that were left out and make a difference.
+    /// Removed keys that make a difference.
     pub left_out: Vec<&'static str>,
-    /// What the copy says; null for text, and where it cannot be read.
+    /// The parsed copy; null for text, and if it cannot be parsed.
     pub document: Value,
-    /// Whether it can be read. If not, the copy is the same as the original.
+    /// Whether it could be parsed. If not, the copy is identical to the original.
     pub is_understood: bool,
 }
 
-/// Takes over a file of the user's.
+/// Makes the sandbox copy of a file of the user.
 pub fn take_over(file: &ConfigFile, content: &[u8]) -> Taken {
     let taken = std::str::from_utf8(content).ok().and_then(|text| match file.form {
         Form::Json => take_json(file, text),
@@ -70,7 +67,7 @@ pub fn take_over(file: &ConfigFile, content: &[u8]) -> Taken {
         Form::Variables => Some(take_variables(text)),
         Form::Text => Some(Taken { content: text.into(), is_understood: true, ..Taken::default() }),
     });
-    // The agent itself will say what is wrong with it.
+    // The agent itself will report what is wrong with it.
     taken.unwrap_or_else(|| Taken { content: content.to_vec(), ..Taken::default() })
 }
 
@@ -86,7 +83,7 @@ fn take_json(file: &ConfigFile, text: &str) -> Option<Taken> {
     Some(Taken { content, left_out, document, is_understood: true })
 }
 
-/// Removes what a path leads to, and returns whether there was something.
+/// Removes the value at a path, and returns whether there was one.
 fn remove(document: &mut Value, path: &str) -> bool {
     let (above, last) = path.rsplit_once('/').map_or((None, path), |(it, last)| (Some(it), last));
     let mut keys = above.into_iter().flat_map(|above| above.split('/'));
@@ -127,9 +124,9 @@ fn take_variables(text: &str) -> Taken {
     Taken { content: text.into(), left_out: Vec::new(), document, is_understood: true }
 }
 
-/// Returns the addresses that a document sends an agent to: values that are ones, under keys such
-/// as `base_url`, `baseURL`, `endpoint` or `OPENAI_BASE_URL`. `variable` returns the value of one
-/// that such a value consists of.
+/// Returns the addresses that a document sends an agent to: URLs under keys such as `base_url`,
+/// `baseURL`, `endpoint` or `OPENAI_BASE_URL`. `variable` returns the value of a variable that a
+/// value refers to.
 pub fn addresses(document: &Value, variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let mut found = Vec::new();
     walk(document, "", &mut |key, text| {
@@ -164,7 +161,7 @@ pub fn variables(document: &Value) -> Vec<String> {
         }
         references(text, &mut found);
     });
-    // The values of this table are names, whatever the keys are.
+    // The values of this table are variable names, whatever the keys are.
     if let Some(providers) = document.get("model_providers").and_then(Value::as_object) {
         for headers in providers.values().filter_map(|it| it.get("env_http_headers")?.as_object()) {
             found.extend(headers.values().filter_map(|it| it.as_str().map(str::to_owned)));
@@ -195,7 +192,7 @@ fn references(text: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Calls a function with every text in a document and the key it is under.
+/// Calls a function with every string in a document and its key.
 fn walk(value: &Value, key: &str, see: &mut impl FnMut(&str, &str)) {
     match value {
         Value::Object(entries) => entries.iter().for_each(|(key, entry)| walk(entry, key, see)),

@@ -1,14 +1,14 @@
-//! What an ending means for every agent alike: it never started, ran past a limit, or the user
-//! ended it; and the words of a crash.
+//! Failures that follow from the end of a process, for every agent alike: it never started, ran
+//! past a limit, or the user stopped it; and the message of a crash.
 //!
-//! Not here: what an agent's own output says about its end.
+//! Not here: what an agent's own output reports about its end.
 
 use ralph_core::child::{Ending, Limit, NotStarted};
 use ralph_core::failure::{Failure, FailureClass};
 
 use super::translator::bounded;
 
-/// Judges endings that were not the agent's doing.
+/// Judges endings that the agent did not cause. Returns `None` for the others.
 pub(super) fn imposed(ending: &Ending, install_hint: &str) -> Option<Failure> {
     let class = match ending {
         Ending::Exited { .. } | Ending::Signalled { .. } | Ending::Lingered { .. } => return None,
@@ -32,18 +32,19 @@ fn not_started(reason: &NotStarted, install_hint: &str) -> Failure {
             Failure::new(FailureClass::NotInstalled, reason.to_string())
                 .with_hint(format!("make `{program}` executable, or set `agent.command`"))
         }
-        // Too many processes, no memory, an argument list too long: it may pass.
+        // Too many processes, no memory, an argument list too long: temporary.
         NotStarted::Refused { .. } => Failure::new(FailureClass::Crashed, reason.to_string()),
     }
 }
 
-/// Returns a crash in the agent's last words, where it had any.
-pub(super) fn crashed(ending: &Ending, words: &str) -> Failure {
-    let words = if words.is_empty() { ending.to_string() } else { format!("{ending}: {words}") };
-    Failure::new(FailureClass::Crashed, words)
+/// Returns a crash, with the last output of the agent if there is any.
+pub(super) fn crashed(ending: &Ending, message: &str) -> Failure {
+    let message =
+        if message.is_empty() { ending.to_string() } else { format!("{ending}: {message}") };
+    Failure::new(FailureClass::Crashed, message)
 }
 
-/// How many lines of a tail are an agent's last words; what stands before is its work.
+/// How many lines of a tail count as the final output; earlier lines are the agent's work.
 const LAST_LINES: usize = 6;
 
 /// Returns the last lines of stderr, or of stdout where stderr is empty.
@@ -52,7 +53,7 @@ pub(super) fn last_words(stderr_tail: &str, stdout_tail: &str) -> String {
     last_lines(tail)
 }
 
-/// Returns the last lines of a text that say something.
+/// Returns the last lines of a text that are not blank.
 pub(super) fn last_lines(text: &str) -> String {
     let mut lines: Vec<&str> = text
         .lines()

@@ -1,16 +1,15 @@
-//! What an error means when only its words tell, for agents that pass on what providers of all
-//! kinds say.
+//! Classifies errors by their text, for agents that pass on messages of many providers.
 //!
-//! Not here: deciding where to look. Only the error text of a call that failed is ever given to
-//! it, never what the agent said or read.
+//! Not here: deciding where to look. Callers pass only the error text of a failed call, never what
+//! the agent wrote or read.
 
 use ralph_core::failure::{Failure, FailureClass};
 
 use super::limit_words;
 use super::translator::Evidence;
 
-/// Error texts in lower case. The order matters: a prompt that does not fit and an empty purse
-/// come with words and statuses of a limit.
+/// Patterns in lower case. The order matters: errors about a prompt that is too long and about
+/// missing credit also contain patterns and statuses of a rate limit.
 const WORDS: [(Meaning, &[&str]); 10] = [
     (
         Meaning::Class(FailureClass::ContextExceeded),
@@ -103,7 +102,7 @@ const WORDS: [(Meaning, &[&str]); 10] = [
     (Meaning::Class(FailureClass::Unreachable), &UNREACHABLE),
 ];
 
-/// What a client says that gets no connection at all, in lower case.
+/// What a client prints that gets no connection at all, in lower case.
 pub(super) const UNREACHABLE: [&str; 8] = [
     "unable to connect",
     "connection error",
@@ -117,39 +116,39 @@ pub(super) const UNREACHABLE: [&str; 8] = [
 
 enum Meaning {
     Class(FailureClass),
-    /// What the status of the request says, where it is known.
+    /// The class of the HTTP status, if it is known.
     Status,
     Limit,
 }
 
-/// Returns what an error means, where its words or its HTTP status mean something.
-pub(super) fn class_of(words: &str, status: Option<u16>) -> Option<FailureClass> {
-    let lower = words.to_lowercase();
+/// Returns the class of an error, if its text or its HTTP status matches.
+pub(super) fn class_of(message: &str, status: Option<u16>) -> Option<FailureClass> {
+    let lower = message.to_lowercase();
     WORDS.iter().find_map(|(meaning, known)| {
-        let is_said = || known.iter().any(|known| lower.contains(known));
+        let is_match = || known.iter().any(|known| lower.contains(known));
         match meaning {
-            Meaning::Class(class) => is_said().then(|| class.clone()),
+            Meaning::Class(class) => is_match().then(|| class.clone()),
             Meaning::Status => class_of_status(status?),
-            Meaning::Limit => (is_said() || limit_words::is_limit(words))
+            Meaning::Limit => (is_match() || limit_words::is_limit(message))
                 .then_some(FailureClass::RateLimited { resets_at: None }),
         }
     })
 }
 
-/// Returns the class that the words of an agent's own stand for: a limit before all, then the first
-/// row with one of them in it, in lower case.
-pub(super) fn class_in(rows: &[(FailureClass, &[&str])], words: &str) -> Option<FailureClass> {
-    if limit_words::is_limit(words) {
+/// Returns the class of a text by an agent's own table: a rate limit first, then the first row
+/// with a matching pattern (in lower case).
+pub(super) fn class_in(rows: &[(FailureClass, &[&str])], message: &str) -> Option<FailureClass> {
+    if limit_words::is_limit(message) {
         return Some(FailureClass::RateLimited { resets_at: None });
     }
-    let words = words.to_lowercase();
-    let has_one_of = |known: &[&str]| known.iter().any(|known| words.contains(known));
+    let message = message.to_lowercase();
+    let has_one_of = |known: &[&str]| known.iter().any(|known| message.contains(known));
     rows.iter().find(|(_, known)| has_one_of(known)).map(|(class, _)| class.clone())
 }
 
-/// Returns what an error means whose words may name a status: the weakest sign.
-pub(super) fn class_of_words(words: &str) -> Option<FailureClass> {
-    class_of(words, None).or_else(|| class_of_status(status_in(words)?))
+/// Returns the class of an error; a status number in its text is the weakest sign.
+pub(super) fn class_of_words(message: &str) -> Option<FailureClass> {
+    class_of(message, None).or_else(|| class_of_status(status_in(message)?))
 }
 
 fn class_of_status(status: u16) -> Option<FailureClass> {
@@ -163,10 +162,10 @@ fn class_of_status(status: u16) -> Option<FailureClass> {
     }
 }
 
-/// Returns the first number that can be the status of a failed request. 404 is any page that is
-/// not there.
-fn status_in(words: &str) -> Option<u16> {
-    words
+/// Returns the first number that can be the status of a failed request. 404 is ignored: it may be
+/// any missing page.
+fn status_in(message: &str) -> Option<u16> {
+    message
         .split(|character: char| !character.is_alphanumeric())
         .filter(|word| word.len() == 3)
         .filter_map(|word| word.parse().ok())
@@ -174,11 +173,11 @@ fn status_in(words: &str) -> Option<u16> {
         .filter(|status| *status != 404)
 }
 
-/// Returns a failure with what its class needs: the reset of a limit, which may stand in more
-/// than the words that are shown, and how to log in.
+/// Returns a failure with the details of its class: the reset time of a limit, which is searched
+/// in more than the shown text, and the login hint.
 pub(super) fn failure(
     class: FailureClass,
-    words: &str,
+    message: &str,
     searched: &str,
     evidence: &Evidence<'_>,
     login_hint: &str,
@@ -186,9 +185,9 @@ pub(super) fn failure(
     match class {
         FailureClass::RateLimited { .. } => {
             let resets_at = limit_words::reset_time(searched, evidence.now, evidence.zone);
-            Failure::new(FailureClass::RateLimited { resets_at }, words)
+            Failure::new(FailureClass::RateLimited { resets_at }, message)
         }
-        FailureClass::NotLoggedIn => Failure::new(class, words).with_hint(login_hint),
+        FailureClass::NotLoggedIn => Failure::new(class, message).with_hint(login_hint),
         FailureClass::Crashed
         | FailureClass::Malformed
         | FailureClass::Empty
@@ -203,7 +202,7 @@ pub(super) fn failure(
         | FailureClass::BadCall
         | FailureClass::ContextExceeded
         | FailureClass::SchemaRefused
-        | FailureClass::Interrupted => Failure::new(class, words),
+        | FailureClass::Interrupted => Failure::new(class, message),
     }
 }
 
@@ -212,9 +211,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_decide_before_numbers() {
+    fn patterns_decide_before_status_numbers() {
         let limit = FailureClass::RateLimited { resets_at: None };
-        for (words, class) in [
+        for (message, class) in [
             ("Incorrect API key provided: fake.", Some(FailureClass::NotLoggedIn)),
             ("Out of credits. Add credits to continue.", Some(FailureClass::NotLoggedIn)),
             ("429 insufficient_quota", Some(FailureClass::NotLoggedIn)),
@@ -233,7 +232,7 @@ mod tests {
             ("rate limit: too many tokens a minute", Some(limit)),
             ("", None),
         ] {
-            assert_eq!(class_of_words(words), class, "{words}");
+            assert_eq!(class_of_words(message), class, "{message}");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Fields of foreign JSON: one of an unexpected type is absent and does not cost the line.
+//! Fields of foreign JSON: a field of an unexpected type is absent, and the rest of the line stays
+//! readable.
 //!
-//! [`scalar`] and [`object`] read in one pass, which matters where lines are long; [`lenient`]
-//! reads anything, at the price of a second pass. Not here: any agent's fields.
+//! [`read_scalar`] and [`read_object`] read in one pass, which matters for long lines;
+//! [`read_lenient`] reads any type, at the price of a second pass. Not here: any agent's fields.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,13 +13,13 @@ use serde::de::{IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// Text of a field; borrowed where nothing in it is escaped.
+/// Text of a field; borrowed unless it contains escapes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
-/// Reads a field of any type, or leaves it out if it is not what it should be.
-pub(super) fn lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+/// Reads a field of any type; absent if it has another type than expected.
+pub(super) fn read_lenient<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -27,10 +28,11 @@ where
     Ok(serde_json::from_str(raw.get()).ok())
 }
 
-/// Reads a text, a number or a flag, or leaves it out if it is not what it should be.
+/// Reads a text, a number or a flag; absent if it has another type than expected.
 ///
-/// Half of a surrogate pair, which is no text, costs the line: see [`mended`].
-pub(super) fn scalar<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+/// Half of a surrogate pair is not valid text and makes the line unreadable: see
+/// [`repair_surrogates`].
+pub(super) fn read_scalar<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -38,9 +40,9 @@ where
     deserializer.deserialize_any(Scalar(PhantomData))
 }
 
-/// Reads an object, or leaves it out if it is none. Its own fields must all be optional and
-/// read by the functions here, or one of them can cost the line.
-pub(super) fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+/// Reads an object; absent if it has another type. All its own fields must be optional and read by
+/// the functions here, or one of them can make the line unreadable.
+pub(super) fn read_object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -48,17 +50,17 @@ where
     deserializer.deserialize_any(Object(PhantomData))
 }
 
-/// Returns the type of an object, if it stands in front as agents write it. Whether the object
-/// is whole is for its reader to find out.
+/// Returns the `type` of an object if it is the first field, as agents write it. Does not check
+/// that the object is complete.
 pub(super) fn kind_in_front(object: &str) -> Option<&str> {
     let (kind, _) = object.strip_prefix(r#"{"type":""#)?.split_once('"')?;
     (!kind.contains('\\')).then_some(kind)
 }
 
-/// Returns a line of JSON in which every escaped half of a surrogate pair is replaced by U+FFFD.
-/// Agents cut texts in the middle of such pairs, and a string with a half is no text at all.
+/// Returns a line of JSON with each unpaired escaped surrogate replaced by U+FFFD. Agents cut
+/// texts in the middle of such pairs, and serde rejects a string with one half.
 pub(super) fn mended(line: &str) -> Cow<'_, str> {
-    let mut mended = String::new();
+    let mut repaired = String::new();
     let mut copied = 0;
     let mut at = 0;
     while let Some(found) = line[at..].find('\\') {
@@ -71,8 +73,8 @@ pub(super) fn mended(line: &str) -> Cow<'_, str> {
                 at += 12;
             }
             Some(Surrogate::High | Surrogate::Low) => {
-                mended.push_str(&line[copied..at]);
-                mended.push_str("\\ufffd");
+                repaired.push_str(&line[copied..at]);
+                repaired.push_str("\\ufffd");
                 at += 6;
                 copied = at;
             }
@@ -81,8 +83,8 @@ pub(super) fn mended(line: &str) -> Cow<'_, str> {
     if copied == 0 {
         return Cow::Borrowed(line);
     }
-    mended.push_str(&line[copied..]);
-    Cow::Owned(mended)
+    repaired.push_str(&line[copied..]);
+    Cow::Owned(repaired)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -101,7 +103,7 @@ fn surrogate_at(text: &str) -> Option<Surrogate> {
     }
 }
 
-/// Returns the length of the character behind a backslash.
+/// Returns the length of the character after a backslash.
 fn escaped(text: &str) -> usize {
     text.chars().next().map_or(0, char::len_utf8)
 }
@@ -195,7 +197,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
     }
 }
 
-/// Reads past a list that is not what was looked for.
+/// Skips a list where another type was expected.
 fn skip_items<'de, A: SeqAccess<'de>, T>(mut items: A) -> Result<Option<T>, A::Error> {
     while items.next_element::<IgnoredAny>()?.is_some() {}
     Ok(None)
@@ -207,23 +209,23 @@ mod tests {
 
     #[derive(Debug, Default, PartialEq, Deserialize)]
     struct Inner {
-        #[serde(default, deserialize_with = "scalar")]
+        #[serde(default, deserialize_with = "read_scalar")]
         text: Option<String>,
     }
 
     #[derive(Debug, Default, PartialEq, Deserialize)]
     struct Outer {
-        #[serde(default, deserialize_with = "scalar")]
+        #[serde(default, deserialize_with = "read_scalar")]
         text: Option<String>,
-        #[serde(default, deserialize_with = "scalar")]
+        #[serde(default, deserialize_with = "read_scalar")]
         number: Option<u16>,
-        #[serde(default, deserialize_with = "scalar")]
+        #[serde(default, deserialize_with = "read_scalar")]
         share: Option<f64>,
-        #[serde(default, deserialize_with = "scalar")]
+        #[serde(default, deserialize_with = "read_scalar")]
         flag: Option<bool>,
-        #[serde(default, deserialize_with = "object")]
+        #[serde(default, deserialize_with = "read_object")]
         inner: Option<Inner>,
-        #[serde(default, deserialize_with = "lenient")]
+        #[serde(default, deserialize_with = "read_lenient")]
         list: Option<Vec<u8>>,
     }
 
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_another_type_is_absent_and_costs_nothing_else() {
+    fn field_of_unexpected_type_is_absent() {
         let whole = Outer {
             text: Some("a\n".to_owned()),
             number: Some(7),
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn only_halves_of_pairs_are_mended() {
+    fn only_unpaired_surrogates_are_repaired() {
         for (line, expect) in [
             (r#""plain""#, r#""plain""#),
             (r#""\ud83d\ude00 \n \u00fc \\ud83d""#, r#""\ud83d\ude00 \n \u00fc \\ud83d""#),
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_is_seen_only_in_front() {
+    fn type_is_read_only_as_first_field() {
         for (line, expect) in [
             (r#"{"type":"user","a":1}"#, Some("user")),
             (r#"{"type":"","a":1}"#, Some("")),

@@ -1,21 +1,21 @@
-//! The last words of an agent that repeats its answer in its result.
+//! The final answer of an agent that repeats it in its result.
 //!
-//! The result's text is what the agent takes for its answer, so it wins where it differs from
-//! what was told; but words that a tool call or a reply has followed are no answer, even if a
-//! result repeats them. Not here: whether the result was a success.
+//! The result's text is what the agent considers its answer, so it wins if it differs from the
+//! streamed text. Text that was followed by a tool call or by a user message is not an answer,
+//! even if a result repeats it. Not here: whether the result was a success.
 
 use ralph_core::reading::{AgentEvent, Speaker, TextForm};
 
-/// What has been told of the agent's own words since it last called a tool or was answered.
+/// The agent's own text since it last called a tool or got a user message.
 #[derive(Debug, Default)]
 pub(super) struct LastWords {
     said: String,
-    /// What was said before that, and is no longer the last word.
+    /// Text before that, which is no longer the answer.
     earlier: String,
 }
 
 impl LastWords {
-    /// Returns words as an event, and remembers them.
+    /// Records text and returns it as an event.
     pub(super) fn tell(&mut self, text: String, form: TextForm) -> AgentEvent {
         match form {
             TextForm::Message => self.said.clone_from(&text),
@@ -24,21 +24,21 @@ impl LastWords {
         AgentEvent::Text { text, speaker: Speaker::Agent, form }
     }
 
-    /// Returns whether these are the last words.
+    /// Returns whether this is the current text.
     pub(super) fn are(&self, text: &str) -> bool {
         self.said.trim() == text.trim()
     }
 
-    /// Notes that what was said is not the last word: a tool is called, somebody
-    /// answers, or the attempt failed.
+    /// Marks the current text as superseded: a tool is called, a user message follows, or the
+    /// attempt failed.
     pub(super) fn pass(&mut self) {
         if !self.said.trim().is_empty() {
             self.earlier = std::mem::take(&mut self.said);
         }
     }
 
-    /// Returns the text of a successful result, as far as it is an answer. What was told is put
-    /// right by an event where it differs.
+    /// Returns the text of a successful result, if it is an answer. Adds an event if it differs
+    /// from the streamed text.
     pub(super) fn answer(
         &mut self,
         text: Option<String>,
@@ -64,8 +64,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_wins_unless_it_is_older_than_a_tool_call() {
-        for (said, tool, later, result, answer, corrections) in [
+    fn result_text_wins_unless_superseded() {
+        for (streamed, tool, later, result, answer, corrections) in [
             ("a", false, None, Some("a"), Some("a"), 0),
             ("a", false, None, Some(" a\n"), Some(" a\n"), 0),
             ("a", false, None, Some("b"), Some("b"), 1),
@@ -76,21 +76,21 @@ mod tests {
             ("a", true, None, Some("b"), Some("b"), 1),
             ("a", true, Some("a"), Some("a"), Some("a"), 0),
         ] {
-            let mut words = LastWords::default();
-            words.tell(said.to_owned(), TextForm::Message);
+            let mut final_answer = LastWords::default();
+            final_answer.tell(streamed.to_owned(), TextForm::Message);
             if tool {
-                words.pass();
-                words.pass();
+                final_answer.pass();
+                final_answer.pass();
             }
             if let Some(later) = later {
-                words.tell(later.to_owned(), TextForm::Message);
+                final_answer.tell(later.to_owned(), TextForm::Message);
             }
             let mut events = Vec::new();
-            let found = words.answer(result.map(str::to_owned), &mut events);
+            let found = final_answer.answer(result.map(str::to_owned), &mut events);
             assert_eq!(
                 (found.as_deref(), events.len()),
                 (answer, corrections),
-                "{said} {result:?}"
+                "{streamed} {result:?}"
             );
         }
     }

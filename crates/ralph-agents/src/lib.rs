@@ -1,7 +1,8 @@
-//! Agent CLIs: how each is called, how its lines become common events, how its end is judged.
+//! Agent CLIs: how ralph calls each one, how its lines become common events, how its end is
+//! judged.
 //!
-//! Everything here is pure. Not here: starting processes, reading pipes, writing files. The
-//! one who uses [`call`] and [`translator`] does that.
+//! Everything here is pure. Not here: starting processes, reading pipes, writing files. The caller
+//! of [`build_call`] and [`create_translator`] does that.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "recorded streams are files"))]
 

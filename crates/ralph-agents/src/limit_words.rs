@@ -1,14 +1,14 @@
-//! Usage limits in plain words: whether a text speaks of one, and when it says the limit resets.
+//! Usage limits in plain text: whether a text reports one, and when the limit resets.
 //!
-//! Agents give the reset as a number where they can; this is for those that only say it. Not
-//! here: deciding where to look. Only the last words of a failed call are ever given to it.
+//! Agents give the reset as a number if they can; this is for the others. Not here: deciding where
+//! to look. Callers pass only the final output of a failed call.
 
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp as Moment, ToSpan};
 use ralph_core::units::Timestamp;
 
-/// Openings of a limit, in lower case with plain apostrophes.
+/// Patterns of a limit, in lower case with plain apostrophes.
 const LIMIT_WORDS: [&str; 14] = [
     "usage limit",
     "rate limit",
@@ -26,16 +26,16 @@ const LIMIT_WORDS: [&str; 14] = [
     "resource_exhausted",
 ];
 
-/// Returns whether a text speaks of a usage or rate limit.
+/// Returns whether a text reports a usage or rate limit.
 pub fn is_limit(text: &str) -> bool {
     let text = plain(text);
     let has_hit = ["you've hit your", "you've reached your", "you hit your"]
         .iter()
         .any(|opening| text.contains(opening) && text.contains("limit"));
-    has_hit || LIMIT_WORDS.iter().any(|words| text.contains(words))
+    has_hit || LIMIT_WORDS.iter().any(|pattern| text.contains(pattern))
 }
 
-/// Words that a reset follows, and what form it takes.
+/// Prefixes of a reset time, and the form of the time after them.
 const LEADS: [(&str, Form); 12] = [
     ("try again in ", Form::Span),
     ("retry in ", Form::Span),
@@ -57,9 +57,9 @@ enum Form {
     Moment,
 }
 
-/// Returns when a limit resets, as far as the text says so.
+/// Returns when a limit resets, if the text contains it.
 ///
-/// A time of day belongs to the zone in brackets behind it, else to `zone`; one that is already
+/// A time of day belongs to the zone in brackets after it, else to `zone`; one that is already
 /// past means tomorrow. A date without a year is the nearest one.
 pub fn reset_time(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     if let Some(epoch) = epoch(text) {
@@ -79,7 +79,7 @@ pub fn reset_time(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timesta
     })
 }
 
-/// Lowers the case, and makes one space and one apostrophe of the many in use.
+/// Converts to lower case, and replaces the variants of space and apostrophe by plain ones.
 fn plain(text: &str) -> String {
     text.chars()
         .map(|character| match character {
@@ -90,7 +90,7 @@ fn plain(text: &str) -> String {
         .collect()
 }
 
-/// Reads `|1794710902`, the form of old versions: seconds, or milliseconds with 13 digits.
+/// Reads `|1794710902`, the format of old versions: seconds, or milliseconds with 13 digits.
 fn epoch(text: &str) -> Option<Timestamp> {
     text.match_indices('|').find_map(|(at, _)| {
         let digits: String =
@@ -106,13 +106,13 @@ fn epoch(text: &str) -> Option<Timestamp> {
 
 /// Reads `1.5s`, `20 seconds`, `1h 30m`, `2 hours and 5 minutes`.
 fn span(text: &str) -> Option<SignedDuration> {
-    let mut words = Words(text);
+    let mut reader = Words(text);
     let mut total = None;
     loop {
         if total.is_some() {
-            words.skip("and");
+            reader.skip("and");
         }
-        let mut next = Words(words.0);
+        let mut next = Words(reader.0);
         let Some(factor) = next
             .decimal()
             .zip(next.letters())
@@ -121,7 +121,7 @@ fn span(text: &str) -> Option<SignedDuration> {
             break;
         };
         total = Some(total.unwrap_or(0.0) + factor);
-        words = next;
+        reader = next;
     }
     SignedDuration::try_from_secs_f64(total?).ok()
 }
@@ -137,18 +137,18 @@ fn seconds_of(unit: &str) -> Option<f64> {
     }
 }
 
-/// Reads `3pm`, `2:14am (UTC)`, `Nov 17, 7:47am (UTC)`, `Nov 18th, 2026 4:40 PM`, or a moment
-/// as machines write it.
+/// Reads `3pm`, `2:14am (UTC)`, `Nov 17, 7:47am (UTC)`, `Nov 18th, 2026 4:40 PM`, or an RFC 3339
+/// timestamp.
 fn moment(text: &str, now: Moment, zone: &TimeZone) -> Option<Moment> {
     let first = text.split([' ', ',']).next().unwrap_or_default();
     if let Ok(instant) = first.trim_end_matches('.').to_ascii_uppercase().parse::<Moment>() {
         return Some(instant);
     }
-    let mut words = Words(text);
-    let date = words.date();
-    words.skip("at");
-    let time = words.time()?;
-    let named = words.in_brackets().and_then(|name| TimeZone::get(name).ok());
+    let mut reader = Words(text);
+    let date = reader.date();
+    reader.skip("at");
+    let time = reader.time()?;
+    let named = reader.in_brackets().and_then(|name| TimeZone::get(name).ok());
     let zone = named.as_ref().unwrap_or(zone);
     match date {
         None => next_time(time, now, zone),
@@ -162,10 +162,10 @@ fn moment(text: &str, now: Moment, zone: &TimeZone) -> Option<Moment> {
     }
 }
 
-/// A reset is named to the minute: the minute that has just begun is not yet past.
+/// A reset time has no seconds: the current minute does not count as past.
 const THIS_MINUTE: SignedDuration = SignedDuration::from_secs(60);
 
-/// Returns when the clock next shows a time; on the night it shows it twice, either one counts.
+/// Returns when the clock next shows a time; in the night with a repeated hour, either one counts.
 fn next_time(time: Time, now: Moment, zone: &TimeZone) -> Option<Moment> {
     let today = now.to_zoned(zone.clone()).date();
     [today, today.checked_add(1.day()).ok()?]
@@ -184,7 +184,7 @@ fn at(date: Date, time: Time, zone: &TimeZone) -> Option<Moment> {
     Some(zone.to_ambiguous_zoned(date.to_datetime(time)).compatible().ok()?.timestamp())
 }
 
-/// A text that is read word by word.
+/// Reads a text word by word.
 #[derive(Clone, Copy)]
 struct Words<'a>(&'a str);
 
@@ -228,7 +228,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Reads `nov 17,` or `nov 18th, 2026`; nothing is taken if it is no date.
+    /// Reads `nov 17,` or `nov 18th, 2026`; consumes nothing if the text is not a date.
     fn date(&mut self) -> Option<(i8, i8, Option<i16>)> {
         let mut next = *self;
         let name = next.letters()?;
@@ -251,7 +251,7 @@ impl<'a> Words<'a> {
         Some((i8::try_from(month).ok()? + 1, day, year))
     }
 
-    /// Reads `3pm`, `2:14 am`, `17:20`. A bare number is no time.
+    /// Reads `3pm`, `2:14 am`, `17:20`. A bare number is not a time.
     fn time(&mut self) -> Option<Time> {
         let hour: i8 = self.number()?;
         let minute = if self.skip_sign(':') { Some(self.number::<i8>()?) } else { None };

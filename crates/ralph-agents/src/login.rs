@@ -1,7 +1,7 @@
-//! Whether an agent has a login, as far as that can be told without asking it.
+//! Whether an agent has a login, as far as ralph can find out without starting it.
 //!
-//! Only names are looked at: that a variable is set, that a file is there. Not here: reading any
-//! of them, and whether a login is still valid; only a call tells that.
+//! Only names are checked: whether a variable is set, whether a file exists. Not here: reading any
+//! of them, and whether a login is still valid; only a call shows that.
 
 use std::path::{Path, PathBuf};
 
@@ -14,25 +14,21 @@ use super::belongings::belongings;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum Login {
-    /// There is one.
+    /// A login exists.
     Found {
-        /// The variable or the file that it is in.
+        /// The variable or file that holds it.
         by: String,
     },
-    /// There is none, and the agent cannot do without.
-    Missing {
-        /// What to do.
-        hint: String,
-    },
-    /// It cannot be told: other providers, keychains and configurations need none of the places
-    /// that were looked at.
+    /// There is no login, and the agent needs one.
+    Missing { hint: String },
+    /// Unknown: other providers, keychains and configurations use none of the checked places.
     Unknown,
-    /// It needs none.
+    /// The agent needs no login.
     NotNeeded,
 }
 
-/// Looks for the login of an agent. `variable` returns the value of one that is set and not
-/// empty; only names and directories of it are used.
+/// Looks for the login of an agent. `variable` returns the value of a variable that is set and not
+/// empty; only names and directories are used.
 pub fn login(
     kind: AgentKind,
     variable: impl Fn(&str) -> Option<PathBuf>,
@@ -80,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_told_by_its_name() {
+    fn login_is_found_by_variable_or_file_name() {
         let home = ("HOME", "/home/u");
         check(
             AgentKind::Claude,

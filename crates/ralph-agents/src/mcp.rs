@@ -1,4 +1,4 @@
-//! A file that names MCP servers, in the form that most agents share: `{"mcpServers": {...}}`.
+//! A file that lists MCP servers, in the format that most agents share: `{"mcpServers": {...}}`.
 //!
 //! Not here: how each agent takes servers.
 
@@ -6,51 +6,38 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// A server that an agent can call.
+/// An MCP server that an agent can call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpServer {
-    /// Its name.
     pub name: String,
-    /// How it is reached.
     pub transport: McpTransport,
 }
 
-/// How a server is reached.
+/// How the agent connects to an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum McpTransport {
-    /// As a process that the agent starts.
+    /// A process that the agent starts.
     Stdio {
-        /// The program.
         command: String,
-        /// Its arguments.
         args: Vec<String>,
-        /// Variables it gets.
         env: BTreeMap<String, String>,
     },
-    /// Over the network.
     Remote {
-        /// Where it is.
         url: String,
-        /// Headers of each request.
         headers: BTreeMap<String, String>,
     },
 }
 
-/// A file that names no servers an agent could use.
+/// Why a file of MCP servers cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
-    /// It is not what agents read.
     #[error("it is not a JSON object with `mcpServers`")]
     NotServers(#[from] serde_json::Error),
-    /// A server can neither be started nor reached.
     #[error("the server `{name}` has neither a `command` nor a `url`")]
-    NoTransport {
-        /// The server.
-        name: String,
-    },
+    NoTransport { name: String },
 }
 
-/// Reads the text of a file that names MCP servers.
+/// Parses the text of a file that lists MCP servers.
 pub fn mcp_servers(text: &str) -> Result<Vec<McpServer>, McpError> {
     let file: File = serde_json::from_str(text)?;
     file.servers
@@ -120,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_agents_would_refuse_is_refused_before_them() {
+    fn invalid_server_files_are_rejected() {
         for (text, expect) in [
             ("{}", "`mcpServers`"),
             ("not json", "`mcpServers`"),

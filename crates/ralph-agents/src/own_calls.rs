@@ -1,35 +1,35 @@
-//! Arguments of people who called an agent themselves before, from a shell: what the adapter says
-//! by itself is left out, and a wish for plain text is said as a flag.
+//! Arguments of users who called an agent from a shell before: those that the adapter adds by
+//! itself are removed, and a request for plain text becomes a flag.
 //!
-//! Not here: flags that are gone (`retired`).
+//! Not here: flags that no longer exist (`deprecated_flags`).
 
 use ralph_core::recipe::AgentKind;
 
 use super::call::has_flag;
 
-/// Returns arguments without those that the adapter adds although they are there already: of
-/// Codex the subcommand, and the dash for stdin. A second time they would be prompts.
-pub fn without_call(kind: AgentKind, mut words: Vec<String>) -> Vec<String> {
+/// Returns arguments without those that the adapter adds in any case: Codex's subcommand, and the
+/// dash for stdin. A second time they would be prompts.
+pub fn without_call(kind: AgentKind, mut args: Vec<String>) -> Vec<String> {
     if kind == AgentKind::Codex {
-        if words.first().is_some_and(|word| word == "exec" || word == "e") {
-            words.remove(0);
+        if args.first().is_some_and(|word| word == "exec" || word == "e") {
+            args.remove(0);
         }
-        if words.last().is_some_and(|word| word == "-") {
-            words.pop();
+        if args.last().is_some_and(|word| word == "-") {
+            args.pop();
         }
     }
-    words
+    args
 }
 
-/// Returns arguments that ask for plain text, where flags can do that.
-pub fn asking_for_text(kind: AgentKind, mut words: Vec<String>) -> Vec<String> {
-    if kind == AgentKind::Claude && !has_flag(&words, &["--output-format"]) {
-        words.splice(0..0, ["--output-format", "text"].map(str::to_owned));
+/// Returns arguments that request plain text, for agents with a flag for it.
+pub fn asking_for_text(kind: AgentKind, mut args: Vec<String>) -> Vec<String> {
+    if kind == AgentKind::Claude && !has_flag(&args, &["--output-format"]) {
+        args.splice(0..0, ["--output-format", "text"].map(str::to_owned));
     }
-    words
+    args
 }
 
-/// Flags that an adapter says by itself: alone, and with a value behind them.
+/// Flags that an adapter adds by itself: without and with a value.
 struct Own {
     kind: AgentKind,
     words: &'static [&'static str],
@@ -84,25 +84,25 @@ const OWN: [Own; 6] = [
     },
 ];
 
-/// Takes apart the arguments of a call in somebody's script: those to keep as flags, and those
-/// that the adapter says by itself.
-pub fn told_apart(kind: AgentKind, words: &[String]) -> (Vec<String>, Vec<String>) {
+/// Splits the arguments of a call in a user's script into those to keep as flags and those that
+/// the adapter adds by itself.
+pub fn told_apart(kind: AgentKind, args: &[String]) -> (Vec<String>, Vec<String>) {
     let own = OWN.iter().find(|own| own.kind == kind);
-    let (mut kept, mut left) = (Vec::new(), Vec::new());
-    let mut words = words.iter().peekable();
-    while let Some(word) = words.next() {
+    let (mut kept, mut removed) = (Vec::new(), Vec::new());
+    let mut args = args.iter().peekable();
+    while let Some(word) = args.next() {
         let name = word.split('=').next().unwrap_or(word);
         let is_own = |names: &[&str]| names.contains(&name);
         match own {
-            Some(own) if is_own(own.words) => left.push(word.clone()),
+            Some(own) if is_own(own.words) => removed.push(word.clone()),
             Some(own) if is_own(own.with_value) => {
-                let value = words.next_if(|_| name == word);
-                left.extend([Some(word.clone()), value.cloned()].into_iter().flatten());
+                let value = args.next_if(|_| name == word);
+                removed.extend([Some(word.clone()), value.cloned()].into_iter().flatten());
             }
             Some(_) | None => kept.push(word.clone()),
         }
     }
-    (kept, left)
+    (kept, removed)
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_call_of_codex_is_said_once() {
+    fn codex_subcommand_and_dash_are_removed() {
         for (given, expect) in [
             ("exec --json -m o3 -", "--json -m o3"),
             ("e --json", "--json"),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_say_what_the_adapter_says_and_more() {
+    fn script_args_are_split_from_adapter_args() {
         for (kind, given, kept, left) in [
             (
                 AgentKind::Claude,
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_asked_for_once() {
+    fn text_output_is_requested_once() {
         for (given, expect) in [
             ("--model opus", "--output-format text --model opus"),
             ("--output-format=text", "--output-format=text"),

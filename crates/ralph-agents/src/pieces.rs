@@ -1,5 +1,5 @@
-//! Lines that hold more or less than one object: glued together, broken, or with words around
-//! them.
+//! Lines that are not exactly one JSON object: several objects, a broken object, or text around
+//! objects.
 //!
 //! Not here: what the objects mean.
 
@@ -12,15 +12,15 @@ use super::translator::{Heard, Weight};
 /// A part of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
-    /// A whole JSON object.
+    /// A complete JSON object.
     Object(Cow<'a, str>),
     /// Anything else.
     Garbage(&'a str),
 }
 
-/// Reads the objects of a line one by one; what none of them can be is shown as it is.
+/// Reads the objects of a line one by one; the rest is shown as unparsed.
 ///
-/// `read` returns none for an object that it does not know.
+/// `read` returns `None` for an object of unknown type.
 pub(super) fn read_objects(line: &str, mut read: impl FnMut(&str) -> Option<Heard>) -> Heard {
     read_pieces(pieces(line), |piece| match piece {
         Piece::Object(object) => read(&object).unwrap_or_else(|| Heard::unparsed(&object)),
@@ -28,27 +28,27 @@ pub(super) fn read_objects(line: &str, mut read: impl FnMut(&str) -> Option<Hear
     })
 }
 
-/// Reads the parts of a line one by one. Of glued lines the last counts: a result with a new turn
-/// behind it is not final.
+/// Reads the pieces of a line one by one. The last piece with activity decides: a result followed
+/// by a new turn is not final.
 pub(super) fn read_pieces<'a>(
     pieces: Vec<Piece<'a>>,
     mut read: impl FnMut(Piece<'a>) -> Heard,
 ) -> Heard {
     let mut all = Heard::nothing(Weight::Noise);
     for piece in pieces {
-        let heard = read(piece);
-        all.events.extend(heard.events);
-        if heard.weight != Weight::Noise {
-            all.weight = heard.weight;
+        let parsed = read(piece);
+        all.events.extend(parsed.events);
+        if parsed.weight != Weight::Noise {
+            all.weight = parsed.weight;
         }
     }
     all
 }
 
-/// Returns the parts of a line in order. Nothing is lost.
+/// Returns the pieces of a line in order. Nothing is lost.
 ///
-/// An object that stands inside a broken one is not taken for a line of its own: it may be words
-/// of the model or the content of a file. The broken one is garbage, up to the end of the line.
+/// An object inside a broken one does not count as a line of its own: it may be text of the model
+/// or the content of a file. The broken object is garbage, up to the end of the line.
 pub(super) fn pieces(line: &str) -> Vec<Piece<'_>> {
     let mut found = Vec::new();
     let mut rest = line.trim();
@@ -69,7 +69,7 @@ pub(super) fn pieces(line: &str) -> Vec<Piece<'_>> {
     found
 }
 
-/// Returns the whole object that a text begins with.
+/// Returns the complete object at the start of a text.
 pub(super) fn object_at(text: &str) -> Option<&str> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
     values.next()?.ok().map(RawValue::get)
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_taken_apart_without_loss() {
+    fn line_is_split_without_loss() {
         let object = |text: &'static str| Piece::Object(text.into());
         check("", &[]);
         check("  \t", &[]);

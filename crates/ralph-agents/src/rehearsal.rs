@@ -1,7 +1,7 @@
-//! A call without an agent: a request, and a whole stream read as the port reads it. For tests and
-//! fuzzing.
+//! Support for tests and fuzzing: builds a request, and reads a whole stream the way the port
+//! does, without an agent.
 //!
-//! Not here: streams.
+//! Not here: recorded streams.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use ralph_core::units::{Millis, Timestamp};
 
 use super::{Evidence, Heard, capabilities, judge, translator};
 
-/// Returns a request as the loop makes them.
+/// Returns a request as the loop builds it.
 pub fn request(kind: AgentKind, flags: &[&str], prompt: &str) -> Request {
     Request {
         run: RunId("20261114-231500-k3f9".to_owned()),
@@ -51,7 +51,7 @@ pub fn read(
     let mut reading = Reading::wanting(request.schema.as_deref());
     let mut all: Vec<Heard> = stream.lines().map(|line| translator.line(line)).collect();
     all.push(translator.finish());
-    for event in all.iter().flat_map(|heard| &heard.events) {
+    for event in all.iter().flat_map(|parsed| &parsed.events) {
         reading.hear(event);
     }
     let end = ChildEnd {

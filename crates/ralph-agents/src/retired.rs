@@ -1,7 +1,7 @@
-//! Flags of users that an agent no longer takes, or never took, and what takes their place; and
-//! versions that are too old.
+//! User flags that an agent no longer accepts, or never did, and their replacements; and versions
+//! that are too old.
 //!
-//! Not here: flags of ours. What a version cannot be asked for is in its capabilities.
+//! Not here: ralph's own flags. What a version cannot do is in its capabilities.
 
 use ralph_core::recipe::{AgentChoice, AgentKind};
 use ralph_core::version::Version;
@@ -9,16 +9,15 @@ use ralph_core::version::Version;
 use super::call::{has_flag, split_flags};
 use super::capabilities::oldest;
 
-/// A flag that must not be passed on as it is.
+/// A flag that ralph replaces or warns about.
 struct Retired {
     kind: AgentKind,
     flag: &'static str,
-    /// The first version without it; none where no version is known to take it.
+    /// The first version without it; `None` if no known version accepts it.
     gone: Option<Version>,
-    /// What to do instead.
     advice: &'static str,
-    /// What is passed on in its place; where there is nothing, it is passed on all the same, for
-    /// the user may know better.
+    /// Replacement. If it is empty, ralph passes the flag on unchanged, since the user may know
+    /// better.
     successor: &'static [&'static str],
 }
 
@@ -28,7 +27,7 @@ const RETIRED: [Retired; 5] = [
         kind: AgentKind::Codex,
         flag: "--full-auto",
         gone: Some(Version::new(0, 126, 0)),
-        advice: "`-s workspace-write` takes its place",
+        advice: "use `-s workspace-write` instead",
         successor: &["-s", "workspace-write"],
     },
     Retired {
@@ -56,7 +55,7 @@ const RETIRED: [Retired; 5] = [
         kind: AgentKind::Cline,
         flag: "--yolo",
         gone: None,
-        advice: "in that mode it never ends by itself; everything is approved without it",
+        advice: "Cline never exits by itself in that mode; everything is approved without it",
         successor: &[],
     },
 ];
@@ -74,7 +73,7 @@ fn retired(agent: &AgentChoice) -> impl Iterator<Item = &'static Retired> {
     })
 }
 
-/// Returns a user's flags with their successors in the place of those that are gone.
+/// Returns a user's flags with removed ones replaced.
 pub(super) fn replaced(agent: &AgentChoice, flags: Vec<String>) -> Vec<String> {
     let gone: Vec<&Retired> = retired(agent).filter(|it| !it.successor.is_empty()).collect();
     let mut passed = Vec::with_capacity(flags.len());
@@ -87,21 +86,21 @@ pub(super) fn replaced(agent: &AgentChoice, flags: Vec<String>) -> Vec<String> {
     passed
 }
 
-/// Returns what a user should know of the installed version: that it is too old, and which of
-/// the flags in the settings it does not take.
+/// Returns warnings about the installed version: that it is too old, and which flags in the
+/// settings it does not accept.
 pub fn version_warnings(agent: &AgentChoice) -> Vec<String> {
     let who = agent.shown();
     let too_old = match (oldest(agent.kind), agent.version) {
         (Some(oldest), Some(version)) if version < oldest => {
-            Some(format!("{who} is too old to be read: install {oldest} or later"))
+            Some(format!("{who} is too old for ralph: install {oldest} or later"))
         }
         (Some(_) | None, _) => None,
     };
     let flags = retired(agent).map(|it| match it.gone {
         Some(gone) => {
-            format!("`{}` is gone from {} {gone} on: {}", it.flag, agent.kind.name(), it.advice)
+            format!("`{}` was removed in {} {gone}: {}", it.flag, agent.kind.name(), it.advice)
         }
-        None => format!("`{}` is not for {who}: {}", it.flag, it.advice),
+        None => format!("{who} does not support `{}`: {}", it.flag, it.advice),
     });
     too_old.into_iter().chain(flags).collect()
 }
@@ -122,9 +121,8 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_that_is_gone_is_replaced_and_told() {
-        let gone =
-            "`--full-auto` is gone from codex 0.126.0 on: `-s workspace-write` takes its place";
+    fn removed_flag_is_replaced_with_a_warning() {
+        let gone = "`--full-auto` was removed in codex 0.126.0: use `-s workspace-write` instead";
         let flags = ["--full-auto", "-m x"];
         let successor = ["-s", "workspace-write", "-m", "x"];
         let codex = |version| agent(AgentKind::Codex, &flags, version);
@@ -135,11 +133,11 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_that_was_never_there_is_told_and_passed_on() {
+    fn unsupported_flag_is_passed_on_with_a_warning() {
         check(
             &agent(AgentKind::Claude, &["--mcp-debug"], Some(Version::new(2, 1, 325))),
             &["--mcp-debug"],
-            &["`--mcp-debug` is not for `claude` 2.1.325: use `--debug-file` instead"],
+            &["`claude` 2.1.325 does not support `--mcp-debug`: use `--debug-file` instead"],
         );
     }
 
@@ -148,7 +146,7 @@ mod tests {
         check(
             &agent(AgentKind::Gemini, &[], Some(Version::new(0, 10, 0))),
             &[],
-            &["`gemini` 0.10.0 is too old to be read: install 0.11.0 or later"],
+            &["`gemini` 0.10.0 is too old for ralph: install 0.11.0 or later"],
         );
         check(&agent(AgentKind::Gemini, &[], Some(Version::new(0, 11, 0))), &[], &[]);
     }

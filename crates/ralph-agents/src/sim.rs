@@ -1,4 +1,4 @@
-//! The scripted agent that is built into ralph. It speaks in the common events themselves.
+//! The scripted agent that is built into ralph. Its output is the common events themselves.
 //!
 //! Not here: the agent. It is a process of its own, see [`crate::sim`].
 
@@ -29,7 +29,7 @@ pub(super) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
     })
 }
 
-/// Reads events, one a line.
+/// Reads one event per line.
 #[derive(Debug)]
 pub(super) struct SimTranslator;
 
@@ -52,7 +52,7 @@ impl SimTranslator {
         let ending = &evidence.end.ending;
         let has_failed_end = !ending.is_success() && !matches!(ending, Ending::Lingered { .. });
         match evidence.reading.result() {
-            Some(ResultStatus::Failed(words)) => Some(failed(words, evidence)),
+            Some(ResultStatus::Failed(message)) => Some(failed(message, evidence)),
             Some(ResultStatus::Success) | None if has_failed_end => {
                 Some(ending::crashed(ending, &ending::last_lines(evidence.stderr_tail)))
             }
@@ -65,7 +65,7 @@ impl SimTranslator {
     }
 }
 
-/// Every class a script can ask for, by the name it has for people.
+/// Every class that a script can request, by its name for people.
 const CLASSES: [FailureClass; 8] = [
     FailureClass::Malformed,
     FailureClass::Empty,
@@ -77,16 +77,16 @@ const CLASSES: [FailureClass; 8] = [
     FailureClass::ContextExceeded,
 ];
 
-/// Reads `class: words`, which is how the scripted agent says what went wrong.
-fn failed(words: &str, evidence: &Evidence<'_>) -> Failure {
-    let named = words.split_once(": ").and_then(|(name, words)| {
-        CLASSES.iter().find(|class| class.name() == name).map(|class| (class.clone(), words))
+/// Reads `class: message`, the format of the scripted agent's failures.
+fn failed(message: &str, evidence: &Evidence<'_>) -> Failure {
+    let named = message.split_once(": ").and_then(|(name, message)| {
+        CLASSES.iter().find(|class| class.name() == name).map(|class| (class.clone(), message))
     });
-    let (class, words) = named.unwrap_or((FailureClass::Crashed, words));
+    let (class, message) = named.unwrap_or((FailureClass::Crashed, message));
     match (class, evidence.reading.rate_limit()) {
         (FailureClass::RateLimited { .. }, Some((RateLimitStatus::Rejected, resets_at))) => {
-            Failure::new(FailureClass::RateLimited { resets_at }, words)
+            Failure::new(FailureClass::RateLimited { resets_at }, message)
         }
-        (class, _) => Failure::new(class, words),
+        (class, _) => Failure::new(class, message),
     }
 }

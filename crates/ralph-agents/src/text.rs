@@ -1,6 +1,6 @@
-//! Any command: prompt in, text out. Its stdout is the answer, its exit code the verdict.
+//! Any command: prompt in, text out. Its stdout is the answer, its exit code decides success.
 //!
-//! Not here: guessing at formats. A command with events of its own needs its own adapter.
+//! Not here: guessing at formats. A command with its own events needs its own adapter.
 
 use ralph_core::completion::EchoFilter;
 use ralph_core::failure::{Failure, FailureClass};
@@ -25,7 +25,7 @@ pub(super) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
     })
 }
 
-/// Reads plain text, without an exact echo of the prompt.
+/// Reads plain text, and removes an exact echo of the prompt.
 #[derive(Debug)]
 pub(super) struct TextTranslator {
     command: String,
@@ -65,33 +65,33 @@ impl TextTranslator {
     }
 }
 
-/// Judges a call by its exit code and by whether it said anything; `silence` says that it did
-/// not.
+/// Judges a call by its exit code and by whether it printed anything; `silence` is the message if
+/// it did not.
 pub(super) fn judge(command: &str, silence: &str, evidence: &Evidence<'_>) -> Option<Failure> {
     let hint = format!("install `{command}`, or set `agent.command`");
     if let Some(failure) = ending::imposed(&evidence.end.ending, &hint) {
         return Some(failure);
     }
     if !evidence.end.ending.is_success() {
-        let words = ending::last_words(evidence.stderr_tail, evidence.stdout_tail);
-        let crashed = || ending::crashed(&evidence.end.ending, &words);
+        let message = ending::last_words(evidence.stderr_tail, evidence.stdout_tail);
+        let crashed = || ending::crashed(&evidence.end.ending, &message);
         return Some(limit_of(evidence).unwrap_or_else(crashed));
     }
     evidence.reading.is_silent().then(|| {
-        let words = ending::last_words(evidence.stderr_tail, "");
-        let words = if words.is_empty() { silence.to_owned() } else { words };
-        Failure::new(FailureClass::Empty, words)
+        let message = ending::last_words(evidence.stderr_tail, "");
+        let message = if message.is_empty() { silence.to_owned() } else { message };
+        Failure::new(FailureClass::Empty, message)
     })
 }
 
-/// Looks for a limit in the last words of a call that failed. Only there: an agent that works on
-/// rate limits talks of them all day.
+/// Looks for a limit in the final output of a failed call. Only there: an agent that works on rate
+/// limits mentions them all the time.
 pub(super) fn limit_of(evidence: &Evidence<'_>) -> Option<Failure> {
     [evidence.stderr_tail, evidence.stdout_tail].into_iter().find_map(|tail| {
-        let words = ending::last_lines(tail);
-        limit_words::is_limit(&words).then(|| {
-            let resets_at = limit_words::reset_time(&words, evidence.now, evidence.zone);
-            Failure::new(FailureClass::RateLimited { resets_at }, words)
+        let message = ending::last_lines(tail);
+        limit_words::is_limit(&message).then(|| {
+            let resets_at = limit_words::reset_time(&message, evidence.now, evidence.zone);
+            Failure::new(FailureClass::RateLimited { resets_at }, message)
         })
     })
 }

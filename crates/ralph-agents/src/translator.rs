@@ -1,4 +1,4 @@
-//! The translator of one call: lines in, common events out, and a judgement at the end.
+//! The translator of one call: turns lines into common events, and judges the call at the end.
 //!
 //! Not here: any agent's format. Each has its own file.
 
@@ -22,77 +22,61 @@ use super::qwen::QwenTranslator;
 use super::sim::SimTranslator;
 use super::text::TextTranslator;
 
-/// Translates the output of one call. It holds what the common events have no place for, so the
-/// same one must hear the whole output and then judge.
+/// Translates the output of one call. It keeps state that the common events have no field for, so
+/// the same translator must read the whole output and then judge.
 #[derive(Debug)]
 pub struct Translator(pub(super) Dialect);
 
-/// The formats that can be read.
+/// The output formats that ralph can read.
 #[derive(Debug)]
 pub(super) enum Dialect {
-    /// Claude Code's stream of events.
     Claude(Box<ClaudeTranslator>),
-    /// Claude Code's plain text.
     ClaudeText(TextTranslator),
-    /// Codex's events.
     Codex(Box<CodexTranslator>),
-    /// Codex without events.
+    /// Codex in text mode: the answer is in a file.
     CodexText(CodexText),
-    /// Amp's events.
     Amp(Box<AmpTranslator>),
-    /// Cline's events.
     Cline(Box<ClineTranslator>),
-    /// Gemini CLI's events.
     Gemini(Box<GeminiTranslator>),
-    /// `OpenCode`'s events.
     Opencode(Box<OpencodeTranslator>),
-    /// GitHub Copilot CLI's events.
     Copilot(Box<CopilotTranslator>),
-    /// Qwen Code's events.
     Qwen(Box<QwenTranslator>),
-    /// pi's events.
     Pi(Box<PiTranslator>),
-    /// The Agent Client Protocol.
     Acp(Box<AcpTranslator>),
     /// Any command's plain text.
     Text(TextTranslator),
     /// Any command's JSON, read with the user's filters.
     Custom(Box<CustomTranslator>),
-    /// The scripted agent's own events.
     Sim(SimTranslator),
 }
 
-/// What a line brought.
+/// The events of one line, and what they say about progress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Heard {
-    /// The events, in order.
     pub events: Vec<AgentEvent>,
-    /// What the line says about the agent's progress.
     pub weight: Weight,
 }
 
 /// Everything that follows from a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
-    /// What it brought. This is what counts.
+    /// What the run counts.
     pub heard: Heard,
-    /// What the agent is to be told in return.
+    /// What ralph sends back to the agent.
     pub answer: Answer,
-    /// What people see of it.
+    /// What is shown to people.
     pub shown: Shown,
 }
 
-/// What an agent is to be told in return.
+/// Bytes to write to an agent's stdin in reply.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Answer {
-    /// The bytes; often none.
     pub bytes: Vec<u8>,
-    /// Whether anything may follow them.
     pub input: Input,
 }
 
 impl Answer {
-    /// Adds what is to be said after this.
+    /// Appends a later reply.
     pub fn add(&mut self, later: Self) {
         self.bytes.extend(later.bytes);
         match later.input {
@@ -102,46 +86,45 @@ impl Answer {
     }
 }
 
-/// Whether an agent's input stays open.
+/// Whether an agent's stdin stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Input {
-    /// There may be more to say.
     #[default]
     Open,
-    /// All is said.
     Over,
 }
 
-/// What people see of a line.
+/// What is shown to people for a line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shown {
-    /// Its events.
+    /// The events of the line.
     Events,
-    /// These in their place.
+    /// These events instead.
     Instead(Vec<AgentEvent>),
 }
 
 impl From<Heard> for Told {
-    /// Returns a line that is shown as it is and needs no answer.
-    fn from(heard: Heard) -> Self {
-        Self { heard, answer: Answer::default(), shown: Shown::Events }
+    /// Returns a line that is shown as it is and needs no reply.
+    fn from(parsed: Heard) -> Self {
+        Self { heard: parsed, answer: Answer::default(), shown: Shown::Events }
     }
 }
 
 /// What a line says about an agent's progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// Nothing: a keep-alive, a retry, a line that was not understood. The idle limit runs on.
+    /// No progress: a keep-alive, a retry, a line that could not be read. The idle limit keeps
+    /// running.
     Noise,
-    /// The agent gets on. The idle limit starts anew, and a grace period after an earlier
-    /// result is over: another turn has begun.
+    /// The agent makes progress. The idle limit starts over, and a grace period after an earlier
+    /// result ends: another turn has begun.
     Useful,
-    /// A result: the grace period begins, unless something useful follows.
+    /// A result: the grace period begins, unless progress follows.
     Final,
 }
 
 impl Heard {
-    /// Returns what events say by themselves.
+    /// Returns a line with these events; its activity is that of the most active event.
     pub(super) fn of(events: Vec<AgentEvent>) -> Self {
         let weight = events.iter().map(weight_of).max().unwrap_or(Weight::Noise);
         Self { events, weight }
@@ -151,14 +134,14 @@ impl Heard {
         Self { events: Vec::new(), weight }
     }
 
-    /// Returns what a line of stderr says. It is shown, and never counts as the agent's words or life.
+    /// Returns a line of stderr. It is shown, and never counts as the agent's text or as progress.
     pub fn on_stderr(line: &str) -> Self {
         let text = line.trim_end();
         let notice = (!text.is_empty()).then(|| AgentEvent::Notice { text: bounded(text) });
         Self::of(notice.into_iter().collect())
     }
 
-    /// Returns what a text says that nobody understands.
+    /// Returns a line that no adapter can read.
     pub(super) fn unparsed(text: &str) -> Self {
         Self::of(vec![AgentEvent::Unparsed { line: bounded(text) }])
     }
@@ -181,32 +164,28 @@ fn weight_of(event: &AgentEvent) -> Weight {
     }
 }
 
-/// Everything a call is judged by, beside what its translator remembers.
+/// Everything a call is judged by, besides the translator's own state.
 #[derive(Debug)]
 pub struct Evidence<'a> {
-    /// The fold of all events.
     pub reading: &'a Reading,
-    /// How the process ended.
     pub end: &'a ChildEnd,
-    /// The end of stderr.
     pub stderr_tail: &'a str,
-    /// The end of stdout.
     pub stdout_tail: &'a str,
-    /// The moment of that end, from which times of day are counted.
+    /// When the process ended; the base for times of day in messages.
     pub now: Timestamp,
-    /// The zone of times that name none.
+    /// Time zone for times without one.
     pub zone: &'a TimeZone,
 }
 
 impl Translator {
-    /// Takes in a line of stdout, and returns only what it brought.
+    /// Reads a line of stdout, and returns only its events.
     pub fn line(&mut self, line: &str) -> Heard {
         self.take_in(line).heard
     }
 
-    /// Takes in a line of stdout, without its newline, decoded lossily.
+    /// Reads a line of stdout, without its newline, decoded lossily.
     pub fn take_in(&mut self, line: &str) -> Told {
-        let heard = match &mut self.0 {
+        let parsed = match &mut self.0 {
             Dialect::Acp(translator) => return translator.line(line),
             Dialect::Custom(translator) => return translator.line(line),
             Dialect::Claude(translator) => translator.line(line),
@@ -222,10 +201,10 @@ impl Translator {
             Dialect::Pi(translator) => translator.line(line),
             Dialect::Sim(translator) => translator.line(line),
         };
-        heard.into()
+        parsed.into()
     }
 
-    /// Returns what was held back, once stdout is at its end. Its events belong to the reading.
+    /// Returns events that were held back, after the end of stdout. They belong to the reading.
     pub fn finish(&mut self) -> Heard {
         match &mut self.0 {
             Dialect::ClaudeText(translator) | Dialect::Text(translator) => translator.finish(),
@@ -244,8 +223,8 @@ impl Translator {
         }
     }
 
-    /// Takes in the answer that the agent left in a file, once its process is gone. Its events
-    /// belong to the reading.
+    /// Reads the answer that the agent wrote to a file, after its process ended. The events belong
+    /// to the reading.
     pub fn answer(&mut self, text: String) -> Heard {
         match &mut self.0 {
             Dialect::CodexText(translator) => translator.answer(text),
@@ -266,13 +245,14 @@ impl Translator {
         }
     }
 
-    /// Returns the MCP servers that did not come up, with how they stand. Only Claude Code tells.
+    /// Returns the MCP servers that did not start, with their status. Only Claude Code reports
+    /// them.
     pub fn servers_down(&self) -> &[String] {
         self.claude().map_or(&[], ClaudeTranslator::servers_down)
     }
 
-    /// Returns why the hooks of ralph's plugin did not run, where a session began without them.
-    /// Only a stream of events tells.
+    /// Returns why the hooks of ralph's plugin did not run, if a session began without them. Only
+    /// Claude Code's stream of events reports them.
     pub fn missing_hooks(&self) -> Option<&str> {
         self.claude()?.missing_hooks()
     }
@@ -281,7 +261,7 @@ impl Translator {
         if let Dialect::Claude(translator) = &self.0 { Some(translator) } else { None }
     }
 
-    /// Judges the call: none if it brought an answer.
+    /// Judges the call. Returns `None` if it brought an answer.
     pub(super) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         match &self.0 {
             Dialect::Claude(translator) => translator.judge(evidence),
@@ -303,11 +283,10 @@ impl Translator {
     }
 }
 
-/// How much of a line is kept in an event that only shows it. The whole line is in the stored
-/// stream.
+/// How much of a line an event keeps for display. The whole line is in the stored stream.
 const SHOWN_CHARS: usize = 2_000;
 
-/// Returns a text short enough to show.
+/// Returns a text cut to a length fit for display.
 pub(super) fn bounded(text: &str) -> String {
     ralph_core::text::excerpt_of(text, SHOWN_CHARS)
 }

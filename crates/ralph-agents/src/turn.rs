@@ -1,9 +1,9 @@
-//! How a turn stands by its agent's own account, and what follows from that together with the
+//! The status of a turn as the agent reports it, and the failure that follows from it and from the
 //! end of the process.
 //!
-//! Success needs both: a terminal event that says so, and an exit that agrees. Words are searched
-//! only in error texts and in the stderr of a call that failed, never in what the agent said or
-//! read. Not here: which events of an agent are terminal.
+//! Success needs both: a terminal event that reports it, and a matching exit. Patterns are
+//! searched only in error texts and in the stderr of a failed call, never in what the agent wrote
+//! or read. Not here: which events of an agent are terminal.
 
 use ralph_core::child::{Ending, Limit};
 use ralph_core::failure::{Failure, FailureClass};
@@ -14,44 +14,39 @@ use super::ending;
 use super::error_words;
 use super::translator::Evidence;
 
-/// How the last turn stands.
+/// Status of the last turn.
 #[derive(Debug, Default)]
 pub(super) enum Turn {
-    /// No terminal event has come since it began.
+    /// No terminal event has come since the turn began.
     #[default]
     Open,
-    /// It ended well, by its own account.
     Succeeded,
-    /// It did not.
     Failed(Trouble),
 }
 
-/// What an agent says about an error.
+/// An error as the agent reports it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trouble {
-    /// What happened, in the agent's own words.
+    /// The agent's own message.
     pub(super) words: String,
-    /// More of what the agent knows, such as the body of the response. It is searched, not shown.
+    /// More text from the agent, such as the body of the response. It is searched, not shown.
     pub(super) details: String,
-    /// The HTTP status.
     pub(super) status: Option<u16>,
-    /// The class, where the event itself tells it.
+    /// The class, if the event itself names it.
     pub(super) class: Option<FailureClass>,
 }
 
-/// What an agent's user can do about failures that asking again cannot mend.
+/// Hints for failures that a retry cannot fix.
 #[derive(Debug)]
 pub(super) struct Hints {
-    /// How to get the program.
     pub(super) install: &'static str,
-    /// How to log in.
     pub(super) login: &'static str,
-    /// What its silence may mean.
+    /// What silence of the agent may mean.
     pub(super) silence: Option<&'static str>,
 }
 
 impl Turn {
-    /// Judges a call. `retrying` is the failed request that nothing useful has followed yet.
+    /// Judges a call. `retrying` is the failed request that no progress has followed yet.
     pub(super) fn judge(
         &self,
         retrying: Option<&Trouble>,
@@ -63,11 +58,11 @@ impl Turn {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
                 ending::imposed(ending, hints.install)
             }
-            (Self::Failed(trouble), _) => {
-                let class = trouble.class().unwrap_or(FailureClass::Crashed);
-                Some(trouble.failure(class, hints, evidence))
+            (Self::Failed(reported), _) => {
+                let class = reported.class().unwrap_or(FailureClass::Crashed);
+                Some(reported.failure(class, hints, evidence))
             }
-            // The answer had come; what kept the process is not the answer's fault.
+            // The answer is complete; that the process did not exit afterwards does not void it.
             (
                 Self::Succeeded,
                 Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
@@ -79,9 +74,9 @@ impl Turn {
                 Some(ending::crashed(ending, &stderr_of(evidence)))
             }
             (Self::Open, Ending::TimedOut { limit, .. }) => match (limit, retrying) {
-                (Limit::Idle, Some(trouble)) => {
-                    let class = trouble.class().unwrap_or(FailureClass::Overloaded);
-                    Some(trouble.failure(class, hints, evidence))
+                (Limit::Idle, Some(reported)) => {
+                    let class = reported.class().unwrap_or(FailureClass::Overloaded);
+                    Some(reported.failure(class, hints, evidence))
                 }
                 (Limit::Idle, None) => {
                     ending::imposed(ending, hints.install).map(|failure| match hints.silence {
@@ -94,16 +89,17 @@ impl Turn {
                 }
             },
             (Self::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
-                let words = stderr_of(evidence);
-                let words = if words.is_empty() { "it gave no result".to_owned() } else { words };
-                Some(Failure::new(FailureClass::Malformed, words))
+                let message = stderr_of(evidence);
+                let message =
+                    if message.is_empty() { "it gave no result".to_owned() } else { message };
+                Some(Failure::new(FailureClass::Malformed, message))
             }
             (Self::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                // Bad flags, files and logins are told on stderr only.
-                let trouble = Trouble { words: stderr_of(evidence), ..Trouble::default() };
-                Some(match trouble.class() {
-                    Some(class) => trouble.failure(class, hints, evidence),
-                    None => ending::crashed(ending, &trouble.words),
+                // Bad flags, files and logins are reported on stderr only.
+                let reported = Trouble { words: stderr_of(evidence), ..Trouble::default() };
+                Some(match reported.class() {
+                    Some(class) => reported.failure(class, hints, evidence),
+                    None => ending::crashed(ending, &reported.words),
                 })
             }
         }
@@ -111,16 +107,16 @@ impl Turn {
 }
 
 impl Trouble {
-    /// Returns trouble that is known by its class.
-    pub(super) fn of(class: FailureClass, words: impl Into<String>) -> Self {
-        Self { words: words.into(), class: Some(class), ..Self::default() }
+    /// Returns a failure whose class is known.
+    pub(super) fn of(class: FailureClass, message: impl Into<String>) -> Self {
+        Self { words: message.into(), class: Some(class), ..Self::default() }
     }
 
     fn searched(&self) -> String {
         format!("{}\n{}", self.words, self.details)
     }
 
-    /// Returns the class, as far as anything tells it.
+    /// Returns the class, if it can be determined.
     fn class(&self) -> Option<FailureClass> {
         if let Some(class) = &self.class {
             return Some(class.clone());

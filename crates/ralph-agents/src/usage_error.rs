@@ -1,7 +1,8 @@
-//! An agent that did not understand how it was called: asking again the same way cannot help.
+//! Usage errors: an agent that rejected its command line. Calling it again the same way cannot
+//! help.
 //!
-//! Command lines are read by a few libraries, so that their complaints are alike for all agents.
-//! Not here: complaints of a single agent's own.
+//! Command lines are parsed by a few libraries, so their messages are alike for all agents. Not
+//! here: messages of a single agent.
 
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::recipe::AgentChoice;
@@ -10,7 +11,7 @@ use super::call::split_flags;
 use super::ending::last_lines;
 use super::translator::Evidence;
 
-/// What libraries say about a flag that they do not know, in lower case.
+/// Messages of those libraries about an unknown flag, in lower case.
 const COMPLAINTS: [&str; 8] = [
     "unknown option",
     "unknown argument",
@@ -22,8 +23,7 @@ const COMPLAINTS: [&str; 8] = [
     "no such option",
 ];
 
-/// Returns a failure with what all agents' usage errors have in common: that they are no crashes,
-/// and which flag is to blame.
+/// Marks a usage error that was judged a crash, and adds a hint that names the rejected flag.
 pub(super) fn explained(failure: Failure, agent: &AgentChoice, evidence: &Evidence<'_>) -> Failure {
     let failure = if failure.class == FailureClass::Crashed && is_misunderstood(evidence) {
         Failure { class: FailureClass::BadCall, ..failure }
@@ -39,7 +39,8 @@ pub(super) fn explained(failure: Failure, agent: &AgentChoice, evidence: &Eviden
     }
 }
 
-/// Returns whether a call ended before it began, with a complaint about a flag or with the help.
+/// Returns whether a call ended before it began, with a message about a flag or with the help
+/// text.
 fn is_misunderstood(evidence: &Evidence<'_>) -> bool {
     let Evidence { reading, stderr_tail, stdout_tail, .. } = evidence;
     if !stderr_tail.trim().is_empty() {
@@ -47,13 +48,13 @@ fn is_misunderstood(evidence: &Evidence<'_>) -> bool {
         return !has_begun
             && (complains(&last_lines(stderr_tail)) || stderr_tail.lines().any(is_usage));
     }
-    // What stands further down on stdout may be the work itself.
+    // Later lines of stdout may be the work itself.
     let first = stdout_tail.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     complains(first) || is_usage(first)
 }
 
-fn complains(words: &str) -> bool {
-    let lower = words.to_lowercase();
+fn complains(text: &str) -> bool {
+    let lower = text.to_lowercase();
     COMPLAINTS.iter().any(|complaint| lower.contains(complaint))
 }
 
@@ -61,9 +62,9 @@ fn is_usage(line: &str) -> bool {
     line.trim_start().to_lowercase().starts_with("usage:")
 }
 
-fn hint(words: &str, agent: &AgentChoice) -> String {
+fn hint(text: &str, agent: &AgentChoice) -> String {
     let command = &agent.command;
-    let Some(flag) = blamed(words) else {
+    let Some(flag) = blamed(text) else {
         return format!("`ralph doctor` shows how `{command}` is called, and its version");
     };
     let is_users = split_flags(&agent.flags)
@@ -78,9 +79,9 @@ fn hint(words: &str, agent: &AgentChoice) -> String {
     }
 }
 
-/// Returns the first flag in the line of a complaint.
-fn blamed(words: &str) -> Option<&str> {
-    let line = words.lines().find(|line| complains(line))?;
+/// Returns the first flag in the line of such a message.
+fn blamed(text: &str) -> Option<&str> {
+    let line = text.lines().find(|line| complains(line))?;
     let is_edge = |it: char| it.is_whitespace() || "'\"`,:;()[]".contains(it);
     let word = line.split(is_edge).find(|word| {
         word.starts_with('-') && word.trim_start_matches('-').starts_with(char::is_alphabetic)
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_to_blame_is_named() {
+    fn hint_names_the_rejected_flag() {
         let bad = &FailureClass::BadCall;
         let mine = "does not take `--mine`: remove it from `agent.flags`";
         for kind in [
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_prints_its_help_was_called_badly() {
+    fn printed_help_is_a_usage_error() {
         let help = "Usage: agent [options] [prompt]\n\nOptions:\n  -h, --help  Show this\n";
         check(AgentKind::Text, help, 1, &FailureClass::BadCall, "`ralph doctor`");
         check(AgentKind::Pi, help, 1, &FailureClass::BadCall, "`ralph doctor`");

@@ -1,7 +1,7 @@
 //! Why a conversation brought no answer.
 //!
-//! The reply to the prompt decides; after it the exit code says nothing, as some agents do not
-//! leave when their input ends. Not here: what the words of an error mean, see `turn`.
+//! The reply to the prompt decides; after it the exit code means nothing, as some agents do not
+//! exit when their stdin ends. Not here: what the text of an error means, see `turn_status`.
 
 use ralph_core::child::Ending;
 use ralph_core::failure::{Failure, FailureClass};
@@ -16,13 +16,13 @@ use crate::json_events::GLANCE_CHARS;
 use crate::translator::{Evidence, bounded};
 use crate::turn::{Hints, Trouble, Turn};
 
-/// More ways to log in than this help nobody.
+/// At most this many ways to log in are listed.
 const MOST_LOGINS: usize = 6;
 
-/// The code of a request that needs a login first.
+/// Error code of a request that needs a login first.
 const LOGIN_REQUIRED: i64 = -32_000;
 
-/// What hints begin with; the rest depends on the command.
+/// Empty hints; `add_hint` fills in the command.
 const HINTS: Hints = Hints { install: "", login: "", silence: None };
 
 impl AcpTranslator {
@@ -39,7 +39,7 @@ impl AcpTranslator {
 
     fn with_hint(&self, failure: Failure) -> Failure {
         let command = &self.command;
-        let is_deaf = self.phase == Phase::Waiting(Asked::Greeting);
+        let has_no_answer = self.phase == Phase::Waiting(Asked::Greeting);
         let hint = match failure.class {
             FailureClass::NotInstalled => {
                 Some(format!("install `{command}`, or set `agent.command`"))
@@ -57,7 +57,7 @@ impl AcpTranslator {
             | FailureClass::Overran
             | FailureClass::IdleTimeout
             | FailureClass::BadCall
-                if is_deaf =>
+                if has_no_answer =>
             {
                 Some(format!(
                     "`{command}` did not answer in the Agent Client Protocol; `agent.flags` may lack the flag for it, such as `--acp`"
@@ -83,7 +83,7 @@ impl AcpTranslator {
     }
 }
 
-/// Returns the ways to log in, for people.
+/// Formats the ways to log in, for people.
 pub(super) fn logins(methods: Vec<wire::AuthMethod>) -> Vec<String> {
     let login = |method: wire::AuthMethod| {
         let name = method.name?;
@@ -96,7 +96,7 @@ pub(super) fn logins(methods: Vec<wire::AuthMethod>) -> Vec<String> {
     methods.into_iter().filter_map(login).take(MOST_LOGINS).collect()
 }
 
-/// Returns what an error says. The message is often a mere "Internal error"; the data say more.
+/// Reads an error. The message is often just "Internal error"; the data contain more.
 pub(super) fn trouble_of(error: &wire::ErrorOf<'_>) -> Trouble {
     let data: wire::ErrorData<'_> = wire::read(error.data);
     let alone: Text<'_> = wire::read(error.data);
@@ -108,17 +108,21 @@ pub(super) fn trouble_of(error: &wire::ErrorOf<'_>) -> Trouble {
     };
     let message = error.message.clone().unwrap_or_default();
     let message = message.strip_prefix("Internal error: ").unwrap_or(&message);
-    let words = data.message.filter(|words| !words.is_empty());
-    let words = words.unwrap_or_else(|| message.to_owned());
+    let detail = data.message.filter(|detail| !detail.is_empty());
+    let detail = detail.unwrap_or_else(|| message.to_owned());
     Trouble {
-        words: if words.is_empty() { "it refused the request".to_owned() } else { bounded(&words) },
+        words: if detail.is_empty() {
+            "it refused the request".to_owned()
+        } else {
+            bounded(&detail)
+        },
         details: format!("{message} {} {codex}", bounded(&alone.0)),
         status: error.code.and_then(|code| u16::try_from(code).ok()),
         class,
     }
 }
 
-/// What Codex calls its errors.
+/// Names of Codex's errors.
 const CODEX: [(&str, FailureClass); 9] = [
     ("usageLimitExceeded", FailureClass::RateLimited { resets_at: None }),
     ("rateLimitExceeded", FailureClass::RateLimited { resets_at: None }),
@@ -131,7 +135,7 @@ const CODEX: [(&str, FailureClass); 9] = [
     ("responseTooManyFailedAttempts", FailureClass::Overloaded),
 ];
 
-/// Returns what is wrong with the end of a turn; none if it ended well.
+/// Returns the failure of a stop reason, or `None` if the turn succeeded.
 pub(super) fn stopped(reason: Option<&str>) -> Option<Trouble> {
     Some(match reason {
         Some("end_turn") => return None,
@@ -141,7 +145,7 @@ pub(super) fn stopped(reason: Option<&str>) -> Option<Trouble> {
         Some("max_turn_requests") => {
             Trouble::of(FailureClass::TurnLimit, "it used up its requests for one turn")
         }
-        Some("refusal") => Trouble::of(FailureClass::TurnLimit, "it refused to go on"),
+        Some("refusal") => Trouble::of(FailureClass::TurnLimit, "it refused to continue"),
         Some("cancelled") => Trouble::of(FailureClass::Crashed, "the turn was canceled"),
         Some(other) => {
             let other = glance(other, GLANCE_CHARS);
@@ -151,15 +155,15 @@ pub(super) fn stopped(reason: Option<&str>) -> Option<Trouble> {
     })
 }
 
-/// Returns the trouble with an agent of another version of the protocol.
+/// Returns the failure for an agent with another version of the protocol.
 pub(super) fn foreign_version(version: u64) -> Trouble {
-    let words = format!(
+    let detail = format!(
         "it speaks version {version} of the Agent Client Protocol, and ralph version {VERSION}"
     );
-    Trouble::of(FailureClass::BadCall, words)
+    Trouble::of(FailureClass::BadCall, detail)
 }
 
-/// Returns the trouble with a session that has no id.
+/// Returns the failure for a session without an id.
 pub(super) fn no_session() -> Trouble {
     Trouble::of(FailureClass::Malformed, "it opened a session without an id")
 }

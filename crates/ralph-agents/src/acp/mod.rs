@@ -1,10 +1,10 @@
-//! Any command that speaks the Agent Client Protocol: JSON-RPC on stdin and stdout.
+//! Any command that supports the Agent Client Protocol: JSON-RPC on stdin and stdout.
 //!
-//! ralph is the client: it greets, opens one session, gives the prompt, answers what it is asked,
-//! and hangs up when the turn is over. It offers neither files nor terminals: agents then do
-//! their work themselves, where the gates and the sandbox see it. Not here: the flag that makes a
-//! command speak the protocol, which belongs into `agent.flags`, and anything that all agents
-//! share.
+//! ralph is the client: it initializes the connection, opens one session, sends the prompt,
+//! answers requests, and closes stdin when the turn is over. It offers neither files nor
+//! terminals: agents then do their work themselves, where the gates and the sandbox see it. Not
+//! here: the flag that makes a command use the protocol, which belongs in `agent.flags`, and
+//! anything that all agents share.
 
 mod failure;
 mod say;

@@ -1,6 +1,7 @@
-//! What is said to an agent: the call that greets it, and every message after that.
+//! The messages that ralph sends to an agent: the call with the first request, and every later
+//! message.
 //!
-//! Not here: when something is said (`talk`).
+//! Not here: when they are sent (`conversation`).
 
 use std::path::Path;
 
@@ -15,8 +16,8 @@ use crate::call::{Call, IdleWatch, environment, split_flags};
 /// The version of the protocol.
 pub(super) const VERSION: u64 = 1;
 
-/// Returns how to call an agent. The prompt does not go in here: it follows when the agent has
-/// opened a session.
+/// Returns how to call an agent. The prompt is not part of the call: ralph sends it when the agent
+/// has opened a session.
 pub(crate) fn call(request: &Request) -> Call {
     Call {
         program: request.agent.command.clone(),
@@ -28,7 +29,7 @@ pub(crate) fn call(request: &Request) -> Call {
     }
 }
 
-/// The requests of ralph, by the ids that their answers carry.
+/// ralph's requests, with their JSON-RPC ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     Greeting = 1,
@@ -55,13 +56,13 @@ pub(super) fn new_session(directory: &Path) -> Vec<u8> {
     request(Asked::Session, "session/new", &params)
 }
 
-/// Returns the request that gives the prompt.
+/// Returns the request with the prompt.
 pub(super) fn prompt(session: &str, text: &str) -> Vec<u8> {
     let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
     request(Asked::Prompt, "session/prompt", &params)
 }
 
-/// Returns the answer to a request for permission: the widest option that the policy has.
+/// Returns the answer to a permission request: the widest option that the permissions allow.
 pub(super) fn permission(
     id: &RawValue,
     options: &[wire::PermissionOption],
@@ -82,14 +83,16 @@ pub(super) fn permission(
     message(&json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}}))
 }
 
-/// Returns the answer to a request that ralph does not serve.
+/// Returns the answer to a request that ralph does not support.
 pub(super) fn refusal(id: &RawValue, method: &str) -> Vec<u8> {
-    let words = format!("ralph does not offer {method}");
-    message(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": words}}))
+    let message_text = format!("ralph does not offer {method}");
+    message(
+        &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": message_text}}),
+    )
 }
 
-fn request(asked: Asked, method: &str, params: &Value) -> Vec<u8> {
-    message(&json!({"jsonrpc": "2.0", "id": asked as u8, "method": method, "params": params}))
+fn request(kind: Asked, method: &str, params: &Value) -> Vec<u8> {
+    message(&json!({"jsonrpc": "2.0", "id": kind as u8, "method": method, "params": params}))
 }
 
 fn message(body: &Value) -> Vec<u8> {

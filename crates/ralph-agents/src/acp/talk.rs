@@ -1,8 +1,8 @@
-//! The conversation with an agent: greeting, session, prompt, turn, goodbye.
+//! The conversation with an agent: initialize, session, prompt, turn, close.
 //!
-//! A pure machine: a line in, events and an answer out. Fed with a stored stream it goes the same
-//! way again, and what it says is thrown away. Not here: what happens within the turn
-//! (`updates`), and what an end means (`failure`).
+//! A pure state machine: a line in, events and a reply out. With a stored stream it takes the same
+//! path again, and its replies are discarded. Not here: what happens within the turn (`updates`),
+//! and what an end means (`failure`).
 
 use std::path::{Path, PathBuf};
 
@@ -21,19 +21,19 @@ use crate::pieces::read_objects;
 use crate::translator::{Answer, Heard, Input, Shown, Told, Weight};
 use crate::turn::{Trouble, Turn};
 
-/// An id that is longer is not worth an answer.
+/// Requests with a longer id are not answered.
 const MOST_ID_BYTES: usize = 200;
 
-/// Further methods that ralph does not offer are refused without a word.
+/// After this many refused methods, further ones are refused without a notice.
 const MOST_REFUSED: usize = 8;
 
-/// Holds the client's side of one conversation.
+/// The client side of one conversation.
 #[derive(Debug)]
 pub(crate) struct AcpTranslator {
     pub(super) command: String,
     pub(super) phase: Phase,
     pub(super) turn: Turn,
-    /// The ways to log in that the agent names.
+    /// The ways to log in that the agent lists.
     pub(super) logins: Vec<String>,
     directory: PathBuf,
     prompt: String,
@@ -44,12 +44,11 @@ pub(crate) struct AcpTranslator {
     answer: Answer,
 }
 
-/// What is waited for.
+/// What the client waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// The answer to a request.
     Waiting(Asked),
-    /// Nothing: the conversation is over.
+    /// The conversation is over.
     Over,
 }
 
@@ -71,8 +70,8 @@ impl AcpTranslator {
     }
 
     pub(crate) fn line(&mut self, line: &str) -> Told {
-        let heard = read_objects(line, |object| self.object(object));
-        Told { heard, answer: std::mem::take(&mut self.answer), shown: Shown::Events }
+        let parsed = read_objects(line, |object| self.object(object));
+        Told { heard: parsed, answer: std::mem::take(&mut self.answer), shown: Shown::Events }
     }
 
     pub(crate) fn finish(&mut self) -> Heard {
@@ -82,15 +81,15 @@ impl AcpTranslator {
     fn object(&mut self, object: &str) -> Option<Heard> {
         let message: wire::Message<'_> = serde_json::from_str(object).ok()?;
         let phase = self.phase;
-        let heard = match (&message.method, message.id) {
+        let parsed = match (&message.method, message.id) {
             (Some(method), Some(id)) => self.request(method, id, message.params),
             (Some(method), None) => self.notification(method, message.params)?,
             (None, Some(id)) => self.response(id, &message)?,
             (None, None) => return None,
         };
         Some(match phase {
-            Phase::Waiting(_) => heard,
-            Phase::Over => Heard { events: after_the_end(heard.events), weight: Weight::Noise },
+            Phase::Waiting(_) => parsed,
+            Phase::Over => Heard { events: after_the_end(parsed.events), weight: Weight::Noise },
         })
     }
 
@@ -100,7 +99,7 @@ impl AcpTranslator {
                 let params: wire::UpdateParams<'_> = wire::read(params);
                 self.updates.hear(params.update?)
             }
-            // A name that begins with an underscore is a private one.
+            // Names with a leading underscore are private extensions.
             private if private.starts_with('_') => Some(Heard::nothing(Weight::Noise)),
             _ => None,
         }
@@ -123,7 +122,7 @@ impl AcpTranslator {
         Heard::of(vec![event])
     }
 
-    /// Answers a request for permission, which may be the first that is heard of a tool call.
+    /// Answers a permission request, which may be the first message about a tool call.
     fn permit(&mut self, id: &RawValue, params: wire::PermissionParams<'_>) -> Heard {
         let mut events = self.updates.end_thought();
         let call = params.tool_call.unwrap_or_default();
@@ -141,15 +140,15 @@ impl AcpTranslator {
     }
 
     fn response(&mut self, id: &RawValue, message: &wire::Message<'_>) -> Option<Heard> {
-        let asked = match self.phase {
-            Phase::Waiting(asked) if id.get() == (asked as u8).to_string() => asked,
+        let request = match self.phase {
+            Phase::Waiting(request) if id.get() == (request as u8).to_string() => request,
             Phase::Waiting(_) | Phase::Over => return None,
         };
         if let Some(error) = &message.error {
-            let trouble = trouble_of(error);
-            return Some(self.fail(trouble, Vec::new()));
+            let reported = trouble_of(error);
+            return Some(self.fail(reported, Vec::new()));
         }
-        Some(match asked {
+        Some(match request {
             Asked::Greeting => self.greeted(wire::read(message.result)),
             Asked::Session => self.opened(wire::read(message.result)),
             Asked::Prompt => self.ended(wire::read(message.result)),
@@ -191,8 +190,8 @@ impl AcpTranslator {
         if let Some(model) = used.into_iter().find_map(|used| used.model) {
             events.push(AgentEvent::Session { id: None, model: Some(model), version: None });
         }
-        if let Some(trouble) = stopped(end.stop_reason.as_deref()) {
-            return self.fail(trouble, events);
+        if let Some(reported) = stopped(end.stop_reason.as_deref()) {
+            return self.fail(reported, events);
         }
         self.turn = Turn::Succeeded;
         let status = ResultStatus::Success;
@@ -200,12 +199,12 @@ impl AcpTranslator {
         self.hang_up(events)
     }
 
-    fn fail(&mut self, trouble: Trouble, mut events: Vec<AgentEvent>) -> Heard {
+    fn fail(&mut self, reported: Trouble, mut events: Vec<AgentEvent>) -> Heard {
         events.extend(self.updates.end_thought());
         events.extend(self.updates.speech.withdraw());
-        let status = ResultStatus::Failed(trouble.words.clone());
+        let status = ResultStatus::Failed(reported.words.clone());
         events.push(AgentEvent::Result { status, text: None, structured: None });
-        self.turn = Turn::Failed(trouble);
+        self.turn = Turn::Failed(reported);
         self.hang_up(events)
     }
 
@@ -220,7 +219,7 @@ impl AcpTranslator {
     }
 }
 
-/// Keeps what comes too late from changing the answer: words and tools are only shown.
+/// Prevents late events from changing the answer: text and tools become notices.
 fn after_the_end(events: Vec<AgentEvent>) -> Vec<AgentEvent> {
     let late = |event| match event {
         AgentEvent::Text { text, .. } => (!text.is_empty()).then(|| notice(&text)),

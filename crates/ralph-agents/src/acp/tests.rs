@@ -1,4 +1,4 @@
-//! Recorded conversations, the answers they need, and peers that no agent should be.
+//! Recorded conversations, the replies they need, and misbehaving agents.
 #![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/acp/1")
 }
 
-/// A recorded conversation: what each side said, and how the agent's process ended.
+/// A recorded conversation: the messages of each side, and how the agent's process ended.
 struct Recording {
     ours: Vec<Value>,
     theirs: Vec<String>,
@@ -65,28 +65,28 @@ fn recording(name: &str) -> Recording {
     recording
 }
 
-fn asked(permissions: Permissions) -> Request {
+fn request_with(permissions: Permissions) -> Request {
     let mut request = request(AgentKind::Acp, &["--acp"], PROMPT);
     request.agent.permissions = permissions;
     request
 }
 
-fn heard(lines: &[&str], stderr: &str, ending: Ending) -> (Vec<Heard>, Reply) {
-    read(&asked(Permissions::Skip), &lines.join("\n"), stderr, ending, NOW)
+fn parsed(lines: &[&str], stderr: &str, ending: Ending) -> (Vec<Heard>, Reply) {
+    read(&request_with(Permissions::Skip), &lines.join("\n"), stderr, ending, NOW)
 }
 
 fn messages(bytes: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(bytes);
-    assert!(bytes.is_empty() || text.ends_with('\n'), "whole lines are said: {text}");
+    assert!(bytes.is_empty() || text.ends_with('\n'), "whole lines are sent: {text}");
     text.lines().map(|line| serde_json::from_str(line).expect("a message")).collect()
 }
 
-fn talker(permissions: Permissions) -> Translator {
-    translator(&asked(permissions), Path::new("/tmp/demo"))
+fn translator_for(permissions: Permissions) -> Translator {
+    translator(&request_with(permissions), Path::new("/tmp/demo"))
 }
 
-/// Takes in lines and returns everything that is said.
-fn said(translator: &mut Translator, lines: &[&str]) -> (Vec<Value>, Input) {
+/// Reads lines and returns all replies.
+fn collect_replies(translator: &mut Translator, lines: &[&str]) -> (Vec<Value>, Input) {
     let mut answer = Answer::default();
     for line in lines {
         answer.add(translator.take_in(line).answer);
@@ -101,25 +101,25 @@ fn every_recorded_conversation_is_read() {
     for name in RECORDED {
         let recording = recording(name);
         let lines: Vec<&str> = recording.theirs.iter().map(String::as_str).collect();
-        let (all, reply) = heard(&lines, "", recording.ending);
+        let (all, reply) = parsed(&lines, "", recording.ending);
         shown.push_str(&show(name, &all, &reply));
     }
     expect_file!["../../tests/data/acp/1/readings.txt"].assert_eq(&shown);
 }
 
-/// The client of the recordings said the same, but for its name and for cancellations.
+/// The client of the recordings sent the same messages, except for its name and for cancellations.
 #[test]
-fn every_recorded_conversation_is_held_again() {
+fn recorded_conversations_get_the_same_replies() {
     for name in RECORDED {
         let recording = recording(name);
         let mut expect = recording.ours;
         expect.retain(|message| message["method"] != "session/cancel");
         expect[0]["params"]["clientInfo"] =
             json!({"name": "ralph", "version": env!("CARGO_PKG_VERSION")});
-        let greeting = call(&asked(Permissions::Skip), &context()).expect("a call").stdin;
+        let greeting = call(&request_with(Permissions::Skip), &context()).expect("a call").stdin;
         let mut found = messages(&greeting);
         let lines: Vec<&str> = recording.theirs.iter().map(String::as_str).collect();
-        let (answers, input) = said(&mut talker(Permissions::Skip), &lines);
+        let (answers, input) = collect_replies(&mut translator_for(Permissions::Skip), &lines);
         found.extend(answers);
         for message in expect.iter_mut().chain(&mut found) {
             if let Some(error) = message.get_mut("error") {
@@ -158,12 +158,12 @@ fn refused(id: u8, error: &str) -> String {
 
 #[track_caller]
 fn check_signal(turn: &[&str], expect: Option<&str>) {
-    let reply = heard(&[&[GREETED, OPENED], turn].concat(), "", exit(0)).1;
+    let reply = parsed(&[&[GREETED, OPENED], turn].concat(), "", exit(0)).1;
     assert_eq!(reply.signal.as_deref(), expect, "{turn:?}");
 }
 
 #[test]
-fn only_the_last_words_of_a_turn_that_ended_well_count() {
+fn only_the_final_answer_of_a_successful_turn_counts() {
     let (done, end) = (words("<promise>DONE</promise>"), ended("end_turn"));
     let (begun, over) = (tool("c", "in_progress"), tool("c", "completed"));
     let user = update(
@@ -197,12 +197,12 @@ fn only_the_last_words_of_a_turn_that_ended_well_count() {
 
 #[track_caller]
 fn check(lines: &[&str], stderr: &str, ending: Ending, expect: Option<FailureClass>) {
-    let found = heard(lines, stderr, ending).1.failure;
+    let found = parsed(lines, stderr, ending).1.failure;
     assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{lines:?}\n{found:?}");
 }
 
 #[test]
-fn the_reply_decides_and_then_the_end_of_the_process() {
+fn prompt_reply_decides_before_the_exit() {
     let fine = words("Fine.");
     let idle = Ending::TimedOut { limit: Limit::Idle, force: Force::Killed };
     let lingered = Ending::Lingered { force: Force::Killed };
@@ -231,7 +231,7 @@ fn the_reply_decides_and_then_the_end_of_the_process() {
 }
 
 #[test]
-fn errors_are_told_apart() {
+fn errors_are_classified() {
     let limit = |resets_at| FailureClass::RateLimited { resets_at };
     let soon = Timestamp(NOW.0 + 20_000);
     for (error, class) in [
@@ -270,9 +270,9 @@ fn errors_are_told_apart() {
 }
 
 #[test]
-fn hints_name_the_command_its_logins_and_the_flag_that_may_be_missing() {
+fn hints_name_command_logins_and_missing_flag() {
     let hint = |lines: &[&str], ending| {
-        let failure = heard(lines, "", ending).1.failure.expect("a failure");
+        let failure = parsed(lines, "", ending).1.failure.expect("a failure");
         failure.hint.unwrap_or_default()
     };
     let program = "acp".to_owned();
@@ -301,7 +301,7 @@ fn permission(id: &str, kinds: &[&str]) -> String {
 }
 
 #[test]
-fn permission_is_given_or_refused_by_policy() {
+fn permission_requests_follow_the_setting() {
     let all = ["reject_always", "allow_once", "reject_once", "allow_always"];
     for (permissions, kinds, chosen) in [
         (Permissions::Skip, &all[..], Some("id-allow_always")),
@@ -312,61 +312,61 @@ fn permission_is_given_or_refused_by_policy() {
         (Permissions::Ask, &all[..2], Some("id-reject_always")),
         (Permissions::Ask, &all[3..], None),
     ] {
-        let mut talker = talker(permissions);
-        said(&mut talker, &[GREETED, OPENED]);
+        let mut translator = translator_for(permissions);
+        collect_replies(&mut translator, &[GREETED, OPENED]);
         let outcome = match chosen {
             Some(id) => json!({"outcome": "selected", "optionId": id}),
             None => json!({"outcome": "cancelled"}),
         };
         let expect = json!({"jsonrpc": "2.0", "id": "a", "result": {"outcome": outcome}});
-        let found = said(&mut talker, &[&permission("\"a\"", kinds)]);
+        let found = collect_replies(&mut translator, &[&permission("\"a\"", kinds)]);
         assert_eq!(found, (vec![expect], Input::Open), "{permissions:?} {kinds:?}");
     }
 }
 
 #[test]
-fn what_ralph_does_not_offer_is_refused_and_said_once() {
-    let mut talker = talker(Permissions::Skip);
-    let asked = |id: &str| {
+fn unsupported_methods_are_refused_with_one_notice() {
+    let mut translator = translator_for(Permissions::Skip);
+    let request_line = |id: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"fs/read_text_file","params":{{}}}}"#)
     };
     let refusal = |id: Value| {
         json!({"jsonrpc": "2.0", "id": id,
             "error": {"code": -32601, "message": "ralph does not offer fs/read_text_file"}})
     };
-    let first = talker.take_in(&asked("0"));
+    let first = translator.take_in(&request_line("0"));
     assert_eq!(messages(&first.answer.bytes), [refusal(json!(0))]);
     assert_eq!(first.heard.events.len(), 1);
-    let second = talker.take_in(&asked("\"b\""));
+    let second = translator.take_in(&request_line("\"b\""));
     assert_eq!(messages(&second.answer.bytes), [refusal(json!("b"))]);
     assert_eq!(second.heard, Heard { events: Vec::new(), weight: Weight::Noise });
-    let long = talker.take_in(&asked(&format!("\"{}\"", "x".repeat(300))));
+    let long = translator.take_in(&request_line(&format!("\"{}\"", "x".repeat(300))));
     assert_eq!(long.answer, Answer::default());
 }
 
 #[test]
-fn only_an_answer_to_what_was_asked_leads_on() {
-    let mut talker = talker(Permissions::Skip);
+fn only_the_expected_response_advances_the_conversation() {
+    let mut translator = translator_for(Permissions::Skip);
     for line in [OPENED, &ended("end_turn"), r#"{"id":99,"result":{}}"#, r#"{"id":"1x"}"#] {
-        let told = talker.take_in(line);
-        assert!(matches!(&told.heard.events[..], [AgentEvent::Unparsed { .. }]), "{line}");
-        assert_eq!(told.answer, Answer::default(), "{line}");
+        let result = translator.take_in(line);
+        assert!(matches!(&result.heard.events[..], [AgentEvent::Unparsed { .. }]), "{line}");
+        assert_eq!(result.answer, Answer::default(), "{line}");
     }
     let unknown = update("weather_update", "");
     for line in ["Loading...", "{\"jsonrpc\"", "{}", "[]", &unknown, "{\"method\":\"x\"}"] {
-        let told = talker.take_in(line);
-        assert!(matches!(&told.heard.events[..], [AgentEvent::Unparsed { .. }]), "{line}");
-        assert_eq!(told.heard.weight, Weight::Noise, "{line}");
+        let result = translator.take_in(line);
+        assert!(matches!(&result.heard.events[..], [AgentEvent::Unparsed { .. }]), "{line}");
+        assert_eq!(result.heard.weight, Weight::Noise, "{line}");
     }
-    let private = talker.take_in(r#"{"jsonrpc":"2.0","method":"_x/status","params":{}}"#);
+    let private = translator.take_in(r#"{"jsonrpc":"2.0","method":"_x/status","params":{}}"#);
     assert_eq!(private.heard.events, []);
-    // Two messages on one line, and the greeting after all that.
-    let (found, _) = said(&mut talker, &[&format!("{GREETED}{OPENED}")]);
+    // Two messages on one line, and the `initialize` response after all that.
+    let (found, _) = collect_replies(&mut translator, &[&format!("{GREETED}{OPENED}")]);
     assert_eq!(found.len(), 2);
 }
 
 #[test]
-fn a_call_greets_and_keeps_the_flags() {
+fn call_sends_initialize_and_keeps_the_flags() {
     let mut careful = request(AgentKind::Acp, &["--acp", "--model x"], PROMPT);
     careful.agent.command = "gemini".to_owned();
     careful.agent.env_deny = vec!["SECRET_*".to_owned()];
@@ -385,12 +385,12 @@ fn a_call_greets_and_keeps_the_flags() {
 
 proptest! {
     #[test]
-    fn no_line_makes_a_translator_panic(
+    fn translator_never_panics(
         name in 0..RECORDED.len(),
         cut in 0usize..2_000,
         other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
     ) {
         let stream = mutilated(&recording(RECORDED[name]).theirs.join("\n"), cut, &other);
-        let _ = heard(&[&stream], &other, exit(1));
+        let _ = parsed(&[&stream], &other, exit(1));
     }
 }

@@ -1,8 +1,8 @@
-//! Tool calls: announced, started, told of in pieces, ended.
+//! Tool calls: announced, started, updated in pieces, ended.
 //!
-//! Some agents announce a call before they know its input, some only when they ask for
-//! permission, some only when it has ended. Each becomes one start and one end. Not here: what a
-//! tool call does to the words before it (`updates`).
+//! Some agents announce a call before they know its input, some only when they ask for permission,
+//! some only when it has ended. Each call becomes one start and one end. Not here: what a tool
+//! call does to the text before it (`updates`).
 
 use std::collections::VecDeque;
 
@@ -14,25 +14,25 @@ use super::wire;
 use crate::fields::Text;
 use crate::json_events::{GLANCE_CHARS, output};
 
-/// No agent has more calls open at once; a faulty one must not fill the memory.
+/// No agent has more calls open at once; this bounds memory for a faulty one.
 const MOST_CALLS: usize = 256;
 
-/// A change of more files than this is a flood.
+/// More changed files per call than this are dropped.
 const MOST_FILES: usize = 100;
 
-/// A plan longer than this is no plan but a flood.
+/// More plan items than this are dropped.
 const MOST_ITEMS: usize = 500;
 
-/// How much of a command's output is kept until its end. More is not shown.
+/// How much of a command's output is kept until it ends. The rest is not shown.
 const MOST_OUTPUT_BYTES: usize = 64 << 10;
 
-/// The tool calls of a turn, the latest last.
+/// The tool calls of a turn, newest last.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     calls: VecDeque<Call>,
 }
 
-/// What is known of a tool call.
+/// The state of a tool call.
 #[derive(Debug, Default)]
 struct Call {
     id: String,
@@ -57,16 +57,16 @@ enum Stage {
 }
 
 impl Tools {
-    /// Takes in news of a call.
-    pub(super) fn hear(&mut self, news: &wire::ToolCall<'_>) -> Vec<AgentEvent> {
+    /// Applies an update of a call.
+    pub(super) fn hear(&mut self, update: &wire::ToolCall<'_>) -> Vec<AgentEvent> {
         let mut events = Vec::new();
-        let Some(call) = self.call(news.id.as_deref().unwrap_or_default()) else {
+        let Some(call) = self.call(update.id.as_deref().unwrap_or_default()) else {
             return events;
         };
-        call.learn(news);
-        let status = news.status.as_deref();
+        call.learn(update);
+        let status = update.status.as_deref();
         let is_over = matches!(status, Some("completed" | "failed"));
-        // An input that is there and says nothing is still on its way.
+        // An input that is present but empty is still incomplete.
         let is_vague = status == Some("pending") && call.has_input && call.input.is_none();
         if call.stage == Stage::Announced && (is_over || !is_vague) {
             call.stage = Stage::Started;
@@ -74,12 +74,12 @@ impl Tools {
         }
         if is_over {
             call.stage = Stage::Ended;
-            events.extend(call.ended(news));
+            events.extend(call.ended(update));
         }
         events
     }
 
-    /// Returns the call with an id, new or known; none if it has ended.
+    /// Returns the call with an id, new or known; `None` if it has ended.
     fn call(&mut self, id: &str) -> Option<&mut Call> {
         let known = self.calls.iter().rposition(|call| call.id == id);
         let at = known.unwrap_or_else(|| {
@@ -94,27 +94,28 @@ impl Tools {
 }
 
 impl Call {
-    fn learn(&mut self, news: &wire::ToolCall<'_>) {
-        let input: wire::RawInput<'_> = wire::read(news.raw_input);
-        let telling = [&input.command, &input.pattern, &input.query, &input.path, &input.url];
-        let telling = telling.into_iter().flatten().next().map(|text| text.0.to_string());
-        self.input = telling.or(self.input.take());
-        self.has_input |= news.raw_input.is_some();
+    fn learn(&mut self, update: &wire::ToolCall<'_>) {
+        let input: wire::RawInput<'_> = wire::read(update.raw_input);
+        let candidates = [&input.command, &input.pattern, &input.query, &input.path, &input.url];
+        let shown_input = candidates.into_iter().flatten().next().map(|text| text.0.to_string());
+        self.input = shown_input.or(self.input.take());
+        self.has_input |= update.raw_input.is_some();
         self.items = input.todos.map(items).or(self.items.take());
-        let named = news.name.clone();
-        let named = named.or_else(|| news.meta.as_ref().and_then(|meta| meta.tool_name.clone()));
-        // Beside an input the first title is the tool's name; alone it is what the tool does.
+        let named = update.name.clone();
+        let named = named.or_else(|| update.meta.as_ref().and_then(|meta| meta.tool_name.clone()));
+        // If there is an input, the first title is the tool's name; without one it describes the
+        // tool's action.
         let is_name = |title: &String| {
             let is_word = title.chars().all(|it| it.is_alphanumeric() || it == '_');
             self.has_input && is_word && !title.is_empty()
         };
-        let named = named.or_else(|| news.title.clone().filter(is_name));
+        let named = named.or_else(|| update.title.clone().filter(is_name));
         self.name = self.name.take().or(named);
-        self.title = news.title.clone().or(self.title.take());
-        self.kind = news.kind.clone().or(self.kind.take());
-        let place = news.locations.iter().flatten().find_map(|place| place.path.clone());
-        self.location = place.or(self.location.take());
-        for content in news.content.iter().flatten() {
+        self.title = update.title.clone().or(self.title.take());
+        self.kind = update.kind.clone().or(self.kind.take());
+        let location = update.locations.iter().flatten().find_map(|location| location.path.clone());
+        self.location = location.or(self.location.take());
+        for content in update.content.iter().flatten() {
             let is_new = |path: &&String| !self.changed.contains(path);
             if content.kind.as_deref() == Some("diff")
                 && let Some(path) = content.path.as_ref().filter(is_new)
@@ -123,7 +124,7 @@ impl Call {
                 self.changed.push(path.clone());
             }
         }
-        let piece = news.meta.as_ref().and_then(|meta| meta.terminal_output_delta.as_ref());
+        let piece = update.meta.as_ref().and_then(|meta| meta.terminal_output_delta.as_ref());
         if let Some(piece) = piece.and_then(|piece| piece.data.as_ref())
             && self.output.len() < MOST_OUTPUT_BYTES
         {
@@ -144,13 +145,14 @@ impl Call {
         }
     }
 
-    fn ended(&mut self, news: &wire::ToolCall<'_>) -> Vec<AgentEvent> {
-        let returned: wire::RawOutput<'_> = wire::read(news.raw_output);
-        let is_ok = news.status.as_deref() == Some("completed") && exit_code(news, &returned) == 0;
+    fn ended(&mut self, update: &wire::ToolCall<'_>) -> Vec<AgentEvent> {
+        let returned: wire::RawOutput<'_> = wire::read(update.raw_output);
+        let is_ok =
+            update.status.as_deref() == Some("completed") && exit_code(update, &returned) == 0;
         let outcome = if is_ok { ToolOutcome::Ok } else { ToolOutcome::Error };
-        let shown = shown(news)
+        let shown = shown(update)
             .or_else(|| (!self.output.is_empty()).then(|| std::mem::take(&mut self.output)))
-            .or_else(|| text_of(&returned, news.raw_output));
+            .or_else(|| text_of(&returned, update.raw_output));
         let mut events = vec![AgentEvent::ToolEnded {
             id: self.id.clone(),
             outcome,
@@ -167,9 +169,9 @@ impl Call {
     }
 }
 
-/// Returns the exit code of a command, wherever this agent puts it; 0 if it does not say.
-fn exit_code(news: &wire::ToolCall<'_>, returned: &wire::RawOutput<'_>) -> i64 {
-    let terminal = news.meta.as_ref().and_then(|meta| meta.terminal_exit.as_ref());
+/// Returns the exit code of a command, from the field that this agent uses; 0 if there is none.
+fn exit_code(update: &wire::ToolCall<'_>, returned: &wire::RawOutput<'_>) -> i64 {
+    let terminal = update.meta.as_ref().and_then(|meta| meta.terminal_exit.as_ref());
     let mut parts = returned.contents.iter().flatten();
     terminal
         .and_then(|exit| exit.exit_code)
@@ -179,9 +181,9 @@ fn exit_code(news: &wire::ToolCall<'_>, returned: &wire::RawOutput<'_>) -> i64 {
         .unwrap_or(0)
 }
 
-/// Returns the text that the agent means to be shown.
-fn shown(news: &wire::ToolCall<'_>) -> Option<String> {
-    let texts: Vec<&str> = news
+/// Returns the text that the agent marks for display.
+fn shown(update: &wire::ToolCall<'_>) -> Option<String> {
+    let texts: Vec<&str> = update
         .content
         .iter()
         .flatten()
@@ -199,7 +201,7 @@ fn text_of(returned: &wire::RawOutput<'_>, raw: Option<&RawValue>) -> Option<Str
     })
 }
 
-/// Reads a plan or a to-do list; what was canceled is no longer on it.
+/// Reads a plan or a to-do list, without canceled entries.
 pub(super) fn items(entries: Vec<wire::Entry>) -> Vec<TodoItem> {
     let item = |entry: wire::Entry| {
         let state = match entry.status.as_deref() {

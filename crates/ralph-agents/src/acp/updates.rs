@@ -1,8 +1,8 @@
-//! What an agent does within its turn: words, thoughts, tool calls, its plan, figures of use.
+//! What an agent does within its turn: text, thoughts, tool calls, its plan, token usage.
 //!
-//! Words come in pieces. A tool call between them begins another message, as does another
-//! message id; what was said before is then no longer the last word. Not here: how the turn
-//! begins and ends (`talk`).
+//! Text comes in deltas. A tool call between them begins another message, as does another message
+//! id; earlier text is then not the final answer. Not here: how the turn begins and ends
+//! (`conversation`).
 
 use ralph_core::reading::AgentEvent;
 use serde_json::value::RawValue;
@@ -13,10 +13,10 @@ use super::wire;
 use crate::json_events::Speech;
 use crate::translator::{Heard, Weight};
 
-/// Thoughts longer than this are told in parts.
+/// Longer thoughts are reported in parts.
 const MOST_THOUGHT_BYTES: usize = 8 << 10;
 
-/// What an agent has said and done in its turn so far.
+/// The state of a turn: what the agent has written and done so far.
 #[derive(Debug, Default)]
 pub(super) struct Updates {
     pub(super) speech: Speech,
@@ -27,7 +27,7 @@ pub(super) struct Updates {
 }
 
 impl Updates {
-    /// Takes in an update; none if it is of no known kind.
+    /// Reads an update. Returns `None` if its kind is unknown.
     pub(super) fn hear(&mut self, raw: &RawValue) -> Option<Heard> {
         let update: wire::Update<'_> = serde_json::from_str(raw.get()).ok()?;
         let kind = update.kind.as_deref()?;
@@ -49,7 +49,7 @@ impl Updates {
             "usage_update" => {
                 events.extend(update.cost.and_then(|cost| self.spent.cost(&cost)));
             }
-            // What the client may offer its user, and the prompt once more.
+            // Options for the client's user, and the echo of the prompt.
             "available_commands_update"
             | "session_info_update"
             | "config_option_update"
@@ -79,28 +79,28 @@ impl Updates {
         if self.thought.len() > MOST_THOUGHT_BYTES { self.end_thought() } else { Vec::new() }
     }
 
-    /// Tells of the thought that is over.
+    /// Returns the completed thought as an event.
     pub(super) fn end_thought(&mut self) -> Vec<AgentEvent> {
         let text = std::mem::take(&mut self.thought).trim().to_owned();
         if text.is_empty() { Vec::new() } else { vec![AgentEvent::Reasoning { text }] }
     }
 
-    /// Takes in news of a tool call.
+    /// Reads an update of a tool call.
     pub(super) fn tool(&mut self, call: &wire::ToolCall<'_>) -> Vec<AgentEvent> {
-        let told = self.tools.hear(call);
+        let tool_events = self.tools.hear(call);
         let is_start = |event: &AgentEvent| matches!(event, AgentEvent::ToolStarted { .. });
         let is_end = |event: &AgentEvent| matches!(event, AgentEvent::ToolEnded { .. });
         let mut events = Vec::new();
-        if told.iter().any(is_start) {
+        if tool_events.iter().any(is_start) {
             self.speech.void();
-        } else if told.is_empty() && call.status.as_deref() == Some("pending") {
-            // Announced, and its input is on its way: the words before it are void already.
+        } else if tool_events.is_empty() && call.status.as_deref() == Some("pending") {
+            // Announced, but its input is incomplete: the text before it is void already.
             events.extend(self.speech.withdraw());
         }
-        if told.iter().any(is_end) {
+        if tool_events.iter().any(is_end) {
             self.speech.close();
         }
-        events.extend(told);
+        events.extend(tool_events);
         events
     }
 }

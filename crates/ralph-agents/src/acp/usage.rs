@@ -1,25 +1,25 @@
-//! Figures of use, which every agent of the protocol counts in its own way.
+//! Token usage, which every agent of the protocol counts in its own way.
 //!
-//! Not here: where they stand in a message.
+//! Not here: where it is in a message.
 
 use ralph_core::reading::{AgentEvent, Usage, UsageScope};
 use ralph_core::units::{Tokens, UsdMicros};
 
 use super::wire;
 
-/// What a call has used so far, as far as the agent says so.
+/// What a call has used so far, as the agent reports it.
 #[derive(Debug, Default)]
 pub(super) struct Spent(Usage);
 
 impl Spent {
-    /// Adds the figures of a step.
+    /// Adds the usage of a step.
     pub(super) fn step(&mut self, tokens: wire::Tokens) -> AgentEvent {
         let step = usage_of(tokens);
         self.0 = self.0.plus(step);
         self.total()
     }
 
-    /// Takes the figures of the whole turn. Agents that count steps give none.
+    /// Sets the usage of the whole turn. Agents that report steps report no total.
     pub(super) fn turn(&mut self, tokens: wire::Tokens) -> Option<AgentEvent> {
         let turn = usage_of(tokens);
         if turn.tokens() == Tokens(0) {
@@ -29,7 +29,7 @@ impl Spent {
         Some(self.total())
     }
 
-    /// Takes the cost so far. Other currencies cannot be added up with dollars.
+    /// Sets the cost so far. Ignores currencies other than dollars.
     pub(super) fn cost(&mut self, cost: &wire::Cost) -> Option<AgentEvent> {
         let is_dollars = cost.currency.as_deref().is_none_or(|currency| currency == "USD");
         let amount = cost.amount.filter(|amount| is_dollars && *amount > 0.0)?;
@@ -42,8 +42,8 @@ impl Spent {
     }
 }
 
-/// Tells the cache and the thoughts apart from what they may be part of: the total says whether
-/// they were counted twice.
+/// Separates cached and thought tokens from the counts that may include them: the total shows
+/// whether they were counted twice.
 fn usage_of(tokens: wire::Tokens) -> Usage {
     let input = tokens.input.unwrap_or(0);
     let output = tokens.output.unwrap_or(0);
@@ -53,11 +53,11 @@ fn usage_of(tokens: wire::Tokens) -> Usage {
     let cache = read.saturating_add(write);
     let plain = input.saturating_add(output);
     let total = tokens.total.unwrap_or(plain.saturating_add(cache));
-    let has_cache_apart = total >= plain.saturating_add(cache);
-    let has_thoughts_apart = total >= plain.saturating_add(cache).saturating_add(thoughts);
+    let excludes_cache = total >= plain.saturating_add(cache);
+    let excludes_thoughts = total >= plain.saturating_add(cache).saturating_add(thoughts);
     Usage {
-        input: Tokens(if has_cache_apart { input } else { input.saturating_sub(cache) }),
-        output: Tokens(if has_thoughts_apart { output.saturating_add(thoughts) } else { output }),
+        input: Tokens(if excludes_cache { input } else { input.saturating_sub(cache) }),
+        output: Tokens(if excludes_thoughts { output.saturating_add(thoughts) } else { output }),
         cache_read: Tokens(read),
         cache_write: Tokens(write),
         cost: None,

@@ -1,11 +1,11 @@
-//! What belongs to Amp on a user's machine.
+//! The environment of Amp on a user's machine.
 //!
-//! No variable moves its directory, so home itself is another one for it.
+//! No variable moves its directory, so ralph changes HOME for it.
 
 use crate::belongings::{Belongings, Credential, Place};
 use crate::configuration::{ConfigFile, Form};
 
-/// What belongs to Amp.
+/// Variables, directories and files of Amp.
 pub(crate) const BELONGINGS: Belongings = Belongings {
     login: &["AMP_API_KEY"],
     variables: &["AMP_URL"],
@@ -19,6 +19,6 @@ pub(crate) const BELONGINGS: Belongings = Belongings {
     programs: &[],
     apart: &[],
     chosen_by: None,
-    // Without a key it asks on its terminal, which nobody sees, and waits.
+    // Without a key Amp prompts on its terminal, which has no reader, and waits.
     needed: Some("set AMP_API_KEY, or run `amp login`"),
 };

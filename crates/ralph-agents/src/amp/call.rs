@@ -1,6 +1,6 @@
 //! How Amp is called: flags first, `-x` last, prompt on stdin.
 //!
-//! Not here: instructions beside the prompt. Amp reads them from `AGENTS.md` only.
+//! Not here: a system prompt. Amp reads instructions from `AGENTS.md` only.
 
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::Request;
@@ -36,7 +36,7 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
         let servers = argument(&as_text(&context.mcp_servers)?, "the list of MCP servers")?;
         args.extend(["--mcp-config".to_owned(), servers]);
     }
-    // The message follows `-x` directly, so a bare one must stand last.
+    // The message follows `-x` directly, so `-x` without one must be last.
     let is_executed = has_flag(&user, &["-x", "--execute"]);
     args.extend(user);
     if !is_executed {
@@ -52,8 +52,8 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
     })
 }
 
-/// Returns servers as Amp takes them: as an argument, not as a file. Anybody on the machine can
-/// read arguments, so nothing secret may be among them.
+/// Returns servers in the form that Amp takes: as an argument, not as a file. All users of the
+/// machine can read arguments, so fails if one looks secret.
 fn as_text(servers: &[McpServer]) -> Result<String, Failure> {
     let mut entries = Map::new();
     for server in servers {
@@ -67,9 +67,9 @@ fn as_text(servers: &[McpServer]) -> Result<String, Failure> {
         };
         if let Some(name) = hidden.keys().find(|name| is_secret_name(name)) {
             let server = &server.name;
-            let words =
+            let message =
                 format!("`{name}` of the MCP server `{server}` would be visible to anybody");
-            return Err(Failure::new(FailureClass::BadCall, words)
+            return Err(Failure::new(FailureClass::BadCall, message)
                 .with_hint("put this server into the settings file of Amp instead"));
         }
         entries.insert(server.name.clone(), entry);

@@ -1,6 +1,6 @@
 //! Why a call to Amp brought no answer.
 //!
-//! Success is a result with the subtype `success`, no error flag, and an exit that agrees. Words
+//! Success is a result with the subtype `success`, no error flag, and a matching exit. Patterns
 //! are searched only in errors.
 
 use ralph_core::child::Ending;
@@ -11,42 +11,42 @@ use super::wire;
 use crate::translator::{Evidence, bounded};
 use crate::{ending, error_words};
 
-/// How to get the program.
+/// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
     "install Amp (`npm install -g @sourcegraph/amp`), or set `agent.command`";
 
 const LOGIN_HINT: &str = "set AMP_API_KEY, or run `amp login`; without credit, add some";
 
-/// What a failed result says about itself.
+/// A failed result as Amp reports it.
 #[derive(Debug)]
 pub(super) struct Trouble {
-    /// What happened, in Amp's own words.
+    /// Amp's own message.
     pub(super) words: String,
     class: Option<FailureClass>,
 }
 
 impl Trouble {
-    /// Returns what is wrong with a result; none if it is a success.
+    /// Returns the failure of a result, or `None` if it is a success.
     pub(super) fn of(line: &wire::ResultLine) -> Option<Self> {
         let subtype = line.subtype.as_deref().unwrap_or("no subtype");
         if subtype == "success" && line.is_error != Some(true) {
             return None;
         }
-        let words = line
+        let message = line
             .error
             .clone()
-            .filter(|words| !words.trim().is_empty())
+            .filter(|message| !message.trim().is_empty())
             .unwrap_or_else(|| format!("the turn ended with `{subtype}`"));
         let class = match subtype {
             "error_max_turns" => Some(FailureClass::TurnLimit),
-            _ => error_words::class_of_words(&words),
+            _ => error_words::class_of_words(&message),
         };
-        Some(Self { words, class })
+        Some(Self { words: message, class })
     }
 
-    /// Returns the trouble of a run that asks for a login.
-    pub(super) fn no_key(words: &str) -> Self {
-        Self { words: words.to_owned(), class: Some(FailureClass::NotLoggedIn) }
+    /// Returns the failure of a run that prompts for a login.
+    pub(super) fn no_key(message: &str) -> Self {
+        Self { words: message.to_owned(), class: Some(FailureClass::NotLoggedIn) }
     }
 
     fn failure(&self, evidence: &Evidence<'_>) -> Failure {
@@ -58,12 +58,12 @@ impl Trouble {
 impl AmpTranslator {
     pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         let ending = &evidence.end.ending;
-        let words = || ending::last_lines(evidence.stderr_tail);
+        let last_stderr = || ending::last_lines(evidence.stderr_tail);
         match (&self.turn, ending) {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. })
             | (Turn::Open, Ending::TimedOut { .. }) => ending::imposed(ending, INSTALL_HINT),
-            (Turn::Failed(trouble), _) => Some(trouble.failure(evidence)),
-            // The answer had come; what kept the process is not the answer's fault.
+            (Turn::Failed(reported), _) => Some(reported.failure(evidence)),
+            // The answer is complete; that the process did not exit afterwards does not void it.
             (
                 Turn::Succeeded,
                 Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
@@ -72,20 +72,21 @@ impl AmpTranslator {
                 is_empty.then(|| Failure::new(FailureClass::Empty, "it said nothing"))
             }
             (Turn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                Some(ending::crashed(ending, &words()))
+                Some(ending::crashed(ending, &last_stderr()))
             }
             (Turn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
-                let words = words();
-                let words = if words.is_empty() { "it gave no result".to_owned() } else { words };
-                Some(Failure::new(FailureClass::Malformed, words))
+                let message = last_stderr();
+                let message =
+                    if message.is_empty() { "it gave no result".to_owned() } else { message };
+                Some(Failure::new(FailureClass::Malformed, message))
             }
             (Turn::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                let words = words();
-                Some(match error_words::class_of_words(&words) {
+                let message = last_stderr();
+                Some(match error_words::class_of_words(&message) {
                     Some(class) => {
-                        error_words::failure(class, &words, &words, evidence, LOGIN_HINT)
+                        error_words::failure(class, &message, &message, evidence, LOGIN_HINT)
                     }
-                    None => ending::crashed(ending, &words),
+                    None => ending::crashed(ending, &message),
                 })
             }
         }

@@ -1,7 +1,7 @@
-//! Amp: its flags, its stream of events, its ways to end.
+//! Amp: its flags, its stream of events, how it ends.
 //!
 //! Its stream resembles Claude Code's, whose wire types it shares. Not here: stop checks, which
-//! are plugins of Amp's own.
+//! are Amp's own plugins.
 
 mod belongings;
 mod call;

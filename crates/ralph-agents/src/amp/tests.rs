@@ -1,4 +1,4 @@
-//! Streams after Amp's description, its real errors, calls, and streams it should not write.
+//! Streams written from Amp's documentation, its real errors, calls, and malformed streams.
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
@@ -42,14 +42,14 @@ fn failed(words: &str) -> String {
     )
 }
 
-fn said(words: &str) -> String {
+fn agent_line(words: &str) -> String {
     format!(
         r#"{{"type":"assistant","message":{{"content":[{{"type":"text","text":"{words}"}}]}},"parent_tool_use_id":null}}"#
     )
 }
 
-fn asked(words: &str) -> String {
-    said(words).replacen("assistant", "user", 1)
+fn user_line(words: &str) -> String {
+    agent_line(words).replacen("assistant", "user", 1)
 }
 
 const TOOL: &str = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Bash","input":{"cmd":"ls"}}]}}"#;
@@ -75,7 +75,7 @@ fn each_kind_of_error_has_its_class() {
 }
 
 #[test]
-fn a_success_needs_every_sign_of_it() {
+fn success_needs_result_and_exit() {
     let force = Force::Terminated;
     let success = answer("Fine.");
     AMP.check(&success, "", exit(0), None);
@@ -85,19 +85,19 @@ fn a_success_needs_every_sign_of_it() {
     AMP.check(&success, "", Ending::Interrupted { force }, Some(FailureClass::Interrupted));
     AMP.check(&answer(""), "", exit(0), Some(FailureClass::Empty));
     AMP.check(&success.replace("false", "true"), "", exit(0), Some(FailureClass::Crashed));
-    AMP.check(&said("Fine."), "", exit(0), Some(FailureClass::Malformed));
+    AMP.check(&agent_line("Fine."), "", exit(0), Some(FailureClass::Malformed));
     AMP.check(&format!("{success}\n{TOOL}"), "", exit(0), Some(FailureClass::Malformed));
     AMP.check("", "", exit(0), Some(FailureClass::Malformed));
     AMP.check("", "boom", exit(1), Some(FailureClass::Crashed));
     let idle = Ending::TimedOut { limit: Limit::Idle, force };
-    AMP.check(&said("Fine."), "", idle, Some(FailureClass::IdleTimeout));
+    AMP.check(&agent_line("Fine."), "", idle, Some(FailureClass::IdleTimeout));
     let program = "amp".to_owned();
     let missing = Ending::NotStarted { reason: NotStarted::NotFound { program } };
     AMP.check("", "", missing, Some(FailureClass::NotInstalled));
 }
 
 #[test]
-fn real_errors_are_known() {
+fn real_errors_are_classified() {
     for (name, class) in [
         ("no-message", FailureClass::BadCall),
         ("unknown-flag", FailureClass::BadCall),
@@ -105,7 +105,7 @@ fn real_errors_are_known() {
     ] {
         AMP.check("", &AMP.file(&format!("{name}.stderr.txt")), exit(1), Some(class));
     }
-    // It would wait for a login for ever: it counts as ended, and as not logged in.
+    // Amp would wait for a login forever: the call counts as ended, and as not logged in.
     let stdout = AMP.file("no-api-key.stdout.txt");
     let force = Force::Terminated;
     let (all, reply) = AMP.read(&stdout, "", Ending::Lingered { force });
@@ -134,32 +134,43 @@ fn only_the_answer_of_a_successful_turn_completes() {
     let tag = "<promise>DONE</promise>";
     let signal = |lines: &[String]| reply(&lines.join("\n"), exit(0)).signal;
     let done = Some("DONE".to_owned());
-    assert_eq!(signal(&[said(tag), answer(tag)]), done);
+    assert_eq!(signal(&[agent_line(tag), answer(tag)]), done);
     assert_eq!(signal(&[answer(tag)]), done);
-    assert_eq!(signal(&[asked(tag), answer("Fine.")]), None);
-    assert_eq!(signal(&[asked(tag), said("No."), asked(tag), answer("No.")]), None);
+    assert_eq!(signal(&[user_line(tag), answer("Fine.")]), None);
+    assert_eq!(signal(&[user_line(tag), agent_line("No."), user_line(tag), answer("No.")]), None);
     assert_eq!(
-        signal(&[asked("Go."), said(tag), asked("Really?"), said("No."), answer("No.")]),
+        signal(&[
+            user_line("Go."),
+            agent_line(tag),
+            user_line("Really?"),
+            agent_line("No."),
+            answer("No.")
+        ]),
         None
     );
-    // What somebody replied to is no answer, whether the prompt was repeated before or not.
-    assert_eq!(signal(&[asked("Go."), said(tag), asked("Really?"), answer(tag)]), None);
-    assert_eq!(signal(&[said(tag), asked("Really?"), answer(tag)]), None);
-    assert_eq!(signal(&[said(tag), said("Not yet."), answer("Not yet.")]), None);
-    assert_eq!(signal(&[said(tag), answer("Not yet.")]), None);
-    assert_eq!(signal(&[said(tag), TOOL.to_owned(), answer("")]), None);
-    assert_eq!(signal(&[said(tag), TOOL.to_owned(), answer(tag)]), None);
-    assert_eq!(signal(&[said(tag), failed(tag)]), None);
-    let subagent = said(tag).replace("null", "\"t\"");
+    // Text that a user message followed is not an answer, whether the prompt was repeated before
+    // or not.
+    assert_eq!(
+        signal(&[user_line("Go."), agent_line(tag), user_line("Really?"), answer(tag)]),
+        None
+    );
+    assert_eq!(signal(&[agent_line(tag), user_line("Really?"), answer(tag)]), None);
+    assert_eq!(signal(&[agent_line(tag), agent_line("Not yet."), answer("Not yet.")]), None);
+    assert_eq!(signal(&[agent_line(tag), answer("Not yet.")]), None);
+    assert_eq!(signal(&[agent_line(tag), TOOL.to_owned(), answer("")]), None);
+    assert_eq!(signal(&[agent_line(tag), TOOL.to_owned(), answer(tag)]), None);
+    assert_eq!(signal(&[agent_line(tag), failed(tag)]), None);
+    let subagent = agent_line(tag).replace("null", "\"t\"");
     assert_eq!(signal(&[subagent, answer("Fine.")]), None);
-    let halves = said("<promise>DO").replace("}]}", r#"},{"type":"text","text":"NE</promise>"}]}"#);
+    let halves =
+        agent_line("<promise>DO").replace("}]}", r#"},{"type":"text","text":"NE</promise>"}]}"#);
     assert_eq!(signal(&[halves, answer(tag)]), done);
 }
 
 #[test]
-fn use_is_added_up_and_a_greater_total_wins() {
+fn usage_is_summed_and_a_larger_total_wins() {
     let spent = |words: &str| {
-        said(words).replace("}]}", r#"}],"usage":{"input_tokens":100,"output_tokens":10}}"#)
+        agent_line(words).replace("}]}", r#"}],"usage":{"input_tokens":100,"output_tokens":10}}"#)
     };
     let total = |input: u64| {
         answer("b").replace("\"b\"", &format!(r#""b","usage":{{"input_tokens":{input}}}"#))
@@ -171,7 +182,7 @@ fn use_is_added_up_and_a_greater_total_wins() {
 }
 
 #[test]
-fn a_bad_line_costs_only_itself() {
+fn malformed_line_does_not_affect_others() {
     let odd = [
         "not json",
         r#"{"type":"assistant","mess"#,
@@ -193,7 +204,7 @@ fn a_bad_line_costs_only_itself() {
 }
 
 #[test]
-fn the_usual_call() {
+fn default_call() {
     AMP.check_call(
         |request, _| request.agent.output = AgentOutput::Text,
         expect![[r#"
@@ -209,7 +220,7 @@ fn the_usual_call() {
 }
 
 #[test]
-fn a_call_with_a_mode_that_asks_first() {
+fn call_with_mode_and_permission_prompts() {
     AMP.check_call(
         |request, _| {
             request.agent.model = Some("high".to_owned());
@@ -230,7 +241,7 @@ fn a_call_with_a_mode_that_asks_first() {
 }
 
 #[test]
-fn a_flag_of_the_users_wins() {
+fn user_flag_wins() {
     AMP.check_call(
         |request, _| {
             request.agent.model = Some("high".to_owned());
@@ -251,7 +262,7 @@ fn a_flag_of_the_users_wins() {
 
 proptest! {
     #[test]
-    fn no_line_makes_a_translator_panic(
+    fn translator_never_panics(
         stream in 0usize..100,
         cut in 0usize..1_000,
         other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",

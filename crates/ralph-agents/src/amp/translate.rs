@@ -1,7 +1,7 @@
 //! Amp's stream of events, line by line.
 //!
-//! It repeats the prompt as a line of the user's, which never becomes words of the agent's. Not
-//! here: what a failed result means, see `failure`.
+//! It repeats the prompt as a `user` line, which never becomes text of the agent. Not here: what a
+//! failed result means, see `failure`.
 
 use std::collections::BTreeMap;
 
@@ -24,47 +24,43 @@ use crate::last_words::LastWords;
 use crate::pieces::{Piece, pieces, read_pieces};
 use crate::translator::{Heard, Weight};
 
-/// How much of a tool's output an event carries. The whole is in the stored stream.
+/// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
 
-/// How much of a tool's input is worth a line.
+/// How much of a tool's input one line shows.
 const GLANCE_CHARS: usize = 200;
 
-/// More open tool calls than this are a broken stream, not parallel work.
+/// More open tool calls than this mean a broken stream, not parallel work.
 const MOST_OPEN_CALLS: usize = 1_000;
 
-/// A to-do list longer than this is no plan but a flood.
+/// More to-do items than this are dropped.
 const MOST_ITEMS: usize = 500;
 
-/// How the question begins that it asks on stdout, and waits for without end, where there is no
-/// key.
+/// Start of the login prompt that Amp prints on stdout without a key; it then waits forever.
 const LOGIN_FLOW: &str = "No API key found";
 
 /// Translates the stream of one call.
 #[derive(Debug, Default)]
 pub(crate) struct AmpTranslator {
-    /// How the turn stands.
     pub(super) turn: Turn,
     words: LastWords,
     prompt: Prompt,
     open_calls: BTreeMap<String, OpenCall>,
-    /// The sum of what the messages cost.
+    /// Sum of the usage of all messages.
     spent: Usage,
 }
 
-/// How a turn stands.
+/// Status of a turn.
 #[derive(Debug, Default)]
 pub(super) enum Turn {
-    /// No result has come since it began.
+    /// No result has come since the turn began.
     #[default]
     Open,
-    /// It ended well, by its own account.
     Succeeded,
-    /// It did not.
     Failed(Trouble),
 }
 
-/// Whether the prompt has been repeated.
+/// Whether Amp has repeated the prompt.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Prompt {
     #[default]
@@ -72,7 +68,7 @@ enum Prompt {
     Repeated,
 }
 
-/// What a tool call will have changed.
+/// What a tool call changes if it succeeds.
 #[derive(Debug)]
 enum OpenCall {
     File(String),
@@ -92,7 +88,7 @@ impl AmpTranslator {
         })
     }
 
-    #[expect(clippy::unused_self, reason = "every translator can hold something back")]
+    #[expect(clippy::unused_self, reason = "every translator may hold something back")]
     pub(crate) fn finish(&mut self) -> Heard {
         Heard::nothing(Weight::Noise)
     }
@@ -102,17 +98,17 @@ impl AmpTranslator {
             return Heard::unparsed(text);
         };
         let subtype = subtype.unwrap_or_default().0;
-        let heard = match (kind.unwrap_or_default().0.as_ref(), subtype.as_ref()) {
+        let parsed = match (kind.unwrap_or_default().0.as_ref(), subtype.as_ref()) {
             ("system", "init") => serde_json::from_str(text).map(|init| self.init(init)),
-            ("assistant", _) => serde_json::from_str(text).map(|said| {
+            ("assistant", _) => serde_json::from_str(text).map(|line| {
                 let spent = serde_json::from_str(text).ok();
-                self.assistant(said, spent)
+                self.assistant(line, spent)
             }),
-            ("user", _) => serde_json::from_str(text).map(|said| self.user(said)),
+            ("user", _) => serde_json::from_str(text).map(|line| self.user(line)),
             ("result", _) => serde_json::from_str(text).map(|line| self.result(line)),
             _ => return Heard::unparsed(text),
         };
-        heard.unwrap_or_else(|_| Heard::unparsed(text))
+        parsed.unwrap_or_else(|_| Heard::unparsed(text))
     }
 
     fn init(&mut self, init: wire::Init) -> Heard {
@@ -128,10 +124,10 @@ impl AmpTranslator {
         Heard::of(events)
     }
 
-    fn assistant(&mut self, mut said: Said<'_>, spent: Option<wire::Spent>) -> Heard {
+    fn assistant(&mut self, mut line: Said<'_>, spent: Option<wire::Spent>) -> Heard {
         self.turn = Turn::Open;
-        let speaker = speaker_of(&said);
-        let Content { blocks, lost } = std::mem::take(&mut said.message.content);
+        let speaker = speaker_of(&line);
+        let Content { blocks, lost } = std::mem::take(&mut line.message.content);
         let mut events = Vec::new();
         // The texts of one message belong together.
         let mut form = TextForm::Message;
@@ -197,11 +193,11 @@ impl AmpTranslator {
         AgentEvent::ToolStarted { id, name, summary: summary(&input, raw), speaker }
     }
 
-    /// Reads tool results, the repeated prompt, and what else is said to the agent.
-    fn user(&mut self, mut said: Said<'_>) -> Heard {
+    /// Reads tool results, the repeated prompt, and later user messages.
+    fn user(&mut self, mut line: Said<'_>) -> Heard {
         let mut events = Vec::new();
-        for block in std::mem::take(&mut said.message.content.blocks) {
-            match (block.kind.0.as_ref(), speaker_of(&said)) {
+        for block in std::mem::take(&mut line.message.content.blocks) {
+            match (block.kind.0.as_ref(), speaker_of(&line)) {
                 ("tool_result", _) => {
                     self.turn = Turn::Open;
                     events.extend(self.tool_ended(&block));
@@ -217,7 +213,7 @@ impl AmpTranslator {
         Heard::of(events)
     }
 
-    /// Reads the prompt, which is known, and what a plugin or a person replies to an answer.
+    /// Reads the prompt, which is known, or the reply of a plugin or a user to an answer.
     fn asked(&mut self, text: &str) -> Vec<AgentEvent> {
         let mut events = Vec::new();
         match std::mem::replace(&mut self.prompt, Prompt::Repeated) {
@@ -247,7 +243,7 @@ impl AmpTranslator {
 
     fn result(&mut self, line: wire::ResultLine) -> Heard {
         let mut events = Vec::new();
-        // Where it gives a total, it may know of more than the messages told.
+        // The total may include more than the messages reported.
         if let Some(usage) = line.usage.as_ref().map(usage_of)
             && usage.tokens() > self.spent.tokens()
         {
@@ -259,9 +255,9 @@ impl AmpTranslator {
                 self.turn = Turn::Succeeded;
                 (ResultStatus::Success, self.words.answer(line.result, &mut events))
             }
-            Some(trouble) => {
-                let status = ResultStatus::Failed(trouble.words.clone());
-                self.turn = Turn::Failed(trouble);
+            Some(reported) => {
+                let status = ResultStatus::Failed(reported.words.clone());
+                self.turn = Turn::Failed(reported);
                 (status, None)
             }
         };
@@ -269,7 +265,7 @@ impl AmpTranslator {
         Heard { events, weight: Weight::Final }
     }
 
-    /// Nobody will answer: its turn is over before it began, and it need not be waited for.
+    /// Ends the turn at once: no user can answer the login prompt.
     fn login_flow(&mut self, text: &str) -> Heard {
         self.turn = Turn::Failed(Trouble::no_key(text));
         let status = ResultStatus::Failed(text.to_owned());
@@ -277,21 +273,21 @@ impl AmpTranslator {
     }
 }
 
-fn speaker_of(said: &Said<'_>) -> Speaker {
-    match said.parent_tool_use_id {
+fn speaker_of(line: &Said<'_>) -> Speaker {
+    match line.parent_tool_use_id {
         Some(_) => Speaker::Subagent,
         None => Speaker::Agent,
     }
 }
 
-/// Returns what tells people most about a tool's input.
+/// Returns one line about a tool's input.
 fn summary(input: &wire::Input<'_>, raw: &str) -> String {
     if let Some(todos) = &input.todos {
         return format!("{} items", todos.len());
     }
-    let telling =
+    let candidates =
         [&input.cmd, &input.path, &input.pattern, &input.query, &input.url, &input.description];
-    let text = telling.into_iter().flatten().next().map_or(raw, |text| text.0.as_ref());
+    let text = candidates.into_iter().flatten().next().map_or(raw, |text| text.0.as_ref());
     glance(if text == "{}" { "" } else { text }, GLANCE_CHARS)
 }
 

@@ -1,4 +1,4 @@
-//! What can be given to each agent, and what an older version is not given.
+//! Which options each agent gets, and which an older version does not.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ fn an_old_version_can_do_less() {
     assert_eq!(codex.schema, SchemaOutput::None);
 }
 
-/// Asks for everything at once and shows the call, but for what all agents have in common.
+/// Requests all options at once and shows the call, except for the parts that all agents share.
 fn everything(kind: AgentKind, version: Option<Version>) -> String {
     let mut request = request(kind, &[], "Do it.");
     request.agent.version = version;
@@ -40,7 +40,7 @@ fn everything(kind: AgentKind, version: Option<Version>) -> String {
     request.schema = Some(Schema::new(json!({ "type": "object" })));
     let mut context = full_context();
     if kind == AgentKind::Amp {
-        // The others have a place for what must not be seen.
+        // The other agents can take secrets without arguments.
         context.mcp_servers = mcp_servers(r#"{"mcpServers": {"memory": {"command": "ralph"}}}"#)
             .expect("a server without secrets");
     }
@@ -57,7 +57,7 @@ fn everything(kind: AgentKind, version: Option<Version>) -> String {
 }
 
 #[test]
-fn everything_is_given_to_those_that_take_it() {
+fn supported_options_are_passed() {
     let kinds = [
         AgentKind::Claude,
         AgentKind::Codex,
@@ -113,7 +113,7 @@ fn no_secret_becomes_an_argument() {
 }
 
 #[test]
-fn an_old_version_is_not_given_what_it_does_not_know() {
+fn old_version_gets_only_supported_flags() {
     let shown: String = [
         (AgentKind::Claude, Version::new(2, 0, 20)),
         (AgentKind::Codex, Version::new(0, 40, 0)),
@@ -165,7 +165,7 @@ fn table() -> String {
 }
 
 #[test]
-fn the_documentation_has_the_table() {
+fn documentation_contains_the_capability_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agents.md");
     let text = std::fs::read_to_string(path).expect("the documentation is there");
     assert!(text.contains(&table()), "docs/agents.md should hold\n{}", table());

@@ -1,12 +1,12 @@
-//! What belongs to Claude Code on a user's machine.
+//! The environment of Claude Code on a user's machine.
 //!
-//! Credentials of Amazon and Google are not among the variables: where they are needed,
-//! `sandbox.env` names them.
+//! Credentials of Amazon and Google are not among the variables: users who need them list them in
+//! `sandbox.env`.
 
 use crate::belongings::{Belongings, Credential, Place};
 use crate::configuration::{ConfigFile, Form};
 
-/// What belongs to Claude Code.
+/// Variables, directories and files of Claude Code.
 pub(crate) const BELONGINGS: Belongings = Belongings {
     login: &[
         "ANTHROPIC_API_KEY",
@@ -35,9 +35,9 @@ pub(crate) const BELONGINGS: Belongings = Belongings {
             without: &[
                 "hooks",
                 "enabledPlugins",
-                // It would not work inside of ralph's.
+                // Claude's own sandbox would not work inside ralph's.
                 "sandbox",
-                // The way out is ralph's proxy.
+                // The agent must use ralph's proxy.
                 "env/HTTP_PROXY",
                 "env/HTTPS_PROXY",
                 "env/ALL_PROXY",

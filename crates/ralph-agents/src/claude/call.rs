@@ -1,7 +1,7 @@
 //! How Claude Code is called: flags, environment, prompt on stdin.
 //!
-//! Not here: which flags a version knows. What it can do is in the request, and what it then
-//! still does not know it names on stderr.
+//! Not here: which flags a version supports. The request lists its capabilities, and a flag that
+//! is still unknown is named on stderr.
 
 use ralph_core::active::session_id;
 use ralph_core::capability::{SchemaOutput, Support};
@@ -15,9 +15,9 @@ use crate::call::{
     split_flags,
 };
 
-/// Marks of a session that ralph itself may run in. A child that sees them takes itself for a
-/// part of that session. Not all of `CLAUDE*`: the login, the provider and the configuration
-/// directory are the user's, and an agent without them is not logged in.
+/// Variables of a Claude session that ralph itself may run in. A child that sees them treats
+/// itself as part of that session. Not all of `CLAUDE*`: the login, the provider and the
+/// configuration directory belong to the user, and an agent without them is not logged in.
 const SESSION_MARKS: [&str; 9] = [
     "CLAUDECODE",
     "CLAUDE_PID",
@@ -31,18 +31,20 @@ const SESSION_MARKS: [&str; 9] = [
 ];
 
 /// Tools that keep a run open after its result, waiting for a time or an event that may never
-/// come. They are taken away by name; a list of the allowed ones would take away what a version
-/// adds, and searching the web with it.
+/// come. They are disallowed by name; a list of allowed tools would also remove tools that a later
+/// version adds, and web search.
 const LINGERING_TOOLS: &str = "ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger";
 
-/// Flags of the user's that say which session it is.
+/// User flags that select a session.
 const OTHER_SESSIONS: [&str; 5] = ["--resume", "-r", "--continue", "-c", "--from-pr"];
 
-/// Where settings and instructions are read from: as when people start it in the project. Without
-/// `project` it reads neither `CLAUDE.md` nor the skills, commands and agents of the project.
+/// Sources of settings and instructions: the same as when a user starts Claude in the project.
+/// Without `project` it reads neither `CLAUDE.md` nor the skills, commands and agents of the
+/// project.
 const SOURCES: &str = "user,project,local";
 
-/// Without these a project's `.mcp.json` is started unasked, outside of any sandbox.
+/// Without an explicit list, Claude starts the servers of a project's `.mcp.json` without asking,
+/// outside of any sandbox.
 const NO_SERVERS: &str = r#"{"mcpServers":{}}"#;
 
 /// Returns how to call Claude Code.
@@ -98,17 +100,17 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
         args.add(&["--append-system-prompt-file"], Some(&system.file.to_string_lossy()));
     }
     if let (Some(schema), SchemaOutput::Enforced) = (&request.schema, can.schema) {
-        // A path is refused; only the schema itself will do.
+        // It rejects a path; the schema itself must be the argument.
         args.add(&["--json-schema"], Some(&argument(&schema.to_string(), "the schema")?));
     }
     if let Some(plugin) = context.plugin.as_ref().filter(|_| takes_plugin(&request.agent)) {
         args.add(&["--settings"], Some(&kept_hooks(request, context)));
-        // Beside those of the user's: the flag may be given several times.
+        // In addition to the user's plugins: the flag may be given several times.
         args.args.extend(["--plugin-dir".to_owned(), plugin.to_string_lossy().into_owned()]);
         if shows_hooks(request) {
             args.add(&["--include-hook-events"], None);
         }
-        // By it a hook tells ralph's session from others. One that goes on has its own.
+        // A hook recognizes ralph's session by this id. A resumed session has its own.
         if !has_flag(&user, &OTHER_SESSIONS) {
             let session = session_id(&request.run, request.iteration, request.ask);
             args.add(&["--session-id"], Some(&session));
@@ -136,8 +138,8 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
     })
 }
 
-/// Returns settings that keep ralph's hooks on. They take precedence over those of the user and of
-/// the project, also over changes that the agent makes to these during the call: neither
+/// Returns settings that keep ralph's hooks enabled. They take precedence over those of the user
+/// and of the project, also over changes that the agent makes to these during the call: neither
 /// `disableAllHooks` nor an `env` that points the hooks elsewhere has an effect there.
 fn kept_hooks(request: &Request, context: &CallContext) -> String {
     let mut env = serde_json::Map::new();
@@ -150,7 +152,7 @@ fn kept_hooks(request: &Request, context: &CallContext) -> String {
 
 /// Returns what the CLI will print: a format among the user's flags wins over the settings.
 ///
-/// The `json` format is the last line of the stream, and is read like it.
+/// The `json` format is the last line of the stream, and is read the same way.
 pub(crate) fn output(request: &Request) -> AgentOutput {
     let flags = split_flags(&request.agent.flags);
     let format = flags.iter().enumerate().rev().find_map(|(at, flag)| {
@@ -164,13 +166,14 @@ pub(crate) fn output(request: &Request) -> AgentOutput {
     }
 }
 
-/// Returns whether a call hands over ralph's plugin. A user who wants a bare CLI gets one.
+/// Returns whether a call passes ralph's plugin. With `--bare` or `--safe-mode` among the user's
+/// flags it does not.
 pub(crate) fn takes_plugin(agent: &AgentChoice) -> bool {
     let is_bare = has_flag(&split_flags(&agent.flags), &["--bare", "--safe-mode"]);
     agent.capabilities.plugin.is_there() && !is_bare
 }
 
-/// Returns whether the stream of a call tells of hooks. The other formats have no place for them.
+/// Returns whether the stream of a call reports hooks. The other formats cannot.
 fn shows_hooks(request: &Request) -> bool {
     let is_users = has_flag(&split_flags(&request.agent.flags), &["--output-format"]);
     request.agent.output == AgentOutput::Events && !is_users
@@ -182,34 +185,35 @@ fn variables<'a>(
     exe: &'a str,
 ) -> Vec<(&'static str, &'a str)> {
     let mut variables = vec![
-        // The hooks are answered by the very binary that drives the run.
+        // Hooks are run by the same binary that drives the run.
         ("RALPH_EXE", exe),
         ("DISABLE_AUTOUPDATER", "1"),
-        // One result, and no shell that outlives it.
+        // Ensures one result, and no shell that outlives it.
         ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
-        // A fresh context must not read what the last one noted for itself.
+        // A fresh context must not read the auto-memory of the last one.
         ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
     ];
     match (context.privilege, request.agent.permissions) {
-        // As root it refuses to skip permissions otherwise.
+        // As root it refuses to skip permissions without this.
         (Privilege::Root, Permissions::Skip) => variables.push(("IS_SANDBOX", "1")),
         (Privilege::Root, Permissions::Ask) | (Privilege::User, _) => {}
     }
     if context.mcp_config.is_some() {
-        // Else the model sees only the names of MCP tools.
+        // Otherwise the model sees only the names of MCP tools.
         variables.push(("ENABLE_TOOL_SEARCH", "false"));
     }
     variables
 }
 
-/// Collects our flags, but for those that the user gives as well: the user's stand last and win.
+/// Collects ralph's flags, except those that the user also gives: the user's flags come last and
+/// win.
 struct Flags<'a> {
     args: Vec<String>,
     user: &'a [String],
 }
 
 impl Flags<'_> {
-    /// Adds the first of some names for one flag, unless the user gives any of them.
+    /// Adds a flag under the first of its names, unless the user gives any of them.
     fn add(&mut self, names: &[&str], value: Option<&str>) {
         if has_flag(self.user, names) {
             return;

@@ -1,8 +1,8 @@
 //! Why a call to Claude Code brought no answer.
 //!
-//! Success is a result line without an error flag, with the terminal reason `completed`, and an
-//! exit that agrees; neither the subtype nor the exit code is enough. Words are searched only in
-//! the error text of a call that failed, never in what the agent said or read.
+//! Success is a result line without an error flag, with the terminal reason `completed`, and a
+//! matching exit; neither the subtype nor the exit code is enough. Patterns are searched only in
+//! the error text of a failed call, never in what the agent wrote or read.
 
 use std::fmt;
 
@@ -16,20 +16,20 @@ use crate::text::TextTranslator;
 use crate::translator::Evidence;
 use crate::{ending, error_words, limit_words};
 
-/// How to get the program.
+/// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
     "install Claude Code (`npm install -g @anthropic-ai/claude-code`), or set `agent.command`";
 
-/// What a failed result says about itself.
+/// A failed result as Claude Code reports it.
 #[derive(Debug)]
 pub(super) struct Trouble {
-    /// What happened, in the CLI's own words.
+    /// The CLI's own message.
     pub(super) words: String,
     reason: String,
     api: ApiError,
 }
 
-/// What is known of an API error.
+/// The fields of an API error.
 #[derive(Debug, Default)]
 struct ApiError {
     status: Option<u16>,
@@ -39,11 +39,11 @@ struct ApiError {
     word: Option<String>,
 }
 
-/// The reason given to a turn that never began. The CLI calls it a success.
+/// Reason for a turn that never began. The CLI reports it as a success.
 const NEVER_BEGAN: &str = "never_began";
 
 impl Trouble {
-    /// Returns what is wrong with a result; none if it is a success.
+    /// Returns the failure of a result, or `None` if it is a success.
     pub(super) fn of(line: &wire::ResultLine, word: Option<String>) -> Option<Self> {
         let subtype = line.subtype.as_deref().unwrap_or_default();
         let is_error = line.is_error.unwrap_or(subtype != "success");
@@ -57,13 +57,13 @@ impl Trouble {
             return None;
         }
         let errors = || line.errors.as_ref().map(|errors| errors.join("; "));
-        let words = match (subtype, line.result.clone().or_else(errors)) {
+        let message = match (subtype, line.result.clone().or_else(errors)) {
             ("error_during_execution", Some(detail)) => format!("{reason}: {detail}"),
-            (_, Some(words)) if !words.trim().is_empty() => words,
+            (_, Some(message)) if !message.trim().is_empty() => message,
             (_, Some(_) | None) => format!("the turn ended with `{reason}`"),
         };
         let api = ApiError { status: line.api_error_status, kind: line.api_error.clone(), word };
-        Some(Self { words, reason: reason.to_owned(), api })
+        Some(Self { words: message, reason: reason.to_owned(), api })
     }
 
     fn failure(&self, evidence: &Evidence<'_>) -> Failure {
@@ -71,7 +71,7 @@ impl Trouble {
             "max_turns" | "error_max_turns" | "budget_exhausted" | "error_max_budget_usd" => {
                 FailureClass::TurnLimit
             }
-            // A hook of the user's ended the turn: asking again would end the same way.
+            // A user's hook ended the turn: another call would end the same way.
             "hook_stopped" | "stop_hook_prevented" | "tool_deferred" => FailureClass::TurnLimit,
             "structured_output_retry_exhausted" | "error_max_structured_output_retries" => {
                 FailureClass::Malformed
@@ -123,13 +123,13 @@ impl ApiError {
             (_, "overloaded" | "server_error", _) | (.., Some(408 | 500..=599)) => {
                 Some(FailureClass::Overloaded)
             }
-            // 400 and what has no status is told apart by its words.
+            // 400 and errors without a status are classified by their text.
             _ => None,
         }
     }
 }
 
-/// A request that the CLI is repeating.
+/// A request that the CLI retries.
 #[derive(Debug)]
 pub(super) struct Retrying {
     attempt: Option<u32>,
@@ -170,8 +170,8 @@ impl ClaudeTranslator {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
                 ending::imposed(ending, INSTALL_HINT)
             }
-            (Turn::Failed(trouble), _) => Some(trouble.failure(evidence)),
-            // The answer had come; what kept the process is not the answer's fault.
+            (Turn::Failed(reported), _) => Some(reported.failure(evidence)),
+            // The answer is complete; that the process did not exit afterwards does not void it.
             (
                 Turn::Succeeded,
                 Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
@@ -192,23 +192,24 @@ impl ClaudeTranslator {
                 }
             },
             (Turn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
-                let words = ending::last_lines(evidence.stderr_tail);
-                let words = if words.is_empty() { "it gave no result".to_owned() } else { words };
-                Some(Failure::new(FailureClass::Malformed, words))
+                let message = ending::last_lines(evidence.stderr_tail);
+                let message =
+                    if message.is_empty() { "it gave no result".to_owned() } else { message };
+                Some(Failure::new(FailureClass::Malformed, message))
             }
             (Turn::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                // Bad flags and files are told on stderr only.
+                // Bad flags and files are reported on stderr only.
                 Some(of_words(&ending::last_lines(evidence.stderr_tail), evidence))
             }
         }
     }
 }
 
-/// Judges an exit by the words it came with.
-fn of_words(words: &str, evidence: &Evidence<'_>) -> Failure {
-    match class_of_words(words) {
-        Some(class) => finish(class, words, evidence),
-        None => ending::crashed(&evidence.end.ending, words),
+/// Judges an exit by its error text.
+fn of_words(message: &str, evidence: &Evidence<'_>) -> Failure {
+    match class_of_words(message) {
+        Some(class) => finish(class, message, evidence),
+        None => ending::crashed(&evidence.end.ending, message),
     }
 }
 
@@ -218,52 +219,53 @@ pub(crate) fn judge_text(translator: &TextTranslator, evidence: &Evidence<'_>) -
     if let Some(failure) = ending::imposed(ending, INSTALL_HINT) {
         return Some(failure);
     }
-    let said = evidence.reading.text();
+    let answer = evidence.reading.text();
     if !ending.is_success() {
-        let words = ending::last_words(evidence.stderr_tail, evidence.stdout_tail);
-        return Some(of_words(&words, evidence));
+        let message = ending::last_words(evidence.stderr_tail, evidence.stdout_tail);
+        return Some(of_words(&message, evidence));
     }
-    // An interrupt from outside exits with 0.
-    if said.trim() == "Execution error" {
-        return Some(Failure::new(FailureClass::Crashed, said.trim()));
+    // An interrupt by another process exits with 0.
+    if answer.trim() == "Execution error" {
+        return Some(Failure::new(FailureClass::Crashed, answer.trim()));
     }
     translator.judge(evidence)
 }
 
-/// Adds what a class needs: the reset of a limit, and how to mend what asking again cannot.
-fn finish(class: FailureClass, words: &str, evidence: &Evidence<'_>) -> Failure {
+/// Adds the details of a class: the reset time of a limit, and hints for failures that a retry
+/// cannot fix.
+fn finish(class: FailureClass, message: &str, evidence: &Evidence<'_>) -> Failure {
     if class == FailureClass::NotLoggedIn {
-        return Failure::new(class, words).with_hint(login_hint(words));
+        return Failure::new(class, message).with_hint(login_hint(message));
     }
     if let FailureClass::RateLimited { .. } = class {
-        let told = match evidence.reading.rate_limit() {
+        let from_event = match evidence.reading.rate_limit() {
             Some((RateLimitStatus::Rejected, resets_at)) => resets_at,
             Some((RateLimitStatus::Allowed | RateLimitStatus::Warning, _)) | None => None,
         };
-        let said = || limit_words::reset_time(words, evidence.now, evidence.zone);
-        let resets_at = told.or_else(said);
-        return Failure::new(FailureClass::RateLimited { resets_at }, words);
+        let from_text = || limit_words::reset_time(message, evidence.now, evidence.zone);
+        let resets_at = from_event.or_else(from_text);
+        return Failure::new(FailureClass::RateLimited { resets_at }, message);
     }
-    // It calls a connection that was refused a `server_error`, too.
-    let is_unreachable = || class_of_words(words) == Some(FailureClass::Unreachable);
+    // Claude reports a refused connection as `server_error`, too.
+    let is_unreachable = || class_of_words(message) == Some(FailureClass::Unreachable);
     if class == FailureClass::Overloaded && is_unreachable() {
-        return Failure::new(FailureClass::Unreachable, words);
+        return Failure::new(FailureClass::Unreachable, message);
     }
-    Failure::new(class, words)
+    Failure::new(class, message)
 }
 
-fn login_hint(words: &str) -> &'static str {
-    let words = words.to_lowercase();
-    if words.contains("credit") || words.contains("billing") {
+fn login_hint(message: &str) -> &'static str {
+    let message = message.to_lowercase();
+    if message.contains("credit") || message.contains("billing") {
         "add credit to the account, or log in with a subscription"
-    } else if words.contains("api key") {
+    } else if message.contains("api key") {
         "check ANTHROPIC_API_KEY, or unset it and run `claude` once to log in"
     } else {
         "run `claude` once and log in, or check ANTHROPIC_API_KEY"
     }
 }
 
-/// Error texts, in lower case, where no field says more.
+/// Patterns in lower case, for errors without a more specific field.
 const WORDS: [(FailureClass, &[&str]); 7] = [
     (
         FailureClass::ContextExceeded,
@@ -316,6 +318,6 @@ const WORDS: [(FailureClass, &[&str]); 7] = [
     (FailureClass::Unreachable, &["network"]),
 ];
 
-fn class_of_words(words: &str) -> Option<FailureClass> {
-    error_words::class_in(&WORDS, words)
+fn class_of_words(message: &str) -> Option<FailureClass> {
+    error_words::class_in(&WORDS, message)
 }

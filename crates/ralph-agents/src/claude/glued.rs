@@ -1,37 +1,39 @@
 //! Lines of Claude Code with another line written into their middle.
 //!
-//! Not here: lines that are glued together or broken, as any agent may write them (`pieces`), and
-//! what the objects mean.
+//! Not here: concatenated or broken lines, which any agent may write (`json_salvage`), and what
+//! the objects mean.
 
 use crate::pieces::{self, Piece, object_at};
 
-/// The one line that has been seen inside another: its writer does not wait for its turn.
+/// The only line that has been seen inside another: its writer does not synchronize with the
+/// others.
 const INTRUDER: &str = r#"{"type":"rate_limit_event""#;
 
-/// Returns the parts of a line in order, an intruder in a broken one taken out. Nothing is lost.
+/// Returns the pieces of a line in order, with an interleaved event taken out of a broken one.
+/// Nothing is lost.
 ///
-/// No other object inside a broken one is taken for a line of its own.
+/// No other object inside a broken one counts as a line of its own.
 pub(super) fn pieces(line: &str) -> Vec<Piece<'_>> {
-    let mend = |piece| match piece {
+    let split = |piece| match piece {
         Piece::Garbage(text) if text.starts_with('{') => broken(text),
         Piece::Garbage(_) | Piece::Object(_) => vec![piece],
     };
-    pieces::pieces(line).into_iter().flat_map(mend).collect()
+    pieces::pieces(line).into_iter().flat_map(split).collect()
 }
 
 fn broken(text: &str) -> Vec<Piece<'_>> {
-    let intruder = text
+    let interleaved = text
         .find(INTRUDER)
         .filter(|at| *at > 0)
         .and_then(|at| object_at(&text[at..]).map(|object| (at, object)));
-    let Some((at, object)) = intruder else {
+    let Some((at, object)) = interleaved else {
         return vec![Piece::Garbage(text)];
     };
     let after = &text[at + object.len()..];
-    let mended = format!("{}{after}", &text[..at]);
+    let joined = format!("{}{after}", &text[..at]);
     let mut found = vec![Piece::Object(object.into())];
-    if object_at(&mended).is_some_and(|whole| whole.len() == mended.len()) {
-        found.push(Piece::Object(mended.into()));
+    if object_at(&joined).is_some_and(|whole| whole.len() == joined.len()) {
+        found.push(Piece::Object(joined.into()));
     } else {
         found.push(Piece::Garbage(&text[..at]));
         if !after.trim().is_empty() {
@@ -51,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_written_into_another_line_is_cut_out() {
+    fn interleaved_limit_event_is_extracted() {
         let object = |text: &'static str| Piece::Object(text.into());
         check(
             r#"{"a":"hel{"type":"rate_limit_event","x":1}lo"}"#,

@@ -1,8 +1,8 @@
-//! Whether ralph's own hooks ran, as far as the stream tells.
+//! Whether ralph's own hooks ran, as far as the stream reports it.
 //!
-//! Hooks fail open: one that is not loaded, switched off or cannot start lets everything pass
-//! without a word. So the answer of the hook at the start of the session is waited for; it names
-//! the run, which no hook of the user's does. Not here: what the hooks decide.
+//! Hooks fail open: if one is not loaded, disabled or cannot start, everything passes without a
+//! message. So ralph expects an answer of its hook at the start of the session; it contains the
+//! run id, which no hook of the user does. Not here: what the hooks decide.
 
 use ralph_core::text::glance;
 
@@ -11,29 +11,28 @@ use super::wire;
 /// The plugin's name in the stream.
 const PLUGIN: &str = "ralph";
 
-/// How much of a reason is worth a line.
+/// How much of a reason one line shows.
 const REASON_CHARS: usize = 300;
 
-/// What is known of ralph's hooks in one call.
+/// What the stream has reported about ralph's hooks in one call.
 #[derive(Debug, Default)]
 pub(super) struct Hooks {
-    /// The id that ralph's own hook names.
+    /// The run id that ralph's hook prints.
     run: String,
-    /// Whether that hook has answered.
     has_answered: bool,
-    /// Whether a session has begun; hooks of its start come before that.
+    /// Whether a session has begun; hooks of its start run before that.
     has_begun: bool,
     /// Why there may be no answer.
     trouble: Option<String>,
 }
 
 impl Hooks {
-    /// Returns what is known before the first line of a call in a run.
+    /// Returns the state before the first line of a call in a run.
     pub(super) fn of(run: &str) -> Self {
         Self { run: run.to_owned(), ..Self::default() }
     }
 
-    /// Notes that a session has begun, and with which plugins.
+    /// Records the start of a session and its plugins.
     pub(super) fn begin(&mut self, line: &wire::System) {
         self.has_begun = true;
         let is_ours = |name: &Option<String>| name.as_deref() == Some(PLUGIN);
@@ -49,22 +48,21 @@ impl Hooks {
         }
     }
 
-    /// Reads what a hook answered. What it refused is not told here: a tool that was denied and an
-    /// agent that may not stop are told why, and that is shown.
+    /// Reads the response of a hook. Refusals are not reported here: the agent gets the reason for
+    /// a denied tool or stop, and that message is shown.
     pub(super) fn answered(&mut self, line: &wire::System) {
         if line.hook_event.as_deref() != Some("SessionStart") {
             return;
         }
-        let said = line.stdout.as_deref().unwrap_or_default();
-        self.has_answered |= !self.run.is_empty() && said.contains(&self.run);
+        let stdout = line.stdout.as_deref().unwrap_or_default();
+        self.has_answered |= !self.run.is_empty() && stdout.contains(&self.run);
         if let Some(code) = line.exit_code.filter(|code| *code != 0) {
-            let words = glance(line.stderr.as_deref().unwrap_or_default(), REASON_CHARS);
-            self.trouble.get_or_insert(format!("exit code {code} of a hook: {words}"));
+            let message = glance(line.stderr.as_deref().unwrap_or_default(), REASON_CHARS);
+            self.trouble.get_or_insert(format!("exit code {code} of a hook: {message}"));
         }
     }
 
-    /// Returns why ralph's hooks did not run, if they should have and a session began without
-    /// them.
+    /// Returns why ralph's hooks did not run, if a session began without them.
     pub(super) fn missing(&self) -> Option<&str> {
         if self.has_answered || !self.has_begun {
             return None;

@@ -1,29 +1,29 @@
-//! How Claude Code is told of a plugin for all its sessions, and what it says of the
-//! marketplaces that it knows.
+//! The commands that install ralph's plugin for all sessions of Claude Code, and the list of
+//! marketplaces that it prints.
 //!
-//! Words and formats only. Not here: running anything, and the plugin itself.
+//! Arguments and formats only. Not here: running anything, and the plugin itself.
 
 use serde::Deserialize;
 
-use crate::fields::scalar;
+use crate::fields::read_scalar;
 
-/// The plugin in its marketplace; both are called the same, so that nobody has it twice.
+/// The plugin and its marketplace have the same name, so that it cannot be installed twice.
 const PLUGIN: &str = "ralph@ralph";
 
-/// The marketplace's name.
+/// Name of the marketplace.
 pub const MARKETPLACE: &str = "ralph";
 
-/// For whom a plugin is installed.
+/// Who a plugin is installed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// For the user, in all projects.
+    /// The user, in all projects.
     User,
-    /// For everybody who works in the project: its settings name the plugin.
+    /// All users of the project: its settings name the plugin.
     Project,
 }
 
 impl Scope {
-    /// Returns the word for it.
+    /// Returns the value for `--scope`.
     pub fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -36,16 +36,15 @@ impl Scope {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Marketplace {
-    /// Its name.
     pub name: String,
-    /// The directory it is read from, where it is one.
-    #[serde(default, deserialize_with = "scalar")]
+    /// The directory it is read from, if it is one.
+    #[serde(default, deserialize_with = "read_scalar")]
     pub path: Option<String>,
-    /// The repository it is fetched from, where it is one.
-    #[serde(default, deserialize_with = "scalar")]
+    /// The repository it is fetched from, if it is one.
+    #[serde(default, deserialize_with = "read_scalar")]
     pub repo: Option<String>,
-    /// The address it is fetched from, where it has one.
-    #[serde(default, deserialize_with = "scalar")]
+    /// The URL it is fetched from, if it has one.
+    #[serde(default, deserialize_with = "read_scalar")]
     pub url: Option<String>,
 }
 
@@ -58,34 +57,34 @@ impl Marketplace {
     }
 }
 
-/// Returns the words that list the marketplaces.
+/// Returns the arguments that list the marketplaces.
 pub fn list_marketplaces() -> Vec<String> {
     ["plugin", "marketplace", "list", "--json"].map(str::to_owned).to_vec()
 }
 
-/// Reads what listing the marketplaces printed; none if it cannot be read.
+/// Parses the list of marketplaces. Returns `None` if it cannot be read.
 pub fn marketplaces(printed: &str) -> Option<Vec<Marketplace>> {
     serde_json::from_str(printed.trim()).ok()
 }
 
-/// Returns the words that make a directory a marketplace of the user's. In the settings of a
-/// project the path of one machine would be in everybody's way.
+/// Returns the arguments that add a directory as a marketplace of the user. In the project's
+/// settings, the path of one machine would break it for other users.
 pub fn add_marketplace(directory: &str) -> Vec<String> {
     ["plugin", "marketplace", "add", directory].map(str::to_owned).to_vec()
 }
 
-/// Returns the words that install the plugin.
+/// Returns the arguments that install the plugin.
 pub fn install(scope: Scope) -> Vec<String> {
     ["plugin", "install", PLUGIN, "--scope", scope.name()].map(str::to_owned).to_vec()
 }
 
-/// Returns the words that bring an installed plugin to the version of its marketplace. Versions
-/// that read it where it lies need no such thing, and say so.
+/// Returns the arguments that update an installed plugin to the version of its marketplace.
+/// Versions that read it in place do not need this, and print so.
 pub fn update(scope: Scope) -> Vec<String> {
     ["plugin", "update", PLUGIN, "--scope", scope.name()].map(str::to_owned).to_vec()
 }
 
-/// Returns the words that check a plugin or a marketplace.
+/// Returns the arguments that validate a plugin or a marketplace.
 pub fn validate(directory: &str) -> Vec<String> {
     ["plugin", "validate", directory].map(str::to_owned).to_vec()
 }
@@ -95,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marketplaces_say_where_they_come_from() {
+    fn marketplace_origin_is_path_repo_or_url() {
         let printed = r#"[
             {"name": "ralph", "source": "directory", "path": "/a", "installLocation": "/a"},
             {"name": "other", "source": "github", "repo": "who/what", "new": [1]},

@@ -1,6 +1,6 @@
-//! Claude Code: its flags and environment, its stream of events, its ways to end.
+//! Claude Code: its flags and environment, its stream of events, how it ends.
 //!
-//! Not here: the plugin and what its hooks decide; they are the binary's.
+//! Not here: the plugin and what its hooks decide; they belong to the `ralph` crate.
 
 mod belongings;
 mod call;

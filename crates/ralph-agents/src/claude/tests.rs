@@ -1,4 +1,4 @@
-//! Recorded streams, calls, and streams that no agent should write.
+//! Recorded streams, calls, and malformed streams.
 #![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
 use std::path::{Path, PathBuf};
@@ -129,7 +129,7 @@ fn each_kind_of_result_has_its_class() {
 }
 
 #[test]
-fn a_success_needs_every_sign_of_it() {
+fn success_needs_result_and_exit() {
     CLAUDE.check(SUCCESS, "", exit(0), None);
     CLAUDE.check(SUCCESS, "", Ending::Lingered { force: Force::Killed }, None);
     CLAUDE.check(SUCCESS, "", exit(1), Some(FailureClass::Crashed));
@@ -145,7 +145,7 @@ fn a_success_needs_every_sign_of_it() {
     let flagged =
         r#"{"type":"result","subtype":"success","is_error":true,"num_turns":2,"result":"Fine."}"#;
     CLAUDE.check(flagged, "", exit(0), Some(FailureClass::Crashed));
-    // A hook refused the prompt; the CLI calls that a success.
+    // A hook refused the prompt; the CLI reports that as a success.
     let refused = r#"{"type":"result","subtype":"success","is_error":false,"num_turns":0,"result":"blocked by hook"}"#;
     CLAUDE.check(refused, "", exit(0), Some(FailureClass::BadCall));
     // A success, then another turn that never ended.
@@ -155,7 +155,7 @@ fn a_success_needs_every_sign_of_it() {
 }
 
 #[test]
-fn ralphs_own_doing_has_its_own_class() {
+fn endings_by_ralph_have_their_own_class() {
     let force = Force::Terminated;
     let hard = Ending::TimedOut { limit: Limit::Hard, force };
     let idle = Ending::TimedOut { limit: Limit::Idle, force };
@@ -173,7 +173,7 @@ fn ralphs_own_doing_has_its_own_class() {
     CLAUDE.check(SUCCESS, "", interrupted, Some(FailureClass::Interrupted));
     let missing = Ending::NotStarted { reason: NotStarted::NotFound { program } };
     CLAUDE.check("", "", missing, Some(FailureClass::NotInstalled));
-    // Silence while the CLI repeats its requests is the server's, not the agent's.
+    // Silence while the CLI retries requests is caused by the server, not the agent.
     let retry = |status| {
         format!(
             r#"{{"type":"system","subtype":"api_retry","attempt":4,"max_retries":10,"error_status":{status},"error":"x"}}"#
@@ -193,7 +193,7 @@ fn ralphs_own_doing_has_its_own_class() {
 }
 
 #[test]
-fn a_bad_call_is_told_on_stderr() {
+fn usage_error_is_read_from_stderr() {
     for (words, class) in [
         ("error: unknown option '--frobnicate'", FailureClass::BadCall),
         (
@@ -212,7 +212,7 @@ fn a_bad_call_is_told_on_stderr() {
 }
 
 #[test]
-fn an_answer_of_a_schema_is_the_agents_own_or_in_its_words() {
+fn structured_answer_is_a_field_or_in_the_text() {
     let mut request = request(AgentKind::Claude, &[], "Do it.");
     request.schema = Some(Schema::new(serde_json::json!({ "type": "object" })));
     let read = |stream: &str, code| {
@@ -221,24 +221,24 @@ fn an_answer_of_a_schema_is_the_agents_own_or_in_its_words() {
     };
     let (own, failure) = read(&CLAUDE.stream("structured-output"), 0);
     assert!(own.is_some_and(|own| own.is_object()) && failure.is_none());
-    // It ends well although it never gave the answer.
+    // It succeeds although it never gave the structured answer.
     assert_eq!(read(&CLAUDE.stream("structured-output-missing"), 0), (None, None));
     let (none, failure) = read(&CLAUDE.stream("structured-output-retries"), 1);
     assert_eq!((none, failure), (None, Some(FailureClass::Malformed)));
-    let words = said("a", &text("So: {\\\"status\\\": \\\"done\\\"}"));
+    let words = assistant_line("a", &text("So: {\\\"status\\\": \\\"done\\\"}"));
     let (found, _) = read(&format!("{words}\n{SUCCESS}"), 0);
     assert_eq!(found, Some(serde_json::json!({ "status": "done" })));
 }
 
 #[test]
-fn words_of_a_limit_in_the_work_are_no_limit() {
+fn limit_patterns_in_the_work_are_ignored() {
     let talk = r#"{"type":"assistant","message":{"id":"m","model":"claude","content":[{"type":"text","text":"You've hit your usage limit · resets 3pm"}]}}"#;
     CLAUDE.check(&format!("{talk}\n{SUCCESS}"), "", exit(0), None);
     CLAUDE.check(talk, "", exit(1), Some(FailureClass::Crashed));
 }
 
 #[test]
-fn plain_text_is_judged_by_its_words() {
+fn plain_text_is_judged_by_its_content() {
     #[track_caller]
     fn check(stdout: &str, ending: Ending, expect: Option<FailureClass>) {
         let found = rehearsal::read(&plain(), stdout, "", ending, NOW).1.failure;
@@ -257,7 +257,7 @@ fn plain_text_is_judged_by_its_words() {
     );
 }
 
-fn said(id: &str, block: &str) -> String {
+fn assistant_line(id: &str, block: &str) -> String {
     format!(
         r#"{{"type":"assistant","message":{{"id":"{id}","model":"claude","content":[{block}]}}}}"#
     )
@@ -271,30 +271,40 @@ fn text(words: &str) -> String {
 fn text_of_one_message_belongs_together() {
     let signal = |lines: &[String]| reply(&lines.join("\n")).signal;
     let success = SUCCESS.to_owned();
-    let halves =
-        [said("a", &text("<promise>DO")), said("a", &text("NE</promise>")), success.clone()];
+    let halves = [
+        assistant_line("a", &text("<promise>DO")),
+        assistant_line("a", &text("NE</promise>")),
+        success.clone(),
+    ];
     assert_eq!(signal(&halves).as_deref(), Some("DONE"));
-    let apart =
-        [said("a", &text("<promise>DO")), said("b", &text("NE</promise>")), success.clone()];
+    let apart = [
+        assistant_line("a", &text("<promise>DO")),
+        assistant_line("b", &text("NE</promise>")),
+        success.clone(),
+    ];
     assert_eq!(signal(&apart), None);
-    let replaced =
-        [said("a", &text("<promise>DONE</promise>")), said("b", &text("Not yet.")), success];
+    let replaced = [
+        assistant_line("a", &text("<promise>DONE</promise>")),
+        assistant_line("b", &text("Not yet.")),
+        success,
+    ];
     assert_eq!(signal(&replaced), None);
 }
 
 #[test]
-fn an_answer_that_a_hook_refused_is_not_the_answer() {
-    let stream = [said("a", &text("<promise>DONE</promise>")), SAYS_NOTHING.to_owned()].join("\n");
+fn refused_answer_is_withdrawn() {
+    let stream =
+        [assistant_line("a", &text("<promise>DONE</promise>")), SAYS_NOTHING.to_owned()].join("\n");
     let reply = reply(&stream);
     assert_eq!((reply.signal, reply.failure), (None, None));
 }
 
 #[test]
-fn todo_lists_come_whole() {
+fn todo_lists_are_reported_complete() {
     let last = |name| {
         let (all, _) = CLAUDE.read(&CLAUDE.stream(name), "", exit(0));
         let mut todos =
-            all.into_iter().flat_map(|heard| heard.events).filter_map(|event| match event {
+            all.into_iter().flat_map(|parsed| parsed.events).filter_map(|event| match event {
                 AgentEvent::Todo { items } => Some(items),
                 AgentEvent::Session { .. }
                 | AgentEvent::Text { .. }
@@ -324,7 +334,7 @@ fn todo_lists_come_whole() {
 }
 
 #[test]
-fn a_bad_line_costs_only_itself() {
+fn malformed_line_does_not_affect_others() {
     let odd = [
         "not json",
         "{\"type\":\"assistant\",\"mess",
@@ -340,25 +350,25 @@ fn a_bad_line_costs_only_itself() {
     let glued = CLAUDE.stream("text-complete").replace('\n', "");
     let whole = reply(&CLAUDE.stream("text-complete"));
     assert_eq!(reply(&glued), whole);
-    // A field of another type than ever before is left out, not the line.
+    // A field of an unexpected type is skipped, not the line.
     let odd = r#"{"type":"result","subtype":"success","is_error":false,"terminal_reason":"completed","result":"Fine.","usage":7,"total_cost_usd":"free","num_turns":null,"errors":{},"modelUsage":[]}"#;
     CLAUDE.check(odd, "", exit(0), None);
 }
 
 #[test]
-fn a_format_of_the_users_is_read_as_what_it_is() {
-    let heard = |flag: &str, stdout: &str| -> Vec<String> {
+fn output_format_of_the_user_is_read() {
+    let parsed = |flag: &str, stdout: &str| -> Vec<String> {
         let mut translator = crate::translator(
             &request(AgentKind::Claude, &[flag], "Do it."),
             Path::new("/project"),
         );
-        let heard = translator.line(stdout);
-        let words = heard.events.iter().map(show_event);
+        let parsed = translator.line(stdout);
+        let words = parsed.events.iter().map(show_event);
         words.map(|it| it.split(' ').next().unwrap_or_default().to_owned()).collect()
     };
     let json = CLAUDE.file("json-usage-limit.json");
-    assert_eq!(heard("--output-format json", json.trim_end()), ["usage", "result"]);
-    assert_eq!(heard("--output-format=text", "Fine."), ["text"]);
+    assert_eq!(parsed("--output-format json", json.trim_end()), ["usage", "result"]);
+    assert_eq!(parsed("--output-format=text", "Fine."), ["text"]);
     let resets_at = Some(Timestamp(1_794_710_940_000));
     CLAUDE.check(&json, "", exit(1), Some(FailureClass::RateLimited { resets_at }));
 }
@@ -366,22 +376,24 @@ fn a_format_of_the_users_is_read_as_what_it_is() {
 #[test]
 fn a_line_of_many_megabytes_is_read() {
     let long = "x".repeat(16 << 20);
-    let stream =
-        format!("{}\n{SUCCESS}", said("a", &text(&format!("{long}<promise>DONE</promise>"))));
+    let stream = format!(
+        "{}\n{SUCCESS}",
+        assistant_line("a", &text(&format!("{long}<promise>DONE</promise>")))
+    );
     let reply = reply(&stream);
     assert_eq!(reply.signal.as_deref(), Some("DONE"));
     let tool = format!(
         r#"{{"type":"user","message":{{"content":[{{"type":"tool_result","tool_use_id":"t","content":"{long}"}}]}}}}"#
     );
-    let heard = translator().line(&tool);
-    let size = serde_json::to_string(&heard.events).expect("events can be written").len();
+    let parsed = translator().line(&tool);
+    let size = serde_json::to_string(&parsed.events).expect("events can be written").len();
     assert!(size < 20_000, "{size}");
     let broken = translator().line(&format!("{{\"type\":\"{long}"));
     assert!(matches!(&broken.events[..], [AgentEvent::Unparsed { line }] if line.len() < 5_000));
 }
 
 #[test]
-fn the_usual_call() {
+fn default_call() {
     CLAUDE.check_call(
         |_, _| {},
         expect![[r#"
@@ -401,7 +413,7 @@ fn the_usual_call() {
 }
 
 #[test]
-fn everything_that_can_be_asked_for() {
+fn call_with_all_options() {
     CLAUDE.check_call(
         |request, context| {
             request.agent.model = Some("opus".to_owned());
@@ -431,7 +443,7 @@ fn everything_that_can_be_asked_for() {
 }
 
 #[test]
-fn a_flag_of_the_users_wins() {
+fn user_flag_wins() {
     CLAUDE.check_call(
         |request, _| {
             request.agent.flags = [
@@ -489,7 +501,7 @@ fn plain_text_with_permissions() {
 
 proptest! {
     #[test]
-    fn no_line_makes_a_translator_panic(
+    fn translator_never_panics(
         stream in 0usize..100,
         cut in 0usize..4_000,
         other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",
@@ -503,7 +515,7 @@ proptest! {
 }
 
 #[test]
-fn servers_that_did_not_come_up_are_told() {
+fn failed_mcp_servers_are_reported() {
     let mut translator = translator();
     let init = r#"{"type":"system","subtype":"init","session_id":"s","mcp_servers":[
         {"name":"memory","status":"connected"},{"name":"context7","status":"failed"},

@@ -1,4 +1,4 @@
-//! The agent's to-do list: `TodoWrite` gives it whole, the task tools change it one by one.
+//! The agent's to-do list: `TodoWrite` replaces it, the task tools change single items.
 //!
 //! Not here: the tool calls themselves.
 
@@ -6,24 +6,26 @@ use ralph_core::reading::{TodoItem, TodoState};
 
 use super::wire::{Input, Todo, ToolUseResult};
 
-/// A to-do list longer than this is no plan but a flood.
+/// More to-do items than this are dropped.
 const MOST_ITEMS: usize = 500;
 
-/// What a tool call will do to the list once it has succeeded.
+/// What a tool call changes in the list if it succeeds.
 #[derive(Debug)]
 pub(super) enum Change {
-    /// Replaces it.
     Write(Vec<(String, TodoItem)>),
     /// Adds the task that the result names.
     Create(String),
-    /// Changes one task.
-    Update { id: String, status: Option<String>, subject: Option<String> },
-    /// Replaces it by what the result lists.
+    Update {
+        id: String,
+        status: Option<String>,
+        subject: Option<String>,
+    },
+    /// Replaces the list by the one in the result.
     List,
 }
 
 impl Change {
-    /// Returns what a call means for the list, if it is one of the to-do tools.
+    /// Returns the change of a tool call, if it is one of the to-do tools.
     pub(super) fn of(tool: &str, input: &Input<'_>) -> Option<Self> {
         let subject = || input.subject.as_ref().map(|subject| subject.0.to_string());
         match tool {
@@ -40,12 +42,12 @@ impl Change {
     }
 }
 
-/// The list, by the tasks' ids in order of creation.
+/// The list, with task ids, in order of creation.
 #[derive(Debug, Default)]
 pub(super) struct TodoList(Vec<(String, TodoItem)>);
 
 impl TodoList {
-    /// Applies a change that has succeeded. Returns the list, whole, if it differs.
+    /// Applies a change that has succeeded. Returns the complete list if it differs.
     pub(super) fn apply(
         &mut self,
         change: Change,

@@ -1,8 +1,8 @@
 //! Claude Code's stream of events, line by line.
 //!
-//! Known progress lines show nothing. A system line of an unknown kind is shown if it has words;
-//! a line of an unknown type, or one that is no JSON, is `Unparsed`. Not here: what a failed
-//! result means, see `failure`.
+//! Known progress lines show nothing. A system line of an unknown kind is shown if it has text; a
+//! line of an unknown type, or one that is not JSON, is `Unparsed`. Not here: what a failed result
+//! means, see `failure`.
 
 use std::collections::BTreeMap;
 
@@ -24,52 +24,49 @@ use crate::fields;
 use crate::pieces::{Piece, read_pieces};
 use crate::translator::{Heard, Weight, bounded};
 
-/// How much of a tool's output an event carries. The whole is in the stored stream.
+/// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
 
-/// How much of a tool's input, and of the CLI's own words, is worth a line.
+/// How much of a tool's input, and of the CLI's own messages, one line shows.
 const GLANCE_CHARS: usize = 200;
 
-/// More open tool calls than this are a broken stream, not parallel work.
+/// More open tool calls than this mean a broken stream, not parallel work.
 const MOST_OPEN_CALLS: usize = 1_000;
 
-/// More servers than this are not named.
+/// More servers than this are not listed.
 const MOST_SERVERS: usize = 10;
 
-/// The tool that carries a structured answer. It is how the CLI asks for one, and no work of the
-/// agent's: what was said before it are still its last words.
+/// The tool that carries a structured answer. The CLI uses it to request one; it is not work of
+/// the agent: text before it is still the final answer.
 const STRUCTURED_OUTPUT: &str = "StructuredOutput";
 
 /// Translates the stream of one call.
 #[derive(Debug, Default)]
 pub(crate) struct ClaudeTranslator {
-    /// How the last turn stands.
     pub(super) turn: Turn,
-    /// Whether the agent has said something since its last tool call.
+    /// Whether the agent has written text since its last tool call.
     pub(super) has_words: bool,
-    /// The retry that nothing useful has followed yet.
+    /// The retry that no progress has followed yet.
     pub(super) retrying: Option<Retrying>,
-    /// The message whose text may go on.
+    /// The message whose text may continue.
     open_text: Option<String>,
     open_calls: BTreeMap<String, OpenCall>,
     todo: TodoList,
     limit: Option<(RateLimitStatus, Option<Timestamp>)>,
-    /// The error word of the last synthetic message; the result does not repeat it.
+    /// The error code of the last synthetic message; the result does not repeat it.
     error: Option<String>,
     hooks: Hooks,
-    /// MCP servers that did not come up.
+    /// MCP servers that did not start.
     servers_down: Vec<String>,
 }
 
-/// How a turn stands.
+/// Status of a turn.
 #[derive(Debug, Default)]
 pub(super) enum Turn {
-    /// No result has come since it began.
+    /// No result has come since the turn began.
     #[default]
     Open,
-    /// It ended well, by its own account.
     Succeeded,
-    /// It did not.
     Failed(Box<Trouble>),
 }
 
@@ -86,19 +83,19 @@ impl ClaudeTranslator {
         Self { hooks: Hooks::of(&run.0), ..Self::default() }
     }
 
-    /// Returns why ralph's hooks did not run, where a session began without them.
+    /// Returns why ralph's hooks did not run, if a session began without them.
     pub(crate) fn missing_hooks(&self) -> Option<&str> {
         self.hooks.missing()
     }
 
-    /// Returns the MCP servers that did not come up, with how they stand.
+    /// Returns the MCP servers that did not start, with their status.
     pub(crate) fn servers_down(&self) -> &[String] {
         &self.servers_down
     }
 
     pub(crate) fn line(&mut self, line: &str) -> Heard {
         let all = match self.whole_line(line.trim()) {
-            Some(heard) => heard,
+            Some(parsed) => parsed,
             None => read_pieces(pieces(&fields::mended(line)), |piece| match piece {
                 Piece::Object(text) => self.object(&text).unwrap_or_else(|| Heard::unparsed(&text)),
                 Piece::Garbage(text) => Heard::unparsed(text),
@@ -110,7 +107,7 @@ impl ClaudeTranslator {
         all
     }
 
-    /// Reads a line in one pass, if it is one whole object of the usual kinds.
+    /// Reads a line in one pass, if it is one complete object of the usual types.
     fn whole_line(&mut self, line: &str) -> Option<Heard> {
         self.known(fields::kind_in_front(line)?, line)
     }
@@ -120,10 +117,10 @@ impl ClaudeTranslator {
         self.known(&head.kind?.0, text)
     }
 
-    /// Reads a text as a line of this kind; none if the kind is unknown or the text is not such
-    /// a line.
+    /// Reads a text as a line of this type. Returns `None` if the type is unknown or the text does
+    /// not match it.
     fn known(&mut self, kind: &str, text: &str) -> Option<Heard> {
-        let heard = match kind {
+        let parsed = match kind {
             "system" => self.system(&serde_json::from_str(text).ok()?),
             "assistant" => self.assistant(serde_json::from_str(text).ok()?),
             "user" => self.user(&serde_json::from_str(text).ok()?),
@@ -132,7 +129,7 @@ impl ClaudeTranslator {
                 let event: wire::RateLimitEvent = serde_json::from_str(text).ok()?;
                 Heard::of(self.rate_limit(&event.rate_limit_info))
             }
-            // Pieces of an answer that comes whole as well: life, but nothing to show.
+            // Deltas of an answer that also comes complete: progress, but nothing to show.
             "stream_event" => {
                 serde_json::from_str::<IgnoredAny>(text).ok()?;
                 Heard::nothing(Weight::Useful)
@@ -150,7 +147,7 @@ impl ClaudeTranslator {
             }
             _ => return None,
         };
-        Some(heard)
+        Some(parsed)
     }
 
     fn system(&mut self, line: &wire::System) -> Heard {
@@ -174,14 +171,14 @@ impl ClaudeTranslator {
             "compact_boundary" => {
                 Heard { events: vec![notice("the context was compacted")], weight: Weight::Useful }
             }
-            // The model thinks, or a subagent or a long command gets on.
+            // The model thinks, or a subagent or a long command makes progress.
             "thinking_tokens" | "task_started" | "task_progress" | "task_updated"
             | "task_notification" => Heard::nothing(Weight::Useful),
             "hook_response" => {
                 self.hooks.answered(line);
                 Heard::nothing(Weight::Noise)
             }
-            // The agent is told why it may not stop, which is shown.
+            // The agent gets the reason why it may not stop, and that message is shown.
             "notification" if line.key.as_deref() == Some("stop-hook-error") => {
                 Heard::nothing(Weight::Noise)
             }
@@ -194,24 +191,24 @@ impl ClaudeTranslator {
         }
     }
 
-    fn assistant(&mut self, mut said: wire::Said<'_>) -> Heard {
+    fn assistant(&mut self, mut line: wire::Said<'_>) -> Heard {
         let is_synthetic =
-            said.message.model.as_ref().is_some_and(|model| model.0 == "<synthetic>")
-                || said.is_api_error_message == Some(true);
+            line.message.model.as_ref().is_some_and(|model| model.0 == "<synthetic>")
+                || line.is_api_error_message == Some(true);
         if is_synthetic {
-            return Heard::of(self.synthetic(said));
+            return Heard::of(self.synthetic(line));
         }
         self.turn = Turn::Open;
-        let speaker = speaker_of(&said);
-        let wire::Content { blocks, lost } = std::mem::take(&mut said.message.content);
+        let speaker = speaker_of(&line);
+        let wire::Content { blocks, lost } = std::mem::take(&mut line.message.content);
         let mut events = Vec::new();
         for block in blocks {
-            self.block(block, speaker, &said, &mut events);
+            self.block(block, speaker, &line, &mut events);
         }
         if lost > 0 {
             events.push(AgentEvent::Unparsed { line: format!("{lost} blocks of a message") });
         }
-        // Blocks that show nothing, such as thinking that is kept secret, are still progress.
+        // Blocks that show nothing, such as redacted thinking, are still progress.
         Heard { events, weight: Weight::Useful }
     }
 
@@ -219,14 +216,14 @@ impl ClaudeTranslator {
         &mut self,
         block: wire::Block<'_>,
         speaker: Speaker,
-        said: &wire::Said<'_>,
+        line: &wire::Said<'_>,
         events: &mut Vec<AgentEvent>,
     ) {
         match block.kind.0.as_ref() {
             "text" => {
                 let text = block.text.unwrap_or_default().0.into_owned();
                 if !text.is_empty() {
-                    events.push(self.text(text, speaker, said.message.id.as_deref()));
+                    events.push(self.text(text, speaker, line.message.id.as_deref()));
                 }
             }
             "thinking" => {
@@ -240,7 +237,7 @@ impl ClaudeTranslator {
                 events.extend(self.tool_started(&block, speaker));
             }
             kind if kind.ends_with("tool_result") => {
-                events.extend(self.tool_ended(&block, said));
+                events.extend(self.tool_ended(&block, line));
             }
             kind => events.push(AgentEvent::Unparsed { line: format!("a block `{kind}`") }),
         }
@@ -251,9 +248,9 @@ impl ClaudeTranslator {
             Speaker::Subagent => TextForm::Message,
             Speaker::Agent => {
                 self.has_words |= !text.trim().is_empty();
-                let goes_on = message.is_some() && self.open_text.as_deref() == message;
+                let is_continued = message.is_some() && self.open_text.as_deref() == message;
                 self.open_text = message.map(str::to_owned);
-                if goes_on { TextForm::Delta } else { TextForm::Message }
+                if is_continued { TextForm::Delta } else { TextForm::Message }
             }
         };
         AgentEvent::Text { text, speaker, form }
@@ -288,7 +285,7 @@ impl ClaudeTranslator {
         Some(AgentEvent::ToolStarted { id, name, summary: summary(&input, raw), speaker })
     }
 
-    fn tool_ended(&mut self, block: &wire::Block<'_>, said: &wire::Said<'_>) -> Vec<AgentEvent> {
+    fn tool_ended(&mut self, block: &wire::Block<'_>, line: &wire::Said<'_>) -> Vec<AgentEvent> {
         let id = block.tool_use_id.clone().unwrap_or_default();
         let outcome =
             if block.is_error == Some(true) { ToolOutcome::Error } else { ToolOutcome::Ok };
@@ -303,7 +300,7 @@ impl ClaudeTranslator {
         if outcome == ToolOutcome::Error {
             return events;
         }
-        let details = said.tool_use_result.as_ref();
+        let details = line.tool_use_result.as_ref();
         let (path, change) = call.map_or((None, None), |call| (call.path, call.change));
         let changed = details.and_then(|it| it.bash_edit.as_ref()).map(|it| &it.changed_files);
         let paths = path.into_iter().chain(changed.into_iter().flatten().cloned());
@@ -313,31 +310,31 @@ impl ClaudeTranslator {
         events
     }
 
-    /// Reads tool results, and the CLI's own words to the model.
-    fn user(&mut self, said: &wire::Said<'_>) -> Heard {
+    /// Reads tool results, and the CLI's own messages to the model.
+    fn user(&mut self, line: &wire::Said<'_>) -> Heard {
         let mut events = Vec::new();
-        for block in &said.message.content.blocks {
+        for block in &line.message.content.blocks {
             if block.kind.0.ends_with("tool_result") {
                 self.turn = Turn::Open;
-                events.extend(self.tool_ended(block, said));
-            } else if let (Some(text), Speaker::Agent) = (&block.text, speaker_of(said)) {
+                events.extend(self.tool_ended(block, line));
+            } else if let (Some(text), Speaker::Agent) = (&block.text, speaker_of(line)) {
                 events.push(notice(glance(&text.0, GLANCE_CHARS)));
             }
         }
         Heard::of(events)
     }
 
-    /// Reads an API error that the CLI dresses up as a message.
-    fn synthetic(&mut self, said: wire::Said<'_>) -> Vec<AgentEvent> {
-        self.error = said.error;
-        let limit = said.api_error_params.as_ref().and_then(|it| it.rate_limit_info.as_ref());
+    /// Reads an API error that the CLI presents as a message.
+    fn synthetic(&mut self, line: wire::Said<'_>) -> Vec<AgentEvent> {
+        self.error = line.error;
+        let limit = line.api_error_params.as_ref().and_then(|it| it.rate_limit_info.as_ref());
         let mut events = limit.map_or_else(Vec::new, |limit| self.rate_limit(limit));
-        let texts = said.message.content.blocks.into_iter().filter_map(|block| block.text);
+        let texts = line.message.content.blocks.into_iter().filter_map(|block| block.text);
         events.extend(texts.map(|text| notice(text.0)));
         events
     }
 
-    /// Tells of a limit, once: the error message repeats what the event said.
+    /// Reports a limit once: the error message repeats the event.
     fn rate_limit(&mut self, info: &wire::RateLimitInfo) -> Vec<AgentEvent> {
         let status = match info.status.as_deref() {
             Some("rejected") => RateLimitStatus::Rejected,
@@ -353,15 +350,15 @@ impl ClaudeTranslator {
 
     fn result(&mut self, line: wire::ResultLine) -> Heard {
         let mut events = vec![AgentEvent::Usage { usage: usage(&line), scope: UsageScope::Total }];
-        let trouble = Trouble::of(&line, self.error.take());
-        let (status, text) = match &trouble {
-            Some(trouble) => (ResultStatus::Failed(trouble.words.clone()), None),
+        let reported = Trouble::of(&line, self.error.take());
+        let (status, text) = match &reported {
+            Some(reported) => (ResultStatus::Failed(reported.words.clone()), None),
             None => (ResultStatus::Success, line.result),
         };
         // A structured answer is repeated as text, which would be searched for a tag.
         let text = text.filter(|_| line.structured_output.is_none());
         if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
-            // The CLI takes nothing of what was said for the answer: a hook has refused it.
+            // An empty result means that a hook refused the answer: withdraw the text.
             events.push(AgentEvent::Text {
                 text: String::new(),
                 speaker: Speaker::Agent,
@@ -370,8 +367,8 @@ impl ClaudeTranslator {
         }
         events.push(AgentEvent::Result { status, text, structured: line.structured_output });
         self.open_text = None;
-        self.turn = match trouble {
-            Some(trouble) => Turn::Failed(Box::new(trouble)),
+        self.turn = match reported {
+            Some(reported) => Turn::Failed(Box::new(reported)),
             None => Turn::Succeeded,
         };
         Heard { events, weight: Weight::Final }
@@ -382,8 +379,8 @@ fn notice(text: impl AsRef<str>) -> AgentEvent {
     AgentEvent::Notice { text: bounded(text.as_ref()) }
 }
 
-fn speaker_of(said: &wire::Said<'_>) -> Speaker {
-    match said.parent_tool_use_id {
+fn speaker_of(line: &wire::Said<'_>) -> Speaker {
+    match line.parent_tool_use_id {
         Some(_) => Speaker::Subagent,
         None => Speaker::Agent,
     }
@@ -400,7 +397,7 @@ fn words_of(line: &wire::System) -> Option<String> {
         })
 }
 
-/// Returns the MCP servers that did not come up. One that is `pending` may still come up.
+/// Returns the MCP servers that did not start. One that is `pending` may still start.
 fn servers_down(line: &wire::System) -> Vec<String> {
     let servers = line.mcp_servers.iter().flatten();
     let down = servers.filter_map(|server| match server.status.as_deref()? {
@@ -412,7 +409,8 @@ fn servers_down(line: &wire::System) -> Vec<String> {
     down.take(MOST_SERVERS).collect()
 }
 
-/// Returns the session, and what of it did not come up: neither fails the run by itself.
+/// Returns the session, and notices about servers and plugins that failed: they do not fail the
+/// run.
 fn session(line: &wire::System) -> Vec<AgentEvent> {
     let mut events = vec![AgentEvent::Session {
         id: line.session_id.clone(),
@@ -433,9 +431,9 @@ fn session(line: &wire::System) -> Vec<AgentEvent> {
     events
 }
 
-/// Returns what tells people most about a tool's input.
+/// Returns one line about a tool's input.
 fn summary(input: &wire::Input<'_>, raw: &str) -> String {
-    let telling = [
+    let candidates = [
         &input.command,
         &input.file_path,
         &input.notebook_path,
@@ -446,11 +444,11 @@ fn summary(input: &wire::Input<'_>, raw: &str) -> String {
         &input.subject,
         &input.description,
     ];
-    let text = telling.into_iter().flatten().next().map_or(raw, |text| text.0.as_ref());
+    let text = candidates.into_iter().flatten().next().map_or(raw, |text| text.0.as_ref());
     glance(if text == "{}" { "" } else { text }, GLANCE_CHARS)
 }
 
-/// Adds up the models, which include subagents; the turn's own figures do not.
+/// Adds up the usage of all models, which includes subagents; the turn's own usage does not.
 fn usage(line: &wire::ResultLine) -> Usage {
     let cost = line.total_cost_usd.map(UsdMicros::from_dollars);
     let models = line.model_usage.iter().flatten().map(|(_, model)| Usage {

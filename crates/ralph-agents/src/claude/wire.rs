@@ -1,7 +1,7 @@
-//! Claude Code's lines as they are on the wire, as far as they matter.
+//! Claude Code's lines as they are on the wire, as far as ralph uses them.
 //!
-//! Key order is not stable, fields come and go, and a field of an unexpected type must not cost
-//! the line: each one that cannot be read is simply absent. Not here: what the lines mean.
+//! Key order is not stable, and fields appear and disappear between versions. Fields that cannot
+//! be read are absent and do not make the line unreadable. Not here: what the lines mean.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,83 +11,83 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::fields::{Text, lenient, object, scalar};
+use crate::fields::{Text, read_lenient, read_object, read_scalar};
 
-/// What every line has.
+/// The fields that every line has.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Head<'a> {
-    #[serde(borrow, rename = "type", default, deserialize_with = "scalar")]
+    #[serde(borrow, rename = "type", default, deserialize_with = "read_scalar")]
     pub(crate) kind: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "scalar")]
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
     pub(crate) subtype: Option<Text<'a>>,
 }
 
 /// `system` lines of all kinds.
 #[derive(Debug, Deserialize)]
 pub(super) struct System {
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) subtype: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) session_id: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) model: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) claude_code_version: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) mcp_servers: Option<Vec<McpServer>>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) plugin_errors: Option<Vec<PluginError>>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) content: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) text: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) message: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) tool_name: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) attempt: Option<u32>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) max_retries: Option<u32>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) error_status: Option<u16>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) error: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) fallback_model: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) plugins: Option<Vec<Plugin>>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) hook_event: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) key: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) stdout: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) stderr: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) exit_code: Option<i64>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Plugin {
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) name: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct McpServer {
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(crate) name: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(crate) status: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(super) struct PluginError {
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) plugin: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) message: Option<String>,
 }
 
@@ -96,33 +96,33 @@ pub(super) struct PluginError {
 pub(crate) struct Said<'a> {
     #[serde(borrow)]
     pub(crate) message: Message<'a>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(crate) parent_tool_use_id: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(crate) is_api_error_message: Option<bool>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(crate) error: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(crate) api_error_params: Option<ApiErrorParams>,
-    #[serde(default, deserialize_with = "object")]
+    #[serde(default, deserialize_with = "read_object")]
     pub(crate) tool_use_result: Option<ToolUseResult>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Message<'a> {
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(crate) id: Option<String>,
-    #[serde(borrow, default, deserialize_with = "scalar")]
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
     pub(crate) model: Option<Text<'a>>,
     #[serde(borrow, default)]
     pub(crate) content: Content<'a>,
 }
 
-/// The blocks of a message, or of what a tool returned. A bare string is one block of text.
+/// The blocks of a message, or of a tool's result. A bare string is one text block.
 #[derive(Debug, Default)]
 pub(crate) struct Content<'a> {
     pub(crate) blocks: Vec<Block<'a>>,
-    /// How many could not be read.
+    /// Number of blocks that could not be read.
     pub(crate) lost: usize,
 }
 
@@ -136,29 +136,29 @@ impl<'a> Content<'a> {
 /// One block of a message.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Block<'a> {
-    /// Empty where there is none, which no block that can be read has.
-    #[serde(borrow, rename = "type", default, deserialize_with = "text_or_empty")]
+    /// Empty if absent; no readable block has an empty type.
+    #[serde(borrow, rename = "type", default, deserialize_with = "read_text_or_empty")]
     pub(crate) kind: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "scalar")]
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
     pub(crate) text: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "scalar")]
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
     pub(crate) thinking: Option<Text<'a>>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(crate) id: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(crate) name: Option<String>,
     #[serde(borrow, default)]
     pub(crate) input: Option<&'a RawValue>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(crate) tool_use_id: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(crate) is_error: Option<bool>,
     #[serde(borrow, default)]
     content: Content<'a>,
 }
 
 impl Block<'_> {
-    /// Returns what a tool returned, as text: a string, or the text of its blocks.
+    /// Returns the output of a tool as text: a string, or the text of its blocks.
     pub(crate) fn output(&self) -> Cow<'_, str> {
         if let [Block { text: Some(Text(text)), .. }] = self.content.blocks.as_slice() {
             return Cow::Borrowed(text);
@@ -176,8 +176,8 @@ impl Block<'_> {
     }
 }
 
-fn text_or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Text<'de>, D::Error> {
-    scalar(deserializer).map(Option::unwrap_or_default)
+fn read_text_or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Text<'de>, D::Error> {
+    read_scalar(deserializer).map(Option::unwrap_or_default)
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Content<'a> {
@@ -240,59 +240,59 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 }
 
-/// An item of a list of blocks, which may be none.
+/// An item of a list of blocks; `None` if it is not a block.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Item<'a>(#[serde(borrow, deserialize_with = "object")] Option<Block<'a>>);
+struct Item<'a>(#[serde(borrow, deserialize_with = "read_object")] Option<Block<'a>>);
 
-/// The fields of tools' inputs that tell people most, and those of the to-do tools.
+/// The fields of tools' inputs that are worth showing, and those of the to-do tools.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Input<'a> {
-    #[serde(borrow, default, deserialize_with = "scalar")]
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
     pub(super) command: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "scalar")]
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
     pub(super) file_path: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "scalar")]
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
     pub(super) notebook_path: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "scalar")]
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
     pub(super) pattern: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "scalar")]
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
     pub(super) query: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "scalar")]
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
     pub(super) url: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "scalar")]
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
     pub(super) skill: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "scalar")]
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
     pub(super) description: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "scalar")]
+    #[serde(borrow, default, deserialize_with = "read_scalar")]
     pub(super) subject: Option<Text<'a>>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) todos: Option<Vec<Todo>>,
-    #[serde(default, rename = "taskId", deserialize_with = "scalar")]
+    #[serde(default, rename = "taskId", deserialize_with = "read_scalar")]
     pub(super) task_id: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) status: Option<String>,
 }
 
 /// An entry of `TodoWrite` or of the task tools.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Todo {
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(crate) id: Option<String>,
-    #[serde(default, alias = "subject", deserialize_with = "scalar")]
+    #[serde(default, alias = "subject", deserialize_with = "read_scalar")]
     pub(crate) content: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(crate) status: Option<String>,
 }
 
-/// The parts of `tool_use_result` that say more than the text.
+/// The parts of `tool_use_result` that contain more than the text.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct ToolUseResult {
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) task: Option<Todo>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) tasks: Option<Vec<Todo>>,
-    #[serde(default, rename = "bashEditDiff", deserialize_with = "lenient")]
+    #[serde(default, rename = "bashEditDiff", deserialize_with = "read_lenient")]
     pub(super) bash_edit: Option<BashEdit>,
 }
 
@@ -304,7 +304,7 @@ pub(crate) struct BashEdit {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct ApiErrorParams {
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(crate) rate_limit_info: Option<RateLimitInfo>,
 }
 
@@ -316,43 +316,43 @@ pub(crate) struct RateLimitEvent {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct RateLimitInfo {
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(crate) status: Option<String>,
     /// Seconds since the epoch.
-    #[serde(default, rename = "resetsAt", deserialize_with = "scalar")]
+    #[serde(default, rename = "resetsAt", deserialize_with = "read_scalar")]
     pub(crate) resets_at: Option<i64>,
 }
 
 /// `result` lines.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ResultLine {
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) subtype: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) is_error: Option<bool>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) terminal_reason: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) num_turns: Option<u32>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) result: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) errors: Option<Vec<String>>,
     #[serde(default)]
     pub(super) structured_output: Option<serde_json::Value>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) api_error: Option<String>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) api_error_status: Option<u16>,
-    #[serde(default, deserialize_with = "scalar")]
+    #[serde(default, deserialize_with = "read_scalar")]
     pub(super) total_cost_usd: Option<f64>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) usage: Option<TurnUsage>,
-    #[serde(default, rename = "modelUsage", deserialize_with = "lenient")]
+    #[serde(default, rename = "modelUsage", deserialize_with = "read_lenient")]
     pub(super) model_usage: Option<BTreeMap<String, ModelUsage>>,
 }
 
-/// Figures of the last turn.
+/// Usage of the last turn.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_field_names, reason = "the names are those of the wire")]
@@ -363,7 +363,7 @@ pub(crate) struct TurnUsage {
     pub(crate) cache_creation_input_tokens: u64,
 }
 
-/// Figures of one model for the whole process, subagents included.
+/// Usage of one model for the whole process, including subagents.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(clippy::struct_field_names, reason = "the names are those of the wire")]

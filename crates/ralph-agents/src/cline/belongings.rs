@@ -1,10 +1,10 @@
-//! What belongs to Cline on a user's machine.
+//! The environment of Cline on a user's machine.
 //!
-//! It keeps its keys in its settings, and none of the usual variables is looked for.
+//! Cline keeps its keys in its settings; none of the usual variables is read.
 
 use crate::belongings::{Belongings, Credential, Place};
 
-/// What belongs to Cline.
+/// Variables, directories and files of Cline.
 pub(crate) const BELONGINGS: Belongings = Belongings {
     login: &[],
     variables: &["CLINE_API_KEY", "CLINE_HUB_PORT", "CLINE_NO_AUTO_UPDATE"],

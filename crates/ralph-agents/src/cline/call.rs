@@ -1,7 +1,7 @@
-//! How Cline is called: flags, then the prompt as an argument, because `--json` wants one.
+//! How Cline is called: flags, then the prompt as an argument, because `--json` requires one.
 //!
-//! Not here: `--yolo`. It is another mode, in which a model that simply answers is asked again
-//! without end; approving everything is the default without it.
+//! Not here: `--yolo`. That mode prompts a model that just answers again, without end; approving
+//! everything is the default without it.
 
 use ralph_core::failure::Failure;
 use ralph_core::ports::Request;
@@ -12,7 +12,7 @@ use crate::call::{Call, CallContext, IdleWatch, deliver, environment, has_flag};
 /// The longest prompt in an argument. Linux allows 128 KiB for one.
 const LONGEST_ARGUMENT: usize = 100_000;
 
-/// The argument where the prompt cannot be one. Cline joins what it reads to it.
+/// The argument if the prompt cannot be one. Cline appends stdin to it.
 const SEE_STDIN: &str = "Do what the following text asks.";
 
 /// Returns how to call Cline.
@@ -54,8 +54,8 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
     })
 }
 
-/// Returns whether Cline takes a prompt for one. A single word is a command to it, and a dash
-/// begins a flag.
+/// Returns whether Cline accepts a text as prompt argument. It treats a single word as a command,
+/// and a leading dash as a flag.
 fn is_argument(prompt: &str) -> bool {
     prompt.len() <= LONGEST_ARGUMENT
         && prompt.trim().contains(' ')

@@ -1,7 +1,7 @@
 //! Why a call to Cline brought no answer.
 //!
-//! Success is a `run_result` that says `completed`, with no `run_aborted` behind it; an exit with
-//! 0 means nothing, because interrupts end with it as well. Words are searched only in errors.
+//! Success is a `run_result` with `completed` and no `run_aborted` after it; exit code 0 means
+//! nothing, because interrupts also exit with 0. Patterns are searched only in errors.
 
 use ralph_core::child::{Ending, Limit};
 use ralph_core::failure::{Failure, FailureClass};
@@ -12,17 +12,17 @@ use crate::translator::{Evidence, bounded};
 use crate::{ending, error_words};
 use ralph_core::plain::Plain;
 
-/// How to get the program.
+/// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
     "install Cline (`npm install -g cline`), or set `agent.command`";
 
 const LOGIN_HINT: &str =
     "run `cline auth` and give a provider and a key, or add credit to the account";
 
-/// What Cline says about a failure.
+/// A failure as Cline reports it.
 #[derive(Debug)]
 pub(super) struct Trouble {
-    /// What happened, in Cline's own words.
+    /// Cline's own message.
     pub(super) words: String,
     cause: Cause,
 }
@@ -31,21 +31,21 @@ pub(super) struct Trouble {
 enum Cause {
     /// An error, with Cline's own class for it: `auth`, `unknown` and so on.
     Error(Option<String>),
-    /// Somebody ended the run.
+    /// The run was stopped from outside.
     Abort,
 }
 
 impl Trouble {
-    pub(super) fn new(words: String, class: Option<String>) -> Self {
-        Self { words, cause: Cause::Error(class) }
+    pub(super) fn new(message: String, class: Option<String>) -> Self {
+        Self { words: message, cause: Cause::Error(class) }
     }
 
-    pub(super) fn aborted(words: &str) -> Self {
-        let words = format!("the run was aborted: {words}");
-        Self { words, cause: Cause::Abort }
+    pub(super) fn aborted(message: &str) -> Self {
+        let message = format!("the run was aborted: {message}");
+        Self { words: message, cause: Cause::Abort }
     }
 
-    /// Returns what is wrong with a run that was not completed.
+    /// Returns the failure of a run that was not completed.
     pub(super) fn finished(
         reason: Option<&str>,
         text: Option<String>,
@@ -56,19 +56,20 @@ impl Trouble {
             return Self::aborted(text.as_deref().unwrap_or(reason));
         }
         let text = text.filter(|text| !text.trim().is_empty() && reason == "error");
-        let (told, cause) = match error {
+        let (reported_message, cause) = match error {
             Some(error) => (Some(error.words), error.cause),
             None => (None, Cause::Error(None)),
         };
-        let words = text.or(told).unwrap_or_else(|| format!("the run ended with `{reason}`"));
-        Self { words, cause }
+        let message =
+            text.or(reported_message).unwrap_or_else(|| format!("the run ended with `{reason}`"));
+        Self { words: message, cause }
     }
 
     fn class(&self) -> Option<FailureClass> {
         match &self.cause {
             Cause::Abort => None,
             Cause::Error(Some(class)) if class == "auth" => Some(FailureClass::NotLoggedIn),
-            // The class is a word like the others.
+            // Cline's class is searched like the message.
             Cause::Error(Some(class)) => {
                 error_words::class_of_words(&format!("{class}: {}", self.words))
             }
@@ -89,8 +90,8 @@ impl ClineTranslator {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
                 ending::imposed(ending, INSTALL_HINT)
             }
-            (Turn::Failed(trouble), _) => Some(trouble.failure(evidence)),
-            // The answer had come; what kept the process is not the answer's fault.
+            (Turn::Failed(reported), _) => Some(reported.failure(evidence)),
+            // The answer is complete; that the process did not exit afterwards does not void it.
             (
                 Turn::Succeeded,
                 Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
@@ -108,37 +109,38 @@ impl ClineTranslator {
                 }
             },
             (Turn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
-                let words = stderr_words(evidence.stderr_tail);
-                let words = if words.is_empty() { "it gave no result".to_owned() } else { words };
-                Some(Failure::new(FailureClass::Malformed, words))
+                let message = stderr_words(evidence.stderr_tail);
+                let message =
+                    if message.is_empty() { "it gave no result".to_owned() } else { message };
+                Some(Failure::new(FailureClass::Malformed, message))
             }
             (Turn::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
                 if let Some(error) = &self.error {
                     return Some(error.failure(evidence));
                 }
-                let words = stderr_words(evidence.stderr_tail);
-                Some(match error_words::class_of_words(&words) {
+                let message = stderr_words(evidence.stderr_tail);
+                Some(match error_words::class_of_words(&message) {
                     Some(class) => {
-                        error_words::failure(class, &words, &words, evidence, LOGIN_HINT)
+                        error_words::failure(class, &message, &message, evidence, LOGIN_HINT)
                     }
-                    None => ending::crashed(ending, &words),
+                    None => ending::crashed(ending, &message),
                 })
             }
         }
     }
 }
 
-/// An error as it stands on stderr.
+/// An error as Cline prints it on stderr.
 #[derive(Deserialize)]
 struct ErrorLine {
     message: String,
 }
 
-/// Returns what stderr says. It is full of warnings of the libraries inside, with their stacks;
-/// an error is a line of JSON among them.
+/// Returns the message on stderr. Most of stderr is warnings of libraries with stack traces; an
+/// error is a line of JSON between them.
 fn stderr_words(tail: &str) -> String {
-    let told = tail.lines().rev().find_map(|line| serde_json::from_str::<ErrorLine>(line).ok());
-    if let Some(ErrorLine { message }) = told {
+    let error = tail.lines().rev().find_map(|line| serde_json::from_str::<ErrorLine>(line).ok());
+    if let Some(ErrorLine { message }) = error {
         return bounded(&message);
     }
     let mut plain = String::new();

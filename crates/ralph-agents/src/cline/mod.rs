@@ -1,7 +1,7 @@
-//! Cline: its flags, its stream of events, its ways to end.
+//! Cline: its flags, its stream of events, how it ends.
 //!
-//! Not here: the hub daemon that every run of it leaves behind. It carries the run's id and goes
-//! with the other leftovers.
+//! Not here: the hub daemon that each run of Cline leaves running. It carries the run id and is
+//! ended with the other leftover processes.
 
 mod belongings;
 mod call;

@@ -1,4 +1,4 @@
-//! Recorded streams, calls, and streams that Cline should not write.
+//! Recorded streams, calls, and malformed streams.
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ fn failed(words: &str) -> String {
     format!(r#"{{"type":"run_result","finishReason":"error","text":"{words}"}}"#)
 }
 
-fn said(words: &str) -> String {
+fn agent_text(words: &str) -> String {
     format!(
         r#"{{"type":"agent_event","event":{{"type":"content_end","contentType":"text","text":"{words}"}}}}"#
     )
@@ -86,7 +86,7 @@ fn each_kind_of_error_has_its_class() {
 }
 
 #[test]
-fn a_success_needs_every_sign_of_it() {
+fn success_needs_result_and_exit() {
     let force = Force::Terminated;
     CLINE.check(SUCCESS, "", exit(0), None);
     CLINE.check(SUCCESS, "", Ending::Lingered { force }, None);
@@ -95,7 +95,7 @@ fn a_success_needs_every_sign_of_it() {
     CLINE.check(SUCCESS, "", Ending::Signalled { signal: 9 }, Some(FailureClass::Crashed));
     CLINE.check(SUCCESS, "", Ending::Interrupted { force }, Some(FailureClass::Interrupted));
     CLINE.check("", "", exit(0), Some(FailureClass::Malformed));
-    CLINE.check(&said("Fine."), "", exit(0), Some(FailureClass::Malformed));
+    CLINE.check(&agent_text("Fine."), "", exit(0), Some(FailureClass::Malformed));
     CLINE.check("", "boom", exit(1), Some(FailureClass::Crashed));
     let idle = Ending::TimedOut { limit: Limit::Idle, force };
     CLINE.check(&CLINE.stream("timeout"), "", idle, Some(FailureClass::IdleTimeout));
@@ -116,7 +116,7 @@ fn a_success_needs_every_sign_of_it() {
 }
 
 #[test]
-fn a_bad_call_is_told_on_stderr() {
+fn usage_error_is_read_from_stderr() {
     for name in ["one-word-prompt", "stdin-only"] {
         let stderr = CLINE.file(&format!("{name}.stderr.txt"));
         CLINE.check("", &stderr, exit(1), Some(FailureClass::BadCall));
@@ -137,32 +137,32 @@ fn only_the_answer_of_a_completed_run_completes() {
     };
     let signal = |lines: &[String]| reply(&lines.join("\n"), exit(0)).signal;
     let done = Some("DONE".to_owned());
-    assert_eq!(signal(&[said(tag), answer(tag)]), done);
+    assert_eq!(signal(&[agent_text(tag), answer(tag)]), done);
     assert_eq!(signal(&[piece("<promise>DO"), piece("NE</promise>"), answer(tag)]), done);
-    // A piece that was lost is made up for by the whole.
-    assert_eq!(signal(&[piece("<promise>DO"), said(tag), answer(tag)]), done);
+    // A lost delta is replaced by the complete text.
+    assert_eq!(signal(&[piece("<promise>DO"), agent_text(tag), answer(tag)]), done);
     assert_eq!(signal(&[piece("<promise>DO"), answer(tag)]), done);
-    assert_eq!(signal(&[said(tag), said("Not yet."), answer("Not yet.")]), None);
-    assert_eq!(signal(&[said(tag), answer("Not yet.")]), None);
-    assert_eq!(signal(&[said(tag), TOOL.to_owned(), answer("")]), None);
-    assert_eq!(signal(&[said(tag), TOOL.to_owned(), answer(tag)]), None);
-    assert_eq!(signal(&[said(tag), TOOL.to_owned(), said(tag), answer(tag)]), done);
-    assert_eq!(signal(&[said(tag), failed(tag)]), None);
+    assert_eq!(signal(&[agent_text(tag), agent_text("Not yet."), answer("Not yet.")]), None);
+    assert_eq!(signal(&[agent_text(tag), answer("Not yet.")]), None);
+    assert_eq!(signal(&[agent_text(tag), TOOL.to_owned(), answer("")]), None);
+    assert_eq!(signal(&[agent_text(tag), TOOL.to_owned(), answer(tag)]), None);
+    assert_eq!(signal(&[agent_text(tag), TOOL.to_owned(), agent_text(tag), answer(tag)]), done);
+    assert_eq!(signal(&[agent_text(tag), failed(tag)]), None);
     let error = r#"{"type":"agent_event","event":{"type":"error","error":{"message":"cut off"}}}"#;
     let silent = r#"{"type":"run_result","finishReason":"completed"}"#.to_owned();
-    assert_eq!(signal(&[said(tag), error.to_owned(), silent.clone()]), None);
-    assert_eq!(signal(&[said(tag), error.to_owned(), answer(tag)]), None);
+    assert_eq!(signal(&[agent_text(tag), error.to_owned(), silent.clone()]), None);
+    assert_eq!(signal(&[agent_text(tag), error.to_owned(), answer(tag)]), None);
     assert_eq!(signal(&[piece(tag), error.to_owned(), piece("No."), silent]), None);
     let aborted = r#"{"type":"run_aborted","message":"aborted"}"#.to_owned();
-    assert_eq!(signal(&[said(tag), answer(tag), aborted]), None);
+    assert_eq!(signal(&[agent_text(tag), answer(tag), aborted]), None);
     let reasoning = r#"{"type":"agent_event","event":{"type":"content_start","contentType":"reasoning","reasoning":"<promise>DONE</promise>"}}"#;
     assert_eq!(signal(&[reasoning.to_owned(), answer("Fine.")]), None);
-    let other = said(tag).replacen('{', r#"{"parentAgentId":"a","#, 1);
+    let other = agent_text(tag).replacen('{', r#"{"parentAgentId":"a","#, 1);
     assert_eq!(signal(&[other, answer("Fine.")]), None);
 }
 
 #[test]
-fn a_bad_line_costs_only_itself() {
+fn malformed_line_does_not_affect_others() {
     let odd = [
         "not json",
         r#"{"type":"agent_event","eve"#,
@@ -183,7 +183,7 @@ fn a_bad_line_costs_only_itself() {
 }
 
 #[test]
-fn the_usual_call() {
+fn default_call() {
     CLINE.check_call(
         |_, _| {},
         expect![[r#"
@@ -199,7 +199,7 @@ fn the_usual_call() {
 }
 
 #[test]
-fn a_flag_of_the_users_wins() {
+fn user_flag_wins() {
     CLINE.check_call(
         |request, _| {
             request.agent.flags = ["--json", "-P openai", "--model=b", "--auto-approve true"]
@@ -222,12 +222,12 @@ fn a_flag_of_the_users_wins() {
 }
 
 #[test]
-fn a_call_with_a_model_that_asks_first() {
+fn call_with_model_and_permission_prompts() {
     CLINE.check_call(
         |request, _| {
             request.agent.model = Some("a".to_owned());
             request.agent.permissions = Permissions::Ask;
-            // Cline takes a single word for a command.
+            // Cline treats a single word as a command.
             request.prompt = "continue".to_owned();
         },
         expect![[r#"
@@ -243,7 +243,7 @@ fn a_call_with_a_model_that_asks_first() {
 }
 
 #[test]
-fn a_prompt_that_is_no_argument_goes_in_on_stdin() {
+fn unsuitable_prompt_argument_goes_to_stdin() {
     let long = "long ".repeat(50_000);
     for (prompt, is_argument) in [
         ("Do it.", true),
@@ -266,7 +266,7 @@ fn a_prompt_that_is_no_argument_goes_in_on_stdin() {
 
 proptest! {
     #[test]
-    fn no_line_makes_a_translator_panic(
+    fn translator_never_panics(
         stream in 0usize..100,
         cut in 0usize..800,
         other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",

@@ -1,7 +1,7 @@
 //! Cline's stream of events, line by line.
 //!
-//! Its text comes in pieces, then whole, then twice more at the end; it is told once. Not here:
-//! what a failed run means, see `failure`.
+//! Its text comes in deltas, then complete, then twice more at the end; ralph reports it once. Not
+//! here: what a failed run means, see `failure`.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ use crate::last_words::LastWords;
 use crate::pieces::read_objects;
 use crate::translator::{Heard, Weight};
 
-/// How much of a tool's output an event carries. The whole is in the stored stream.
+/// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
 
-/// How much of a tool's input is worth a line.
+/// How much of a tool's input one line shows.
 const GLANCE_CHARS: usize = 200;
 
-/// More open tool calls than this are a broken stream, not parallel work.
+/// More open tool calls than this mean a broken stream, not parallel work.
 const MOST_OPEN_CALLS: usize = 1_000;
 
 /// The tool that changes files.
@@ -36,31 +36,28 @@ const EDITOR: &str = "editor";
 /// Translates the stream of one call.
 #[derive(Debug, Default)]
 pub(crate) struct ClineTranslator {
-    /// How the run stands.
     pub(super) turn: Turn,
-    /// The last error that nothing useful has followed yet.
+    /// The last error that no progress has followed yet.
     pub(super) error: Option<Trouble>,
     words: LastWords,
-    /// Whether the last words may go on.
+    /// Whether the current text may continue.
     text: Flow,
     reasoning: Flow,
-    /// The files that open calls will have changed.
+    /// The files that open calls change if they succeed.
     open_edits: BTreeMap<String, String>,
 }
 
-/// How a run stands.
+/// Status of a run.
 #[derive(Debug, Default)]
 pub(super) enum Turn {
-    /// No result has come since it began.
+    /// No result has come since the run began.
     #[default]
     Open,
-    /// It was completed, by its own account.
     Succeeded,
-    /// It was not.
     Failed(Trouble),
 }
 
-/// Whether the next piece of a content goes on from the last one.
+/// Whether the next delta continues the last one.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     #[default]
@@ -77,7 +74,7 @@ impl ClineTranslator {
         read_objects(line, |object| Some(self.object(object)))
     }
 
-    #[expect(clippy::unused_self, reason = "every translator can hold something back")]
+    #[expect(clippy::unused_self, reason = "every translator may hold something back")]
     pub(crate) fn finish(&mut self) -> Heard {
         Heard::nothing(Weight::Noise)
     }
@@ -102,14 +99,14 @@ impl ClineTranslator {
             }),
             "run_result" => self.result(line),
             "run_aborted" => {
-                let words = line.message.unwrap_or_else(|| "aborted".to_owned());
-                self.turn = Turn::Failed(Trouble::aborted(&words));
-                result(ResultStatus::Failed(words), None, Vec::new())
+                let message = line.message.unwrap_or_else(|| "aborted".to_owned());
+                self.turn = Turn::Failed(Trouble::aborted(&message));
+                result(ResultStatus::Failed(message), None, Vec::new())
             }
             "error" => {
-                let words = line.message.unwrap_or_default();
-                let events = vec![notice(&words)];
-                self.error = Some(Trouble::new(words, None));
+                let message = line.message.unwrap_or_default();
+                let events = vec![notice(&message)];
+                self.error = Some(Trouble::new(message, None));
                 Heard::of(events)
             }
             _ => Heard::unparsed(text),
@@ -146,12 +143,12 @@ impl ClineTranslator {
             },
             ("notice", _) => Heard::of(event.message.as_deref().map(notice).into_iter().collect()),
             ("error", _) => {
-                let words = event.error.as_ref().and_then(|error| error.message.clone());
-                let words = words.or_else(|| event.message.clone()).unwrap_or_default();
-                let events = vec![notice(&words)];
-                self.error = Some(Trouble::new(words, event.error_class.clone()));
+                let message = event.error.as_ref().and_then(|error| error.message.clone());
+                let message = message.or_else(|| event.message.clone()).unwrap_or_default();
+                let events = vec![notice(&message)];
+                self.error = Some(Trouble::new(message, event.error_class.clone()));
                 if speaker == Speaker::Agent {
-                    // What a failed attempt said is not the answer of the next one.
+                    // The text of a failed attempt is not part of the next answer.
                     self.text = Flow::Closed;
                     self.words.pass();
                 }
@@ -167,11 +164,11 @@ impl ClineTranslator {
         }
     }
 
-    /// Reads a piece of text: the event is called a start, whichever piece it is.
+    /// Reads a text delta: the event is called a start for every delta.
     fn piece(&mut self, event: &wire::Event<'_>, speaker: Speaker) -> Heard {
         let text = event.text.clone().unwrap_or_default();
         if speaker == Speaker::Subagent {
-            // Pieces of several agents may alternate: their words come whole.
+            // Deltas of several agents may alternate: use their complete text.
             return Heard::nothing(Weight::Useful);
         }
         self.error = None;
@@ -182,7 +179,7 @@ impl ClineTranslator {
         Heard::of(vec![self.words.tell(text, form)])
     }
 
-    /// Reads the whole of a text, which counts where pieces of it were lost.
+    /// Reads the complete text, which counts if deltas were lost.
     fn whole(&mut self, event: &wire::Event<'_>, speaker: Speaker) -> Heard {
         let text = event.text.clone().unwrap_or_default();
         if speaker == Speaker::Subagent {
@@ -251,10 +248,10 @@ impl ClineTranslator {
             let text = self.words.answer(line.text, &mut events);
             return result(ResultStatus::Success, text, events);
         }
-        let trouble = Trouble::finished(line.finish.as_deref(), line.text, self.error.take());
-        let words = trouble.words.clone();
-        self.turn = Turn::Failed(trouble);
-        result(ResultStatus::Failed(words), None, events)
+        let reported = Trouble::finished(line.finish.as_deref(), line.text, self.error.take());
+        let message = reported.words.clone();
+        self.turn = Turn::Failed(reported);
+        result(ResultStatus::Failed(message), None, events)
     }
 }
 
@@ -266,7 +263,7 @@ fn result(status: ResultStatus, text: Option<String>, mut events: Vec<AgentEvent
 fn reasoning(event: &wire::Event<'_>) -> Heard {
     let text = event.reasoning.clone().filter(|text| !text.is_empty());
     let events = text.map(|text| AgentEvent::Reasoning { text }).into_iter().collect();
-    // Thinking that is kept secret is still progress.
+    // Redacted thinking is still progress.
     Heard { events, weight: Weight::Useful }
 }
 
@@ -277,11 +274,11 @@ fn speaker_of(line: &wire::Line<'_>) -> Speaker {
     }
 }
 
-/// Returns what tells people most about a tool's input.
+/// Returns one line about a tool's input.
 fn summary(input: wire::Input, raw: &str) -> String {
     let files = input.files.map(|files| files.into_iter().filter_map(|file| file.path).collect());
-    let telling = [input.commands, files, input.path.map(|path| vec![path])];
-    let text = telling.into_iter().flatten().find(|texts| !texts.is_empty());
+    let candidates = [input.commands, files, input.path.map(|path| vec![path])];
+    let text = candidates.into_iter().flatten().find(|texts| !texts.is_empty());
     let text = text.map_or_else(|| raw.to_owned(), |texts| texts.join("; "));
     glance(if text == "{}" { "" } else { &text }, GLANCE_CHARS)
 }
@@ -300,7 +297,7 @@ fn running_usage(event: &wire::Event<'_>) -> Usage {
     })
 }
 
-/// Its input includes what came from the cache; a cost of zero means that it knows none.
+/// Its input count includes cached tokens; a cost of zero means that it is unknown.
 fn run_usage(usage: &wire::RunUsage) -> Usage {
     let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
     Usage {

@@ -1,11 +1,11 @@
-//! What belongs to Codex on a user's machine.
+//! The environment of Codex on a user's machine.
 //!
-//! Its state (sessions, history, logs) is not taken over.
+//! Its state (sessions, history, logs) is not copied.
 
 use crate::belongings::{Belongings, Credential, Place};
 use crate::configuration::{ConfigFile, Form};
 
-/// What belongs to Codex.
+/// Variables, directories and files of Codex.
 pub(crate) const BELONGINGS: Belongings = Belongings {
     login: &["CODEX_API_KEY"],
     variables: &[
@@ -38,7 +38,7 @@ pub(crate) const BELONGINGS: Belongings = Belongings {
     needed: None,
 };
 
-/// What starts programs, or names files that a sandbox does not show.
+/// Keys that start programs, or name files that the sandbox does not contain.
 const WITHOUT: &[&str] = &[
     "mcp_servers",
     "hooks",
@@ -49,5 +49,5 @@ const WITHOUT: &[&str] = &[
     "model_catalog_json",
 ];
 
-/// What is for a terminal, and where it keeps things.
+/// Keys for the terminal, and for where Codex keeps its files.
 const UNUSED: &[&str] = &["notify", "tui", "log_dir", "sqlite_home", "file_opener"];

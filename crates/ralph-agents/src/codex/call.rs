@@ -1,7 +1,7 @@
 //! How Codex is called: `codex exec`, flags, prompt on stdin.
 //!
-//! Everything that has no flag is a key of its configuration. Not here: limits of turns or money,
-//! which it does not have.
+//! Settings without a flag are configuration keys. Not here: limits of turns or cost, which Codex
+//! does not have.
 
 use ralph_core::capability::SchemaOutput;
 use ralph_core::failure::Failure;
@@ -15,18 +15,18 @@ use crate::call::{
 use crate::mcp::McpTransport;
 use crate::retired;
 
-/// Without it Codex waits for a network without end. A key, not `--disable`: a version that does
-/// not know the key ignores it.
+/// Without this key Codex waits for a network forever. A key, not `--disable`: versions that do
+/// not know the key ignore it.
 const BOUNDED_RETRIES: &str = "features.unbounded_connection_retries";
 
-/// Its sandbox leaves `.git` alone, unless it is named.
+/// Codex's sandbox does not allow writing `.git` unless it is listed here.
 const WRITABLE: &str = "sandbox_workspace_write.writable_roots";
 
-/// Codex without a sandbox of its own, which does not work in one of ralph's.
+/// Disables Codex's own sandbox, which does not work inside ralph's.
 const BYPASS: &str = "--dangerously-bypass-approvals-and-sandbox";
 
-/// The user's ways to say what Codex may do. Without any of them nothing can be written, and the
-/// agent claims to have written it.
+/// User flags that set what Codex may do. Without any of them Codex cannot write, and the agent
+/// reports changes that it did not make.
 const AUTONOMY: [&str; 5] = ["--sandbox", BYPASS, "--yolo", "--approve-for-me", "--full-auto"];
 
 /// Returns how to call Codex.
@@ -39,7 +39,7 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
         // A flag given twice is a usage error.
         AgentOutput::Events if !has_flag(&user, &JSON) => args.push("--json".to_owned()),
         AgentOutput::Events => {}
-        // The file is written only when the turn is complete, so that it tells success.
+        // Codex writes the file only when the turn is complete, so its presence means success.
         AgentOutput::Text => {
             let file = context.answer_file.to_string_lossy().into_owned();
             args.extend(["-o".to_owned(), file]);
@@ -81,10 +81,11 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
             args.extend(["-c".to_owned(), format!("{key}={value}")]);
         }
     }
-    // `--image` takes every word behind it, also the `-`; without one stdin is the prompt, too.
+    // `--image` takes all following arguments, also the `-`; without a `-`, stdin is the prompt,
+    // too.
     let has_image = has_flag(&user, &["--image"]) || has_short(&user, "-i");
     args.extend(user);
-    // Where the user's flags hold the prompt, stdin is empty, and `-` would be a second prompt.
+    // If the user's flags contain the prompt, stdin is empty, and `-` would be a second prompt.
     if !delivery.stdin.is_empty() && !has_image {
         args.push("-".to_owned());
     }
@@ -107,7 +108,7 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
 /// The names of the flag for events.
 const JSON: [&str; 2] = ["--json", "--experimental-json"];
 
-/// The names of the flag for a file with the answer. A user who wants one gets the events.
+/// Names of the flag for a file with the answer. If the user gives one, ralph reads the events.
 const ANSWER: [&str; 2] = ["-o", "--output-last-message"];
 
 /// Returns what the CLI will print: the user's flags win over the settings.
@@ -119,9 +120,10 @@ pub(crate) fn output(request: &Request) -> AgentOutput {
     request.agent.output
 }
 
-/// Returns keys of the configuration with their values in TOML: instructions and MCP servers.
+/// Returns configuration keys with their values in TOML: the system prompt and MCP servers.
 ///
-/// What may be secret goes into the environment, since anybody on the machine can read arguments.
+/// Values that may be secret go into the environment, since all users of the machine can read
+/// arguments.
 fn configuration<'a>(
     context: &'a CallContext,
     variables: &mut Vec<(String, &'a str)>,
@@ -169,13 +171,13 @@ fn configuration<'a>(
     Ok(keys)
 }
 
-/// Returns a name that can be part of a dotted key; Codex takes no other names for servers.
+/// Returns a name that can be part of a dotted key; Codex accepts no other server names.
 fn key_of(name: &str) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
     name.chars().map(|it| if is_plain(it) { it } else { '_' }).collect()
 }
 
-/// Returns a text in TOML. JSON's strings are TOML's, but for one character.
+/// Returns a text as a TOML string. JSON strings are valid TOML, except for one character.
 fn toml(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
@@ -193,13 +195,12 @@ fn has_autonomy(user: &[String]) -> bool {
     has_flag(user, &AUTONOMY) || has_short(user, "-s") || sets(user, "sandbox_mode")
 }
 
-/// Returns whether the user's flags give a short flag, with its value behind it or joined to it.
+/// Returns whether the user's flags contain a short flag, with its value after it or joined to it.
 fn has_short(user: &[String], name: &str) -> bool {
     user.iter().any(|flag| flag.starts_with(name))
 }
 
-/// Returns whether the user's flags set a key of the configuration: `-c key=value` in any of its
-/// spellings.
+/// Returns whether the user's flags set a configuration key: `-c key=value` in any spelling.
 fn sets(user: &[String], key: &str) -> bool {
     user.iter().any(|flag| {
         let setting = ["--config=", "-c="]

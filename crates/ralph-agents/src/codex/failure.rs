@@ -1,8 +1,7 @@
 //! Why a call to Codex brought no answer.
 //!
-//! Success is a completed turn and an exit that agrees. Words are searched only in the message
-//! of a failed turn and, where no turn ended, in the end of stderr; never in what the agent said
-//! or read.
+//! Success is a completed turn and a matching exit. Patterns are searched only in the message of a
+//! failed turn and, if no turn ended, in the end of stderr; never in what the agent wrote or read.
 
 use ralph_core::child::{Ending, Limit};
 use ralph_core::failure::{Failure, FailureClass};
@@ -12,7 +11,7 @@ use crate::ending;
 use crate::limit_words;
 use crate::translator::{Evidence, bounded};
 
-/// How to get the program.
+/// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
     "install Codex (`npm install -g @openai/codex`), or set `agent.command`";
 
@@ -26,11 +25,11 @@ impl CodexTranslator {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
                 ending::imposed(ending, INSTALL_HINT)
             }
-            (Turn::Failed(words), _) => {
-                let class = class_of(words, evidence).unwrap_or(FailureClass::Crashed);
-                Some(with_hint(class, words))
+            (Turn::Failed(message), _) => {
+                let class = class_of(message, evidence).unwrap_or(FailureClass::Crashed);
+                Some(with_hint(class, message))
             }
-            // The answer had come; what kept the process is not the answer's fault.
+            // The answer is complete; that the process did not exit afterwards does not void it.
             (
                 Turn::Completed,
                 Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
@@ -42,31 +41,31 @@ impl CodexTranslator {
                 Some(ending::crashed(ending, &ending::last_lines(evidence.stderr_tail)))
             }
             (Turn::Open, Ending::TimedOut { limit, .. }) => match (limit, &self.error) {
-                // Silence while it reconnects is the network's or the server's.
-                (Limit::Idle, Some(words)) => {
-                    let class = class_of(words, evidence).unwrap_or(FailureClass::Overloaded);
-                    Some(with_hint(class, words))
+                // Silence during a reconnect is caused by the network or the server.
+                (Limit::Idle, Some(message)) => {
+                    let class = class_of(message, evidence).unwrap_or(FailureClass::Overloaded);
+                    Some(with_hint(class, message))
                 }
                 (Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk, _) => {
                     ending::imposed(ending, INSTALL_HINT)
                 }
             },
             (Turn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
-                let words = self.last_words(evidence);
-                let words =
-                    if words.is_empty() { "its turn did not end".to_owned() } else { words };
-                Some(Failure::new(FailureClass::Malformed, words))
+                let message = self.last_words(evidence);
+                let message =
+                    if message.is_empty() { "its turn did not end".to_owned() } else { message };
+                Some(Failure::new(FailureClass::Malformed, message))
             }
             (Turn::Open, Ending::Exited { code: USAGE }) => {
-                let words = ending::last_lines(evidence.stderr_tail);
-                let words = if words.is_empty() { ending.to_string() } else { words };
-                Some(with_hint(FailureClass::BadCall, &words))
+                let message = ending::last_lines(evidence.stderr_tail);
+                let message = if message.is_empty() { ending.to_string() } else { message };
+                Some(with_hint(FailureClass::BadCall, &message))
             }
             (Turn::Open, Ending::Exited { .. }) => {
-                let words = self.last_words(evidence);
-                Some(match class_of(&words, evidence) {
-                    Some(class) => with_hint(class, &words),
-                    None => ending::crashed(ending, &words),
+                let message = self.last_words(evidence);
+                Some(match class_of(&message, evidence) {
+                    Some(class) => with_hint(class, &message),
+                    None => ending::crashed(ending, &message),
                 })
             }
             (Turn::Open, Ending::Signalled { .. }) => {
@@ -75,20 +74,20 @@ impl CodexTranslator {
         }
     }
 
-    /// Returns the error that nothing followed, else the end of stderr.
+    /// Returns the error that no progress has followed, else the end of stderr.
     fn last_words(&self, evidence: &Evidence<'_>) -> String {
         let on_stderr = || ending::last_lines(evidence.stderr_tail);
         self.error.as_deref().map_or_else(on_stderr, bounded)
     }
 }
 
-/// Returns the class that an error's words speak of.
-pub(super) fn class_of(words: &str, evidence: &Evidence<'_>) -> Option<FailureClass> {
+/// Returns the class of an error text.
+pub(super) fn class_of(message: &str, evidence: &Evidence<'_>) -> Option<FailureClass> {
     let limited = || FailureClass::RateLimited {
-        resets_at: limit_words::reset_time(words, evidence.now, evidence.zone),
+        resets_at: limit_words::reset_time(message, evidence.now, evidence.zone),
     };
-    let lower = words.to_lowercase();
-    // Before the status, which is that of any bad request.
+    let lower = message.to_lowercase();
+    // Checked before the status, which is that of any bad request.
     if SCHEMA_REFUSALS.iter().any(|known| lower.contains(known)) {
         return Some(FailureClass::SchemaRefused);
     }
@@ -103,10 +102,10 @@ pub(super) fn class_of(words: &str, evidence: &Evidence<'_>) -> Option<FailureCl
     let known = |class: &FailureClass, known: &[&str]| {
         known.iter().any(|known| lower.contains(known)).then(|| class.clone())
     };
-    let first = BEFORE_LIMITS.iter().find_map(|(class, words)| known(class, words));
+    let first = BEFORE_LIMITS.iter().find_map(|(class, patterns)| known(class, patterns));
     first
-        .or_else(|| limit_words::is_limit(words).then(limited))
-        .or_else(|| AFTER_LIMITS.iter().find_map(|(class, words)| known(class, words)))
+        .or_else(|| limit_words::is_limit(message).then(limited))
+        .or_else(|| AFTER_LIMITS.iter().find_map(|(class, patterns)| known(class, patterns)))
 }
 
 /// Reads the status of an HTTP error: `unexpected status 401 Unauthorized`, `last status: 429`.
@@ -117,11 +116,11 @@ fn status_of(lower: &str) -> Option<u16> {
     })
 }
 
-/// How the API refuses a schema, in lower case: its code, and its message.
+/// Patterns of the API's refusal of a schema, in lower case: its code, and its message.
 const SCHEMA_REFUSALS: [&str; 2] = ["invalid_json_schema", "invalid schema for response_format"];
 
-/// Error texts, in lower case, that are no limits although they may sound like one: no waiting
-/// helps an account without credit.
+/// Patterns in lower case that look like a limit but are not: waiting does not help an account
+/// without credit.
 const BEFORE_LIMITS: [(FailureClass, &[&str]); 3] = [
     (FailureClass::ContextExceeded, &["context window", "context_length_exceeded"]),
     (FailureClass::TurnLimit, &["reason: max_output_tokens"]),
@@ -136,7 +135,7 @@ const BEFORE_LIMITS: [(FailureClass, &[&str]); 3] = [
     ),
 ];
 
-/// The other error texts, in lower case.
+/// The other patterns, in lower case.
 const AFTER_LIMITS: [(FailureClass, &[&str]); 4] = [
     (FailureClass::NotLoggedIn, &["not logged in", "access token could not be refreshed"]),
     (
@@ -159,9 +158,9 @@ const AFTER_LIMITS: [(FailureClass, &[&str]); 4] = [
     (FailureClass::Unreachable, &["connection failed", "error sending request"]),
 ];
 
-/// Adds how to mend what asking again cannot.
-pub(super) fn with_hint(class: FailureClass, words: &str) -> Failure {
-    let lower = words.to_lowercase();
+/// Builds a failure with a hint, if a retry cannot fix it.
+pub(super) fn with_hint(class: FailureClass, message: &str) -> Failure {
+    let lower = message.to_lowercase();
     let has = |known: &str| lower.contains(known);
     let hint = match class {
         FailureClass::NotLoggedIn if has("quota") || has("credits") || has("spend cap") => {
@@ -197,7 +196,7 @@ pub(super) fn with_hint(class: FailureClass, words: &str) -> Failure {
         | FailureClass::SchemaRefused
         | FailureClass::Interrupted => None,
     };
-    let failure = Failure::new(class, bounded(words));
+    let failure = Failure::new(class, bounded(message));
     match hint {
         Some(hint) => failure.with_hint(hint),
         None => failure,

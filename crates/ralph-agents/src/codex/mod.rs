@@ -1,4 +1,4 @@
-//! Codex: its flags, its stream of events, its ways to end.
+//! Codex: its flags, its stream of events, how it ends.
 //!
 //! Not here: what it prints in text mode. That repeats the prompt; the answer is in a file.
 

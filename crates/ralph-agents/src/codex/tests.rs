@@ -1,4 +1,4 @@
-//! Recorded streams, calls, and streams that no agent should write.
+//! Recorded streams, calls, and malformed streams.
 #![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
 use std::path::Path;
@@ -66,7 +66,7 @@ fn error(message: &str) -> String {
     format!(r#"{{"type":"error","message":"{message}"}}"#)
 }
 
-fn said(text: &str) -> String {
+fn agent_message(text: &str) -> String {
     format!(
         r#"{{"type":"item.completed","item":{{"id":"i","type":"agent_message","text":"{text}"}}}}"#
     )
@@ -75,7 +75,7 @@ fn said(text: &str) -> String {
 const COMPLETED: &str = r#"{"type":"turn.completed","usage":{"input_tokens":1}}"#;
 
 fn success() -> String {
-    format!("{}\n{COMPLETED}", said("Fine."))
+    format!("{}\n{COMPLETED}", agent_message("Fine."))
 }
 
 #[test]
@@ -112,39 +112,39 @@ fn each_kind_of_failed_turn_has_its_class() {
         CODEX.check(&failed(message), "", exit(1), Some(class.clone()));
         // The exit code adds nothing.
         CODEX.check(&failed(message), "", exit(0), Some(class.clone()));
-        // The reason may stand in the line before only.
+        // The reason may be only in the line before.
         let stream = format!("{}\n{}", error(message), r#"{"type":"turn.failed"}"#);
         CODEX.check(&stream, "", exit(1), Some(class));
     }
 }
 
 #[test]
-fn a_success_needs_every_sign_of_it() {
+fn success_needs_result_and_exit() {
     let success = success();
     CODEX.check(&success, "", exit(0), None);
     CODEX.check(&success, "", Ending::Lingered { force: Force::Killed }, None);
     CODEX.check(&success, "", exit(1), Some(FailureClass::Crashed));
     CODEX.check(&success, "", signal(9), Some(FailureClass::Crashed));
     CODEX.check(COMPLETED, "", exit(0), Some(FailureClass::Empty));
-    CODEX.check(&said("Fine."), "", exit(0), Some(FailureClass::Malformed));
+    CODEX.check(&agent_message("Fine."), "", exit(0), Some(FailureClass::Malformed));
     CODEX.check("", "", exit(0), Some(FailureClass::Malformed));
     CODEX.check("", "boom", exit(101), Some(FailureClass::Crashed));
-    // What comes after the end of a turn belongs to another one.
+    // Events after the end of a turn belong to another one.
     CODEX.check(
-        &format!("{success}\n{}", said("More.")),
+        &format!("{success}\n{}", agent_message("More.")),
         "",
         exit(0),
         Some(FailureClass::Malformed),
     );
     let again = format!("{success}\n{}", r#"{"type":"turn.started"}"#);
     CODEX.check(&again, "", exit(0), Some(FailureClass::Malformed));
-    // An error behind the answer takes nothing back.
+    // An error after the answer does not withdraw it.
     let reply = CODEX.read(&format!("{success}\n{}", error("late")), "", exit(0)).1;
     assert_eq!((reply.text.as_str(), reply.failure), ("Fine.", None));
 }
 
 #[test]
-fn ralphs_own_doing_has_its_own_class() {
+fn endings_by_ralph_have_their_own_class() {
     let force = Force::Terminated;
     let hard = Ending::TimedOut { limit: Limit::Hard, force };
     let idle = Ending::TimedOut { limit: Limit::Idle, force };
@@ -161,11 +161,11 @@ fn ralphs_own_doing_has_its_own_class() {
     );
     let reason = NotStarted::NotFound { program: "codex".to_owned() };
     CODEX.check("", "", Ending::NotStarted { reason }, Some(FailureClass::NotInstalled));
-    // Silence while it reconnects is not the agent's.
+    // Silence during a reconnect is not caused by the agent.
     let waiting = CODEX.stream("network-wait");
     CODEX.check(&waiting, "", idle.clone(), Some(FailureClass::Overloaded));
     CODEX.check(
-        &format!("{waiting}\n{}", said("Back.")),
+        &format!("{waiting}\n{}", agent_message("Back.")),
         "",
         idle,
         Some(FailureClass::IdleTimeout),
@@ -173,7 +173,7 @@ fn ralphs_own_doing_has_its_own_class() {
 }
 
 #[test]
-fn a_bad_call_is_told_on_stderr() {
+fn usage_error_is_read_from_stderr() {
     for (stderr, code, class, hint) in [
         (&*CODEX.file("full-auto-removed.stderr.txt"), 2, FailureClass::BadCall, "workspace-write"),
         (
@@ -195,14 +195,14 @@ fn a_bad_call_is_told_on_stderr() {
 }
 
 #[test]
-fn only_the_last_words_of_a_completed_turn_count() {
-    let tag = said("<promise>DONE</promise>");
+fn only_the_final_answer_of_a_completed_turn_counts() {
+    let tag = agent_message("<promise>DONE</promise>");
     let tool = r#"{"type":"item.completed","item":{"id":"t","type":"command_execution","command":"x","exit_code":0,"status":"completed"}}"#;
     let todo = r#"{"type":"item.updated","item":{"id":"l","type":"todo_list","items":[]}}"#;
     let reasoning = r#"{"type":"item.completed","item":{"id":"r","type":"reasoning","text":"<promise>DONE</promise>"}}"#;
     let notice =
         r#"{"type":"item.completed","item":{"id":"e","type":"error","message":"deprecated"}}"#;
-    let later = said("Not yet.");
+    let later = agent_message("Not yet.");
     let cut = error("Reconnecting... 1/5 (stream disconnected)");
     for (lines, expect) in [
         (vec![&*tag], Some("DONE")),
@@ -224,14 +224,14 @@ fn only_the_last_words_of_a_completed_turn_count() {
 }
 
 #[test]
-fn words_of_a_limit_in_the_work_are_no_limit() {
-    let talk = said("You've hit your usage limit, try again at 3:00 PM.");
+fn limit_patterns_in_the_work_are_ignored() {
+    let talk = agent_message("You've hit your usage limit, try again at 3:00 PM.");
     CODEX.check(&format!("{talk}\n{COMPLETED}"), "", exit(0), None);
     CODEX.check(&talk, "", exit(1), Some(FailureClass::Crashed));
 }
 
 #[test]
-fn a_bad_line_costs_only_itself() {
+fn malformed_line_does_not_affect_others() {
     let odd = [
         "not json",
         "{\"type\":\"item.completed\",\"it",
@@ -251,25 +251,26 @@ fn a_bad_line_costs_only_itself() {
     let reply =
         CODEX.read(&format!("WARN x {}", CODEX.stream("tools").replace('\n', "")), "", exit(0)).1;
     assert_eq!((reply.unparsed, reply.signal), (1, whole.signal));
-    // A field of another type than ever before is left out, not the line.
+    // A field of an unexpected type is skipped, not the line.
     let odd = r#"{"type":"item.completed","item":{"id":7,"type":"mcp_tool_call","server":1,"tool":[],"result":"x","error":0,"status":{}}}"#;
     let usage = r#"{"type":"turn.completed","usage":{"input_tokens":-1,"output_tokens":"x"}}"#;
-    let reply = CODEX.read(&format!("{odd}\n{}\n{usage}", said("Fine.")), "", exit(0)).1;
+    let reply = CODEX.read(&format!("{odd}\n{}\n{usage}", agent_message("Fine.")), "", exit(0)).1;
     assert_eq!((reply.unparsed, reply.tools, reply.failure), (0, 1, None));
 }
 
 #[test]
 fn a_line_of_many_megabytes_is_read() {
     let long = "x".repeat(16 << 20);
-    let lines = format!("{}\n{COMPLETED}", said(&format!("{long}<promise>DONE</promise>")));
+    let lines =
+        format!("{}\n{COMPLETED}", agent_message(&format!("{long}<promise>DONE</promise>")));
     assert_eq!(CODEX.read(&lines, "", exit(0)).1.signal.as_deref(), Some("DONE"));
     let long = "x".repeat(1 << 20);
     let tool = format!(
         r#"{{"type":"item.completed","item":{{"id":"t","type":"command_execution","command":"{long}","aggregated_output":"{long}","exit_code":0,"status":"completed"}}}}"#
     );
     for line in [tool, format!("{{\"type\":\"{long}"), error(&long), failed(&long)] {
-        let heard = CODEX.read(&line, "", exit(1)).0;
-        let size: usize = heard.iter().flat_map(|it| &it.events).map(size_of).sum();
+        let parsed = CODEX.read(&line, "", exit(1)).0;
+        let size: usize = parsed.iter().flat_map(|it| &it.events).map(size_of).sum();
         assert!(size < 30_000, "{size}");
     }
 }
@@ -279,7 +280,7 @@ fn size_of(event: &AgentEvent) -> usize {
 }
 
 #[test]
-fn the_history_is_opened_to_an_agent_that_commits() {
+fn writable_roots_are_passed_to_codex() {
     let writable = |request: &mut Request| {
         request.agent.writable = vec!["/p/.git".into(), "/main/\".git".into()];
     };
@@ -297,7 +298,7 @@ fn the_history_is_opened_to_an_agent_that_commits() {
 }
 
 #[test]
-fn the_usual_call() {
+fn default_call() {
     CODEX.check_call(
         |_, _| {},
         expect![[r#"
@@ -313,7 +314,7 @@ fn the_usual_call() {
 }
 
 #[test]
-fn everything_that_can_be_asked_for() {
+fn call_with_all_options() {
     CODEX.check_call(
         |request, _| {
             request.agent.model = Some("gpt-5.5".to_owned());
@@ -335,7 +336,7 @@ fn everything_that_can_be_asked_for() {
 }
 
 #[test]
-fn plain_text_is_a_file() {
+fn text_mode_writes_an_answer_file() {
     CODEX.check_call(
         |request, _| request.agent.output = AgentOutput::Text,
         expect![[r#"
@@ -356,18 +357,18 @@ fn plain_text_is_a_file() {
 }
 
 #[test]
-fn without_its_file_plain_text_is_no_answer() {
+fn text_mode_without_file_has_no_answer() {
     #[track_caller]
     fn check(answer: Option<&str>, stderr: &str, ending: Ending, expect: Option<FailureClass>) {
         let mut request = request(AgentKind::Codex, &[], "Do it.");
         request.agent.output = AgentOutput::Text;
         let mut translator = crate::translator(&request, Path::new("/project"));
         let mut reading = ralph_core::reading::Reading::default();
-        // What stands on stdout is the answer once more, and counts for nothing.
+        // Stdout repeats the answer, and does not count.
         let stdout = "All done.\n<promise>COMPLETE</promise>";
-        let mut heard: Vec<Heard> = stdout.lines().map(|line| translator.line(line)).collect();
-        heard.extend(answer.map(|text| translator.answer(text.to_owned())));
-        heard.iter().flat_map(|heard| &heard.events).for_each(|event| reading.hear(event));
+        let mut parsed: Vec<Heard> = stdout.lines().map(|line| translator.line(line)).collect();
+        parsed.extend(answer.map(|text| translator.answer(text.to_owned())));
+        parsed.iter().flat_map(|parsed| &parsed.events).for_each(|event| reading.hear(event));
         let end = ralph_core::child::ChildEnd {
             ending,
             ran: ralph_core::units::Millis::ZERO,
@@ -410,7 +411,7 @@ fn without_its_file_plain_text_is_no_answer() {
 }
 
 #[test]
-fn an_answer_of_a_schema_is_found_in_the_last_message() {
+fn structured_answer_is_read_from_the_last_message() {
     let mut request = request(AgentKind::Codex, &[], "Do it.");
     request.schema = Some(Schema::new(serde_json::json!({ "type": "object" })));
     let structured =
@@ -422,7 +423,7 @@ fn an_answer_of_a_schema_is_found_in_the_last_message() {
 }
 
 #[test]
-fn a_flag_that_is_gone_is_replaced() {
+fn removed_flag_is_replaced() {
     let mut request = request(AgentKind::Codex, &["--full-auto"], "Do it.");
     let args = |request: &Request| {
         crate::call(request, &context()).expect("a small prompt fits").args.join(" ")
@@ -434,7 +435,7 @@ fn a_flag_that_is_gone_is_replaced() {
 }
 
 #[test]
-fn without_permission_codex_keeps_its_own_rules() {
+fn codex_keeps_its_rules_without_skip_permissions() {
     CODEX.check_call(
         |request, _| request.agent.permissions = Permissions::Ask,
         expect![[r#"
@@ -450,7 +451,7 @@ fn without_permission_codex_keeps_its_own_rules() {
 }
 
 #[test]
-fn a_flag_of_the_users_wins() {
+fn user_flag_wins() {
     #[track_caller]
     fn check(flags: &[&str], expect: &str) {
         let mut request = request(AgentKind::Codex, flags, "Do it.");
@@ -476,7 +477,7 @@ fn a_flag_of_the_users_wins() {
         &format!("exec --json -s workspace-write -m m {retries}=true -"),
     );
     check(&["-sread-only", "-mn"], &format!("exec --json {retries}=false -sread-only -mn -"));
-    // It takes every word behind it for a file.
+    // It takes all following arguments as files.
     check(&["--yolo", "-i a.png"], &format!("exec --json {retries}=false -m m --yolo -i a.png"));
     // A prompt in an argument leaves nothing for stdin.
     check(&["{prompt}"], &format!("exec --json -s workspace-write {retries}=false -m m Do it."));
@@ -494,7 +495,7 @@ fn a_prompt_too_long_for_an_argument_is_a_bad_call() {
 
 proptest! {
     #[test]
-    fn no_line_makes_a_translator_panic(
+    fn translator_never_panics(
         stream in 0usize..100,
         cut in 0usize..600,
         other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",

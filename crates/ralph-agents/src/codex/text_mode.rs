@@ -1,5 +1,5 @@
-//! Codex without its events: the answer is in a file that is written only when the turn is
-//! complete, so that the file itself tells success.
+//! Codex in text mode: the answer is in a file that Codex writes only when the turn is complete,
+//! so the file itself means success.
 //!
 //! Not here: reading the file, which the caller does.
 
@@ -18,14 +18,14 @@ pub(crate) struct CodexText {
 }
 
 impl CodexText {
-    /// Takes in a line of stdout: the answer once more, which counts only from its file.
+    /// Reads a line of stdout. It repeats the answer, which counts only from its file.
     #[expect(clippy::unused_self, reason = "all translators are called alike")]
     pub(crate) fn line(&self, line: &str) -> Heard {
         let weight = if line.trim().is_empty() { Weight::Noise } else { Weight::Useful };
         Heard::nothing(weight)
     }
 
-    /// Takes in what the file says.
+    /// Reads the content of the answer file.
     pub(crate) fn answer(&mut self, text: String) -> Heard {
         self.is_answered = true;
         Heard::of(vec![
@@ -49,13 +49,14 @@ impl CodexText {
                 .is_silent()
                 .then(|| Failure::new(FailureClass::Empty, "it said nothing")),
             (Ending::Exited { code: 0 } | Ending::Lingered { .. }, false) => {
-                let words = if errors.is_empty() { "it left no answer".to_owned() } else { errors };
-                Some(Failure::new(FailureClass::Malformed, words))
+                let message =
+                    if errors.is_empty() { "it left no answer".to_owned() } else { errors };
+                Some(Failure::new(FailureClass::Malformed, message))
             }
             (Ending::Exited { code: USAGE }, false) => {
-                let words = ending::last_lines(evidence.stderr_tail);
-                let words = if words.is_empty() { ending.to_string() } else { words };
-                Some(with_hint(FailureClass::BadCall, &words))
+                let message = ending::last_lines(evidence.stderr_tail);
+                let message = if message.is_empty() { ending.to_string() } else { message };
+                Some(with_hint(FailureClass::BadCall, &message))
             }
             (Ending::Exited { .. }, false) => Some(match class_of(&errors, evidence) {
                 Some(class) => with_hint(class, &errors),
@@ -68,8 +69,8 @@ impl CodexText {
     }
 }
 
-/// Returns the errors among the last lines of stderr, which also repeats the whole work: what the
-/// agent read there is no error of its own.
+/// Returns the errors among the last lines of stderr. Stderr also repeats the whole work: text
+/// that the agent read there is not an error.
 fn errors_in(stderr: &str) -> String {
     let is_error = |line: &&str| {
         let lower = line.trim_start().to_ascii_lowercase();

@@ -1,6 +1,6 @@
 //! Codex's stream of events, line by line.
 //!
-//! Messages come whole, never in pieces. An item of the type `error` is a notice and fails
+//! Messages come complete, never in deltas. An item of the type `error` is a notice and fails
 //! nothing; an `error` line is fatal only if the turn then fails. Not here: what a failed turn
 //! means, see `failure`.
 
@@ -22,42 +22,39 @@ use crate::json_events::notice;
 use crate::pieces::read_objects;
 use crate::translator::{Heard, Weight, bounded};
 
-/// How much of a tool's output an event carries. The whole is in the stored stream.
+/// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
 
-/// How much of a tool's input is worth a line.
+/// How much of a tool's input one line shows.
 const GLANCE_CHARS: usize = 200;
 
-/// More open tool calls than this are a broken stream, not parallel work.
+/// More open tool calls than this mean a broken stream, not parallel work.
 const MOST_OPEN_CALLS: usize = 1_000;
 
 /// Translates the stream of one call.
 #[derive(Debug)]
 pub(crate) struct CodexTranslator {
-    /// How the turn stands.
     pub(super) turn: Turn,
-    /// The last error that nothing useful has followed yet: a reconnection, or the reason of a
-    /// failure that has still to be told.
+    /// The last error that no progress has followed yet: a reconnect, or the reason of a failure
+    /// that is reported later.
     pub(super) error: Option<String>,
-    /// Whether the last message is not the last word: its attempt was lost, or a tool that shows
-    /// no call of its own came after it.
+    /// Whether the last message is not the final answer: its attempt was lost, or a tool without
+    /// an event of its own came after it.
     is_outdated: bool,
     open_calls: BTreeSet<String>,
     todo: Vec<TodoItem>,
 }
 
-/// How a turn stands.
+/// Status of a turn.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// It has not ended.
     Open,
-    /// It ended well, by its own account.
     Completed,
-    /// It failed; the words say why.
+    /// Contains the error message.
     Failed(String),
 }
 
-/// How far an item is.
+/// Stage of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Started,
@@ -77,12 +74,12 @@ impl CodexTranslator {
     }
 
     pub(crate) fn line(&mut self, line: &str) -> Heard {
-        // Nearly every line is one whole object of a known kind, and is read in one pass.
+        // Nearly every line is one complete object of a known type, and is read in one pass.
         let object = line.trim();
         if object.starts_with('{')
-            && let Some(heard) = self.with_progress(object)
+            && let Some(parsed) = self.with_progress(object)
         {
-            return heard;
+            return parsed;
         }
         read_objects(&fields::mended(line), |object| self.with_progress(object))
     }
@@ -92,16 +89,16 @@ impl CodexTranslator {
         Heard::nothing(Weight::Noise)
     }
 
-    /// Reads one object; whatever is progress makes an error before it one that was overcome.
+    /// Reads one object. Progress clears an earlier error: Codex has recovered from it.
     fn with_progress(&mut self, text: &str) -> Option<Heard> {
-        let heard = self.object(text)?;
-        if heard.weight != Weight::Noise {
+        let parsed = self.object(text)?;
+        if parsed.weight != Weight::Noise {
             self.error = None;
         }
-        Some(heard)
+        Some(parsed)
     }
 
-    /// Reads one object; none if it is of no known kind.
+    /// Reads one object. Returns `None` if its type is unknown.
     fn object(&mut self, text: &str) -> Option<Heard> {
         let line: wire::Line<'_> = serde_json::from_str(text).ok()?;
         let kind = line.kind.unwrap_or_default().0;
@@ -137,7 +134,7 @@ impl CodexTranslator {
                 vec![said(text_of(item))]
             }
             ("reasoning", Phase::Completed) => vec![AgentEvent::Reasoning { text: text_of(item) }],
-            // They come whole once they are completed.
+            // They are complete once the item is completed.
             ("agent_message" | "reasoning", Phase::Started | Phase::Updated) => Vec::new(),
             (
                 "command_execution" | "file_change" | "mcp_tool_call" | "web_search"
@@ -146,12 +143,12 @@ impl CodexTranslator {
             ) => self.tool(phase, item),
             ("todo_list", _) => self.todo_list(phase, item),
             ("error", _) => {
-                let text = item.message.as_deref().unwrap_or("an error without words");
+                let text = item.message.as_deref().unwrap_or("an error without a message");
                 return Some(Heard::of(vec![notice(text)]));
             }
             _ => return None,
         };
-        // Also what shows nothing is progress.
+        // Items that show nothing are progress, too.
         Some(Heard { events, weight: Weight::Useful })
     }
 
@@ -218,14 +215,14 @@ impl CodexTranslator {
     /// Reads an error that may be followed by another attempt or by the end of the turn.
     fn error(&mut self, message: String) -> Heard {
         match self.turn {
-            // What the lost attempt said, perhaps with a completion tag, is said anew or not
-            // at all.
+            // The text of the lost attempt, perhaps with a completion tag, is sent again or not at
+            // all.
             Turn::Open => self.is_outdated = true,
             Turn::Completed | Turn::Failed(_) => {}
         }
-        let heard = Heard::of(vec![notice(&message)]);
+        let parsed = Heard::of(vec![notice(&message)]);
         self.error = Some(message);
-        heard
+        parsed
     }
 
     fn completed(&mut self, usage: Option<&wire::Usage>) -> Heard {
@@ -246,13 +243,13 @@ impl CodexTranslator {
     }
 
     fn failed(&mut self, message: Option<String>) -> Heard {
-        let words = message
+        let message = message
             .or_else(|| self.error.clone())
-            .filter(|words| !words.trim().is_empty())
+            .filter(|message| !message.trim().is_empty())
             .unwrap_or_else(|| "the turn failed".to_owned());
-        self.turn = Turn::Failed(words.clone());
+        self.turn = Turn::Failed(message.clone());
         Heard::of(vec![AgentEvent::Result {
-            status: ResultStatus::Failed(bounded(&words)),
+            status: ResultStatus::Failed(bounded(&message)),
             text: None,
             structured: None,
         }])
@@ -283,7 +280,7 @@ fn name_of(item: &wire::Item<'_>) -> String {
     }
 }
 
-/// Returns what tells people most about a tool's input.
+/// Returns one line about a tool's input.
 fn summary(item: &wire::Item<'_>) -> String {
     if let Some(command) = &item.command {
         return inner_command(&command.0).to_owned();
@@ -298,13 +295,13 @@ fn summary(item: &wire::Item<'_>) -> String {
             .collect();
         return files.join(", ");
     }
-    let words = [&item.query, &item.prompt].into_iter().flatten().next();
+    let shown = [&item.query, &item.prompt].into_iter().flatten().next();
     let arguments = || item.arguments.map_or("", serde_json::value::RawValue::get);
-    let text = words.map_or_else(arguments, |text| text.0.as_ref());
+    let text = shown.map_or_else(arguments, |text| text.0.as_ref());
     if matches!(text, "{}" | "null") { String::new() } else { text.to_owned() }
 }
 
-/// Takes a command out of the shell that Codex puts around each, where no quoting is in the way.
+/// Removes the shell that Codex puts around each command, unless quoting makes that ambiguous.
 fn inner_command(command: &str) -> &str {
     let Some((_, quoted)) =
         command.split_once(" -lc ").filter(|(shell, _)| !shell.contains(char::is_whitespace))
@@ -348,7 +345,7 @@ fn output_of<'a>(item: &'a wire::Item<'_>) -> Cow<'a, str> {
     Cow::Owned(texts.join("\n"))
 }
 
-/// Takes apart Codex's input tokens, which include those of the cache.
+/// Separates Codex's input tokens from cached ones, which they include.
 fn figures(usage: &wire::Usage) -> Usage {
     let cache_read = usage.cache_read.unwrap_or(0);
     let cache_write = usage.cache_write.unwrap_or(0);

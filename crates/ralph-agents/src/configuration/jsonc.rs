@@ -1,8 +1,8 @@
-//! JSON with comments and commas before closing brackets, as agents take it in their settings.
+//! JSON with comments and trailing commas, as agents accept it in their settings.
 
 use serde_json::Value;
 
-/// Reads a document; none where it is none.
+/// Parses a document. Returns `None` if it is not valid.
 pub(super) fn read(text: &str) -> Option<Value> {
     serde_json::from_str(&plain(text.strip_prefix('\u{feff}').unwrap_or(text))).ok()
 }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_last_commas_are_left_out() {
+    fn comments_and_trailing_commas_are_removed() {
         let text =
             "\u{feff}{ // one\n \"a\": \"// no \\\" comment ,]\", /* two\n */ \"b\": [1, 2, ], }";
         assert_eq!(read(text), Some(json!({ "a": "// no \" comment ,]", "b": [1, 2] })));
@@ -70,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in any::<String>()) {
+        fn parser_never_panics(text in any::<String>()) {
             read(&text);
         }
     }

@@ -1,11 +1,11 @@
-//! What is taken over of the user's own configuration of each agent, as tables.
+//! What is copied from the user's own configuration of each agent, as tables.
 
 use ralph_core::recipe::AgentKind;
 
 use super::*;
 use crate::belongings::belongings;
 
-/// Returns what an agent's copy of a file says, and what was left out of it.
+/// Returns an agent's copy of a file and its removed keys.
 #[track_caller]
 fn taken(kind: AgentKind, name: &str, text: &str) -> Taken {
     let files = belongings(kind).expect("it is known").configuration;
@@ -15,22 +15,22 @@ fn taken(kind: AgentKind, name: &str, text: &str) -> Taken {
     taken
 }
 
-/// Checks the copy of a file: texts that stay, texts that go, and what is reported.
+/// Checks the copy of a file: texts that are kept, texts that are removed, and what is reported.
 #[track_caller]
-fn check(kind: AgentKind, name: &str, text: &str, stays: &[&str], goes: &[&str], left: &[&str]) {
+fn check(kind: AgentKind, name: &str, text: &str, kept: &[&str], removed: &[&str], left: &[&str]) {
     let taken = taken(kind, name, text);
     let copy = String::from_utf8(taken.content).expect("text");
-    for word in stays {
+    for word in kept {
         assert!(copy.contains(word), "{word} of {copy}");
     }
-    for word in goes {
+    for word in removed {
         assert!(!copy.contains(word), "{word} in {copy}");
     }
     assert_eq!(taken.left_out, left, "{text}");
 }
 
 #[test]
-fn choices_stay_and_programs_go() {
+fn settings_are_kept_and_programs_removed() {
     check(
         AgentKind::Codex,
         "config.toml",

@@ -1,8 +1,8 @@
 //! A reader for the parts of TOML that configuration files of agents use.
 //!
-//! Splits a document into statements, so that some can be left out and the rest kept to the letter,
-//! and reads their values as JSON. Not here: dates (read as text), and complaints about documents
-//! that an agent itself would refuse.
+//! Splits a document into statements, so that some can be removed and the rest kept verbatim, and
+//! reads their values as JSON. Not here: dates (read as text), and error messages for documents
+//! that the agent itself would reject.
 
 use serde_json::{Map, Value};
 
@@ -11,13 +11,13 @@ use serde_json::{Map, Value};
 pub(super) struct Statement<'a> {
     /// The full path of the key or of the table.
     pub(super) path: Vec<String>,
-    /// The value; none for a header.
+    /// The value; `None` for a header.
     pub(super) value: Option<Value>,
     /// The text, with the comments and empty lines before it.
     pub(super) text: &'a str,
 }
 
-/// Reads a document; none where it is no TOML that this reader knows.
+/// Parses a document. Returns `None` if it is not TOML that this reader supports.
 pub(super) fn read(document: &str) -> Option<Vec<Statement<'_>>> {
     let mut reader = Reader { text: document, at: 0 };
     let mut statements = Vec::new();
@@ -51,7 +51,7 @@ pub(super) fn read(document: &str) -> Option<Vec<Statement<'_>>> {
     }
 }
 
-/// Returns a document as JSON. Tables of an array are joined, which is enough to look for values.
+/// Returns a document as JSON. Tables of an array are merged, which is enough to look for values.
 pub(super) fn document(statements: &[Statement<'_>]) -> Value {
     let mut root = Map::new();
     for statement in statements {
@@ -69,7 +69,7 @@ pub(super) fn document(statements: &[Statement<'_>]) -> Value {
     Value::Object(root)
 }
 
-/// Deeper values than any configuration has.
+/// Deeper nesting than any configuration has.
 const DEEPEST: usize = 64;
 
 struct Reader<'a> {
@@ -110,7 +110,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Goes behind the end of the line; only a comment may be left on it.
+    /// Skips to the next line; fails if more than a comment remains on this one.
     fn end_of_line(&mut self) -> Option<()> {
         self.skip_spaces();
         let line = self.rest().split('\n').next().unwrap_or_default();
@@ -221,7 +221,7 @@ impl Reader<'_> {
         None
     }
 
-    /// Reads what follows a backslash; empty where it joins two lines.
+    /// Reads the characters after a backslash; empty if it joins two lines.
     fn escaped(&mut self) -> Option<String> {
         let character = self.peek()?;
         self.at += character.len_utf8();
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_is_read_and_kept_to_the_letter() {
+    fn statements_are_parsed_and_kept_verbatim() {
         let text = "# mine\nmodel = \"gpt\" # here\nnotify = [\n  \"sh\", # why\n  '-c',\n]\n\n\
                     [model_providers.corp]\nbase_url = 'https://a/v1'\nn = 1_000\nok = true\n\
                     headers = { \"X-Y\" = \"z\", when = 2026-01-01 }\n\
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_toml_is_not_read() {
+    fn invalid_toml_is_rejected() {
         for text in
             ["a", "a =", "a = \"", "a = 'x\n'", "[a", "= 1", "a = [1", "a = {b = 1", "a = 'b' c"]
         {
@@ -289,7 +289,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "[\\[\\]{}=.\"'#,\\\\a-c \n\u{e9}]{0,40}") {
+        fn parser_never_panics(text in "[\\[\\]{}=.\"'#,\\\\a-c \n\u{e9}]{0,40}") {
             if let Some(statements) = read(&text) {
                 document(&statements);
             }

@@ -1,11 +1,11 @@
-//! What belongs to GitHub Copilot CLI on a user's machine.
+//! The environment of GitHub Copilot CLI on a user's machine.
 //!
 //! It keeps its login in its settings. The cache holds its own program, 200 MB of it.
 
 use crate::belongings::{Belongings, Credential, Place};
 use crate::configuration::{ConfigFile, Form};
 
-/// What belongs to GitHub Copilot CLI.
+/// Variables, directories and files of GitHub Copilot CLI.
 pub(crate) const BELONGINGS: Belongings = Belongings {
     login: &["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"],
     variables: &["COPILOT_*", "GH_HOST"],

@@ -10,11 +10,11 @@ use crate::call::{Call, CallContext, IdleWatch, deliver, environment};
 use crate::json_events::Flags;
 use crate::turn::Hints;
 
-/// How to get the program.
+/// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
     "install GitHub Copilot CLI (`npm install -g @github/copilot`), or set `agent.command`";
 
-/// What its user can do.
+/// Hints for failures of its calls.
 pub(super) const HINTS: Hints = Hints {
     install: INSTALL_HINT,
     login: "run `copilot` once and use `/login`, or check the COPILOT_PROVIDER_* variables",

@@ -1,4 +1,4 @@
-//! GitHub Copilot CLI: its flags, its stream of events, its ways to end.
+//! GitHub Copilot CLI: its flags, its stream of events, how it ends.
 //!
 //! Not here: anything that all agents share.
 

@@ -1,4 +1,4 @@
-//! Recorded streams, calls, and streams that no agent should write.
+//! Recorded streams, calls, and malformed streams.
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
@@ -55,7 +55,7 @@ fn check_signal(lines: &[&str], expect: Option<&str>) {
 }
 
 #[test]
-fn only_the_last_words_count() {
+fn only_the_final_answer_counts() {
     let (one, two) = (delta("<promise>DO"), delta("NE</promise>"));
     let user = r#"{"type":"user.message","data":{"content":"<promise>DONE</promise>"}}"#;
     let tool = r#"{"type":"tool.execution_start","data":{"toolCallId":"c","toolName":"bash","arguments":{}}}"#;
@@ -63,7 +63,7 @@ fn only_the_last_words_count() {
     check_signal(&[START, &one, &two, DONE, RESULT], Some("DONE"));
     check_signal(&[START, DONE, RESULT], Some("DONE"));
     check_signal(&[START, &one, &two, RESULT], Some("DONE"));
-    // The whole message is right where the pieces are not.
+    // The complete message wins over different deltas.
     check_signal(&[START, &one, &two, NOTHING, RESULT], None);
     check_signal(&[user, START, &delta("Hm."), RESULT], None);
     check_signal(&[user, START, DONE, user, START, NOTHING, RESULT], None);
@@ -92,13 +92,13 @@ fn each_error_has_its_class() {
         (error("null", "odd"), FailureClass::Crashed),
     ] {
         check(&[START, &line, FAILED], "", exit(1), Some(class.clone()));
-        // An exit that does not agree with the error changes nothing.
+        // A contradicting exit code changes nothing.
         check(&[START, &line, RESULT], "", exit(0), Some(class));
     }
 }
 
 #[test]
-fn a_success_needs_every_sign_of_it() {
+fn success_needs_result_and_exit() {
     let lines = [START, DONE, RESULT];
     check(&lines, "", exit(0), None);
     check(&lines, "", Ending::Lingered { force: Force::Killed }, None);
@@ -116,7 +116,7 @@ fn a_success_needs_every_sign_of_it() {
 }
 
 #[test]
-fn a_turn_that_was_broken_off_is_no_success_whatever_its_result_says() {
+fn aborted_turn_is_never_a_success() {
     let abort = r#"{"type":"abort","data":{"reason":"user_initiated"}}"#;
     let words = delta("<promise>DONE</promise>");
     let lines = [START, &words, abort, RESULT];
@@ -129,12 +129,12 @@ fn a_turn_that_was_broken_off_is_no_success_whatever_its_result_says() {
         Some(FailureClass::Interrupted),
     );
     check_signal(&lines, None);
-    // What begins after it counts again.
+    // A turn that begins after it counts again.
     check(&[START, &words, abort, START, DONE, RESULT], "", exit(0), None);
 }
 
 #[test]
-fn a_bad_call_is_told_on_stderr() {
+fn usage_error_is_read_from_stderr() {
     check(&[], "error: unknown option '--frobnicate'", exit(1), Some(FailureClass::BadCall));
     check(
         &[],
@@ -149,7 +149,7 @@ fn a_bad_call_is_told_on_stderr() {
 }
 
 #[test]
-fn broken_and_glued_lines_cost_only_themselves() {
+fn broken_and_joined_lines_do_not_affect_others() {
     let glued = format!("garbage {START}{DONE}");
     let unknown = r#"{"type":"session.news","data":{}}"#;
     let droppable = r#"{"type":"session.more_news","data":{},"ephemeral":true}"#;
@@ -210,7 +210,7 @@ fn calls() {
 
 proptest! {
     #[test]
-    fn no_line_makes_a_translator_panic(
+    fn translator_never_panics(
         stream in 0usize..100,
         cut in 0usize..2_000,
         other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",

@@ -1,8 +1,8 @@
 //! GitHub Copilot CLI's stream of events, line by line.
 //!
-//! The prompt is echoed as `user.message`; a stop hook that refuses an answer speaks there too.
-//! Messages come in pieces and then whole. A line of an unknown type is `Unparsed` unless it is
-//! marked as one that can be dropped. Not here: what an error means, see `turn`.
+//! The prompt is echoed as `user.message`; a stop hook that refuses an answer also writes there.
+//! Messages come in deltas and then complete. A line of an unknown type is `Unparsed` unless it is
+//! marked as ephemeral. Not here: what an error means, see `turn_status`.
 
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::Request;
@@ -26,7 +26,7 @@ pub(crate) struct CopilotTranslator {
     work: Work,
     /// The error of the session that no new turn has followed yet.
     trouble: Option<Trouble>,
-    /// The failed request that nothing useful has followed yet.
+    /// The failed request that no progress has followed yet.
     retrying: Option<Trouble>,
 }
 
@@ -37,7 +37,7 @@ enum Prompt {
     Echoed,
 }
 
-/// Whether the turn was broken off.
+/// Whether the turn was aborted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     Going,
@@ -78,7 +78,7 @@ impl CopilotTranslator {
         }
         let is_droppable = line.ephemeral == Some(true);
         let data = line.data.unwrap_or_default();
-        let heard = match kind.as_str() {
+        let parsed = match kind.as_str() {
             "user.message" => self.user(&data),
             "assistant.turn_start" => {
                 self.turn = Turn::Open;
@@ -96,7 +96,7 @@ impl CopilotTranslator {
             "assistant.message" => self.message(&data),
             "tool.execution_start" => self.tool_started(&data),
             "tool.execution_complete" => Heard::of(tool_ended(&data)),
-            // The model thinks or writes a call, or a command gets on.
+            // The model thinks or writes a call, or a command makes progress.
             "assistant.reasoning_delta"
             | "assistant.tool_call_delta"
             | "tool.shell_output"
@@ -110,7 +110,7 @@ impl CopilotTranslator {
                 let events = self.speech.withdraw().into_iter().collect();
                 Heard { events, weight: Weight::Noise }
             }
-            // Reasoning comes with its message as well.
+            // Reasoning also comes with its message.
             "assistant.reasoning"
             | "assistant.turn_end"
             | "assistant.turn_retry"
@@ -124,13 +124,13 @@ impl CopilotTranslator {
             _ if is_droppable => Heard::nothing(Weight::Noise),
             _ => return None,
         };
-        if heard.weight != Weight::Noise {
+        if parsed.weight != Weight::Noise {
             self.retrying = None;
         }
-        Some(heard)
+        Some(parsed)
     }
 
-    /// Reads what the model is told: first the prompt, then the words of hooks.
+    /// Reads input to the model: first the prompt, then messages of hooks.
     fn user(&mut self, data: &wire::Data<'_>) -> Heard {
         self.turn = Turn::Open;
         // The answer so far was not accepted.
@@ -146,12 +146,12 @@ impl CopilotTranslator {
 
     fn delta(&mut self, data: &wire::Data<'_>) -> Heard {
         let text = data.delta.as_ref().map_or("", |text| text.0.as_ref());
-        // A subagent's pieces may come between the agent's own; its whole messages are enough.
-        let said = match speaker_of(data) {
+        // A subagent's deltas may come between the agent's own; its complete messages are enough.
+        let event = match speaker_of(data) {
             Speaker::Agent => self.speech.piece(text),
             Speaker::Subagent => None,
         };
-        Heard { events: said.into_iter().collect(), weight: Weight::Useful }
+        Heard { events: event.into_iter().collect(), weight: Weight::Useful }
     }
 
     fn message(&mut self, data: &wire::Data<'_>) -> Heard {
@@ -190,7 +190,7 @@ impl CopilotTranslator {
         }])
     }
 
-    /// Tells of the model once, and of the session.
+    /// Reports the session, and its model once.
     fn session(&mut self, model: Option<String>, id: Option<String>) -> Vec<AgentEvent> {
         let is_known = model.is_none() || model == self.model;
         if is_known && id.is_none() {
@@ -200,36 +200,36 @@ impl CopilotTranslator {
         vec![AgentEvent::Session { id, model, version: None }]
     }
 
-    /// Reads a failed request. It is repeated a few times; what it said does not count.
+    /// Reads a failed request. Copilot retries it a few times; its text does not count.
     fn call_failure(&mut self, data: wire::Data<'_>) -> Heard {
-        let words = data.error_message.unwrap_or_else(|| "a request failed".to_owned());
-        self.retrying = Some(Trouble { words, status: data.status, ..Trouble::default() });
+        let message = data.error_message.unwrap_or_else(|| "a request failed".to_owned());
+        self.retrying = Some(Trouble { words: message, status: data.status, ..Trouble::default() });
         let events = self.speech.withdraw().into_iter().collect();
         Heard { events, weight: Weight::Noise }
     }
 
     fn session_error(&mut self, data: wire::Data<'_>) -> Heard {
-        let words = data.message.unwrap_or_else(|| "the session failed".to_owned());
+        let message = data.message.unwrap_or_else(|| "the session failed".to_owned());
         let mut events: Vec<AgentEvent> = self.speech.withdraw().into_iter().collect();
-        events.push(notice(&words));
+        events.push(notice(&message));
         let details = data.error_type.unwrap_or_default();
-        self.trouble = Some(Trouble { words, details, status: data.status, class: None });
+        self.trouble = Some(Trouble { words: message, details, status: data.status, class: None });
         Heard { events, weight: Weight::Noise }
     }
 
     fn result(&mut self, line: wire::Line<'_>) -> Heard {
         let mut events = self.session(None, line.session);
         self.speech.close();
-        // A signal makes it give up what it was saying, and report a success all the same. How
-        // it was ended tells why; the turn itself has no end.
+        // After a signal Copilot drops its current message and still reports success. The end of
+        // the process has the reason; the turn itself stays open.
         if self.work == Work::BrokenOff && self.trouble.is_none() {
             let status = ResultStatus::Failed("it was broken off".to_owned());
             events.push(AgentEvent::Result { status, text: None, structured: None });
             return Heard { events, weight: Weight::Final };
         }
-        let trouble = match (self.trouble.take(), line.exit) {
+        let reported = match (self.trouble.take(), line.exit) {
             (None, Some(0)) => None,
-            (Some(trouble), _) => Some(trouble),
+            (Some(reported), _) => Some(reported),
             (None, Some(code)) => {
                 Some(Trouble::of(FailureClass::Crashed, format!("it ended with exit code {code}")))
             }
@@ -238,11 +238,11 @@ impl CopilotTranslator {
                 "its result does not say how the turn ended",
             )),
         };
-        let status = match &trouble {
-            Some(trouble) => ResultStatus::Failed(trouble.words.clone()),
+        let status = match &reported {
+            Some(reported) => ResultStatus::Failed(reported.words.clone()),
             None => ResultStatus::Success,
         };
-        self.turn = trouble.map_or(Turn::Succeeded, Turn::Failed);
+        self.turn = reported.map_or(Turn::Succeeded, Turn::Failed);
         self.retrying = None;
         events.push(AgentEvent::Result { status, text: None, structured: None });
         Heard { events, weight: Weight::Final }
@@ -256,7 +256,7 @@ fn speaker_of(data: &wire::Data<'_>) -> Speaker {
     }
 }
 
-/// Returns the CLI's own words. Files are told by the tools that change them.
+/// Returns the CLI's own message. File changes are reported by the tools that make them.
 fn info(data: &wire::Data<'_>) -> Option<AgentEvent> {
     if data.info.as_deref().is_some_and(|info| info.starts_with("file_")) {
         return None;

@@ -1,7 +1,7 @@
 //! Any command that prints JSON lines, read with filters from the settings.
 //!
-//! Prompt and end are those of plain text; only what stdout means is told by the filters. Not
-//! here: guessing at formats without filters.
+//! Prompt and exit are handled as for plain text; only stdout is read with the filters. Not here:
+//! guessing at formats without filters.
 
 mod filter;
 mod parse;

@@ -1,4 +1,4 @@
-//! The notation of filters, what they select, and agents that are read with them.
+//! The syntax of filters, what they select, and agents that are read with them.
 #![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
 use proptest::prelude::*;
@@ -44,7 +44,7 @@ fn check(filter: &str, expect: Value) {
 }
 
 #[test]
-fn paths_lead_to_values_and_what_does_not_fit_selects_nothing() {
+fn paths_select_values_or_nothing() {
     check(".type", json!(["assistant"]));
     check(r#"."a b", .["a b"], ."type""#, json!(["spaced", "spaced", "assistant"]));
     check(".message.content[0].text", json!(["one"]));
@@ -60,7 +60,7 @@ fn paths_lead_to_values_and_what_does_not_fit_selects_nothing() {
 }
 
 #[test]
-fn values_are_chosen_joined_and_made() {
+fn values_are_selected_joined_and_built() {
     check(r#"select(.type == "assistant") | .n"#, json!([3]));
     check(r#"select(.type == "user") | .n"#, json!([]));
     check(r#"select(.type != "user" and .n == 3.0) | .n"#, json!([3]));
@@ -98,7 +98,7 @@ fn check_error(filter: &str, expect: &str) {
 }
 
 #[test]
-fn what_is_not_understood_is_named_with_its_place() {
+fn invalid_filters_are_reported_with_position() {
     check_error("", "at character 1: expected a filter such as `.text`, found the end");
     check_error(".a |", "at character 5: expected a filter such as `.text`, found the end");
     check_error(
@@ -144,7 +144,7 @@ fn what_is_not_understood_is_named_with_its_place() {
 
 /// Every line of the table has a filter, two spaces or more, and the values it selects.
 #[test]
-fn the_examples_in_the_documentation_select_what_they_say() {
+fn documentation_examples_select_their_values() {
     let page = include_str!("../../../../docs/custom-agents.md");
     let block = |opening: &str| {
         let block = page.split(opening).nth(1).expect("the page has the block");
@@ -165,7 +165,7 @@ fn the_examples_in_the_documentation_select_what_they_say() {
 }
 
 #[test]
-fn a_filter_that_multiplies_ends() {
+fn multiplying_filter_is_bounded() {
     let doubled = ["."; 2].join(",");
     let many = vec![format!("({doubled})"); 60].join(" | ");
     let sample = sample();
@@ -203,24 +203,24 @@ fn selectors() -> Selectors {
     }
 }
 
-fn asked(selectors: Selectors) -> Request {
+fn request_with(selectors: Selectors) -> Request {
     let mut request = request(AgentKind::Custom, &[], "Do it.");
     request.agent.selectors = Some(Box::new(selectors));
     request
 }
 
-fn heard(lines: &[&str], stderr: &str, ending: Ending) -> (Vec<Heard>, Reply) {
-    read(&asked(selectors()), &lines.join("\n"), stderr, ending, NOW)
+fn parsed(lines: &[&str], stderr: &str, ending: Ending) -> (Vec<Heard>, Reply) {
+    read(&request_with(selectors()), &lines.join("\n"), stderr, ending, NOW)
 }
 
 #[track_caller]
 fn check_signal(lines: &[&str], expect: Option<&str>) {
-    let reply = heard(lines, "", exit(0)).1;
+    let reply = parsed(lines, "", exit(0)).1;
     assert_eq!(reply.signal.as_deref(), expect, "{lines:?}");
 }
 
 #[test]
-fn the_last_message_counts_and_pieces_go_on_until_it_comes() {
+fn last_message_counts_and_deltas_are_appended() {
     let done = r#"{"type":"message","text":"<response>DONE</response>"}"#;
     let half = r#"{"type":"piece","text":"<response>DO"}"#;
     let rest = r#"{"type":"piece","text":"NE</response>"}"#;
@@ -234,12 +234,12 @@ fn the_last_message_counts_and_pieces_go_on_until_it_comes() {
     check_signal(&[half, later, rest], None);
     check_signal(&[echo, later], None);
     check_signal(&["<response>DONE</response>", later], None);
-    let (all, _) = heard(&[half, rest, done], "", exit(0));
-    assert_eq!(all[2].events, [], "a message that was told in pieces is not repeated");
+    let (all, _) = parsed(&[half, rest, done], "", exit(0));
+    assert_eq!(all[2].events, [], "a message that came in deltas is not repeated");
 }
 
 #[test]
-fn sessions_figures_and_odd_lines_are_read() {
+fn sessions_usage_and_unusual_lines_are_read() {
     let lines = [
         r#"{"session":"s-1","usage":{"in":10,"dollars":0.5}}"#,
         r#"{"session":"s-1","usage":{"in":5,"out":2}}"#,
@@ -249,8 +249,8 @@ fn sessions_figures_and_odd_lines_are_read() {
         r#"[{"type":"message"}]"#,
         r#"{"type":"message","text":"Fine."}"#,
     ];
-    let (all, reply) = heard(&lines, "", exit(0));
-    let weights: Vec<Weight> = all.iter().map(|heard| heard.weight).collect();
+    let (all, reply) = parsed(&lines, "", exit(0));
+    let weights: Vec<Weight> = all.iter().map(|parsed| parsed.weight).collect();
     let (useful, noise) = (Weight::Useful, Weight::Noise);
     assert_eq!(weights, [useful, useful, noise, noise, noise, useful, useful, noise]);
     assert_eq!((reply.session.as_deref(), reply.unparsed), (Some("s-1"), 2));
@@ -260,13 +260,13 @@ fn sessions_figures_and_odd_lines_are_read() {
 }
 
 #[test]
-fn a_display_filter_decides_what_is_shown_and_not_what_counts() {
+fn display_filter_changes_only_what_is_shown() {
     let mut selectors = selectors();
     selectors.display = Some(r#"select(.tool) | "[\(.tool)]""#.to_owned());
-    let request = asked(selectors);
+    let request = request_with(selectors);
     let mut translator = translator(&request, std::path::Path::new("/project"));
-    let told = translator.take_in(r#"{"session":"s","type":"message","text":"Hm.","tool":"ls"}"#);
-    let Shown::Instead(shown) = told.shown else { panic!("{:?}", told.shown) };
+    let result = translator.take_in(r#"{"session":"s","type":"message","text":"Hm.","tool":"ls"}"#);
+    let Shown::Instead(shown) = result.shown else { panic!("{:?}", result.shown) };
     let mut texts = Vec::new();
     for event in &shown {
         if let AgentEvent::Text { text, .. } = event {
@@ -275,19 +275,19 @@ fn a_display_filter_decides_what_is_shown_and_not_what_counts() {
     }
     assert_eq!(texts, ["[ls]\n"]);
     assert!(matches!(shown[0], AgentEvent::Session { .. }));
-    assert!(matches!(&told.heard.events[1], AgentEvent::Text { text, .. } if text == "Hm."));
+    assert!(matches!(&result.heard.events[1], AgentEvent::Text { text, .. } if text == "Hm."));
     let odd = translator.take_in("oops");
     assert_eq!(odd.shown, Shown::Events, "odd lines are shown as they are");
 }
 
 #[track_caller]
 fn check_failure(lines: &[&str], stderr: &str, ending: Ending, expect: Option<FailureClass>) {
-    let found = heard(lines, stderr, ending).1.failure;
+    let found = parsed(lines, stderr, ending).1.failure;
     assert_eq!(found.as_ref().map(|it| it.class.clone()), expect, "{lines:?}\n{found:?}");
 }
 
 #[test]
-fn the_exit_code_and_an_answer_make_a_success() {
+fn success_needs_exit_code_and_answer() {
     let fine = r#"{"type":"message","text":"Fine."}"#;
     check_failure(&[fine], "", exit(0), None);
     check_failure(&[fine], "", exit(1), Some(FailureClass::Crashed));
@@ -295,33 +295,33 @@ fn the_exit_code_and_an_answer_make_a_success() {
     check_failure(&["plain"], "", exit(0), Some(FailureClass::Empty));
     let limit = FailureClass::RateLimited { resets_at: None };
     check_failure(&[fine], "usage limit reached", exit(1), Some(limit));
-    let words = heard(&["plain"], "", exit(0)).1.failure.expect("no answer").words;
+    let words = parsed(&["plain"], "", exit(0)).1.failure.expect("no answer").words;
     assert_eq!(words, "its filters selected no answer in what it printed");
 }
 
 #[test]
-fn a_call_is_that_of_plain_text_but_for_its_silence_and_bad_filters() {
-    let called = call(&asked(selectors()), &context()).expect("a call");
+fn call_is_plain_text_with_idle_limit_and_filter_check() {
+    let called = call(&request_with(selectors()), &context()).expect("a call");
     assert_eq!((called.stdin, called.idle), (b"Do it.".to_vec(), IdleWatch::Watch));
     let broken = Selectors { response: Some(".a |".to_owned()), ..selectors() };
-    let failure = call(&asked(broken), &context()).expect_err("a bad filter");
+    let failure = call(&request_with(broken), &context()).expect_err("a bad filter");
     assert_eq!(failure.class, FailureClass::BadCall);
 }
 
 proptest! {
     #[test]
-    fn no_filter_and_no_line_makes_anything_panic(
+    fn filters_and_lines_never_panic(
         filter in "(\\PC{0,30}|[.\\[\\]()|,a\"\\\\?/+= 0-9]{0,30})",
         line in "(\\PC{0,60}|[\\[\\]{}\":,0-9a-z\\\\]{0,30})",
     ) {
         if let Ok(filter) = parse(&filter) {
             let _ = filter.texts(&sample());
         }
-        let _ = heard(&[&line, &format!("{{\"type\":\"message\",\"text\":{line:?}}}")], "", exit(1));
+        let _ = parsed(&[&line, &format!("{{\"type\":\"message\",\"text\":{line:?}}}")], "", exit(1));
     }
 
     #[test]
-    fn filters_made_of_words_are_read_to_their_end(
+    fn random_filters_are_parsed_completely(
         words in prop::collection::vec(
             prop::sample::select(vec![
                 ".a", ".", "[]", "|", ",", "//", "(", ")", "select(", "\"x\"", "1", "==", "and",

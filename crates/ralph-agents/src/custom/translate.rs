@@ -1,8 +1,8 @@
 //! Lines of JSON of any shape, read with the user's filters.
 //!
-//! All that the response filter selects in one line is one message; a later message is another
-//! one, and the last one is the answer. What the delta filter selects goes on from the pieces
-//! before it, until a whole message comes. Not here: the filters themselves.
+//! All that the response filter selects in one line is one message; each later message is a new
+//! one, and the last one is the answer. What the delta filter selects is appended to earlier
+//! deltas, until a complete message comes. Not here: the filters themselves.
 
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::Request;
@@ -18,11 +18,11 @@ use crate::json_events::Speech;
 use crate::text;
 use crate::translator::{Answer, Evidence, Heard, Shown, Told, Weight, bounded};
 
-/// Returns how to call a command that prints JSON: like any other, but its silence says something.
+/// Returns how to call a command that prints JSON: like any other, but the idle limit applies.
 pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
     Filters::of(request).map_err(|error| {
         Failure::new(FailureClass::BadCall, format!("a filter of the agent is not valid: {error}"))
-            .with_hint("mend it in the settings")
+            .with_hint("fix it in the settings")
     })?;
     Ok(Call { idle: IdleWatch::Watch, ..text::call(request, context)? })
 }
@@ -90,7 +90,7 @@ impl UsageFilters {
         })
     }
 
-    /// Returns the figures of a line; none if it has none of them.
+    /// Returns the usage in a line, or `None`.
     fn read_line(&self, line: &Value) -> Option<AgentEvent> {
         let number = |filter: &Option<Filter>| {
             filter.as_ref()?.select(line).iter().find_map(|value| value.as_f64())
@@ -119,7 +119,7 @@ impl CustomTranslator {
     pub(crate) fn new(request: &Request) -> Self {
         Self {
             command: request.agent.command.clone(),
-            // A filter that is not valid never gets to run: the call is refused.
+            // An invalid filter is never used: the call is refused.
             filters: Filters::of(request).unwrap_or_default(),
             speech: Speech::default(),
             session: None,
@@ -133,7 +133,7 @@ impl CustomTranslator {
         }
         match serde_json::from_str::<Value>(line) {
             Ok(value) if value.is_object() || value.is_array() => self.value(&value),
-            // A bare number or word is text that happens to be JSON.
+            // A bare number or word is text that happens to be valid JSON.
             Ok(_) | Err(_) => Heard::of(vec![AgentEvent::Unparsed { line: bounded(line) }]).into(),
         }
     }
@@ -141,14 +141,14 @@ impl CustomTranslator {
     fn value(&mut self, line: &Value) -> Told {
         let mut events: Vec<AgentEvent> = self.session(line).into_iter().collect();
         events.extend(self.filters.usage.as_ref().and_then(|usage| usage.read_line(line)));
-        let mut words = Vec::new();
+        let mut text_events = Vec::new();
         if let Some(filter) = &self.filters.delta {
-            words.extend(self.speech.piece(&filter.texts(line).concat()));
+            text_events.extend(self.speech.piece(&filter.texts(line).concat()));
         }
         if let Some(filter) = &self.filters.response {
             let texts = filter.texts(line);
             if !texts.is_empty() {
-                words.extend(self.speech.whole(&texts.join("\n")));
+                text_events.extend(self.speech.whole(&texts.join("\n")));
             }
         }
         let shown = match &self.filters.display {
@@ -158,13 +158,13 @@ impl CustomTranslator {
                 Shown::Instead(events.iter().cloned().chain(shown).collect())
             }
         };
-        events.extend(words);
-        // What it tells of that nobody selects is work all the same.
-        let heard = Heard { events, weight: Weight::Useful };
-        Told { heard, answer: Answer::default(), shown }
+        events.extend(text_events);
+        // Lines that no filter selects are progress, too.
+        let parsed = Heard { events, weight: Weight::Useful };
+        Told { heard: parsed, answer: Answer::default(), shown }
     }
 
-    /// Tells of the session when it is new.
+    /// Reports the session when it is new.
     fn session(&mut self, line: &Value) -> Option<AgentEvent> {
         let id = self.filters.session.as_ref()?.texts(line).pop()?;
         let is_new = self.session.as_ref() != Some(&id);
@@ -178,7 +178,7 @@ impl CustomTranslator {
     }
 }
 
-/// Returns a line for people, which never counts.
+/// Returns a line for display, which never counts.
 fn shown_line(text: String) -> AgentEvent {
     let text = if text.ends_with('\n') { text } else { text + "\n" };
     AgentEvent::Text { text, speaker: Speaker::Agent, form: TextForm::Delta }

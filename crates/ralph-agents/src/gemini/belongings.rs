@@ -1,11 +1,11 @@
-//! What belongs to Gemini CLI on a user's machine.
+//! The environment of Gemini CLI on a user's machine.
 //!
-//! A login with Google is a file that it only looks at where a variable or its settings say so.
+//! It reads a Google login file only if a variable or its settings select it.
 
 use crate::belongings::{Belongings, Credential, Place};
 use crate::configuration::{ConfigFile, Form};
 
-/// What belongs to Gemini CLI.
+/// Variables, directories and files of Gemini CLI.
 pub(crate) const BELONGINGS: Belongings = Belongings {
     login: &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"],
     variables: &[
@@ -36,7 +36,7 @@ pub(crate) const BELONGINGS: Belongings = Belongings {
     needed: None,
 };
 
-/// What starts programs. Older versions have no sections.
+/// Keys that start programs. Older versions have no sections.
 const WITHOUT: &[&str] = &[
     "hooks",
     "mcpServers",

@@ -1,6 +1,6 @@
 //! How Gemini CLI is called: flags, prompt on stdin.
 //!
-//! Not here: MCP servers, hooks and the limit of turns, which it reads from its settings only.
+//! Not here: MCP servers, hooks and the turn limit, which it reads from its settings only.
 
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::Request;
@@ -9,22 +9,21 @@ use ralph_core::version::Version;
 
 use crate::call::{Call, CallContext, IdleWatch, deliver, environment, has_flag};
 
-/// How to get the program.
+/// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
     "install Gemini CLI (`npm install -g @google/gemini-cli`), or set `agent.command`";
 
-/// A flag of ours.
+/// A flag that ralph adds.
 pub(crate) struct Flag<'a> {
-    /// What it is written as.
+    /// Name of the flag.
     pub(crate) name: &'a str,
-    /// Flags of the user's that take its place.
+    /// User flags that replace it.
     pub(crate) yields_to: &'a [&'a str],
-    /// What follows it.
     pub(crate) value: Option<String>,
 }
 
 impl<'a> Flag<'a> {
-    /// Returns a flag that stands alone.
+    /// Returns a flag without a value.
     pub(crate) fn switch(name: &'a str, yields_to: &'a [&'a str]) -> Self {
         Self { name, yields_to, value: None }
     }
@@ -38,10 +37,10 @@ impl<'a> Flag<'a> {
 /// The names of the flag for the output.
 const OUTPUT: [&str; 2] = ["-o", "--output-format"];
 
-/// The format that is read, whatever the view shows of it.
+/// The format that ralph reads, whatever it displays.
 const STREAM: &str = "stream-json";
 
-/// The first version that refuses folders it was not told to trust, and has a flag for it.
+/// The first version that refuses untrusted folders, and has a flag for it.
 const ASKS_FOR_TRUST: Version = Version::new(0, 41, 0);
 
 /// Returns how to call Gemini CLI.
@@ -49,9 +48,9 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
     let mut flags = Vec::new();
     match request.agent.permissions {
         Permissions::Skip => {
-            // It refuses to start with both ways to say it.
+            // It refuses to start with both flags.
             flags.push(Flag::switch("--yolo", &["-y", "--approval-mode"]));
-            // In a folder that it was never told to trust it exits, and `--yolo` has no effect.
+            // In an untrusted folder it exits, and `--yolo` has no effect.
             if request.agent.version.is_none_or(|version| version >= ASKS_FOR_TRUST) {
                 flags.push(Flag::switch("--skip-trust", &[]));
             }
@@ -64,7 +63,7 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
     with_flags(request, context, flags, &[])
 }
 
-/// Returns a call for the stream of events with our flags, then the user's, which win.
+/// Returns a call for the stream of events with ralph's flags, then the user's, which win.
 pub(crate) fn with_flags(
     request: &Request,
     context: &CallContext,
@@ -99,7 +98,7 @@ pub(crate) fn with_flags(
     })
 }
 
-/// Returns the output format that the user's flags ask for; the last one counts.
+/// Returns the output format that the user's flags select; the last one counts.
 fn format_of(flags: &[String]) -> Option<&str> {
     flags.iter().enumerate().rev().find_map(|(at, flag)| match flag.split_once('=') {
         Some((name, value)) => OUTPUT.contains(&name).then_some(value),

@@ -1,5 +1,5 @@
-//! The course of a call to Gemini CLI or Qwen Code: what is being said, which tools run, how the
-//! turn stands.
+//! The state of a call to Gemini CLI or Qwen Code: the open message, the running tools, the status
+//! of the turn.
 //!
 //! Not here: the lines themselves, and what the end means.
 
@@ -12,29 +12,26 @@ use super::failure::Trouble;
 use super::tools::ToolCalls;
 use crate::translator::{Heard, Weight};
 
-/// How a call stands.
+/// State of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Course {
-    /// How the last turn stands.
     pub(super) turn: Turn,
-    /// Whether the agent has said something since its last tool call.
+    /// Whether the agent has written text since its last tool call.
     pub(super) has_words: bool,
-    /// The last error that the stream told of by itself, outside a result.
+    /// The last error that the stream reported outside a result.
     pub(super) error: Option<String>,
-    /// The message that may go on.
+    /// The message that may continue.
     speaking: Option<String>,
     calls: ToolCalls,
 }
 
-/// How a turn stands.
+/// Status of a turn.
 #[derive(Debug, Default)]
 pub(super) enum Turn {
-    /// No result has come since it began.
+    /// No result has come since the turn began.
     #[default]
     Open,
-    /// It ended well, by its own account.
     Succeeded,
-    /// It did not.
     Failed(Box<Trouble>),
 }
 
@@ -45,7 +42,7 @@ impl Course {
         self.speaking = None;
     }
 
-    /// Takes in words of the agent. Those with the same message belong together.
+    /// Adds text of the agent. Text with the same message id belongs together.
     pub(crate) fn say(&mut self, text: String, message: &str) -> AgentEvent {
         self.turn = Turn::Open;
         self.has_words |= !text.trim().is_empty();
@@ -57,12 +54,12 @@ impl Course {
         AgentEvent::Text { text, speaker: Speaker::Agent, form }
     }
 
-    /// Closes the message that is being said: what follows stands alone.
+    /// Closes the open message: following text starts a new one.
     pub(crate) fn pause(&mut self) {
         self.speaking = None;
     }
 
-    /// Takes back what was said last, if anything was: it is not the answer.
+    /// Withdraws the last text, if there is any: it is not the answer.
     pub(crate) fn retract(&mut self) -> Option<AgentEvent> {
         self.speaking = None;
         self.has_words.then(|| AgentEvent::Text {
@@ -103,36 +100,36 @@ impl Course {
         self.calls.ended(id, outcome, output)
     }
 
-    /// Ends the turn. Words of one that failed are no answer, whatever follows.
+    /// Ends the turn. Text of a failed turn is not an answer, whatever follows.
     pub(crate) fn close(
         &mut self,
         usage: Option<Usage>,
         outcome: Result<Answer, Trouble>,
     ) -> Heard {
-        // A turn that failed early reports nothing, which must not replace what its steps did.
+        // A turn that failed early reports zero usage, which must not replace that of its steps.
         let mut events: Vec<AgentEvent> = usage
             .filter(|usage| usage.tokens() != Tokens(0))
             .map(|usage| AgentEvent::Usage { usage, scope: UsageScope::Total })
             .into_iter()
             .collect();
         let (status, text, structured) = match outcome {
-            // Its text is the same once more, and would be searched for a tag.
+            // Its text repeats the structured answer, and would be searched for a tag.
             Ok(Answer::Structured(structured)) => {
                 self.turn = Turn::Succeeded;
                 (ResultStatus::Success, None, Some(structured))
             }
             Ok(Answer::Text(text)) => {
-                // An answer that is empty by the agent's own account was refused by a hook.
+                // An empty answer means that a hook refused it.
                 if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
                     events.extend(self.retract());
                 }
                 self.turn = Turn::Succeeded;
                 (ResultStatus::Success, text, None)
             }
-            Err(trouble) => {
+            Err(reported) => {
                 events.extend(self.retract());
-                let status = ResultStatus::Failed(trouble.words());
-                self.turn = Turn::Failed(Box::new(trouble));
+                let status = ResultStatus::Failed(reported.words());
+                self.turn = Turn::Failed(Box::new(reported));
                 (status, None, None)
             }
         };
@@ -141,17 +138,17 @@ impl Course {
         Heard { events, weight: Weight::Final }
     }
 
-    /// Returns whether it is the model's turn to answer: nothing is being said, no tool runs.
+    /// Returns whether the model must answer next: no message is open, no tool runs.
     pub(super) fn awaits_model(&self) -> bool {
         self.speaking.is_none() && self.calls.is_empty()
     }
 }
 
-/// What a turn that succeeded brought.
+/// The answer of a turn that succeeded.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// The last words, where they are repeated.
+    /// The final text, if the result repeats it.
     Text(Option<String>),
-    /// The answer to a schema.
+    /// The structured answer.
     Structured(serde_json::Value),
 }

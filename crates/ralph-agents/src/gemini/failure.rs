@@ -1,8 +1,8 @@
 //! Why a call to Gemini CLI or Qwen Code brought no answer.
 //!
-//! Success is a result that says so, and an exit that agrees; exit 0 alone is nothing, it also
-//! comes after a dropped stream and after TERM. Words are searched only in the error of a call
-//! that failed, never in what the agent said or read.
+//! Success is a result that reports it, and a matching exit; exit code 0 alone means nothing, it
+//! also follows a dropped stream and TERM. Patterns are searched only in the error of a failed
+//! call, never in what the agent wrote or read.
 
 use ralph_core::child::{Ending, Limit};
 use ralph_core::failure::{Failure, FailureClass};
@@ -13,18 +13,16 @@ use super::course::{Course, Turn};
 use crate::translator::{Evidence, bounded};
 use crate::{ending, error_words, limit_words};
 
-/// What differs between the CLIs that end in these ways.
+/// What differs between the CLIs that share these exits.
 #[derive(Debug)]
 pub(crate) struct Manners {
-    /// How to get the program.
     pub(crate) install_hint: &'static str,
-    /// How to log in.
     pub(crate) login_hint: &'static str,
-    /// What an exit code says by itself.
+    /// The class of an exit code.
     pub(crate) class_of_exit: fn(i32) -> Option<FailureClass>,
 }
 
-/// Those of Gemini CLI.
+/// Rules of Gemini CLI.
 pub(super) const GEMINI: Manners = Manners {
     install_hint: INSTALL_HINT,
     login_hint: "run `gemini` once and log in, or check GEMINI_API_KEY",
@@ -34,10 +32,10 @@ pub(super) const GEMINI: Manners = Manners {
 fn class_of_exit(code: i32) -> Option<FailureClass> {
     match code {
         41 => Some(FailureClass::NotLoggedIn),
-        // No prompt, no sandbox, broken settings, a folder that is not trusted.
+        // No prompt, no sandbox, broken settings, an untrusted folder.
         42 | 44 | 52 | 55 => Some(FailureClass::BadCall),
         53 => Some(FailureClass::TurnLimit),
-        // A status of HTTP, of which an exit code holds the last byte. 255 has other meanings.
+        // The exit code holds the last byte of an HTTP status. 255 has other meanings.
         144..=254 => class_of_status(u16::try_from(code + 256).ok()?),
         _ => None,
     }
@@ -54,14 +52,14 @@ fn class_of_status(status: u16) -> Option<FailureClass> {
     }
 }
 
-/// What a failed result says about itself.
+/// A failed result as the CLI reports it.
 #[derive(Debug)]
 pub(crate) struct Trouble {
     kind: String,
     text: String,
 }
 
-/// How API errors are wrapped.
+/// Prefix of wrapped API errors.
 const API_ERROR: &str = "[API Error: ";
 
 /// An API error as the server sends it.
@@ -78,12 +76,12 @@ struct ApiProblem {
 }
 
 impl Trouble {
-    /// Returns the trouble of a kind, told in the CLI's text.
+    /// Returns a failure of a type, with the CLI's text.
     pub(crate) fn new(kind: String, text: String) -> Self {
         Self { kind, text }
     }
 
-    /// Returns what happened, without the wrapping.
+    /// Returns the message without the wrapping.
     pub(super) fn words(&self) -> String {
         bounded(&self.api_error().map_or_else(|| self.text.clone(), |error| error.message))
     }
@@ -101,7 +99,7 @@ impl Trouble {
         Some(values.next()?.ok()?.error)
     }
 
-    /// Returns the status of HTTP, which stands in the error or in front of its words.
+    /// Returns the HTTP status, which is in the error or before its message.
     fn status(&self) -> Option<u16> {
         if let Some(error) = self.api_error() {
             return error.code;
@@ -112,19 +110,19 @@ impl Trouble {
 }
 
 impl Manners {
-    /// Judges a call: none if it brought an answer.
+    /// Judges a call. Returns `None` if it brought an answer.
     pub(crate) fn judge(&self, course: &Course, evidence: &Evidence<'_>) -> Option<Failure> {
         let ending = &evidence.end.ending;
         match (&course.turn, ending) {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
                 ending::imposed(ending, self.install_hint)
             }
-            (Turn::Failed(trouble), _) => {
-                let class = trouble.class().or_else(|| self.class_of_ending(ending));
+            (Turn::Failed(reported), _) => {
+                let class = reported.class().or_else(|| self.class_of_ending(ending));
                 let class = class.unwrap_or(FailureClass::Crashed);
-                Some(self.finish(class, &trouble.text, trouble.words(), evidence))
+                Some(self.finish(class, &reported.text, reported.words(), evidence))
             }
-            // The answer had come; what kept the process is not the answer's fault.
+            // The answer is complete; that the process did not exit afterwards does not void it.
             (
                 Turn::Succeeded,
                 Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
@@ -152,20 +150,21 @@ impl Manners {
     /// Judges an exit without a result.
     fn unfinished(&self, course: &Course, evidence: &Evidence<'_>) -> Failure {
         let ending = &evidence.end.ending;
-        let words = match &course.error {
+        let message = match &course.error {
             Some(error) => bounded(error),
             None => told(evidence.stderr_tail),
         };
-        // After TERM it exits with 0 as well: then old words on stderr explain nothing.
+        // After TERM it also exits with 0: then earlier text on stderr explains nothing.
         let is_explained = course.error.is_some() || !ending.is_success();
         let class = self
             .class_of_ending(ending)
-            .or_else(|| class_of_words(&words).filter(|_| is_explained));
+            .or_else(|| class_of_words(&message).filter(|_| is_explained));
         match (class, ending) {
-            (Some(class), _) => self.finish(class, &words, words.clone(), evidence),
+            (Some(class), _) => self.finish(class, &message, message.clone(), evidence),
             (None, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
-                let words = if words.is_empty() { "it gave no result".to_owned() } else { words };
-                Failure::new(FailureClass::Malformed, words)
+                let message =
+                    if message.is_empty() { "it gave no result".to_owned() } else { message };
+                Failure::new(FailureClass::Malformed, message)
             }
             (
                 None,
@@ -174,7 +173,7 @@ impl Manners {
                 | Ending::TimedOut { .. }
                 | Ending::Interrupted { .. }
                 | Ending::NotStarted { .. },
-            ) => ending::crashed(ending, &words),
+            ) => ending::crashed(ending, &message),
         }
     }
 
@@ -189,21 +188,22 @@ impl Manners {
         }
     }
 
-    /// Adds what a class needs: the reset of a limit, and how to mend what asking again cannot.
+    /// Adds the details of a class: the reset time of a limit, and hints for failures that a retry
+    /// cannot fix.
     fn finish(
         &self,
         class: FailureClass,
         text: &str,
-        words: String,
+        message: String,
         evidence: &Evidence<'_>,
     ) -> Failure {
         match class {
             FailureClass::RateLimited { .. } => {
                 let resets_at = limit_words::reset_time(text, evidence.now, evidence.zone);
-                Failure::new(FailureClass::RateLimited { resets_at }, words)
+                Failure::new(FailureClass::RateLimited { resets_at }, message)
             }
-            FailureClass::NotLoggedIn => Failure::new(class, words).with_hint(self.login_hint),
-            FailureClass::BadCall if text.contains(NOT_TRUSTED) => Failure::new(class, words)
+            FailureClass::NotLoggedIn => Failure::new(class, message).with_hint(self.login_hint),
+            FailureClass::BadCall if text.contains(NOT_TRUSTED) => Failure::new(class, message)
                 .with_hint("trust the folder, or add `--skip-trust` to `agent.flags`"),
             FailureClass::BadCall
             | FailureClass::Crashed
@@ -219,18 +219,18 @@ impl Manners {
             | FailureClass::NotInstalled
             | FailureClass::ContextExceeded
             | FailureClass::SchemaRefused
-            | FailureClass::Interrupted => Failure::new(class, words),
+            | FailureClass::Interrupted => Failure::new(class, message),
         }
     }
 }
 
 const NOT_TRUSTED: &str = "not running in a trusted directory";
 
-/// Judges silence while requests are repeated, which only stderr tells of: it is the server's,
-/// not the agent's. The delay it suggests has been tried, so it is no time of reset.
+/// Judges silence during retries, which only stderr reports: the server causes it, not the agent.
+/// The suggested delay has been tried, so it is not a reset time.
 fn repeated(stderr_tail: &str) -> Option<Failure> {
-    let words = ending::last_lines(&without(stderr_tail, &NOISE));
-    let (_, attempt) = words.rsplit_once("Attempt ")?;
+    let message = ending::last_lines(&without(stderr_tail, &NOISE));
+    let (_, attempt) = message.rsplit_once("Attempt ")?;
     let is_last = attempt.ends_with("ms...") && attempt.contains("Retrying after ");
     is_last.then(|| {
         let class = class_of_words(attempt).unwrap_or(FailureClass::Overloaded);
@@ -238,7 +238,7 @@ fn repeated(stderr_tail: &str) -> Option<Failure> {
     })
 }
 
-/// Openings of lines on stderr that say nothing about an end.
+/// Prefixes of stderr lines that say nothing about the end.
 const NOISE: [&str; 8] = [
     "Warning: Basic terminal detected",
     "Warning: 256-color support",
@@ -250,24 +250,24 @@ const NOISE: [&str; 8] = [
     "at ",
 ];
 
-/// Openings of lines about a request that is repeated. If that fails for good, the result says so.
+/// Prefixes of stderr lines about a retry. If the retry fails, the result reports it.
 const RETRIES: [&str; 2] = ["Attempt ", "Suggested retry after"];
 
-/// Returns the last lines of stderr that tell of an end.
+/// Returns the last lines of stderr that explain the end.
 fn told(stderr_tail: &str) -> String {
     ending::last_lines(&without(&without(stderr_tail, &NOISE), &RETRIES))
 }
 
-/// Returns a text without the lines that open in one of these ways.
-fn without(text: &str, openings: &[&str]) -> String {
+/// Returns a text without the lines that start with one of these prefixes.
+fn without(text: &str, prefixes: &[&str]) -> String {
     let lines: Vec<&str> = text
         .lines()
-        .filter(|line| !openings.iter().any(|opening| line.trim_start().starts_with(opening)))
+        .filter(|line| !prefixes.iter().any(|prefix| line.trim_start().starts_with(prefix)))
         .collect();
     lines.join("\n")
 }
 
-/// Error texts, in lower case, where no field says more.
+/// Patterns in lower case, for errors without a more specific field.
 const WORDS: [(FailureClass, &[&str]); 7] = [
     (FailureClass::RateLimited { resets_at: None }, &["quota", "resource has been exhausted"]),
     (
@@ -316,6 +316,6 @@ const WORDS: [(FailureClass, &[&str]); 7] = [
     ),
 ];
 
-fn class_of_words(words: &str) -> Option<FailureClass> {
-    error_words::class_in(&WORDS, words)
+fn class_of_words(message: &str) -> Option<FailureClass> {
+    error_words::class_in(&WORDS, message)
 }

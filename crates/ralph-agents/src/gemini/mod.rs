@@ -1,7 +1,7 @@
-//! Gemini CLI: its flags, its stream of events, its ways to end.
+//! Gemini CLI: its flags, its stream of events, how it ends.
 //!
-//! Qwen Code began as a copy of it, and shares its flags, its tools and its ways to end; its
-//! stream is another. Not here: anything that all agents share.
+//! Qwen Code is a fork of it, and shares its flags, its tools and its exit codes; its stream
+//! differs. Not here: anything that all agents share.
 
 mod belongings;
 mod call;

@@ -1,4 +1,4 @@
-//! Recorded streams, calls, and streams that Gemini CLI should not write.
+//! Recorded streams, calls, and malformed streams.
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
@@ -66,7 +66,7 @@ fn failed(kind: &str, message: &str) -> String {
 }
 
 #[test]
-fn only_the_last_words_of_a_success_count() {
+fn only_the_final_answer_of_a_success_counts() {
     let signal = |lines: &[&str]| reply(&lines.join("\n")).signal.is_some();
     assert!(signal(&[INIT, PROMPT, CLAIM, SUCCESS]));
     assert!(signal(&[INIT, PROMPT, CLAIM, WARNING, SUCCESS]));
@@ -79,7 +79,7 @@ fn only_the_last_words_of_a_success_count() {
     let failed = failed("unknown", "no");
     assert!(!signal(&[INIT, PROMPT, CLAIM, &failed]));
     assert!(!signal(&[INIT, PROMPT, CLAIM, &failed, SUCCESS]));
-    // Whole messages do not go on from each other.
+    // Complete messages are not appended to each other.
     let halves = [CLAIM.replace("COMPLETE</promise>", ""), CLAIM.replace("<promise>", "")];
     assert!(signal(&[&halves[0], &halves[1], SUCCESS]));
     let whole = halves.map(|half| half.replace(r#","delta":true"#, ""));
@@ -87,20 +87,20 @@ fn only_the_last_words_of_a_success_count() {
 }
 
 #[test]
-fn a_success_needs_every_sign_of_it() {
-    let said = format!("{CLAIM}\n{SUCCESS}");
+fn success_needs_result_and_exit() {
+    let answered = format!("{CLAIM}\n{SUCCESS}");
     let force = Force::Killed;
-    GEMINI.check(&said, "", exit(0), None);
-    GEMINI.check(&said, "", Ending::Lingered { force }, None);
-    GEMINI.check(&said, "", Ending::TimedOut { limit: Limit::Hard, force }, None);
-    GEMINI.check(&said, "", exit(1), Some(FailureClass::Crashed));
-    GEMINI.check(&said, "", Ending::Signalled { signal: 9 }, Some(FailureClass::Crashed));
-    GEMINI.check(&said, "", Ending::Interrupted { force }, Some(FailureClass::Interrupted));
+    GEMINI.check(&answered, "", exit(0), None);
+    GEMINI.check(&answered, "", Ending::Lingered { force }, None);
+    GEMINI.check(&answered, "", Ending::TimedOut { limit: Limit::Hard, force }, None);
+    GEMINI.check(&answered, "", exit(1), Some(FailureClass::Crashed));
+    GEMINI.check(&answered, "", Ending::Signalled { signal: 9 }, Some(FailureClass::Crashed));
+    GEMINI.check(&answered, "", Ending::Interrupted { force }, Some(FailureClass::Interrupted));
     GEMINI.check(SUCCESS, "", exit(0), Some(FailureClass::Empty));
     GEMINI.check(CLAIM, "", exit(0), Some(FailureClass::Malformed));
     GEMINI.check("", "", exit(0), Some(FailureClass::Malformed));
     GEMINI.check("", "boom", exit(1), Some(FailureClass::Crashed));
-    GEMINI.check(&format!("{said}\n{CLAIM}"), "", exit(0), Some(FailureClass::Malformed));
+    GEMINI.check(&format!("{answered}\n{CLAIM}"), "", exit(0), Some(FailureClass::Malformed));
     let program = "gemini".to_owned();
     let missing = Ending::NotStarted { reason: NotStarted::NotFound { program } };
     let found = GEMINI.check("", "", missing, Some(FailureClass::NotInstalled)).expect("it failed");
@@ -142,7 +142,7 @@ fn each_kind_of_failure_has_its_class() {
 }
 
 #[test]
-fn what_stands_on_stderr_only_is_judged_as_well() {
+fn stderr_only_errors_are_classified() {
     let untrusted = stderr_of("untrusted-folder");
     let found =
         GEMINI.check("", &untrusted, exit(55), Some(FailureClass::BadCall)).expect("it failed");
@@ -155,7 +155,7 @@ fn what_stands_on_stderr_only_is_judged_as_well() {
     GEMINI.check("", "Unknown argument: frobnicate", exit(1), Some(FailureClass::BadCall));
     GEMINI.check("", "", exit(41), Some(FailureClass::NotLoggedIn));
     GEMINI.check("", "", exit(54), Some(FailureClass::Crashed));
-    // A limit that was overcome explains no later end.
+    // An earlier limit does not explain a later end.
     let retries = stderr_of("quota-minute-retry");
     GEMINI.check(CLAIM, &retries, exit(1), Some(FailureClass::Crashed));
     GEMINI.check(CLAIM, &retries, exit(0), Some(FailureClass::Malformed));
@@ -163,7 +163,7 @@ fn what_stands_on_stderr_only_is_judged_as_well() {
 }
 
 #[test]
-fn silence_while_requests_are_repeated_is_the_servers() {
+fn silence_during_retries_is_a_server_failure() {
     let idle = Ending::TimedOut { limit: Limit::Idle, force: Force::Killed };
     let retries = stderr_of("quota-minute-retry");
     let begun = format!("{INIT}\n{PROMPT}");
@@ -172,7 +172,7 @@ fn silence_while_requests_are_repeated_is_the_servers() {
     assert!(found.words.starts_with("Attempt 2 failed"), "{found:?}");
     let server = "Attempt 3 failed with status 503. Retrying after 20000ms...";
     GEMINI.check(&begun, server, idle.clone(), Some(FailureClass::Overloaded));
-    // Not the server's: a tool that hangs, an answer that stopped, words behind the retry.
+    // Not caused by the server: a tool that hangs, an answer that stopped, text after the retry.
     GEMINI.check(
         &format!("{begun}\n{TOOL}"),
         &retries,
@@ -193,14 +193,14 @@ fn silence_while_requests_are_repeated_is_the_servers() {
 }
 
 #[test]
-fn words_of_a_limit_in_the_work_are_no_limit() {
+fn limit_patterns_in_the_work_are_ignored() {
     let talk = CLAIM.replace("<promise>COMPLETE</promise>", "Quota exceeded, retry in 3s.");
     GEMINI.check(&format!("{talk}\n{SUCCESS}"), "", exit(0), None);
     GEMINI.check(&talk, "", exit(1), Some(FailureClass::Crashed));
 }
 
 #[test]
-fn a_bad_line_costs_only_itself() {
+fn malformed_line_does_not_affect_others() {
     let odd = [
         "not json",
         r#"{"type":"message","role":"assi"#,
@@ -219,13 +219,13 @@ fn a_bad_line_costs_only_itself() {
     let noisy = GEMINI.stream("tools-todo").replace('\n', "\ngarbage ");
     let found = reply(&noisy);
     assert_eq!((found.text, found.signal, found.tools), (whole.text, whole.signal, whole.tools));
-    // A field of another type than ever before is left out, not the line.
+    // A field of an unexpected type is skipped, not the line.
     let odd = r#"{"type":"result","status":"success","stats":7,"error":[]}"#;
     GEMINI.check(&format!("{CLAIM}\n{odd}"), "", exit(0), None);
 }
 
 #[test]
-fn the_usual_call() {
+fn default_call() {
     GEMINI.check_call(
         |request, _| request.agent.model = Some("gemini-2.5-pro".to_owned()),
         expect![[r#"
@@ -241,7 +241,7 @@ fn the_usual_call() {
 }
 
 #[test]
-fn a_flag_of_the_users_wins() {
+fn user_flag_wins() {
     GEMINI.check_call(
         |request, _| {
             request.agent.flags =
@@ -262,7 +262,7 @@ fn a_flag_of_the_users_wins() {
 }
 
 #[test]
-fn permissions_of_the_users_own() {
+fn user_permission_flags_win() {
     GEMINI.check_call(
         |request, _| {
             request.agent.permissions = Permissions::Ask;
@@ -281,7 +281,7 @@ fn permissions_of_the_users_own() {
 }
 
 #[test]
-fn an_output_that_cannot_be_judged_is_refused() {
+fn unsupported_output_format_is_rejected() {
     for flags in [&["-o text"][..], &["--output-format=json"], &["-o", "json"]] {
         let request = request(AgentKind::Gemini, flags, "Do it.");
         let refused = crate::call(&request, &context()).expect_err("it is refused");
@@ -291,7 +291,7 @@ fn an_output_that_cannot_be_judged_is_refused() {
 
 proptest! {
     #[test]
-    fn no_line_makes_a_translator_panic(
+    fn translator_never_panics(
         stream in 0usize..100,
         cut in 0usize..600,
         other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",

@@ -1,5 +1,5 @@
-//! Tool calls of Gemini CLI and Qwen Code: what of an input tells people most, which file a call
-//! changes, and the to-do list.
+//! Tool calls of Gemini CLI and Qwen Code: what to show of an input, which file a call changes,
+//! and the to-do list.
 //!
 //! Not here: how a call is written on the wire.
 
@@ -10,25 +10,25 @@ use ralph_core::text::excerpt_of;
 use ralph_core::text::glance;
 use serde::Deserialize;
 
-use crate::fields::{Text, lenient};
+use crate::fields::{Text, read_lenient};
 
-/// How much of a tool's output an event carries. The whole is in the stored stream.
+/// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
 
-/// How much of a tool's input is worth a line.
+/// How much of a tool's input one line shows.
 const GLANCE_CHARS: usize = 200;
 
-/// More open tool calls than this are a broken stream, not parallel work.
+/// More open tool calls than this mean a broken stream, not parallel work.
 const MOST_OPEN_CALLS: usize = 1_000;
 
-/// A to-do list longer than this is no plan but a flood.
+/// More to-do items than this are dropped.
 const MOST_ITEMS: usize = 500;
 
 /// The tool calls that have not ended.
 #[derive(Debug, Default)]
 pub(super) struct ToolCalls(BTreeMap<String, OpenCall>);
 
-/// What a call will have done once it has succeeded.
+/// What a call changes if it succeeds.
 #[derive(Debug)]
 struct OpenCall {
     path: Option<String>,
@@ -66,7 +66,7 @@ impl ToolCalls {
         AgentEvent::ToolStarted { id, name, summary: input.summary(raw), speaker }
     }
 
-    /// Ends a call. What it was to do is told only if it succeeded.
+    /// Ends a call. Its changes are reported only if it succeeded.
     pub(super) fn ended(
         &mut self,
         id: String,
@@ -87,28 +87,28 @@ impl ToolCalls {
     }
 }
 
-/// The fields of inputs that tell people most, and the to-do list.
+/// The fields of inputs that are worth showing, and the to-do list.
 #[derive(Debug, Default, Deserialize)]
 struct Input<'a> {
-    #[serde(borrow, default, deserialize_with = "lenient")]
+    #[serde(borrow, default, deserialize_with = "read_lenient")]
     command: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "lenient")]
+    #[serde(borrow, default, deserialize_with = "read_lenient")]
     file_path: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "lenient")]
+    #[serde(borrow, default, deserialize_with = "read_lenient")]
     pattern: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "lenient")]
+    #[serde(borrow, default, deserialize_with = "read_lenient")]
     query: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "lenient")]
+    #[serde(borrow, default, deserialize_with = "read_lenient")]
     url: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "lenient")]
+    #[serde(borrow, default, deserialize_with = "read_lenient")]
     description: Option<Text<'a>>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     todos: Option<Vec<Todo>>,
 }
 
 impl Input<'_> {
     fn summary(&self, raw: &str) -> String {
-        let telling = [
+        let candidates = [
             &self.command,
             &self.file_path,
             &self.pattern,
@@ -116,7 +116,7 @@ impl Input<'_> {
             &self.url,
             &self.description,
         ];
-        match (telling.into_iter().flatten().next(), &self.todos) {
+        match (candidates.into_iter().flatten().next(), &self.todos) {
             (Some(text), _) => glance(&text.0, GLANCE_CHARS),
             (None, Some(todos)) => format!("{} items", todos.len()),
             (None, None) if raw == "{}" => String::new(),
@@ -127,9 +127,9 @@ impl Input<'_> {
 
 #[derive(Debug, Deserialize)]
 struct Todo {
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     description: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     status: Option<String>,
 }
 

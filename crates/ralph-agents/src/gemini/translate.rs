@@ -1,7 +1,7 @@
 //! Gemini CLI's stream of events, line by line.
 //!
-//! The answer comes in pieces and is nowhere whole: it is what was said since the last event of
-//! another kind. Not here: what a failed result means, see `failure`.
+//! The answer comes in deltas and is never sent complete: it is the text since the last event of
+//! another type. Not here: what a failed result means, see `failure`.
 
 use ralph_core::failure::Failure;
 use ralph_core::ports::Request;
@@ -16,10 +16,10 @@ use crate::claude::wire::Head;
 use crate::pieces::read_objects;
 use crate::translator::{Evidence, Heard, Weight, bounded};
 
-/// Pieces carry no id: there is only the message that is being said.
+/// Deltas have no id: there is only one open message.
 const THE_MESSAGE: &str = "";
 
-/// How the stream tells that a hook did not accept the answer.
+/// Prefix of the warning that a hook did not accept the answer.
 const HOOK: &str = "Agent execution ";
 
 /// Translates the stream of one call.
@@ -34,13 +34,13 @@ impl GeminiTranslator {
         Self { course: Course::default() }
     }
 
-    /// Takes in a line of stdout.
+    /// Reads a line of stdout.
     pub(crate) fn line(&mut self, line: &str) -> Heard {
         read_objects(line, |text| self.object(text))
     }
 
-    /// Returns what was held back, which is nothing.
-    #[expect(clippy::unused_self, reason = "all translators are asked alike")]
+    /// Returns no events: nothing is held back.
+    #[expect(clippy::unused_self, reason = "all translators are called alike")]
     pub(crate) fn finish(&mut self) -> Heard {
         Heard::nothing(Weight::Noise)
     }
@@ -75,7 +75,7 @@ impl GeminiTranslator {
 
     fn message(&mut self, message: wire::Message<'_>) -> Option<Heard> {
         match message.role.0.as_ref() {
-            // The echo of the prompt. What was said before it was not the last word.
+            // The echo of the prompt. Text before it is not the final answer.
             "user" => {
                 let events = self.course.retract().into_iter().collect();
                 Some(Heard { events, weight: Weight::Noise })
@@ -95,12 +95,12 @@ impl GeminiTranslator {
         let status = result.status.unwrap_or_default().0;
         let outcome = if status == "success" { ToolOutcome::Ok } else { ToolOutcome::Error };
         let output = result.output.unwrap_or_default().0;
-        let said = result.error.and_then(|error| error.message).unwrap_or_default();
-        let output = if output.is_empty() { said.as_str() } else { output.as_ref() };
+        let message = result.error.and_then(|error| error.message).unwrap_or_default();
+        let output = if output.is_empty() { message.as_str() } else { output.as_ref() };
         Heard::of(self.course.end(result.tool_id, outcome, output))
     }
 
-    /// Reads an error, or a warning such as that of a hook which sends the agent on.
+    /// Reads an error, or a warning such as that of a hook which makes the agent continue.
     fn error(&mut self, line: wire::ErrorLine<'_>) -> Heard {
         self.course.pause();
         let mut events = Vec::new();
@@ -117,24 +117,24 @@ impl GeminiTranslator {
 
     fn result(&mut self, line: wire::ResultLine<'_>) -> Heard {
         let status = line.status.unwrap_or_default().0;
-        let told = self.course.error.take();
+        let last_error = self.course.error.take();
         let outcome = if status == "success" {
             Ok(Answer::Text(None))
         } else {
             let error = line.error.unwrap_or_default();
-            let words = error.message.or(told);
-            let words = words.unwrap_or_else(|| format!("the turn ended with `{status}`"));
-            Err(Trouble::new(error.kind.unwrap_or_default(), words))
+            let message = error.message.or(last_error);
+            let message = message.unwrap_or_else(|| format!("the turn ended with `{status}`"));
+            Err(Trouble::new(error.kind.unwrap_or_default(), message))
         };
         self.course.close(line.stats.as_ref().map(usage), outcome)
     }
 }
 
 fn usage(stats: &wire::Stats) -> Usage {
-    let thinking_and_words = stats.total_tokens.saturating_sub(stats.input_tokens);
+    let thinking_and_text = stats.total_tokens.saturating_sub(stats.input_tokens);
     Usage {
         input: Tokens(stats.input_tokens.saturating_sub(stats.cached)),
-        output: Tokens(thinking_and_words.max(stats.output_tokens)),
+        output: Tokens(thinking_and_text.max(stats.output_tokens)),
         cache_read: Tokens(stats.cached),
         cache_write: Tokens(0),
         cost: None,

@@ -1,30 +1,30 @@
-//! Gemini CLI's lines as they are on the wire, as far as they matter.
+//! Gemini CLI's lines as they are on the wire, as far as ralph uses them.
 //!
-//! A field that cannot be read is absent and does not cost the line. Not here: what the lines
-//! mean.
+//! Fields that cannot be read are absent and do not make the line unreadable. Not here: what the
+//! lines mean.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::fields::{Text, lenient};
+use crate::fields::{Text, read_lenient};
 
 /// `init` lines.
 #[derive(Debug, Deserialize)]
 pub(super) struct Init {
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) session_id: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) model: Option<String>,
 }
 
-/// `message` lines: the echo of the prompt, and pieces of the answer.
+/// `message` lines: the echo of the prompt, and deltas of the answer.
 #[derive(Debug, Deserialize)]
 pub(super) struct Message<'a> {
     #[serde(borrow)]
     pub(super) role: Text<'a>,
     #[serde(borrow)]
     pub(super) content: Text<'a>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) delta: Option<bool>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Message<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct ToolUse<'a> {
     pub(super) tool_id: String,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) tool_name: Option<String>,
     #[serde(borrow, default)]
     pub(super) parameters: Option<&'a RawValue>,
@@ -42,18 +42,18 @@ pub(super) struct ToolUse<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct ToolResult<'a> {
     pub(super) tool_id: String,
-    #[serde(borrow, default, deserialize_with = "lenient")]
+    #[serde(borrow, default, deserialize_with = "read_lenient")]
     pub(super) status: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "lenient")]
+    #[serde(borrow, default, deserialize_with = "read_lenient")]
     pub(super) output: Option<Text<'a>>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) error: Option<Problem>,
 }
 
 /// `error` lines: warnings as well.
 #[derive(Debug, Deserialize)]
 pub(super) struct ErrorLine<'a> {
-    #[serde(borrow, default, deserialize_with = "lenient")]
+    #[serde(borrow, default, deserialize_with = "read_lenient")]
     pub(super) severity: Option<Text<'a>>,
     pub(super) message: String,
 }
@@ -61,31 +61,31 @@ pub(super) struct ErrorLine<'a> {
 /// `result` lines.
 #[derive(Debug, Deserialize)]
 pub(super) struct ResultLine<'a> {
-    #[serde(borrow, default, deserialize_with = "lenient")]
+    #[serde(borrow, default, deserialize_with = "read_lenient")]
     pub(super) status: Option<Text<'a>>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) error: Option<Problem>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) stats: Option<Stats>,
 }
 
 /// What went wrong.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Problem {
-    #[serde(default, rename = "type", deserialize_with = "lenient")]
+    #[serde(default, rename = "type", deserialize_with = "read_lenient")]
     pub(super) kind: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
+    #[serde(default, deserialize_with = "read_lenient")]
     pub(super) message: Option<String>,
 }
 
-/// Figures of the whole process.
+/// Usage of the whole process.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Stats {
     pub(super) total_tokens: u64,
-    /// With what came from the cache.
+    /// Including cached tokens.
     pub(super) input_tokens: u64,
-    /// Without the thinking, which is only in the total.
+    /// Without thinking tokens, which are only in the total.
     pub(super) output_tokens: u64,
     pub(super) cached: u64,
 }

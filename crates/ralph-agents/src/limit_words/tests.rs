@@ -55,7 +55,7 @@ fn every_known_form_is_read() {
 }
 
 #[test]
-fn what_is_no_time_is_none() {
+fn text_without_a_time_is_rejected() {
     for text in [
         "",
         "Try again later.",
@@ -84,7 +84,7 @@ fn a_time_of_day_that_is_past_means_tomorrow() {
     check(evening, "resets 12am", Some("2026-11-16T00:00:00Z"));
     check(evening, "resets 12pm", Some("2026-11-16T12:00:00Z"));
     check(evening, "resets 12:05am", Some("2026-11-16T00:05:00Z"));
-    // A reset in this very minute is now, not in a day.
+    // A reset in the current minute is now, not tomorrow.
     check(evening, "resets 9:30pm", Some("2026-11-15T21:30:00Z"));
     check(evening, "resets 9:29pm", Some("2026-11-16T21:29:00Z"));
     check("2026-12-31T23:00:00Z", "resets 1am", Some("2027-01-01T01:00:00Z"));
@@ -110,7 +110,7 @@ fn the_zone_in_brackets_wins() {
 }
 
 #[test]
-fn nights_of_a_clock_change_are_read_like_the_clock_on_the_wall() {
+fn clock_changes_follow_local_time() {
     // 2:30 does not exist on this night; the clock jumps over it.
     check_in(&new_york(), "2026-03-08T06:00:00Z", "resets 2:30am", Some("2026-03-08T07:30:00Z"));
     // 1:30 comes twice; once the first is over, the second is meant.
@@ -122,7 +122,7 @@ fn nights_of_a_clock_change_are_read_like_the_clock_on_the_wall() {
 }
 
 #[test]
-fn limits_are_told_from_other_trouble() {
+fn limits_are_distinguished_from_other_errors() {
     for text in [
         "You've hit your 5-hour limit · resets 2:48am (UTC)",
         "You\u{2019}ve hit your usage limit.",
@@ -140,7 +140,7 @@ fn limits_are_told_from_other_trouble() {
 
 proptest! {
     #[test]
-    fn no_text_makes_it_panic(text in "(resets |try again (in|at) |\\||[a-z0-9:,.()|\u{2219} ]{0,12}){0,6}\\PC{0,12}", now in any::<i64>()) {
+    fn parser_never_panics(text in "(resets |try again (in|at) |\\||[a-z0-9:,.()|\u{2219} ]{0,12}){0,6}\\PC{0,12}", now in any::<i64>()) {
         let _ = reset_time(&text, Timestamp(now), &new_york());
         let _ = is_limit(&text);
     }

@@ -1,11 +1,11 @@
-//! What belongs to `OpenCode` on a user's machine.
+//! The environment of `OpenCode` on a user's machine.
 //!
-//! Its directories follow the usual variables.
+//! Its directories follow the XDG variables.
 
 use crate::belongings::{Belongings, Credential, PROVIDER_KEYS, Place};
 use crate::configuration::{ConfigFile, Form};
 
-/// What belongs to `OpenCode`.
+/// Variables, directories and files of `OpenCode`.
 pub(crate) const BELONGINGS: Belongings = Belongings {
     login: PROVIDER_KEYS,
     variables: &["OPENCODE_*"],
@@ -15,7 +15,7 @@ pub(crate) const BELONGINGS: Belongings = Belongings {
         ConfigFile { named_by: Some("OPENCODE_CONFIG"), ..config_file("opencode.json") },
         ConfigFile { named_by: Some("OPENCODE_CONFIG"), ..config_file("opencode.jsonc") },
     ],
-    // The `rg` that its tools `grep`, `glob` and `skill` run.
+    // The `rg` program that its tools `grep`, `glob` and `skill` run.
     programs: &[(
         Place { variable: "XDG_CACHE_HOME", default: ".cache", inside: "opencode/bin" },
         "cache/opencode/bin",

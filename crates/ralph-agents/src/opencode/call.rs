@@ -1,8 +1,8 @@
 //! How `OpenCode` is called: `run` with its events, prompt on stdin.
 //!
-//! As an argument the prompt would arrive in quotation marks. MCP servers and instructions join
-//! its configuration through a variable, so that no file of the user's is touched. Not here: the
-//! provider and its key, which are the user's.
+//! As an argument the prompt would arrive in quotation marks. MCP servers and the system prompt
+//! are merged into its configuration through a variable, so no file of the user is changed. Not
+//! here: the provider and its key, which the user sets up.
 
 use ralph_core::failure::Failure;
 use ralph_core::ports::Request;
@@ -14,15 +14,15 @@ use crate::json_events::Flags;
 use crate::mcp::McpTransport;
 use crate::turn::Hints;
 
-/// How to get the program.
+/// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
     "install OpenCode (`npm install -g opencode-ai`), or set `agent.command`";
 
-/// What its user can do.
+/// Hints for failures of its calls.
 pub(super) const HINTS: Hints = Hints {
     install: INSTALL_HINT,
     login: "run `opencode auth login`, or check the provider's key",
-    // At a usage limit and at server errors it asks again for ever, without a word.
+    // At a usage limit and at server errors it retries forever without a message.
     silence: Some("OpenCode says nothing while it waits for a usage limit or a failing server"),
 };
 
@@ -53,7 +53,7 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
     })
 }
 
-/// The variable with settings that join those of the user's files.
+/// Variable with settings that are merged with the user's files.
 const CONFIGURATION: &str = "OPENCODE_CONFIG_CONTENT";
 
 /// Returns what a call adds to the configuration, if anything.
@@ -74,8 +74,8 @@ fn configuration(context: &CallContext) -> Option<String> {
 fn entry(transport: &McpTransport) -> Value {
     match transport {
         McpTransport::Stdio { command, args, env } => {
-            let words: Vec<&String> = std::iter::once(command).chain(args).collect();
-            json!({ "type": "local", "command": words, "environment": env, "enabled": true })
+            let command_line: Vec<&String> = std::iter::once(command).chain(args).collect();
+            json!({ "type": "local", "command": command_line, "environment": env, "enabled": true })
         }
         McpTransport::Remote { url, headers } => {
             json!({ "type": "remote", "url": url, "headers": headers, "enabled": true })

@@ -1,4 +1,4 @@
-//! `OpenCode`: its flags, its stream of events, its ways to end.
+//! `OpenCode`: its flags, its stream of events, how it ends.
 //!
 //! Not here: anything that all agents share.
 

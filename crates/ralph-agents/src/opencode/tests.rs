@@ -1,4 +1,4 @@
-//! Recorded streams, calls, and streams that no agent should write.
+//! Recorded streams, calls, and malformed streams.
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
@@ -58,7 +58,7 @@ fn check_signal(lines: &[&str], expect: Option<&str>) {
 }
 
 #[test]
-fn only_words_of_the_step_that_stops_count() {
+fn only_text_of_the_last_step_counts() {
     let done = text("<promise>DONE</promise>");
     let tool = r#"{"type":"tool_use","sessionID":"s","part":{"tool":"bash","callID":"c","state":{"status":"completed","input":{"command":"ls"}}}}"#;
     let (stop, calls, cut) = (finish("stop"), finish("tool-calls"), finish("unknown"));
@@ -94,7 +94,7 @@ fn each_error_has_its_class() {
 }
 
 #[test]
-fn a_success_needs_every_sign_of_it() {
+fn success_needs_result_and_exit() {
     let (fine, stop) = (text("Fine."), finish("stop"));
     let lines = [START, &fine, &stop];
     check(&lines, "", exit(0), None);
@@ -106,14 +106,14 @@ fn a_success_needs_every_sign_of_it() {
     check(&[], "", exit(0), Some(FailureClass::Malformed));
     check(&[START, &fine, &finish("length")], "", exit(0), Some(FailureClass::TurnLimit));
     check(&[START, &fine, &finish("content-filter")], "", exit(0), Some(FailureClass::Crashed));
-    // A full context is compacted, and the turn goes on.
+    // A full context is compacted, and the turn continues.
     let full = error("400", "maximum context length", "");
     check(&[&full, START, &fine, &stop], "", exit(0), None);
     check(&[&full], "", IDLE, Some(FailureClass::ContextExceeded));
 }
 
 #[test]
-fn a_bad_call_is_told_on_stderr() {
+fn usage_error_is_read_from_stderr() {
     let no_message = "\u{1b}[91m\u{1b}[1mError: \u{1b}[0mYou must provide a message or a command\n";
     let found = OPENCODE.read("", no_message, exit(1)).1.failure.expect("exit 1");
     assert_eq!(found.class, FailureClass::BadCall);
@@ -130,16 +130,16 @@ fn silence_and_cut_streams_run_into_the_idle_limit() {
     let found = OPENCODE.read("", "", IDLE).1.failure.expect("it was ended");
     assert_eq!(found.class, FailureClass::IdleTimeout);
     assert!(found.hint.expect("silence has a likely reason").contains("usage limit"));
-    let (said, cut) = (text("Nearly."), finish("unknown"));
-    let lines = [START, &said, &cut, START, &said];
+    let (text_line, cut) = (text("Nearly."), finish("unknown"));
+    let lines = [START, &text_line, &cut, START, &text_line];
     check(&lines, "", IDLE, Some(FailureClass::Overloaded));
     let (all, _) = OPENCODE.read(&lines.join("\n"), "", IDLE);
-    let weights: Vec<String> = all.iter().map(|heard| format!("{:?}", heard.weight)).collect();
+    let weights: Vec<String> = all.iter().map(|parsed| format!("{:?}", parsed.weight)).collect();
     assert_eq!(weights, ["Useful", "Useful", "Noise", "Noise", "Noise", "Noise"]);
 }
 
 #[test]
-fn broken_and_glued_lines_cost_only_themselves() {
+fn broken_and_joined_lines_do_not_affect_others() {
     let (done, stop) = (text("<promise>DONE</promise>"), finish("stop"));
     let glued = format!("garbage {START}{done}");
     let unknown = r#"{"type":"news","sessionID":"s"}"#;
@@ -203,7 +203,7 @@ fn calls() {
 
 proptest! {
     #[test]
-    fn no_line_makes_a_translator_panic(
+    fn translator_never_panics(
         stream in 0usize..100,
         cut in 0usize..2_000,
         other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",

@@ -1,8 +1,8 @@
 //! `OpenCode`'s stream of events, line by line.
 //!
-//! There is no result: a turn is over when a step finishes with the reason `stop`. A tool shows
-//! only when it has ended, and before the words that its step said first; words count only from
-//! the step that stops. Not here: what an error means, see `turn`.
+//! There is no result: a turn is over when a step finishes with the reason `stop`. A tool is
+//! reported only when it has ended, and before the text that its step wrote first; text counts
+//! only from the step that stops. Not here: what an error means, see `turn_status`.
 
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::Request;
@@ -19,7 +19,7 @@ use crate::pieces::read_objects;
 use crate::translator::{Evidence, Heard, Weight};
 use crate::turn::{Trouble, Turn};
 
-/// A to-do list longer than this is no plan but a flood.
+/// More to-do items than this are dropped.
 const MOST_ITEMS: usize = 500;
 
 /// Translates the stream of one call.
@@ -29,8 +29,8 @@ pub(crate) struct OpencodeTranslator {
     session: Option<String>,
     turn: Turn,
     speech: Speech,
-    /// The cut stream that no whole step has followed yet. It repeats such steps without end,
-    /// and what they say is no progress.
+    /// The cut stream that no complete step has followed yet. `OpenCode` repeats such steps
+    /// forever, and their text is not progress.
     retrying: Option<Trouble>,
 }
 
@@ -62,16 +62,16 @@ impl OpencodeTranslator {
         let kind = Head::kind_of(object);
         let line: wire::Line<'_> = serde_json::from_str(object).ok()?;
         let part = line.part.unwrap_or_default();
-        let mut heard = match kind.as_str() {
+        let mut parsed = match kind.as_str() {
             "step_start" => {
                 self.turn = Turn::Open;
-                let void = self.speech.withdraw();
-                self.progress(void.into_iter().collect())
+                let withdrawn = self.speech.withdraw();
+                self.progress(withdrawn.into_iter().collect())
             }
             "text" => {
                 let text = part.text?.0;
-                let said = self.speech.piece(&text);
-                self.progress(said.into_iter().collect())
+                let event = self.speech.piece(&text);
+                self.progress(event.into_iter().collect())
             }
             "reasoning" => {
                 self.progress(vec![AgentEvent::Reasoning { text: part.text?.0.into_owned() }])
@@ -84,12 +84,12 @@ impl OpencodeTranslator {
         if line.session.is_some() && line.session != self.session {
             self.session.clone_from(&line.session);
             let model = self.model.clone();
-            heard.events.insert(0, AgentEvent::Session { id: line.session, model, version: None });
+            parsed.events.insert(0, AgentEvent::Session { id: line.session, model, version: None });
         }
-        Some(heard)
+        Some(parsed)
     }
 
-    /// Weighs what a step says: nothing while cut streams are repeated.
+    /// Returns events as progress, but not while cut streams are repeated.
     fn progress(&self, events: Vec<AgentEvent>) -> Heard {
         let weight = match self.retrying {
             Some(_) => Weight::Noise,
@@ -146,7 +146,7 @@ impl OpencodeTranslator {
             .collect();
         self.speech.close();
         let reason = part.reason.as_deref().unwrap_or_default();
-        let trouble = match reason {
+        let reported = match reason {
             "stop" => {
                 self.retrying = None;
                 self.turn = Turn::Succeeded;
@@ -164,38 +164,40 @@ impl OpencodeTranslator {
                 Trouble::of(FailureClass::TurnLimit, "the answer was cut at the output limit")
             }
             "unknown" => {
-                let trouble = Trouble::of(FailureClass::Overloaded, "the answer was cut off");
-                self.retrying = Some(trouble.clone());
-                // It asks again at once; what follows tells how the turn ends.
-                self.turn = Turn::Failed(trouble.clone());
+                let reported = Trouble::of(FailureClass::Overloaded, "the answer was cut off");
+                self.retrying = Some(reported.clone());
+                // It retries at once; the following events decide how the turn ends.
+                self.turn = Turn::Failed(reported.clone());
                 events.extend(self.speech.withdraw());
-                events.push(notice(&trouble.words));
+                events.push(notice(&reported.words));
                 return Heard { events, weight: Weight::Noise };
             }
             _ => Trouble::of(FailureClass::Crashed, format!("the step ended with `{reason}`")),
         };
         self.retrying = None;
-        let status = ResultStatus::Failed(trouble.words.clone());
+        let status = ResultStatus::Failed(reported.words.clone());
         events.push(AgentEvent::Result { status, text: None, structured: None });
-        self.turn = Turn::Failed(trouble);
+        self.turn = Turn::Failed(reported);
         Heard { events, weight: Weight::Final }
     }
 
-    /// Reads an error. It is not always the end: a context that is full is compacted first, and
-    /// that takes its time, so no grace period may begin.
+    /// Reads an error. It is not always the end: a full context is compacted first, which takes
+    /// time, so no grace period may begin.
     fn error(&mut self, error: wire::ErrorOf) -> Heard {
         let data = error.data.unwrap_or_default();
         let name = error.name.unwrap_or_else(|| "error".to_owned());
-        let words = data.message.filter(|words| !words.is_empty()).unwrap_or_else(|| name.clone());
+        let message =
+            data.message.filter(|message| !message.is_empty()).unwrap_or_else(|| name.clone());
         let mut events: Vec<AgentEvent> = self.speech.withdraw().into_iter().collect();
-        events.push(notice(&words));
+        events.push(notice(&message));
         let details = format!("{name} {}", data.body.unwrap_or_default());
-        self.turn = Turn::Failed(Trouble { words, details, status: data.status, class: None });
+        self.turn =
+            Turn::Failed(Trouble { words: message, details, status: data.status, class: None });
         Heard { events, weight: Weight::Noise }
     }
 }
 
-/// Reads the list; what was canceled is no longer on it.
+/// Reads the list without canceled entries.
 fn todo(input: Option<&RawValue>) -> Option<Vec<TodoItem>> {
     let list: wire::TodoWrite = serde_json::from_str(input?.get()).ok()?;
     let items = list.todos?.into_iter().take(MOST_ITEMS).filter_map(|item| {

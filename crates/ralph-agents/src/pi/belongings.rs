@@ -1,11 +1,11 @@
-//! What belongs to pi on a user's machine.
+//! The environment of pi on a user's machine.
 //!
-//! Providers of the user's own are in its configuration.
+//! Providers that the user adds are in its configuration.
 
 use crate::belongings::{Belongings, Credential, PROVIDER_KEYS, Place};
 use crate::configuration::{ConfigFile, Form};
 
-/// What belongs to pi.
+/// Variables, directories and files of pi.
 pub(crate) const BELONGINGS: Belongings = Belongings {
     login: PROVIDER_KEYS,
     variables: &["PI_*"],

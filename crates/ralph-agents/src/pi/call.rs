@@ -1,6 +1,6 @@
 //! How pi is called: its events, prompt on stdin.
 //!
-//! Not here: permissions, which it does not know, and MCP servers, which it does not take.
+//! Not here: permissions and MCP servers, which pi does not support.
 
 use ralph_core::failure::Failure;
 use ralph_core::ports::Request;
@@ -9,11 +9,11 @@ use crate::call::{Call, CallContext, IdleWatch, argument, deliver, environment, 
 use crate::json_events::Flags;
 use crate::turn::Hints;
 
-/// How to get the program.
+/// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
     "install pi (`npm install -g @mariozechner/pi-coding-agent`), or set `agent.command`";
 
-/// What its user can do.
+/// Hints for failures of its calls.
 pub(super) const HINTS: Hints = Hints {
     install: INSTALL_HINT,
     login: "run `pi` once and use `/login`, or check the provider's key",
@@ -27,7 +27,7 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
     flags.add(&["-p", "--print"], None);
     flags.add(&["--mode"], Some("json"));
     if let Some(model) = &request.agent.model {
-        // Its models have two names; a provider among the user's flags is the first of them.
+        // A model name has two parts; `--provider` among the user's flags replaces the first.
         let names = model.split_once('/').filter(|_| !has_flag(&delivery.flags, &["--provider"]));
         if let Some((provider, _)) = names
             && !has_flag(&delivery.flags, &["--model"])

@@ -1,4 +1,4 @@
-//! pi: its flags, its stream of events, its ways to end.
+//! pi: its flags, its stream of events, how it ends.
 //!
 //! Not here: anything that all agents share.
 

@@ -1,4 +1,4 @@
-//! Recorded streams, calls, and streams that no agent should write.
+//! Recorded streams, calls, and malformed streams.
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
@@ -20,7 +20,7 @@ fn every_recorded_stream_is_read() {
     expect_file!["../../tests/data/pi/0.73.1/readings.txt"].assert_eq(&PI.readings());
 }
 
-fn said(words: &str, stop: &str) -> String {
+fn assistant_message(words: &str, stop: &str) -> String {
     format!(
         r#"{{"role":"assistant","content":[{{"type":"text","text":"{words}"}}],"stopReason":"{stop}"}}"#
     )
@@ -37,11 +37,11 @@ fn delta(words: &str) -> String {
 }
 
 fn message(words: &str, stop: &str) -> String {
-    format!(r#"{{"type":"message_end","message":{}}}"#, said(words, stop))
+    format!(r#"{{"type":"message_end","message":{}}}"#, assistant_message(words, stop))
 }
 
 fn end(words: &str, stop: &str) -> String {
-    format!(r#"{{"type":"agent_end","messages":[{}]}}"#, said(words, stop))
+    format!(r#"{{"type":"agent_end","messages":[{}]}}"#, assistant_message(words, stop))
 }
 
 fn failed(error: &str) -> String {
@@ -66,12 +66,12 @@ fn check_signal(lines: &[String], expect: Option<&str>) {
 }
 
 #[test]
-fn only_the_last_words_count() {
+fn only_the_final_answer_counts() {
     let (one, two) = (delta("<promise>DO"), delta("NE</promise>"));
     let whole = message(DONE, "stop");
     check_signal(&[start(), one.clone(), two.clone(), whole, end(DONE, "stop")], Some("DONE"));
     check_signal(&[start(), message(DONE, "stop"), end(DONE, "stop")], Some("DONE"));
-    // The whole turn is repeated at its end, which mends a line that was lost.
+    // The whole turn is repeated at its end, which replaces a lost line.
     check_signal(&[end(DONE, "stop")], Some("DONE"));
     check_signal(&[start(), one.clone(), two.clone(), end("", "error")], None);
     let cut = [start(), one, two, message(DONE, "error"), start(), message("", "stop")];
@@ -108,7 +108,7 @@ fn each_error_has_its_class_although_it_exits_with_0() {
 }
 
 #[test]
-fn an_answer_that_its_provider_did_not_finish_is_cut_off() {
+fn unfinished_answer_is_reported_as_cut_off() {
     let with_usage = |line: String, tokens: u32| {
         let usage = format!(
             r#""usage":{{"input":{tokens},"output":0,"cacheRead":0,"cacheWrite":0}},"stopReason""#
@@ -130,7 +130,7 @@ fn an_answer_that_its_provider_did_not_finish_is_cut_off() {
 }
 
 #[test]
-fn a_success_needs_every_sign_of_it() {
+fn success_needs_result_and_exit() {
     let lines = [start(), message("Fine.", "stop"), end("Fine.", "stop")];
     check(&lines, "", exit(0), None);
     check(&lines, "", Ending::Lingered { force: Force::Killed }, None);
@@ -138,17 +138,17 @@ fn a_success_needs_every_sign_of_it() {
     check(&[end("", "stop")], "", exit(0), Some(FailureClass::Empty));
     check(&lines[..2], "", exit(0), Some(FailureClass::Malformed));
     check(&[], "", exit(0), Some(FailureClass::Malformed));
-    // A failed attempt is tried again.
+    // A failed attempt is retried.
     let retry = r#"{"type":"auto_retry_start","errorMessage":"529 overloaded"}"#.to_owned();
     let again = [failed("529 overloaded"), retry];
     check(&[&again[..], &lines[..]].concat(), "", exit(0), None);
     check(&again, "", IDLE, Some(FailureClass::Overloaded));
     let weights = PI.read(&again.join("\n"), "", IDLE).0;
-    assert!(weights.iter().all(|heard| heard.weight == crate::Weight::Noise));
+    assert!(weights.iter().all(|parsed| parsed.weight == crate::Weight::Noise));
 }
 
 #[test]
-fn a_bad_call_is_told_on_stderr() {
+fn usage_error_is_read_from_stderr() {
     check(&[], "Error: Unknown option: --frobnicate", exit(1), Some(FailureClass::BadCall));
     check(&[], "No API key found for x.", exit(1), Some(FailureClass::NotLoggedIn));
     check(&[], "TypeError: x", exit(1), Some(FailureClass::Crashed));
@@ -158,7 +158,7 @@ fn a_bad_call_is_told_on_stderr() {
 }
 
 #[test]
-fn broken_and_glued_lines_cost_only_themselves() {
+fn broken_and_joined_lines_do_not_affect_others() {
     let glued = format!("garbage {}{}", start(), message(DONE, "stop"));
     let unknown = r#"{"type":"news"}"#;
     let end = end(DONE, "stop");
@@ -216,7 +216,7 @@ fn calls() {
 
 proptest! {
     #[test]
-    fn no_line_makes_a_translator_panic(
+    fn translator_never_panics(
         stream in 0usize..100,
         cut in 0usize..2_000,
         other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",

@@ -1,8 +1,8 @@
 //! pi's stream of events, line by line.
 //!
-//! It exits with 0 whatever happens: only the stop reason of its last message tells how a turn
+//! It exits with 0 whatever happens: only the stop reason of its last message shows how a turn
 //! ended. The prompt is echoed as a message of the user. Not here: what an error means, see
-//! `turn`.
+//! `turn_status`.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::pieces::read_objects;
 use crate::translator::{Evidence, Heard, Weight};
 use crate::turn::{Trouble, Turn};
 
-/// More open tool calls than this are a broken stream, not parallel work.
+/// More open tool calls than this mean a broken stream, not parallel work.
 const MOST_OPEN_CALLS: usize = 1_000;
 
 /// Translates the stream of one call.
@@ -27,11 +27,12 @@ pub(crate) struct PiTranslator {
     model: Option<String>,
     turn: Turn,
     speech: Speech,
-    /// The files that open calls will have changed.
+    /// The files that open calls change if they succeed.
     paths: BTreeMap<String, String>,
-    /// The failed attempt that nothing useful has followed yet.
+    /// The failed attempt that no progress has followed yet.
     retrying: Option<Trouble>,
-    /// Whether the provider sends a stop reason without usage, so that no usage is no sign.
+    /// Whether the provider sends a stop reason without usage, so that missing usage means
+    /// nothing.
     lacks_usage: bool,
 }
 
@@ -61,12 +62,12 @@ impl PiTranslator {
     }
 
     fn object(&mut self, object: &str) -> Option<Heard> {
-        let heard = match Head::kind_of(object).as_str() {
+        let parsed = match Head::kind_of(object).as_str() {
             "session" => {
                 let session: wire::Session = serde_json::from_str(object).ok()?;
                 Heard::of(vec![AgentEvent::Session { id: session.id, model: None, version: None }])
             }
-            // The beginnings also come before a request that fails: they are no progress.
+            // Start events also come before a request that fails: they are not progress.
             "agent_start" | "turn_start" => {
                 self.turn = Turn::Open;
                 Heard::nothing(Weight::Noise)
@@ -78,27 +79,27 @@ impl PiTranslator {
             "tool_execution_end" => self.tool_ended(&serde_json::from_str(object).ok()?),
             "tool_execution_update" => Heard::nothing(Weight::Useful),
             "auto_retry_start" => self.retry(serde_json::from_str(object).ok()?),
-            // What they tell has been told.
+            // Already reported by earlier events.
             "turn_end" | "auto_retry_end" => Heard::nothing(Weight::Noise),
             "agent_end" => self.agent_end(&serde_json::from_str(object).ok()?),
             _ => return None,
         };
-        if heard.weight != Weight::Noise {
+        if parsed.weight != Weight::Noise {
             self.retrying = None;
         }
-        Some(heard)
+        Some(parsed)
     }
 
     fn message_start(&mut self, message: &wire::Message<'_>) -> Heard {
-        let void = if message.is_agents() { self.speech.withdraw() } else { None };
-        Heard { events: void.into_iter().collect(), weight: Weight::Noise }
+        let withdrawn = if message.is_agents() { self.speech.withdraw() } else { None };
+        Heard { events: withdrawn.into_iter().collect(), weight: Weight::Noise }
     }
 
     fn update(&mut self, line: &wire::UpdateLine<'_>) -> Heard {
         let kind = line.update.kind.as_ref().map_or("", |kind| kind.0.as_ref());
         let text = line.update.delta.as_ref().map_or("", |text| text.0.as_ref());
-        let said = if kind == "text_delta" { self.speech.piece(text) } else { None };
-        Heard { events: said.into_iter().collect(), weight: Weight::Useful }
+        let event = if kind == "text_delta" { self.speech.piece(text) } else { None };
+        Heard { events: event.into_iter().collect(), weight: Weight::Useful }
     }
 
     fn message_end(&mut self, message: &wire::Message<'_>) -> Heard {
@@ -106,7 +107,7 @@ impl PiTranslator {
             return Heard::nothing(Weight::Noise);
         }
         self.turn = Turn::Open;
-        // Unlike `stop`, this reason is never made up.
+        // Unlike `stop`, pi never invents this reason.
         if message.stop.as_deref() == Some("toolUse") && message.has_zero_usage() {
             self.lacks_usage = true;
         }
@@ -125,7 +126,7 @@ impl PiTranslator {
         let usage = message.usage.as_ref().and_then(usage);
         events.extend(usage.map(|usage| AgentEvent::Usage { usage, scope: UsageScope::Step }));
         if let Some("error" | "aborted") = message.stop.as_deref() {
-            // What a failed attempt said does not count.
+            // The text of a failed attempt does not count.
             events.extend(self.speech.withdraw());
             return Heard { events, weight: Weight::Noise };
         }
@@ -169,22 +170,22 @@ impl PiTranslator {
     }
 
     fn retry(&mut self, retry: wire::Retry) -> Heard {
-        let words = retry.error.unwrap_or_else(|| "a request failed".to_owned());
-        let shown = notice(&format!("retrying: {words}"));
+        let message = retry.error.unwrap_or_else(|| "a request failed".to_owned());
+        let shown = notice(&format!("retrying: {message}"));
         self.turn = Turn::Open;
-        self.retrying = Some(trouble(words));
+        self.retrying = Some(trouble(message));
         Heard::of(vec![shown])
     }
 
-    /// Reads the end of a turn. A failed one may be tried again after a pause, so no grace
-    /// period begins.
+    /// Reads the end of a turn. pi may retry a failed one after a pause, so no grace period
+    /// begins.
     fn agent_end(&mut self, end: &wire::AgentEnd<'_>) -> Heard {
         self.speech.close();
         let last = end.messages.iter().flatten().rev().find(|message| message.is_agents());
         let reason = last.and_then(|message| message.stop.as_deref()).unwrap_or_default();
         let failed = match reason {
-            // pi calls every message stopped until its provider says otherwise, so a stream that
-            // ends early looks like an answer. The usage comes last, and is missing then.
+            // pi marks every message as stopped until its provider reports otherwise, so a stream
+            // that ends early looks like an answer. The usage comes last, and is then missing.
             "stop" if !self.lacks_usage && last.is_some_and(wire::Message::has_zero_usage) => {
                 Some(Trouble::of(
                     FailureClass::Overloaded,
@@ -197,14 +198,14 @@ impl PiTranslator {
             }
             "" => Some(Trouble::of(FailureClass::Malformed, "the turn ended without an answer")),
             _ => Some(match last.and_then(|message| message.error.clone()) {
-                Some(words) => trouble(words),
+                Some(message) => trouble(message),
                 None => {
                     Trouble::of(FailureClass::Crashed, format!("the turn ended with `{reason}`"))
                 }
             }),
         };
         let (status, weight, text) = match &failed {
-            Some(trouble) => (ResultStatus::Failed(trouble.words.clone()), Weight::Noise, None),
+            Some(reported) => (ResultStatus::Failed(reported.words.clone()), Weight::Noise, None),
             None => (ResultStatus::Success, Weight::Final, last.map(wire::Message::text)),
         };
         self.turn = failed.map_or(Turn::Succeeded, Turn::Failed);
@@ -218,10 +219,10 @@ fn message(object: &str) -> Option<wire::Message<'_>> {
 }
 
 /// Reads an error, which begins with the HTTP status where there is one.
-fn trouble(words: String) -> Trouble {
-    let status = words.split(|it: char| !it.is_ascii_digit()).next();
+fn trouble(message: String) -> Trouble {
+    let status = message.split(|it: char| !it.is_ascii_digit()).next();
     let status = status.filter(|digits| digits.len() == 3).and_then(|digits| digits.parse().ok());
-    Trouble { words, status, ..Trouble::default() }
+    Trouble { words: message, status, ..Trouble::default() }
 }
 
 fn usage(usage: &wire::Usage) -> Option<Usage> {

@@ -1,11 +1,11 @@
-//! What belongs to Qwen Code on a user's machine.
+//! The environment of Qwen Code on a user's machine.
 //!
-//! The kind of a login may be a setting or a flag.
+//! A setting or a flag may select the kind of login.
 
 use crate::belongings::{Belongings, Credential, Place};
 use crate::configuration::{ConfigFile, Form};
 
-/// What belongs to Qwen Code.
+/// Variables, directories and files of Qwen Code.
 pub(crate) const BELONGINGS: Belongings = Belongings {
     login: &["OPENAI_API_KEY", "DASHSCOPE_API_KEY"],
     variables: &["OPENAI_BASE_URL", "OPENAI_MODEL", "QWEN_MODEL"],
@@ -26,7 +26,7 @@ pub(crate) const BELONGINGS: Belongings = Belongings {
     needed: None,
 };
 
-/// What starts programs. Older versions have no sections.
+/// Keys that start programs. Older versions have no sections.
 const WITHOUT: &[&str] = &[
     "hooks",
     "mcpServers",

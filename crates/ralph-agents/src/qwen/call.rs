@@ -1,6 +1,6 @@
 //! How Qwen Code is called: flags, environment, prompt on stdin.
 //!
-//! Not here: the provider and its key, which are the user's.
+//! Not here: the provider and its key, which the user sets up.
 
 use ralph_core::capability::{McpServers, SchemaOutput, Support};
 use ralph_core::failure::Failure;
@@ -10,7 +10,7 @@ use ralph_core::recipe::Permissions;
 use crate::call::{Call, CallContext, argument};
 use crate::gemini::{Flag, with_flags};
 
-/// How to get the program.
+/// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
     "install Qwen Code (`npm install -g @qwen-code/qwen-code`), or set `agent.command`";
 
@@ -43,6 +43,6 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
         let file = context.schema_file.to_string_lossy();
         flags.push(Flag::with("--json-schema", &[], format!("@{file}")));
     }
-    // The warning would stand in front of every other word on stderr.
+    // Suppresses a warning that would come first on stderr.
     with_flags(request, context, flags, &[("QWEN_CODE_SUPPRESS_YOLO_WARNING", "1")])
 }

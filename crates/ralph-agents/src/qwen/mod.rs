@@ -1,7 +1,7 @@
-//! Qwen Code: its flags, its stream of events, its ways to end.
+//! Qwen Code: its flags, its stream of events, how it ends.
 //!
-//! It is a copy of Gemini CLI that learned Claude Code's stream. Not here: what it still has in
-//! common with either.
+//! It is a fork of Gemini CLI with Claude Code's stream format. Not here: what it shares with
+//! either.
 
 mod belongings;
 mod call;

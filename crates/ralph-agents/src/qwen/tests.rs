@@ -1,4 +1,4 @@
-//! Recorded streams, calls, and streams that Qwen Code should not write.
+//! Recorded streams, calls, and malformed streams.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ fn reply(stream: &str) -> Reply {
 
 const SUCCESS: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"Fine."}"#;
 
-fn said(parent: &str, block: &str) -> String {
+fn assistant_line(parent: &str, block: &str) -> String {
     format!(
         r#"{{"type":"assistant","parent_tool_use_id":{parent},"message":{{"id":"m","content":[{block}]}}}}"#
     )
@@ -48,16 +48,16 @@ fn failed(subtype: &str, message: &str) -> String {
 }
 
 #[test]
-fn only_the_last_words_of_a_success_count() {
+fn only_the_final_answer_of_a_success_counts() {
     let signal = |lines: &[&str]| reply(&lines.join("\n")).signal.is_some();
-    let claim = said("null", CLAIM);
+    let claim = assistant_line("null", CLAIM);
     assert!(signal(&[&claim, SUCCESS]));
     assert!(!signal(&[&claim]));
-    let tool = said("null", r#"{"type":"tool_use","id":"t","name":"edit","input":{}}"#);
+    let tool = assistant_line("null", r#"{"type":"tool_use","id":"t","name":"edit","input":{}}"#);
     assert!(!signal(&[&claim, &tool, SUCCESS]));
-    assert!(!signal(&[&said("\"t\"", CLAIM), SUCCESS]));
+    assert!(!signal(&[&assistant_line("\"t\"", CLAIM), SUCCESS]));
     let thought = r#"{"type":"thinking","thinking":"<promise>COMPLETE</promise>"}"#;
-    assert!(!signal(&[&said("null", thought), SUCCESS]));
+    assert!(!signal(&[&assistant_line("null", thought), SUCCESS]));
     assert!(!signal(&[&claim, &SUCCESS.replace("Fine.", "")]));
     let failed = failed("error_during_execution", "no");
     assert!(!signal(&[&claim, &failed, SUCCESS]));
@@ -68,7 +68,7 @@ fn only_the_last_words_of_a_success_count() {
 }
 
 #[test]
-fn an_answer_of_a_schema_stands_in_the_result() {
+fn structured_answer_is_read_from_the_result() {
     let line = SUCCESS.replace(
         r#""result":"Fine.""#,
         r#""result":"{\"a\":\"<promise>COMPLETE</promise>\"}","structured_result":{"a":1}"#,
@@ -104,7 +104,7 @@ fn each_ending_has_its_class() {
 }
 
 #[test]
-fn a_bad_line_costs_only_itself() {
+fn malformed_line_does_not_affect_others() {
     let odd = ["not json", r#"{"type":"assistant","mess"#, r#"{"type":"novelty"}"#, "[1]"];
     let stream = [&odd[..], &[SUCCESS]].concat().join("\n");
     let found = reply(&stream);
@@ -114,7 +114,7 @@ fn a_bad_line_costs_only_itself() {
 }
 
 #[test]
-fn the_usual_call() {
+fn default_call() {
     QWEN.check_call(
         |_, _| {},
         expect![[r#"
@@ -131,7 +131,7 @@ fn the_usual_call() {
 }
 
 #[test]
-fn everything_that_can_be_asked_for() {
+fn call_with_all_options() {
     QWEN.check_call(|request, context| {
         request.agent.model = Some("qwen3".to_owned());
         request.agent.fallback_model = Some("qwen2".to_owned());
@@ -152,7 +152,7 @@ fn everything_that_can_be_asked_for() {
 
 proptest! {
     #[test]
-    fn no_line_makes_a_translator_panic(
+    fn translator_never_panics(
         stream in 0usize..100,
         cut in 0usize..1_500,
         other in "(\\PC{0,40}|[\\[\\]{}\":,0-9a-z\\\\]{0,20})",

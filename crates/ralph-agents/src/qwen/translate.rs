@@ -1,7 +1,7 @@
 //! Qwen Code's stream of events, line by line.
 //!
-//! An answer that a hook sent back is glued to the next one, in one text: nothing in the stream
-//! tells them apart. Not here: what a failed result means; Gemini CLI's `failure` knows.
+//! An answer that a hook refused is joined to the next one in one text: nothing in the stream
+//! separates them. Not here: what a failed result means, see Gemini CLI's `failure`.
 
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::Request;
@@ -45,13 +45,13 @@ impl QwenTranslator {
         Self { course: Course::default() }
     }
 
-    /// Takes in a line of stdout.
+    /// Reads a line of stdout.
     pub(crate) fn line(&mut self, line: &str) -> Heard {
         read_objects(&mended(line), |text| self.object(text))
     }
 
-    /// Returns what was held back, which is nothing.
-    #[expect(clippy::unused_self, reason = "all translators are asked alike")]
+    /// Returns no events: nothing is held back.
+    #[expect(clippy::unused_self, reason = "all translators are called alike")]
     pub(crate) fn finish(&mut self) -> Heard {
         Heard::nothing(Weight::Noise)
     }
@@ -75,19 +75,19 @@ impl QwenTranslator {
             }
             ("stream_event", _) => {
                 let line: wire::StreamEvent<'_> = serde_json::from_str(text).ok()?;
-                // The others are pieces of an answer that comes whole as well.
+                // The other events are deltas of an answer that also comes complete.
                 let is_noise = line.event.kind.0 == "goal_state";
                 Some(Heard::nothing(if is_noise { Weight::Noise } else { Weight::Useful }))
             }
             ("assistant", _) => {
-                let mut heard = self.assistant(serde_json::from_str(text).ok()?);
+                let mut parsed = self.assistant(serde_json::from_str(text).ok()?);
                 let spent: wire::Spent = serde_json::from_str(text).unwrap_or_default();
                 let figures = spent.message.and_then(|message| message.usage);
                 let usage = figures.as_ref().map(usage).filter(|it| it.tokens() != Tokens(0));
-                heard.events.extend(
+                parsed.events.extend(
                     usage.map(|usage| AgentEvent::Usage { usage, scope: UsageScope::Step }),
                 );
-                Some(heard)
+                Some(parsed)
             }
             ("user", _) => Some(self.user(serde_json::from_str(text).ok()?)),
             ("result", _) => Some(self.result(serde_json::from_str(text).ok()?)),
@@ -95,10 +95,10 @@ impl QwenTranslator {
         }
     }
 
-    fn assistant(&mut self, mut said: Said<'_>) -> Heard {
-        let speaker = speaker_of(&said);
-        let Content { blocks, lost } = std::mem::take(&mut said.message.content);
-        let message = said.message.id.as_deref().unwrap_or_default();
+    fn assistant(&mut self, mut line: Said<'_>) -> Heard {
+        let speaker = speaker_of(&line);
+        let Content { blocks, lost } = std::mem::take(&mut line.message.content);
+        let message = line.message.id.as_deref().unwrap_or_default();
         let mut events: Vec<AgentEvent> =
             blocks.into_iter().filter_map(|block| self.block(block, speaker, message)).collect();
         if lost > 0 {
@@ -132,10 +132,10 @@ impl QwenTranslator {
         }
     }
 
-    /// Reads tool results; anything else in the user's name is not the agent's.
-    fn user(&mut self, mut said: Said<'_>) -> Heard {
+    /// Reads tool results; other `user` lines are not from the agent.
+    fn user(&mut self, mut line: Said<'_>) -> Heard {
         let mut events = Vec::new();
-        for block in std::mem::take(&mut said.message.content.blocks) {
+        for block in std::mem::take(&mut line.message.content.blocks) {
             if block.kind.0 == "tool_result" {
                 let is_error = block.is_error == Some(true);
                 let outcome = if is_error { ToolOutcome::Error } else { ToolOutcome::Ok };
@@ -154,17 +154,17 @@ impl QwenTranslator {
                 None => Answer::Text(line.result),
             })
         } else {
-            let words = line.error.and_then(|error| error.message).or(line.result);
-            let words = words.filter(|words| !words.trim().is_empty());
-            let words = words.unwrap_or_else(|| format!("the turn ended with `{subtype}`"));
-            Err(Trouble::new(subtype, words))
+            let message = line.error.and_then(|error| error.message).or(line.result);
+            let message = message.filter(|message| !message.trim().is_empty());
+            let message = message.unwrap_or_else(|| format!("the turn ended with `{subtype}`"));
+            Err(Trouble::new(subtype, message))
         };
         self.course.close(line.usage.as_ref().map(usage), outcome)
     }
 }
 
-fn speaker_of(said: &Said<'_>) -> Speaker {
-    match said.parent_tool_use_id {
+fn speaker_of(line: &Said<'_>) -> Speaker {
+    match line.parent_tool_use_id {
         Some(_) => Speaker::Subagent,
         None => Speaker::Agent,
     }

@@ -1,4 +1,4 @@
-//! Recorded streams in tests: read as the port reads them, shown to people, and mutilated.
+//! Recorded streams in tests: read as the port reads them, rendered for people, and damaged.
 //!
 //! Not here: the streams, which are in `tests/data`, and what is expected of them.
 
@@ -20,7 +20,7 @@ use crate::{CallContext, Heard, Weight, call};
 /// 2026-11-15T00:48:30Z, shortly before or after most streams were recorded.
 pub(crate) const NOW: Timestamp = Timestamp(1_794_703_710_000);
 
-/// A call that was given up because nothing useful came.
+/// A call that ralph ended because no progress came.
 pub(crate) const IDLE: Ending = Ending::TimedOut { limit: Limit::Idle, force: Force::Terminated };
 
 pub(crate) const fn exit(code: i32) -> Ending {
@@ -76,7 +76,7 @@ impl Recorded {
         read(&self.request(), stream, stderr, ending, NOW)
     }
 
-    /// Holds the class of a failure against what is expected, and returns the failure.
+    /// Checks the class of a failure, and returns the failure.
     #[track_caller]
     #[expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
     pub(crate) fn check(
@@ -91,7 +91,7 @@ impl Recorded {
         found
     }
 
-    /// Holds the call for a small prompt against what is expected.
+    /// Checks the call for a small prompt.
     #[track_caller]
     #[expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
     pub(crate) fn check_call(
@@ -112,7 +112,8 @@ impl Recorded {
     }
 }
 
-/// Returns each line cut at one place, with something else put in, behind and in place of a value.
+/// Returns each line cut at one position, with other text inserted, appended and in place of a
+/// value.
 pub(crate) fn mutilated(stream: &str, cut: usize, other: &str) -> String {
     let mut lines = vec![other.to_owned()];
     for line in stream.lines() {
@@ -146,14 +147,14 @@ pub(crate) fn count(directory: &Path) -> usize {
 
 /// Shows what was read, for a snapshot.
 pub(crate) fn show(name: &str, all: &[Heard], reply: &Reply) -> String {
-    let letter = |heard: &Heard| match heard.weight {
+    let letter = |parsed: &Heard| match parsed.weight {
         Weight::Noise => '.',
         Weight::Useful => 'u',
         Weight::Final => 'F',
     };
     let weights: String = all.iter().map(letter).collect();
     let mut shown = format!("{name} ({})\n  lines   {weights}\n", reply.end.ending);
-    for event in all.iter().flat_map(|heard| &heard.events) {
+    for event in all.iter().flat_map(|parsed| &parsed.events) {
         let _ = writeln!(shown, "  event   {}", show_event(event));
     }
     let _ = writeln!(shown, "  text    {:?}\n  signal  {:?}", reply.text, reply.signal);
@@ -222,14 +223,14 @@ pub(crate) fn show_event(event: &AgentEvent) -> String {
     }
 }
 
-/// Quotes a text, of which the end is seldom told apart by a reader.
+/// Quotes a text, so that its end is visible.
 fn brief(text: &str) -> String {
     let head: String = text.chars().take(160).collect();
     let cut = if head.len() < text.len() { "…" } else { "" };
     format!("{head:?}{cut}")
 }
 
-/// Shows a call, for a snapshot; arguments that are more than a word are quoted.
+/// Shows a call, for a snapshot; arguments with spaces are quoted.
 pub(crate) fn show_call(request: &Request, context: &CallContext) -> String {
     let call = call(request, context).expect("a small prompt fits anywhere");
     let mut shown = call.program;

@@ -28,9 +28,9 @@ fn read(prompt: &str, lines: &[&str]) -> (Translator, Reading) {
     let mut translator =
         crate::translator(&request(AgentKind::Text, &[], prompt), Path::new("/project"));
     let mut reading = Reading::default();
-    let mut heard: Vec<Heard> = lines.iter().map(|line| translator.line(line)).collect();
-    heard.push(translator.finish());
-    for event in heard.iter().flat_map(|heard| &heard.events) {
+    let mut parsed: Vec<Heard> = lines.iter().map(|line| translator.line(line)).collect();
+    parsed.push(translator.finish());
+    for event in parsed.iter().flat_map(|parsed| &parsed.events) {
         reading.hear(event);
     }
     (translator, reading)
@@ -52,7 +52,7 @@ fn check(lines: &[&str], stderr: &str, ending: Ending, expect: Option<(FailureCl
 }
 
 #[test]
-fn the_end_decides_with_the_words() {
+fn exit_and_output_decide() {
     let exit = |code| Ending::Exited { code };
     check(&["fine"], "", exit(0), None);
     check(&["fine"], "usage limit reached", exit(0), None);

@@ -1,4 +1,4 @@
-//! When hooks are handed over, and what is heard of them in a stream.
+//! When hooks are passed to Claude, and what is read about them in a stream.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ fn hook(event: &str, stdout: &str, exit_code: i32) -> String {
 }
 
 #[test]
-fn hooks_that_did_not_run_are_missed() {
+fn missing_hooks_are_reported() {
     let init = r#"{"type":"system","subtype":"init","plugins":[{"name":"ralph","path":"/x"}]}"#;
     let ours = hook("SessionStart", "run 20261114-231500-k3f9", 0);
     let users = hook("SessionStart", "good morning", 0);
@@ -39,7 +39,7 @@ fn hooks_that_did_not_run_are_missed() {
         (vec![], None),
         (vec![ours.as_str(), init, SUCCESS], None),
         (vec![&users, &ours, init], None),
-        // The session never began: something else is wrong, and said.
+        // The session never began: another failure is reported.
         (vec![SUCCESS], None),
         (vec![init, SUCCESS], Some(unanswered)),
         (vec![&users, init], Some(unanswered)),
@@ -57,7 +57,7 @@ fn hooks_that_did_not_run_are_missed() {
 }
 
 #[test]
-fn hooks_show_nothing_of_their_own() {
+fn hook_lines_are_not_shown() {
     for line in [
         hook("PreToolUse", r#"{"hookSpecificOutput":{"permissionDecision":"deny"}}"#, 0),
         hook("Stop", r#"{"decision":"block","reason":"US-1 is not approved"}"#, 0),
@@ -66,17 +66,17 @@ fn hooks_show_nothing_of_their_own() {
         r#"{"type":"system","subtype":"notification","key":"stop-hook-error","text":"x"}"#
             .to_owned(),
     ] {
-        let heard = listening().line(&line);
-        assert_eq!((heard.events, heard.weight), (Vec::new(), Weight::Noise), "{line}");
+        let parsed = listening().line(&line);
+        assert_eq!((parsed.events, parsed.weight), (Vec::new(), Weight::Noise), "{line}");
     }
-    // The agent is told, and so are people.
-    let told = r#"{"type":"user","message":{"content":[{"type":"text","text":"Stop hook feedback:\nUS-1 is not approved"}]}}"#;
-    let shown = format!("{:?}", listening().line(told).events);
+    // The message to the agent is also shown to the user.
+    let feedback = r#"{"type":"user","message":{"content":[{"type":"text","text":"Stop hook feedback:\nUS-1 is not approved"}]}}"#;
+    let shown = format!("{:?}", listening().line(feedback).events);
     assert!(shown.contains("Stop hook feedback: US-1 is not approved"), "{shown}");
 }
 
 #[test]
-fn the_plugin_stands_beside_those_of_the_users() {
+fn plugin_is_added_to_the_users_plugins() {
     let given = |flags: &[&str], version: Option<Version>| {
         let mut request = request(AgentKind::Claude, flags, "Do it.");
         request.agent.capabilities = crate::capabilities(AgentKind::Claude, version);
@@ -101,7 +101,7 @@ fn the_plugin_stands_beside_those_of_the_users() {
 }
 
 #[test]
-fn each_call_has_a_session_of_its_own_unless_the_user_names_one() {
+fn each_call_has_its_own_session_id_unless_set_by_user() {
     let session = |flags: &[&str], ask| {
         let mut request = request(AgentKind::Claude, flags, "Do it.");
         request.ask = AskNumber(ask);
