@@ -1,13 +1,15 @@
-//! The directory that an agent in a sandbox keeps its login and state in, instead of the user's.
+//! The directory in which a sandboxed agent keeps its login and state, instead of the user's.
 //!
-//! The user's own directory holds settings, hooks and sessions that the user's own program acts
-//! on later; an agent that could write there would act outside of its sandbox. So it gets one of
-//! its own, with copies of the login and of the user's choices (`configuration`). A login that it refreshed is copied back,
-//! since the old one no longer holds, but only if it looks like one.
+//! The user's own directory holds settings, hooks and sessions that the user's own agent acts upon
+//! later; a sandboxed agent that could write there could act outside its sandbox. So it gets a
+//! directory of its own, with copies of the login and of the user's settings (`configuration`). If
+//! the agent refreshed the login, ralph copies it back, because the old one is no longer valid, but
+//! only if the new file passes the checks in `refresh`.
 //!
-//! [`prepare`] before each call and [`Prepared::return_credentials`] after it: several runs share
-//! one login, and the shorter a copy lives the less likely it is to be outdated.
-//! Not here: which files and variables those are, which the adapters know, and mounting anything.
+//! Call [`prepare_agent_state`] before each agent call and
+//! [`PreparedAgentState::return_credentials`] after it: several runs share one login, and a copy
+//! that is used only briefly is less likely to be outdated. Not here: which files and variables
+//! those are, which the adapters know, and mounting.
 
 mod account;
 mod beneath;
@@ -35,16 +37,16 @@ const MOST_REPLACED: usize = 10;
 /// Logins are some kilobytes.
 const LARGEST: usize = 256 * 1024;
 
-/// The directory of an agent's own, ready for a call.
+/// The agent's own directory, ready for a call.
 #[derive(Debug)]
 pub struct Prepared {
-    /// The directory; the agent may write there.
+    /// The agent may write there.
     pub directory: PathBuf,
     /// The variables that make the agent use it.
     pub variables: Vec<(String, OsString)>,
-    /// Directories of the user's that the agent must be able to read.
+    /// Directories of the user that the agent must be able to read.
     pub readable: Vec<PathBuf>,
-    /// Where logins are kept that were replaced; no agent sees it.
+    /// Where replaced logins are kept; invisible to agents.
     replaced: PathBuf,
     seeded: Vec<Seeded>,
 }
@@ -52,39 +54,36 @@ pub struct Prepared {
 /// A file that was copied for the agent.
 #[derive(Debug)]
 struct Seeded {
-    /// The user's file, with links followed.
+    /// The user's file, with links resolved.
     original: PathBuf,
-    /// The copy, from the directory: what leads there, and its name.
+    /// The path of the copy below the directory, by components.
     copy: Vec<String>,
-    /// What both held.
+    /// The content of both.
     content: Vec<u8>,
 }
 
-/// What could not be prepared.
+/// The agent's own directory could not be prepared.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot prepare the agent's own directory `{}`", .path.display())]
 pub struct StateError {
-    /// The place.
     pub path: PathBuf,
-    /// The system's words.
     pub source: io::Error,
 }
 
-/// What became of a login that an agent changed.
+/// What ralph did with a login that an agent changed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// It was refreshed, and the user's file is as new.
+    /// The agent refreshed it, and ralph replaced the user's file.
     Returned {
         /// The user's file.
         file: PathBuf,
         /// Where the old one is kept.
         kept: PathBuf,
     },
-    /// The user's file stays as it is.
+    /// The user's file is unchanged.
     Left {
         /// The user's file.
         file: PathBuf,
-        /// Why.
         why: Why,
     },
 }
@@ -92,32 +91,26 @@ pub enum Notice {
 /// Why a login is not copied back.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Why {
-    /// A link, a pipe or the like stands in its place, or it cannot be read.
+    /// It was replaced by a link, a pipe or the like, or it cannot be read.
     Unreadable(String),
-    /// It is larger than any login.
     TooLarge,
-    /// It is not JSON.
     NotJson,
-    /// It has other keys than before.
+    /// Its keys differ from the old ones.
     OtherKeys,
     /// It names another server or command than before.
     OtherServer {
-        /// The key.
         key: String,
     },
-    /// It is of another account.
+    /// It belongs to another account.
     OtherAccount {
-        /// The key.
         key: String,
     },
-    /// The user's login has not expired, or does not tell when it does.
+    /// The user's login has not expired, or has no known expiry.
     StillValid {
-        /// The key.
         key: String,
     },
     /// The user's file has changed as well.
     ChangedMeanwhile,
-    /// The user's file cannot be written.
     Unwritable(String),
 }
 
@@ -126,12 +119,16 @@ impl fmt::Display for Notice {
         match self {
             Self::Returned { file, kept } => write!(
                 f,
-                "the agent refreshed its login: `{}` is replaced, the old one is kept in `{}`",
+                "the agent refreshed its login: `{}` is replaced, the old file is kept in `{}`",
                 file.display(),
                 kept.display()
             ),
             Self::Left { file, why } => {
-                write!(f, "the agent changed its login, and `{}` stays: {why}", file.display())
+                write!(
+                    f,
+                    "the agent changed its login, but `{}` is not updated: {why}",
+                    file.display()
+                )
             }
         }
     }
@@ -140,26 +137,26 @@ impl fmt::Display for Notice {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable(words) => write!(f, "what it left cannot be read: {words}"),
-            Self::TooLarge => write!(f, "what it left is larger than any login"),
-            Self::NotJson => write!(f, "what it left is not JSON"),
-            Self::OtherKeys => write!(f, "what it left has other keys"),
-            Self::OtherServer { key } => write!(f, "what it left says something else in `{key}`"),
+            Self::Unreadable(error) => write!(f, "the new file cannot be read: {error}"),
+            Self::TooLarge => write!(f, "the new file is larger than any login"),
+            Self::NotJson => write!(f, "the new file is not JSON"),
+            Self::OtherKeys => write!(f, "the new file has other keys"),
+            Self::OtherServer { key } => write!(f, "the new file has another value in `{key}`"),
             Self::OtherAccount { key } => {
-                write!(f, "what it left is of another account, by `{key}`")
+                write!(f, "the new file belongs to another account, by `{key}`")
             }
-            Self::StillValid { key } if key.is_empty() => write!(f, "yours has not expired"),
-            Self::StillValid { key } => write!(f, "`{key}` in yours has not expired"),
-            Self::ChangedMeanwhile => write!(f, "it has changed as well"),
-            Self::Unwritable(words) => write!(f, "it cannot be written: {words}"),
+            Self::StillValid { key } if key.is_empty() => write!(f, "your login has not expired"),
+            Self::StillValid { key } => write!(f, "`{key}` in your login has not expired"),
+            Self::ChangedMeanwhile => write!(f, "your file has changed as well"),
+            Self::Unwritable(error) => write!(f, "it cannot be written: {error}"),
         }
     }
 }
 
-/// Makes the directory of an agent in a project's state, with a copy of the user's login.
+/// Creates the directory of an agent in a project's state, with a copy of the user's login.
 ///
-/// `env` is what the agent would be started with outside: it says where the user's directory is.
-/// A login that the user no longer has is taken from the agent as well.
+/// `env` is the environment that the agent would have without a sandbox: it locates the user's
+/// directory. If the user no longer has a login, the agent's copy is removed as well.
 pub fn prepare(
     kind: AgentKind,
     env: &[(OsString, OsString)],
@@ -208,7 +205,7 @@ pub fn prepare(
     Ok(prepared)
 }
 
-/// Returns what the user's logins of an agent hold, for whoever must keep them out of sight.
+/// Returns the contents of the user's login files of an agent, so that they can be masked.
 pub fn logins(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
     let Some(belongings) = agents::belongings(kind) else { return Vec::new() };
     let variable = |name: &str| set_variable(env, name).map(PathBuf::from);
@@ -217,10 +214,10 @@ pub fn logins(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
     files.filter_map(|file| read_original(&file.canonicalize().ok()?)).collect()
 }
 
-/// The directory that takes the place of home, where an agent's directory cannot be moved.
+/// The directory that replaces the home directory, for an agent whose directory cannot be moved.
 const HOME: &str = "home";
 
-/// Returns the way from the agent's directory to a file of its login.
+/// Returns the path from the agent's directory to a file of its login, by components.
 fn steps(belongings: &Belongings, file: &str) -> Vec<String> {
     let home = (belongings.place.variable == "HOME").then_some(HOME);
     let inside = belongings.place.inside.split('/').filter(|step| !step.is_empty());
@@ -233,8 +230,8 @@ fn set_variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a O
     found.map(|(_, value)| value)
 }
 
-/// Makes a link to a directory of the user's in the agent's own, and returns that directory. What
-/// the agent has put there itself stays.
+/// Creates a link to a directory of the user in the agent's own, and returns that directory. A
+/// directory that the agent has filled itself stays.
 fn link(directory: &Directory, below: &str, user: Option<PathBuf>) -> io::Result<Option<PathBuf>> {
     let Some(user) = user.filter(|it| it.is_dir()) else { return Ok(None) };
     let mut steps: Vec<&str> = below.split('/').collect();
@@ -252,7 +249,7 @@ fn variables(belongings: &Belongings, path: &Path, home: Option<&Path>) -> Vec<(
     let mut variables: Vec<(&str, PathBuf)> = apart.collect();
     if belongings.place.variable == "HOME" {
         variables.push(("HOME", path.join(HOME)));
-        // What is looked for at home by default is still in the old one.
+        // Tools that use a default path in the home must still find the real one.
         variables.extend(home.into_iter().flat_map(left_at_home));
     } else {
         variables.push((belongings.place.variable, path.to_owned()));
@@ -260,7 +257,7 @@ fn variables(belongings: &Belongings, path: &Path, home: Option<&Path>) -> Vec<(
     variables.into_iter().map(|(name, path)| (name.to_owned(), path.into())).collect()
 }
 
-/// Returns the variables of what is there in a home, for a program that has another one.
+/// Returns variables for existing tool directories in a home, for a program with another home.
 fn left_at_home(home: &Path) -> Vec<(&'static str, PathBuf)> {
     const DEFAULTS: [(&str, &str); 7] = [
         ("CARGO_HOME", ".cargo"),
@@ -275,13 +272,13 @@ fn left_at_home(home: &Path) -> Vec<(&'static str, PathBuf)> {
     places.filter(|(_, path)| path.exists()).collect()
 }
 
-/// Returns the content of a login of the user's; none where there is none that can be used.
+/// Returns the content of a user's login; `None` if there is no usable one.
 fn read_original(path: &Path) -> Option<Vec<u8>> {
     let content = bounded::read_beginning(path, LARGEST as u64 + 1).ok()?;
     (content.len() <= LARGEST).then_some(content)
 }
 
-/// Writes a copy, or takes an old one away.
+/// Writes a copy, or removes an old one.
 fn put(directory: &Directory, copy: &[String], content: Option<&[u8]>) -> io::Result<()> {
     let Some((name, above)) = copy.split_last() else { return Ok(()) };
     match content {
@@ -294,13 +291,13 @@ fn put(directory: &Directory, copy: &[String], content: Option<&[u8]>) -> io::Re
         }
         None => match find(directory, above) {
             Ok(Some(place)) => place.remove(name),
-            // Whatever stands on the way now, it leads to no copy of ours.
+            // If the path is something else now, there is no copy of ours.
             Ok(None) | Err(_) => Ok(()),
         },
     }
 }
 
-/// Returns a directory below, if it is there.
+/// Opens a directory below, if it exists.
 fn find(directory: &Directory, steps: &[String]) -> io::Result<Option<Directory>> {
     let mut place = directory.again()?;
     for step in steps {
@@ -313,8 +310,8 @@ fn find(directory: &Directory, steps: &[String]) -> io::Result<Option<Directory>
 }
 
 impl Prepared {
-    /// Copies logins back that the agent refreshed. Nothing of an agent that is still running
-    /// should be read; the call is to be over.
+    /// Copies back logins that the agent refreshed. Must be called after the agent has ended,
+    /// because a running agent may still be writing them.
     pub fn return_credentials(&self) -> Vec<Notice> {
         self.seeded.iter().filter_map(|seeded| self.return_one(seeded)).collect()
     }
@@ -336,7 +333,7 @@ impl Prepared {
         }
     }
 
-    /// Keeps a login that is about to be replaced, with the few before it.
+    /// Keeps a login that is about to be replaced, and deletes the oldest kept ones.
     fn keep_replaced(&self, seeded: &Seeded) -> io::Result<PathBuf> {
         let directory = Directory::make(&self.replaced)?;
         let name = seeded.copy.last().map_or("login", String::as_str);
@@ -351,13 +348,13 @@ impl Prepared {
         Ok(self.replaced.join(name))
     }
 
-    /// Returns what the user's file is to hold, if that is something new.
+    /// Returns the new content for the user's file, if the agent refreshed the login.
     fn refreshed(&self, seeded: &Seeded) -> Result<Option<Vec<u8>>, Why> {
         let unreadable = |error: io::Error| Why::Unreadable(error.to_string());
         let (name, above) = seeded.copy.split_last().ok_or(Why::TooLarge)?;
         let directory = Directory::open(&self.directory).map_err(unreadable)?;
         let Some(place) = find(&directory, above).map_err(unreadable)? else { return Ok(None) };
-        // An agent that logs out takes its copy away; the user's stays.
+        // An agent that logs out removes its copy; the user's file stays.
         let Some(content) = place.read(name, LARGEST + 1).map_err(unreadable)? else {
             return Ok(None);
         };
@@ -368,7 +365,7 @@ impl Prepared {
             return Err(Why::TooLarge);
         }
         refresh::check(&seeded.content, &content, Timestamp::now()).map_err(
-            |doubt| match doubt {
+            |error| match error {
                 Doubt::NotJson => Why::NotJson,
                 Doubt::OtherKeys => Why::OtherKeys,
                 Doubt::OtherServer { key } => Why::OtherServer { key },

@@ -1,6 +1,6 @@
 //! Keeps the machine awake while a run is active.
 //!
-//! Not here: what happens when it sleeps all the same. Running time stands still then.
+//! Not here: what happens when it sleeps all the same. Running time does not count then.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ pub struct Awake {
 }
 
 impl Awake {
-    /// Asks the system to stay awake, where there is a program for that.
+    /// Starts the system's sleep inhibitor. Fails if the program for it is missing.
     pub fn keep(cwd: &Path, env: &[(OsString, OsString)]) -> Result<Self, NotStarted> {
         Companion::start(&spawn(cwd, env)).map(|companion| Self { _companion: companion })
     }
 
-    /// Returns the program that would be asked, if it is there.
+    /// Returns the path of the inhibitor program, if it is installed.
     pub fn program(cwd: &Path, env: &[(OsString, OsString)]) -> Result<PathBuf, NotStarted> {
         find_program(&spawn(cwd, env))
     }
@@ -39,14 +39,14 @@ fn spawn(cwd: &Path, env: &[(OsString, OsString)]) -> Spawn {
     }
 }
 
-/// Returns the program that keeps this system awake. Each ends by itself when ralph is gone.
+/// Returns the inhibitor command of this system. It exits by itself when ralph is gone.
 fn inhibitor(pid: u32) -> (&'static str, Vec<String>) {
     if cfg!(target_os = "macos") {
         ("caffeinate", vec!["-i".to_owned(), "-w".to_owned(), pid.to_string()])
     } else {
-        let words = ["--what=idle:sleep", "--who=ralph", "--why=a run is active", "--mode=block"];
+        let options = ["--what=idle:sleep", "--who=ralph", "--why=a run is active", "--mode=block"];
         let wait =
             ["tail".to_owned(), format!("--pid={pid}"), "-f".to_owned(), "/dev/null".to_owned()];
-        ("systemd-inhibit", words.into_iter().map(str::to_owned).chain(wait).collect())
+        ("systemd-inhibit", options.into_iter().map(str::to_owned).chain(wait).collect())
     }
 }

@@ -1,8 +1,8 @@
-//! Files that an agent may have written, read up to a bound, whatever stands in their place.
+//! Bounded reads of files that an agent may have written or replaced.
 //!
-//! Nothing here waits for a pipe, reads a device, or takes in more than it was told to. Where a
-//! project is named, nothing outside of it is read either: a link that leads out is refused, be it
-//! the file itself or a directory on the way. Not here: what is made of the bytes.
+//! Nothing here waits for a pipe, reads a device, or reads more than the given bound. Where a
+//! project is given, nothing outside of it is read either: a link that leads out is refused, be it
+//! the file itself or a directory on the way. Not here: what the bytes mean.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -12,22 +12,22 @@ use std::path::{Component, Path, PathBuf};
 use ring::digest::{Context, SHA256};
 use rustix::fs::{Mode, OFlags};
 
-/// Returns the first bytes of a regular file, at most this many. Links are followed; directories,
-/// pipes and devices are errors.
+/// Returns at most `most` bytes from the start of a regular file. Follows links; fails for
+/// directories, pipes and devices.
 pub fn read_beginning(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    // A pipe would wait for a writer; this opens it at once, to be refused below.
+    // Opening a pipe would wait for a writer; non-blocking, it opens at once and is refused below.
     beginning(open(path, OFlags::NONBLOCK)?, most)
 }
 
-/// Returns the first bytes of a regular file, at most this many. A link is an error like anything
-/// else that is no file.
+/// Returns at most `most` bytes from the start of a regular file. Fails for anything else, links
+/// included.
 pub fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     beginning(open(path, OFlags::NONBLOCK | OFlags::NOFOLLOW)?, most)
 }
 
-/// Returns the first bytes of a file of a project, at most this many. What lies in the project is
-/// read only if it really lies there, links and all. A path that does not even say that it lies
-/// there is one that the user chose: it is read as it is.
+/// Returns at most `most` bytes from the start of a file of a project. A path inside the project
+/// is read only if it is still inside once all links are resolved. A path outside was chosen by
+/// the user and is read as it is.
 pub(crate) fn read_within(project: &Path, path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let path = project.join(path);
     if !is_below(&path, project) {
@@ -58,8 +58,8 @@ pub fn digest(text: &str, file: Option<&Path>) -> String {
     bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
 }
 
-/// Refuses a place in a project that really lies elsewhere, because of a link: what is written
-/// there would change a file that is none of the project's.
+/// Fails if a path inside the project leads out of it through a link: a write there would change
+/// a file outside the project.
 pub(crate) fn check_place(project: &Path, path: &Path) -> io::Result<()> {
     let path = project.join(path);
     if !is_below(&path, project) {
@@ -70,7 +70,7 @@ pub(crate) fn check_place(project: &Path, path: &Path) -> io::Result<()> {
     if there.is_some_and(|real| real.starts_with(&project)) { Ok(()) } else { Err(leads_out()) }
 }
 
-/// Returns whether a path says that it lies below a directory, links aside.
+/// Returns whether a path is lexically below a directory, without resolving links.
 pub(crate) fn is_below(path: &Path, directory: &Path) -> bool {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -85,8 +85,8 @@ pub(crate) fn is_below(path: &Path, directory: &Path) -> bool {
     plain.starts_with(directory)
 }
 
-/// Opens a file below a directory, step by step: whoever puts a link in place of a directory in
-/// between gains nothing.
+/// Opens a file below a directory, one component at a time without following links: replacing a
+/// directory on the way by a link gains an attacker nothing.
 fn open_below(directory: &Path, below: &Path) -> io::Result<File> {
     let names: Vec<_> = below.components().map(Component::as_os_str).collect();
     let Some((name, parents)) = names.split_last() else {
@@ -210,7 +210,7 @@ mod tests {
         for (path, is_fine) in [("new", true), ("real/new/new", true), ("way-out/new", false)] {
             assert_eq!(check_place(project.path(), Path::new(path)).is_ok(), is_fine, "{path}");
         }
-        // What the user names outside of the project is the user's business.
+        // A path outside of the project was chosen by the user.
         assert_eq!(read_within(project.path(), &secret, 99).expect("read"), b"secret");
         assert!(read_file(&at("within"), 99).is_err());
     }

@@ -1,8 +1,8 @@
 //! The agent port: one call from prompt to reply.
 //!
-//! Ties an adapter to the supervisor and keeps the traces of the call: the prompt, the raw
-//! stream as it comes, and how the process ended. From those a call that was cut off by a crash
-//! of ralph's is read again instead of being paid for again. Not here: anything about a single
+//! Connects an adapter to the supervisor and saves the traces of the call: the prompt, the raw
+//! stream as it arrives, and how the process ended. After a crash of ralph, an interrupted call is
+//! read from these traces instead of being paid for again. Not here: anything about a single
 //! agent.
 
 use std::ffi::OsString;
@@ -41,71 +41,67 @@ use ralph_agents::{
 };
 
 /// A result may be followed by a few lines and a second turn; an agent that stays longer than
-/// this has forgotten to leave.
+/// this has failed to exit.
 const LINGER: Millis = Millis::from_secs(10);
 
-/// What is kept of stdout and stderr for judging the end. Error messages are short.
+/// How much of stdout and stderr is kept to judge how the call ended. Error messages are short.
 const TAIL_CHARS: usize = 8_000;
 
-/// Instructions and lists of servers are a few pages.
+/// System prompts and MCP configurations are a few pages.
 const LARGEST_FILE: u64 = 1024 * 1024;
 
-/// No model says more in one answer.
+/// No model answers with more than this.
 const LONGEST_ANSWER: u64 = 16 * 1024 * 1024;
 
-/// Asks agents in child processes.
+/// Runs agents in child processes.
 #[derive(Debug)]
 pub struct AgentCaller {
-    /// ralph's own signals.
     pub watch: Watch,
-    /// The directory that agents work in.
     pub project: PathBuf,
-    /// Where the traces of calls are kept.
+    /// Where the traces of calls are saved.
     pub files: RunDir,
     /// The environment that agents start from.
     pub env: Variables,
-    /// The executable of ralph itself.
     pub self_exe: PathBuf,
-    /// The zone of times of day that agents name.
+    /// The zone of the times of day that agents print.
     pub zone: TimeZone,
-    /// ralph's plugin for agents that take one.
+    /// ralph's plugin, for agents that support plugins.
     pub plugin: Option<Embedded>,
-    /// Whether people know already that hooks did not run.
+    /// Whether the warning that hooks did not run was already given in this run.
     pub hooks: HookNews,
-    /// The secrets that reach neither a prompt nor a trace.
+    /// Masks secrets in prompts and traces.
     pub masker: Masker,
-    /// What keeps agents from the rest of the machine, where something does.
+    /// The sandbox, if agents run in one.
     pub confined: Option<Confined>,
-    /// Whether something does; also known where a call is only shown.
+    /// Whether there is a sandbox; also set where a call is only shown.
     pub walls: Walls,
 }
 
-/// What people know of hooks that did not run.
+/// Whether the user was warned in this run that hooks did not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookNews {
-    /// Nothing yet.
     Untold,
-    /// They were told once in this run, which is enough.
     Told,
 }
 
 impl Agent for AgentCaller {
-    fn ask(&mut self, request: &Request, hear: &mut dyn FnMut(&AgentEvent)) -> Reply {
-        // What an agent printed and what lies in the project may be in the prompt.
+    fn ask(&mut self, request: &Request, on_event: &mut dyn FnMut(&AgentEvent)) -> Reply {
+        // The prompt may contain agent output and project files, hence secrets.
         let prompt = self.masker.text(&request.prompt).into_owned();
         let request = &Request { prompt, ..request.clone() };
-        let plugin = self.sound_plugin(request, hear);
+        let plugin = self.sound_plugin(request, on_event);
         let prepared = self.context(request).and_then(|context| {
             let context = CallContext { plugin: plugin.clone(), ..context };
             let call = agents::call(request, &context)?;
-            let room = self.confined.as_ref().map(|it| it.prepare(request, &context, &self.env));
+            let sandboxed =
+                self.confined.as_ref().map(|it| it.prepare(request, &context, &self.env));
             Ok((
                 call,
                 agents::answer_file(request, &context).map(Path::to_owned),
-                room.transpose()?,
+                sandboxed.transpose()?,
             ))
         });
-        let (call, answer_file, room) = match prepared {
+        let (call, answer_file, sandboxed) = match prepared {
             Ok(prepared) => prepared,
             Err(failure) => {
                 return Reading::default().into_reply(never_ran(request, &failure), Some(failure));
@@ -113,28 +109,30 @@ impl Agent for AgentCaller {
         };
         let (iteration, ask) = (request.iteration, request.ask);
         if let Some(file) = &answer_file {
-            // An answer of an earlier call would be taken for this one's.
+            // Otherwise the answer of an earlier call would be taken for this one's.
             let _ = fs::remove_file(file);
         }
         if let Some(schema) = agents::schema_text(request)
             && let Err(error) = keep(&self.files.schema(iteration, ask), schema.as_bytes())
         {
-            hear(&AgentEvent::Notice { text: format!("the schema cannot be kept: {error}") });
+            on_event(&AgentEvent::Notice { text: format!("cannot save the schema: {error}") });
         }
         if let Err(error) = keep(&self.files.prompt(iteration, ask), request.prompt.as_bytes()) {
-            hear(&AgentEvent::Notice { text: format!("the prompt cannot be kept: {error}") });
+            on_event(&AgentEvent::Notice { text: format!("cannot save the prompt: {error}") });
         }
         let mut raw = match RawWriter::create(&self.files.stream(iteration, ask)) {
             Ok(raw) => Some(raw),
             Err(error) => {
-                hear(&AgentEvent::Notice { text: format!("the stream cannot be kept: {error}") });
+                on_event(&AgentEvent::Notice {
+                    text: format!("cannot save the raw stream: {error}"),
+                });
                 None
             }
         };
         let mut listener = Listener::new(request, &self.project);
         let (mut stdout, mut stderr) = (self.masker.stream(), self.masker.stream());
-        let mut hear_all = |chunk: Chunk<'_>, mouth: &mut Mouth| {
-            // From here on nobody sees a secret: what is kept is what was heard.
+        let mut on_chunk = |chunk: Chunk<'_>, stdin: &mut Mouth| {
+            // Secrets are masked from here on, in the saved stream as well.
             let clean = match chunk {
                 Chunk::Stdout(bytes) => stdout.feed(bytes),
                 Chunk::Stderr(bytes) => stderr.feed(bytes),
@@ -146,15 +144,19 @@ impl Agent for AgentCaller {
             if let (Chunk::Stdout(bytes), Some(writer)) = (chunk, &mut raw)
                 && let Err(error) = writer.write(bytes).and_then(|()| writer.flush())
             {
-                hear(&AgentEvent::Notice { text: format!("the stream is not kept on: {error}") });
+                on_event(&AgentEvent::Notice {
+                    text: format!("the raw stream is no longer saved: {error}"),
+                });
                 raw = None;
             }
-            let (weight, answer) = listener.hear(chunk, hear);
-            if !mouth.is_dismissed() {
+            let (weight, answer) = listener.hear(chunk, on_event);
+            if !stdin.is_dismissed() {
                 listener.note(weight);
             }
-            if let Err(unheard) = speak(mouth, answer) {
-                hear(&AgentEvent::Notice { text: format!("the agent is left alone: {unheard}") });
+            if let Err(error) = speak(stdin, answer) {
+                on_event(&AgentEvent::Notice {
+                    text: format!("the agent gets no more input: {error}"),
+                });
             }
             match weight {
                 Weight::Noise => Heard::Noise,
@@ -162,26 +164,29 @@ impl Agent for AgentCaller {
                 Weight::Final => Heard::Final,
             }
         };
-        let told = (call.env.clone(), call.args.clone());
-        let spawn = self.spawn(request, call, room.as_ref());
-        let end = match room.as_ref().map_or(Ok(spawn.clone()), |room| room.launch(spawn)) {
-            Ok(spawn) => converse(&spawn, &self.watch, &mut hear_all),
-            Err(reason) => ChildEnd::by(Ending::NotStarted { reason }),
-        };
-        let rest = stdout.finish();
-        let (weight, _) = listener.hear(Chunk::Stdout(&rest), hear);
-        listener.note(weight);
-        listener.hear(Chunk::Stderr(&stderr.finish()), hear);
-        listener.finish(hear);
+        let (call_env, call_args) = (call.env.clone(), call.args.clone());
+        let spawn = self.spawn(request, call, sandboxed.as_ref());
         let end =
-            room.as_ref().map_or(end.clone(), |room| room.seen(end, &listener.stderr_tail.text()));
-        listener.take_answer(answer_file.as_deref(), &self.masker, hear);
+            match sandboxed.as_ref().map_or(Ok(spawn.clone()), |sandboxed| sandboxed.launch(spawn))
+            {
+                Ok(spawn) => converse(&spawn, &self.watch, &mut on_chunk),
+                Err(reason) => ChildEnd::by(Ending::NotStarted { reason }),
+            };
+        let rest = stdout.finish();
+        let (weight, _) = listener.hear(Chunk::Stdout(&rest), on_event);
+        listener.note(weight);
+        listener.hear(Chunk::Stderr(&stderr.finish()), on_event);
+        listener.finish(on_event);
+        let end = sandboxed
+            .as_ref()
+            .map_or(end.clone(), |sandboxed| sandboxed.seen(end, &listener.stderr_tail.text()));
+        listener.take_answer(answer_file.as_deref(), &self.masker, on_event);
         if let Some(mut writer) = raw {
             // A stream that cannot be closed is read as far as it goes.
             let _ = writer.write(&rest).and_then(|()| writer.finish());
         }
         if let Ok(text) = serde_json::to_vec(&end) {
-            // A lost end costs at worst one more call after a crash in the next instant.
+            // If the end is lost, a crash in the next instant costs one more call at worst.
             let _ = keep(&self.files.end(iteration, ask), &text);
         }
         let warning = self.hooks_missing(request, &listener.translator);
@@ -189,8 +194,8 @@ impl Agent for AgentCaller {
         let mut reply = listener.into_reply(end, &self.zone);
         reply.warnings.extend(warning);
         reply.warnings.extend(overrun.map(str::to_owned));
-        if let Some(room) = room {
-            reply.warnings.extend(room.leave(reply.failure.as_mut(), &told.0, &told.1));
+        if let Some(sandboxed) = sandboxed {
+            reply.warnings.extend(sandboxed.leave(reply.failure.as_mut(), &call_env, &call_args));
         }
         reply
     }
@@ -217,10 +222,10 @@ impl Agent for AgentCaller {
             None if listener.reading.result() == Some(&ResultStatus::Success) => cut_off(),
             None => return None,
         };
-        // When it was told to leave is not kept; the result in the stream is taken as it stands.
+        // When ralph asked it to exit is not recorded; the result in the stream counts as it is.
         listener.has_answered = true;
         let reply = listener.into_reply(end, &self.zone);
-        // What failed because ralph died is asked again.
+        // A call that failed because ralph died is repeated.
         reply.failure.is_none().then_some(reply)
     }
 
@@ -228,16 +233,16 @@ impl Agent for AgentCaller {
         match self.context(request).and_then(|context| agents::call(request, &context)) {
             Ok(call) => {
                 let prompt = request.prompt.as_str();
-                let shown = |word: String| {
-                    if !prompt.is_empty() && word.contains(prompt) {
-                        word.replace(prompt, "{prompt}")
+                let shown = |arg: String| {
+                    if !prompt.is_empty() && arg.contains(prompt) {
+                        arg.replace(prompt, "{prompt}")
                     } else {
-                        word
+                        arg
                     }
                 };
-                let words: Vec<String> =
+                let command: Vec<String> =
                     std::iter::once(call.program).chain(call.args.into_iter().map(shown)).collect();
-                secret::masked_words(&words)
+                secret::masked_words(&command)
             }
             Err(_) => vec![request.agent.command.clone()],
         }
@@ -245,12 +250,12 @@ impl Agent for AgentCaller {
 }
 
 impl AgentCaller {
-    /// Returns the plugin's directory as it should be: the agent before may have been at it. One
-    /// that cannot be put right is left out, which is warned of when the agent is done.
+    /// Returns the plugin's directory after repairing it: an earlier agent may have changed it. A
+    /// plugin that cannot be repaired is not used, and a warning follows when the agent is done.
     fn sound_plugin(
         &self,
         request: &Request,
-        hear: &mut dyn FnMut(&AgentEvent),
+        on_event: &mut dyn FnMut(&AgentEvent),
     ) -> Option<PathBuf> {
         let plugin = self.plugin.as_ref().filter(|_| agents::takes_plugin(request))?;
         match plugin.ensure() {
@@ -258,16 +263,17 @@ impl AgentCaller {
             Err(error) => {
                 let place = plugin.place().display();
                 let text = format!("the plugin cannot be written to `{place}`: {error}");
-                hear(&AgentEvent::Notice { text });
+                on_event(&AgentEvent::Notice { text });
                 None
             }
         }
     }
 
-    /// Returns the warning that hooks did not run, once.
-    fn hooks_missing(&mut self, request: &Request, heard: &Translator) -> Option<String> {
+    /// Returns the warning that hooks did not run, once per run.
+    fn hooks_missing(&mut self, request: &Request, translator: &Translator) -> Option<String> {
         let is_given = self.plugin.is_some() && agents::takes_plugin(request);
-        let why = heard.missing_hooks().filter(|_| is_given && self.hooks == HookNews::Untold)?;
+        let why =
+            translator.missing_hooks().filter(|_| is_given && self.hooks == HookNews::Untold)?;
         self.hooks = HookNews::Told;
         let who = request.agent.shown();
         Some(format!(
@@ -275,12 +281,12 @@ impl AgentCaller {
         ))
     }
 
-    /// Gathers what a call needs to know. The failure is a file of the user's that cannot be used.
+    /// Collects what the adapter needs for a call. Fails if a file of the user's cannot be used.
     fn context(&self, request: &Request) -> Result<CallContext, Failure> {
         let agent = &request.agent;
         let unusable = |what: &str, file: &Path, why: &dyn Display| {
-            let words = format!("cannot use {what} `{}`: {why}", file.display());
-            Failure::new(FailureClass::BadCall, words)
+            let text = format!("cannot use {what} `{}`: {why}", file.display());
+            Failure::new(FailureClass::BadCall, text)
         };
         let mcp_config = match agent.capabilities.mcp {
             McpServers::None => None,
@@ -303,7 +309,7 @@ impl AgentCaller {
                     self.read(&file).map_err(|why| unusable("the system prompt", &file, &why))?;
                 Some(SystemPrompt { file, text })
             }
-            // It stands in the prompt.
+            // It is part of the prompt instead.
             (Some(_), Support::No) | (None, _) => None,
         };
         Ok(CallContext {
@@ -329,14 +335,14 @@ impl AgentCaller {
         self.env.iter().find_map(|(known, value)| (known == name).then_some(value))
     }
 
-    /// Reads a file that the settings name. The agent before may have made it into anything.
+    /// Reads a file named in the settings. An earlier agent may have replaced it by anything.
     fn read(&self, file: &Path) -> io::Result<String> {
         let bytes = bounded::read_within(&self.project, file, LARGEST_FILE)?;
         String::from_utf8(bytes).map_err(|_| io::Error::other("it is not valid UTF-8"))
     }
 
-    fn spawn(&self, request: &Request, call: Call, room: Option<&Room>) -> Spawn {
-        let env = room.map_or_else(|| self.env.clone(), |room| room.env.clone());
+    fn spawn(&self, request: &Request, call: Call, sandboxed: Option<&Room>) -> Spawn {
+        let env = sandboxed.map_or_else(|| self.env.clone(), |sandboxed| sandboxed.env.clone());
         let deny = [request.agent.env_deny.as_slice(), call.env_remove.as_slice()].concat();
         Spawn {
             program: call.program.into(),
@@ -364,7 +370,7 @@ impl AgentCaller {
     }
 }
 
-/// Returns what people should know of a disk that an agent has filled: trying again does not help.
+/// Returns a warning about a disk that the agent has filled: trying again does not help.
 fn overrun(ending: &Ending) -> Option<&'static str> {
     match ending {
         Ending::TimedOut { limit: Limit::Growth, .. } => Some(
@@ -383,34 +389,35 @@ fn overrun(ending: &Ending) -> Option<&'static str> {
     }
 }
 
-/// Tells the agent what its last lines want to be answered.
-fn speak(mouth: &mut Mouth, answer: Answer) -> Result<(), Unheard> {
-    let told = if answer.bytes.is_empty() { Ok(()) } else { mouth.say(answer.bytes) };
+/// Sends the agent the replies that its last lines ask for.
+fn speak(stdin: &mut Mouth, answer: Answer) -> Result<(), Unheard> {
+    let sent = if answer.bytes.is_empty() { Ok(()) } else { stdin.say(answer.bytes) };
     match answer.input {
         Input::Open => {}
-        Input::Over => mouth.close(),
+        Input::Over => stdin.close(),
     }
-    told
+    sent
 }
 
-/// Writes a trace of a call, for the owner only. It need not survive the machine, only ralph.
+/// Writes a trace of a call, readable by its owner only. It must survive a crash of ralph, not of
+/// the machine, so it is not synced.
 fn keep(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(content)
 }
 
-/// The end of a call that was refused before anything was started.
+/// Returns the end of a call that was refused before a process was started.
 fn never_ran(request: &Request, failure: &Failure) -> ChildEnd {
     let (program, error) = (request.agent.command.clone(), failure.words.clone());
     ChildEnd::by(Ending::NotStarted { reason: NotStarted::Refused { program, error } })
 }
 
-/// The end of an agent that had given its last result when ralph died.
+/// Returns the end of an agent that had printed its final result when ralph died.
 fn cut_off() -> ChildEnd {
     ChildEnd::by(Ending::Lingered { force: Force::Killed })
 }
 
-/// Listens to one call: bytes in, events out, a reading at the end.
+/// Processes the output of one call: bytes in, events out, a reading at the end.
 struct Listener<'a> {
     agent: &'a AgentChoice,
     translator: Translator,
@@ -419,7 +426,7 @@ struct Listener<'a> {
     stderr: Lines,
     stdout_tail: Excerpt,
     stderr_tail: Excerpt,
-    /// Whether the agent had given its last result by itself, before it was told to leave.
+    /// Whether the agent printed its final result by itself, before ralph asked it to exit.
     has_answered: bool,
 }
 
@@ -437,7 +444,7 @@ impl<'a> Listener<'a> {
         }
     }
 
-    /// Notes whether a result is the last thing that was said.
+    /// Notes whether a result is the last useful line.
     fn note(&mut self, weight: Weight) {
         match weight {
             Weight::Noise => {}
@@ -446,60 +453,64 @@ impl<'a> Listener<'a> {
         }
     }
 
-    /// Takes in a piece of output and returns what it says of the agent's progress: a result
-    /// counts until something useful follows it. The answer is for an agent that is still there.
-    fn hear(&mut self, chunk: Chunk<'_>, tell: &mut dyn FnMut(&AgentEvent)) -> (Weight, Answer) {
+    /// Processes a piece of output and returns what it says about the agent's progress: a result
+    /// counts until something useful follows it. The answer is to be sent to a running agent.
+    fn hear(
+        &mut self,
+        chunk: Chunk<'_>,
+        on_event: &mut dyn FnMut(&AgentEvent),
+    ) -> (Weight, Answer) {
         let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail, .. } = self;
         let mut last = Weight::Noise;
         let mut answer = Answer::default();
         match chunk {
             Chunk::Stdout(bytes) => stdout.feed(bytes, |line| {
-                let told = stdout_line(translator, reading, stdout_tail, line, tell);
-                answer.add(told.answer);
-                match told.heard.weight {
+                let parsed = stdout_line(translator, reading, stdout_tail, line, on_event);
+                answer.add(parsed.answer);
+                match parsed.heard.weight {
                     Weight::Noise => {}
                     weight @ (Weight::Useful | Weight::Final) => last = weight,
                 }
             }),
             Chunk::Stderr(bytes) => {
-                stderr.feed(bytes, |line| stderr_line(stderr_tail, line, tell));
+                stderr.feed(bytes, |line| stderr_line(stderr_tail, line, on_event));
             }
         }
         (last, answer)
     }
 
-    /// Takes in what is left when both streams are at their end.
-    fn finish(&mut self, tell: &mut dyn FnMut(&AgentEvent)) {
+    /// Processes what is left at the end of both streams.
+    fn finish(&mut self, on_event: &mut dyn FnMut(&AgentEvent)) {
         let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail, .. } = self;
         stdout.finish(|line| {
-            stdout_line(translator, reading, stdout_tail, line, tell);
+            stdout_line(translator, reading, stdout_tail, line, on_event);
         });
-        stderr.finish(|line| stderr_line(stderr_tail, line, tell));
+        stderr.finish(|line| stderr_line(stderr_tail, line, on_event));
         for event in translator.finish().events {
             reading.hear(&event);
-            tell(&event);
+            on_event(&event);
         }
     }
 
-    /// Takes in the answer that the agent left in a file, where it does that, and removes it.
+    /// Processes the answer that some agents write to a file, and removes the file.
     fn take_answer(
         &mut self,
         file: Option<&Path>,
         masker: &Masker,
-        tell: &mut dyn FnMut(&AgentEvent),
+        on_event: &mut dyn FnMut(&AgentEvent),
     ) {
         let Some(file) = file else { return };
         let Ok(bytes) = bounded::read_file(file, LONGEST_ANSWER) else { return };
-        // In a sandbox the file is there before the agent is.
+        // In a sandbox the file is created, empty, before the agent starts.
         if bytes.is_empty() {
             return;
         }
         let text = String::from_utf8_lossy(&bytes);
         for event in self.translator.answer(masker.text(&text).into_owned()).events {
             self.reading.hear(&event);
-            tell(&event);
+            on_event(&event);
         }
-        // What is left in the run's own directory does no harm.
+        // A leftover file in the run's own directory does no harm.
         let _ = fs::remove_file(file);
     }
 
@@ -512,7 +523,7 @@ impl<'a> Listener<'a> {
             now: clock::now(),
             zone,
         };
-        // What an agent calls a success only once it was told to leave is none.
+        // A success printed only after ralph asked the agent to exit does not count.
         let failure = agents::judge(&self.translator, self.agent, &evidence)
             .or_else(|| agents::imposed(&end.ending).filter(|_| !self.has_answered));
         let down = self.translator.servers_down().iter();
@@ -529,9 +540,9 @@ fn stdout_line(
     reading: &mut Reading,
     tail: &mut Excerpt,
     line: Line<'_>,
-    tell: &mut dyn FnMut(&AgentEvent),
+    on_event: &mut dyn FnMut(&AgentEvent),
 ) -> Told {
-    let told = match line {
+    let parsed = match line {
         Line::Whole(line) => {
             tail.feed(&line);
             tail.feed("\n");
@@ -543,20 +554,20 @@ fn stdout_line(
             agents::Heard { events, weight: Weight::Noise }.into()
         }
     };
-    for event in &told.heard.events {
+    for event in &parsed.heard.events {
         reading.hear(event);
     }
-    let shown = match &told.shown {
-        Shown::Events => &told.heard.events,
+    let shown = match &parsed.shown {
+        Shown::Events => &parsed.heard.events,
         Shown::Instead(events) => events,
     };
     for event in shown {
-        tell(event);
+        on_event(event);
     }
-    told
+    parsed
 }
 
-fn stderr_line(tail: &mut Excerpt, line: Line<'_>, tell: &mut dyn FnMut(&AgentEvent)) {
+fn stderr_line(tail: &mut Excerpt, line: Line<'_>, on_event: &mut dyn FnMut(&AgentEvent)) {
     let line = match line {
         Line::Whole(line) => line,
         Line::TooLong { start, .. } => start.into(),
@@ -564,6 +575,6 @@ fn stderr_line(tail: &mut Excerpt, line: Line<'_>, tell: &mut dyn FnMut(&AgentEv
     tail.feed(&line);
     tail.feed("\n");
     for event in agents::Heard::on_stderr(&line).events {
-        tell(&event);
+        on_event(&event);
     }
 }

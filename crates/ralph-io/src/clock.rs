@@ -1,7 +1,7 @@
-//! The clock port: the time of day, running time, and what the user wishes.
+//! The clock port: the time of day, running time, and the user's control requests.
 //!
-//! The only place that reads the clock. Not here: limits of single children, which the
-//! supervisor keeps, and how wishes come, which is `control`'s.
+//! The only place that reads the clock. Not here: time limits of child processes (the
+//! supervisor) and how control requests arrive (`control`).
 
 use std::time::{Duration, SystemTime};
 
@@ -12,10 +12,10 @@ use ralph_core::units::{Millis, Timestamp};
 use crate::control::Inbox;
 use crate::process::{Stage, Watch};
 
-/// How often a wait looks for wishes: a person does not notice it, and it costs one `stat`.
+/// How often a wait polls for control requests: unnoticeable for the user, and costs one `stat`.
 const LOOK_FOR_WISHES: Duration = Duration::from_millis(200);
 
-/// How often a wait tells what is left.
+/// How often a wait reports the time that is left.
 const TELL: Duration = Duration::from_secs(1);
 
 /// Returns the time of day.
@@ -31,30 +31,30 @@ pub fn now() -> Timestamp {
 #[derive(Debug)]
 pub struct RunClock {
     watch: Watch,
-    /// How long the run had been running before this process took it up.
+    /// Running time of the run before this process resumed it.
     before: Millis,
     /// Time this process has spent waiting.
     waited: Duration,
     inbox: Option<Inbox>,
-    /// What was found in it while waiting.
+    /// Requests found in the inbox while waiting.
     found: Vec<Found>,
     steady: Steady,
 }
 
-/// The time of day, which never goes back: a clock that is set back makes no wait longer.
+/// A time of day that never goes back: setting the system clock back makes no wait longer.
 #[derive(Debug, Default)]
 struct Steady {
-    /// The last reading, and how long the run had been running then.
+    /// The last reading, and the running time at that moment.
     last: Option<(Timestamp, Duration)>,
 }
 
 impl Steady {
-    /// Returns the time of day, or what it should be by now where that is later.
+    /// Returns the time of day, or the last reading plus the elapsed time if that is later.
     fn reading(&mut self, wall: Timestamp, running: Duration) -> Timestamp {
         let at_least =
             |(at, then): (Timestamp, Duration)| at.plus(Millis::from(running.saturating_sub(then)));
         let now = self.last.map_or(wall, |last| wall.max(at_least(last)));
-        // Only what is rounded off would be lost in between.
+        // Otherwise rounding losses would add up.
         if self.last.is_none_or(|last| now > at_least(last)) {
             self.last = Some((now, running));
         }
@@ -63,13 +63,13 @@ impl Steady {
 }
 
 impl RunClock {
-    /// Returns a clock that goes on from `before`.
+    /// Returns a clock whose running time continues from `before`.
     pub fn new(watch: Watch, before: Millis) -> Self {
         let steady = Steady::default();
         Self { watch, before, waited: Duration::ZERO, inbox: None, found: Vec::new(), steady }
     }
 
-    /// Returns the same, with an inbox that wishes come through.
+    /// Adds the inbox that control requests arrive through.
     #[must_use]
     pub fn listening(self, inbox: Inbox) -> Self {
         Self { inbox: Some(inbox), ..self }
@@ -95,25 +95,25 @@ impl Clock for RunClock {
         }
     }
 
-    /// Follows the time of day, which goes on while the machine sleeps: a limit that resets at
+    /// Waits by the time of day, which continues while the machine sleeps: a limit that resets at
     /// three is over at three.
     fn wait(&mut self, until: Timestamp, tick: &mut dyn FnMut(Millis)) {
         let watch = self.watch.clone();
         let begun = watch.running();
-        let mut told: Option<Duration> = None;
+        let mut reported: Option<Duration> = None;
         watch.wait_until(&mut || {
             let running = watch.running();
             let left = until.since(self.steady.reading(now(), running));
-            // A tick may come early by the turn of a wait; a countdown must not skip a second.
+            // A tick may come early by one poll interval; a countdown must not skip a second.
             let is_due =
-                |told: Duration| running.saturating_sub(told) + LOOK_FOR_WISHES / 2 >= TELL;
-            if left == Millis::ZERO || told.is_none_or(is_due) {
-                told = Some(running);
+                |reported: Duration| running.saturating_sub(reported) + LOOK_FOR_WISHES / 2 >= TELL;
+            if left == Millis::ZERO || reported.is_none_or(is_due) {
+                reported = Some(running);
                 tick(left);
             }
             self.look_for_wishes();
-            let goes_on = left > Millis::ZERO && self.found.is_empty();
-            goes_on.then(|| Duration::from(left).min(LOOK_FOR_WISHES))
+            let keeps_waiting = left > Millis::ZERO && self.found.is_empty();
+            keeps_waiting.then(|| Duration::from(left).min(LOOK_FOR_WISHES))
         });
         self.waited += self.watch.running().saturating_sub(begun);
     }
@@ -140,15 +140,15 @@ mod tests {
     #[test]
     fn a_wait_is_no_running_time() {
         let mut clock = RunClock::new(Watch::detached(), Millis(1_000));
-        let mut told = Vec::new();
-        clock.wait(now().plus(Millis(60)), &mut |left| told.push(left));
-        assert_eq!(told.last(), Some(&Millis::ZERO));
+        let mut ticks = Vec::new();
+        clock.wait(now().plus(Millis(60)), &mut |left| ticks.push(left));
+        assert_eq!(ticks.last(), Some(&Millis::ZERO));
         let ran = clock.moment().ran;
         assert!((1_000..1_055).contains(&ran.0), "{ran:?}");
     }
 
     #[test]
-    fn a_wish_ends_a_wait_and_is_there_until_it_is_done_with() {
+    fn a_control_request_ends_a_wait_and_stays_until_it_is_done_with() {
         let run = tempfile::tempdir().expect("a directory");
         let mut clock =
             RunClock::new(Watch::detached(), Millis::ZERO).listening(Inbox::new(run.path()));
@@ -156,7 +156,7 @@ mod tests {
         let id = send_as(run.path(), &Wish::GoOn, None).expect("sent");
         clock.wait(Timestamp(i64::MAX), &mut |_| {});
         let found = clock.wishes();
-        let [Found::Wish(asked)] = found.as_slice() else { panic!("one wish: {found:?}") };
+        let [Found::Wish(asked)] = found.as_slice() else { panic!("one request: {found:?}") };
         assert_eq!(asked.id, id);
         clock.done_with(&id);
         assert_eq!(clock.wishes(), []);
@@ -166,12 +166,12 @@ mod tests {
     fn the_time_of_day_follows_the_clock_forward_and_never_back() {
         let mut steady = Steady::default();
         let readings = [
-            // What the clock says, how long the run has been running, what comes of it.
+            // The system clock, the running time, and the expected reading.
             (1_000, 0, 1_000),
             (1_500, 500, 1_500),
             // The machine slept, or the clock was set.
             (90_000, 600, 90_000),
-            // It was set back: time goes on from where it was.
+            // It was set back: time continues from where it was.
             (2_000, 1_600, 91_000),
             (2_400, 2_000, 91_400),
             (91_400, 2_000, 91_400),

@@ -1,6 +1,6 @@
-//! One call of an agent in a sandbox: what it is given, how it starts, and what is left to say.
+//! One call of an agent in a sandbox: preparing it, starting it, and cleaning up after it.
 //!
-//! Not here: the walls themselves, and calls without them.
+//! Not here: the sandbox itself, and calls without one.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,28 +22,27 @@ use crate::sandbox::{Handed, Launcher, not_started};
 use crate::sim;
 use ralph_agents::{self as agents, CallContext};
 
-/// What keeps the agents of a run from the rest of the machine.
+/// The sandbox settings for all agents of a run.
 #[derive(Debug, Clone)]
 pub struct Confined {
-    /// How they start.
     pub launcher: Launcher,
-    /// Names of further variables that they inherit.
+    /// Further environment variables that agents inherit.
     pub names: Vec<String>,
-    /// The state of the project, where each kind of agent has a directory of its own.
+    /// The state directory of the project, with one directory for each kind of agent.
     pub state: PathBuf,
-    /// The proxy that is their way out, where there is one.
+    /// The proxy for network access, if there is one.
     pub proxy: Option<Proxy>,
-    /// How many bytes one may print in a call.
+    /// How many bytes an agent may print in a call.
     pub output: u64,
-    /// How much of the disk one may take in a call.
+    /// How much disk space an agent may use in a call.
     pub space: Space,
 }
 
-/// What is ready for one call.
+/// One call that is prepared to run in the sandbox.
 #[derive(Debug)]
 pub(crate) struct Room {
     confined: Confined,
-    /// What the agent inherits.
+    /// The environment that the agent inherits.
     pub(crate) env: Variables,
     handed: Handed,
     prepared: Prepared,
@@ -51,7 +50,7 @@ pub(crate) struct Room {
 }
 
 impl Confined {
-    /// Prepares a call. A failure is that of the user's machine, and nothing has been started.
+    /// Prepares a call. Fails because of the user's machine, before anything has been started.
     pub(crate) fn prepare(
         &self,
         request: &Request,
@@ -60,8 +59,8 @@ impl Confined {
     ) -> Result<Room, Failure> {
         let kind = agents::program_kind(&request.agent);
         let prepared = agent_state::prepare(kind, env, &self.state).map_err(|error| {
-            let words = format!("{error}: {}", error.source);
-            Failure::new(FailureClass::BadCall, words)
+            let text = format!("{error}: {}", error.source);
+            Failure::new(FailureClass::BadCall, text)
         })?;
         let mut names = self.names.clone();
         names.extend(agent_state::configuration::variables(kind, env));
@@ -82,7 +81,7 @@ impl Confined {
     }
 }
 
-/// Returns the files that a call names.
+/// Returns the files that a call refers to.
 fn handed(request: &Request, context: &CallContext, own: &Path) -> Handed {
     let mut readable = vec![context.prompt_file.clone(), context.schema_file.clone()];
     readable.extend(context.mcp_config.clone());
@@ -90,7 +89,7 @@ fn handed(request: &Request, context: &CallContext, own: &Path) -> Handed {
     readable.extend(context.plugin.clone());
     let mut writable = vec![own.to_owned()];
     match request.agent.kind.origin() {
-        // What it plays, and where it notes how far it has come.
+        // The script of the simulated agent, and the file with its position in that script.
         Origin::BuiltIn => {
             readable.push(request.agent.command.clone().into());
             writable.push(sim::state_beside(Path::new(&request.agent.command)));
@@ -102,13 +101,13 @@ fn handed(request: &Request, context: &CallContext, own: &Path) -> Handed {
 }
 
 impl Room {
-    /// Returns how to start the agent.
+    /// Returns how to start the agent in the sandbox.
     pub(crate) fn launch(&self, spawn: Spawn) -> Result<Spawn, NotStarted> {
         self.confined.launcher.launch_with(spawn, &self.handed)
     }
 
-    /// Returns what an end means: one of the walls is not the agent's. What the agent wrote can be
-    /// read then.
+    /// Maps a failure of the sandbox itself to `NotStarted`, since it is not the agent's.
+    /// Afterwards the files that the agent wrote can be read.
     pub(crate) fn seen(&self, end: ChildEnd, stderr: &str) -> ChildEnd {
         self.confined.launcher.fetch();
         match not_started(&self.program, &end.ending, stderr) {
@@ -117,8 +116,8 @@ impl Room {
         }
     }
 
-    /// Clears up after a call, and returns what people should know of it. A failure that the sandbox
-    /// is the cause of becomes that one. `set` and `args` are the variables and arguments of the call.
+    /// Cleans up after a call and returns warnings for the user. Replaces a failure that the
+    /// sandbox caused. `set` and `args` are the variables and arguments of the call.
     pub(crate) fn leave(
         self,
         failure: Option<&mut Failure>,

@@ -1,8 +1,9 @@
-//! The inbox of a run: wishes of people, left as files and taken up by the run.
+//! The inbox of a run: control requests, written as files and picked up by the run.
 //!
-//! It lies in the run's own directory, which no agent and no gate reaches. A wish is one small
-//! file that appears whole; its name is its id and sorts by time. The run removes a file only
-//! once the wish is in its journal, so that a crash loses none. Not here: what becomes of a wish.
+//! It is in the run's own directory, which no agent and no gate can reach. A request is one small
+//! file that is created atomically; its name is its id and sorts by time. The run removes a file
+//! only once the request is in its journal, so that a crash loses none. Not here: what a request
+//! does.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, Metadata};
@@ -21,78 +22,65 @@ use crate::process::is_work_of;
 use crate::store::{Lock, atomic};
 use crate::{bounded, clock};
 
-/// The version of the files.
+/// The format version of the files.
 const VERSION: u32 = 1;
 
-/// The longest note, each character escaped, and room for the rest.
+/// The longest note with every character escaped, plus room for the rest.
 const LARGEST_FILE: u64 = 64 * 1024;
 
-/// Nobody asks for so much between two steps; a script that does is told to wait.
+/// Users do not send so many requests between two steps; a script that does must wait.
 const MOST_WAITING: usize = 100;
 
-/// Whatever else lies in the inbox, a look at it stays short.
+/// Limits the time for listing the inbox, whatever else is in it.
 const MOST_LOOKED_AT: usize = 1_000;
 
-/// Names of people are cut to this.
+/// User names are cut to this length.
 const LONGEST_NAME: usize = 60;
 
-/// Two changes of a directory within one tick of the system's clock leave the same time on it.
+/// Two changes of a directory within one tick of the kernel's clock get the same timestamp.
 /// Ticks are 10 ms at most; this leaves room.
 const SAME_TICK: Duration = Duration::from_millis(100);
 
-/// A wish could not be left.
+/// A control request could not be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The note is longer than a prompt takes.
+    /// The note is longer than the prompt allows.
     #[error("the note has {chars} characters; at most {LONGEST_NOTE} fit into a prompt")]
-    NoteTooLong {
-        /// Its length.
-        chars: usize,
-    },
-    /// The note says nothing.
+    NoteTooLong { chars: usize },
+    /// The note is blank.
     #[error("the note is empty")]
     NoteEmpty,
-    /// The run's own agent asks.
-    #[error(
-        "this is the work of the run's own agent, and what becomes of a run is for people to say"
-    )]
+    /// The run's own agent sent it.
+    #[error("this command was started by the run's own agent, and only people may control a run")]
     OfAgent,
-    /// The run has not taken up what was asked before.
-    #[error("{MOST_WAITING} wishes wait in `{}` already", .path.display())]
-    Full {
-        /// The inbox.
-        path: PathBuf,
-    },
-    /// The system refused.
-    #[error("cannot leave a wish in `{}`", .path.display())]
-    Refused {
-        /// The inbox.
-        path: PathBuf,
-        /// The system's words.
-        source: io::Error,
-    },
+    /// The run has not picked up the earlier requests.
+    #[error("{MOST_WAITING} control requests already wait in `{}`", .path.display())]
+    Full { path: PathBuf },
+    /// The file could not be written.
+    #[error("cannot write a control request to `{}`", .path.display())]
+    Refused { path: PathBuf, source: io::Error },
 }
 
-/// Asks something of a run, by its directory. Returns once the wish is on disk.
+/// Sends a control request to a run, by its directory. Returns once the request is on disk.
 ///
-/// Whoever is a descendant of the run is refused: a task that an agent has skipped is not done.
-pub fn send(run_directory: &Path, wish: &Wish) -> Result<(), ControlError> {
+/// Fails for descendants of the run: an agent must not skip its own task, for example.
+pub fn send(run_directory: &Path, request: &Wish) -> Result<(), ControlError> {
     let run = run_directory.file_name().unwrap_or_default().to_string_lossy();
     let state = run_directory.parent().and_then(Path::parent);
     let holder = state.and_then(Lock::look).flatten().map(|holder| holder.pid);
     if is_work_of(&run, holder) {
         return Err(ControlError::OfAgent);
     }
-    send_as(run_directory, wish, sender()).map(drop)
+    send_as(run_directory, request, sender()).map(drop)
 }
 
-/// Asks like [`send`] in somebody's name, and returns the id of the wish.
+/// Sends a request like [`send_request`], on behalf of `by`, and returns its id.
 pub(crate) fn send_as(
     run_directory: &Path,
-    wish: &Wish,
+    request: &Wish,
     by: Option<String>,
 ) -> Result<WishId, ControlError> {
-    if let Wish::Note { text } = wish {
+    if let Wish::Note { text } = request {
         let chars = text.chars().count();
         if text.trim().is_empty() {
             return Err(ControlError::NoteEmpty);
@@ -109,20 +97,20 @@ pub(crate) fn send_as(
     }
     let at = clock::now();
     let id = fresh_id(at);
-    let letter = Letter { version: VERSION, at, by, wish: wish.clone() };
+    let letter = Letter { version: VERSION, at, by, wish: request.clone() };
     let content = serde_json::to_vec(&letter).map_err(|error| refused(error.into()))?;
     atomic::replace(&path.join(file_name(&id)), &content).map_err(refused)?;
     Ok(id)
 }
 
-/// Returns the wishes that a run has not taken up yet, for people to see.
+/// Returns the requests that a run has not picked up yet, for display.
 pub fn waiting(run_directory: &Path) -> Vec<Asked> {
     let mut inbox = Inbox::new(run_directory);
     inbox
         .take()
         .into_iter()
         .filter_map(|found| match found {
-            Found::Wish(asked) => Some(asked),
+            Found::Wish(request) => Some(request),
             Found::Junk { .. } => None,
         })
         .collect()
@@ -132,9 +120,9 @@ pub fn waiting(run_directory: &Path) -> Vec<Asked> {
 #[derive(Debug)]
 pub struct Inbox {
     directory: PathBuf,
-    /// When the directory was last changed, if there was nothing new in it since.
+    /// The directory's modification time, if nothing new was in it then.
     quiet: Option<SystemTime>,
-    /// What was told already, or is done with and cannot be removed.
+    /// Files that were already reported, or that are handled and cannot be removed.
     passed_over: BTreeSet<String>,
 }
 
@@ -144,8 +132,8 @@ impl Inbox {
         Self { directory: inbox(run_directory), quiet: None, passed_over: BTreeSet::new() }
     }
 
-    /// Returns the wishes that are there, oldest first, and what is not one. They stay until they
-    /// are [done with](Self::done_with). One look at the directory when nothing has come.
+    /// Returns the requests in the inbox, oldest first, and the files that are none. They stay
+    /// until they are [removed](Self::remove_request). Costs one `stat` when nothing has arrived.
     pub fn take(&mut self) -> Vec<Found> {
         let Ok(metadata) = fs::symlink_metadata(&self.directory) else { return Vec::new() };
         let changed = changed(&metadata);
@@ -165,18 +153,18 @@ impl Inbox {
         found
     }
 
-    /// Removes a wish that is in the journal.
+    /// Removes a request that is in the journal.
     pub fn done_with(&mut self, id: &WishId) {
         let name = file_name(id);
         if fs::remove_file(self.directory.join(&name)).is_err() {
-            // One that cannot be removed is not taken again.
+            // A file that cannot be removed must not be picked up again.
             self.passed_over.insert(name);
         }
     }
 
     fn open(&mut self, name: String) -> Option<Found> {
         let Some(id) = id_of(&name) else {
-            return self.junk(name, "its name is not that of a wish");
+            return self.junk(name, "its name is not that of a control request");
         };
         if self.passed_over.contains(&name) {
             return None;
@@ -189,12 +177,12 @@ impl Inbox {
         if bytes.len() as u64 > LARGEST_FILE {
             return self.junk(name, "it is too large");
         }
-        let Letter { version: _, at, by, wish } = match serde_json::from_slice(&bytes) {
+        let Letter { version: _, at, by, wish: request } = match serde_json::from_slice(&bytes) {
             Ok(letter) => letter,
             Err(error) => return self.junk(name, &error.to_string()),
         };
         let by = by.as_deref().and_then(named);
-        Some(Found::Wish(Asked { id, at, by, wish }))
+        Some(Found::Wish(Asked { id, at, by, wish: request }))
     }
 
     fn junk(&mut self, name: String, why: &str) -> Option<Found> {
@@ -202,13 +190,14 @@ impl Inbox {
     }
 }
 
-/// A wish as it lies in the inbox.
+/// The file format of a request.
 #[derive(Debug, Serialize, Deserialize)]
 struct Letter {
     version: u32,
     at: Timestamp,
     #[serde(default)]
     by: Option<String>,
+    #[serde(rename = "wish")]
     wish: Wish,
 }
 
@@ -220,7 +209,7 @@ fn changed(metadata: &Metadata) -> Option<SystemTime> {
     metadata.modified().ok()
 }
 
-/// Makes the inbox, if the run is there. A link in its place is not followed.
+/// Creates the inbox, if the run's directory exists. Fails if a link is in its place.
 fn make_directory(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -234,7 +223,7 @@ fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns what lies in the inbox, in order, without files that are being written.
+/// Returns the sorted file names in the inbox, without files that are being written.
 fn names(directory: &Path) -> io::Result<Vec<String>> {
     let mut names: Vec<String> = fs::read_dir(directory)?
         .take(MOST_LOOKED_AT)
@@ -245,11 +234,11 @@ fn names(directory: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Returns an id that sorts by time, and that nobody else takes at the same moment.
+/// Returns an id that sorts by time and is unique even within one millisecond.
 fn fresh_id(at: Timestamp) -> WishId {
-    // std seeds its hasher from the system's source of chance.
-    let chance = RandomState::new().hash_one(at.0) & 0xffff_ffff;
-    WishId(format!("{:015}-{chance:08x}", at.0.max(0)))
+    // std seeds its hasher with random bytes from the system.
+    let random = RandomState::new().hash_one(at.0) & 0xffff_ffff;
+    WishId(format!("{:015}-{random:08x}", at.0.max(0)))
 }
 
 fn file_name(id: &WishId) -> String {
@@ -258,19 +247,19 @@ fn file_name(id: &WishId) -> String {
 
 fn id_of(name: &str) -> Option<WishId> {
     let id = name.strip_suffix(".json")?;
-    let (time, chance) = id.split_once('-')?;
+    let (time, random) = id.split_once('-')?;
     let is_time = time.len() == 15 && time.bytes().all(|byte| byte.is_ascii_digit());
-    let is_chance = chance.len() == 8 && chance.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (is_time && is_chance).then(|| WishId(id.to_owned()))
+    let is_random = random.len() == 8 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_time && is_random).then(|| WishId(id.to_owned()))
 }
 
-/// Returns who asks, by the name that the system gave them.
+/// Returns the user name of the sender.
 fn sender() -> Option<String> {
     let name = |variable| std::env::var(variable).ok();
     name("USER").or_else(|| name("LOGNAME")).as_deref().and_then(named)
 }
 
-/// Returns a name as it may stand in a prompt.
+/// Returns a name that is safe to show in a prompt.
 fn named(name: &str) -> Option<String> {
     let plain: String = name.chars().filter(|it| !it.is_control()).collect();
     let name = text::one_line(&plain, LONGEST_NAME);

@@ -1,8 +1,8 @@
 //! The environment of children: what they inherit, what is added, what is taken away.
 //!
-//! Directly started children inherit everything but what is denied; those in a sandbox inherit
-//! only what is known to be harmless or to be theirs. Not here: which variables an agent needs.
-//! Its adapter says so.
+//! Children started directly inherit everything except what is denied; those in a sandbox inherit
+//! only known harmless variables and those of their own agent. Not here: which variables an agent
+//! needs, which its adapter knows.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,12 +13,12 @@ use ralph_core::sandbox::Credentials;
 
 use ralph_agents as agents;
 
-/// Variables as the system has them: neither names nor values need to be text.
+/// Environment variables; neither names nor values need to be UTF-8.
 pub type Variables = Vec<(OsString, OsString)>;
 
-/// Returns the variables without those that match a pattern, and with others added.
+/// Removes the variables that match a pattern of `deny`, then adds those of `add`.
 ///
-/// A pattern that is no glob matches nothing; the settings refuse those.
+/// An invalid glob matches nothing; the settings refuse those earlier.
 pub fn adjusted(
     base: &[(OsString, OsString)],
     deny: &[String],
@@ -40,14 +40,14 @@ pub fn adjusted(
 pub enum Child {
     /// An agent; see [`agents::program_kind`].
     Agent(AgentKind),
-    /// A gate beside such an agent.
+    /// A gate that runs for such an agent.
     Gate(AgentKind, Credentials),
 }
 
-/// Returns what a child in a sandbox may inherit: the usual variables, those of its own agent,
-/// and those of these names; a `*` at the end of a name stands for anything.
+/// Returns the variables that a child in a sandbox may inherit: the usual ones, those of its own
+/// agent, and those in `names`, where a `*` at the end matches anything.
 ///
-/// What is denied or added comes on top, by [`adjusted`].
+/// What is denied or added by the settings comes on top, see [`adjust_variables`].
 pub fn allowed(base: &[(OsString, OsString)], child: Child, names: &[String]) -> Variables {
     let own = match child {
         Child::Agent(kind) | Child::Gate(kind, Credentials::Given) => agents::belongings(kind),
@@ -58,12 +58,12 @@ pub fn allowed(base: &[(OsString, OsString)], child: Child, names: &[String]) ->
         let mut known = usual().chain(own.into_iter().flatten().copied());
         known.any(|pattern| fits(pattern, name)) || names.iter().any(|it| fits(it, name))
     };
-    // A name that is no text is in no list.
+    // A name that is not UTF-8 is in no list.
     base.iter().filter(|(name, _)| name.to_str().is_some_and(is_allowed)).cloned().collect()
 }
 
-/// Returns the environment of gates: `CI` is set, unless the user has set it to something. Test
-/// runners that watch for changes otherwise never end.
+/// Returns the environment of gates: sets `CI`, unless the user has set it. Otherwise test runners
+/// that watch for changes never exit.
 pub fn for_gates(mut base: Variables) -> Variables {
     if !base.iter().any(|(name, _)| name == "CI") {
         base.push(("CI".into(), "1".into()));
@@ -78,18 +78,18 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// What says where things are and how they should look, and what compilers and runtimes are told;
-/// names with spaces between them. None of these holds a secret; `CARGO_*` would.
+/// Variables for paths, locale, terminal, compilers and runtimes, separated by spaces. None of
+/// them holds a secret; `CARGO_*` would include one.
 const USUAL: [&str; 11] = [
-    // Who and where.
+    // User, paths, terminal.
     "PATH HOME USER LOGNAME SHELL TZ LANG LANGUAGE LC_* TERM COLORTERM NO_COLOR FORCE_COLOR \
      CLICOLOR CLICOLOR_FORCE CI XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_CACHE_HOME",
-    // What ralph tells its own hooks and servers inside.
+    // Set by ralph for its own hooks and servers in the sandbox.
     "RALPH_RUN_ID RALPH_ROLE RALPH_ITERATION RALPH_ASK RALPH_TASK RALPH_ACTIVE \
      RALPH_CONTEXT_WINDOW",
     // Git.
     "GIT_AUTHOR_* GIT_COMMITTER_* GIT_CONFIG_GLOBAL GIT_CONFIG_NOSYSTEM",
-    // Certificates that the machine needs.
+    // Certificates.
     "SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE CURL_CA_BUNDLE \
      NIX_SSL_CERT_FILE",
     // Rust.
@@ -107,7 +107,7 @@ const USUAL: [&str; 11] = [
     "PYENV_ROOT PYENV_VERSION VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV CONDA_EXE POETRY_HOME \
      PIPX_HOME UV_CACHE_DIR WORKON_HOME PRE_COMMIT_HOME POETRY_CACHE_DIR PYTHONPATH PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED \
      PYTHONIOENCODING",
-    // Ruby, PHP, Elixir, Haskell, OCaml, .NET, and what manages many.
+    // Ruby, PHP, Elixir, Haskell, OCaml, .NET, and version managers.
     "RBENV_ROOT RBENV_VERSION GEM_HOME GEM_PATH BUNDLE_PATH COMPOSER_HOME MIX_HOME HEX_HOME \
      GHCUP_INSTALL_BASE_PREFIX STACK_ROOT OPAMROOT OPAM_SWITCH_PREFIX DOTNET_ROOT NUGET_PACKAGES ASDF_DIR \
      ASDF_DATA_DIR MISE_DATA_DIR MISE_CONFIG_DIR HOMEBREW_PREFIX HOMEBREW_CELLAR \
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_in_a_sandbox_sees_what_is_harmless_or_its_own() {
+    fn a_child_in_a_sandbox_inherits_harmless_variables_and_its_own() {
         let set = [
             "PATH",
             "HOME",
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_is_no_secret_and_no_agents_own() {
+    fn usual_variables_are_neither_secret_nor_an_agents_own() {
         let kinds = [
             AgentKind::Claude,
             AgentKind::Codex,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_no_text_stay_outside() {
+    fn names_that_are_not_utf8_are_not_inherited() {
         use std::os::unix::ffi::OsStringExt as _;
         let odd = OsString::from_vec(vec![b'L', b'C', b'_', 0xff]);
         let base = vec![(odd, "1".into()), ("LC_X".into(), OsString::from_vec(vec![0xff]))];

@@ -1,7 +1,7 @@
-//! Posts JSON over HTTP, patiently and within bounds: for webhooks and telemetry.
+//! Posts JSON over HTTP, with retries and bounds: for webhooks and telemetry.
 //!
-//! Redirects are not followed and proxies not used: the address that was looked up and checked is
-//! the one that is talked to. Of an answer only the beginning is read. Not here: what is posted.
+//! Does not follow redirects or use proxies: ralph connects exactly to the address that it resolved
+//! and checked. Only the beginning of an answer is read. Not here: what is posted.
 
 mod rest;
 
@@ -22,27 +22,25 @@ pub(crate) use rest::Rest;
 
 use crate::bounded;
 
-/// What of an answer is worth reading.
+/// How many bytes of an answer are read.
 const LONGEST_ANSWER: u64 = 4096;
 
-/// A server that wants to be asked later than this is not asked again.
+/// If the server asks for a longer pause than this, ralph does not retry.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Which addresses may be talked to.
+/// Which addresses ralph may connect to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Public ones, encrypted.
+    /// Public addresses, encrypted.
     Public,
-    /// Those of this machine and of private networks as well; public ones only encrypted.
+    /// Also addresses of this machine and of private networks; public ones only encrypted.
     Private,
-    /// Any.
     Any,
 }
 
-/// Where to post, and how patiently.
+/// Limits for posting: addresses, timeout, retries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
-    /// Which addresses may be talked to.
     pub reach: Reach,
     /// How long one attempt may take.
     pub timeout: Duration,
@@ -50,32 +48,31 @@ pub struct Terms {
     pub retries: u32,
     /// How long to wait before the first retry; each further one waits twice as long.
     pub backoff: Duration,
-    /// Whose certificates are good.
+    /// The trusted certificate authorities.
     pub roots: Roots,
 }
 
-/// The authorities whose certificates are good.
+/// The trusted certificate authorities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Roots {
-    /// Those of Mozilla, as they are built in.
+    /// The built-in ones of Mozilla.
     BuiltIn,
-    /// Those in a file of PEM, and no others.
+    /// Only those in a PEM file.
     File {
-        /// The file.
         path: PathBuf,
-        /// The variable that names it.
+        /// The environment variable that names it.
         variable: &'static str,
     },
 }
 
-/// The variable that names such a file to OpenSSL, and to most programs that speak TLS.
+/// The variable for such a file in OpenSSL and most programs that use TLS.
 pub const SSL_CERT_FILE: &str = "SSL_CERT_FILE";
 
-/// A bundle of all authorities of the world has some hundred kilobytes.
+/// A bundle of all public authorities has some hundred kilobytes.
 const LARGEST_ROOTS: u64 = 8 * 1024 * 1024;
 
 impl Roots {
-    /// Returns what the first of some variables says that is set in an environment.
+    /// Returns the file named by the first of `variables` that is set, else the built-in roots.
     pub fn of(env: &[(OsString, OsString)], variables: &[&'static str]) -> Self {
         let named = variables.iter().find_map(|&variable| {
             let (_, path) = env.iter().find(|(name, path)| name == variable && !path.is_empty())?;
@@ -107,70 +104,54 @@ impl Roots {
     }
 }
 
-/// What came back.
+/// A successful answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The status.
     pub status: u16,
     /// The beginning of the body.
     pub body: String,
 }
 
-/// Why nothing was delivered.
+/// Why a post failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PostError {
-    /// The server said no.
-    #[error("{host} answered {status}{}", said(.body))]
+    /// The server answered with an error status.
+    #[error("{host} answered {status}{}", format_body_suffix(.body))]
     Refused {
-        /// The host.
         host: String,
-        /// The status.
         status: u16,
-        /// The beginning of what it said.
+        /// The beginning of the body.
         body: String,
     },
-    /// The server points elsewhere.
+    /// The server answered with a redirect.
     #[error("{host} answered {status}, and redirects are not followed")]
-    Redirected {
-        /// The host.
-        host: String,
-        /// The status.
-        status: u16,
-    },
-    /// It could not be reached, or did not answer in time.
+    Redirected { host: String, status: u16 },
+    /// The server could not be reached, or did not answer in time.
     #[error("cannot reach {host}: {reason}")]
-    Unreachable {
-        /// The host.
-        host: String,
-        /// Why.
-        reason: String,
-    },
-    /// Its address may not be talked to.
+    Unreachable { host: String, reason: String },
+    /// Its address is not allowed.
     #[error("{reason}")]
-    Forbidden {
-        /// Which one, and what it is.
-        reason: String,
-    },
+    Forbidden { reason: String },
 }
 
-fn said(body: &str) -> String {
+fn format_body_suffix(body: &str) -> String {
     let body = ralph_core::text::one_line(body, 200);
     if body.is_empty() { String::new() } else { format!(": {body}") }
 }
 
-/// Whether to go on after a pause.
+/// Whether to continue after a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patience {
     /// The pause is over.
     Left,
-    /// There is no time for it.
+    /// The time is up.
     Gone,
 }
 
-/// Posts to one place.
+/// Posts to one URL.
 #[derive(Debug)]
 pub struct Poster {
-    /// None where its certificates cannot be read, with the reason.
+    /// An error if the certificates cannot be read.
     agent: Result<Agent, String>,
     url: String,
     host: String,
@@ -178,7 +159,7 @@ pub struct Poster {
 }
 
 impl Poster {
-    /// Returns one for a place. What is wrong with the URL shows when it is used.
+    /// Returns a poster for a URL. Problems with the URL show when it is used.
     pub fn new(url: impl Into<String>, terms: Terms) -> Self {
         let url = url.into();
         let host = host_of(&url);
@@ -188,13 +169,13 @@ impl Poster {
         Self { agent, url, host, terms }
     }
 
-    /// Returns the host, which is all of a URL that may be shown: the rest is often a secret.
+    /// Returns the host, the only part of the URL that may be shown: the rest is often a secret.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Posts a body, and again after a pause where that can help: after errors of the connection or
-    /// of the server, and when it asks for it. `headers` is asked before each attempt.
+    /// Posts a body, with retries after connection errors and server errors, or when the server
+    /// asks for one. Calls `headers` before each attempt.
     pub fn post(
         &self,
         body: &[u8],
@@ -231,7 +212,7 @@ impl Poster {
         let wanted = response.headers().get("retry-after").and_then(|it| it.to_str().ok());
         let wanted = wanted.and_then(|it| it.trim().parse().ok()).map(Duration::from_secs);
         let mut bytes = Vec::new();
-        // The status is what counts; a body that breaks off changes nothing.
+        // The status is what counts; a truncated body changes nothing.
         let _ = response.body_mut().as_reader().take(LONGEST_ANSWER).read_to_end(&mut bytes);
         let body = String::from_utf8_lossy(&bytes).into_owned();
         let host = self.host.clone();
@@ -245,7 +226,7 @@ impl Poster {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "of another crate, which adds to it")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "an enum of another crate that may grow")]
     fn trouble(&self, error: Error) -> Attempt {
         let host = self.host.clone();
         let unreachable = |reason: String| PostError::Unreachable { host, reason };
@@ -265,7 +246,7 @@ impl Poster {
                 Attempt::Later(unreachable("the connection failed".to_owned()), None)
             }
             Error::Protocol(error) => Attempt::Later(unreachable(error.to_string()), None),
-            // Such texts may hold the URL.
+            // Their messages may contain the URL.
             Error::BadUri(_) | Error::Http(_) => {
                 Attempt::Hopeless(unreachable("the URL cannot be used".to_owned()))
             }
@@ -289,7 +270,7 @@ fn agent(terms: &Terms, roots: RootCerts) -> Agent {
     Agent::with_parts(config, DefaultConnector::default(), resolver)
 }
 
-/// Returns the host of a URL with its port, as far as that can be told.
+/// Returns the host of a URL with its port, if it can be parsed.
 fn host_of(url: &str) -> String {
     let uri = url.parse::<Uri>().ok();
     let authority = uri.as_ref().and_then(Uri::authority);
@@ -297,15 +278,15 @@ fn host_of(url: &str) -> String {
     host.unwrap_or_else(|| "the URL".to_owned())
 }
 
-/// Why an attempt failed, and whether another one can help.
+/// Why an attempt failed, and whether a retry can help.
 enum Attempt {
-    /// None can.
+    /// A retry cannot help.
     Hopeless(PostError),
-    /// One may, after this long if the server says so.
+    /// A retry may help, after this pause if the server names one.
     Later(PostError, Option<Duration>),
 }
 
-/// Looks names up, and refuses addresses that are out of reach.
+/// Resolves host names, and refuses addresses that are not allowed.
 #[derive(Debug)]
 struct Checked {
     reach: Reach,
@@ -335,7 +316,7 @@ impl Resolver for Checked {
     }
 }
 
-/// Whether bytes can be read on their way.
+/// Whether the connection is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encryption {
     None,
@@ -348,7 +329,7 @@ impl From<bool> for Encryption {
     }
 }
 
-/// Says why an address may not be talked to, if it may not.
+/// Returns why an address is not allowed, if it is not.
 fn forbidden(reach: Reach, kind: Option<Nearby>, encryption: Encryption) -> Option<String> {
     match (reach, kind) {
         (Reach::Any, _)

@@ -1,7 +1,7 @@
-//! The effects of ralph: processes, agents, gates, git, files, clock.
+//! Everything of ralph that has effects: processes, agents, gates, git, files, clock.
 //!
-//! Each room implements a port of `ralph-core` or serves one that does. Not here: decisions,
-//! which are the core's, and printing, which is `ralph-ui`'s.
+//! Each module implements a port of `ralph-core` or supports one that does. Not here: decisions
+//! (`ralph-core`) and printing (`ralph-ui`).
 
 pub mod agent_state;
 pub mod awake;

@@ -1,6 +1,6 @@
-//! A look at a specs folder before anybody is paid: is there something for agents to read?
+//! Checks a specs folder before the first agent call: is there something for agents to read?
 //!
-//! The look is bounded, whatever the folder holds. Not here: what the specifications say.
+//! The walk is bounded, whatever the folder holds. Not here: what the specifications say.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -12,88 +12,68 @@ use crate::bounded::read_beginning;
 /// No agent reads a folder with more in it.
 const MOST_ENTRIES: usize = 10_000;
 
-/// Below this many directories, nobody looks for a specification.
+/// Directories nested deeper than this are not searched.
 const DEEPEST: usize = 16;
 
-/// How many files are opened to see whether they are text, and how much is read of each. What is
-/// text at its beginning is text; a thousand files take a moment.
+/// How many files are opened to check that they are text, and how much of each is read. The
+/// beginning is enough to tell; a thousand files take a moment.
 const MOST_READ: usize = 1_000;
 const READ_BYTES: u64 = 64 * 1024;
 
-/// More names do not help to find out what went wrong.
+/// More file names do not help to find the mistake.
 const NAMED: usize = 5;
 
 /// About a quarter of a million tokens, which no agent holds at once.
 const ENORMOUS: u64 = 1024 * 1024;
 
-/// What is in a specs folder.
+/// The content of a specs folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Specs {
-    /// Files with text in them. Pictures and hidden files do not count.
+    /// Text files. Images and hidden files do not count.
     pub files: u32,
-    /// How large these are together.
+    /// Their total size.
     pub bytes: u64,
-    /// Whether the folder holds more than was looked at.
+    /// Whether the folder holds more than was searched.
     pub is_more: bool,
-    /// What is not UTF-8 or cannot be read, from the project directory, with the reason: the
-    /// first five, then how many more.
+    /// Files that are not UTF-8 or cannot be read, relative to the project directory, with the
+    /// reason: the first five, then how many more.
     pub unreadable: Vec<String>,
 }
 
-/// A specs folder that there is nothing to do with.
+/// Why a specs folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SpecsError {
-    /// Nothing is there.
+    /// The folder does not exist.
     #[error("there is no directory `{}` with specifications", .directory.display())]
     Missing {
-        /// The folder, as it was named.
+        /// The folder as the user named it.
         directory: PathBuf,
     },
-    /// Something else is there.
+    /// It is not a directory.
     #[error("`{}` is not a directory", .directory.display())]
-    NotDirectory {
-        /// The folder, as it was named.
-        directory: PathBuf,
-    },
-    /// It is the project itself, where agents work.
+    NotDirectory { directory: PathBuf },
+    /// It is the project directory itself, where agents work.
     #[error("`{}` is the project directory itself, not one for specifications", .directory.display())]
-    Project {
-        /// The folder, as it was named.
-        directory: PathBuf,
-    },
-    /// It is somewhere else, where nobody sees what agents change.
+    Project { directory: PathBuf },
+    /// It is outside the project, where ralph does not notice changes of agents.
     #[error("`{}` leads out of the project, to `{}`", .directory.display(), .to.display())]
-    Outside {
-        /// The folder, as it was named.
-        directory: PathBuf,
-        /// Where it is.
-        to: PathBuf,
-    },
-    /// Nothing in it has any text.
+    Outside { directory: PathBuf, to: PathBuf },
+    /// No file in it has any text.
     #[error("`{}` has no specification in it", .directory.display())]
-    Empty {
-        /// The folder, as it was named.
-        directory: PathBuf,
-    },
-    /// What is in it is no text.
+    Empty { directory: PathBuf },
+    /// No file in it can be read as text.
     #[error("`{}` has no specification that can be read: {}", .directory.display(), .names.join(", "))]
     Unreadable {
-        /// The folder, as it was named.
         directory: PathBuf,
         /// As in [`Specs::unreadable`].
         names: Vec<String>,
     },
-    /// The system refused.
+    /// The directory cannot be read.
     #[error("cannot read the directory `{}`", .directory.display())]
-    Refused {
-        /// The folder, as it was named.
-        directory: PathBuf,
-        /// The system's words.
-        source: io::Error,
-    },
+    Refused { directory: PathBuf, source: io::Error },
 }
 
-/// Looks at the specs folder of a project.
+/// Checks and measures the specs folder of a project.
 pub fn survey(project: &Path, directory: &Path) -> Result<Specs, SpecsError> {
     let place = checked(project, directory)?;
     let mut walk = Walk {
@@ -105,7 +85,7 @@ pub fn survey(project: &Path, directory: &Path) -> Result<Specs, SpecsError> {
         read: 0,
         directories: VecDeque::from([(place.clone(), 1)]),
     };
-    // The upper levels come first: where the look ends early, it has seen what people see.
+    // Upper levels first: if a bound ends the walk early, it has seen what people see.
     while let Some((path, depth)) = walk.directories.pop_front() {
         let entries = match fs::read_dir(&path) {
             Ok(entries) => entries,
@@ -132,7 +112,7 @@ pub fn survey(project: &Path, directory: &Path) -> Result<Specs, SpecsError> {
 }
 
 impl Specs {
-    /// Returns what a person should know before agents begin.
+    /// Returns warnings to show before the first agent starts.
     pub fn warnings(&self, directory: &Path) -> Vec<String> {
         let directory = directory.display();
         let mut warnings = Vec::new();
@@ -157,7 +137,7 @@ impl Specs {
 }
 
 impl SpecsError {
-    /// Returns what to do about it.
+    /// Returns what the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Missing { .. } => {
@@ -175,7 +155,7 @@ impl SpecsError {
     }
 }
 
-/// Returns where the folder really is, if that is a place for specifications.
+/// Returns the real path of the folder, if specifications may be there.
 fn checked(project: &Path, named: &Path) -> Result<PathBuf, SpecsError> {
     let directory = named.to_owned();
     let place = match project.join(named).canonicalize() {
@@ -183,7 +163,7 @@ fn checked(project: &Path, named: &Path) -> Result<PathBuf, SpecsError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(SpecsError::Missing { directory });
         }
-        // Something above it is a file.
+        // One of its parents is a file.
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(SpecsError::NotDirectory { directory });
         }
@@ -202,22 +182,22 @@ fn checked(project: &Path, named: &Path) -> Result<PathBuf, SpecsError> {
 }
 
 struct Walk<'a> {
-    /// The folder, and how it was named.
+    /// The folder's real path, then as the user named it.
     place: &'a Path,
     shown: &'a Path,
     specs: Specs,
-    /// How many are not readable, the unnamed included.
+    /// How many files cannot be read, including those beyond `NAMED`.
     unreadable: usize,
     entries: usize,
     read: usize,
-    /// What is still to be looked through, and how deep it lies.
+    /// Directories still to be searched, with their depth.
     directories: VecDeque<(PathBuf, usize)>,
 }
 
-/// What is at the beginning of a file.
+/// What the beginning of a file holds.
 enum Beginning {
     Text,
-    /// Nothing but white space, or no text at all: a picture.
+    /// Only white space, or binary data such as an image.
     Nothing,
     NotUtf8,
 }
@@ -287,7 +267,7 @@ fn beginning(path: &Path) -> io::Result<Beginning> {
         _ if is_utf16 => Beginning::NotUtf8,
         _ if bytes.contains(&0) => Beginning::Nothing,
         Ok(text) if text.trim_start_matches('\u{feff}').trim().is_empty() => Beginning::Nothing,
-        // A character that the end cut through is no mistake.
+        // A character cut off by the read limit is not an error.
         Err(error) if error.error_len().is_some() => Beginning::NotUtf8,
         Err(_) if (bytes.len() as u64) < READ_BYTES => Beginning::NotUtf8,
         Ok(_) | Err(_) => Beginning::Text,

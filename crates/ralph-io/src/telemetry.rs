@@ -1,9 +1,9 @@
 //! Sends the spans and metrics of a run to a collector, as OTLP over HTTP in JSON.
 //!
-//! An [`Exporter`] listens to a run as a view does. What it makes of events waits in a bounded queue
-//! for a thread, which sends it in batches: a collector that is slow or down never holds up a run.
-//! Nothing is sent unless the user switched it on. Not here: what spans there are and how they are
-//! written (`ralph_core::telemetry`).
+//! An [`Exporter`] receives the events of a run like a view. Its spans wait in a bounded queue for
+//! a thread that sends them in batches: a slow or unreachable collector never holds up a run.
+//! Nothing is sent unless the user switched it on. Not here: which spans there are and how they
+//! are encoded (`ralph_core::telemetry`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,13 +22,13 @@ use serde_json::Value;
 
 use crate::http::{Patience, PostError, Poster, Reach, Rest, Roots, Terms};
 
-/// What waits at most; an hour of quick iterations.
+/// How many spans may wait; an hour of quick iterations.
 const QUEUE: usize = 4096;
 
-/// What is sent at once.
+/// How many spans are sent at once.
 const BATCH: usize = 512;
 
-/// How long spans wait for others to come along.
+/// How long a span may wait before its batch is sent.
 const RHYTHM: Duration = Duration::from_secs(5);
 
 /// Where spans and metrics go.
@@ -36,17 +36,16 @@ const RHYTHM: Duration = Duration::from_secs(5);
 pub struct Collector {
     /// Its URL, to which `/v1/traces` and `/v1/metrics` are added.
     pub endpoint: String,
-    /// What is said to it with each request.
+    /// Headers of each request.
     pub headers: Vec<(String, String)>,
-    /// The name of the service that sends.
     pub service: String,
     /// How long a request may take.
     pub timeout: Duration,
-    /// Whose certificates are good.
+    /// The trusted certificate authorities.
     pub roots: Roots,
 }
 
-/// Listens to a run and sends what it makes of it. Clones share the queue.
+/// Turns the events of a run into spans and sends them. Clones share the queue.
 #[derive(Debug, Clone)]
 pub struct Exporter {
     shared: Arc<Shared>,
@@ -64,17 +63,16 @@ struct State {
     telemetry: Telemetry,
     resource: Resource,
     waiting: VecDeque<Span>,
-    /// Since when the oldest waits.
+    /// Since when the oldest span waits.
     since: Option<Instant>,
     dropped: u64,
-    /// Whether nothing more comes.
+    /// Whether no more spans will come.
     is_closed: bool,
-    /// Whether everything is sent.
     is_done: bool,
     last_failure: Option<String>,
 }
 
-/// What is sent in one go.
+/// What is sent at once.
 struct Batch {
     resource: Resource,
     spans: Vec<Span>,
@@ -83,7 +81,7 @@ struct Batch {
 }
 
 impl Exporter {
-    /// Starts the thread.
+    /// Starts the sending thread.
     pub fn start(collector: &Collector) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State::new(collector)),
@@ -96,13 +94,13 @@ impl Exporter {
         Ok(Self { shared })
     }
 
-    /// Takes in an event of a run that is resumed, which an earlier process has sent.
+    /// Processes an event of a resumed run that an earlier process has sent.
     pub fn catch_up(&self, recorded: &Recorded, state: &RunState) {
         self.shared.lock().take_in(recorded, state);
     }
 
-    /// Waits until everything is sent, but no longer than `patience`. Returns what went wrong in
-    /// the whole run, if anything did.
+    /// Waits until everything is sent, at most for `patience`. Returns the last failure of the run,
+    /// if there was one.
     pub fn finish(&self, patience: Duration) -> Option<String> {
         let deadline = Instant::now() + patience;
         self.shared.rest.end_at(deadline);
@@ -233,7 +231,7 @@ impl State {
     }
 }
 
-/// A run that is over, on its way to a collector.
+/// Sends a finished run to a collector.
 #[derive(Debug)]
 pub struct Shipment {
     state: State,
@@ -242,19 +240,19 @@ pub struct Shipment {
 }
 
 impl Shipment {
-    /// Begins one.
+    /// Starts a new shipment.
     pub fn new(collector: &Collector) -> Self {
         Self { state: State::new(collector), sender: Sender::new(collector), sent: 0 }
     }
 
-    /// Takes in an event, with the state that follows from it, and sends what has gathered.
+    /// Processes an event with the state that follows from it, and sends full batches.
     pub fn add(&mut self, recorded: &Recorded, after: &RunState) -> Result<(), String> {
         let spans = self.state.take_in(recorded, after);
         self.state.waiting.extend(spans);
         if self.state.waiting.len() >= BATCH { self.send() } else { Ok(()) }
     }
 
-    /// Sends the rest. Returns how many spans it was in all.
+    /// Sends the remaining spans. Returns the number of spans sent in total.
     pub fn finish(mut self) -> Result<usize, String> {
         self.send()?;
         Ok(self.sent)
@@ -270,7 +268,7 @@ impl Shipment {
     }
 }
 
-/// Speaks with a collector.
+/// Sends batches to a collector.
 #[derive(Debug)]
 struct Sender {
     traces: Poster,
@@ -281,7 +279,7 @@ struct Sender {
 impl Sender {
     fn new(collector: &Collector) -> Self {
         let terms = Terms {
-            // The user names the collector, which most often is on this machine.
+            // The user chose the collector, and most are on this machine.
             reach: Reach::Any,
             timeout: collector.timeout,
             retries: 3,
@@ -324,8 +322,8 @@ impl Sender {
         let answer = poster
             .post(body.to_string().as_bytes(), &headers, pause)
             .map_err(|error: PostError| error.to_string())?;
-        let said: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-        let partial = &said["partialSuccess"];
+        let answered: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+        let partial = &answered["partialSuccess"];
         let count = &partial[rejected];
         match count.as_u64().or_else(|| count.as_str()?.parse().ok()) {
             None | Some(0) => Ok(()),

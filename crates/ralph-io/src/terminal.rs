@@ -1,7 +1,7 @@
-//! The terminal: its size, and taking all of it for a screen.
+//! The terminal: its size, and full-screen mode.
 //!
-//! Keys come one by one and are not echoed, but Ctrl-C and Ctrl-Z stay the signals that they are
-//! elsewhere. Not here: anything that is printed.
+//! In that mode keys arrive one by one and are not echoed, but Ctrl-C and Ctrl-Z still send
+//! signals. Not here: anything that is printed.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -16,41 +16,38 @@ use rustix::termios::{
     tcgetwinsize, tcsetattr,
 };
 
-/// Returns the columns of the terminal behind a stream, if it is one.
+/// Returns the number of columns if a stream is a terminal.
 pub fn columns(stream: impl AsFd) -> Option<usize> {
     tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col))
 }
 
-/// A terminal with somebody in front of it. Clones mean the same one.
+/// An interactive terminal. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Console {
     input: Arc<OwnedFd>,
     output: Arc<File>,
-    /// How the terminal was before it was taken.
+    /// The terminal modes before full-screen mode.
     before: Arc<Mutex<Option<Termios>>>,
-    /// Set by the signal that tells of a new size.
+    /// Set by SIGWINCH.
     resized: Arc<AtomicBool>,
 }
 
-/// What came of waiting for keys.
+/// The result of waiting for keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
-    /// There are some.
     Some,
-    /// There are none.
     None,
-    /// The terminal has vanished.
     Gone,
 }
 
-/// Nobody types faster, and pastes come in pieces.
+/// More than a person types at once; pastes arrive in pieces.
 const PIECE: usize = 4096;
 
-/// How long a terminal that takes no output is waited for when it is given back.
+/// How long to wait for a terminal that accepts no output when it is restored.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 impl Console {
-    /// Returns the terminal behind stdin and a stream to write to; none where either is no
+    /// Returns the terminal of stdin and of a stream to write to, or `None` if either is not a
     /// terminal.
     pub fn behind(stream: impl AsFd) -> io::Result<Option<Self>> {
         let output = File::from(stream.as_fd().try_clone_to_owned()?);
@@ -67,15 +64,15 @@ impl Console {
         }))
     }
 
-    /// Returns whether this process may change the terminal: one in the background would be
-    /// stopped for it.
+    /// Returns whether this process may change the terminal. A background process would be stopped
+    /// for it.
     pub fn is_ours(&self) -> bool {
         // A terminal that is not the controlling one has no foreground.
         tcgetpgrp(&*self.input).map_or(true, |group| group == rustix::process::getpgrp())
     }
 
-    /// Takes the terminal, and writes `words` to it.
-    pub fn take(&self, words: &[u8]) -> io::Result<()> {
+    /// Switches to full-screen mode, and writes `bytes` to the terminal.
+    pub fn take(&self, bytes: &[u8]) -> io::Result<()> {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if before.is_none() {
             let usual = tcgetattr(&*self.input)?;
@@ -88,34 +85,34 @@ impl Console {
             *before = Some(usual);
         }
         drop(before);
-        self.write(words)
+        self.write(bytes)
     }
 
-    /// Gives the terminal back as it was, and writes `words` to it before. Does nothing if it is
-    /// not taken, and never hangs.
-    pub fn give_back(&self, words: &[u8]) {
+    /// Writes `bytes`, then restores the modes from before [`Self::enter_full_screen`]. Does
+    /// nothing if the terminal is not taken, and never hangs.
+    pub fn give_back(&self, bytes: &[u8]) {
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(before) = before else { return };
-        // A terminal that takes no output gets its modes back all the same.
+        // A terminal that accepts no output gets its modes back all the same.
         if is_ready(&*self.output, PollFlags::OUT, LAST_WORDS) == Ok(PollFlags::OUT) {
-            let _ = self.write(words);
+            let _ = self.write(bytes);
         }
         let _ = tcsetattr(&*self.input, OptionalActions::Now, &before);
     }
 
-    /// Returns columns and rows, where they are known.
+    /// Returns columns and rows, if known.
     pub fn size(&self) -> Option<(u16, u16)> {
         let size = tcgetwinsize(&*self.output).ok()?;
         (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
     }
 
-    /// Returns whether the terminal was resized since it was last asked. The size alone does not
-    /// tell: one that has its old size again has lost what was on it.
+    /// Returns whether the terminal was resized since the last call. The size alone is not enough:
+    /// a terminal that was resized forth and back has lost its content.
     pub fn was_resized(&self) -> bool {
         self.resized.swap(false, Ordering::AcqRel)
     }
 
-    /// Waits for keys as long as `patience`, and puts their bytes behind `keys`.
+    /// Waits for keys for at most `patience`, and appends their bytes to `keys`.
     pub fn read(&self, patience: Duration, keys: &mut Vec<u8>) -> Keys {
         match is_ready(&*self.input, PollFlags::IN, patience) {
             Ok(ready) if ready.contains(PollFlags::IN) => {}
@@ -143,7 +140,7 @@ impl Console {
                 Ok(count) => bytes = &bytes[count..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // Woken when there is room, or at the latest in a moment.
+                    // Returns when there is room, or after a moment.
                     let _ = is_ready(&*self.output, PollFlags::OUT, LAST_WORDS);
                 }
                 Err(error) => return Err(error),
@@ -153,7 +150,7 @@ impl Console {
     }
 }
 
-/// Waits until a stream is ready; nothing if it is not by then.
+/// Waits until a stream is ready; returns no flags on a timeout.
 fn is_ready(
     stream: impl AsFd,
     wanted: PollFlags,
@@ -165,7 +162,7 @@ fn is_ready(
     Ok(polled[0].revents())
 }
 
-/// Returns the lines of the terminal behind a stream, if it is one.
+/// Returns the number of rows if a stream is a terminal.
 pub fn rows(stream: impl AsFd) -> Option<usize> {
     rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_row))
 }

@@ -1,8 +1,8 @@
-//! The versions of installed programs: asked once, and remembered until the program changes.
+//! The versions of installed programs, cached until the program changes.
 //!
-//! Starting an agent CLI just to hear its version costs up to a second; a run asks the file
-//! instead. What is remembered is a help and never a truth: without it, or with garbage in it,
-//! programs are asked again. Not here: what a version can do.
+//! Starting an agent CLI just to read its version costs up to a second; a run reads the cache
+//! file instead. The cache may be lost or damaged at any time: programs are then asked again. Not
+//! here: what a version can do.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,16 +20,16 @@ use crate::environment::{self, Variables};
 use crate::process::{Limits, Spawn, Stdin, Watch, capture, find_program};
 use crate::store::layout::{private_directories, write_json};
 
-/// Programs say their version within a second; a node that starts on a busy machine takes several.
+/// Programs print their version within a second; node on a busy machine takes several.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A version stands in the first lines.
+/// A version is in the first lines of the output.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// A launcher such as a version manager's stays the same while what it starts changes.
+/// The launcher of a version manager stays the same while the program behind it changes.
 const LONGEST_MEMORY: Millis = Millis::from_mins(24 * 60);
 
-/// The variables that keep programs from doing more than they are asked.
+/// Variables that keep programs from updating themselves and from coloring output.
 const QUIET: [(&str, &str); 4] = [
     ("DISABLE_AUTOUPDATER", "1"),
     ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
@@ -37,45 +37,43 @@ const QUIET: [(&str, &str); 4] = [
     ("NO_COLOR", "1"),
 ];
 
-/// The remembered versions, and how to ask for others.
+/// The cached versions, and how to find out others.
 #[derive(Debug)]
 pub struct Versions {
     file: Option<PathBuf>,
     known: BTreeMap<PathBuf, Remembered>,
 }
 
-/// The file, for one program each.
+/// The cache file, with one entry for each program.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Memory {
     version: u32,
     programs: BTreeMap<PathBuf, Remembered>,
 }
 
-/// What a program was when it was asked, and what it said; nothing where it said no version.
+/// The file's size and time when it was asked, and its version; none if it printed no version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Remembered {
     size: u64,
     modified: i64,
     asked: Timestamp,
+    #[serde(rename = "said")]
     said: Option<Version>,
 }
 
-/// The version of the file's own form.
+/// The format version of the cache file.
 const FORM: u32 = 1;
 
-/// Where and as whom programs run.
+/// Where and with which environment programs run.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// The directory.
     pub directory: &'a Path,
-    /// The environment.
     pub env: &'a [(OsString, OsString)],
-    /// ralph's own signals.
     pub watch: &'a Watch,
 }
 
 impl Versions {
-    /// Reads what is remembered under a cache directory; without one, nothing is.
+    /// Reads the cache file in a cache directory; without a directory nothing is cached.
     pub fn open(cache: Option<PathBuf>) -> Self {
         let file = cache.map(|directory| directory.join("agents.json"));
         let memory: Option<Memory> = file
@@ -86,7 +84,7 @@ impl Versions {
         Self { file, known: known.unwrap_or_default() }
     }
 
-    /// Returns the version of a program, which is asked unless it is remembered.
+    /// Returns the version of a program; runs it unless its version is cached.
     pub fn of(&mut self, program: &str, place: Place<'_>) -> Option<Version> {
         let spawn = spawn(program, place);
         let (path, now) = identity(&spawn)?;
@@ -95,7 +93,7 @@ impl Versions {
         }
         let captured = capture(&spawn, place.watch, MAX_BYTES);
         let text = |bytes: &[u8]| Version::find(&String::from_utf8_lossy(bytes));
-        // A complaint about the flag may name the version of something else.
+        // An error message about the flag may contain the version of something else.
         let said = captured
             .end
             .ending
@@ -107,7 +105,7 @@ impl Versions {
         said
     }
 
-    /// Returns the version of a program as far as it is remembered; nothing is started.
+    /// Returns the cached version of a program; starts nothing.
     pub fn remembered(&self, program: &str, place: Place<'_>) -> Option<Version> {
         let (path, now) = identity(&spawn(program, place))?;
         self.fresh(&path, &now)?.said
@@ -121,7 +119,7 @@ impl Versions {
         })
     }
 
-    /// Writes everything down. A memory that is lost costs a second.
+    /// Writes the cache file. Losing it costs a second.
     fn remember(&self) {
         let Some(file) = &self.file else { return };
         let memory = Memory { version: FORM, programs: self.known.clone() };
@@ -146,7 +144,7 @@ fn spawn(program: &str, place: Place<'_>) -> Spawn {
     Spawn {
         program: program.into(),
         args: vec!["--version".into()],
-        // Version managers choose by directory, so it must be the one that the agent works in.
+        // Version managers choose by directory, so it must be the one the agent works in.
         cwd: place.directory.to_owned(),
         env,
         stdin: Stdin::Null,
@@ -158,7 +156,7 @@ fn spawn(program: &str, place: Place<'_>) -> Spawn {
     }
 }
 
-/// Returns the file behind a program, links followed, and what it is now.
+/// Returns the program file with links resolved, and its current size and time.
 fn identity(spawn: &Spawn) -> Option<(PathBuf, Remembered)> {
     let path = find_program(spawn).ok()?.canonicalize().ok()?;
     let metadata = fs::metadata(&path).ok()?;
@@ -243,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_and_old_memories_are_asked_anew() {
+    fn garbage_and_outdated_entries_are_asked_again() {
         let bench = Bench::new();
         bench.program("echo 1.2.3");
         let file = bench.cache().join("agents.json");

@@ -1,14 +1,14 @@
-//! Whose login it is, and until when it holds, as far as a file tells. Pure.
+//! The account and the expiry of a login, as far as its file contains them. Pure.
 //!
-//! Signatures are not checked: a forged token opens nothing, and the old login is kept.
-//! Not here: whether a login may be replaced.
+//! Signatures are not checked: a forged token grants nothing, and the old login is kept. Not here:
+//! whether a login may be replaced.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// Keys of an account, in lower case, without anything between the words.
+/// Keys that name an account, in lower case, without separators.
 const ACCOUNT: [&str; 9] = [
     "accountid",
     "accountuuid",
@@ -21,14 +21,14 @@ const ACCOUNT: [&str; 9] = [
     "sub",
 ];
 
-/// Keys of the time that a token holds until.
+/// Keys of the expiry time of a token.
 const EXPIRY: [&str; 5] = ["expiresat", "expirydate", "expiry", "expires", "exp"];
 
-/// Numbers below this are seconds: as milliseconds they would be a day of 1973.
+/// Smaller numbers are seconds: as milliseconds they would be a date in 1973 or earlier.
 const LEAST_MILLISECONDS: f64 = 1e11;
 
-/// Returns everything in a login that names its account, by the path of its key; also what is
-/// said inside of tokens.
+/// Returns everything in a login that names its account, by the path of its key, including the
+/// claims inside tokens.
 pub(super) fn account(login: &Value) -> BTreeMap<String, String> {
     fn walk(value: &Value, path: &str, found: &mut BTreeMap<String, String>) {
         match value {
@@ -62,8 +62,8 @@ pub(super) fn account(login: &Value) -> BTreeMap<String, String> {
     found
 }
 
-/// Returns until when the tokens of a login hold, where it tells: by a key of its own, or by the
-/// token that gives access.
+/// Returns when the tokens of a login expire, if it contains that: in a key of its own, or in the
+/// access token.
 pub(super) fn expiry(login: &Map<String, Value>) -> Option<Timestamp> {
     let named = login.iter().find(|(key, _)| EXPIRY.contains(&plain(key).as_str()));
     if let Some((_, value)) = named {
@@ -73,7 +73,7 @@ pub(super) fn expiry(login: &Map<String, Value>) -> Option<Timestamp> {
     moment(claims(access?.1.as_str()?)?.get("exp")?)
 }
 
-/// Reads a moment: seconds or milliseconds since 1970, or a date.
+/// Parses a time: seconds or milliseconds since 1970, or a date.
 pub(super) fn moment(value: &Value) -> Option<Timestamp> {
     let number = match value {
         Value::Number(number) => number.as_f64()?,
@@ -92,14 +92,14 @@ fn plain(key: &str) -> String {
     key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
 }
 
-/// Returns what a JSON web token says.
+/// Returns the claims of a JSON web token.
 fn claims(token: &str) -> Option<Map<String, Value>> {
     let mut parts = token.split('.');
     let (_, payload, _) = (parts.next()?, parts.next()?, parts.next()?);
     serde_json::from_slice(&decode(payload)?).ok()
 }
 
-/// Decodes base64 for URLs.
+/// Decodes URL-safe base64.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let (mut bits, mut count) = (0_u32, 0_u32);
@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// A token that says `{"sub":"me","email":"me@example.org","exp":1800000000}`.
+    /// A token with the claims `{"sub":"me","email":"me@example.org","exp":1800000000}`.
     const TOKEN: &str =
         "e30.eyJzdWIiOiJtZSIsImVtYWlsIjoibWVAZXhhbXBsZS5vcmciLCJleHAiOjE4MDAwMDAwMDB9.x";
 

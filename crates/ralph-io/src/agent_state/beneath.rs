@@ -1,7 +1,8 @@
-//! Files in a directory that an agent may write to, without ever leaving it.
+//! Access to files in a directory that an agent may write to, without ever leaving it.
 //!
-//! The agent may have put links, pipes or directories where files belong. Every step is taken by
-//! name from an open directory and follows nothing. Not here: what the files mean.
+//! The agent may have put links, pipes or directories where files are expected. Every component is
+//! opened by name relative to an open directory, and links are never followed. Not here: what the
+//! files mean.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File};
@@ -15,7 +16,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// A directory, held open.
+/// An open directory.
 #[derive(Debug)]
 pub(super) struct Directory(OwnedFd);
 
@@ -23,24 +24,24 @@ const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Directory {
-    /// Makes a directory for the owner only, with those above it, and opens it.
+    /// Creates a directory for the owner only, with its parents, and opens it.
     pub(super) fn make(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         Self::open(path)
     }
 
-    /// Opens a directory that is there.
+    /// Opens an existing directory.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(openat(CWD, path, DIRECTORY, Mode::empty())?))
     }
 
-    /// Returns the same directory once more.
+    /// Returns another handle of the same directory.
     pub(super) fn again(&self) -> io::Result<Self> {
         Ok(Self(self.0.try_clone()?))
     }
 
-    /// Opens a directory below, and makes it where there is none. What stands in its place is put
-    /// aside.
+    /// Opens a directory below, and creates it if it does not exist. Anything else with that name
+    /// is renamed.
     pub(super) fn enter(&self, name: &str) -> io::Result<Self> {
         match self.find(name) {
             Ok(Some(found)) => return Ok(found),
@@ -51,17 +52,17 @@ impl Directory {
         Ok(Self(openat(&self.0, name, DIRECTORY, Mode::empty())?))
     }
 
-    /// Opens a directory below, if it is there. A link is an error.
+    /// Opens a directory below, if it exists. A link is an error.
     pub(super) fn find(&self, name: &str) -> io::Result<Option<Self>> {
         match openat(&self.0, name, DIRECTORY, Mode::empty()) {
             Ok(found) => Ok(Some(Self(found))),
             Err(Errno::NOENT) => Ok(None),
-            Err(Errno::LOOP | Errno::NOTDIR) => Err(io::Error::other("it is no directory")),
+            Err(Errno::LOOP | Errno::NOTDIR) => Err(io::Error::other("it is not a directory")),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Makes a link, unless there is a directory with something in it.
+    /// Creates a link, unless a directory with entries has the name.
     pub(super) fn link(&self, name: &str, target: &Path) -> io::Result<()> {
         match unlinkat(&self.0, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
@@ -74,14 +75,14 @@ impl Directory {
         Ok(symlinkat(target, &self.0, name)?)
     }
 
-    /// Returns the first bytes of a file, if there is one. Anything but a regular file is an error.
+    /// Returns the first bytes of a file, if it exists. Anything but a regular file is an error.
     pub(super) fn read(&self, name: &str, most: usize) -> io::Result<Option<Vec<u8>>> {
         // A pipe would wait for a writer; this opens it at once, to be refused below.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match openat(&self.0, name, flags, Mode::empty()) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP) => return Err(io::Error::other("it is a link")),
+            Err(Errno::LOOP) => return Err(io::Error::other("it is a symbolic link")),
             // A socket cannot even be opened.
             Err(Errno::NXIO) => return Err(io::Error::other("it is not a regular file")),
             Err(error) => return Err(error.into()),
@@ -94,7 +95,7 @@ impl Directory {
         Ok(Some(bytes))
     }
 
-    /// Replaces a file whole, for the owner only. What stands in its place is not followed.
+    /// Replaces a file atomically, readable for the owner only. Does not follow a link at its name.
     pub(super) fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let temporary = self.free_name(name)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -109,17 +110,17 @@ impl Directory {
             renamed => renamed,
         });
         if placed.is_err() {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = unlinkat(&self.0, &temporary, AtFlags::empty());
         }
         placed
     }
 
-    /// Removes a file, a link or a pipe, if it is there. A directory is put aside.
+    /// Removes a file, a link or a pipe, if it exists. A directory is renamed.
     pub(super) fn remove(&self, name: &str) -> io::Result<()> {
         match unlinkat(&self.0, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            // Which of these it is depends on the system.
+            // Which error it is depends on the system.
             Err(Errno::ISDIR | Errno::PERM) => self.put_aside(name),
             Err(error) => Err(error.into()),
         }
@@ -134,7 +135,7 @@ impl Directory {
         self.rename(name, &aside)
     }
 
-    /// Returns a name that nothing has.
+    /// Returns a name that does not exist.
     fn free_name(&self, name: &str) -> io::Result<OsString> {
         for number in 0..u16::MAX {
             let free = OsString::from(format!(".{name}.{number}.old"));

@@ -1,8 +1,8 @@
-//! The user's own configuration of an agent: found, read, and copied for an agent in a sandbox.
+//! The user's own configuration of an agent: found, read, and copied for a sandboxed agent.
 //!
-//! The files are the user's, outside of the project, and trusted: the addresses in them may be
-//! reached, and the variables that they name are passed on. Not here: which files those are and
-//! what is taken over of each, which is the adapters' business.
+//! The files belong to the user, are outside the project, and are trusted: the agent may reach the
+//! addresses in them, and gets the variables that they name. Not here: which files those are and
+//! what is copied of each, which the adapters know.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,18 +17,17 @@ use serde_json::Value;
 use super::beneath::Directory;
 use super::{put, read_original, set_variable, steps};
 
-/// Where copies lie of files that are not in the agent's own directory.
+/// The directory for copies of files that are not in the agent's own directory.
 const ELSEWHERE: &str = "config";
 
 /// A file of the user's configuration.
 struct UserFile {
-    /// The user's file.
     original: PathBuf,
-    /// Its copy, from the agent's directory.
+    /// The path of its copy below the agent's directory, by components.
     copy: Vec<String>,
-    /// What is taken over, where there is a file.
+    /// What is copied, if the file exists.
     taken: Option<Taken>,
-    /// The variable that has to name the copy.
+    /// The variable that must name the copy.
     named_by: Option<&'static str>,
 }
 
@@ -54,19 +53,19 @@ pub(super) fn seed(
     Ok(variables)
 }
 
-/// Returns the addresses that the user's configuration sends an agent to.
+/// Returns the addresses that the user's configuration makes an agent use.
 pub fn addresses(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
     let variable = |name: &str| set_variable(env, name)?.to_str().map(str::to_owned);
     let documents = documents(kind, env);
     documents.iter().flat_map(|it| configuration::addresses(it, variable)).collect()
 }
 
-/// Returns the names of the variables that the user's configuration takes keys from.
+/// Returns the names of the variables that the user's configuration reads keys from.
 pub fn variables(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
     documents(kind, env).iter().flat_map(configuration::variables).collect()
 }
 
-/// Returns what the user's configuration says, and what is said in logins.
+/// Returns the parsed configuration files and logins of the user.
 pub fn documents(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Value> {
     let files = user_files(kind, env);
     let files = files.into_iter().filter_map(|file| Some(file.taken?.document));
@@ -75,8 +74,8 @@ pub fn documents(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Value> {
     files.chain(logins).filter(|it| !it.is_null()).collect()
 }
 
-/// Returns what the user must know of their configuration before an agent runs without a part of
-/// it.
+/// Returns what the user must know about the parts of their configuration that a sandboxed agent
+/// does not get.
 pub fn notices(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
     let home = set_variable(env, "HOME").map(PathBuf::from);
     let shown = |path: &Path| match home.as_ref().and_then(|home| path.strip_prefix(home).ok()) {
@@ -88,7 +87,7 @@ pub fn notices(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
         let (name, kind) = (shown(&file.original), kind.name());
         if !taken.is_understood {
             return Some(format!(
-                "`{name}` cannot be read: {kind} gets it as it is, and the addresses in it are not allowed"
+                "`{name}` cannot be parsed: {kind} gets a plain copy, and the addresses in it are not allowed"
             ));
         }
         let keys: Vec<String> = taken.left_out.iter().map(|key| format!("`{key}`")).collect();
@@ -130,7 +129,7 @@ fn user_files(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<UserFile> {
     files
 }
 
-/// Returns the names of the files that a name stands for.
+/// Returns the files that a name with a wildcard stands for.
 fn names(directory: &Path, file: &ConfigFile) -> Vec<String> {
     let Some(end) = file.file.strip_prefix('*') else { return vec![file.file.to_owned()] };
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();

@@ -1,10 +1,10 @@
-//! Whether a changed login is the old one refreshed. Pure.
+//! Checks whether a changed login is a refresh of the old one. Pure.
 //!
-//! It must be of the same account, and the old one must have expired or be about to: an agent that
-//! writes other tokens under the same keys would log the user in elsewhere.
-//! Tokens and times change; what kind of login it is does not, and least of all where it is used:
-//! a server in the user's login that an agent chose would be given the user's tokens. Not here:
-//! whether the tokens are any good, which only their server knows.
+//! It must belong to the same account, and the old one must have expired or be about to: an agent
+//! that writes other tokens under the same keys would log the user in elsewhere. Tokens and times
+//! may change; the kind of login may not, and neither may its servers: a server chosen by an agent
+//! would get the user's tokens. Not here: whether the tokens are valid, which only their server
+//! knows.
 
 use std::collections::BTreeMap;
 use std::mem::discriminant;
@@ -17,29 +17,25 @@ use super::account::{account, expiry, moment};
 /// Agents refresh a token some minutes before it expires.
 const EARLY: SignedDuration = SignedDuration::from_mins(10);
 
-/// Codex refreshes a token that it got eight days ago, whenever it expires.
+/// Codex refreshes a token after eight days, whenever it expires.
 const OLD: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// Why a changed login is none.
+/// Why a changed login is rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Doubt {
-    /// It is no JSON object.
     NotJson,
-    /// Its keys are others, or hold something else.
+    /// Its keys, or the types of their values, differ.
     OtherKeys,
     /// It names another server or command.
     OtherServer {
-        /// The key.
         key: String,
     },
-    /// It is of another account.
+    /// It belongs to another account.
     OtherAccount {
-        /// The key.
         key: String,
     },
-    /// The old one still holds, or does not tell until when.
+    /// The old one has not expired, or has no known expiry.
     StillValid {
-        /// The key.
         key: String,
     },
 }
@@ -55,7 +51,7 @@ pub(super) fn check(old: &[u8], new: &[u8], now: Timestamp) -> Result<(), Doubt>
     };
     let (old, new) = (read(old)?, read(new)?);
     let is_alike = |key: &String, value: &Value| {
-        // A token may come where there was none.
+        // A token may appear where there was `null`, and the other way round.
         new.get(key).is_some_and(|other| {
             discriminant(value) == discriminant(other) || value.is_null() || other.is_null()
         })
@@ -72,7 +68,7 @@ pub(super) fn check(old: &[u8], new: &[u8], now: Timestamp) -> Result<(), Doubt>
     }
 }
 
-/// Checks every login in a file that has changed. A file is one login, or has one under each key.
+/// Checks every changed login in a file. A file is one login, or has one under each key.
 fn check_tokens(
     old: &Map<String, Value>,
     new: &Map<String, Value>,
@@ -114,16 +110,16 @@ fn check_login(
         return Err(Doubt::OtherAccount { key: format!("{name}{key}") });
     }
     let is_due = expiry(old).is_some_and(|at| at.duration_since(now) <= EARLY);
-    // Only where the account could be compared.
+    // Only if the account could be compared.
     let is_old = !before.is_empty() && refreshed.is_some_and(|at| now.duration_since(at) >= OLD);
     if is_due || is_old { Ok(()) } else { Err(Doubt::StillValid { key: name.to_owned() }) }
 }
 
-/// What a key is called that says where tokens go, or what is run.
+/// Parts of keys that say where tokens are sent, or what is run.
 const POINTING: [&str; 8] =
     ["url", "uri", "host", "endpoint", "issuer", "audience", "command", "helper"];
 
-/// Returns every value that says where tokens go, with the way there.
+/// Returns every value that says where tokens are sent, by the path of its key.
 fn servers(document: &Value) -> BTreeMap<String, Value> {
     fn walk(value: &Value, path: &str, found: &mut BTreeMap<String, Value>) {
         match value {
@@ -143,7 +139,7 @@ fn servers(document: &Value) -> BTreeMap<String, Value> {
                     walk(item, &format!("{path}[{index}]"), found);
                 }
             }
-            // Whatever the key is called.
+            // An address counts under any key.
             Value::String(text) if text.contains("://") => {
                 found.insert(path.to_owned(), value.clone());
             }
@@ -184,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_that_still_holds_is_not_replaced() {
+    fn a_login_that_has_not_expired_is_not_replaced() {
         let still = |key: &str| Err(Doubt::StillValid { key: key.to_owned() });
         let claude = |token: &str, at: u64| {
             format!(r#"{{"claudeAiOauth": {{"accessToken": "{token}", "expiresAt": {at}}}}}"#)
@@ -192,7 +188,7 @@ mod tests {
         // The moment of the checks is 1 800 000 000 s.
         checked(&claude("a", 1_800_003_600_000), &claude("evil", 1), &still("claudeAiOauth"));
         checked(&claude("a", 1_800_000_300_000), &claude("b", 1_800_028_800_000), &Ok(()));
-        // Nothing tells until when these hold.
+        // These have no known expiry.
         checked(r#"{"access_token": "a"}"#, r#"{"access_token": "b"}"#, &still(""));
         checked(
             r#"{"apiKey@https://x": "a"}"#,
@@ -218,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_of_another_account_is_not_taken() {
+    fn a_login_of_another_account_is_rejected() {
         let login = |account: &str| {
             format!(
                 r#"{{"github": {{"access": "a{account}", "expires": 1, "accountId": "{account}"}}}}"#
@@ -230,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn another_kind_of_login_is_none() {
+    fn another_kind_of_login_is_rejected() {
         let old = r#"{"access_token": "a", "expiry_date": 1}"#;
         for new in ["", "{", "[]", "\"text\"", "null", "\u{feff}{}"] {
             checked(old, new, &Err(Doubt::NotJson));
@@ -248,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_go_where_they_went() {
+    fn servers_must_not_change() {
         let other = |key: &str| Err(Doubt::OtherServer { key: key.to_owned() });
         let qwen = |host: &str| {
             format!(r#"{{"access_token": "a", "expiry_date": 1, "resource_url": "{host}"}}"#)

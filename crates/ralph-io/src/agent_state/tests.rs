@@ -146,7 +146,7 @@ fn tokens_come_back_and_settings_do_not() {
 }
 
 #[test]
-fn agents_that_nobody_knows_get_an_empty_directory() {
+fn agents_without_known_files_get_an_empty_directory() {
     for kind in [AgentKind::Acp, AgentKind::Text, AgentKind::Custom, AgentKind::Sim] {
         let machine = Machine::new();
         let prepared = machine.prepare(kind);
@@ -174,14 +174,14 @@ fn the_users_own_variables_and_links_are_followed() {
 }
 
 #[test]
-fn a_login_that_is_gone_or_unusable_is_gone_for_the_agent() {
+fn a_missing_or_unusable_login_is_removed_for_the_agent() {
     let (machine, prepared) = Machine::prepared();
     let original = machine.home(".claude/.credentials.json");
     assert!(machine.copy().exists());
     fs::remove_file(&original).expect("removed");
     let again = machine.prepare(AgentKind::Claude);
     assert!(!machine.copy().exists());
-    // What the agent makes itself stays with it.
+    // Files that the agent creates itself stay.
     fs::write(machine.copy(), NEW).expect("written");
     assert_eq!(again.return_credentials(), []);
     let [Notice::Left { why: Why::ChangedMeanwhile, .. }] = &prepared.return_credentials()[..]
@@ -191,28 +191,28 @@ fn a_login_that_is_gone_or_unusable_is_gone_for_the_agent() {
     assert!(!original.exists());
     fs::write(&original, vec![b' '; LARGEST + 1]).expect("written");
     machine.prepare(AgentKind::Claude);
-    assert!(!machine.copy().exists(), "nobody's login is that large");
+    assert!(!machine.copy().exists(), "no login is that large");
     // Without a home there is no login either.
     let homeless = prepare(AgentKind::Claude, &[], &machine.state()).expect("prepared");
     assert_eq!(homeless.variables.len(), 1);
 }
 
 #[test]
-fn what_an_agent_plants_is_refused_and_followed_by_nobody() {
+fn replaced_login_files_are_refused_and_links_not_followed() {
     #[track_caller]
-    fn check(plant: impl Fn(&Machine, &Path), expect: &str) {
+    fn check(tamper: impl Fn(&Machine, &Path), expect: &str) {
         let (machine, prepared) = Machine::prepared();
         let secret = machine.home(".ssh/id");
         write(&secret, NEW);
         fs::remove_file(machine.copy()).expect("removed");
-        plant(&machine, &machine.copy());
+        tamper(&machine, &machine.copy());
         let notices = prepared.return_credentials();
         let [notice @ Notice::Left { .. }] = notices.as_slice() else {
             panic!("{expect}: {notices:?}")
         };
         assert!(notice.to_string().ends_with(expect), "{notice}");
         machine.check_original(OLD);
-        // The next call starts from the user's login again, whatever stands in its place.
+        // The next call starts from the user's login again, whatever has its name now.
         machine.prepare(AgentKind::Claude);
         let kind = fs::symlink_metadata(machine.copy()).expect("there").file_type();
         assert!(kind.is_file());
@@ -222,7 +222,7 @@ fn what_an_agent_plants_is_refused_and_followed_by_nobody() {
     let to_secret = |machine: &Machine, copy: &Path| {
         symlink(machine.home(".ssh/id"), copy).expect("a link");
     };
-    check(to_secret, "what it left cannot be read: it is a link");
+    check(to_secret, "the new file cannot be read: it is a symbolic link");
     check(
         |_, copy| {
             rustix::fs::mkfifoat(rustix::fs::CWD, copy, rustix::fs::Mode::RWXU).expect("a pipe");
@@ -244,13 +244,13 @@ fn what_an_agent_plants_is_refused_and_followed_by_nobody() {
     );
     let large = " ".repeat(LARGEST + 1);
     for (text, expect) in [
-        ("", "what it left is not JSON"),
-        ("[1]", "what it left is not JSON"),
-        (r#"{"token": "new"}"#, "what it left has other keys"),
-        (large.as_str(), "what it left is larger than any login"),
+        ("", "the new file is not JSON"),
+        ("[1]", "the new file is not JSON"),
+        (r#"{"token": "new"}"#, "the new file has other keys"),
+        (large.as_str(), "the new file is larger than any login"),
         (
             r#"{"token": "https://evil.example", "expires": 2}"#,
-            "what it left says something else in `token`",
+            "the new file has another value in `token`",
         ),
     ] {
         check(|_, copy| write(copy, text), expect);
@@ -258,7 +258,7 @@ fn what_an_agent_plants_is_refused_and_followed_by_nobody() {
 }
 
 #[test]
-fn directories_on_the_way_are_not_left_either() {
+fn replaced_parent_directories_are_not_followed() {
     let machine = Machine::new();
     let original = machine.home(".local/share/opencode/auth.json");
     write(&original, OLD);
@@ -275,7 +275,7 @@ fn directories_on_the_way_are_not_left_either() {
     assert!(!way.is_symlink());
     assert_eq!(read(&way.join("auth.json")), OLD);
     assert_eq!(read(&trap.join("auth.json")), NEW, "the trap is untouched");
-    // A link on the way, and nothing to copy: nothing is done and nothing fails.
+    // A link in the path and nothing to copy: nothing happens and nothing fails.
     fs::remove_file(&original).expect("removed");
     fs::remove_dir_all(&way).expect("removed");
     machine.prepare(AgentKind::Opencode);
@@ -286,19 +286,19 @@ fn directories_on_the_way_are_not_left_either() {
 }
 
 #[test]
-fn a_login_that_the_user_changed_meanwhile_stays() {
+fn a_login_that_the_user_changed_is_not_overwritten() {
     let (machine, prepared) = Machine::prepared();
     fs::write(machine.copy(), NEW).expect("written");
     let third = r#"{"token": "third", "expires": 3}"#;
     fs::write(machine.home(".claude/.credentials.json"), third).expect("written");
     let notices = prepared.return_credentials();
-    let why = "it has changed as well";
+    let why = "your file has changed as well";
     assert!(notices[0].to_string().ends_with(why), "{notices:?}");
     machine.check_original(third);
 }
 
 #[test]
-fn a_google_login_is_chosen_where_no_key_is() {
+fn a_google_login_is_selected_without_a_key() {
     let machine = Machine::new();
     let choice = ("GOOGLE_GENAI_USE_GCA".to_owned(), OsString::from("true"));
     assert!(!machine.prepare(AgentKind::Gemini).variables.contains(&choice), "no login");
@@ -338,7 +338,7 @@ fn the_users_configuration_is_copied_before_each_call() {
     let expect = "in the sandbox codex uses `~/.codex/config.toml` without `mcp_servers`; \
                   `mcp.coding` gives it servers";
     assert_eq!(notices, [expect]);
-    // What the agent writes there does not last, and the user's file stays.
+    // The agent's changes are discarded, and the user's file stays.
     fs::write(directory.join("config.toml"), "notify = [\"evil\"]\n").expect("written");
     machine.prepare(AgentKind::Codex);
     assert_eq!(read(&directory.join("config.toml")), "model = \"m\"\n");
@@ -348,7 +348,7 @@ fn the_users_configuration_is_copied_before_each_call() {
 }
 
 #[test]
-fn opencode_is_told_where_its_configuration_and_its_programs_are() {
+fn opencode_gets_variables_for_its_configuration_and_programs() {
     let machine = Machine::new();
     write(&machine.home(".config/opencode/opencode.json"), "{\"model\": \"m\"}");
     write(&machine.home(".cache/opencode/bin/rg"), "");
@@ -358,7 +358,7 @@ fn opencode_is_told_where_its_configuration_and_its_programs_are() {
     assert!(prepared.variables.contains(&("OPENCODE_CONFIG".to_owned(), copy.into())));
     let programs = machine.home(".cache/opencode/bin").canonicalize().expect("there");
     assert_eq!(prepared.readable, [programs]);
-    // Again and again, and whatever the agent puts there.
+    // Repeatedly, and whatever the agent writes there.
     let link = prepared.directory.join("cache/opencode/bin");
     assert!(machine.prepare(AgentKind::Opencode).directory.join("cache/opencode/bin/rg").exists());
     fs::remove_file(&link).expect("removed");
@@ -385,7 +385,7 @@ fn keys_and_addresses_of_the_configuration_are_found() {
 }
 
 #[test]
-fn a_login_that_an_agent_swaps_is_refused() {
+fn a_login_of_another_account_is_refused() {
     let machine = Machine::new();
     let login = |token: &str| {
         format!(r#"{{"claudeAiOauth": {{"accessToken": "{token}", "expiresAt": 4102444800000}}}}"#)
@@ -396,6 +396,9 @@ fn a_login_that_an_agent_swaps_is_refused() {
     fs::write(machine.copy(), login("evil")).expect("written");
     let notices = prepared.return_credentials();
     let [notice] = notices.as_slice() else { panic!("{notices:?}") };
-    assert!(notice.to_string().ends_with("`claudeAiOauth` in yours has not expired"), "{notice}");
+    assert!(
+        notice.to_string().ends_with("`claudeAiOauth` in your login has not expired"),
+        "{notice}"
+    );
     assert_eq!(read(&original), login("mine"));
 }

@@ -1,4 +1,4 @@
-//! Wishes that are sent, taken, kept and refused.
+//! Control requests that are sent, taken, kept and refused.
 
 use std::os::unix::fs::symlink;
 
@@ -10,30 +10,30 @@ fn note(text: &str) -> Wish {
     Wish::Note { text: text.to_owned() }
 }
 
-fn wishes(found: &[Found]) -> Vec<Wish> {
-    let wish = |found: &Found| match found {
+fn requests(found: &[Found]) -> Vec<Wish> {
+    let request = |found: &Found| match found {
         Found::Wish(asked) => Some(asked.wish.clone()),
         Found::Junk { .. } => None,
     };
-    found.iter().filter_map(wish).collect()
+    found.iter().filter_map(request).collect()
 }
 
 #[test]
-fn wishes_arrive_in_order_and_stay_until_they_are_done_with() {
+fn requests_arrive_in_order_and_stay_until_they_are_done_with() {
     let run = tempfile::tempdir().expect("a directory");
     let mut inbox = Inbox::new(run.path());
     assert_eq!(inbox.take(), []);
     let sent =
         [Wish::Pause, Wish::Skip { task: TaskId("a/b".into()) }, note("ü\n\"x\""), Wish::GoOn];
-    for wish in &sent {
-        send(run.path(), wish).expect("sent");
-        // Two wishes of one millisecond may come in either order.
+    for request in &sent {
+        send(run.path(), request).expect("sent");
+        // Two requests of one millisecond may come in either order.
         let sent_at = clock::now();
         while clock::now() == sent_at {}
     }
     let found = inbox.take();
-    assert_eq!(wishes(&found), sent);
-    assert_eq!(wishes(&Inbox::new(run.path()).take()), sent, "a crash loses none");
+    assert_eq!(requests(&found), sent);
+    assert_eq!(requests(&Inbox::new(run.path()).take()), sent, "a crash loses none");
     assert_eq!(waiting(run.path()).len(), 4);
     for found in &found {
         if let Found::Wish(asked) = found {
@@ -48,7 +48,7 @@ fn an_inbox_that_was_quiet_is_not_listed_again_and_nothing_is_missed() {
     let run = tempfile::tempdir().expect("a directory");
     let id = send_as(run.path(), &Wish::Stop, Some("ann".into())).expect("sent");
     let mut inbox = Inbox::new(run.path());
-    let [Found::Wish(asked)] = &inbox.take()[..] else { panic!("one wish") };
+    let [Found::Wish(asked)] = &inbox.take()[..] else { panic!("one request") };
     assert_eq!((&asked.id, asked.by.as_deref()), (&id, Some("ann")));
     inbox.done_with(&id);
     assert_eq!(inbox.take(), []);
@@ -60,11 +60,11 @@ fn an_inbox_that_was_quiet_is_not_listed_again_and_nothing_is_missed() {
     assert_eq!(inbox.take(), []);
     assert!(inbox.quiet.is_some());
     send(run.path(), &Wish::Pause).expect("sent");
-    assert_eq!(wishes(&inbox.take()), [Wish::Pause]);
+    assert_eq!(requests(&inbox.take()), [Wish::Pause]);
 }
 
 #[test]
-fn what_is_no_wish_is_told_once_and_harms_nothing() {
+fn an_invalid_file_is_reported_once_and_harms_nothing() {
     let run = tempfile::tempdir().expect("a directory");
     let at = |name: &str| run.path().join("inbox").join(name);
     fs::create_dir(run.path().join("inbox")).expect("made");
@@ -81,16 +81,16 @@ fn what_is_no_wish_is_told_once_and_harms_nothing() {
     send(run.path(), &Wish::Pause).expect("sent");
     let mut inbox = Inbox::new(run.path());
     let found = inbox.take();
-    assert_eq!(wishes(&found), [Wish::Pause]);
+    assert_eq!(requests(&found), [Wish::Pause]);
     assert_eq!(found.len(), 7, "{found:?}");
-    assert_eq!(wishes(&inbox.take()), [Wish::Pause]);
-    assert_eq!(inbox.take().len(), 1, "junk is told once");
+    assert_eq!(requests(&inbox.take()), [Wish::Pause]);
+    assert_eq!(inbox.take().len(), 1, "invalid files are reported once");
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused_and_leaves_nothing() {
+fn a_refused_request_leaves_no_file() {
     let run = tempfile::tempdir().expect("a directory");
-    let error = |wish: &Wish| send(run.path(), wish).expect_err("refused").to_string();
+    let error = |request: &Wish| send(run.path(), request).expect_err("refused").to_string();
     assert_eq!(error(&note(" \n")), "the note is empty");
     let long = "ä".repeat(LONGEST_NOTE + 1);
     assert_eq!(error(&note(&long)), "the note has 4001 characters; at most 4000 fit into a prompt");
@@ -106,5 +106,5 @@ fn what_cannot_be_sent_is_refused_and_leaves_nothing() {
     let linked = tempfile::tempdir().expect("a directory");
     symlink(run.path(), linked.path().join("inbox")).expect("linked");
     assert!(matches!(send(linked.path(), &Wish::Pause), Err(ControlError::Refused { .. })));
-    assert_eq!(Inbox::new(linked.path()).take().len(), 1, "told as junk");
+    assert_eq!(Inbox::new(linked.path()).take().len(), 1, "reported as invalid");
 }

@@ -1,15 +1,15 @@
-//! The two ways to write a task list: what their fields are called.
+//! The two dialects of a task list: the names of their fields.
 //!
 //! Not here: reading and changing, which know fields only by these names.
 
 use ralph_core::task::ListForm;
 
-/// How a task file is written.
+/// The dialect of a task file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// `tasks`, with a `status` each; names in `snake_case`.
+    /// `tasks`, each with a `status`; names in `snake_case`.
     Plan,
-    /// `userStories`, which pass or do not; names in `camelCase`.
+    /// `userStories`, each with a boolean `passes`; names in `camelCase`.
     Stories,
 }
 
@@ -53,7 +53,7 @@ pub(super) const LIST_FIELDS: [Field; 6] = [
 ];
 
 impl Dialect {
-    /// Returns it as prompts know it, which tell agents what to write.
+    /// Returns the form that prompts ask agents to write.
     pub fn form(self) -> ListForm {
         match self {
             Self::Plan => ListForm::Plan,
@@ -61,12 +61,12 @@ impl Dialect {
         }
     }
 
-    /// Returns what the file calls its tasks.
+    /// Returns the key of the task list.
     pub fn tasks(self) -> &'static str {
         self.name(Field::Tasks)
     }
 
-    /// Returns what a field is called.
+    /// Returns the key of a field.
     pub(super) fn name(self, field: Field) -> &'static str {
         let (plan, stories) = field.names();
         match self {
@@ -75,9 +75,9 @@ impl Dialect {
         }
     }
 
-    /// Returns whether a key names a field. The other dialect's spelling is understood too: a
-    /// dependency that is overlooked for the sake of an underscore costs a night. Not so where
-    /// the other name is another word, which may mean something else here.
+    /// Returns whether a key names a field. The other dialect's spelling is accepted too: a
+    /// dependency that is overlooked because of an underscore costs a night. Not so where the other
+    /// name is another word, which may mean something else here.
     pub(super) fn calls(self, field: Field, key: &str) -> bool {
         let (plan, stories) = field.names();
         match field {
@@ -107,7 +107,7 @@ impl Dialect {
         }
     }
 
-    /// Returns the fields of a task in the order in which a new one has them.
+    /// Returns the fields of a new task, in order.
     pub(super) fn task_fields(self) -> &'static [Field] {
         match self {
             Self::Plan => &[
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_call_the_fields_what_the_file_calls_them() {
+    fn prompts_use_the_field_names_of_the_file() {
         for dialect in [Dialect::Plan, Dialect::Stories] {
             let names = dialect.form().names();
             let done = match dialect {

@@ -1,4 +1,4 @@
-//! JSON as text: what a syntax error means, and where things stand.
+//! JSON as text: what a syntax error means, and where values are.
 //!
 //! `serde_json` decides what is JSON; the scanner here only runs over text that it accepted. It
 //! looks at one level at a time and never recurses, so that no nesting is too deep for it. Not
@@ -9,12 +9,10 @@ use std::ops::Range;
 
 use serde::de::IgnoredAny;
 
-/// A place in a text; both count from 1, columns in characters.
+/// A position in a text; both numbers count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// The line.
     pub line: usize,
-    /// The column.
     pub column: usize,
 }
 
@@ -22,7 +20,7 @@ impl Position {
     /// The beginning of a text.
     pub const START: Self = Self { line: 1, column: 1 };
 
-    /// Returns where the character behind this one stands.
+    /// Returns the position after a character at this one.
     #[must_use]
     pub fn behind(self, character: char) -> Self {
         match character {
@@ -35,33 +33,25 @@ impl Position {
 /// Why a text is not JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// Where.
     pub position: Position,
-    /// What is wrong.
     pub message: String,
-    /// What to do about it, for the usual mistakes.
+    /// What to do about it, for common mistakes.
     pub hint: Option<&'static str>,
 }
 
 /// The kinds of JSON values, by their first character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `{…}`.
     Object,
-    /// `[…]`.
     List,
-    /// `"…"`.
     String,
-    /// A number.
     Number,
-    /// `true` or `false`.
     Bool,
-    /// `null`.
     Null,
 }
 
 impl Kind {
-    /// Returns its name with an article.
+    /// Returns the name of the kind, with an article.
     pub fn name(self) -> &'static str {
         match self {
             Self::Object => "an object",
@@ -74,18 +64,17 @@ impl Kind {
     }
 }
 
-/// One entry of an object. Ranges are bytes of the whole text.
+/// One entry of an object. Ranges are byte offsets in the whole text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member<'a> {
-    /// The key, or the raw text of one that is no text, such as half a surrogate pair.
+    /// The key; raw if it is not valid Unicode, such as half a surrogate pair.
     pub key: Cow<'a, str>,
-    /// Where the key stands, with its quotes.
+    /// The range of the key, with its quotes.
     pub key_range: Range<usize>,
-    /// Where the value stands.
     pub value: Range<usize>,
 }
 
-/// Returns where the one value of a JSON text stands, or why it is none.
+/// Returns the range of the only value of a JSON text, or why it is not JSON.
 pub fn root(text: &str, from: usize) -> Result<Range<usize>, SyntaxError> {
     serde_json::from_str::<IgnoredAny>(&text[from..])
         .map_err(|error| explain(&text[from..], &error))?;
@@ -124,7 +113,7 @@ pub fn members<'a>(text: &'a str, object: &Range<usize>) -> Vec<Member<'a>> {
     members
 }
 
-/// Returns where the elements of a list stand.
+/// Returns the ranges of the elements of a list.
 pub(crate) fn elements(text: &str, list: &Range<usize>) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut elements = Vec::new();
@@ -140,7 +129,8 @@ pub(crate) fn elements(text: &str, list: &Range<usize>) -> Vec<Range<usize>> {
     elements
 }
 
-/// Returns the text of a string value, unless it is no text, such as half a surrogate pair.
+/// Returns the text of a string value, unless it is not valid Unicode, such as half a surrogate
+/// pair.
 pub fn string(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
@@ -149,7 +139,7 @@ pub fn string(raw: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(inner))
 }
 
-/// Returns the positions of byte offsets, which must be in order, in one walk over the text.
+/// Returns the positions of byte offsets, which must be sorted, in one pass over the text.
 pub fn positions(text: &str, offsets: impl IntoIterator<Item = usize>) -> Vec<Position> {
     let mut at = 0;
     let mut here = Position::START;
@@ -178,7 +168,7 @@ fn after_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Returns where the value that begins here ends.
+/// Returns the end of the value that begins at `start`.
 fn end_of_value(bytes: &[u8], start: usize) -> usize {
     let mut at = start;
     let mut depth = 0_usize;
@@ -194,7 +184,7 @@ fn end_of_value(bytes: &[u8], start: usize) -> usize {
                 at + 1
             }
             Some(b'"') => end_of_string(bytes, at),
-            // Numbers and words at the top; anything between brackets.
+            // Numbers, `true`, `false` and `null` at the top level; anything between brackets.
             Some(_) if depth == 0 => return end_of_word(bytes, at),
             Some(_) => at + 1,
         };
@@ -221,7 +211,7 @@ fn end_of_word(bytes: &[u8], start: usize) -> usize {
     start + bytes[start..].iter().take_while(is_part).count()
 }
 
-/// Returns where a syntax error is, what it is, and what to do about the usual ones.
+/// Returns where a syntax error is, what it is, and a hint for common mistakes.
 pub fn explain(text: &str, error: &serde_json::Error) -> SyntaxError {
     let line_text = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
     let bytes = error.column().saturating_sub(1).min(line_text.len());
@@ -240,7 +230,7 @@ pub fn explain(text: &str, error: &serde_json::Error) -> SyntaxError {
     if hint.is_none() {
         let is_comma_last = message.contains("key must be") && matches!(found, Some('}'));
         hint = if message.contains("trailing comma") || is_comma_last {
-            // The error is noticed at the bracket; the comma is what must go.
+            // serde reports the bracket; the comma is what must go.
             Some("remove the comma after the last entry")
         } else if message.contains("key must be a string") {
             Some("keys need double quotes")

@@ -1,8 +1,8 @@
-//! Files that people and agents write: read tolerantly, told about exactly, changed sparingly.
+//! Files that people and agents write: read tolerantly, reported exactly, changed minimally.
 //!
-//! A document is its text. Reading makes a model and remembers where things stand; a change
-//! replaces the bytes it is about and no others, so that field order, numbers, indentation and
-//! whatever else a file holds survive. Not here: what the model means, which is the core's.
+//! A document is its text. Reading makes a model and remembers where values are; a change replaces
+//! only the bytes that it affects, so that field order, numbers, indentation and unknown fields
+//! survive. Not here: what the model means, which is decided in the core.
 
 mod dialect;
 pub mod json_text;

@@ -1,22 +1,21 @@
-//! What can be wrong with a file, where it is, and how that reads.
+//! Problems of a file: what is wrong, where, and how it is displayed.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use super::json_text::Position;
 
-/// One thing wrong with a file.
+/// One problem of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileProblem {
-    /// The file, as it was named.
+    /// The file as the user named it.
     pub file: PathBuf,
-    /// Where in it; not known of a file that cannot be read.
+    /// Where in the file; unknown if the file cannot be read.
     pub position: Option<Position>,
-    /// The JSON path, such as `tasks[2].status`; empty where it is about the whole file.
+    /// The JSON path, such as `tasks[2].status`; empty if the problem is about the whole file.
     pub at: String,
-    /// What is wrong.
     pub message: String,
-    /// What to do about it.
+    /// What the user can do about it.
     pub remedy: Option<String>,
 }
 

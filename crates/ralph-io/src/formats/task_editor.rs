@@ -1,7 +1,7 @@
-//! Changes of a task file, made in its text: the bytes a change is about, and no others.
+//! Edits a task file in its text: changes only the affected bytes.
 //!
-//! A change is made in the model first; the fields of the task that differ then are written. New
-//! things take their form from what stands beside them. Not here: which changes are allowed, and
+//! A change is applied to the model first; then the fields of the task that differ are written.
+//! New entries copy the formatting of their neighbors. Not here: which changes are allowed, and
 //! writing the file.
 
 use std::ops::Range;
@@ -15,7 +15,7 @@ use super::dialect::{Dialect, Field};
 use super::json_text::{self, Member};
 use super::task_reader::Places;
 
-/// The text of a task file with what is known of it.
+/// The text of a task file with its model and the positions of its tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Document {
     pub(super) text: String,
@@ -26,7 +26,7 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Makes changes: all of them, or none.
+    /// Applies all changes, or none.
     pub(super) fn apply(&mut self, changes: &[TaskChange]) -> Result<(), ChangeError> {
         self.list.can_apply(changes)?;
         changes.iter().try_for_each(|change| self.apply_one(change))
@@ -58,7 +58,7 @@ impl Document {
         Ok(())
     }
 
-    /// Writes the fields of a task that differ from what they were.
+    /// Writes the fields of a task that have changed.
     fn rewrite(&mut self, at: usize, before: &Task) {
         let dialect = self.places.dialect;
         let after = self.list.tasks[at].clone();
@@ -93,9 +93,9 @@ impl Document {
     fn add(&mut self, at: usize) {
         let dialect = self.places.dialect;
         let task = &self.list.tasks[at];
-        // It looks like the one before it, and the first like the one behind it.
-        let beside = self.places.tasks.get(at.saturating_sub(1));
-        let (range, before, object, after) = if let Some(place) = beside {
+        // It is formatted like the task before it, and the first one like the task after it.
+        let neighbor = self.places.tasks.get(at.saturating_sub(1));
+        let (range, before, object, after) = if let Some(place) = neighbor {
             let members = json_text::members(&self.text, place);
             let form = Form::of(&self.text, place, &members);
             let has = |field| members.iter().any(|it| dialect.calls(field, &it.key));
@@ -106,7 +106,7 @@ impl Document {
                 _ => (place.end..place.end, between, object, String::new()),
             }
         } else {
-            // The only one: what the brackets hold is white space.
+            // The only task: there is only white space between the brackets.
             let members = json_text::members(&self.text, &self.places.root);
             let list = Form::of(&self.text, &self.places.root, &members).inner();
             let usual = |field| is_usual(dialect, field);
@@ -149,7 +149,7 @@ impl Document {
         }
     }
 
-    /// Moves what stands behind a change: the tasks from `from` on, and the ends around them.
+    /// Moves the positions after a change: the tasks from `from` on, and the ends around them.
     fn shift(&mut self, from: usize, added: usize, removed: usize) {
         let moved = |offset: usize| offset + added - removed;
         for place in &mut self.places.tasks[from..] {
@@ -160,14 +160,14 @@ impl Document {
     }
 }
 
-/// How an object is written.
+/// The formatting of an object.
 #[derive(Debug)]
 struct Form {
     /// The white space before the first member.
     lead: String,
-    /// What stands between two members.
+    /// The text between two members.
     separator: String,
-    /// What stands between a key and its value.
+    /// The text between a key and its value.
     colon: String,
     /// The white space before the closing brace.
     close: String,
@@ -198,7 +198,7 @@ impl Form {
         Self { lead, separator, colon, close, unit }
     }
 
-    /// Returns the form of what stands one step further in.
+    /// Returns the formatting one level deeper.
     fn inner(&self) -> Self {
         let (lead, close) = match self.unit.as_str() {
             "" => (String::new(), String::new()),
@@ -213,7 +213,7 @@ impl Form {
         format!("{}{}{}", json!(name), self.colon, self.value(value, lines.as_ref()))
     }
 
-    /// Writes a value; a list with a line for each element, where it has lines.
+    /// Formats a value; a list with a line for each element, if it has lines.
     fn value(&self, value: &Value, lines: Option<&Lines>) -> String {
         let Value::Array(elements) = value else { return value.to_string() };
         let elements: Vec<String> = elements.iter().map(ToString::to_string).collect();
@@ -228,7 +228,7 @@ impl Form {
         }
     }
 
-    /// Writes a new task, with those fields that say something and those that are wanted.
+    /// Formats a new task, with the fields that are not empty and those that are wanted.
     fn object(&self, dialect: Dialect, task: &Task, wants: impl Fn(Field) -> bool) -> String {
         let members: Vec<String> = dialect
             .task_fields()
@@ -242,16 +242,14 @@ impl Form {
     }
 }
 
-/// The white space of a list with a line for each element.
+/// The white space of a list with one element per line.
 struct Lines {
-    /// Before an element.
     lead: String,
-    /// Before the closing bracket.
     close: String,
 }
 
 impl Lines {
-    /// Returns the lines of a list that replaces this value.
+    /// Returns the lines of the list that replaces this value.
     fn of(text: &str, value: &Range<usize>, form: &Form) -> Option<Self> {
         let old = &text[value.clone()];
         let inside = old.strip_prefix('[')?.strip_suffix(']')?;
@@ -269,7 +267,7 @@ impl Lines {
     }
 }
 
-/// Returns what a field of a task holds in a file; nothing where it is best left out.
+/// Returns the value of a task's field in a file; none if the field is better omitted.
 fn value(dialect: Dialect, field: Field, task: &Task) -> Option<Value> {
     let ids = |ids: &[TaskId]| json!(ids);
     match field {
@@ -308,7 +306,7 @@ fn value(dialect: Dialect, field: Field, task: &Task) -> Option<Value> {
     }
 }
 
-/// Returns whether a file without the field would be read as another task.
+/// Returns whether the task would be read differently without the field.
 fn is_needed(dialect: Dialect, field: Field, task: &Task) -> bool {
     match field {
         Field::Id | Field::Title | Field::Passes => true,
@@ -342,7 +340,7 @@ fn is_needed(dialect: Dialect, field: Field, task: &Task) -> bool {
     }
 }
 
-/// Returns whether the first task of a file has the field even if it says nothing.
+/// Returns whether the first task of a file has the field even if it is empty.
 fn is_usual(dialect: Dialect, field: Field) -> bool {
     let usual: &[Field] = match dialect {
         Dialect::Plan => &[
@@ -367,7 +365,7 @@ fn is_usual(dialect: Dialect, field: Field) -> bool {
     usual.contains(&field)
 }
 
-/// Returns the white space before a place.
+/// Returns the white space before an offset.
 fn lead(text: &str, at: usize) -> &str {
     &text[text[..at].trim_ascii_end().len()..at]
 }

@@ -1,4 +1,4 @@
-//! A task file on disk: read whole, changed in memory, replaced whole with a backup beside it.
+//! A task file on disk: read whole, changed in memory, replaced whole with a backup next to it.
 //!
 //! Not here: how its text is understood (`task_reader`) and changed (`task_editor`).
 
@@ -20,7 +20,7 @@ use super::task_editor::Document;
 use super::task_reader::{self, Found};
 use crate::store::atomic;
 
-/// Ten thousand tasks with a page of text each; a larger file was not written by a person.
+/// Ten thousand tasks with a page of text each; no person writes a larger file.
 const LARGEST: u64 = 64 << 20;
 
 /// A task file as it was read, with the changes made since.
@@ -28,14 +28,14 @@ const LARGEST: u64 = 64 << 20;
 pub struct TaskFile {
     path: PathBuf,
     document: Document,
-    /// What the file holds on disk, where changes were made that are not written.
+    /// The content on disk, if changes are not written yet.
     before: Option<String>,
-    /// What it looked like when it was read or written.
+    /// The file's metadata when it was read or written.
     signs: Option<Signs>,
 }
 
-/// What tells a changed file from outside. The time of the last change cannot be set back, but it
-/// is as coarse as the file system likes.
+/// Metadata that shows changes from outside. The change time cannot be set back, but it is as
+/// coarse as the file system's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Signs {
     file: (u64, u64),
@@ -55,33 +55,28 @@ impl Signs {
     }
 }
 
-/// Why a task file was not written. What was on disk is there still.
+/// Why a task file was not written. The file on disk is unchanged.
 #[derive(Debug, Error)]
 pub enum WriteError {
-    /// A change does not fit the list.
+    /// A change cannot be applied to the list.
     #[error(transparent)]
     Unfit(#[from] ChangeError),
-    /// Somebody else changed it meanwhile.
+    /// Another program changed it in the meantime.
     #[error("`{}` was changed by someone else meanwhile", .0.display())]
     Changed(PathBuf),
-    /// The disk refused.
+    /// Writing failed.
     #[error("cannot write `{}`", path.display())]
-    Io {
-        /// The file, or its backup.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 impl TaskFile {
-    /// Reads a file, or tells everything that is wrong with it.
+    /// Reads a file. Fails with all problems of the file.
     pub fn read(path: &Path) -> Result<Self, Vec<FileProblem>> {
         let (text, signs) = read_text(path)?;
         Ok(Self { signs: Some(signs), ..Self::from_text(path, text)? })
     }
 
-    /// Reads a text as if it were that of a file.
+    /// Parses a text as the content of a file.
     pub fn from_text(path: &Path, text: String) -> Result<Self, Vec<FileProblem>> {
         let root = root_of(path, &text)?;
         let (list, places) =
@@ -90,8 +85,8 @@ impl TaskFile {
         Ok(Self { path: path.into(), document, before: None, signs: None })
     }
 
-    /// Reads the list of a file in spite of faults in it, such as a task that is done and yet
-    /// under review; none where a field cannot be read. Tells everything that is wrong.
+    /// Reads the list of a file despite faults in it, such as a task that is both done and under
+    /// review; none if a field cannot be read. Returns all problems too.
     pub fn read_in_spite(path: &Path) -> (Option<TaskList>, Vec<FileProblem>) {
         let read = || {
             let (text, _) = read_text(path)?;
@@ -102,17 +97,17 @@ impl TaskFile {
         read().unwrap_or_else(|problems| (None, problems))
     }
 
-    /// Returns the file, as it was named.
+    /// Returns the path as the user named it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns how it is written.
+    /// Returns the dialect.
     pub fn dialect(&self) -> Dialect {
         self.document.places.dialect
     }
 
-    /// Returns the tasks.
+    /// Returns the task list.
     pub fn list(&self) -> &TaskList {
         &self.document.list
     }
@@ -122,7 +117,7 @@ impl TaskFile {
         &self.document.text
     }
 
-    /// Makes changes: all of them, or none. The file on disk stays as it is until [`Self::write`].
+    /// Applies all changes, or none. The file on disk stays as it is until [`Self::write`].
     pub fn apply(&mut self, changes: &[TaskChange]) -> Result<(), ChangeError> {
         let before = self.before.take().unwrap_or_else(|| self.document.text.clone());
         let done = self.document.apply(changes);
@@ -130,14 +125,14 @@ impl TaskFile {
         done
     }
 
-    /// Tells what is wrong with the tasks after changes, if anything is.
+    /// Fails if the tasks are not valid after changes.
     pub fn check(&self) -> Result<(), Vec<FileProblem>> {
         Self::from_text(&self.path, self.document.text.clone()).map(|_| ())
     }
 
-    /// Tells why the list is no plan, in which tasks are there and none has begun.
+    /// Fails unless the list is a fresh plan: it has tasks, and none has been started.
     pub fn check_untouched(&self) -> Result<(), Vec<FileProblem>> {
-        // A plan is read by whoever gets the project, and a link leads out of it.
+        // Everyone who gets the project reads the plan, and a link leads out of it.
         if fs::symlink_metadata(&self.path).is_ok_and(|there| there.is_symlink()) {
             return Err(vec![whole(&self.path, None, "is a link", "write a file in its place")]);
         }
@@ -155,15 +150,15 @@ impl TaskFile {
         if problems.is_empty() { Ok(()) } else { Err(located(&self.path, text, problems)) }
     }
 
-    /// Tells which skills open tasks name and nobody has; `has` knows those of the project.
+    /// Fails if open tasks name missing skills; `has` returns whether the project has a skill.
     pub fn check_skills(&self, has: impl FnMut(&str) -> bool) -> Result<(), Vec<FileProblem>> {
         let Document { text, list, places, edits: _ } = &self.document;
         let problems = task_reader::find(text, places, &list.skill_problems(has));
         if problems.is_empty() { Ok(()) } else { Err(located(&self.path, text, problems)) }
     }
 
-    /// Returns whether the file on disk still holds what was read or written last. That costs a
-    /// fraction of reading it anew.
+    /// Returns whether the file on disk still has the content that was last read or written. That
+    /// costs a fraction of parsing it.
     pub fn is_current(&mut self) -> bool {
         let expect = self.before.as_ref().unwrap_or(&self.document.text);
         let Ok((file, signs)) = open(&self.path) else { return false };
@@ -174,16 +169,16 @@ impl TaskFile {
         is_same
     }
 
-    /// Returns whether the file on disk looks as it did when it was read or written last. That
-    /// costs the same for a list of any length. What a person does to a file is seen; who wants to
-    /// may be able to hide something.
+    /// Returns whether the file on disk has the same metadata as when it was last read or written.
+    /// The cost does not depend on the file's size. This detects the changes of a person, but not a
+    /// change that is hidden on purpose.
     pub fn looks_current(&self) -> bool {
         open(&self.path).is_ok_and(|(_, signs)| self.signs == Some(signs))
     }
 
-    /// Replaces the file, if there are changes. What it held is kept beside it as `.bak`.
+    /// Replaces the file, if there are changes. Its old content is kept next to it as `.bak`.
     ///
-    /// A link stays a link: what it leads to is replaced.
+    /// A link stays a link: its target is replaced.
     pub fn write(&mut self) -> Result<(), WriteError> {
         if self.before.is_none() {
             return Ok(());
@@ -194,8 +189,8 @@ impl TaskFile {
         self.replace(&backup_of(&self.path.canonicalize().unwrap_or_else(|_| self.path.clone())))
     }
 
-    /// Makes changes and replaces the file, if it looks as it did. What it held is kept as
-    /// `backup`, in whose directory the new one is written first.
+    /// Applies changes and replaces the file, if its metadata is unchanged. The old content is kept
+    /// as `backup`; the new file is first written to the directory of `backup`.
     pub fn change_on_disk(
         mut self,
         changes: &[TaskChange],
@@ -221,7 +216,7 @@ impl TaskFile {
         let real = self.path.canonicalize().map_err(failed(&self.path))?;
         let permissions = fs::metadata(&real).map_err(failed(&real))?.permissions();
         let scratch = backup.parent().unwrap_or(Path::new("."));
-        // What is replaced becomes the backup itself, where both places are on one disk.
+        // The old file itself becomes the backup, if both are on one file system.
         let kept = atomic::link_in_place(&real, backup).or_else(|_| {
             let old = fs::read(&real)?;
             atomic::replace_by_way_of(scratch, backup, &old, permissions.clone()).map(|()| None)
@@ -251,7 +246,7 @@ fn read_text(path: &Path) -> Result<(String, Signs), Vec<FileProblem>> {
     Ok((text, signs))
 }
 
-/// Returns where the document stands in a text that is JSON.
+/// Returns the range of the document in a JSON text.
 fn root_of(path: &Path, text: &str) -> Result<Range<usize>, Vec<FileProblem>> {
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     if text[start..].trim().is_empty() {
@@ -274,7 +269,7 @@ fn backup_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Why a file cannot be read, and what helps.
+/// Returns why a file cannot be read, and what to do.
 fn cannot(error: &io::Error) -> (String, &'static str) {
     if error.kind() == io::ErrorKind::NotFound {
         ("there is no such file".to_owned(), "is the name right?")
@@ -283,7 +278,7 @@ fn cannot(error: &io::Error) -> (String, &'static str) {
     }
 }
 
-/// Opens an ordinary file, and looks at it. A pipe is not waited for.
+/// Opens a regular file and reads its metadata. Does not wait for a pipe.
 fn open(path: &Path) -> Result<(File, Signs), (String, &'static str)> {
     let cannot = |error: io::Error| cannot(&error);
     let flags = OFlags::NONBLOCK.bits().cast_signed();
@@ -295,8 +290,8 @@ fn open(path: &Path) -> Result<(File, Signs), (String, &'static str)> {
     Ok((file, Signs::of(&about)))
 }
 
-/// Returns whether a file holds exactly these bytes. It is read piece by piece: a large list is
-/// looked at in every iteration.
+/// Returns whether a file has exactly these bytes. Reads it in pieces, because a large list is
+/// compared in every iteration.
 fn holds(mut file: File, mut expect: &[u8]) -> bool {
     let mut piece = vec![0; 64 * 1024];
     loop {
@@ -312,7 +307,7 @@ fn holds(mut file: File, mut expect: &[u8]) -> bool {
     }
 }
 
-/// Reads an ordinary file of bearable size.
+/// Reads a regular file, up to `LARGEST`.
 fn read_bytes(path: &Path) -> Result<(Vec<u8>, Signs), (String, &'static str)> {
     let mut bytes = Vec::new();
     let (file, signs) = open(path)?;
@@ -339,7 +334,7 @@ fn whole(
     }
 }
 
-/// Adds lines and columns to mistakes, which come in the order of the text.
+/// Adds lines and columns to problems, which must be sorted by offset.
 fn located(path: &Path, text: &str, found: Vec<Found>) -> Vec<FileProblem> {
     let positions = json_text::positions(text, found.iter().map(|found| found.offset));
     let with_position = found.into_iter().zip(positions);

@@ -1,7 +1,7 @@
-//! From the text of a task file to the model, with every mistake and where it stands.
+//! Parses the text of a task file into the model, and reports every mistake with its position.
 //!
-//! Which dialect a file is written in is told by its content. Fields that ralph does not know
-//! are nobody's mistake. Not here: files (`task_file`) and changes (`task_editor`).
+//! The dialect is detected from the content. Unknown fields are not mistakes. Not here: files
+//! (`task_file`) and changes (`task_editor`).
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -16,20 +16,17 @@ use ralph_core::task::{Task, TaskField, TaskList, TaskProblem, TaskStatus};
 use super::dialect::{Dialect, Field, LIST_FIELDS};
 use super::json_text::{self, Kind, Member};
 
-/// Where the tasks of a file stand in its text.
+/// The positions of the tasks in the text of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Places {
-    /// How the file is written.
     pub(super) dialect: Dialect,
     /// The whole document.
     pub(super) root: Range<usize>,
-    /// The list of tasks.
     pub(super) list: Range<usize>,
-    /// Each task.
     pub(super) tasks: Vec<Range<usize>>,
 }
 
-/// A mistake, by its place in the text.
+/// A mistake at an offset of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) offset: usize,
@@ -38,7 +35,7 @@ pub(super) struct Found {
     pub(super) remedy: Option<String>,
 }
 
-/// Reads a document that is JSON.
+/// Parses a JSON document.
 pub(super) fn read(text: &str, root: &Range<usize>) -> Result<(TaskList, Places), Vec<Found>> {
     let (read, found) = read_in_spite(text, root);
     match read {
@@ -47,8 +44,8 @@ pub(super) fn read(text: &str, root: &Range<usize>) -> Result<(TaskList, Places)
     }
 }
 
-/// Reads a document that is JSON, in spite of faults in the list: what is there if every field
-/// could be read, and all mistakes.
+/// Parses a JSON document despite faults in the list: returns the list if every field could be
+/// read, and all mistakes.
 pub(super) fn read_in_spite(
     text: &str,
     root: &Range<usize>,
@@ -85,7 +82,7 @@ pub(super) fn read_in_spite(
     (is_whole.then_some((list, places)), reader.found)
 }
 
-/// Finds where mistakes of a document that was read stand in its text.
+/// Finds the offsets of problems in a document that was parsed.
 pub(super) fn find(text: &str, places: &Places, problems: &[TaskProblem]) -> Vec<Found> {
     let (found, troubled) = (Vec::new(), BTreeSet::new());
     let mut reader = Reader { text, dialect: places.dialect, found, troubled };
@@ -100,13 +97,14 @@ struct Reader<'a> {
     text: &'a str,
     dialect: Dialect,
     found: Vec<Found>,
-    /// Fields of tasks that could not be read. What the model lacks for that is no news.
+    /// Fields of tasks that could not be read. Problems that only follow from this are not
+    /// reported.
     troubled: BTreeSet<(usize, Field)>,
 }
 
-/// The known entries of an object.
+/// The known fields of an object.
 struct Fields {
-    /// The place of the task in the list; none for the list itself.
+    /// The index of the task; none for the list itself.
     task: Option<usize>,
     values: Vec<(Field, Range<usize>)>,
 }
@@ -203,7 +201,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Picks the known entries of an object, and notices what is there twice.
+    /// Collects the known fields of an object, and reports duplicates.
     fn fields(&mut self, task: Option<usize>, members: &[Member<'_>], known: &[Field]) -> Fields {
         let mut fields = Fields { task, values: Vec::with_capacity(members.len()) };
         let mut seen: BTreeSet<&str> = BTreeSet::new();
@@ -226,7 +224,7 @@ impl Reader<'_> {
         fields
     }
 
-    /// Returns the value of a field that is there and not null.
+    /// Returns the value of a field that is present and not null.
     fn value(&self, fields: &Fields, field: Field) -> Option<(Range<usize>, Kind)> {
         let value = fields.value(field)?;
         let kind = json_text::kind(self.text, value.start);
@@ -235,7 +233,7 @@ impl Reader<'_> {
 
     fn id(&mut self, fields: &Fields) -> String {
         match self.value(fields, Field::Id) {
-            // Dependencies on it are told apart from it all the same.
+            // The number is used as the id, so that dependencies on the task still resolve.
             Some((value, Kind::Number)) => {
                 let id = self.text[value.clone()].to_owned();
                 let remedy = format!("put it in quotes: \"{id}\"");
@@ -316,8 +314,8 @@ impl Reader<'_> {
     }
 
     fn status(&mut self, fields: &Fields) -> TaskStatus {
-        let words = TaskStatus::ALL.map(|status| (status.name(), status));
-        let status = self.word(fields, Field::Status, "status", &words);
+        let names = TaskStatus::ALL.map(|status| (status.name(), status));
+        let status = self.word(fields, Field::Status, "status", &names);
         match self.dialect {
             Dialect::Plan => status.unwrap_or(TaskStatus::Pending),
             Dialect::Stories => match (self.boolean(fields, Field::Passes), status) {
@@ -341,13 +339,13 @@ impl Reader<'_> {
         fields: &Fields,
         field: Field,
         noun: &str,
-        words: &[(&str, T)],
+        choices: &[(&str, T)],
     ) -> Option<T> {
         let word = self.string(fields, field)?;
-        let known = words.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
+        let known = choices.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
         if known.is_none() {
             let value = fields.value(field).unwrap_or_default();
-            let names = || words.iter().map(|(name, _)| *name);
+            let names = || choices.iter().map(|(name, _)| *name);
             let remedy = match nearest(&word, names()) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => format!("it is one of {}", names().collect::<Vec<_>>().join(", ")),
@@ -357,7 +355,7 @@ impl Reader<'_> {
         known
     }
 
-    /// Adds a mistake of a field, whose lack in the model is no news then.
+    /// Reports a mistake in a field. Problems that follow from the missing value are not reported.
     fn refuse(
         &mut self,
         fields: &Fields,
@@ -378,7 +376,7 @@ impl Reader<'_> {
         }
         let members = json_text::members(self.text, &places.tasks[problem.task]);
         let has = |field| members.iter().any(|it| self.dialect.calls(field, &it.key));
-        // Stories may say how far they are in another word.
+        // Stories may have `passes` instead of a status.
         let is_passing = field == Field::Status && !has(Field::Status) && has(Field::Passes);
         let field = if is_passing { Field::Passes } else { field };
         let name = self.dialect.name(field);
@@ -414,11 +412,11 @@ fn must_be(what: &str, kind: Kind) -> String {
     format!("must be {what}, not {}", kind.name())
 }
 
-/// Returns a whole number, however it is written.
+/// Parses a whole number, also if it is written like `1.0` or `1e3`.
 fn whole(literal: &str) -> Option<i64> {
     literal.parse().ok().or_else(|| {
         let number: f64 = literal.parse().ok()?;
-        // Beyond this, not every whole number has a form of its own.
+        // Beyond this, not every whole number is exact.
         let is_exact = number.fract() == 0.0 && number.abs() < 9e15;
         #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
         is_exact.then_some(number as i64)

@@ -1,4 +1,4 @@
-//! Runs a gate's command, keeps its output in a log, and a part of it for the next prompt.
+//! Runs a gate's command, saves its output in a log, and keeps a part of it for the next prompt.
 //!
 //! Not here: which gates run, and what follows from a failure.
 
@@ -26,8 +26,8 @@ use crate::store::Layout;
 use crate::store::layout::PROJECT_DIRECTORY;
 use ralph_core::plain::Plain;
 
-/// Runs the inner shell with both streams in one pipe, which alone keeps them in order. The
-/// command stays an argument, so that the shell's messages name its own lines.
+/// Runs the inner shell with both streams in one pipe, the only way to keep them in order. The
+/// command is an argument, so that line numbers in the shell's messages match the command.
 const SHELL: &str = "exec sh -c \"$0\" 2>&1";
 
 /// Runs gates as shell commands.
@@ -38,15 +38,15 @@ pub struct CommandGates {
     watch: Watch,
     masker: Masker,
     launcher: Launcher,
-    /// How many bytes one may print.
+    /// How many bytes a gate may print.
     output: Option<u64>,
     space: Option<Space>,
-    /// The place of a gate among those whose logs would have the same name, from 1.
+    /// The number of a gate among those whose logs would have the same name, from 1.
     places: BTreeMap<String, u32>,
 }
 
 impl CommandGates {
-    /// Returns what runs these gates in a project directory, with exactly this environment.
+    /// Returns a runner for these gates in a project directory, with exactly this environment.
     pub fn new(
         layout: Layout,
         env: Vec<(OsString, OsString)>,
@@ -72,25 +72,25 @@ impl CommandGates {
         }
     }
 
-    /// Returns the same, with secrets that reach neither a log nor a prompt.
+    /// Masks secrets in logs and prompts.
     #[must_use]
     pub fn masking(self, masker: Masker) -> Self {
         Self { masker, ..self }
     }
 
-    /// Returns the same, for gates that are started in another way.
+    /// Sets how gates are started.
     #[must_use]
     pub fn launched_by(self, launcher: Launcher) -> Self {
         Self { launcher, ..self }
     }
 
-    /// Returns the same, for gates that may print so many bytes.
+    /// Limits how many bytes a gate may print.
     #[must_use]
     pub fn printing_at_most(self, output: Option<u64>) -> Self {
         Self { output, ..self }
     }
 
-    /// Returns the same, for gates that may take so much of the disk.
+    /// Limits how much disk space a gate may use.
     #[must_use]
     pub fn writing_at_most(self, space: Option<Space>) -> Self {
         Self { space, ..self }
@@ -139,7 +139,7 @@ impl Gates for CommandGates {
                 ..Limits::default()
             },
         };
-        let mut hear = |chunk: Chunk<'_>| {
+        let mut on_chunk = |chunk: Chunk<'_>| {
             let (Chunk::Stdout(bytes) | Chunk::Stderr(bytes)) = chunk;
             output.hear(bytes);
             Heard::Useful
@@ -147,7 +147,7 @@ impl Gates for CommandGates {
         let end = match self.launcher.launch(spawn) {
             Ok(spawn) => {
                 let mut tick = |ran: Duration| tick(ran.into());
-                supervise_telling(&spawn, &self.watch, &mut hear, &mut tick)
+                supervise_telling(&spawn, &self.watch, &mut on_chunk, &mut tick)
             }
             Err(reason) => ChildEnd::by(Ending::NotStarted { reason }),
         };
@@ -160,16 +160,16 @@ impl Gates for CommandGates {
         let is_success = end.ending.is_success();
         let reason = if is_success { empty_run(gate, &output.count.seen()) } else { None };
         let is_failed = !is_success || reason.is_some();
-        // Later on a failure may as well come from what the agent changed.
+        // In later iterations a failure may also come from changes of the agent.
         let is_baseline = order.iteration == IterationNumber(0);
-        let cell = (is_failed && is_baseline).then(|| self.launcher.gate_cell()).flatten();
-        let sandbox = cell.and_then(|cell| {
+        let spec = (is_failed && is_baseline).then(|| self.launcher.gate_cell()).flatten();
+        let sandbox = spec.and_then(|spec| {
             let exists = |path: &str| Path::new(path).symlink_metadata().is_ok();
-            signs::find_sign(&output.end.text, &output.failing.names(), &cell, &exists)
+            signs::find_sign(&output.end.text, &output.failing.names(), &spec, &exists)
         });
         let note = note(gate, &end);
-        let said = reason.as_ref().map(|reason| format!("[ralph] {reason}")).or(note.clone());
-        output.conclude(said.as_deref());
+        let remark = reason.as_ref().map(|reason| format!("[ralph] {reason}")).or(note.clone());
+        output.conclude(remark.as_deref());
         GateResult {
             gate: gate.name.clone(),
             command: command.to_owned(),
@@ -186,7 +186,7 @@ impl Gates for CommandGates {
     }
 }
 
-/// Where a gate's output goes.
+/// Processes the output of a gate.
 struct Output {
     log: io::Result<Log>,
     mask: MaskStream,
@@ -198,14 +198,14 @@ struct Output {
     end: OutputEnd,
 }
 
-/// The end of an output, in which signs of the sandbox are looked for.
+/// The end of the output, which is searched for signs of the sandbox.
 #[derive(Debug, Default)]
 struct OutputEnd {
     text: String,
 }
 
 impl OutputEnd {
-    /// So many bytes of the end are kept, up to twice.
+    /// How many bytes of the end are kept, at least; at most twice as many.
     const KEPT: usize = 16 << 10;
 
     fn feed(&mut self, text: &str) {
@@ -231,7 +231,7 @@ impl Output {
         self.log(|log| log.write(clean));
     }
 
-    /// Takes in what the end of the output left open.
+    /// Processes what is left at the end of the output.
     fn hear_rest(&mut self) {
         let rest = self.mask.finish();
         self.take(&rest);
@@ -240,11 +240,11 @@ impl Output {
         self.read(&text);
     }
 
-    /// Ends the log with what ralph has to say, which is a part of the failure as well.
-    fn conclude(&mut self, said: Option<&str>) {
-        self.log(|log| log.note(said));
-        if let Some(said) = said {
-            self.hasher.feed(&format!("\n{said}"));
+    /// Ends the log with a remark of ralph's, which becomes part of the failure as well.
+    fn conclude(&mut self, remark: Option<&str>) {
+        self.log(|log| log.note(remark));
+        if let Some(remark) = remark {
+            self.hasher.feed(&format!("\n{remark}"));
         }
     }
 
@@ -256,7 +256,7 @@ impl Output {
         self.end.feed(text);
     }
 
-    /// Returns the text for the next prompt, with ralph's own notes after it.
+    /// Returns the text for the next prompt, followed by ralph's own notes.
     fn finish(self, note: Option<String>) -> String {
         let lost =
             self.log.err().map(|error| format!("[ralph] the log could not be written: {error}"));
@@ -265,7 +265,7 @@ impl Output {
         parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
     }
 
-    /// A log that cannot be written is given up; the gate goes on.
+    /// Writes to the log. If that fails, the log is abandoned; the gate continues.
     fn log(&mut self, write: impl FnOnce(&mut Log) -> io::Result<()>) {
         if let Ok(log) = &mut self.log
             && let Err(error) = write(log)
@@ -275,7 +275,7 @@ impl Output {
     }
 }
 
-/// Says what an exit code does not.
+/// Describes an end that is more than an exit code.
 fn note(gate: &Gate, end: &ChildEnd) -> Option<String> {
     match &end.ending {
         Ending::Exited { .. } => None,

@@ -1,6 +1,6 @@
-//! The log of one gate: its whole output, unless it would fill the disk.
+//! The log of one gate: its whole output, up to a size limit.
 //!
-//! Not here: the part that joins a prompt.
+//! Not here: the excerpt for the prompt.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use std::path::Path;
 /// A gate that prints without end must not fill the disk before its time is up.
 pub(super) const LARGEST_LOG: u64 = 64 * 1024 * 1024;
 
-/// A log that is written.
+/// A log that is being written.
 #[derive(Debug)]
 pub(super) struct Log {
     file: File,
@@ -19,7 +19,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Begins a log. What was at the path is removed, not followed: it may be a link.
+    /// Creates a log. Removes an existing file first instead of following it: it may be a link.
     pub(super) fn create(path: &Path, limit: u64) -> io::Result<Self> {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -38,7 +38,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes a note of ralph's on a line of its own, and what was left out before it.
+    /// Writes a note of ralph's on its own line, after the number of bytes dropped before it.
     pub(super) fn note(&mut self, note: Option<&str>) -> io::Result<()> {
         if self.dropped > 0 {
             write!(self.file, "\n[ralph] {} more bytes were not kept\n", self.dropped)?;

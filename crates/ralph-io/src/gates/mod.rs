@@ -1,6 +1,6 @@
 //! Gates: runs the commands that check an iteration's work.
 //!
-//! Not here: whether a failure matters. The core judges.
+//! Not here: whether a failure matters. The core decides.
 
 mod command;
 mod log;

@@ -1,8 +1,8 @@
-//! The way back to a state, after everything that it removes is kept on a ref.
+//! Restores a checkpoint, after everything that this removes is saved on a ref.
 //!
-//! Ignored files are never touched, by the rules of the state that is gone back to: what an
-//! agent writes into a `.gitignore` neither hides its files nor gives away the user's. Not
-//! here: when to go back.
+//! Ignored files are never touched. The ignore rules are those of the checkpoint: an agent that
+//! edits a `.gitignore` can neither hide its files nor expose the user's. Not here: when to
+//! restore.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -19,51 +19,49 @@ use super::head::Head;
 use super::repository::Repository;
 use super::vcs::Git;
 
-/// The first round goes back; the second finds what a changed `.gitignore` had hidden; a third
-/// must find nothing.
+/// The first round restores; the second finds files that a changed `.gitignore` had hidden; a
+/// third must find nothing.
 const ROUNDS: u32 = 3;
 
-/// No state is kept more often than this under one name.
+/// How many refs with numbered names are tried.
 const MOST_KEPT: u32 = 1000;
 
-/// A state to go back to.
+/// A state to restore.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// Everything in the work tree.
+    /// The tree of the work tree.
     pub(super) tree: String,
-    /// Everything in the user's index.
+    /// The tree of the user's index.
     pub(super) index: String,
-    /// What is checked out; none to leave that as it is.
+    /// What is to be checked out; none to leave that as it is.
     pub(super) place: Option<Place>,
-    /// The operation of git's that was under way; a later one is given up.
+    /// The git operation that was in progress; one that was started later is aborted.
     pub(super) operation: Option<String>,
 }
 
-/// A branch and where it stands.
+/// A branch and its commit.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// The full name of the branch; none if HEAD was detached.
+    /// The full name of the branch; none if HEAD is detached.
     pub(super) branch: Option<String>,
     /// The commit; none before the first one.
     pub(super) commit: Option<String>,
 }
 
-/// What stands between the work tree and a target.
+/// The difference between the work tree and a target.
 struct Distance {
-    /// The tree that is there now.
+    /// The current tree.
     now: String,
-    /// What is different.
     changes: Vec<Change>,
-    /// Paths that are only there now and are to stay: runtime files, and files that the rules of
-    /// the target ignore.
+    /// Paths that only exist now and stay: runtime files, and files that the target's rules ignore.
     spared: BTreeSet<Vec<u8>>,
-    /// Pipes, sockets and devices in the way. They have no content that could be kept.
+    /// Pipes, sockets and devices in the way. They have no content that could be saved.
     special: BTreeSet<Vec<u8>>,
 }
 
 impl Git {
-    /// Goes back to a state. Returns the ref that keeps what was there, or nothing if there was
-    /// no difference. After a crash on the way, the ref of the first try is returned again.
+    /// Restores a state. Returns the ref that keeps the replaced state, or none if nothing
+    /// differed. After a crash in between, returns the ref of the first try again.
     pub(super) fn go_back(
         &mut self,
         target: &Target,
@@ -81,7 +79,7 @@ impl Git {
                 }
                 return Ok(kept);
             }
-            let message = "ralph: the work tree before it went back";
+            let message = "ralph: the work tree before a rollback";
             let now = self.keep_all(&head, target, &distance.now, name, message)?;
             kept.get_or_insert(now);
             self.check_out(&distance, &target.tree)?;
@@ -93,12 +91,12 @@ impl Git {
         }
         Err(VcsError {
             message: format!(
-                "the work tree keeps changing while ralph goes back; all of it is kept on {name}"
+                "the work tree keeps changing during the rollback; all of it is kept on {name}"
             ),
         })
     }
 
-    /// Changes the work tree to another tree. Everything that this removes must be kept before.
+    /// Changes the work tree to another tree. Everything that this removes must be saved before.
     fn check_out(&mut self, distance: &Distance, tree: &str) -> Result<(), VcsError> {
         self.shadow.hold(&self.repository, &distance.now)?;
         self.shadow.forget(&self.repository, distance.spared.iter().map(Vec::as_slice))?;
@@ -120,8 +118,8 @@ impl Git {
     fn distance(&mut self, tree: &str) -> Result<Distance, VcsError> {
         let mut now = self.shadow.survey(&self.repository)?;
         let mut changes = self.repository.diff_trees(tree, &now)?;
-        // What is in the way is younger than the target, even if it is ignored, and belongs to
-        // what is kept.
+        // What is in the way is newer than the target, even if it is ignored, and must be saved as
+        // well.
         let top = &self.repository.top;
         let (special, obstacles): (BTreeSet<_>, BTreeSet<_>) =
             obstacles(top, &changes)?.into_iter().partition(|path| is_special(top, path));
@@ -130,7 +128,7 @@ impl Git {
             now = self.shadow.tree(&self.repository)?;
             changes = self.repository.diff_trees(tree, &now)?;
         }
-        // Where a submodule stands is its own history; ralph does not move it.
+        // The commit of a submodule belongs to its own history; ralph does not move it.
         changes.retain(|change| !change.concerns_gitlink());
         let mut spared = self.ignored_by(tree, &changes)?;
         let added = changes.iter().filter(|change| change.before.is_none());
@@ -141,7 +139,7 @@ impl Git {
         Ok(Distance { now, changes, spared, special })
     }
 
-    /// Returns which of the added paths the rules of a tree ignore.
+    /// Returns the added paths that the rules of a tree ignore.
     fn ignored_by(&self, tree: &str, changes: &[Change]) -> Result<BTreeSet<Vec<u8>>, VcsError> {
         let added = changes.iter().filter(|change| change.before.is_none());
         let added = zero_ended(added.map(|change| change.path.as_slice()));
@@ -164,7 +162,7 @@ impl Git {
         }
     }
 
-    /// Writes the `.gitignore` files of a tree to a directory of their own.
+    /// Writes the `.gitignore` files of a tree to a temporary directory.
     fn rules_of(&self, tree: &str) -> Result<tempfile::TempDir, VcsError> {
         let directory = tempfile::tempdir_in(&self.scratch).map_err(|error| VcsError {
             message: format!("cannot write to `{}`: {error}", self.scratch.display()),
@@ -181,7 +179,7 @@ impl Git {
         Ok(directory)
     }
 
-    /// Keeps the work tree, with the commits and staged contents that a way back would lose.
+    /// Saves the work tree, with the commits and staged contents that a restore would lose.
     pub(super) fn keep_all(
         &self,
         head: &Head,
@@ -192,7 +190,7 @@ impl Git {
     ) -> Result<String, VcsError> {
         let mut parents: Vec<String> = head.commit.iter().cloned().collect();
         let index = self.repository.index_tree(&head.tree, &self.scratch)?;
-        // What is in the work tree as well is lost only where staging itself is to be put back.
+        // A staged tree that equals the work tree is lost only if the index is restored too.
         let is_elsewhere = |index: &String| {
             [&head.tree, &target.index].contains(&index) || (index == now && target.place.is_some())
         };
@@ -218,8 +216,7 @@ impl Place {
 }
 
 impl Repository {
-    /// Puts a tree on a ref, or on the next free one of that name with a number. What a ref keeps
-    /// is never replaced.
+    /// Saves a tree on a ref, or on the next free one with a number added. Never overwrites a ref.
     pub(super) fn keep(
         &self,
         name: &str,
@@ -230,7 +227,7 @@ impl Repository {
         let commit = self.commit_tree(tree, parents, message)?;
         for number in 1..=MOST_KEPT {
             let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
-            // The empty old value makes git refuse where the ref exists.
+            // The empty old value makes git refuse if the ref exists.
             let call = self.git(&["update-ref", "-m", "ralph: kept", &name, &commit, ""]);
             let ran = self.commands.run(call.signed_by_ralph())?;
             if ran.code == 0 {
@@ -243,7 +240,7 @@ impl Repository {
         Err(VcsError { message: format!("there is no free name for {name}") })
     }
 
-    /// Makes a commit object that is on no branch.
+    /// Creates a commit object that is on no branch.
     pub(super) fn commit_tree(
         &self,
         tree: &str,
@@ -253,7 +250,7 @@ impl Repository {
         self.commands.line(self.committing(tree, parents, message))
     }
 
-    /// Returns the command that makes such an object.
+    /// Returns the command that creates such an object.
     pub(super) fn committing(&self, tree: &str, parents: &[String], message: &str) -> Call<'_> {
         let parents = parents.iter().flat_map(|parent| ["-p", parent.as_str()]);
         let call = self.git(&["commit-tree", tree]).args(parents).signed_by_ralph();
@@ -283,14 +280,15 @@ impl Repository {
         }
     }
 
-    /// Ends a merge or the like that was begun since, so that the next commit is an ordinary one.
+    /// Aborts a merge or similar operation that was started since, so that the next commit is an
+    /// ordinary one.
     pub(super) fn give_up_operation(&self, target: &Target) -> Result<(), VcsError> {
         match self.operation() {
             Some(operation) if target.operation.is_none() && target.place.is_some() => {
                 if operation == BISECT {
-                    // git's only way to end it checks something out: what is checked out now,
-                    // which changes nothing. Before the first commit there is no such thing, and
-                    // a bisection does no harm to a commit.
+                    // git can end a bisection only by checking something out: here the current
+                    // HEAD, which changes nothing. Before the first commit there is no HEAD, and a
+                    // bisection does no harm to a commit.
                     self.commands.run(self.git(&[BISECT, "reset", "HEAD"])).map(drop)
                 } else {
                     self.commands.output(self.git(&[operation, "--quit"])).map(drop)
@@ -301,23 +299,24 @@ impl Repository {
     }
 }
 
-/// Returns the files of the work tree that stand where a tree has others and the present one has
-/// none. git does not know them, and would overwrite those that are ignored.
+/// Returns the files of the work tree at paths that a tree has and the current tree lacks. git
+/// does not know them, and would overwrite those that are ignored.
 pub(super) fn obstacles(top: &Path, changes: &[Change]) -> Result<BTreeSet<Vec<u8>>, VcsError> {
     let mut found = BTreeSet::new();
     for change in changes.iter().filter(|it| it.after.is_none() && !it.concerns_gitlink()) {
         let path = Path::new(OsStr::from_bytes(&change.path));
-        let mut ways: Vec<&Path> = path.ancestors().filter(|way| *way != Path::new("")).collect();
-        ways.reverse();
-        // The first thing on the way that is not a directory is in the way; with directories all
-        // along, everything below the last one is.
-        let kind = |way: &&Path| fs::symlink_metadata(top.join(way)).map(|it| it.file_type());
-        match ways
+        let mut prefixes: Vec<&Path> =
+            path.ancestors().filter(|prefix| *prefix != Path::new("")).collect();
+        prefixes.reverse();
+        // The first prefix that is not a directory is an obstacle; if all are directories,
+        // everything below the last one is.
+        let kind = |prefix: &&Path| fs::symlink_metadata(top.join(prefix)).map(|it| it.file_type());
+        match prefixes
             .iter()
-            .map(|way| (way, kind(way)))
+            .map(|prefix| (prefix, kind(prefix)))
             .find(|(_, kind)| !kind.as_ref().is_ok_and(fs::FileType::is_dir))
         {
-            Some((way, Ok(_))) => drop(found.insert(way.as_os_str().as_bytes().to_vec())),
+            Some((prefix, Ok(_))) => drop(found.insert(prefix.as_os_str().as_bytes().to_vec())),
             Some((_, Err(_))) => {}
             None => files_below(top, path, &mut found)?,
         }
@@ -338,7 +337,7 @@ fn files_below(
     found: &mut BTreeSet<Vec<u8>>,
 ) -> Result<(), VcsError> {
     let failed = |what: &str| VcsError {
-        message: format!("cannot go back: {what} in `{}`", top.join(directory).display()),
+        message: format!("cannot restore: {what} in `{}`", top.join(directory).display()),
     };
     let entries = fs::read_dir(top.join(directory)).map_err(|error| failed(&error.to_string()))?;
     for entry in entries {

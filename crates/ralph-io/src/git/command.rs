@@ -1,4 +1,4 @@
-//! Runs git: the one place where its processes are started.
+//! Runs git: the only place that starts git processes.
 //!
 //! Not here: what the output means.
 
@@ -16,21 +16,21 @@ use crate::process::{Captured, Chunk, Heard, Limits, Spawn, Stdin, Watch, captur
 use crate::sandbox::Launcher;
 use ralph_core::plain::Plain;
 
-/// Hooks run test suites, pushes wait for servers, huge repositories are slow; what takes
-/// longer than this hangs.
+/// Hooks run test suites, pushes wait for servers, huge repositories are slow; a command that
+/// takes longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The same when the user wants everything to stop.
+/// The limit during shutdown.
 const PARTING: Duration = Duration::from_secs(5);
 
-/// A list of a million changed files fits; more is not a list of changes.
+/// Enough for a list of a million changed files.
 const LARGEST_OUTPUT: usize = 256 * 1024 * 1024;
 
-/// How much of what a command said is shown.
+/// How many characters of a command's output are shown.
 const WORDS: usize = 4000;
 
-/// Variables that would point git at another repository, index or meaning of paths. ralph may
-/// itself have been started by a hook, which has them set.
+/// Variables that would point git at another repository or index, or change the meaning of paths.
+/// They are set if ralph itself was started by a hook.
 const FOREIGN: [&str; 14] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -48,7 +48,7 @@ const FOREIGN: [&str; 14] = [
     "GIT_WORK_TREE",
 ];
 
-/// Runs git with the user's environment.
+/// Runs git commands with the user's environment.
 #[derive(Debug, Clone)]
 pub(super) struct Commands {
     env: Vec<(OsString, OsString)>,
@@ -58,16 +58,16 @@ pub(super) struct Commands {
     breath: Breath,
 }
 
-/// Whether commands that belong together are run by one shell.
+/// Whether related commands share one shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Breath {
-    /// Each is started by itself, which is quicker than a shell.
+    /// Each command is started by itself, which is faster than a shell.
     Many,
-    /// They are: the walls around each would cost more than it does.
+    /// They share a shell: a sandbox for each would cost more than the shell.
     One,
 }
 
-/// Where commands run that have to do with the work tree.
+/// The sandbox for commands that touch the work tree.
 #[derive(Debug, Clone)]
 struct Cell {
     launcher: Launcher,
@@ -85,29 +85,28 @@ pub(super) struct Call<'a> {
     stdin: Stdin,
     output: Output,
     place: Place,
-    /// Settings that other commands of its script do not get.
+    /// Settings for this command, but not for others of its script.
     own_settings: Vec<&'static str>,
-    /// Settings that are known only now, as `name=value`.
+    /// Settings computed at run time, as `name=value`.
     config: Vec<String>,
-    /// The script of a shell that it is run by.
+    /// The shell script that runs it.
     script: Option<String>,
 }
 
-/// Where a command runs.
+/// Whether a command runs in the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Where everything runs that has to do with the work tree.
+    /// In the sandbox, if there is one.
     Usual,
-    /// Directly on the machine, whatever is usual.
+    /// Directly on the machine.
     Outside,
 }
 
-/// How much output a command may have.
+/// How much of a command's output is needed.
 #[derive(Debug, Clone, Copy)]
 enum Output {
-    /// All of it is needed.
     Whole,
-    /// Only this many bytes are.
+    /// Only the first bytes.
     Start(usize),
 }
 
@@ -120,43 +119,41 @@ pub(super) struct Ran {
     pub(super) stderr: Vec<u8>,
 }
 
-/// A command that did not run to its end.
+/// Why a command did not run to its end.
 #[derive(Debug)]
 pub(super) enum NotRun {
-    /// There is no such program.
+    /// The program was not found.
     NotFound,
-    /// It was ended because it took too long.
+    /// It took too long and was ended.
     TimedOut {
-        /// What it had said.
+        /// Its output until then.
         words: String,
     },
-    /// It was ended because the user wants everything to stop.
+    /// It was ended because the user stopped the run.
     Interrupted,
-    /// Anything else.
     Other {
-        /// What happened.
         message: String,
     },
 }
 
 impl<'a> Call<'a> {
-    /// Returns a plumbing command: no hooks, no prompts, the same words in every language.
+    /// Returns a plumbing command: no hooks, no prompts, English messages.
     pub(super) fn git(cwd: &'a Path, args: &[&str]) -> Self {
         Self::users("git", cwd)
             .setting("core.quotePath=false")
             .setting("core.hooksPath=/dev/null")
             .setting("core.fsmonitor=false")
-            // What ralph notes is taken as it is; the user's own `git add` may still complain.
+            // ralph stores files as they are; the user's own `git add` may still complain.
             .setting("core.safecrlf=false")
             .args(args)
             .env("LC_ALL", "C")
-            // A commit is what it is, not what somebody put in its place.
+            // Replacement refs must not change what a commit contains.
             .env("GIT_NO_REPLACE_OBJECTS", "1")
-            // A look at a submodule takes no lock that a death would leave in it.
+            // Reading a submodule must not take a lock, which a crash would leave behind.
             .env("GIT_OPTIONAL_LOCKS", "0")
     }
 
-    /// Returns a command of the user's: with hooks, in the user's language.
+    /// Returns a command like the user's own: with hooks, in the user's language.
     pub(super) fn users(program: impl Into<OsString>, cwd: &'a Path) -> Self {
         let call = Self {
             program: program.into(),
@@ -171,7 +168,7 @@ impl<'a> Call<'a> {
             config: Vec::new(),
             script: None,
         };
-        // Nobody is there to answer a question or to leave an editor.
+        // There is no user to answer a prompt or to close an editor.
         call.env("GIT_TERMINAL_PROMPT", "0").env("GIT_EDITOR", "true").env("GIT_PAGER", "cat")
     }
 
@@ -181,56 +178,55 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Overrides a setting of git's.
+    /// Overrides a git setting.
     pub(super) fn setting(mut self, setting: &'static str) -> Self {
         self.settings.extend(["-c", setting]);
         self
     }
 
-    /// Sets a variable.
+    /// Sets an environment variable.
     pub(super) fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// Overrides a setting of git's for this command, and not for others of its script.
+    /// Overrides a git setting for this command, but not for others of its script.
     pub(super) fn own_setting(mut self, setting: &'static str) -> Self {
         self.own_settings.extend(["-c", setting]);
         self
     }
 
-    /// Overrides settings of git's, given as `name=value`. Not for commands of a script.
+    /// Overrides git settings given as `name=value`. Not supported for commands of a script.
     pub(super) fn config(mut self, settings: &[String]) -> Self {
         self.config.extend(settings.iter().cloned());
         self
     }
 
-    /// Works on another index than the user's, and leaves no shared part of it in the
-    /// repository.
+    /// Uses another index than the user's, and leaves no shared part of it in the repository.
     pub(super) fn index(self, index: &Path) -> Self {
         self.setting("core.splitIndex=false").env("GIT_INDEX_FILE", index)
     }
 
-    /// Gives it something to read.
+    /// Sets the standard input.
     pub(super) fn stdin(mut self, bytes: Vec<u8>) -> Self {
         self.stdin = Stdin::Bytes(bytes);
         self
     }
 
-    /// Wants only the beginning of the output.
+    /// Keeps only the beginning of the output.
     pub(super) fn first_bytes(mut self, bytes: usize) -> Self {
         self.output = Output::Start(bytes);
         self
     }
 
-    /// Needs what no sandbox has: the network, or the keys of the user.
+    /// Runs outside the sandbox, to reach the network or the user's keys.
     pub(super) fn outside(mut self) -> Self {
         self.place = Place::Outside;
         self
     }
 
-    /// Is run by a script of a shell, in which `{this}` is this command and `{git}` is git with the
-    /// same settings. They share a cell, whose walls cost more than what happens between them.
+    /// Runs as part of a shell script, in which `{this}` is this command and `{git}` is git with
+    /// the same settings. One sandbox for the script is cheaper than one for each command.
     pub(super) fn within_script(mut self, script: impl Into<String>) -> Self {
         self.script = Some(script.into());
         self
@@ -247,16 +243,16 @@ impl<'a> Call<'a> {
             let config = config.flat_map(|setting| ["-c".into(), OsString::from(setting)]);
             return (program, settings.chain(config).chain(args).collect());
         };
-        // Settings are words of ours, in which a shell sees nothing special.
+        // Settings are ours and contain nothing that a shell would expand.
         let (settings, own) = (settings.join(" "), own.join(" "));
         let script = script
             .replace("{this}", &format!("\"$0\" {settings} {own} \"$@\""))
             .replace("{git}", &format!("git {settings}"));
-        let words = ["-c".into(), script.into(), program];
-        ("sh".into(), words.into_iter().chain(args).collect())
+        let shell_args = ["-c".into(), script.into(), program];
+        ("sh".into(), shell_args.into_iter().chain(args).collect())
     }
 
-    /// Makes objects as ralph: private refs need no identity of the user's.
+    /// Creates objects as ralph: refs of ralph need no identity of the user.
     pub(super) fn signed_by_ralph(self) -> Self {
         self.env("GIT_AUTHOR_NAME", "ralph")
             .env("GIT_AUTHOR_EMAIL", "ralph@localhost")
@@ -264,18 +260,18 @@ impl<'a> Call<'a> {
             .env("GIT_COMMITTER_EMAIL", "ralph@localhost")
     }
 
-    /// Returns the command as a person would name it.
+    /// Returns the command for messages, such as `git commit`.
     fn name(&self) -> String {
         let program = self.program.to_string_lossy();
         match self.args.iter().map(|arg| arg.to_string_lossy()).find(|arg| !arg.starts_with('-')) {
-            Some(word) => format!("{program} {word}"),
+            Some(arg) => format!("{program} {arg}"),
             None => program.into_owned(),
         }
     }
 }
 
 impl Commands {
-    /// Returns what runs commands with this environment.
+    /// Returns a runner with this environment, minus the variables in `FOREIGN`.
     pub(super) fn new(env: Vec<(OsString, OsString)>, watch: Watch) -> Self {
         let env = env
             .into_iter()
@@ -284,24 +280,24 @@ impl Commands {
         Self { env, watch, patience: PATIENCE, cell: None, breath: Breath::Many }
     }
 
-    /// Returns the same with less patience.
+    /// Sets the time limit.
     pub(super) fn within(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
-    /// Returns the same for a last look: the user wants everything to stop, and does not wait long.
+    /// Returns a copy for shutdown: ignores stop signals and has a short time limit.
     pub(super) fn parting(self) -> Self {
         Self { watch: Watch::detached(), ..self }.within(PARTING)
     }
 
-    /// Returns the same, started in another way.
+    /// Sets the launcher and environment for commands in the sandbox.
     pub(super) fn launched_by(self, launcher: Launcher, env: Variables) -> Self {
         let env = Self::new(env, self.watch.clone()).env;
-        let breath = match &launcher {
+        let shell_use = match &launcher {
             Launcher::Caged(_) => Breath::One,
             Launcher::Direct => Breath::Many,
         };
-        Self { cell: Some(Cell { launcher, env }), breath, ..self }
+        Self { cell: Some(Cell { launcher, env }), breath: shell_use, ..self }
     }
 
     /// Runs a command that must succeed, and returns its output.
@@ -322,8 +318,8 @@ impl Commands {
         self.attempt(call).map_err(|not_run| VcsError {
             message: match not_run {
                 NotRun::NotFound => format!("`{name}` could not be run: the program was not found"),
-                NotRun::TimedOut { words } => {
-                    format!("`{name}` did not end within {}\n{words}", Millis::from(self.patience))
+                NotRun::TimedOut { words: output } => {
+                    format!("`{name}` did not end within {}\n{output}", Millis::from(self.patience))
                 }
                 NotRun::Interrupted => format!("`{name}` was interrupted"),
                 NotRun::Other { message } => format!("`{name}` could not be run: {message}"),
@@ -331,7 +327,8 @@ impl Commands {
         })
     }
 
-    /// Runs a command to its end, whatever its exit code, and hears its output piece by piece.
+    /// Runs a command to its end, whatever its exit code, and passes its output to `sink` in
+    /// pieces.
     pub(super) fn listen(
         &self,
         call: Call<'_>,
@@ -363,7 +360,7 @@ impl Commands {
         }
     }
 
-    /// Returns whether commands run in a sandbox unless they have to run outside.
+    /// Returns whether commands run in a sandbox by default.
     pub(super) fn is_confined(&self) -> bool {
         self.cell.is_some()
     }
@@ -373,12 +370,12 @@ impl Commands {
         &self.env
     }
 
-    /// Returns whether commands that belong together are run by one shell.
+    /// Returns whether related commands share one shell.
     pub(super) fn breath(&self) -> Breath {
         self.breath
     }
 
-    /// Returns the same, with commands that are run by one shell although there are no walls.
+    /// Returns a copy whose related commands share one shell even without a sandbox.
     #[cfg(test)]
     pub(super) fn in_one_breath(self) -> Self {
         Self { breath: Breath::One, ..self }
@@ -413,7 +410,7 @@ impl Commands {
         })
     }
 
-    /// Runs a command and tells apart why it may not have ended by itself.
+    /// Runs a command to its end, whatever its exit code, or returns why it did not end by itself.
     pub(super) fn attempt(&self, call: Call<'_>) -> Result<Ran, NotRun> {
         let (name, output) = (call.name(), call.output);
         let most = match output {
@@ -430,7 +427,9 @@ impl Commands {
                 limit: Limit::Hard | Limit::Idle | Limit::Output | Limit::Growth | Limit::Disk,
                 ..
             } => Err(NotRun::TimedOut { words: words(&[&stdout, &stderr]) }),
-            Ending::Exited { .. } => Err(NotRun::Other { message: "it said too much".to_owned() }),
+            Ending::Exited { .. } => {
+                Err(NotRun::Other { message: "it printed too much".to_owned() })
+            }
             Ending::Interrupted { .. } => Err(NotRun::Interrupted),
             ending @ (Ending::Signalled { .. }
             | Ending::Lingered { .. }
@@ -440,7 +439,7 @@ impl Commands {
 }
 
 impl Ran {
-    /// Returns what the command said, as plain text of bounded length.
+    /// Returns the output as plain text of bounded length.
     pub(super) fn words(&self) -> String {
         words(&[&self.stdout, &self.stderr])
     }
@@ -450,7 +449,7 @@ impl Ran {
         String::from_utf8_lossy(&self.stderr).contains(phrase)
     }
 
-    /// Returns the error that this end is, with git's words and a remedy where one is known.
+    /// Returns the error for a failed command, with git's message and a hint if one is known.
     pub(super) fn failed(&self) -> VcsError {
         let hint = if self.complains_of(".lock': File exists") {
             "\nhint: another git program is at work here, or one crashed; if none is running, \
@@ -460,9 +459,9 @@ impl Ran {
         } else {
             ""
         };
-        let words = words(&[&self.stderr]);
+        let text = words(&[&self.stderr]);
         VcsError {
-            message: format!("`{}` failed (exit code {}): {words}{hint}", self.name, self.code),
+            message: format!("`{}` failed (exit code {}): {text}{hint}", self.name, self.code),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A commit: exactly the surveyed tree, with the user's identity and signature.
 //!
-//! It is made by plumbing, outside the sandbox, where the user's whole configuration can be read:
-//! neither the work tree nor filters nor hooks have a part in it. The commit hooks are run
-//! before (`hooks`). Not here: what the message says.
+//! It is created with plumbing, outside the sandbox, where the user's whole configuration can be
+//! read: the work tree, filters and hooks play no part in it. The commit hooks run before
+//! (`hooks`). Not here: the text of the message.
 
 use std::fs;
 use std::path::PathBuf;
@@ -23,11 +23,11 @@ use super::user_index::IndexLock;
 use super::vcs::{Git, trailers};
 use crate::bounded;
 
-/// How many iterations of a run go by before git is asked whether it wants to tidy up. It does so
-/// after thousands of objects, and asking costs a process with every commit.
+/// Every so many iterations git may run its garbage collection. It only does so after thousands of
+/// objects, and asking costs a process with every commit.
 const HOUSEKEEPING: u32 = 16;
 
-/// A merge of some hundred branches.
+/// Enough for a merge of some hundred branches.
 const LARGEST_MERGE: u64 = 64 * 1024;
 
 impl Git {
@@ -69,7 +69,7 @@ impl Git {
             Err(error) => return self.made_after_all(&order.mark, &head).ok_or(error),
         };
         let landed = self.follow_commit(&order.mark, &head, &now)?;
-        // It is made, whatever comes of these.
+        // The commit exists, whatever happens to these.
         let _ = self.run_hook(Hook::PostCommit, &[], &self.repository.index());
         if order.mark.iteration.0 % HOUSEKEEPING == 1 {
             self.repository.tidy_up();
@@ -77,14 +77,14 @@ impl Git {
         Ok(landed)
     }
 
-    /// Brings the user's index to where the commit is that was just made.
+    /// Updates the user's index to the commit that was just made.
     fn follow_commit(
         &mut self,
         mark: &Mark,
         before: &Head,
         now: &Head,
     ) -> Result<CommitResult, VcsError> {
-        // The usual case: nothing was staged, and the shadow is what is committed now.
+        // The usual case: nothing was staged, and the shadow index holds what is now committed.
         if let Some(lock) = IndexLock::take(&self.repository.index())?
             && self.is_nothing_staged(&before.tree)?
             && self.shadow.can_be_index(&self.repository)
@@ -96,8 +96,8 @@ impl Git {
         self.land(mark, &before.tree, now)
     }
 
-    /// Commits some files and directories as they are in the work tree, outside of any run. What
-    /// else is changed or staged stays so.
+    /// Commits some files and directories as they are in the work tree, outside of any run. Other
+    /// changes, staged or not, stay as they are.
     pub fn commit_only(
         &mut self,
         paths: &[PathBuf],
@@ -126,12 +126,12 @@ impl Git {
         Ok(landed)
     }
 
-    /// Returns where files and directories are in a tree.
+    /// Returns the paths of files and directories in a tree.
     pub(super) fn places(&self, paths: &[PathBuf]) -> Vec<Vec<u8>> {
         paths.iter().filter_map(|path| self.repository.path_from_top(path)).collect()
     }
 
-    /// Returns a tree in which only these places are as they are now.
+    /// Returns a tree in which only these paths are taken from `now`.
     pub(super) fn only(
         &self,
         places: &[Vec<u8>],
@@ -154,15 +154,14 @@ impl Git {
             return Ok(format!("{message}\n{trailers}"));
         }
         // A longer message may end with trailers of its own; git knows how to join them, at the
-        // price of a further process.
+        // cost of another process.
         let added = trailers.lines().map(|trailer| format!("--trailer={trailer}"));
         let call = self.repository.git(&["interpret-trailers"]).args(added);
         let joined = self.repository.commands.output(call.stdin(message.into_bytes()))?;
         Ok(String::from_utf8_lossy(&joined).into_owned())
     }
 
-    /// Lets the hooks that are about the message see it. Returns the message, or what came of the
-    /// hook that did not agree.
+    /// Runs the hooks for the message. Returns the message, or the result if a hook refused.
     fn pass_hooks(
         &mut self,
         message: String,
@@ -175,8 +174,8 @@ impl Git {
         Ok(self.pass_message(message, tree)?.map_err(refused))
     }
 
-    /// Makes a commit of a tree on top of what is checked out, and moves the branch to it. Hooks
-    /// and the work tree have no part in it.
+    /// Commits a tree on top of HEAD, and moves the branch to it. Hooks and the work tree play no
+    /// part in it.
     fn make_commit(&mut self, head: &Head, tree: &str, message: &str) -> Result<Head, VcsError> {
         if self.signing.is_none() {
             self.signing = Some(self.repository.signing()?);
@@ -189,7 +188,7 @@ impl Git {
         if signing.is_wanted {
             call = call.args(["-S"]).config(&signing.settings);
         }
-        // What is missing is an error, and not fetched by a program that the configuration names.
+        // Missing objects are an error, and not fetched by a program that the configuration names.
         let call = call.env("GIT_NO_LAZY_FETCH", "1").outside();
         let ran = repository.commands.run(call.stdin(message.as_bytes().to_vec()))?;
         if ran.code != 0 {
@@ -208,7 +207,7 @@ impl Git {
         let call = repository.git(&["update-ref", "-m", &note, "HEAD", &commit, &old]);
         repository.commands.output(call.outside())?;
         if let Some(operation @ (MERGE | CHERRY_PICK | REVERT)) = repository.operation() {
-            // The commit ends it. Whatever is left of it, the commit is made.
+            // The commit ends the operation. If this fails, the commit is made all the same.
             let _ = repository.commands.run(repository.git(&[operation, "--quit"]));
         }
         let branch = head.branch.clone();
@@ -217,7 +216,7 @@ impl Git {
         Ok(now)
     }
 
-    /// Returns what became of a commit although git failed: it may have been made all the same, or
+    /// Returns the result of a commit although git failed: it may have been made all the same, or
     /// something else is checked out now.
     fn made_after_all(&mut self, mark: &Mark, then: &Head) -> Option<CommitResult> {
         let found: Result<_, VcsError> = self.parting(|git| {
@@ -231,15 +230,15 @@ impl Git {
         found.ok().flatten()
     }
 
-    /// Returns whether nothing is staged, compared with what was committed before. An index that is
-    /// still the one that was put there with that commit needs no looking at.
+    /// Returns whether nothing is staged, compared with the previous commit. An index that ralph
+    /// installed with that commit and that is unchanged need not be read.
     fn is_nothing_staged(&self, before: &str) -> Result<bool, VcsError> {
         Ok(self.shadow.is_index_of(&self.repository, before)
             || self.repository.staged(before)?.is_empty())
     }
 
-    /// Brings the user's index to where the commit is, for what was committed. Other things that
-    /// are staged stay so; staged contents that the commit passed over are kept on a ref.
+    /// Updates the committed paths in the user's index. Other staged changes stay; staged contents
+    /// that the commit skipped are saved on a ref.
     fn land(&mut self, mark: &Mark, before: &str, now: &Head) -> Result<CommitResult, VcsError> {
         let committed = self.repository.diff_trees(before, &now.tree)?;
         let staged = self.repository.staged(before)?;
@@ -263,20 +262,20 @@ impl Git {
         made(now)
     }
 
-    /// Writes down that a commit is about to be made on this one. Together with the trailers that
-    /// tells our own commit after a crash; the trailers alone an agent could write.
+    /// Records that a commit is about to be made on this one. After a crash, the record together
+    /// with the trailers identifies our own commit; an agent could write the trailers alone.
     fn announce(&self, mark: &Mark, head: &Head) -> Result<(), VcsError> {
         let path = self.announcement(mark);
         let parent = head.commit.as_deref().unwrap_or_default();
-        // Not synced: it need not outlive the machine, for after a power cut a commit that did
-        // survive is found to have the tree already.
+        // Not synced: it need not survive a power failure, after which a commit that did survive is
+        // recognized by its tree.
         fs::write(&path, format!("{parent}\n{}\n", head.tree)).map_err(|error| VcsError {
             message: format!("cannot write `{}`: {error}", path.display()),
         })
     }
 
-    /// Brings a commit of this mark to its end that a run had made when it died, and returns it with
-    /// its subject. Nothing if it had not come to that.
+    /// Finishes a commit with this mark that a run had made when it died, and returns it with its
+    /// subject. None if no commit was made.
     pub fn finish_commit(&mut self, mark: &Mark) -> Result<Option<(CommitId, String)>, VcsError> {
         self.mend_own_files();
         let head = self.repository.head()?;
@@ -287,7 +286,7 @@ impl Git {
         Ok(Some((commit, message.lines().next().unwrap_or_default().to_owned())))
     }
 
-    /// Returns the tree before the commit of this mark, if that commit is what is checked out.
+    /// Returns the tree before the commit with this mark, if that commit is checked out.
     fn made_before(&self, mark: &Mark, head: &Head) -> Result<Option<String>, VcsError> {
         let Ok(announced) = fs::read_to_string(self.announcement(mark)) else {
             return Ok(None);
@@ -311,15 +310,15 @@ impl Git {
 }
 
 impl Repository {
-    /// Returns the commits that a merge that is under way joins with what is checked out.
+    /// Returns the commits that a merge in progress joins with HEAD.
     fn merge_heads(&self) -> Vec<String> {
         let text = bounded::read_file(&self.git_dir.join("MERGE_HEAD"), LARGEST_MERGE);
         let text = String::from_utf8(text.unwrap_or_default()).unwrap_or_default();
         text.lines().map(str::to_owned).filter(|line| is_object_id(line)).collect()
     }
 
-    /// Lets git tidy up, if it thinks that it is time. That must be over when this returns: what is
-    /// left running is ended.
+    /// Runs git's garbage collection, if git considers it due. It must be over when this returns:
+    /// ralph ends processes that are left running.
     fn tidy_up(&self) {
         let call = self.git(&["gc", "--auto", "--quiet"]);
         let _ = self.commands.run(call.setting("gc.autoDetach=false"));
@@ -329,8 +328,8 @@ impl Repository {
 fn made(now: &Head) -> Result<CommitResult, VcsError> {
     match &now.commit {
         Some(commit) => Ok(CommitResult::Made(CommitId(commit.clone()))),
-        None => Err(VcsError {
-            message: "git says that it committed, and there is no commit".to_owned(),
-        }),
+        None => {
+            Err(VcsError { message: "git reported a commit, but HEAD has no commit".to_owned() })
+        }
     }
 }

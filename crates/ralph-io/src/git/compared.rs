@@ -1,4 +1,5 @@
-//! A survey and what is different in its tree, in one cell: walls cost more than the commands.
+//! A survey and the difference of its tree in one sandbox: starting a sandbox costs more than the
+//! commands.
 //!
 //! Not here: what the difference means (`diff`, `scan`), and how everything is added (`shadow`).
 
@@ -8,54 +9,52 @@ use super::command::{Call, NotRun, Ran};
 use super::repository::Repository;
 use super::scan::{PATCH, PATIENCE};
 
-/// What git is asked for in one breath.
+/// What git is asked for in one script.
 pub(super) enum Asked<'a> {
-    /// The tree.
     Tree,
-    /// The tree, and how it differs from another one.
+    /// The tree, and its difference from another one.
     Difference {
-        /// The other one.
+        /// The other tree.
         from: &'a str,
-        /// Hears the list of changes, and the patch that follows it, piece by piece.
+        /// Receives the list of changes, then the patch, in pieces.
         hear: &'a mut dyn FnMut(&[u8]),
     },
 }
 
-/// Whether a difference was heard.
+/// Whether the difference was printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Difference {
-    /// All of it; of two trees that are the same there is none.
+    /// All of it; empty if both trees are the same.
     Told,
     /// Nothing that could be used.
     Untold,
 }
 
-/// What adding everything came to.
+/// The result of adding everything to an index.
 #[derive(Debug)]
 pub(super) struct Added {
-    /// The command.
     pub(super) ran: Ran,
-    /// The tree, if it was asked for and came so far.
+    /// The tree, if it was asked for and written.
     pub(super) tree: Option<(String, Difference)>,
 }
 
 impl Added {
-    /// Runs what adds to an index, and in the same breath what prints its tree and what else is asked.
-    /// A difference that takes too long is not asked for again.
+    /// Runs the command that adds to an index, and in the same script those that print its tree and
+    /// the difference. A difference that takes too long is not asked for again.
     pub(super) fn run<'a>(
         repository: &Repository,
         call: impl Fn() -> Call<'a>,
-        asked: &mut Asked<'_>,
+        query: &mut Asked<'_>,
     ) -> Result<Self, VcsError> {
-        if let Asked::Difference { from, hear } = asked
+        if let Asked::Difference { from, hear: sink } = query
             && is_object_id(from)
         {
             let commands = repository.commands.clone().within(PATIENCE);
             let mut first = First::default();
             let call = call().within_script(with_difference_from(from));
-            match commands.listen(call, &mut |bytes| hear(first.take(bytes))) {
+            match commands.listen(call, &mut |bytes| sink(first.take(bytes))) {
                 Ok(ran) => return Ok(first.into_added(ran)),
-                // How far it got nobody knows. What is wrong is said by what follows.
+                // How far it got is unknown. The plain command below reports what is wrong.
                 Err(
                     NotRun::NotFound
                     | NotRun::TimedOut { .. }
@@ -64,7 +63,7 @@ impl Added {
                 ) => {}
             }
         }
-        *asked = Asked::Tree;
+        *query = Asked::Tree;
         let ran =
             repository.commands.run(call().within_script("{this} && exec {git} write-tree"))?;
         let mut first = First::default();
@@ -74,7 +73,7 @@ impl Added {
     }
 }
 
-/// Returns a script that runs a command, and prints the tree of the index and how it differs from
+/// Returns a script that runs a command, then prints the tree of the index and its difference from
 /// another one.
 fn with_difference_from(tree: &str) -> String {
     let options = PATCH.join(" ");
@@ -84,7 +83,7 @@ fn with_difference_from(tree: &str) -> String {
     )
 }
 
-/// The line that comes first in an output.
+/// The first line of an output.
 #[derive(Debug, Default)]
 struct First {
     line: Vec<u8>,
@@ -92,7 +91,7 @@ struct First {
 }
 
 impl First {
-    /// Takes what belongs to the line, and returns what follows it.
+    /// Consumes the bytes of the line, and returns the rest.
     fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         if self.is_whole {
             return bytes;
@@ -104,7 +103,7 @@ impl First {
         rest
     }
 
-    /// Returns the tree that the line names.
+    /// Returns the tree id in the line.
     fn tree(&self) -> Option<String> {
         let id = std::str::from_utf8(&self.line).ok()?.strip_suffix('\n')?;
         is_object_id(id).then(|| id.to_owned())
@@ -113,7 +112,7 @@ impl First {
     fn into_added(self, mut ran: Ran) -> Added {
         let tree = self.tree().map(|tree| match ran.code {
             0 => (tree, Difference::Told),
-            // The tree is there all the same.
+            // The tree was written all the same.
             _ => (tree, Difference::Untold),
         });
         if tree.is_some() {
@@ -123,7 +122,7 @@ impl First {
     }
 }
 
-/// Returns whether a text is the id of an object, which a shell takes as it is.
+/// Returns whether a text is an object id, which needs no quoting in a shell.
 pub(super) fn is_object_id(text: &str) -> bool {
     [40, 64].contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tree_is_told_from_what_follows_wherever_it_is_cut() {
+    fn the_tree_is_separated_from_the_rest_wherever_it_is_cut() {
         let id = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
         let output = format!("{id}\n:100644 a\nb\0");
         for size in 1..=output.len() {

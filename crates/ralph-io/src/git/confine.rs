@@ -1,6 +1,6 @@
-//! The work tree back to a checkpoint, but for what an attempt was allowed to change.
+//! Restores a checkpoint except for paths that the attempt was allowed to change.
 //!
-//! Not here: going back with everything.
+//! Not here: restoring everything.
 
 use ralph_core::event::Checkpoint;
 use ralph_core::glob::Pattern;
@@ -9,7 +9,7 @@ use ralph_core::ports::{Mark, VcsError};
 use super::vcs::{Git, kept_ref};
 
 impl Git {
-    /// Goes back with everything outside a scope. What is checked out stays.
+    /// Restores everything outside a scope. HEAD stays where it is.
     pub(super) fn confine_to(
         &mut self,
         mark: &Mark,
@@ -25,7 +25,7 @@ impl Git {
         target.tree = self.tree_with(&target.tree, is_allowed, &now)?;
         let head = self.repository.head()?;
         let place = target.place.take();
-        // What was staged before means nothing on top of further commits, which stay.
+        // What was staged before is meaningless on top of further commits, which stay.
         if place.is_some_and(|place| place.commit != head.commit) {
             target.index = head.tree;
         }

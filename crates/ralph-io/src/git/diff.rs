@@ -1,4 +1,4 @@
-//! Lists of changed paths, as git's raw format gives them.
+//! Lists of changed paths in git's raw format.
 //!
 //! Not here: what is done about a change.
 
@@ -7,21 +7,21 @@ use ralph_core::ports::VcsError;
 /// The mode of a submodule or of a repository within the work tree.
 const GITLINK: &[u8] = b"160000";
 
-/// The mode of a file that can be run.
+/// The mode of an executable file.
 const EXECUTABLE: &[u8] = b"100755";
 
-/// A path that differs between two trees, or a tree and an index.
+/// A path that differs between two trees, or between a tree and an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
-    /// The side before; none if the path was not there.
+    /// The old entry; none if the path did not exist.
     pub(super) before: Option<Entry>,
-    /// The side after; none if the path is not there.
+    /// The new entry; none if the path does not exist any more.
     pub(super) after: Option<Entry>,
     /// The path from the top of the work tree, as bytes.
     pub(super) path: Vec<u8>,
 }
 
-/// What a tree or index has at a path.
+/// The entry of a tree or index at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     mode: Vec<u8>,
@@ -34,25 +34,25 @@ impl Change {
         [&self.before, &self.after].into_iter().flatten().any(|entry| entry.mode == GITLINK)
     }
 
-    /// Returns whether the path is there only after, as a repository of its own.
+    /// Returns whether the path was added as a nested repository.
     pub(super) fn adds_gitlink(&self) -> bool {
         self.before.is_none() && self.concerns_gitlink()
     }
 
-    /// Returns whether the path can be run after, and could not before.
+    /// Returns whether the path became executable.
     pub(super) fn makes_executable(&self) -> bool {
         let can_run =
             |entry: &Option<Entry>| entry.as_ref().is_some_and(|it| it.mode == EXECUTABLE);
         can_run(&self.after) && !can_run(&self.before)
     }
 
-    /// Returns whether it changes what is ignored.
+    /// Returns whether it changes ignore rules.
     pub(super) fn concerns_ignore_rules(&self) -> bool {
         self.path == b".gitignore" || self.path.ends_with(b"/.gitignore")
     }
 }
 
-/// Reads the output of `git diff-tree` or `git diff-index` with `--raw -z --no-renames`.
+/// Parses the output of `git diff-tree` or `git diff-index` with `--raw -z --no-renames`.
 pub(super) fn parse(output: &[u8]) -> Result<Vec<Change>, VcsError> {
     let garbled = || VcsError { message: "git's list of changes cannot be read".to_owned() };
     let mut changes = Vec::new();
@@ -61,9 +61,9 @@ pub(super) fn parse(output: &[u8]) -> Result<Vec<Change>, VcsError> {
         if head.is_empty() {
             continue;
         }
-        let mut words = head.strip_prefix(b":").ok_or_else(garbled)?.split(|byte| *byte == b' ');
-        let mut word = || words.next().ok_or_else(garbled);
-        let (old_mode, new_mode, old_id, new_id) = (word()?, word()?, word()?, word()?);
+        let mut parts = head.strip_prefix(b":").ok_or_else(garbled)?.split(|byte| *byte == b' ');
+        let mut part = || parts.next().ok_or_else(garbled);
+        let (old_mode, new_mode, old_id, new_id) = (part()?, part()?, part()?, part()?);
         let entry = |mode: &[u8], id: &[u8]| {
             (mode != b"000000").then(|| Entry { mode: mode.to_vec(), id: id.to_vec() })
         };
@@ -76,7 +76,7 @@ pub(super) fn parse(output: &[u8]) -> Result<Vec<Change>, VcsError> {
     Ok(changes)
 }
 
-/// Takes the list of changes off the front of an output in which a patch follows it.
+/// Separates the list of changes from the patch that follows it in an output.
 #[derive(Debug, Default)]
 pub(super) struct Front {
     list: Vec<u8>,
@@ -89,7 +89,7 @@ enum At {
     /// An entry of the list, or its end.
     #[default]
     Entry,
-    /// The rest of what an entry begins with.
+    /// The rest of an entry's modes and ids.
     Head,
     /// The rest of a path.
     Path,
@@ -98,13 +98,13 @@ enum At {
 }
 
 impl Front {
-    /// Takes what belongs to the list, and returns what belongs to the patch.
+    /// Consumes the bytes of the list, and returns those of the patch.
     pub(super) fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         for (place, byte) in bytes.iter().enumerate() {
             self.at = match (self.at, byte) {
                 (At::Patch, _) => return &bytes[place..],
                 (At::Entry, b':') => At::Head,
-                // The list ends with a zero of its own.
+                // The list ends with a zero byte of its own.
                 (At::Entry, _) => At::Patch,
                 (At::Head, 0) => At::Path,
                 (At::Path, 0) => At::Entry,
@@ -117,13 +117,13 @@ impl Front {
         &[]
     }
 
-    /// Returns the changes in the list, if it came to its end.
+    /// Returns the changes, if the list is complete.
     pub(super) fn changes(&self) -> Option<Vec<Change>> {
         parse(&self.list).ok().filter(|_| self.at == At::Patch)
     }
 }
 
-/// Writes changes as `git update-index -z --index-info` reads them: each path as it is after.
+/// Formats changes for `git update-index -z --index-info`: each path with its new entry.
 pub(super) fn index_info<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Vec<u8> {
     let mut info = Vec::new();
     for change in changes {
@@ -133,7 +133,7 @@ pub(super) fn index_info<'a>(changes: impl IntoIterator<Item = &'a Change>) -> V
                 info.push(b' ');
                 info.extend_from_slice(id);
             }
-            // A removal still names an id of the right length.
+            // A removal still needs an id of the right length.
             (None, before) => {
                 let length = before.as_ref().map_or(40, |entry| entry.id.len());
                 info.extend_from_slice(b"0 ");
@@ -147,7 +147,7 @@ pub(super) fn index_info<'a>(changes: impl IntoIterator<Item = &'a Change>) -> V
     info
 }
 
-/// Joins paths as git reads them with `-z --stdin`.
+/// Joins paths for `-z --stdin` of git.
 pub(super) fn zero_ended<'a>(paths: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut joined = Vec::new();
     for path in paths {
@@ -157,12 +157,12 @@ pub(super) fn zero_ended<'a>(paths: impl IntoIterator<Item = &'a [u8]>) -> Vec<u
     joined
 }
 
-/// Splits paths as git writes them with `-z`.
+/// Splits paths printed by git with `-z`.
 pub(super) fn split_zero(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output.split(|byte| *byte == 0).filter(|path| !path.is_empty())
 }
 
-/// Reads changes and writes them again, for fuzzing.
+/// Parses changes and writes them again, for fuzzing.
 pub(super) fn fuzz(output: &[u8]) {
     let Ok(changes) = parse(output) else { return };
     let info = index_info(&changes);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_told_from_the_patch_behind_it_wherever_it_is_cut() {
+    fn a_list_is_separated_from_the_patch_wherever_it_is_cut() {
         let list = ":100644 100755 aa bb M\0a:b\0:000000 100644 00 cc A\0new\nline\0";
         let patch = "diff --git a/a:b b/a:b\n:no entry\0\n";
         let output = format!("{list}\0{patch}");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_its_end_is_none() {
+    fn a_list_without_its_end_is_refused() {
         for cut in ["", ":100644 100644 aa bb M\0a", ":100644 100644 aa bb M\0a\0"] {
             let mut front = Front::default();
             assert_eq!(front.take(cut.as_bytes()), b"");

@@ -1,6 +1,6 @@
-//! What is not committed when a run begins.
+//! Uncommitted changes when a run begins.
 //!
-//! Not here: whether that matters. The caller knows who is going to commit.
+//! Not here: whether they matter. The caller knows who is going to commit.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,29 +20,28 @@ pub(super) const REVERT: &str = "revert";
 /// The operation that no commit ends.
 pub(super) const BISECT: &str = "bisect";
 
-/// A path that is not committed as it is.
+/// An uncommitted path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dirty {
     /// The path from the top of the work tree.
     pub path: PathBuf,
-    /// In what way.
     pub kind: DirtyKind,
 }
 
-/// In what way a path is not committed.
+/// How a path is uncommitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirtyKind {
     /// It differs from the last commit, staged or not.
     Changed,
-    /// A merge left it in conflict.
+    /// It has merge conflicts.
     Conflict,
-    /// git does not know it.
+    /// git does not track it.
     Untracked,
 }
 
 impl Repository {
-    /// Returns every path that is not committed, but ralph's runtime files, what the run itself is
-    /// about, and what is inside submodules.
+    /// Returns every uncommitted path except ralph's runtime files, the files of the run itself,
+    /// and paths inside submodules.
     pub fn dirty(&self) -> Result<Vec<Dirty>, VcsError> {
         let call = self
             .git(&["status", "--porcelain=v2", "-z"])
@@ -54,12 +53,12 @@ impl Repository {
         Ok(dirty)
     }
 
-    /// Returns whether commits would go onto no branch.
+    /// Returns whether HEAD is detached, so that commits would be on no branch.
     pub fn is_detached(&self) -> Result<bool, VcsError> {
         Ok(self.head()?.branch.is_none())
     }
 
-    /// Returns the operation of git's that is under way, such as a merge, in git's word for it.
+    /// Returns the git operation in progress, by its command name, such as `merge`.
     pub fn operation(&self) -> Option<&'static str> {
         const TRACES: [(&str, &str); 8] = [
             ("MERGE_HEAD", MERGE),
@@ -78,7 +77,7 @@ impl Repository {
     }
 }
 
-/// Reads one entry; the path comes after a number of fields that depends on its first letter.
+/// Parses one entry; the number of fields before the path depends on the first letter.
 fn read(entry: &[u8]) -> Option<Dirty> {
     let (kind, fields) = match entry.first()? {
         b'1' => (DirtyKind::Changed, 9),
@@ -90,7 +89,7 @@ fn read(entry: &[u8]) -> Option<Dirty> {
     Some(Dirty { path: OsStr::from_bytes(path).into(), kind })
 }
 
-/// Reads states of files, for fuzzing.
+/// Parses file states, for fuzzing.
 pub(super) fn fuzz(output: &[u8]) {
     for Dirty { path, .. } in output.split(|byte| *byte == 0).filter_map(read) {
         assert!(path.as_os_str().len() <= output.len());

@@ -1,6 +1,6 @@
-//! What is checked out: the branch, its commit, and that commit's tree.
+//! HEAD: the branch, its commit, and that commit's tree.
 //!
-//! Not here: moving it, which only going back does.
+//! Not here: moving it, which only a restore does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use ralph_core::ports::VcsError;
 use super::repository::Repository;
 use crate::bounded;
 
-/// A name or an id; an agent may have put anything in its place.
+/// Enough for a name or an id; an agent may have replaced the file by anything.
 const LARGEST_REF: u64 = 4096;
 
-/// What is checked out.
+/// The state of HEAD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
     /// The full name of the branch; none if HEAD is detached.
@@ -26,23 +26,23 @@ pub(super) struct Head {
     pub(super) tree: String,
 }
 
-/// So many of the last changes of what is checked out are looked at.
+/// How many reflog entries of HEAD are read.
 const MOST_NOTES: &str = "--max-count=1000";
 
-/// What says all of it.
+/// Prints commit, tree and branch of HEAD.
 const HEAD_WORDS: [&str; 5] = ["rev-parse", "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD"];
 
 impl Head {
-    /// Reads what git says where there is a commit.
-    fn read(said: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(said).ok()?;
+    /// Parses git's output if there is a commit.
+    fn read(output: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(output).ok()?;
         let lines: Vec<&str> = text.lines().collect();
         let [commit, tree, name] = lines[..] else { return None };
         let branch = (name != "HEAD").then(|| name.to_owned());
         Some(Self { branch, commit: Some(commit.to_owned()), tree: tree.to_owned() })
     }
 
-    /// Returns where this is, without the tree.
+    /// Returns the same without the tree.
     pub(super) fn checked_out(&self) -> CheckedOut {
         CheckedOut { head: self.commit.clone().map(CommitId), branch: self.branch.clone() }
     }
@@ -53,7 +53,7 @@ fn seconds(time: SystemTime) -> u64 {
 }
 
 impl Repository {
-    /// Looks at what is checked out. A head that was seen before costs no process.
+    /// Reads HEAD. A commit that was seen before costs no process.
     pub(super) fn head(&self) -> Result<Head, VcsError> {
         let seen = self.seen.borrow().clone();
         if let (Some(seen), Some((branch, commit))) = (seen, self.head_in_files())
@@ -66,38 +66,38 @@ impl Repository {
         Ok(head)
     }
 
-    /// Returns what is checked out.
+    /// Returns the branch and commit of HEAD.
     pub fn checked_out(&self) -> Result<CheckedOut, VcsError> {
         Ok(self.head()?.checked_out())
     }
 
-    /// Returns what was checked out at a time, and what is now, if git has noted a change in between. A
-    /// note that is of the future is nobody's: who writes one can write anything.
+    /// Returns the commit at a time, and HEAD now, if the reflog has a change in between. An entry
+    /// dated in the future is ignored, because it must be forged.
     pub fn checked_out_since(
         &self,
         since: SystemTime,
     ) -> Result<Option<(Option<CommitId>, CheckedOut)>, VcsError> {
         let now = self.checked_out()?;
-        let words = ["log", "--walk-reflogs", "--no-show-signature", "--date=unix", MOST_NOTES];
-        let call = self.git(&words).args(["--format=%gd %H", "HEAD", "--"]);
-        // A branch without a commit has no notes.
-        let Ok(notes) = self.commands.line(call) else { return Ok(None) };
-        let mut notes = notes.lines().filter_map(|line| {
+        let args = ["log", "--walk-reflogs", "--no-show-signature", "--date=unix", MOST_NOTES];
+        let call = self.git(&args).args(["--format=%gd %H", "HEAD", "--"]);
+        // A branch without a commit has no reflog.
+        let Ok(entries) = self.commands.line(call) else { return Ok(None) };
+        let mut entries = entries.lines().filter_map(|line| {
             let (when, commit) = line.strip_prefix("HEAD@{")?.split_once("} ")?;
             Some((when.parse::<u64>().ok()?, CommitId(commit.to_owned())))
         });
-        let meanwhile = seconds(since) + 1..=seconds(SystemTime::now());
-        match notes.next() {
-            Some((when, _)) if meanwhile.contains(&when) => {
-                let before = notes.find(|(when, _)| !meanwhile.contains(when));
+        let since_then = seconds(since) + 1..=seconds(SystemTime::now());
+        match entries.next() {
+            Some((when, _)) if since_then.contains(&when) => {
+                let before = entries.find(|(when, _)| !since_then.contains(when));
                 Ok(Some((before.map(|(_, commit)| commit), now)))
             }
             Some(_) | None => Ok(None),
         }
     }
 
-    /// Reads the branch and its commit where they are plain files. Packed refs, other formats
-    /// and a branch without a commit are left to git.
+    /// Reads the branch and its commit if they are plain files. Packed refs, other ref formats and
+    /// a branch without a commit need git.
     fn head_in_files(&self) -> Option<(Option<String>, String)> {
         let id = |text: &str| {
             let id = text.trim_end();
@@ -124,13 +124,13 @@ impl Repository {
         Some((Some(branch.to_owned()), id(&commit)?))
     }
 
-    /// Returns the name of the branch that is checked out, without `refs/heads/`.
+    /// Returns the name of the current branch, without `refs/heads/`.
     pub fn branch(&self) -> Result<Option<String>, VcsError> {
         let branch = self.head()?.branch;
         Ok(branch.map(|name| name.trim_start_matches("refs/heads/").to_owned()))
     }
 
-    /// Returns the day of the last commit that changed a file, such as `2026-11-15`.
+    /// Returns the date of the last commit that changed a file, such as `2026-11-15`.
     pub fn last_changed(&self, file: &Path) -> Result<Option<String>, VcsError> {
         if self.head()?.commit.is_none() {
             return Ok(None);
@@ -140,8 +140,8 @@ impl Repository {
         Ok(Some(day).filter(|day| !day.is_empty()))
     }
 
-    /// Writes down again what was checked out, if the file that says so is gone or garbled: git
-    /// takes such a directory for no repository at all.
+    /// Writes the HEAD file again, if it is missing or damaged: git does not recognize such a
+    /// directory as a repository.
     pub(super) fn mend_head(&self, branch: Option<&str>, commit: Option<&str>, aside: &Path) {
         let path = self.git_dir.join("HEAD");
         let is_sound = bounded::read_file(&path, LARGEST_REF).is_ok_and(|text| {
@@ -155,7 +155,7 @@ impl Repository {
             (None, None) => return,
         };
         if !is_sound && self.git_dir.is_dir() {
-            // Where this fails, git says what is wrong.
+            // If this fails, git reports the problem.
             let _ = fs::rename(&path, aside);
             let _ = fs::write(&path, text);
         }
@@ -166,7 +166,7 @@ impl Repository {
         if let Some(head) = Head::read(&ran.stdout).filter(|_| ran.code == 0) {
             return Ok(head);
         }
-        // Before the first commit the name of the branch is all there is.
+        // Before the first commit there is only the name of the branch.
         let branch = self.commands.run(self.git(&["symbolic-ref", "--quiet", "HEAD"]))?;
         let name = String::from_utf8_lossy(&branch.stdout).trim_end().to_owned();
         let unborn = branch.code == 0 && !self.has_ref(&name)?;
@@ -181,14 +181,14 @@ impl Repository {
         Ok(self.resolve(name)?.is_some())
     }
 
-    /// Returns the object that a ref or other name stands for.
+    /// Returns the object that a ref or other name refers to.
     pub(super) fn resolve(&self, name: &str) -> Result<Option<String>, VcsError> {
         let ran = self.commands.run(self.git(&["rev-parse", "--quiet", "--verify", name]))?;
         let id = String::from_utf8_lossy(&ran.stdout).trim_end().to_owned();
         Ok((ran.code == 0).then_some(id))
     }
 
-    /// Returns the tree of a commit, or the empty one before the first.
+    /// Returns the tree of a commit, or the empty tree for `None`.
     pub(super) fn tree_of(&self, commit: Option<&str>) -> Result<String, VcsError> {
         match commit {
             None => self.empty_tree(),
@@ -198,7 +198,7 @@ impl Repository {
         }
     }
 
-    /// Returns the tree without files.
+    /// Returns the id of the empty tree.
     pub(super) fn empty_tree(&self) -> Result<String, VcsError> {
         self.commands.line(self.git(&["mktree"]))
     }

@@ -1,6 +1,6 @@
-//! The history back to where a checkpoint left it, with the work tree as it is.
+//! Moves the history back to a checkpoint and leaves the work tree as it is.
 //!
-//! Not here: going back with the work tree as well.
+//! Not here: restoring the work tree as well.
 
 use ralph_core::event::TreeId;
 use ralph_core::ports::{Mark, VcsError};
@@ -9,8 +9,8 @@ use super::back::{Place, Target};
 use super::vcs::Git;
 
 impl Git {
-    /// Moves what is checked out back to a place. What was staged is put back too where the
-    /// checkpoint wrote it down: an agent that commits stages first.
+    /// Moves HEAD back to a position. Also restores the index if the checkpoint recorded it: an
+    /// agent that commits stages first.
     pub(super) fn put_place_back(
         &mut self,
         mark: &Mark,
@@ -28,8 +28,8 @@ impl Git {
         let (index, operation) = noted.map_or((None, None), |it| (it.index, it.operation));
         let index = match index {
             Some(index) => Some(index),
-            // What an agent staged beyond its commits is left alone; without any, the index goes
-            // where the history goes.
+            // What an agent staged beyond its commits stays; if it staged nothing, the index
+            // follows the history.
             None if has_moved && self.repository.staged(&head.tree)?.is_empty() => {
                 Some(self.repository.tree_of(place.commit.as_deref())?)
             }
@@ -42,7 +42,7 @@ impl Git {
             operation,
         };
         if let Some(place) = target.place.as_ref().filter(|_| has_moved) {
-            let message = "ralph: the history before it was put back";
+            let message = "ralph: the history before it was reset";
             self.keep_all(&head, &target, &head.tree, &name, message)?;
             self.repository.put_head_back(place, &head)?;
         }

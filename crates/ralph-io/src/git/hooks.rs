@@ -1,5 +1,5 @@
-//! The project's own commit hooks. ralph runs them itself, by git's conventions, where everything
-//! runs that has to do with the work tree: inside the sandbox if there is one.
+//! The project's own commit hooks. ralph runs them itself, by git's conventions, in the sandbox if
+//! there is one, like everything that touches the work tree.
 //!
 //! Not here: what follows from a refusal.
 
@@ -17,7 +17,7 @@ use super::shadow;
 use super::vcs::{Git, trailers};
 use crate::bounded;
 
-/// A message that is longer is no message.
+/// No commit message is longer.
 const LARGEST_MESSAGE: u64 = 1024 * 1024;
 
 /// A hook that is run before a commit, or after it.
@@ -40,28 +40,27 @@ impl Hook {
     }
 }
 
-/// What came of a hook.
+/// The result of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HookRun {
-    /// There is none, or it agreed.
+    /// There is no hook, or it passed.
     Passed,
-    /// It refused the commit.
     Refused {
-        /// What it printed.
+        /// What the hook printed.
         output: String,
     },
-    /// The user wants everything to stop.
+    /// The user stopped the run.
     Interrupted,
 }
 
-/// Where the hooks are, and who commits.
+/// Where the hooks are, and the author of commits.
 #[derive(Debug, Clone)]
 pub(super) struct Hooks {
     directory: Option<PathBuf>,
     author: Option<Author>,
 }
 
-/// Returns where the pre-commit framework keeps the programs of its hooks, if it is in use.
+/// Returns where the pre-commit framework stores the programs of its hooks, if it is in use.
 pub fn framework_store(env: &[(OsString, OsString)]) -> Option<PathBuf> {
     let variable = |name: &str| {
         let value = env.iter().find_map(|(known, value)| (known == name).then(|| value.clone()));
@@ -77,8 +76,8 @@ impl Git {
     pub(super) fn hook(&mut self, hook: Hook) -> Option<PathBuf> {
         let repository = &self.repository;
         let hooks = self.hooks.get_or_insert_with(|| {
-            // A link in the home leads nowhere in a sandbox. The link of a hook stays: its name may
-            // say which hook it is.
+            // A link in the home directory is broken inside a sandbox. A hook that is itself a link
+            // stays one: its name may select which hook it is.
             let directory = repository.hooks_directory();
             let directory = directory.map(|path| path.canonicalize().unwrap_or(path));
             Hooks { directory, author: None }
@@ -92,8 +91,8 @@ impl Git {
     pub(super) fn run_hook(&mut self, hook: Hook, args: &[&Path], index: &Path) -> HookRun {
         let Some(program) = self.hook(hook) else { return HookRun::Passed };
         let author = self.author();
-        // Like git, `sh` runs a script without a first line that says how. It stays there as the
-        // parent, so that a hook that ends its parent does not end ralph.
+        // Like git, `sh` runs a script without a shebang. It remains the parent process, so that a
+        // hook that kills its parent does not kill ralph.
         let mut call = Call::users(program, &self.repository.top)
             .args(args)
             .env("GIT_INDEX_FILE", index)
@@ -106,7 +105,7 @@ impl Git {
         if let Some(store) = framework_store(self.repository.commands.users_env()) {
             call = call.env("PRE_COMMIT_HOME", store);
         }
-        // In the sandbox not all of the configuration can be read that says who commits.
+        // In the sandbox, the configuration that names the author may not be readable.
         if let Some(Author { name, email }) = author {
             call = call.env("GIT_AUTHOR_NAME", name).env("GIT_AUTHOR_EMAIL", email);
         }
@@ -115,8 +114,8 @@ impl Git {
             Ok(ran) if ran.code == 0 => HookRun::Passed,
             Ok(ran) => HookRun::Refused { output: ran.words() },
             Err(NotRun::Interrupted) => HookRun::Interrupted,
-            Err(NotRun::TimedOut { words }) => HookRun::Refused {
-                output: format!("{words}\n[ralph] the {name} hook took longer than ten minutes"),
+            Err(NotRun::TimedOut { words: output }) => HookRun::Refused {
+                output: format!("{output}\n[ralph] the {name} hook took longer than ten minutes"),
             },
             Err(NotRun::NotFound) => {
                 HookRun::Refused { output: format!("the {name} hook could not be started") }
@@ -135,7 +134,7 @@ impl Git {
         hooks.author.clone()
     }
 
-    /// Writes an index for hooks that holds a tree, with what git knows of the files.
+    /// Writes an index for hooks that holds a tree, with git's cached file metadata.
     pub(super) fn hook_index(&mut self, tree: &str) -> Result<PathBuf, VcsError> {
         self.shadow.hold(&self.repository, tree)?;
         let index = self.scratch.join("index.hook");
@@ -145,7 +144,7 @@ impl Git {
         Ok(index)
     }
 
-    /// Runs the hook before a commit on an index that holds a tree.
+    /// Runs the pre-commit hook on an index that holds a tree.
     pub(super) fn pass_tree(&mut self, tree: &str) -> Result<HookResult, VcsError> {
         if self.hook(Hook::PreCommit).is_none() {
             return Ok(HookResult::Absent);
@@ -158,7 +157,7 @@ impl Git {
         })
     }
 
-    /// Runs the commit hooks on what is checked out, and with a message.
+    /// Runs the commit hooks on HEAD, and with a message.
     pub(super) fn try_all_hooks(
         &mut self,
         mark: &Mark,
@@ -185,8 +184,8 @@ impl Git {
         })
     }
 
-    /// Lets the hooks that are about the message see it and change it. Returns the message, or
-    /// what came of the hook that did not agree.
+    /// Runs the hooks that may read and change the message. Returns the message, or the result if a
+    /// hook refused.
     pub(super) fn pass_message(
         &mut self,
         message: String,
@@ -218,7 +217,7 @@ impl Git {
     }
 }
 
-/// Writes a file that hooks read. What is there now is removed first: it may be a link.
+/// Writes a file that hooks read. Removes an existing file first: it may be a link.
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -228,8 +227,8 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     options.write(true).create_new(true).mode(0o644).open(path)?.write_all(content)
 }
 
-/// Returns a message as `git commit --cleanup=whitespace` takes it: no space at the end of lines,
-/// no empty lines at the beginning and the end, never two of them in a row.
+/// Cleans a message like `git commit --cleanup=whitespace`: no space at the end of lines, no empty
+/// lines at the beginning and the end, never two of them in a row.
 pub(super) fn without_extra_space(message: &str) -> String {
     let mut clean = String::new();
     let mut is_after_empty = false;

@@ -1,7 +1,7 @@
-//! Who commits, and with which signature: the user, as git is configured for this repository.
+//! The author and signature of commits: the user's, as git is configured for this repository.
 //!
 //! Everything here runs outside the sandbox, where all of the user's configuration can be read,
-//! files that it includes as well. Not here: making commits.
+//! included files as well. Not here: making commits.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -14,10 +14,10 @@ use super::command::{Call, Ran};
 use super::diff::split_zero;
 use super::repository::Repository;
 
-/// What decides whether and how a commit is signed.
+/// The settings for signing commits.
 const SIGNING_KEYS: &str = r"^(commit\.gpgsign|gpg\..*|user\.signingkey)$";
 
-/// Name and address of an author.
+/// Name and email address of an author.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Author {
     pub(super) name: String,
@@ -27,16 +27,16 @@ pub(super) struct Author {
 /// How commits are signed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Signing {
-    /// Whether they are signed at all.
+    /// Whether commits are signed at all.
     pub(super) is_wanted: bool,
-    /// The settings that say which program signs with which key, as `name=value`. They are passed
-    /// to git with every signed commit, so that a file that the configuration includes cannot
-    /// name another program later: an agent may be able to write that file.
+    /// The settings that select the program and the key, as `name=value`. They are passed to git
+    /// with every signed commit, so that a file included by the configuration cannot name another
+    /// program later: an agent may be able to write that file.
     pub(super) settings: Vec<String>,
 }
 
 impl Signing {
-    /// Reads what `git config --null --get-regexp` prints.
+    /// Parses the output of `git config --null --get-regexp`.
     fn read(printed: &[u8]) -> Self {
         let mut signing = Self::default();
         for entry in split_zero(printed) {
@@ -60,7 +60,7 @@ fn is_true(value: &str) -> bool {
 }
 
 impl Repository {
-    /// Fails if git does not know who the user is, or cannot sign although commits are to be signed.
+    /// Fails if git does not know who the user is, or cannot sign although signing is configured.
     pub fn check_identity(&self) -> Result<(), VcsError> {
         for variable in ["GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"] {
             let ran = self.commands.run(self.git(&["var", variable]).outside())?;
@@ -88,8 +88,8 @@ impl Repository {
         Ok(Signing::read(&self.commands.run(call)?.stdout))
     }
 
-    /// Returns the files that git's configuration is read from, files that others include as well,
-    /// but those of the repository itself.
+    /// Returns the files that git's configuration is read from, included files as well, except
+    /// those of the repository itself.
     pub fn config_files(&self) -> Vec<PathBuf> {
         let call = self.git(&["config", "--list", "--show-origin", "--name-only", "-z"]).outside();
         let Ok(ran) = self.commands.run(call) else { return Vec::new() };
@@ -115,7 +115,7 @@ impl Repository {
 
     /// Returns the directory that git looks for hooks in.
     pub fn hooks_directory(&self) -> Option<PathBuf> {
-        // Plumbing calls of ralph's own turn hooks off, so this is none of them.
+        // ralph's plumbing calls turn hooks off, so this is a call like the user's own.
         let call = Call::users("git", &self.top).outside();
         let call = call.args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]);
         let mut output = self.commands.output(call).ok()?;

@@ -1,7 +1,7 @@
 //! Copies of git's reflogs, where agents cannot reach them.
 //!
-//! A reflog only grows, but for entries that git itself lets expire. Stashes are entries of one.
-//! Not here: the refs.
+//! A reflog only grows, except that git lets entries expire. Stashes are entries of a reflog. Not
+//! here: the refs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, Permissions};
@@ -16,35 +16,35 @@ use super::shadow::Stamp;
 use crate::bounded;
 use crate::store::atomic;
 
-/// Longer ones are not kept; that is some hundred thousand entries.
+/// Longer logs are not copied; this is some hundred thousand entries.
 const LARGEST_LOG: u64 = 64 * 1024 * 1024;
 
-/// More files than this are no logs of git's.
+/// No repository has more logs than this.
 const MOST_LOGS: usize = 100_000;
 
-/// git lets entries expire after 30 days where their commits are no longer reachable, and after 90
+/// git lets entries expire after 30 days if their commits are no longer reachable, and after 90
 /// otherwise.
 const EXPIRY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// The log that stashes are entries of, which do not expire.
+/// The log whose entries are stashes, which do not expire.
 const STASH: &str = "refs/stash";
 
-/// The reflogs of a directory of git's, and copies of them.
+/// The reflogs in a git directory, and their copies.
 #[derive(Debug)]
 pub(super) struct KeptLogs {
     source: PathBuf,
     store: PathBuf,
-    /// The logs that are copied as they are, by what they were then.
+    /// The logs with up-to-date copies, with their metadata at that time.
     copied: HashMap<PathBuf, Stamp>,
 }
 
 impl KeptLogs {
-    /// Returns the copies of the logs in a directory of git's.
+    /// Returns the copies of the logs in a git directory.
     pub(super) fn new(git_dir: &Path, store: PathBuf) -> Self {
         Self { source: git_dir.join("logs"), store, copied: HashMap::new() }
     }
 
-    /// Makes the copies the same as the logs are now.
+    /// Updates the copies to the current logs.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         let present = files(&self.source);
         if self.copied.is_empty() && self.store.exists() {
@@ -97,7 +97,7 @@ impl KeptLogs {
         has_lost(&read(&was), &read(&now), may_expire.then(SystemTime::now))
     }
 
-    /// Returns a log with its entries back; those that came meanwhile follow them.
+    /// Returns a log with its lost entries, followed by those added since.
     pub(super) fn merged(&self, name: &Path) -> io::Result<MergedLog> {
         let path = self.source.join(name);
         let was = fs::read(self.store.join(name))?;
@@ -126,20 +126,20 @@ pub(super) struct MergedLog {
 }
 
 impl MergedLog {
-    /// Returns the id that the last entry is about.
+    /// Returns the object id of the last entry.
     pub(super) fn last_id(&self) -> Option<String> {
         let last = self.content.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty());
         let id = last.and_then(|line| line.split(|byte| *byte == b' ').nth(1));
         id.map(|id| String::from_utf8_lossy(id).into_owned())
     }
 
-    /// Removes the log that is there, so that git adds no entry to it.
+    /// Removes the current log, so that git adds no entry to it.
     pub(super) fn remove_present(&self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Returns whether entries are missing. With a time, old ones may be.
+/// Returns whether entries are missing. Given a time, old entries may be missing.
 fn has_lost(was: &[u8], now: &[u8], expires_at: Option<SystemTime>) -> bool {
     if now.starts_with(was) {
         return false;
@@ -152,14 +152,14 @@ fn has_lost(was: &[u8], now: &[u8], expires_at: Option<SystemTime>) -> bool {
     }
 }
 
-/// Reads `OLD NEW NAME <EMAIL> SECONDS ZONE\tMESSAGE`.
+/// Parses `OLD NEW NAME <EMAIL> SECONDS ZONE\tMESSAGE`.
 fn time_of_entry(line: &[u8]) -> Option<SystemTime> {
     let head = line.split(|byte| *byte == b'\t').next()?;
     let seconds = std::str::from_utf8(head).ok()?.rsplit(' ').nth(1)?.parse().ok()?;
     UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
-/// Returns all entries that were there, then those that came.
+/// Returns all entries of `was`, then the new ones of `now`.
 fn merge(was: &[u8], now: &[u8]) -> Vec<u8> {
     let known: BTreeSet<&[u8]> = was.split(|byte| *byte == b'\n').collect();
     let mut all = was.to_vec();
@@ -170,7 +170,7 @@ fn merge(was: &[u8], now: &[u8]) -> Vec<u8> {
     all
 }
 
-/// Returns all files below a directory, named from it.
+/// Returns all files below a directory, with paths relative to it.
 fn files(root: &Path) -> HashMap<PathBuf, Stamp> {
     let mut found = HashMap::new();
     let mut open = vec![PathBuf::new()];

@@ -1,8 +1,8 @@
-//! Second names for the object files of a repository, where agents cannot reach them.
+//! Hard links to the object files of a repository, where agents cannot reach them.
 //!
 //! git never changes an object file: it writes new ones and removes old ones. So a hard link keeps
-//! an object at no cost, whatever is packed, pruned or removed later. Where the state directory is
-//! on another file system the files are copied, up to a bound. Not here: which objects are needed.
+//! an object at no cost, whatever is packed, pruned or removed later. If the state directory is on
+//! another file system the files are copied, up to a bound. Not here: which objects are needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -13,28 +13,28 @@ use std::time::SystemTime;
 
 use super::ref_files::TICK;
 
-/// Where links are impossible, no more than this is copied: the first iteration must not wait for
+/// If links are impossible, at most this much is copied: the first iteration must not wait for
 /// minutes, nor the disk fill up.
 const MOST_COPIED: u64 = 1024 * 1024 * 1024;
 
 const PACKS: &str = "pack";
 
-/// The files that a pack consists of. Others are made from these.
+/// The files of a pack. Others are generated from these.
 const OF_PACKS: [&str; 5] = ["pack", "idx", "rev", "promisor", "mtimes"];
 
-/// The object files of a repository under second names.
+/// The links to the object files of a repository.
 #[derive(Debug)]
 pub(super) struct KeptObjects {
     /// The object directory of the repository.
     source: PathBuf,
     store: PathBuf,
-    /// The directories that were the same in both places, and when they were last changed then.
+    /// The directories that are equal in both places, with their modification times.
     synced: BTreeMap<OsString, SystemTime>,
     copied: u64,
 }
 
 impl KeptObjects {
-    /// Returns the store for an object directory, as it was left.
+    /// Returns the store for an object directory, with its existing content.
     pub(super) fn new(source: PathBuf, store: PathBuf) -> Self {
         Self { source, store, synced: BTreeMap::new(), copied: 0 }
     }
@@ -44,7 +44,7 @@ impl KeptObjects {
         &self.source
     }
 
-    /// Makes the store hold the files that the repository has now, and no others.
+    /// Makes the store hold exactly the files that the repository has now.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         let present = directories(&self.source);
         for name in directories(&self.store).difference(&present) {
@@ -75,7 +75,7 @@ impl KeptObjects {
         for new in present.difference(&kept) {
             match fs::hard_link(from.join(new), to.join(new)) {
                 Ok(()) => {}
-                // git itself may pack what was loose a moment ago.
+                // git may just have packed an object that was loose.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(_) => {
                     let size = fs::symlink_metadata(from.join(new)).map_or(0, |about| about.len());
@@ -88,7 +88,7 @@ impl KeptObjects {
         Ok(())
     }
 
-    /// Returns whether files are missing in the repository that were there at the last sync.
+    /// Returns whether files that existed at the last sync are missing in the repository.
     pub(super) fn has_losses(&self) -> bool {
         directories(&self.store).iter().any(|name| {
             let source = self.source.join(name);
@@ -99,7 +99,7 @@ impl KeptObjects {
         })
     }
 
-    /// Puts files that are missing in the repository there again.
+    /// Restores files that are missing in the repository.
     pub(super) fn restore(&self) -> io::Result<()> {
         for name in directories(&self.store) {
             let (from, to) = (self.store.join(&name), self.source.join(&name));
@@ -108,13 +108,13 @@ impl KeptObjects {
             let present = files(&to);
             let mut missing: Vec<OsString> =
                 files(&from).into_iter().filter(|file| !present.contains(file)).collect();
-            // git takes a pack for there once its index is.
+            // git considers a pack present once its index is.
             missing.sort_by_key(|file| Path::new(file).extension() == Some(OsStr::new("idx")));
             for file in missing {
                 if fs::hard_link(from.join(&file), to.join(&file)).is_err() {
-                    let beside = to.join("tmp_obj_restored");
-                    fs::copy(from.join(&file), &beside)?;
-                    fs::rename(&beside, to.join(&file))?;
+                    let temporary = to.join("tmp_obj_restored");
+                    fs::copy(from.join(&file), &temporary)?;
+                    fs::rename(&temporary, to.join(&file))?;
                 }
             }
         }
@@ -122,7 +122,7 @@ impl KeptObjects {
     }
 }
 
-/// Makes a directory where there is none. What an agent put in its place goes.
+/// Creates a missing directory. Removes anything else that an agent put there.
 pub(super) fn make_real_directory(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(about) if about.is_dir() => Ok(()),

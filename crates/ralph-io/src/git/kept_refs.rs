@@ -1,9 +1,9 @@
-//! The user's branches, tags, stashes and notes, kept from agents that can write the repository.
+//! Protects the user's branches, tags, stashes and notes from agents that can write the repository.
 //!
-//! With every checkpoint all refs are recorded, copies of the reflogs made, and the objects kept
-//! under second names, all in the run's directory. A look at what an agent left restores the refs
-//! and log entries that are gone, and their objects. Only the branch that was checked out may move,
-//! and refs may be added. Not here: what became of the branch that was checked out (`history`).
+//! At every checkpoint ralph records all refs, copies the reflogs, and links the objects, all in
+//! the run's directory. After an agent call, refs and log entries that are gone are restored, with
+//! their objects. Only the branch that was checked out may move, and refs may be added. Not here:
+//! the branch that was checked out (`history`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,16 +19,16 @@ use super::repository::Repository;
 use super::vcs::Git;
 use crate::store::atomic;
 
-/// Where everything is kept in the directory of a run, and the record in it.
+/// The directory in a run's directory, and the record in it.
 const KEPT: &str = "git-kept";
 const RECORD: &str = "refs.json";
 
-/// So many are named in a report; more would fill the next prompt.
+/// How many names a report lists; more would fill the next prompt.
 const MOST_NAMED: usize = 20;
 
 const STASH: &str = "refs/stash";
 
-/// What is kept of a repository while agents can write it.
+/// The saved state of a repository while agents can write it.
 #[derive(Debug)]
 pub(super) struct KeptRefs {
     directory: PathBuf,
@@ -37,32 +37,31 @@ pub(super) struct KeptRefs {
     logs: Vec<KeptLogs>,
     record: Option<Record>,
     origin: Origin,
-    /// Whether nothing was asked of an agent since the refs were last looked at.
+    /// Whether no agent was called since the refs were last checked.
     is_settled: bool,
 }
 
-/// Who made a record.
+/// Which process made a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// This process, a moment before it asked an agent.
+    /// This process, just before it called an agent.
     Here,
-    /// One that died. Branches may have been moved by the user since.
+    /// One that died. The user may have moved branches since.
     DeadRun,
 }
 
 /// All refs at a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
-    /// Where values are kept that refs had meanwhile.
+    /// The ref prefix that saves values that refs had in between.
     aside: String,
-    /// The object directory.
     objects: PathBuf,
     /// The branch that was checked out.
     branch: Option<String>,
     refs: BTreeMap<String, String>,
-    /// The directories of other work trees.
+    /// The git directories of other work trees.
     worktrees: Vec<PathBuf>,
-    /// What those had checked out.
+    /// The branches that were checked out there.
     elsewhere: BTreeSet<String>,
 }
 
@@ -75,14 +74,14 @@ struct LostRef {
 }
 
 impl Git {
-    /// Returns the same, which keeps the user's refs and their objects from agents.
+    /// Turns on the protection of the user's refs and their objects.
     #[must_use]
     pub fn keeping_refs(mut self) -> Self {
         let directory = self.directory.join(KEPT);
         let common = self.repository.common_dir();
         let text = fs::read(directory.join(RECORD)).unwrap_or_default();
         let record: Option<Record> = serde_json::from_slice(&text).ok();
-        // What a link leads to after an agent was asked is the agent's choice.
+        // After an agent call, a link may lead anywhere that the agent chose.
         let objects = match &record {
             Some(record) => record.objects.clone(),
             None => common.join("objects"),
@@ -112,7 +111,7 @@ impl Git {
         self
     }
 
-    /// Records all refs and keeps their objects, before an agent is asked.
+    /// Records all refs and saves their objects. Must be called before an agent is called.
     pub(super) fn note_refs(&mut self, mark: &Mark, branch: Option<&str>) {
         let Some(kept) = &self.kept_refs else { return };
         if !kept.is_settled {
@@ -133,7 +132,7 @@ impl Git {
         });
         kept.origin = Origin::Here;
         kept.is_settled = false;
-        // What cannot be kept is missing only if an agent destroys it; the run need not end for it.
+        // A failure here only matters if an agent destroys something; the run need not end for it.
         let _ = fs::create_dir_all(&kept.directory);
         let _ = kept.objects.sync();
         for logs in &mut kept.logs {
@@ -144,13 +143,12 @@ impl Git {
         }
     }
 
-    /// Restores refs, reflogs and objects that were there at the last checkpoint, and notes what was
-    /// restored.
+    /// Restores refs, reflogs and objects of the last checkpoint, and records what was restored.
     pub(super) fn restore_refs(&mut self) {
         let Some(mut kept) = self.kept_refs.take() else { return };
         if let Some(record) = kept.record.clone() {
             self.restore_recorded(&mut kept, &record);
-            // A run that is resumed some other day finds what the user did meanwhile.
+            // When the run is resumed some other day, changes made until then are the user's.
             let _ = fs::remove_file(kept.directory.join(RECORD));
         }
         if kept.origin == Origin::DeadRun {
@@ -160,13 +158,13 @@ impl Git {
         self.kept_refs = Some(kept);
     }
 
-    /// Returns whether an agent was asked since the refs were last looked at, or what was restored
-    /// is not reported yet.
+    /// Returns whether an agent was called since the refs were last checked, or restored refs are
+    /// not reported yet.
     pub(super) fn has_unseen_refs(&self) -> bool {
         self.kept_refs.as_ref().is_some_and(|kept| !kept.is_settled || !self.meddling.is_empty())
     }
 
-    /// Forgets the record: refs that change from here on are the user's business.
+    /// Drops the record: ref changes from here on are the user's.
     pub(super) fn forget_refs(&mut self) {
         if let Some(kept) = &mut self.kept_refs {
             kept.record = None;
@@ -204,7 +202,7 @@ impl Git {
         if let Some((Ok(log), _, _)) = stash
             && let Some(last) = log.last_id()
         {
-            // Stashes that the agent made follow the user's.
+            // The agent's stashes follow the user's.
             orders.retain(|order| order.name != STASH);
             orders
                 .push(RefOrder { name: STASH.to_owned(), updates: vec![(STASH.to_owned(), last)] });
@@ -221,7 +219,7 @@ impl Git {
             let written = written
                 .and_then(|log| kept.logs[*index].write(log).map_err(|error| error.to_string()));
             let name = name.to_string_lossy();
-            // A ref that is restored is named already.
+            // A restored ref is reported already.
             if lost.iter().all(|lost| lost.name != name) && is_reported(&name) {
                 let what = format!("the reflog of {name}");
                 reported.push(describe(&what, "shortened", written.err().as_ref()));
@@ -246,7 +244,7 @@ impl Git {
         }
     }
 
-    /// Returns whether a ref with another value than before has to be restored.
+    /// Returns whether a ref whose value changed must be restored.
     fn is_lost(
         &self,
         record: &Record,
@@ -256,7 +254,7 @@ impl Git {
     ) -> bool {
         let name = lost.name.as_str();
         let Some(is) = &lost.is else { return true };
-        // Fetches and pushes move these.
+        // Fetches and pushes move remote-tracking branches.
         if name.starts_with("refs/remotes/") || record.branch.as_deref() == Some(name) {
             return false;
         }
@@ -272,8 +270,8 @@ impl Git {
         !(is_checked_out && self.repository.is_forward(&lost.was, is))
     }
 
-    /// Returns whether the commit is gone that the branch was at which was checked out. Its objects
-    /// are looked for only where object files are gone.
+    /// Returns whether the former commit of the checked-out branch is gone. Looks for its objects
+    /// only if object files are gone.
     fn has_lost_branch(
         &self,
         kept: &KeptRefs,
@@ -297,7 +295,7 @@ impl Git {
     fn restore_all(&self, orders: &[RefOrder], aside: &str) -> BTreeMap<String, String> {
         let repository = &self.repository;
         for directory in ["refs", "refs/heads"] {
-            // Without them git finds no repository; where this fails, it says so.
+            // Without them git finds no repository; if this fails, git reports it.
             let _ = make_real_directory(&repository.common_dir().join(directory));
         }
         let all = orders.iter().flat_map(|order| &order.updates);
@@ -307,7 +305,7 @@ impl Git {
         let mut refused = BTreeMap::new();
         for order in orders {
             if let Err(error) = repository.update_refs(&order.updates) {
-                // Another ref may be in the way, such as `a/b` of `a`.
+                // Another ref may be in the way, such as `a/b` for `a`.
                 let aside = order.updates.last().map(|(_, id)| {
                     let name = format!("{aside}/{}", order.name.trim_start_matches("refs/"));
                     (name, id.clone())
@@ -325,20 +323,20 @@ impl Git {
     }
 }
 
-/// What git is told to restore one ref.
+/// The ref updates that restore one ref.
 #[derive(Debug)]
 struct RefOrder {
     name: String,
-    /// Names and values. The last one restores it.
+    /// Names and values. The last update restores the ref.
     updates: Vec<(String, String)>,
 }
 
 impl LostRef {
-    /// Returns what restores it. Another value that it has now stays on a ref of the run's.
+    /// Returns the updates that restore it. The value it has now is saved on a ref of the run.
     fn order(&self, aside: &str) -> RefOrder {
         let aside = format!("{aside}/{}", self.name.trim_start_matches("refs/"));
         let updates = match &self.is {
-            // A remote-tracking branch that is pruned is no loss but for its commits.
+            // A pruned remote-tracking branch is no loss, except for its commits.
             _ if self.name.starts_with("refs/remotes/") => vec![(aside, self.was.clone())],
             Some(is) if is_reported(&self.name) => {
                 vec![(aside, is.clone()), (self.name.clone(), self.was.clone())]
@@ -350,8 +348,8 @@ impl LostRef {
 }
 
 impl Drop for KeptRefs {
-    /// The second names of objects would keep the disk full when the user removes the objects. After
-    /// an interrupted call they are needed when the run is resumed.
+    /// The links to objects would keep the disk full when the user removes the objects. After an
+    /// interrupted call they are needed when the run is resumed.
     fn drop(&mut self) {
         if self.is_settled {
             let _ = fs::remove_dir_all(&self.directory);
@@ -359,8 +357,8 @@ impl Drop for KeptRefs {
     }
 }
 
-/// Returns whether a ref is the user's. Those of ralph's are restored without a word, and commits of
-/// pruned remote-tracking branches are kept.
+/// Returns whether a restored ref is reported, because it is the user's. Refs of ralph are restored
+/// silently, and commits of pruned remote-tracking branches are saved silently.
 fn is_reported(name: &str) -> bool {
     !name.starts_with("refs/ralph/") && !name.starts_with("refs/remotes/")
 }
@@ -372,12 +370,12 @@ fn describe(name: &str, what: &str, failed: Option<&String>) -> String {
     }
 }
 
-/// Returns whether a ref of that name is recorded in a run.
+/// Returns whether a run records a ref of that name.
 fn is_recorded(name: &str, run: &str) -> bool {
-    // Marks of operations that are under way; `own_files` looks after replacements.
+    // Marks of operations in progress; `git_dir_guard` watches replacements.
     const OTHERS: [&str; 4] =
         ["refs/bisect/", "refs/worktree/", "refs/rewritten/", "refs/replace/"];
-    // Other runs move their own.
+    // Other runs move their own refs.
     if let Some(own) = name.strip_prefix("refs/ralph/") {
         let of_run = own
             .split_once('/')
@@ -385,12 +383,12 @@ fn is_recorded(name: &str, run: &str) -> bool {
         return own.starts_with("kept/") || of_run;
     }
     let is_other = OTHERS.iter().any(|it| name.starts_with(it));
-    // git knows no such names; as a path one would lead elsewhere.
+    // git allows no such names; as a path, one would lead elsewhere.
     name.starts_with("refs/") && !name.contains("..") && !is_other
 }
 
 impl Repository {
-    /// Returns the directories of git's that belong to other work trees of this repository.
+    /// Returns the git directories of other work trees of this repository.
     fn other_worktrees(&self) -> Vec<PathBuf> {
         let common = self.common_dir();
         let linked = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
@@ -400,7 +398,7 @@ impl Repository {
         all
     }
 
-    /// Sets refs, all of them or none.
+    /// Sets all refs, or none.
     fn update_refs<'a>(
         &self,
         updates: impl IntoIterator<Item = &'a (String, String)>,
@@ -422,7 +420,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_users_refs_are_recorded_and_of_runs_what_is_kept() {
+    fn refs_of_the_user_and_kept_refs_of_runs_are_recorded() {
         for (name, expect) in [
             ("refs/heads/main", true),
             ("refs/tags/v1", true),

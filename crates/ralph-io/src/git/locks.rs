@@ -1,8 +1,8 @@
-//! Lock files of a git that died with its run.
+//! Lock files of a git process that died with its run.
 //!
-//! A git that is killed outright leaves its lock files behind, and every later git refuses to
-//! work. Only those that appeared since a checkpoint, or after the last event of a dead run, while
-//! no git is at work here, are taken for its own. Not here: locks of anybody else, which stay.
+//! A git that is killed leaves its lock files behind, and every later git refuses to work. ralph
+//! only moves those that appeared since a checkpoint, or after the last event of a dead run, while
+//! no git is running here. Not here: locks of other programs, which stay.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,18 +17,18 @@ use super::vcs::Git;
 use crate::bounded;
 use crate::process::is_running_in;
 
-/// Locks lie at most this deep below `refs/`; branches with more slashes are rare.
+/// Locks are at most this deep below `refs/`; branches with more slashes are rare.
 const DEEPEST: usize = 8;
 
-/// What git locks in its directory, beside what is named in capitals: `HEAD`, `AUTO_MERGE`.
+/// Files that git locks in its directory, besides those in capitals: `HEAD`, `AUTO_MERGE`.
 const LOCKED: [&[u8]; 6] =
     [b"config", b"config.worktree", b"gc.pid", b"index", b"packed-refs", b"shallow"];
 
-/// What git locks there by the number of its process.
+/// Files there that git locks by the number of its process.
 const NUMBERED: [&[u8]; 2] = [b"index.stash.", b"next-index-"];
 
-/// What git locks further below. Some of these refuse nothing, but objects are not kept in order
-/// beside them.
+/// Files further below that git locks. Some of these block no command, but they keep git from
+/// maintaining its objects.
 const BELOW: [&str; 7] = [
     "info/sparse-checkout.lock",
     "logs/HEAD.lock",
@@ -39,20 +39,20 @@ const BELOW: [&str; 7] = [
     "objects/pack/multi-pack-index.lock",
 ];
 
-/// Where each run has refs of its own. Nobody writes those of the others.
+/// Where each run has refs of its own, which other runs do not write.
 const OF_RUNS: [&str; 2] = ["refs/ralph/checkpoints", "refs/ralph/kept"];
 
-/// A path to a work tree is not longer.
+/// No path to a work tree is longer.
 const LONGEST_PATH: u64 = 8192;
 
 impl Git {
-    /// Moves away the locks of a git that was ended together with the agent that had started it.
-    /// The processes of an agent are gone before ralph looks at what it did.
+    /// Moves away the locks of a git that was ended together with the agent that started it. The
+    /// processes of an agent are gone before this is called.
     pub(super) fn free_locks(&self) {
         self.locks_left();
     }
 
-    /// Does the same, and takes what is left for somebody else's: no agent has made it.
+    /// Does the same, and remembers the remaining locks as made by other programs, not by an agent.
     pub(super) fn know_locks(&mut self) {
         self.locks = self.locks_left();
     }
@@ -68,8 +68,8 @@ impl Git {
 }
 
 impl Repository {
-    /// Moves the locks that a dead run's git left behind into the run's directory, and returns what
-    /// they were. `since` is when the run was last heard of.
+    /// Moves the locks of a dead run's git into the run's directory, and returns their paths.
+    /// `since` is the time of the run's last event.
     pub fn set_stale_locks_aside(&self, since: SystemTime, aside: &Path) -> Vec<PathBuf> {
         let young = self.locks(aside).into_iter().filter(|lock| lock.made >= since);
         self.set_locks_aside(young.map(|lock| lock.path).collect(), aside)
@@ -87,7 +87,7 @@ impl Repository {
             .collect()
     }
 
-    /// Returns the locks that are there, but those on refs of other runs than the one with this
+    /// Returns the existing locks, except those on refs of other runs than the one with this
     /// directory.
     pub(super) fn locks(&self, run: &Path) -> Vec<Lock> {
         let mut found = Vec::new();
@@ -118,15 +118,15 @@ impl Repository {
             .collect()
     }
 
-    /// Returns where a git that makes such locks may be at work: in this work tree, in others that
-    /// share its branches, and in git's own directory.
+    /// Returns where a git that makes such locks may be running: in this work tree, in others that
+    /// share its branches, and in the git directory.
     fn work_trees(&self) -> Vec<PathBuf> {
         let common = self.common_dir();
         let mut places = vec![self.top().to_owned()];
         for entry in fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten() {
             let path = bounded::read_file(&entry.path().join("gitdir"), LONGEST_PATH);
             let path = PathBuf::from(OsString::from_vec(path.unwrap_or_default()));
-            // Its last line names the file `.git` of the work tree.
+            // Its last line names the `.git` file of the work tree.
             places.extend(path.parent().map(Path::to_owned));
         }
         places.extend(common.parent().filter(|_| common.ends_with(".git")).map(Path::to_owned));
@@ -136,8 +136,8 @@ impl Repository {
     }
 }
 
-/// Returns whether a file in git's directory is a lock that git makes there. Other programs keep
-/// theirs in the same place.
+/// Returns whether a file in the git directory is a lock made by git. Other programs keep theirs in
+/// the same place.
 fn is_gits(name: &[u8]) -> bool {
     let Some(locked) = name.strip_suffix(b".lock") else { return false };
     let is_capital = |it: &u8| it.is_ascii_uppercase() || *it == b'_';
@@ -146,7 +146,7 @@ fn is_gits(name: &[u8]) -> bool {
     LOCKED.contains(&locked) || is_numbered || is_ref(locked)
 }
 
-/// Adds git's directories of submodules, and of theirs. They are named after paths, slashes and all.
+/// Adds the git directories of submodules, recursively. They are named after paths with slashes.
 fn collect_modules(directory: &Path, depth: usize, found: &mut BTreeSet<PathBuf>) {
     let mut places = vec![(directory.join("modules"), depth)];
     while let Some((place, depth)) = places.pop() {
@@ -166,8 +166,8 @@ fn collect_modules(directory: &Path, depth: usize, found: &mut BTreeSet<PathBuf>
     }
 }
 
-/// A lock file, and when it was made. The clock of files ticks only every few milliseconds, so
-/// the time alone does not tell which of two things came first.
+/// A lock file with its modification time. File times tick only every few milliseconds, so the
+/// time alone does not tell which of two events came first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lock {
     path: PathBuf,
@@ -196,7 +196,7 @@ fn collect_locks(
     }
 }
 
-/// The state directory may be on another file system, where a file cannot be renamed to.
+/// Moves a file. The state directory may be on another file system, where renaming fails.
 fn move_away(lock: &Path, aside: &Path) -> io::Result<()> {
     fs::rename(lock, aside).or_else(|_| {
         fs::copy(lock, aside)?;

@@ -1,9 +1,9 @@
-//! The repository: what an iteration starts from, commits, and the way back.
+//! The git repository: checkpoints, commits, and restoring.
 //!
-//! Everything that is not the user's wish is done with plumbing on a shadow index, and what is
-//! removed is kept on a ref under `refs/ralph/` first. The user's index, stash, branches,
-//! configuration and ignored files stay as they are; no `git clean`, `git stash` or
-//! `git reset --hard` is ever run. Not here: when to commit or to go back.
+//! Whatever the user did not ask for is done with plumbing on a shadow index, and removed work is
+//! first saved on a ref under `refs/ralph/`. The user's index, stash, branches, configuration and
+//! ignored files stay as they are; ralph never runs `git clean`, `git stash` or
+//! `git reset --hard`. Not here: when to commit or to restore.
 
 mod back;
 mod command;
@@ -47,7 +47,7 @@ pub use shelf::{Shelf, Taken};
 pub use side::PutBack;
 pub use vcs::Git;
 
-/// Reads git's output, for fuzzing.
+/// Parses git's output, for fuzzing.
 pub(crate) fn fuzz(bytes: &[u8]) {
     diff::fuzz(bytes);
     dirty::fuzz(bytes);

@@ -1,4 +1,4 @@
-//! A project without a git repository: nothing to note, nothing to go back to.
+//! A project without a git repository: no checkpoints, nothing to restore.
 //!
 //! Not here: projects with one.
 
@@ -18,7 +18,7 @@ use crate::environment::Variables;
 use crate::process::Watch;
 use crate::sandbox::Launcher;
 
-/// A project directory without a git repository. Other source-control programs work in it.
+/// A project directory without a git repository. Other source-control programs may be used in it.
 #[derive(Debug)]
 pub struct NoRepository {
     project: PathBuf,
@@ -31,7 +31,7 @@ impl NoRepository {
         Self { project: project.into(), commands: Commands::new(env, watch) }
     }
 
-    /// Returns the same, with commands that are started in another way.
+    /// Sets how commands are started.
     #[must_use]
     pub fn launched_by(self, launcher: Launcher, env: Variables) -> Self {
         Self { commands: self.commands.launched_by(launcher, env), ..self }
@@ -108,7 +108,7 @@ impl Vcs for NoRepository {
         Err(self.refusal())
     }
 
-    fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError> {
-        run_scm(&self.commands, Call::users(command, &self.project).args(words).outside())
+    fn scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError> {
+        run_scm(&self.commands, Call::users(command, &self.project).args(args).outside())
     }
 }

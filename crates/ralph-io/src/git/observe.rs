@@ -1,6 +1,6 @@
-//! What became of the work tree and of the history since a checkpoint.
+//! Changes of the work tree and the history since a checkpoint.
 //!
-//! Not here: what follows from it.
+//! Not here: what follows from them.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -36,26 +36,26 @@ impl Git {
             let is_checked_out = commit == head.commit.as_deref();
             if is_checked_out { head.tree } else { self.repository.tree_of(commit)? }
         };
-        let (now, told) = self.survey_since(&before)?;
+        let (now, scanned) = self.survey_since(&before)?;
         let head = self.repository.head()?;
         let history = self.repository.history(commit, branch.as_deref(), &head)?;
-        let compared = match (history, told) {
+        let compared = match (history, scanned) {
             (History::Advanced { .. }, Some((touched, _))) => {
                 self.leaks_since(commit).map(|leaks| (touched, leaks))
             }
-            (History::Same | History::Rewritten, Some(told)) => Ok(told),
+            (History::Same | History::Rewritten, Some(scanned)) => Ok(scanned),
             (_, None) => self.compare(history, commit, &before, &now),
         };
         let (touched, leaks) = match compared {
-            // No ref leads to what was observed before, and somebody collected garbage. What was
-            // committed then is older: it shows more changes rather than fewer.
+            // No ref leads to the observed tree, and it was garbage-collected. The committed tree
+            // is older: comparing with it shows more changes rather than fewer.
             Err(_) if self.repository.resolve(&format!("{before}^{{tree}}"))?.is_none() => {
                 before = self.repository.tree_of(commit)?;
                 self.compare(history, commit, &before, &now)?
             }
             compared => compared?,
         };
-        let planted = self.planted(&touched);
+        let autorun = self.planted(&touched);
         let mut files: Vec<FileTouched> =
             touched.iter().map(|change| self.repository.file_touched(change)).collect();
         let is_watched = |path: &str| watched.iter().any(|pattern| pattern.matches(path));
@@ -77,11 +77,11 @@ impl Git {
             uncommitted,
             leaks,
             meddling: Vec::new(),
-            planted,
+            planted: autorun,
         }))
     }
 
-    /// Returns what differs between two trees, and the secrets in what came since a commit.
+    /// Returns the difference between two trees, and the secrets added since a commit.
     fn compare(
         &mut self,
         history: History,
@@ -93,12 +93,12 @@ impl Git {
             History::Advanced { .. } => {
                 Ok((self.repository.diff_trees(before, now)?, self.leaks_since(commit)?))
             }
-            // What ralph itself commits is looked through now, and need not be then.
+            // ralph's own commit needs no second scan then.
             History::Same | History::Rewritten => self.changes_and_leaks(before, now),
         }
     }
 
-    /// Returns the changes that act by themselves later on.
+    /// Returns the changed files that tools run or load by themselves.
     fn planted(&self, touched: &[Change]) -> Vec<Planted> {
         let there = touched.iter().filter(|change| change.after.is_some());
         let known = there.filter_map(|change| {
@@ -110,7 +110,7 @@ impl Git {
         known.take(MOST_PLANTED).collect()
     }
 
-    /// Names the first paths that differ from the commit that is checked out.
+    /// Returns the first paths that differ from HEAD.
     fn uncommitted(
         &self,
         head: &str,
@@ -130,7 +130,7 @@ impl Git {
 }
 
 impl Repository {
-    /// Compares what is checked out with what was.
+    /// Compares HEAD with its earlier state.
     fn history(
         &self,
         commit: Option<&str>,
@@ -150,19 +150,20 @@ impl Repository {
         let ran = self.commands.run(self.git(&args))?;
         let text = String::from_utf8_lossy(&ran.stdout).into_owned();
         let mut counts = text.split_whitespace();
-        // A commit that is gone altogether makes git fail.
+        // git fails if a commit is gone altogether.
         match (ran.code, counts.next(), counts.next().map(str::parse)) {
             (0, Some("0"), Some(Ok(commits))) => Ok(History::Advanced { commits }),
             (_, _, _) => Ok(History::Rewritten),
         }
     }
 
-    /// Names a path of the work tree from the project directory, which may lie below the top.
+    /// Returns a path of the work tree relative to the project directory, which may be below the
+    /// top.
     pub fn name_from_project(&self, path: &Path) -> String {
         self.named_from_project(path.as_os_str().as_bytes())
     }
 
-    /// Names a path of the work tree from the project directory, as bytes of git's.
+    /// Returns a path in git's bytes relative to the project directory.
     pub(super) fn named_from_project(&self, path: &[u8]) -> String {
         let below = self.project.strip_prefix(&self.top).unwrap_or(Path::new(""));
         let below = below.to_string_lossy();
@@ -193,12 +194,12 @@ impl Repository {
         TreeId(to): &TreeId,
         chars: usize,
     ) -> Result<String, VcsError> {
-        // Four bytes are enough for every character, and one character more shows a cut.
+        // Four bytes are enough for any character, and one character more detects a cut.
         let bytes = chars.saturating_add(1).saturating_mul(4);
         let call = self
             .git(&["diff-tree", "-r", "--patch", "--find-renames", "--no-color"])
             .args(["--no-ext-diff", "--no-textconv", from, to])
-            // What was changed does not say how it is shown: one line of attributes would hide it.
+            // Attributes of the old tree apply: one new line of attributes could hide a change.
             .env("GIT_ATTR_SOURCE", from.as_str())
             .first_bytes(bytes);
         let output = self.commands.output(call)?;

@@ -1,7 +1,7 @@
-//! Directories for build outputs above a project that is a part of its repository, such as the
-//! `target` of a Cargo workspace.
+//! Build output directories above a project that is a part of its repository, such as the `target`
+//! of a Cargo workspace.
 //!
-//! Not here: opening them to agents and gates.
+//! Not here: making them writable for agents and gates.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::diff::{split_zero, zero_ended};
 use super::repository::Repository;
 
-/// What tools call them. Other directories that git ignores hold settings of editors, or secrets.
+/// The names that tools use. Other ignored directories hold editor settings, or secrets.
 const OUTPUTS: [&str; 32] = [
     "target",
     "build",
@@ -47,9 +47,9 @@ const OUTPUTS: [&str; 32] = [
 ];
 
 impl Repository {
-    /// Returns the directories for build outputs above a project in its work tree: those that exist,
-    /// are ignored, and hold no tracked file; and the `target` of a Cargo workspace that the project
-    /// is a member of, though it may not exist yet.
+    /// Returns the build output directories above a project in its work tree: those that exist, are
+    /// ignored, and hold no tracked file; and the `target` of a Cargo workspace that the project is
+    /// a member of, even if it does not exist yet.
     pub fn ignored_outputs(&self, project: &Path) -> Vec<PathBuf> {
         let levels = project.ancestors().skip(1).take_while(|it| it.starts_with(&self.top));
         let mut found: Vec<PathBuf> = Vec::new();
@@ -68,7 +68,7 @@ impl Repository {
         if found.is_empty() {
             return found;
         }
-        // With the slash, git takes what does not exist for a directory too.
+        // With the slash, git treats a missing path as a directory.
         let named: Vec<Vec<u8>> =
             found.iter().map(|path| [path.as_os_str().as_bytes(), b"/"].concat()).collect();
         let call = self.git(&["check-ignore", "-z", "--stdin"]);

@@ -1,9 +1,9 @@
-//! The files of git's own that make it run programs or look elsewhere: configuration, hooks,
-//! attributes, and where its objects and its common directory are. With them, files of the project
-//! that are protected and that git ignores.
+//! Protects the files of git that make it run programs or look elsewhere: configuration, hooks,
+//! attributes, and where its objects and its common directory are; also protected project files
+//! that git ignores.
 //!
-//! They are noted with every checkpoint, in the run's directory, and looked at before ralph's own
-//! git is run on what an agent left. What was changed meanwhile is put back, and what was there is
+//! ralph records them in the run's directory at every checkpoint, and checks them before it runs
+//! its own git on the work of an agent. Changed files are restored, and their changed content is
 //! kept with the run. Not here: other refs, objects, and what follows from a change.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,52 +22,52 @@ use super::vcs::Git;
 use crate::bounded;
 use crate::store::atomic;
 
-/// Hooks and configurations are small; what is not is no file to put back.
+/// Hooks and configurations are small; larger files are not restored.
 const LARGEST: u64 = 1024 * 1024;
 
-/// More entries than this of a directory are not looked at.
+/// How many entries of a directory are checked.
 const MOST_ENTRIES: usize = 1000;
 
-/// Where the note lies in the directory of a run, what was changed, and what was put back that
-/// nobody may have been told of yet.
+/// Files in the directory of a run: the record, the changed files, and the restored files that may
+/// not be reported yet.
 const NOTE: &str = "git-files.json";
 const CHANGED: &str = "git-changed";
 const UNTOLD: &str = "git-untold.json";
 
-/// A file of git's, or whatever else is in its place.
+/// A recorded file, or whatever else is at its path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Kept {
     mode: u32,
-    /// The content of a file, the target of a link, or what tells anything else from another.
+    /// The content of a file, the target of a link, or metadata that identifies anything else.
     content: Vec<u8>,
     #[serde(default)]
     kind: KeptKind,
 }
 
-/// What is in a place.
+/// The type of a recorded file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum KeptKind {
     #[default]
     File,
     Link,
-    /// A pipe, a directory, something huge: a change is noticed but cannot be reverted.
+    /// A pipe, a directory, a huge file: a change is noticed but cannot be reverted.
     Other,
 }
 
-/// git's own files, as a checkpoint noted them.
+/// The protected files as a checkpoint recorded them.
 pub(super) type OwnFiles = BTreeMap<PathBuf, Kept>;
 
 impl Git {
-    /// Returns the same, which also looks after those of some files of the project that git
-    /// ignores: it sees no change of them, and has nothing to put back.
+    /// Also protects those of `files` that git ignores: git neither sees their changes nor can
+    /// restore them.
     #[must_use]
     pub fn guarding(mut self, files: &[PathBuf]) -> Self {
         self.guarded = self.repository.ignored(files).into_iter().collect();
         self
     }
 
-    /// Returns git's own files and those that it does not see, as they are.
+    /// Returns the current state of all protected files.
     fn looked_after(&self) -> OwnFiles {
         let mut files = self.repository.own_files();
         let guarded = self.guarded.iter();
@@ -75,7 +75,7 @@ impl Git {
         files
     }
 
-    /// Notes git's own files, as they are now.
+    /// Records the protected files as they are now.
     pub(super) fn note_own_files(&mut self) {
         self.forget_untold();
         let files = self.looked_after();
@@ -83,13 +83,13 @@ impl Git {
             return;
         }
         if let Ok(text) = serde_json::to_vec(&files) {
-            // Without it a run that goes on after a crash notes what it finds.
+            // Without it, a run that resumes after a crash records what it finds.
             let _ = atomic::replace_in_passing(&self.directory.join(NOTE), &text);
         }
         self.own_files = Some(files);
     }
 
-    /// Reads the note of a run that goes on.
+    /// Reads the record of a resumed run.
     fn noted_files(&mut self) -> Option<&OwnFiles> {
         if self.own_files.is_none() {
             let text = fs::read(self.directory.join(NOTE)).ok()?;
@@ -98,26 +98,26 @@ impl Git {
         self.own_files.as_ref()
     }
 
-    /// Puts git's own files back, and notes which were changed.
+    /// Restores the protected files, and remembers which were changed.
     pub(super) fn mend_own_files(&mut self) {
         if self.is_untold_read {
             if self.meddling.is_empty() {
                 self.forget_untold();
             }
         } else {
-            // Somebody died who had put files back, and perhaps before he said so.
+            // An earlier process may have died between restoring files and reporting them.
             self.is_untold_read = true;
             let text = fs::read(self.directory.join(UNTOLD)).unwrap_or_default();
             self.meddling = serde_json::from_slice(&text).unwrap_or_default();
         }
         self.put_own_files_back();
-        // The agent has been answered for: what is changed before the run goes on some other day
-        // is the user's.
+        // The agent's changes are handled: changes before the run is resumed some other day are the
+        // user's.
         let _ = fs::remove_file(self.directory.join(NOTE));
     }
 
-    /// Returns what was put back since somebody was last told. It is known to whoever goes on
-    /// if we die before it is in the journal.
+    /// Returns the files restored since the last report. They stay on disk until they are in the
+    /// journal, so that a resumed run reports them if this process dies.
     pub(super) fn take_meddling(&mut self) -> Vec<String> {
         if !self.shadow.hidden.is_empty() {
             self.meddling.append(&mut self.shadow.hidden);
@@ -128,7 +128,7 @@ impl Git {
 
     pub(super) fn note_untold(&self) {
         if let Ok(text) = serde_json::to_vec(&self.meddling) {
-            // Without it the files are put back all the same.
+            // Without it the files are restored all the same.
             let _ = atomic::replace_in_passing(&self.directory.join(UNTOLD), &text);
         }
     }
@@ -138,7 +138,7 @@ impl Git {
         let _ = fs::remove_file(self.directory.join(UNTOLD));
     }
 
-    /// Puts git's own files back to what the last checkpoint noted.
+    /// Restores the protected files to the record of the last checkpoint.
     fn put_own_files_back(&mut self) {
         let now = self.looked_after();
         let Some(before) = self.noted_files().cloned() else { return };
@@ -163,7 +163,7 @@ impl Git {
             if let Err(error) = put_back(path, before.get(path), &directory) {
                 let shown = self.shown(path);
                 self.meddling.retain(|it| *it != shown);
-                self.meddling.push(format!("{shown} (which cannot be put back: {error})"));
+                self.meddling.push(format!("{shown} (cannot be restored: {error})"));
             }
         }
     }
@@ -173,7 +173,7 @@ impl Git {
     }
 }
 
-/// Makes a file of git's what it was, after keeping what is there now.
+/// Restores a file, after moving its current content aside.
 fn put_back(path: &Path, was: Option<&Kept>, aside: &Path) -> io::Result<()> {
     if path.symlink_metadata().is_ok() {
         keep(path, aside)?;
@@ -192,7 +192,7 @@ fn put_back(path: &Path, was: Option<&Kept>, aside: &Path) -> io::Result<()> {
     }
 }
 
-/// Moves what stands in a place to a free name in a directory of the run's.
+/// Moves a file to a free name in a directory of the run.
 fn keep(path: &Path, aside: &Path) -> io::Result<()> {
     fs::create_dir_all(aside)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -212,21 +212,21 @@ fn keep(path: &Path, aside: &Path) -> io::Result<()> {
     })
 }
 
-/// Returns whether a file still says what it said. Which branch follows which, and where submodules
-/// come from, is git's own bookkeeping when somebody pushes or makes a branch or a submodule.
+/// Returns whether a file is effectively unchanged. git itself edits upstream branches and
+/// submodule URLs in its configuration when a user pushes or creates a branch or a submodule.
 fn is_alike(path: &Path, was: Option<&Kept>, is: &Kept) -> bool {
     let is_file = is.kind == KeptKind::File && was.is_none_or(|was| was.kind == KeptKind::File);
     if path.file_name() != Some(OsStr::new("config")) || !is_file {
         return was == Some(is);
     }
-    let of = |kept: &Kept| telling_lines(path, &kept.content);
+    let significant = |kept: &Kept| telling_lines(path, &kept.content);
     match was {
-        Some(was) => was.mode == is.mode && of(was) == of(is),
-        None => of(is).is_empty(),
+        Some(was) => was.mode == is.mode && significant(was) == significant(is),
+        None => significant(is).is_empty(),
     }
 }
 
-/// Returns the lines of a configuration but those that are bookkeeping.
+/// Returns the lines of a configuration except such bookkeeping.
 fn telling_lines(path: &Path, config: &[u8]) -> Vec<Vec<u8>> {
     const BOOKKEEPING: [(&[u8], &[&str]); 2] =
         [(b"[branch \"", &["remote", "merge", "rebase"]), (b"[submodule \"", &["url", "active"])];
@@ -241,31 +241,31 @@ fn telling_lines(path: &Path, config: &[u8]) -> Vec<Vec<u8>> {
     let of_modules = OF_MODULES.iter().filter(|_| is_module);
     let known: Vec<_> = BOOKKEEPING.iter().chain(of_modules).collect();
     let mut plain: &[&str] = &[];
-    let mut telling = Vec::new();
+    let mut significant = Vec::new();
     for line in config.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
         if line.starts_with(b"[") {
-            // Only a header that is nothing else: git takes a setting on the same line.
+            // Only if the line is nothing but a header: git accepts a setting on the same line.
             let section = known.iter().find(|(start, _)| line.starts_with(start));
             plain = section.filter(|_| line.ends_with(b"]")).map_or(&[], |(_, keys)| keys);
             if plain.is_empty() {
-                telling.push(line.to_vec());
+                significant.push(line.to_vec());
             }
             continue;
         }
         let key = line.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
         let is_plain = plain.iter().any(|known| known.as_bytes() == key) && !line.ends_with(b"\\");
         if !line.is_empty() && !is_plain {
-            telling.push(line.to_vec());
+            significant.push(line.to_vec());
         }
     }
-    telling
+    significant
 }
 
 impl Repository {
-    /// Returns which of some files git ignores; one that is tracked is not among them.
+    /// Returns which of some files git ignores; tracked files are not ignored.
     pub fn ignored(&self, files: &[PathBuf]) -> BTreeSet<PathBuf> {
         let is_there = |file: &&PathBuf| file.is_file() || file.is_symlink();
-        // git refuses the whole list for one path that leads through a link.
+        // git refuses the whole list if one path leads through a link.
         let is_direct = |file: &&PathBuf| {
             file.parent().is_some_and(|it| it.canonicalize().is_ok_and(|real| real == it))
         };
@@ -281,7 +281,7 @@ impl Repository {
         }
     }
 
-    /// Returns git's own files as they are.
+    /// Returns the current state of git's own files.
     fn own_files(&self) -> OwnFiles {
         let mut files = OwnFiles::new();
         let mut note = |path: PathBuf| {
@@ -297,7 +297,7 @@ impl Repository {
                 "commondir",
                 "gitdir",
                 "info/attributes",
-                // What these name is hidden from every look at the work tree.
+                // Files that these name are hidden from every survey of the work tree.
                 "info/exclude",
                 "info/sparse-checkout",
                 "info/grafts",
@@ -318,14 +318,14 @@ impl Repository {
             let is_example = |path: &PathBuf| path.extension() == Some(OsStr::new("sample"));
             entries(&hooks).filter(|path| !is_example(path)).for_each(&mut note);
         }
-        // What these name is shown in place of what is there.
+        // Replacement refs make git show other objects.
         entries(&common.join("refs/replace")).for_each(&mut note);
         entries(&common.join("modules")).for_each(|module| note(module.join("config")));
         files
     }
 
-    /// Returns the directory that all work trees share. It was found when the run began: what the
-    /// file that names it says now is an agent's word.
+    /// Returns the git directory that all work trees share. It was found when the run began: an
+    /// agent may have changed the file that names it.
     pub(super) fn common_dir(&self) -> PathBuf {
         // A linked work tree has its directory in `worktrees/` of the common one.
         let parent = self.git_dir.parent();
@@ -351,7 +351,7 @@ fn found(path: &Path) -> Option<Kept> {
     })
 }
 
-/// Returns what tells a thing that is not read from another in its place.
+/// Returns metadata that identifies a file that is not read.
 fn stamp(about: &Metadata) -> Vec<u8> {
     let kind = about.mode() & 0o170_000;
     // The time of a directory changes with what is in it.

@@ -1,6 +1,6 @@
 //! The refs of a repository, read from git's files without a process.
 //!
-//! A file that has not changed since it was read is not read again. Not here: which refs matter.
+//! An unchanged file is not read again. Not here: which refs matter.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, Metadata};
@@ -19,20 +19,20 @@ const LARGEST_REF: u64 = 4096;
 /// The file with all packed refs; a million of them fit.
 const LARGEST_PACKED: u64 = 256 * 1024 * 1024;
 
-/// More loose refs than this are not the user's.
+/// A user has fewer loose refs than this.
 const MOST_LOOSE: usize = 100_000;
 
-/// What a symbolic ref begins with.
+/// The prefix of a symbolic ref.
 const SYMBOLIC: &str = "ref: ";
 
-/// File systems round times to a tick of the kernel's clock, 10 ms at most. What was changed more
-/// recently than this may change again without another time.
+/// File systems round times to a tick of the kernel's clock, 10 ms at most. A file changed more
+/// recently than this may change again without a new time.
 pub(super) const TICK: Duration = Duration::from_millis(20);
 
-/// The files with the refs, and what they held when they were last read.
+/// The ref files, with their content when they were last read.
 #[derive(Debug)]
 pub(super) struct RefFiles {
-    /// The directory of git's that all work trees share.
+    /// The git directory that all work trees share.
     common: PathBuf,
     loose: HashMap<String, (Stamp, Option<String>)>,
     packed: BTreeMap<String, String>,
@@ -79,7 +79,7 @@ impl RefFiles {
         Ok(refs)
     }
 
-    /// Returns what some refs are now.
+    /// Returns the current values of some refs.
     pub(super) fn read_some<'a>(
         &mut self,
         repository: &Repository,
@@ -97,7 +97,7 @@ impl RefFiles {
         Ok(refs)
     }
 
-    /// Reads a ref that is a file of its own. One that names another ref holds nothing itself.
+    /// Reads a ref from its own file. A symbolic ref has no value of its own.
     fn read_loose(&mut self, name: &str, metadata: Option<Metadata>) -> Option<String> {
         let stamp = Stamp::of(&metadata.filter(Metadata::is_file)?);
         if let Some((seen, value)) = self.loose.get(name)
@@ -118,8 +118,7 @@ impl RefFiles {
         value
     }
 
-    /// Reads the refs that are not in files of their own: packed ones, or all of the format that
-    /// has tables.
+    /// Reads the refs without a file of their own: packed refs, or all refs in the reftable format.
     fn read_packed(&mut self, repository: &Repository) -> Result<(), VcsError> {
         let path = self.common.join("packed-refs");
         let stamp = fs::symlink_metadata(&path).ok().map(|metadata| Stamp::of(&metadata));
@@ -141,13 +140,13 @@ impl RefFiles {
     }
 }
 
-/// Returns the branch that a work tree has checked out, by its directory of git's.
+/// Returns the branch that a work tree has checked out, by its git directory.
 pub(super) fn branch_of(git_dir: &Path) -> Option<String> {
     let text = read_text(&git_dir.join("HEAD"))?;
     text.strip_prefix(SYMBOLIC).map(|name| name.trim_end().to_owned())
 }
 
-/// Returns whether a file with this stamp cannot have been changed again without another stamp.
+/// Returns whether a file with this stamp cannot have been changed again without a new stamp.
 pub(super) fn is_old(stamp: &Stamp) -> bool {
     let (seconds, nanos) = stamp.changed();
     let (Ok(seconds), Ok(nanos)) = (u64::try_from(seconds), u64::try_from(nanos)) else {

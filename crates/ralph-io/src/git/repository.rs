@@ -1,4 +1,4 @@
-//! A repository as it is found around a project directory.
+//! Finds the repository of a project directory.
 //!
 //! Not here: anything that changes it.
 
@@ -18,31 +18,29 @@ use crate::process::Watch;
 use crate::sandbox::Launcher;
 use crate::store::layout::{PROJECT_DIRECTORY, RUNTIME_FILES, ignore_file};
 
-/// A repository with a work tree. ralph works in the whole tree, also where the project is a
-/// directory within it.
+/// A repository with a work tree. ralph works in the whole tree, even if the project is a directory
+/// within it.
 #[derive(Debug, Clone)]
 pub struct Repository {
     pub(super) commands: Commands,
     pub(super) project: PathBuf,
     pub(super) top: PathBuf,
     pub(super) git_dir: PathBuf,
-    /// The file that ralph itself keeps in the work tree, from the top.
+    /// The file that ralph maintains in the work tree, relative to the top.
     own: Option<Vec<u8>>,
-    /// Files and directories with the documents that a run is about, from the top.
+    /// Files and directories with the documents of the run, relative to the top.
     pub(super) documents: Vec<Vec<u8>>,
     sparse: Sparse,
-    /// The head that was seen last; what a commit's tree is never changes.
+    /// The last seen HEAD; the tree of a commit never changes.
     pub(super) seen: RefCell<Option<Head>>,
 }
 
-/// What was found around a project directory.
+/// The result of looking for a repository.
 #[derive(Debug)]
 pub enum Discovery {
-    /// A repository.
     Repository(Box<Repository>),
-    /// None.
     None,
-    /// git is not installed, so nothing can be said.
+    /// git is not installed, so it is unknown.
     NoGit,
 }
 
@@ -53,7 +51,7 @@ enum Sparse {
 }
 
 impl Repository {
-    /// Looks for the repository that a project directory lies in.
+    /// Finds the repository that contains a project directory.
     pub fn discover(
         project: &Path,
         env: Vec<(OsString, OsString)>,
@@ -62,7 +60,7 @@ impl Repository {
         Self::discover_with(project, Commands::new(env, watch))
     }
 
-    /// Looks for the repository with little patience: no command takes longer than this.
+    /// Finds the repository with a time limit for each command.
     pub fn discover_within(
         project: &Path,
         env: Vec<(OsString, OsString)>,
@@ -72,7 +70,7 @@ impl Repository {
         Self::discover_with(project, Commands::new(env, watch).within(patience))
     }
 
-    /// Returns the same repository, with commands that are started in another way.
+    /// Sets how commands are started.
     #[must_use]
     pub fn launched_by(self, launcher: Launcher, env: Variables) -> Self {
         Self { commands: self.commands.launched_by(launcher, env), ..self }
@@ -126,12 +124,12 @@ impl Repository {
         })))
     }
 
-    /// Returns the top of the work tree.
+    /// Returns the top directory of the work tree.
     pub fn top(&self) -> &Path {
         &self.top
     }
 
-    /// Returns the directories that hold the history. A further work tree has two.
+    /// Returns the directories that hold the history. A linked work tree has two.
     pub fn history_directories(&self) -> Vec<PathBuf> {
         let args = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
         let common = self.commands.output(self.git(&args)).ok().map(|mut output| {
@@ -143,14 +141,14 @@ impl Repository {
         directories
     }
 
-    /// Names a file that ralph itself keeps: the task list. What is uncommitted of it is not the
-    /// user's, and its backup is in no commit.
+    /// Sets the file that ralph itself maintains: the task list. Its uncommitted changes are not
+    /// the user's, and its backup is never committed.
     pub fn keeps(&mut self, file: &Path) {
         self.own = self.path_from_top(file);
     }
 
-    /// Names files and directories with the documents that a run is about. What is uncommitted of
-    /// them is no obstacle: it becomes part of the first commit, and is not set aside.
+    /// Sets the files and directories with the documents of a run. Their uncommitted changes are no
+    /// obstacle: they become part of the first commit, and are not set aside.
     pub fn is_about(&mut self, documents: &[PathBuf]) {
         self.documents = documents.iter().filter_map(|path| self.path_from_top(path)).collect();
     }
@@ -161,18 +159,18 @@ impl Repository {
         real.strip_prefix(top).ok().map(|path| path.as_os_str().as_bytes().to_vec())
     }
 
-    /// Returns whether some of the work tree is what the run itself is about.
+    /// Returns whether some of the work tree belongs to the run itself.
     pub(super) fn owns_something(&self) -> bool {
         self.own.is_some() || !self.documents.is_empty()
     }
 
-    /// Returns whether a path from the top is what the run itself is about.
+    /// Returns whether a path from the top belongs to the run itself.
     pub(super) fn owns(&self, path: &[u8]) -> bool {
         self.own.as_deref() == Some(path)
             || self.documents.iter().any(|place| is_within(path, place))
     }
 
-    /// Returns the backup of the file that ralph keeps, from the top.
+    /// Returns the backup of the task list, relative to the top.
     fn backup(&self) -> Option<Vec<u8>> {
         self.own.as_ref().map(|own| [own.as_slice(), b".bak"].concat())
     }
@@ -180,15 +178,15 @@ impl Repository {
     /// Returns a plumbing command in the work tree.
     pub(super) fn git(&self, args: &[&str]) -> Call<'_> {
         let call = Call::git(&self.top, args);
-        // Where an agent has removed the repository, git must not find another one further up.
+        // If an agent has removed the repository, git must not find another one further up.
         match self.top.parent() {
             Some(parent) => call.env("GIT_CEILING_DIRECTORIES", parent),
             None => call,
         }
     }
 
-    /// Removes pipes and sockets where git reads rules by itself: it would wait for a writer, for
-    /// ever. They hold nothing. Deeper in the tree they end git when its time is up.
+    /// Removes pipes and sockets from which git would read rules: it would wait for a writer
+    /// forever. They hold no content. Deeper in the tree they make git run into its time limit.
     pub(super) fn clear_pipes(&self) {
         let own = self.project.join(PROJECT_DIRECTORY);
         for directory in [&self.top, &self.project, &own] {
@@ -196,25 +194,25 @@ impl Repository {
                 let path = directory.join(name);
                 let kind = path.symlink_metadata().map(|about| about.file_type());
                 if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir() && !kind.is_symlink()) {
-                    // Where this fails, git says what is wrong.
+                    // If this fails, git reports the problem.
                     let _ = std::fs::remove_file(path);
                 }
             }
         }
     }
 
-    /// Returns whether some files are meant not to be in the work tree.
+    /// Returns whether the work tree is a sparse checkout.
     pub(super) fn is_sparse(&self) -> bool {
         self.sparse == Sparse::Yes
     }
 
-    /// Returns the file of the user's index.
+    /// Returns the path of the user's index.
     pub(super) fn index(&self) -> PathBuf {
         self.git_dir.join("index")
     }
 
-    /// Returns the arguments that add everything. Runtime files are left out afterwards: git
-    /// takes a pathspec that excludes an ignored path for a wish to add it, and complains.
+    /// Returns the arguments that add everything. Runtime files are removed afterwards: git treats
+    /// a pathspec that excludes an ignored path as a request to add it, and complains.
     pub(super) fn add_everything(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> = vec!["add".into(), "--all".into()];
         if self.sparse == Sparse::Yes {
@@ -224,8 +222,8 @@ impl Repository {
         args
     }
 
-    /// Returns whether git leaves the runtime files out by itself, because ralph's own
-    /// `.gitignore` is still as it was written.
+    /// Returns whether git skips the runtime files by itself, because ralph's own `.gitignore` is
+    /// unchanged.
     pub(super) fn ignores_runtime_files(&self) -> bool {
         let path = self.project.join(PROJECT_DIRECTORY).join(".gitignore");
         let has_backup = self
@@ -265,7 +263,7 @@ impl Repository {
         directory.join(PROJECT_DIRECTORY)
     }
 
-    /// Returns the paths of the whole tree but ralph's runtime files.
+    /// Returns pathspecs for the whole tree except ralph's runtime files.
     pub(super) fn all_but_runtime_files(&self) -> impl Iterator<Item = OsString> {
         let directory = self.runtime_directory();
         let excluded = runtime_names().map(move |name| {
@@ -287,13 +285,13 @@ impl Repository {
     }
 }
 
-/// Returns whether a path is a place or lies below it.
+/// Returns whether a path is `place` or below it.
 pub(super) fn is_within(path: &[u8], place: &[u8]) -> bool {
     path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 fn runtime_names() -> impl Iterator<Item = &'static str> {
-    // A `.gitignore` that ralph wrote ignores itself; another one is the project's.
+    // A `.gitignore` that ralph wrote ignores itself; any other belongs to the project.
     let patterns = RUNTIME_FILES.iter().filter(|pattern| **pattern != "/.gitignore");
     patterns.map(|pattern| pattern.trim_matches('/'))
 }

@@ -1,6 +1,6 @@
-//! The refs that runs have left: checkpoints, what was kept, what is set aside.
+//! The refs that runs have left: checkpoints, kept work, changes set aside.
 //!
-//! Not here: making any of them.
+//! Not here: creating any of them.
 
 use ralph_core::ids::RunId;
 use ralph_core::ports::VcsError;
@@ -13,22 +13,20 @@ const RUNS: &str = "refs/ralph/";
 /// What a ref of a run is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunRefKind {
-    /// To go back to, as long as the run can go on.
+    /// The start of an iteration, needed as long as the run can be resumed.
     Checkpoint,
-    /// What ralph took away from the work tree or the history.
+    /// Work that ralph removed from the work tree or the history.
     Kept,
-    /// Changes that come back when the run ends.
+    /// The user's changes that are restored when the run ends.
     SetAside,
 }
 
 /// A ref of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRef {
-    /// The run, perhaps of another work tree.
+    /// The run, possibly of another work tree.
     pub run: RunId,
-    /// What it is for.
     pub kind: RunRefKind,
-    /// Its full name.
     pub name: String,
 }
 
@@ -40,7 +38,7 @@ impl Repository {
         Ok(String::from_utf8_lossy(&output).lines().filter_map(read).collect())
     }
 
-    /// Removes refs, all of them or none.
+    /// Removes all refs, or none.
     pub fn remove_refs(&self, refs: &[&RunRef]) -> Result<(), VcsError> {
         let orders: String = refs.iter().flat_map(|it| ["delete ", &it.name, "\n"]).collect();
         let call = self.git(&["update-ref", "--stdin"]);

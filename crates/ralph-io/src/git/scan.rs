@@ -1,7 +1,7 @@
-//! Looks through what is going to be committed, or was, for secrets.
+//! Scans changes that are going to be committed, or were, for secrets.
 //!
-//! Only lines that were added count: what was there before is not this run's doing. Not here: what
-//! a secret is (`mask`), and what follows from one.
+//! Only added lines count: existing ones are not this run's doing. Not here: what a secret is
+//! (`mask`), and what follows from one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,32 +16,32 @@ use super::diff::{Change, Front};
 use super::vcs::Git;
 use crate::mask::{Kind, Masker};
 
-/// Gigabytes are looked through in this time; nobody reviews a change that takes longer.
+/// Enough to scan gigabytes; no person reviews a change that takes longer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What is different in a second tree, and the secrets that the way there adds.
+/// The changes between two trees, and the secrets that they add.
 pub(super) type Looked = (Vec<Change>, Vec<Leak>);
 
-/// What is looked for, and where some of it may stand.
+/// The secrets to find, and where some are allowed.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     masker: Masker,
-    /// Files in which what only has the shape of a secret is fine.
+    /// Files that may contain text that only has the shape of a secret.
     allow: Vec<Pattern>,
-    /// The last two trees between which nothing was found.
+    /// The last two trees between which no secret was added.
     clean: Option<(String, String)>,
 }
 
 impl Git {
-    /// Returns the same repository, which refuses to commit these secrets, and what has the shape
-    /// of one but in the allowed files.
+    /// Sets the secrets that must not be committed. Text with the shape of a secret is allowed only
+    /// in `allow`.
     #[must_use]
     pub fn refusing(mut self, masker: Masker, allow: Vec<Pattern>) -> Self {
         self.scan = Scan { masker, allow, clean: None };
         self
     }
 
-    /// Returns the secrets that the way from one tree to another adds.
+    /// Returns the secrets that one tree adds to another.
     pub(super) fn leaks_between(&mut self, before: &str, now: &str) -> Result<Vec<Leak>, VcsError> {
         let pair = (before.to_owned(), now.to_owned());
         if before == now || self.scan.clean.as_ref() == Some(&pair) {
@@ -55,8 +55,8 @@ impl Git {
         Ok(leaks)
     }
 
-    /// Returns the secrets in the commits of an agent's, each by itself: what one adds and the
-    /// next takes away is in the history all the same.
+    /// Returns the secrets in the commits of an agent, commit by commit: a secret that one adds and
+    /// the next removes is in the history all the same.
     pub(super) fn leaks_since(&self, commit: Option<&str>) -> Result<Vec<Leak>, VcsError> {
         let range = commit.map_or("HEAD".to_owned(), |commit| format!("{commit}..HEAD"));
         let format = "--format=%x00%h%n%w(0,4,4)%B";
@@ -64,8 +64,8 @@ impl Git {
         self.leaks(call.args(PATCH).args([range.as_str(), "--"]))
     }
 
-    /// Returns what is different in a second tree and the secrets that the way there adds, by one
-    /// look of git's where two would be the same.
+    /// Returns the changes between two trees and the secrets that they add, with one git command
+    /// instead of two if possible.
     pub(super) fn changes_and_leaks(
         &mut self,
         before: &str,
@@ -81,7 +81,7 @@ impl Git {
         if leaks.is_empty() {
             self.scan.clean = Some(pair);
         }
-        // The list comes first, but where git's time was up nobody knows how far it got.
+        // The list comes first, but after a timeout it is unknown how far git got.
         let changes = match front.changes() {
             Some(changes) => changes,
             None => self.repository.diff_trees(before, now)?,
@@ -89,8 +89,8 @@ impl Git {
         Ok((changes, leaks))
     }
 
-    /// Notes everything in the work tree. Returns its tree and, where git says that in the same
-    /// breath, what [`Git::changes_and_leaks`] would.
+    /// Surveys the work tree. Returns its tree and, if the same git script printed it, the result
+    /// of [`GitVcs::find_changes_and_leaks`].
     pub(super) fn survey_since(
         &mut self,
         before: &str,
@@ -98,16 +98,17 @@ impl Git {
         let named = |path: &[u8]| self.repository.named_from_project(path);
         let mut patch = Patch::new(&self.scan, &named);
         let mut front = Front::default();
-        let mut hear = |bytes: &[u8]| patch.feed(front.take(bytes));
-        let mut asked = Asked::Difference { from: before, hear: &mut hear };
-        let (now, difference) = self.shadow.survey_asked(&self.repository, &mut asked)?;
+        let mut sink = |bytes: &[u8]| patch.feed(front.take(bytes));
+        let mut query = Asked::Difference { from: before, hear: &mut sink };
+        let (now, difference) = self.shadow.survey_asked(&self.repository, &mut query)?;
         if now == before {
             return Ok((now, Some((Vec::new(), Vec::new()))));
         }
         let (leaks, changes) = (patch.finish(), front.changes());
-        // Two trees differ in something: whoever wrote before git did is not listened to.
-        let is_told = |changes: &Vec<Change>| difference == Difference::Told && !changes.is_empty();
-        let Some(changes) = changes.filter(is_told) else { return Ok((now, None)) };
+        // Two trees always differ in something: an empty list is output of another program.
+        let is_printed =
+            |changes: &Vec<Change>| difference == Difference::Told && !changes.is_empty();
+        let Some(changes) = changes.filter(is_printed) else { return Ok((now, None)) };
         if leaks.is_empty() {
             self.scan.clean = Some((before.to_owned(), now.clone()));
         }
@@ -118,7 +119,7 @@ impl Git {
         self.leaks_in(call, |bytes| bytes)
     }
 
-    /// Reads the part of an output that is a patch.
+    /// Scans the part of an output that is a patch.
     fn leaks_in(
         &self,
         call: Call<'_>,
@@ -130,25 +131,25 @@ impl Git {
         match commands.listen(call, &mut |bytes| patch.feed(patch_of(bytes))) {
             Ok(ran) if ran.code == 0 => Ok(patch.finish()),
             Ok(ran) => Err(VcsError {
-                message: format!("the changes cannot be looked through: {}", ran.failed().message),
+                message: format!("the changes cannot be scanned: {}", ran.failed().message),
             }),
             Err(NotRun::TimedOut { .. }) => Ok(vec![Leak {
                 path: "*".to_owned(),
                 line: 0,
-                what: "too much was changed to look through it".to_owned(),
+                what: "too much was changed to scan it".to_owned(),
             }]),
             Err(NotRun::NotFound) => Err(VcsError { message: "`git` was not found".to_owned() }),
             Err(NotRun::Interrupted) => {
-                Err(VcsError { message: "looking through the changes was interrupted".to_owned() })
+                Err(VcsError { message: "the scan of the changes was interrupted".to_owned() })
             }
-            Err(NotRun::Other { message }) => Err(VcsError {
-                message: format!("the changes cannot be looked through: {message}"),
-            }),
+            Err(NotRun::Other { message }) => {
+                Err(VcsError { message: format!("the changes cannot be scanned: {message}") })
+            }
         }
     }
 }
 
-/// Everything is text here, whatever the repository's attributes say.
+/// Treats every file as text, whatever the repository's attributes say.
 pub(super) const PATCH: [&str; 8] = [
     "--patch",
     "--text",
@@ -160,16 +161,16 @@ pub(super) const PATCH: [&str; 8] = [
     "--dst-prefix=b/",
 ];
 
-/// A patch that is read piece by piece.
+/// Scans a patch that arrives in pieces.
 struct Patch<'a> {
     scan: &'a Scan,
     named: &'a dyn Fn(&[u8]) -> String,
-    /// The line that has not ended yet.
+    /// The line that is not complete yet.
     line: Vec<u8>,
-    /// Whether the beginning of that line has been read already.
+    /// Whether the beginning of that line was already processed.
     part: Part,
     path: String,
-    /// The lines that were added here, and the number of the first.
+    /// The lines added here, and the number of the first.
     added: Vec<u8>,
     first: u32,
     /// How many lines of this hunk are still to come.
@@ -178,17 +179,17 @@ struct Patch<'a> {
     leaks: BTreeSet<Leak>,
 }
 
-/// Which part of a long line is read.
+/// Which part of a long line comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Beginning,
     Rest,
 }
 
-/// Lines are joined up to this many bytes, since some secrets span lines; so are parts of a line.
+/// Lines are joined up to this many bytes, since some secrets span lines; parts of a line as well.
 const JOINED: usize = 1 << 20;
 
-/// What of it is looked at again with what follows.
+/// How much of it is scanned again together with what follows.
 const OVERLAP: usize = 8 * 1024;
 
 impl<'a> Patch<'a> {
@@ -222,7 +223,7 @@ impl<'a> Patch<'a> {
         self.leaks.into_iter().take(MOST_LEAKS).collect()
     }
 
-    /// Reads a line, or a part of a long one.
+    /// Processes a line, or a part of a long one.
     fn read(&mut self) {
         let line = std::mem::take(&mut self.line);
         let is_whole = line.ends_with(b"\n");
@@ -272,7 +273,7 @@ impl<'a> Patch<'a> {
         }
     }
 
-    /// Looks at the lines that were added so far.
+    /// Scans the lines added so far.
     fn look(&mut self) {
         let added = std::mem::take(&mut self.added);
         self.look_at(&added);
@@ -301,20 +302,21 @@ fn lines(bytes: &[u8]) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Reads `@@ -a,b +c,d @@`: how many lines go, where the new ones begin, how many there are.
+/// Parses `@@ -a,b +c,d @@`: the number of removed lines, the first new line, the number of new
+/// ones.
 fn hunk(line: &[u8]) -> Option<(u64, u32, u64)> {
     let text = std::str::from_utf8(line.split(|byte| *byte == b'@').nth(2)?).ok()?;
-    let mut words = text.split_whitespace();
-    let count = |word: &str| match word.split_once(',') {
+    let mut ranges = text.split_whitespace();
+    let count = |range: &str| match range.split_once(',') {
         Some((_, count)) => count.parse().ok(),
         None => Some(1),
     };
-    let (old, new) = (words.next()?, words.next()?.strip_prefix('+')?);
+    let (old, new) = (ranges.next()?, ranges.next()?.strip_prefix('+')?);
     let start = new.split(',').next()?.parse().ok()?;
     Some((count(old)?, start, count(new)?))
 }
 
-/// Looks for secrets in a patch, whole and in pieces, for fuzzing.
+/// Scans a patch, whole and in pieces, for fuzzing.
 pub(super) fn fuzz(patch: &[u8]) {
     static MASKER: std::sync::LazyLock<Masker> =
         std::sync::LazyLock::new(|| Masker::new(["s3cret-value-1".to_owned()]));

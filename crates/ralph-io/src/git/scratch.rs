@@ -1,6 +1,6 @@
-//! A small repository of ralph's own making, for the demo.
+//! A small repository created by ralph, for the demo.
 //!
-//! Not here: anything that touches a repository of the user's.
+//! Not here: anything that touches a repository of the user.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,7 +10,7 @@ use ralph_core::ports::VcsError;
 use super::command::{Call, Commands};
 use crate::process::Watch;
 
-/// Makes a repository out of a directory, with everything in it as the first commit.
+/// Creates a repository in a directory, with everything in it as the first commit.
 pub fn make_repository(
     directory: &Path,
     env: &[(OsString, OsString)],
@@ -33,7 +33,7 @@ pub fn make_repository(
     Ok(())
 }
 
-/// Returns the history as people read it, newest first.
+/// Returns the history for display, newest first.
 pub fn log(
     directory: &Path,
     env: &[(OsString, OsString)],

@@ -1,5 +1,5 @@
-//! The shadow index: a copy of the user's in which everything can be added without touching
-//! theirs. It knows the stat data of all files, so that adding costs what it costs git.
+//! The shadow index: a copy of the user's index to which everything can be added without touching
+//! the original. It has the stat data of all files, so that adding is as fast as with the original.
 //!
 //! Not here: what is done with the trees.
 
@@ -20,42 +20,39 @@ use super::diff::{self, Change, index_info, split_zero, zero_ended};
 use super::repository::Repository;
 use crate::bounded;
 
-/// Repositories without a commit and pipes that an agent may leave in the work tree; each costs
-/// one more try, and this many are no accident.
+/// An agent may leave pipes and repositories without a commit in the work tree; each costs one more
+/// try, and this many are no accident.
 const MOST_TRIES: usize = 50;
 
-/// An index of ten million files.
+/// Enough for an index of ten million files.
 const LARGEST_INDEX: u64 = 2 << 30;
 
-/// git sums up an index with every write. From some ten thousand files on that is worth leaving to
-/// the last one. Scenes do it with any.
+/// git computes a checksum of the index with every write. From some ten thousand files on it is
+/// worth computing it only with the last one. Tests do so with any size.
 const LARGE_INDEX: u64 = if cfg!(test) { 1 } else { 1 << 20 };
 
-/// A shadow of the user's index.
+/// The shadow of the user's index.
 #[derive(Debug)]
 pub(super) struct Shadow {
     index: PathBuf,
     seed: Seed,
-    /// The tree that the shadow holds.
+    /// The tree in the shadow index.
     holds: Option<String>,
-    /// Files whose changes git was told not to see, since somebody was last told.
+    /// Files whose changes were hidden from git, since the last report.
     pub(super) hidden: Vec<String>,
     /// The tree of the user's index, as long as that is still the copied one.
     committed: Option<String>,
 }
 
-/// The user's index as it was when it was copied.
+/// The state of the user's index when it was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seed {
-    /// It was not copied yet.
     Unknown,
-    /// There was none.
     Missing,
-    /// It was this.
     Copied(Stamp),
 }
 
-/// Tells one state of a file from another without reading it.
+/// Identifies a state of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     inode: u64,
@@ -65,43 +62,42 @@ pub(super) struct Stamp {
 }
 
 impl Shadow {
-    /// Returns a shadow in a directory of the run's. Nobody else uses it, so a lock there is
-    /// left over from a crash.
+    /// Returns a shadow index in a directory of the run. No other process uses it, so a lock there
+    /// is left over from a crash.
     pub(super) fn in_directory(directory: &Path) -> Self {
         let index = directory.join("index");
         let _ = fs::remove_file(directory.join("index.lock"));
         Self { index, seed: Seed::Unknown, holds: None, hidden: Vec::new(), committed: None }
     }
 
-    /// Returns its file.
+    /// Returns the path of the shadow index.
     pub(super) fn index(&self) -> &Path {
         &self.index
     }
 
-    /// Notes everything in the work tree that `git add --all` would add to the user's index, and
-    /// returns its tree.
+    /// Adds everything in the work tree that `git add --all` would add to the user's index, and
+    /// returns the tree.
     pub(super) fn survey(&mut self, repository: &Repository) -> Result<String, VcsError> {
         self.survey_asked(repository, &mut Asked::Tree).map(|(tree, _)| tree)
     }
 
-    /// Does the same, and lets git say what is different in that tree where that takes no cell of
-    /// its own.
+    /// Does the same, and gets the difference of that tree if that needs no extra sandbox.
     pub(super) fn survey_asked(
         &mut self,
         repository: &Repository,
-        asked: &mut Asked<'_>,
+        query: &mut Asked<'_>,
     ) -> Result<(String, Difference), VcsError> {
-        match self.survey_as_it_is(repository, asked) {
-            // No ref leads to what the shadow holds: `git gc --prune=now` takes it away.
+        match self.survey_as_it_is(repository, query) {
+            // No ref leads to the objects of the shadow index: `git gc --prune=now` removes them.
             Err(error) if error.message.contains("invalid object") => {
                 self.begin_anew(repository)?;
-                self.survey_as_it_is(repository, asked)
+                self.survey_as_it_is(repository, query)
             }
             surveyed => surveyed,
         }
     }
 
-    /// Forgets everything but what is committed.
+    /// Resets the shadow index to the last commit.
     fn begin_anew(&mut self, repository: &Repository) -> Result<(), VcsError> {
         (self.seed, self.holds, self.committed) = (Seed::Unknown, None, None);
         let _ = fs::remove_file(&self.index);
@@ -117,11 +113,11 @@ impl Shadow {
     fn survey_as_it_is(
         &mut self,
         repository: &Repository,
-        asked: &mut Asked<'_>,
+        query: &mut Asked<'_>,
     ) -> Result<(String, Difference), VcsError> {
         repository.clear_pipes();
         self.follow(repository)?;
-        let (ran, mut tree) = self.add_everything(repository, asked)?;
+        let (ran, mut tree) = self.add_everything(repository, query)?;
         if ran.complains_of("adding embedded git repository") {
             self.drop_embedded(repository)?;
             tree = None;
@@ -139,7 +135,7 @@ impl Shadow {
         }
     }
 
-    /// Returns the tree that the shadow holds.
+    /// Returns the tree in the shadow index.
     pub(super) fn tree(&mut self, repository: &Repository) -> Result<String, VcsError> {
         let call = repository.git(&["write-tree"]).index(&self.index);
         let tree = repository.commands.line(call)?;
@@ -147,7 +143,7 @@ impl Shadow {
         Ok(tree)
     }
 
-    /// Makes it hold a tree, with the stat data of what is the same.
+    /// Makes the shadow index hold a tree, and keeps the stat data of unchanged files.
     pub(super) fn hold(&mut self, repository: &Repository, tree: &str) -> Result<(), VcsError> {
         if self.holds.as_deref() == Some(tree) {
             return Ok(());
@@ -159,7 +155,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// Changes the work tree from the tree that the shadow holds to another one.
+    /// Changes the work tree from the tree in the shadow index to another one.
     pub(super) fn check_out(
         &mut self,
         repository: &Repository,
@@ -169,16 +165,16 @@ impl Shadow {
             Some(now) => now,
             None => self.tree(repository)?,
         };
-        // git removes what is only in the first tree, with the directories that become empty,
-        // writes what is only in the second, and stops before doing anything if a file is not
-        // what the first tree says or something that git does not know is in the way.
+        // git removes files that are only in the first tree, with the directories that become
+        // empty, and writes those that are only in the second. It stops before doing anything if a
+        // file differs from the first tree or an untracked file is in the way.
         let args = ["read-tree", "-m", "-u", "--no-recurse-submodules", &now, tree];
         repository.commands.output(repository.git(&args).index(&self.index))?;
         self.holds = Some(tree.to_owned());
         Ok(())
     }
 
-    /// Takes paths out of the shadow; the files stay.
+    /// Removes paths from the shadow index; the files stay.
     pub(super) fn forget<'a>(
         &mut self,
         repository: &Repository,
@@ -187,7 +183,7 @@ impl Shadow {
         self.update(repository, "--force-remove", zero_ended(paths))
     }
 
-    /// Adds files to the shadow, also ignored ones.
+    /// Adds files to the shadow index, also ignored ones.
     pub(super) fn add<'a>(
         &mut self,
         repository: &Repository,
@@ -196,29 +192,29 @@ impl Shadow {
         self.update(repository, "--add", zero_ended(paths))
     }
 
-    /// Says that the user's index was brought to where the shadow is, so that it need not be
-    /// copied again.
+    /// Notes that the user's index was updated to match the shadow index and need not be copied
+    /// again.
     pub(super) fn is_followed(&mut self, repository: &Repository) {
         self.seed = Seed::of(&repository.index());
         self.holds = None;
         self.committed = None;
     }
 
-    /// Says that the user's index is now a copy of the shadow, and which tree that holds, if it is
-    /// known. The copy is told by itself: whatever stands in its place a moment later is another.
+    /// Notes that the user's index is now a copy of the shadow index, and its tree, if known. The
+    /// copy is identified by its own metadata: another file may replace it a moment later.
     pub(super) fn became_the_index(&mut self, copy: &Metadata, tree: Option<String>) {
         self.seed = Seed::Copied(Stamp::of(copy));
         self.holds = None;
         self.committed = tree;
     }
 
-    /// Returns whether the user's index is still one that is known to hold a tree.
+    /// Returns whether the user's index is unchanged and known to hold a tree.
     pub(super) fn is_index_of(&self, repository: &Repository, tree: &str) -> bool {
         self.committed.as_deref() == Some(tree) && self.seed == Seed::of(&repository.index())
     }
 
-    /// Returns whether it can stand in the place of the user's index. Other programs than git may
-    /// refuse one without a sum, which is for those who want it so.
+    /// Returns whether it can replace the user's index. Programs other than git may refuse an index
+    /// without a checksum, so that is only used if the user's own has none.
     pub(super) fn can_be_index(&self, repository: &Repository) -> bool {
         let [ours, theirs] = [&self.index, &repository.index()].map(|index| has_sum(index));
         ours.is_ok_and(|ours| ours || theirs.is_ok_and(|theirs| !theirs))
@@ -238,9 +234,9 @@ impl Shadow {
         repository.commands.output(call.stdin(paths)).map(drop)
     }
 
-    /// Copies the user's index, or learns from it which files are tracked now, unless it is still
-    /// the one that was looked at last. What the user or the agent did to it counts: files they
-    /// track although they are ignored, files they no longer track, files outside a sparse checkout.
+    /// Copies the user's index, or updates which files are tracked, unless the index is unchanged.
+    /// Changes by the user or the agent count: tracked files that are ignored, files no longer
+    /// tracked, files outside a sparse checkout.
     fn follow(&mut self, repository: &Repository) -> Result<(), VcsError> {
         let index = repository.index();
         let seed = Seed::of(&index);
@@ -276,13 +272,13 @@ impl Shadow {
         Ok(())
     }
 
-    /// Takes over which files the user's index tracks, and nothing else of it. An agent can write
-    /// into it that a file is to be taken as unchanged, or forge the times and sizes by which git
-    /// tells that it is: only the shadow's own are believed. Returns whether that could be done.
+    /// Takes over which files the user's index tracks, and nothing else. An agent can mark a file
+    /// there as assumed unchanged, or forge the times and sizes by which git detects changes: only
+    /// those of the shadow index are trusted. Returns whether that was possible.
     fn learns(&mut self, repository: &Repository) -> Result<bool, VcsError> {
         let is_index = fs::metadata(repository.index())
             .is_ok_and(|about| about.is_file() && about.len() <= LARGEST_INDEX);
-        // What lies outside of a sparse checkout is marked in the index itself.
+        // Files outside of a sparse checkout are marked in the index itself.
         if !self.index.exists() || !is_index || repository.is_sparse() {
             return Ok(false);
         }
@@ -320,12 +316,12 @@ impl Shadow {
         }
         self.hidden.extend(hidden.iter().map(|path| {
             let path = repository.named_from_project(path);
-            format!("{path} (whose changes git was told not to see)")
+            format!("{path} (its changes were hidden from git)")
         }));
         Ok(true)
     }
 
-    /// Brings runtime files that were staged, by an agent or by us, back to the last commit.
+    /// Resets staged runtime files to the last commit.
     fn unstage_runtime_files(&mut self, repository: &Repository) -> Result<(), VcsError> {
         let head = repository.head()?;
         let args = ["diff-index", "--cached", "--raw", "-z", "--no-renames", "-R", &head.tree];
@@ -338,11 +334,11 @@ impl Shadow {
         repository.commands.output(call.stdin(index_info(&changes))).map(drop)
     }
 
-    /// Adds everything, and returns the tree too where that is written down in the same breath.
+    /// Adds everything, and returns the tree too if the same script wrote it.
     fn add_everything(
         &mut self,
         repository: &Repository,
-        asked: &mut Asked<'_>,
+        query: &mut Asked<'_>,
     ) -> Result<(Ran, Option<(String, Difference)>), VcsError> {
         self.holds = None;
         let mut args = repository.add_everything();
@@ -353,12 +349,12 @@ impl Shadow {
                 if is_large(&self.index) { call.own_setting("index.skipHash=true") } else { call }
             };
             let Added { ran, tree } = match repository.commands.breath() {
-                Breath::One => Added::run(repository, call, asked)?,
+                Breath::One => Added::run(repository, call, query)?,
                 Breath::Many => Added { ran: repository.commands.run(call())?, tree: None },
             };
             match (ran.code, unborn_repository(&ran.stderr), special_file(&ran.stderr)) {
                 (0, _, _) => {
-                    // One may stand where a tracked file was.
+                    // Such a repository may have replaced a tracked file.
                     self.forget(repository, unborn.iter().map(Vec::as_slice))?;
                     let tree = tree.filter(|_| unborn.is_empty());
                     return Ok((ran, tree));
@@ -367,7 +363,7 @@ impl Shadow {
                     args.push(OsString::from_vec([b":(top,exclude,literal)", path].concat()));
                     unborn.push(path.to_vec());
                 }
-                // What stands where a tracked file was, the tracked file is not.
+                // A special file has replaced a tracked file.
                 (_, None, Some(path)) => self.forget(repository, [path])?,
                 (_, None, None) => return Err(ran.failed()),
             }
@@ -378,8 +374,8 @@ impl Shadow {
         })
     }
 
-    /// Takes repositories within the work tree out again. As an entry of ours they would be a
-    /// broken submodule, and their files would be in no commit anyway.
+    /// Removes nested repositories again. As an entry they would be a broken submodule, and their
+    /// files would be in no commit anyway.
     fn drop_embedded(&mut self, repository: &Repository) -> Result<(), VcsError> {
         let head = repository.head()?;
         let args = ["diff-index", "--cached", "--raw", "-z", "--no-renames", &head.tree];
@@ -400,16 +396,17 @@ impl Shadow {
     }
 }
 
-/// A file that an index tracks.
+/// A tracked file of an index.
 struct Entry<'a> {
-    /// Mode and object, as git writes them.
+    /// Mode and object id, as git prints them.
     what: &'a [u8],
-    /// Whether git is told not to look at it.
+    /// Whether git does not check it for changes.
     is_hidden: bool,
 }
 
 impl<'a> Entry<'a> {
-    /// Reads what `git ls-files -z -s -v` lists: a tag, mode, object and stage, a tab, the path.
+    /// Parses the output of `git ls-files -z -s -v`: a tag, mode, object and stage, a tab, the
+    /// path.
     fn all(listed: &'a [u8]) -> BTreeMap<&'a [u8], Self> {
         let read = |line: &'a [u8]| {
             let tab = line.iter().position(|byte| *byte == b'\t')?;
@@ -442,15 +439,15 @@ impl Stamp {
         }
     }
 
-    /// Returns when the file was last changed, its times included, in seconds and nanoseconds.
+    /// Returns the ctime of the file, in seconds and nanoseconds.
     pub(super) fn changed(&self) -> (i64, i64) {
         self.changed
     }
 }
 
 impl Repository {
-    /// Returns whether a directory holds a repository that is not one of our submodules'. To see
-    /// whether it is changed, git runs git in it, with its configuration, which nobody looks after.
+    /// Returns whether a directory is a repository but not one of our submodules. To check it for
+    /// changes, git would run in it, with its unprotected configuration.
     fn has_repository_of_its_own(&self, path: &[u8]) -> bool {
         let directory = self.top.join(OsStr::from_bytes(path));
         let file = directory.join(".git");
@@ -461,7 +458,7 @@ impl Repository {
         let named = link.strip_prefix(b"gitdir: ").map(<[u8]>::trim_ascii_end);
         let named = named.map(|named| directory.join(OsStr::from_bytes(named)));
         let place = named.and_then(|named| named.canonicalize().ok());
-        // A further work tree has submodules of its own.
+        // A linked work tree has submodules of its own.
         let ours = [self.common_dir(), self.git_dir.clone()].map(|it| it.join("modules"));
         let mut ours = ours.iter().filter_map(|it| it.canonicalize().ok());
         !ours.any(|ours| place.as_ref().is_some_and(|place| place.starts_with(ours)))
@@ -472,7 +469,7 @@ impl Repository {
         diff::parse(&self.commands.output(call)?)
     }
 
-    /// Returns what is different in a second tree.
+    /// Returns the changes between two trees.
     pub(super) fn diff_trees(&self, before: &str, after: &str) -> Result<Vec<Change>, VcsError> {
         if before == after {
             return Ok(Vec::new());
@@ -482,17 +479,17 @@ impl Repository {
     }
 }
 
-/// Copies an index with its time. git takes a file that is as old as the index or younger for
-/// possibly changed; with a younger index it would overlook changes of the same second.
+/// Copies an index with its modification time. git checks files that are as new as the index for
+/// changes; with a newer index it would miss changes within the same second.
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let temporary = to.with_extension("seed");
     copy_into(from, &File::create(&temporary)?)?;
     fs::rename(&temporary, to)
 }
 
-/// Copies an index with its time into an open file.
+/// Copies an index with its modification time into an open file.
 pub(super) fn copy_into(from: &Path, mut to: &File) -> io::Result<()> {
-    // An agent may have put a pipe there, or something without end.
+    // An agent may have put a pipe or an endless file there.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let mut source = OpenOptions::new().read(true).custom_flags(flags).open(from)?;
     let about = source.metadata()?;
@@ -505,12 +502,12 @@ pub(super) fn copy_into(from: &Path, mut to: &File) -> io::Result<()> {
     to.set_times(times)
 }
 
-/// Returns whether the sum over an index takes so long that it is made only once.
+/// Returns whether the checksum of an index takes so long that it is computed only once.
 fn is_large(index: &Path) -> bool {
     fs::metadata(index).is_ok_and(|about| about.len() >= LARGE_INDEX)
 }
 
-/// Returns whether an index ends with a sum over what it holds.
+/// Returns whether an index ends with a checksum.
 pub(super) fn has_sum(index: &Path) -> io::Result<bool> {
     let mut sum = [0; 20];
     let mut file = File::open(index)?;
@@ -519,18 +516,18 @@ pub(super) fn has_sum(index: &Path) -> io::Result<bool> {
     Ok(sum != [0; 20])
 }
 
-/// Returns the path that git could not add because it is a repository without a commit.
+/// Returns the path that git refused to add because it is a repository without a commit.
 fn unborn_repository(stderr: &[u8]) -> Option<&[u8]> {
     complaint(stderr, b"error: '", b"/' does not have a commit checked out\n")
 }
 
-/// Returns the path that git could not add because it is a pipe, a socket or a device.
+/// Returns the path that git refused to add because it is a pipe, a socket or a device.
 fn special_file(stderr: &[u8]) -> Option<&[u8]> {
     const END: &[u8] = b": can only add regular files, symbolic links or git-directories\n";
     complaint(stderr, b"error: ", END)
 }
 
-/// Returns the path in a complaint of git's.
+/// Returns the path in an error message of git.
 fn complaint<'a>(stderr: &'a [u8], start: &[u8], end: &[u8]) -> Option<&'a [u8]> {
     let end = stderr.windows(end.len()).position(|window| window == end)?;
     let line = [b"\n", start].concat();

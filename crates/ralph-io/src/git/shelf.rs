@@ -1,6 +1,6 @@
-//! Shelved work found again: the branches of a task, their work taken back, their archive.
+//! Failure branches of a task: listing them, merging their work back, archiving them.
 //!
-//! Not here: making such branches, and asking whether to take one up again.
+//! Not here: creating them, and asking whether to use one again.
 
 use ralph_core::event::CommitId;
 use ralph_core::ids::TaskId;
@@ -9,42 +9,41 @@ use ralph_core::shelf::{archive_branch, flat_branch, is_failure_branch};
 use ralph_core::units::Timestamp;
 
 use super::diff::{split_zero, zero_ended};
-use super::shelve::BESIDE;
+use super::shelve::REPORT_FILE_TRAILER;
 use super::vcs::{Git, task_trailer};
 
-/// A branch with the work of a task that failed.
+/// A branch with the work of a failed task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shelf {
     /// The branch, without `refs/heads/`.
     pub branch: String,
-    /// Its commit.
     pub commit: CommitId,
-    /// When that was made.
+    /// When the commit was made.
     pub when: Timestamp,
-    /// Its message.
+    /// The commit message.
     pub message: String,
 }
 
-/// What came of taking work from a shelf.
+/// The result of merging a failure branch into the work tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Taken {
-    /// It is in the work tree.
+    /// The work is in the work tree.
     Done,
-    /// It does not fit what was done since. Nothing was changed.
+    /// It conflicts with later work. Nothing was changed.
     Conflict {
-        /// What does not fit.
+        /// The conflicting paths.
         paths: Vec<String>,
     },
 }
 
 impl Git {
-    /// Returns the branches with failed work of a task, newest first.
+    /// Returns the failure branches of a task, newest first.
     pub fn shelves(&self, task: &TaskId) -> Result<Vec<Shelf>, VcsError> {
-        Ok(self.listed(task)?.into_iter().map(|(shelf, _)| shelf).collect())
+        Ok(self.listed(task)?.into_iter().map(|(branch, _)| branch).collect())
     }
 
-    /// Puts the work on a shelf, without what was put beside it, into the work tree, merged with
-    /// what is there now. Branch and index stay.
+    /// Merges the work on a failure branch into the work tree, without the report files that were
+    /// added to it. HEAD and index stay.
     pub fn take_from_shelf(&mut self, from: &Shelf) -> Result<Taken, VcsError> {
         let CommitId(commit) = &from.commit;
         let work = self.work_on_shelf(commit)?;
@@ -56,8 +55,8 @@ impl Git {
         })
     }
 
-    /// Renames the branches with failed work of a task, so that they are out of the way. Those
-    /// that are checked out somewhere stay. Returns the new names, newest first.
+    /// Renames the failure branches of a task, so that they are out of the way. Skips those that
+    /// are checked out somewhere. Returns the new names, newest first.
     pub fn archive_shelves(&mut self, task: &TaskId) -> Result<Vec<String>, VcsError> {
         let mut archived = Vec::new();
         for (Shelf { branch, .. }, place) in self.listed(task)? {
@@ -78,7 +77,7 @@ impl Git {
                 if self.repository.has_ref(&format!("refs/heads/{name}"))? {
                     continue;
                 }
-                // git's own way takes the reflog and the user's settings of the branch along.
+                // `git branch --move` keeps the reflog and the user's settings of the branch.
                 let call = self.repository.git(&["branch", "--move", "--", branch, &name]);
                 let ran = self.repository.commands.run(call.signed_by_ralph())?;
                 if ran.code == 0 {
@@ -106,7 +105,7 @@ impl Git {
         let mut found: Vec<(Shelf, CheckedOut)> = fields
             .chunks_exact(FIELDS)
             .map(|fields| (fields, fields[0].trim_start()))
-            // A user may have gone on with the work, so the last commit need not be ours.
+            // The user may have continued the work, so the last commit need not be ours.
             .filter(|(fields, branch)| {
                 let marked = fields[4].trim();
                 is_failure_branch(branch, task)
@@ -130,28 +129,28 @@ impl Git {
         Ok(found)
     }
 
-    /// Returns a commit with the same history as a shelf's, and its work alone.
+    /// Returns a commit with the same history as a failure branch, but only with the work.
     fn work_on_shelf(&self, commit: &str) -> Result<String, VcsError> {
         let commands = &self.repository.commands;
         let head = self.repository.head()?;
-        let format = format!("--format=%(trailers:key={BESIDE},valueonly,unfold)");
+        let format = format!("--format=%(trailers:key={REPORT_FILE_TRAILER},valueonly,unfold)");
         let mut log = self.repository.git(&["log", "-z", "--no-show-signature", &format, commit]);
         if let Some(head) = &head.commit {
             log = log.args(["--not", head]);
         }
         let trailers = commands.output(log)?;
-        let beside = split_zero(&trailers)
+        let report_files = split_zero(&trailers)
             .flat_map(|text| text.split(|byte| *byte == b'\n'))
             .filter(|path| !path.is_empty());
         let index = self.scratch.join("index.scratch");
         let git = |args: &[&str]| self.repository.git(args).index(&index);
         commands.output(git(&["read-tree", "--reset", commit]))?;
         let remove = git(&["update-index", "--force-remove", "-z", "--stdin"]);
-        commands.output(remove.stdin(zero_ended(beside)))?;
+        commands.output(remove.stdin(zero_ended(report_files)))?;
         let tree = commands.line(git(&["write-tree"]))?;
         let parents = commands.line(self.repository.git(&["rev-parse", &format!("{commit}^@")]))?;
         let parents: Vec<String> = parents.lines().map(str::to_owned).collect();
-        self.repository.commit_tree(&tree, &parents, "ralph: the work on a shelf")
+        self.repository.commit_tree(&tree, &parents, "ralph: the work on a failure branch")
     }
 }
 

@@ -1,6 +1,6 @@
-//! Work that failed, on a branch of its own, with what tells why beside it.
+//! Commits failed work to a failure branch, together with report files.
 //!
-//! Not here: the way back afterwards, and finding such branches again.
+//! Not here: the rollback afterwards, and finding such branches again.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,46 +14,53 @@ use super::diff::split_zero;
 use super::repository::Repository;
 use super::vcs::{Git, trailers};
 
-/// The trailer that names a file beside the work.
-pub(super) const BESIDE: &str = "Ralph-Beside";
+/// The trailer that names a report file next to the work.
+pub(super) const REPORT_FILE_TRAILER: &str = "Ralph-Beside";
 
-/// Names taken by others; more than this many in one second are no accident.
+/// Names taken by other branches; more than this many in one second are no accident.
 const MOST_NUMBERS: u32 = 1000;
 
-/// What was found under the names that a branch may have.
+/// The result of searching the names that a branch may have.
 enum Search {
-    /// The branch of this mark.
+    /// The branch with this mark.
     Found(Shelved),
-    /// A name that is free.
+    /// A free name.
     Free(String),
 }
 
 impl Git {
-    /// Puts everything in the work tree on a branch, unless it is there already. The work tree
+    /// Commits everything in the work tree to a branch, unless that was already done. The work tree
     /// stays.
     pub(super) fn put_on_branch(&mut self, order: &ShelveOrder) -> Result<Shelved, VcsError> {
         let flat = flat_branch(&order.branch);
         let names =
             match (self.search(&order.branch, &order.mark)?, self.search(&flat, &order.mark)?) {
-                (Search::Found(shelved), _) | (_, Search::Found(shelved)) => return Ok(shelved),
-                // The second where a branch such as `wip` is in the way of the first.
+                (Search::Found(existing), _) | (_, Search::Found(existing)) => return Ok(existing),
+                // The second name is used if a branch such as `wip` blocks the first.
                 (Search::Free(name), Search::Free(flat)) => [name, flat],
             };
         let head = self.repository.head()?;
         let work = self.shadow.survey(&self.repository)?;
-        let (tree, beside) = self.with_files(&work, &order.files)?;
+        let (tree, report_files) = self.with_files(&work, &order.files)?;
         let mut message = format!("{}\n\n{}", order.message.trim_end(), trailers(&order.mark));
-        for path in &beside {
-            message.extend([BESIDE, ": ", path, "\n"]);
+        for path in &report_files {
+            message.extend([REPORT_FILE_TRAILER, ": ", path, "\n"]);
         }
         let parents: Vec<String> = head.commit.into_iter().collect();
         let commit = self.repository.commit_tree_of_users(&tree, &parents, &message)?;
         let mut failed = None;
         for branch in names {
             let name = format!("refs/heads/{branch}");
-            // The empty old value makes git refuse where the branch exists.
-            let args =
-                ["update-ref", "-m", "ralph: shelved", "--create-reflog", &name, &commit, ""];
+            // The empty old value makes git refuse if the branch exists.
+            let args = [
+                "update-ref",
+                "-m",
+                "ralph: failure branch",
+                "--create-reflog",
+                &name,
+                &commit,
+                "",
+            ];
             let ran = self.repository.commands.run(self.repository.git(&args).signed_by_ralph())?;
             if ran.code == 0 {
                 return Ok(Shelved { branch, commit: CommitId(commit) });
@@ -77,7 +84,7 @@ impl Git {
         Err(VcsError { message: format!("there is no free name for the branch {branch}") })
     }
 
-    /// Adds files to a tree where nothing of the work is. Returns the tree, and the paths.
+    /// Adds files to a tree, at paths that are free. Returns the tree and the paths.
     fn with_files(
         &self,
         work: &str,
@@ -113,8 +120,8 @@ impl Repository {
         Ok(trailers(mark).lines().all(|line| written.lines().any(|it| it == line)))
     }
 
-    /// Returns a path at which a tree has nothing: the given one, else with a number added to the
-    /// part that is taken.
+    /// Returns a path that is free in a tree: the given one, else with a number added to the part
+    /// that is taken.
     fn free_path(&self, tree: &str, path: &str) -> Result<String, VcsError> {
         let mut path = path.to_owned();
         for number in 2..=MOST_NUMBERS {
@@ -126,23 +133,23 @@ impl Repository {
         Err(VcsError { message: format!("there is no free name for the file `{path}`") })
     }
 
-    /// Returns the part of a path, from its beginning, that is taken by something else than a
-    /// directory on the way.
+    /// Returns the leading part of a path that is taken by something other than a directory on the
+    /// way.
     fn taken(&self, tree: &str, path: &str) -> Result<Option<String>, VcsError> {
-        let ways = Path::new(path).ancestors().filter(|way| *way != Path::new(""));
-        let call = self.git(&["ls-tree", "-z", "--full-tree", tree, "--"]).args(ways);
+        let prefixes = Path::new(path).ancestors().filter(|prefix| *prefix != Path::new(""));
+        let call = self.git(&["ls-tree", "-z", "--full-tree", tree, "--"]).args(prefixes);
         let output = self.commands.output(call)?;
         let taken = split_zero(&output).find_map(|entry| {
             let tab = entry.iter().position(|byte| *byte == b'\t')?;
             let (about, name) = (&entry[..tab], Path::new(OsStr::from_bytes(&entry[tab + 1..])));
-            let is_way = about.starts_with(b"040000") && name != Path::new(path);
-            (!is_way && Path::new(path).starts_with(name)).then(|| name.to_str()).flatten()
+            let is_parent = about.starts_with(b"040000") && name != Path::new(path);
+            (!is_parent && Path::new(path).starts_with(name)).then(|| name.to_str()).flatten()
         });
         Ok(taken.map(str::to_owned))
     }
 
-    /// Makes a commit object as the user does, or as ralph where git does not know who that is:
-    /// for want of a name no work is left lying about.
+    /// Creates a commit object with the user's identity, or ralph's if git does not know the user:
+    /// work must not be lost for want of a name.
     fn commit_tree_of_users(
         &self,
         tree: &str,

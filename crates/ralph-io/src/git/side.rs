@@ -1,6 +1,6 @@
-//! The user's uncommitted changes, set aside for the time of a run and put back after it.
+//! The user's uncommitted changes, set aside during a run and restored after it.
 //!
-//! Not here: asking the user whether to.
+//! Not here: asking the user for consent.
 
 use ralph_core::ids::RunId;
 use ralph_core::ports::VcsError;
@@ -10,32 +10,30 @@ use super::diff::{index_info, split_zero};
 use super::repository::Repository;
 use super::vcs::Git;
 
-/// What came of putting changes back.
+/// The result of restoring changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PutBack {
-    /// Nothing was set aside.
     Nothing,
-    /// They are in the work tree again.
+    /// The changes are in the work tree again.
     Done,
-    /// They do not fit the work of the run. Nothing was changed; a ref keeps them, under a name by
-    /// which nobody tries again.
+    /// They conflict with the work of the run. Nothing was changed; a kept ref holds them, so that
+    /// restoring is not tried again.
     Conflict {
-        /// The ref.
         kept: String,
-        /// What does not fit.
+        /// The conflicting paths.
         paths: Vec<String>,
     },
 }
 
 impl Git {
-    /// Keeps all uncommitted changes, untracked files included, on a ref of the run's, and makes
-    /// the work tree what was last committed, but for what the run itself is about. Returns the
-    /// ref, or nothing if all is committed.
+    /// Saves all uncommitted changes, untracked files included, on a ref of the run, and resets the
+    /// work tree to HEAD, except for the run's own documents. Returns the ref, or none if
+    /// everything is committed.
     pub fn set_aside(&mut self, run: &RunId) -> Result<Option<String>, VcsError> {
         if let Some(operation) = self.repository.operation() {
             return Err(VcsError {
                 message: format!(
-                    "`git {operation}` is under way, which cannot be set aside; finish it or give it up first"
+                    "`git {operation}` is in progress and cannot be set aside; finish or abort it first"
                 ),
             });
         }
@@ -50,7 +48,7 @@ impl Git {
         self.go_back(&target, &set_aside_ref(run))
     }
 
-    /// Puts back what was set aside for a run, merged with what the run has done since.
+    /// Restores the changes that were set aside for a run, merged with the work of the run.
     pub fn put_back(&mut self, run: &RunId) -> Result<PutBack, VcsError> {
         let name = set_aside_ref(run);
         let Some(aside) = self.repository.resolve(&name)? else {
@@ -66,7 +64,7 @@ impl Git {
             }
             return Ok(PutBack::Conflict { kept, paths });
         }
-        // What was staged is staged again where it still fits; it is in the work tree anyway.
+        // Staged changes are staged again if they still apply; they are in the work tree anyway.
         if let Some(staged) = self.repository.resolve(&format!("{name}^2"))?
             && let Some(commit) = &head.commit
             && let Ok(tree) = self.merge(commit, &staged)?
@@ -79,7 +77,7 @@ impl Git {
         Ok(PutBack::Done)
     }
 
-    /// Returns a commit like this one in which what the run itself is about is what it was before.
+    /// Returns a commit like this one in which the run's own documents are as before it.
     pub(super) fn without_own(&self, commit: &str) -> Result<String, VcsError> {
         let before = self.repository.resolve(&format!("{commit}^1"))?;
         let Some(before) = before.filter(|_| self.repository.owns_something()) else {
@@ -89,7 +87,7 @@ impl Git {
         self.repository.commit_tree(&tree, &[before], "ralph: what was set aside")
     }
 
-    /// Returns a tree with some paths as they are in another one.
+    /// Returns a tree with some paths taken from another one.
     pub(super) fn tree_with(
         &self,
         tree: &str,
@@ -100,7 +98,7 @@ impl Git {
         let from = self.repository.tree_of(Some(from))?;
         let mut changes = self.repository.diff_trees(&tree, &from)?;
         changes.retain(|change| is_taken(&change.path));
-        // Not in the shadow, which would forget what it knows of the files.
+        // Not in the shadow index, which would lose its stat data.
         let index = self.scratch.join("index.scratch");
         let git = |args: &[&str]| self.repository.git(args).index(&index);
         let commands = &self.repository.commands;
@@ -110,7 +108,7 @@ impl Git {
         commands.line(git(&["write-tree"]))
     }
 
-    /// Merges a commit into the work tree, which is this tree now. Returns what does not fit, in
+    /// Merges a commit into the work tree, whose tree is `now`. Returns the conflicting paths, in
     /// which case nothing is changed.
     pub(super) fn merge_into(
         &mut self,
@@ -138,7 +136,7 @@ impl Git {
         let git = |args: &[&str]| self.repository.git(args);
         let base = self.repository.resolve(&format!("{theirs}^1^{{tree}}"))?;
         if base.is_some() && base == self.repository.resolve(&format!("{ours}^{{tree}}"))? {
-            // Nothing has changed since; older versions of git can do this much.
+            // Nothing has changed since; this also works with older versions of git.
             let tree = self
                 .repository
                 .commands
@@ -160,7 +158,7 @@ impl Git {
 }
 
 impl Repository {
-    /// Returns the runs for which something is set aside, those of other work trees included.
+    /// Returns the runs with changes set aside, those of other work trees included.
     pub fn set_aside_for(&self) -> Result<Vec<RunId>, VcsError> {
         let args = ["for-each-ref", "--format=%(refname)", SET_ASIDE];
         let output = self.commands.output(self.git(&args))?;
@@ -170,7 +168,7 @@ impl Repository {
     }
 }
 
-/// Where changes are kept while they are aside.
+/// Where changes are saved while they are set aside.
 const SET_ASIDE: &str = "refs/ralph/set-aside/";
 
 fn set_aside_ref(run: &RunId) -> String {

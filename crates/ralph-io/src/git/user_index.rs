@@ -1,7 +1,7 @@
-//! The user's own index: read often, changed only where a commit or a way back changes what it
-//! is compared with.
+//! The user's own index: read often, changed only if a commit or a rollback changes what it is
+//! compared with.
 //!
-//! Not here: the shadow.
+//! Not here: the shadow index.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io;
@@ -23,7 +23,7 @@ pub(super) struct IndexLock {
 }
 
 impl IndexLock {
-    /// Takes the lock; nothing if somebody has it, or if there is no index yet.
+    /// Takes the lock; none if another program holds it, or if there is no index yet.
     pub(super) fn take(index: &Path) -> Result<Option<Self>, VcsError> {
         let Ok(metadata) = fs::metadata(index) else {
             return Ok(None);
@@ -39,8 +39,8 @@ impl IndexLock {
         }
     }
 
-    /// Makes another index the user's, with its stat data, and lets go of the lock. Returns what the
-    /// system says of the file that was put there.
+    /// Replaces the user's index by another one, with its stat data, and releases the lock. Returns
+    /// the metadata of the new file.
     pub(super) fn install(mut self, other: &Path) -> Result<Metadata, VcsError> {
         let failed = |error: io::Error| VcsError {
             message: format!("cannot write the index `{}`: {error}", self.index.display()),
@@ -51,7 +51,7 @@ impl IndexLock {
         let file = OpenOptions::new().write(true).open(lock).map_err(failed)?;
         shadow::copy_into(other, &file).map_err(failed)?;
         fs::rename(lock, &self.index).map_err(failed)?;
-        // A rename is a change of the file, so that it is asked only now.
+        // Renaming changes the ctime, so the metadata is read only now.
         let about = file.metadata().map_err(failed)?;
         self.lock = None;
         Ok(about)
@@ -67,13 +67,13 @@ impl Drop for IndexLock {
 }
 
 impl Repository {
-    /// Returns what is staged, compared with a tree.
+    /// Returns the staged changes, compared with a tree.
     pub(super) fn staged(&self, tree: &str) -> Result<Vec<Change>, VcsError> {
         let args = ["diff-index", "--cached", "--raw", "-z", "--no-renames", tree];
         self.changes(self.git(&args))
     }
 
-    /// Returns the tree of what is staged; none while a merge is in conflict.
+    /// Returns the tree of the index; none while a merge is in conflict.
     pub(super) fn index_tree(
         &self,
         head_tree: &str,
@@ -87,7 +87,7 @@ impl Repository {
         if self.commands.run(self.git(&args))?.code == 0 {
             return Ok(Some(head_tree.to_owned()));
         }
-        // Writing a tree stores it in the index as well, so this is done on a copy.
+        // Writing a tree also changes the index, so this is done on a copy.
         let scratch = directory.join("index.scratch");
         shadow::copy(&index, &scratch).map_err(|error| VcsError {
             message: format!("cannot copy the index `{}`: {error}", index.display()),
@@ -97,8 +97,8 @@ impl Repository {
         Ok((ran.code == 0).then_some(tree))
     }
 
-    /// Brings some paths of the user's index to where they are after these changes, and leaves
-    /// the others.
+    /// Updates some paths of the user's index to their state after these changes, and leaves the
+    /// others.
     pub(super) fn stage(&self, changes: &[Change]) -> Result<(), VcsError> {
         if changes.is_empty() {
             return Ok(());
@@ -107,7 +107,7 @@ impl Repository {
         self.commands.output(call.stdin(index_info(changes))).map(drop)
     }
 
-    /// Makes the user's index a tree.
+    /// Resets the user's index to a tree.
     pub(super) fn reset_index(&self, tree: &str) -> Result<(), VcsError> {
         if self.staged(tree)?.is_empty() {
             return Ok(());

@@ -1,6 +1,6 @@
-//! The port: checkpoints, surveys, commits, the way back, and the user's own commands.
+//! The version control port: checkpoints, surveys, commits, rollbacks, and the user's own commands.
 //!
-//! Not here: the steps of a commit (`commit`) and of the way back (`back`).
+//! Not here: the steps of a commit (`commit`) and of a rollback (`restore`).
 
 use std::path::PathBuf;
 
@@ -25,8 +25,8 @@ use super::scan::Scan;
 use super::shadow::Shadow;
 use crate::store::layout::{GIT_SCRATCH, private_directories};
 
-/// How many checkpoints of a run have a ref. A task may be gone back from after many attempts;
-/// more than this many leave the tree to git's own two weeks of grace.
+/// How many checkpoints of a run have a ref. A task may be rolled back after many attempts; older
+/// checkpoints rely on git's own grace period of two weeks.
 const CHECKPOINTS: u32 = 100;
 
 /// The repository of a run.
@@ -34,35 +34,35 @@ const CHECKPOINTS: u32 = 100;
 pub struct Git {
     pub(super) repository: Repository,
     pub(super) directory: PathBuf,
-    /// The part of it that git itself writes: indexes that are not the user's. Hooks and filters
+    /// The subdirectory that git itself writes: indexes that are not the user's. Hooks and filters
     /// that git runs can write there, so nothing in it is trusted.
     pub(super) scratch: PathBuf,
     pub(super) shadow: Shadow,
-    /// The locks that were there when the last checkpoint was noted. Others are the agent's.
+    /// The locks that existed at the last checkpoint. Others are the agent's.
     pub(super) locks: Vec<Lock>,
     pub(super) scan: Scan,
-    /// git's own files when the last checkpoint was noted.
+    /// git's own files at the last checkpoint.
     pub(super) own_files: Option<OwnFiles>,
-    /// Files of the project that are noted with them, because git ignores them.
+    /// Project files that are protected with them, because git ignores them.
     pub(super) guarded: Vec<PathBuf>,
-    /// Which of them were put back since somebody was last told.
+    /// Files that were tampered with and restored since the last report.
     pub(super) meddling: Vec<String>,
-    /// Where the commit hooks are, once that was looked for.
+    /// The commit hooks, once they were looked for.
     pub(super) hooks: Option<Hooks>,
-    /// How commits are signed, as the configuration was before an agent had worked.
+    /// How commits are signed, as configured before an agent had worked.
     pub(super) signing: Option<Signing>,
-    /// Whether what an earlier process put back and may not have told was looked for.
+    /// Whether the unreported restores of an earlier process were read.
     pub(super) is_untold_read: bool,
-    /// The user's refs and their objects, where agents can write the repository.
+    /// The user's refs and their objects, if agents can write the repository.
     pub(super) kept_refs: Option<KeptRefs>,
 }
 
 impl Git {
-    /// Returns the repository for a run, whose directory takes the shadow index.
+    /// Returns the repository of a run, whose directory gets the shadow index.
     pub fn new(repository: Repository, run_directory: impl Into<PathBuf>) -> Self {
         let directory = run_directory.into();
         let scratch = directory.join(GIT_SCRATCH);
-        // What cannot be made is complained of by whoever writes there first.
+        // If this fails, the first write there reports it.
         let _ = private_directories(&scratch);
         let shadow = Shadow::in_directory(&scratch);
         let locks = repository.locks(&directory);
@@ -83,21 +83,21 @@ impl Git {
         }
     }
 
-    /// Does something quickly, also if the user wants everything to stop.
-    pub(super) fn parting<T>(&mut self, does: impl FnOnce(&mut Self) -> T) -> T {
-        let parting = self.repository.commands.clone().parting();
-        let usual = std::mem::replace(&mut self.repository.commands, parting);
-        let done = does(self);
+    /// Runs something with a short time limit, even if the user has stopped the run.
+    pub(super) fn parting<T>(&mut self, action: impl FnOnce(&mut Self) -> T) -> T {
+        let shutdown = self.repository.commands.clone().parting();
+        let usual = std::mem::replace(&mut self.repository.commands, shutdown);
+        let done = action(self);
         self.repository.commands = usual;
         done
     }
 
-    /// Returns the repository as it was found.
+    /// Returns the repository.
     pub fn repository(&self) -> &Repository {
         &self.repository
     }
 
-    /// Mends what an agent may have broken, so that git can work at all.
+    /// Repairs what an agent may have broken, so that git can work at all.
     fn make_ready(&mut self, since: &Checkpoint) {
         self.mend_own_files();
         self.free_locks();
@@ -109,8 +109,8 @@ impl Git {
         self.restore_refs();
     }
 
-    /// Puts a checkpoint on a ref, so that git does not take it for garbage, and writes down
-    /// what the port's own checkpoint has no room for.
+    /// Saves a checkpoint on a ref, so that git does not remove it as garbage, and records what the
+    /// port's checkpoint type has no field for.
     fn note(&self, mark: &Mark, head: &Head, tree: &str) -> Result<(), VcsError> {
         let index = if self.shadow.is_index_of(&self.repository, &head.tree) {
             Some(head.tree.clone())
@@ -152,8 +152,8 @@ impl Git {
         commands.output(call.stdin(orders(&commit).into_bytes())).map(drop)
     }
 
-    /// Reads what [`Git::note`] wrote down, in this iteration or in an earlier one that started
-    /// from the same state.
+    /// Reads what [`GitVcs::save_checkpoint`] recorded, in this iteration or in an earlier one that
+    /// started from the same state.
     pub(super) fn noted(
         &self,
         mark: &Mark,
@@ -176,22 +176,22 @@ impl Git {
         let matches = fields
             .chunks_exact(3)
             .filter(|note| note[1] == tree && value(note, HEAD).as_deref() == head);
-        // The one of this very iteration, else the first: what was staged later than that is an
-        // agent's doing.
+        // That of this very iteration, else the first: whatever was staged later was staged by an
+        // agent.
         let own = mark.iteration.to_string();
         let notes: Vec<&[String]> = matches.collect();
         let note = notes.iter().find(|note| note[0].trim_start() == own).or(notes.first());
         Ok(note.map(|note| Noted { index: value(note, INDEX), operation: value(note, OPERATION) }))
     }
 
-    /// Returns the state that a checkpoint stands for. Where nothing else was written down,
-    /// nothing is taken to have been staged.
+    /// Returns the state to restore for a checkpoint. Without a record, the index is assumed to be
+    /// clean.
     pub(super) fn target(&self, mark: &Mark, to: &Checkpoint) -> Result<Target, VcsError> {
         let (head, branch, tree) = match to {
             Checkpoint::Git { head, branch, tree: Some(TreeId(tree)) } => (head, branch, tree),
             Checkpoint::Git { tree: None, .. } | Checkpoint::None => {
                 return Err(VcsError {
-                    message: "the checkpoint does not say what was in the work tree".to_owned(),
+                    message: "the checkpoint has no record of the work tree".to_owned(),
                 });
             }
         };
@@ -207,12 +207,12 @@ impl Git {
     }
 }
 
-/// What a checkpoint wrote down beside the tree.
+/// What a checkpoint recorded besides the tree.
 #[derive(Debug)]
 pub(super) struct Noted {
-    /// What was staged; none while a merge was in conflict.
+    /// The tree of the index; none while a merge was in conflict.
     pub(super) index: Option<String>,
-    /// The operation of git's that was under way.
+    /// The git operation that was in progress.
     pub(super) operation: Option<String>,
 }
 
@@ -254,7 +254,7 @@ impl Vcs for Git {
         let Some(survey) = self.survey()? else { return Ok(None) };
         let head = self.repository.head()?;
         let mut places = self.places(documents);
-        // What the run is about becomes part of its first commit, whatever that is for.
+        // The run's documents become part of its first commit, whatever that is for.
         places.extend(self.repository.documents.iter().cloned());
         let tree = self.only(&places, &head.tree, &survey.tree.0)?;
         let changes = if tree == head.tree { Changes::None } else { Changes::Some };
@@ -268,8 +268,8 @@ impl Vcs for Git {
     ) -> Result<Option<Observation>, VcsError> {
         self.make_ready(since);
         let seen = self.observe_since(since, watched)?;
-        let meddling = self.take_meddling();
-        Ok(seen.map(|seen| Observation { meddling, ..seen }))
+        let tampering = self.take_meddling();
+        Ok(seen.map(|seen| Observation { meddling: tampering, ..seen }))
     }
 
     fn changed_since(
@@ -320,10 +320,10 @@ impl Vcs for Git {
     fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
         self.mend_own_files();
         self.restore_refs();
-        let meddling = self.take_meddling();
-        if !meddling.is_empty() {
-            // Nobody looked at what the agent left: this is where it is told.
-            return Ok(CommitResult::Refused { output: event::meddled(&meddling) });
+        let tampering = self.take_meddling();
+        if !tampering.is_empty() {
+            // The agent's changes were not observed before, so the tampering is reported here.
+            return Ok(CommitResult::Refused { output: event::meddled(&tampering) });
         }
         self.free_locks();
         // The user's own commands may change any ref.
@@ -379,25 +379,25 @@ impl Vcs for Git {
     fn shelve(&mut self, order: &ShelveOrder) -> Result<Shelved, VcsError> {
         self.make_ready(&order.checkpoint);
         let target = self.target(&order.mark, &order.checkpoint)?;
-        let shelved = self.put_on_branch(order)?;
+        let failed_work = self.put_on_branch(order)?;
         self.go_back(&target, &kept_ref(&order.mark))?;
-        Ok(shelved)
+        Ok(failed_work)
     }
 
     fn diff(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> Result<String, VcsError> {
         self.repository.patch(from, to, chars).or_else(|error| {
-            // No ref leads to what was last observed: a look at the work tree makes it again.
+            // No ref leads to the last observed tree: another survey creates it again.
             self.shadow.survey(&self.repository).map_err(|_| error)?;
             self.repository.patch(from, to, chars)
         })
     }
 
-    fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError> {
+    fn scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError> {
         self.mend_own_files();
         self.restore_refs();
         self.forget_refs();
         let project = &self.repository.project;
-        let mut call = Call::users(command, project).args(words).outside();
+        let mut call = Call::users(command, project).args(args).outside();
         if is_git(command) && self.repository.commands.is_confined() {
             // Hooks run what agents wrote, and this is outside the sandbox.
             call = call.setting("core.hooksPath=/dev/null");
@@ -406,13 +406,13 @@ impl Vcs for Git {
     }
 }
 
-/// Runs a source-control command of the user's.
+/// Runs a source-control command of the user.
 pub(super) fn run_scm(commands: &Commands, call: Call<'_>) -> Result<ScmResult, VcsError> {
     let ran = commands.run(call)?;
     Ok(if ran.code == 0 { ScmResult::Done } else { ScmResult::Failed { output: ran.words() } })
 }
 
-/// Commits with a program that is not git. It gives no id that would mean something to us.
+/// Commits with a program that is not git. Its commit ids mean nothing to ralph.
 pub(super) fn commit_elsewhere(
     commands: &Commands,
     project: &std::path::Path,
@@ -420,13 +420,13 @@ pub(super) fn commit_elsewhere(
 ) -> Result<CommitResult, VcsError> {
     let call = Call::users(&order.command, project).args(["commit", "-m", &order.message]);
     let ran = commands.run(call)?;
-    let words = ran.words();
+    let output = ran.words();
     match ran.code {
         0 => Ok(CommitResult::Made(CommitId(String::new()))),
-        // Mercurial's words for it.
-        _ if words.contains("nothing changed") => Ok(CommitResult::Nothing),
+        // Mercurial's message for it.
+        _ if output.contains("nothing changed") => Ok(CommitResult::Nothing),
         code => Err(VcsError {
-            message: format!("`{} commit` failed (exit code {code}): {words}", order.command),
+            message: format!("`{} commit` failed (exit code {code}): {output}", order.command),
         }),
     }
 }
@@ -440,13 +440,13 @@ pub(super) fn trailers(mark: &Mark) -> String {
     trailers
 }
 
-/// Returns a task's id as a trailer can hold it: on one line, as git would fold it.
+/// Returns a task's id as a trailer value: on one line, as git would fold it.
 pub(super) fn task_trailer(TaskId(task): &TaskId) -> String {
     let clean = task.replace(char::is_control, " ");
     clean.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the ref that keeps what an iteration's way back removes.
+/// Returns the ref that keeps what a rollback of an iteration removes.
 pub(super) fn kept_ref(Mark { run, iteration, .. }: &Mark) -> String {
     format!("refs/ralph/kept/{run}/{iteration}")
 }
@@ -459,7 +459,7 @@ fn checkpoints(mark: &Mark) -> String {
     format!("refs/ralph/checkpoints/{}/", mark.run)
 }
 
-/// Returns whether a shell sees nothing special in a name.
+/// Returns whether a name contains nothing that a shell would expand.
 fn is_plain(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte))
 }

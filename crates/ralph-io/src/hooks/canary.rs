@@ -1,7 +1,7 @@
-//! The canary: before a run starts, its hook is given a call that it must deny.
+//! The guard self-test: before a run starts, its hook is given a call that it must deny.
 //!
-//! A hook that does not start, or answers nothing, lets everything pass without a word. Not here:
-//! what the hook's command is, and what to do about one that fails.
+//! A hook that does not start, or prints nothing, silently allows everything. Not here: the hook's
+//! command, and what to do if it fails.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,13 +14,13 @@ use crate::process::{Limits, Spawn, Stdin, Watch, capture};
 /// A hook takes milliseconds; a machine under load some more.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An answer is much shorter.
+/// Answers are much shorter.
 const LONGEST_ANSWER: usize = 64 * 1024;
 
-/// The call that must be denied. Nothing runs it.
+/// The call that must be denied. It is never run.
 const BAD: &str = "rm -rf /";
 
-/// Gives a hook a call that it must deny. The error says what it did instead.
+/// Sends a hook a call that it must deny. Fails with a description of what it did instead.
 pub fn sing(
     command: &str,
     project: &Path,
@@ -56,10 +56,10 @@ pub fn sing(
     if is_denied && done.end.ending.is_success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    let said = said.trim().lines().last().unwrap_or_default();
-    Err(match said {
+    let message = String::from_utf8_lossy(&done.stderr);
+    let message = message.trim().lines().last().unwrap_or_default();
+    Err(match message {
         "" => format!("{}, and did not deny it", done.end.ending),
-        said => format!("{}: {said}", done.end.ending),
+        message => format!("{}: {message}", done.end.ending),
     })
 }

@@ -1,9 +1,9 @@
-//! What the hooks in an agent need of the world: how full the agent's context is, what was told
-//! in a session before, and where paths lead.
+//! What ralph's hooks in an agent read: how full the agent's context is, what was already reported
+//! in a session, and where paths lead.
 //!
-//! Everything here runs inside somebody's session, a hundred times an hour: it reads little,
-//! waits for nothing, and an obstacle means "nothing to say", never an error. Not here: what is
-//! said, which is the core's, and the hook itself, which is a command.
+//! Everything here runs inside an agent's session, a hundred times an hour: it reads little, waits
+//! for nothing, and treats a problem as "nothing to report", never as an error. Not here: what is
+//! reported (the core), and the hook itself (a command).
 
 pub mod canary;
 pub mod notes;

@@ -1,7 +1,7 @@
-//! What was told in a session: a small file for each, so that nothing is told twice.
+//! What was reported in a session: a small file for each, so that nothing is reported twice.
 //!
-//! An agent may write where this lies. So nothing is followed that is not a plain file of ours,
-//! and the worst that a forged one can do is to silence an alert. Not here: trusted state.
+//! An agent may be able to write these files. So only plain files of our own are opened, and the
+//! worst that a forged one can do is to suppress an alert. Not here: trusted state.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -17,27 +17,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::layout::{private_directories, state_root};
 
-/// What was told in a session.
+/// What was reported in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Notes {
-    /// The highest threshold that an alert was given for, in percent.
+    /// The highest threshold that an alert was printed for, in percent.
     pub alert: u8,
     /// How often the session was kept from stopping.
     pub blocks: u32,
 }
 
-/// A file of ours has some dozen bytes.
+/// Our files have some dozen bytes.
 const LARGEST: u64 = 4096;
 
-/// Nobody goes on with a session after this long and minds a second alert.
+/// A second alert in a session that is resumed after this long does no harm.
 const OLD: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How often a lock is tried, and how long after one another: a hook must not hold its agent up.
+/// How often and how long apart a lock is tried: a hook must not delay its agent.
 const PATIENCE: u32 = 100;
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// How many files are looked at when it is cleaned up.
+/// How many files a cleanup checks.
 const LOOKED_AT: usize = 500;
 
 /// The notes of one session.
@@ -48,8 +48,8 @@ pub struct Notebook {
 }
 
 impl Notebook {
-    /// Returns the notes of a session: beside the active run where it is ralph's own, else in
-    /// the user's runtime directory, else where ralph keeps its state.
+    /// Returns the notes of a session: next to the active run if it is ralph's own, else in the
+    /// user's runtime directory, else in ralph's state directory.
     pub fn of(
         session: &str,
         own: Option<&Path>,
@@ -70,22 +70,22 @@ impl Notebook {
         Some(Self { directory, name: format!("session-{name}.json") })
     }
 
-    /// Changes the notes while nobody else can. Returns what `change` returns, once that is
-    /// written down; nothing if it cannot be, or if somebody else stays at it.
+    /// Changes the notes under a lock. Returns the result of `change` once it is written; none if
+    /// it cannot be written, or if another process keeps the lock.
     pub fn change<T>(&self, change: impl FnOnce(&mut Notes) -> Option<T>) -> Option<T> {
         self.prepare().ok()?;
         let mut file = self.open(OpenOptions::new().create(true)).ok()?;
         hold(&file)?;
         let before = read(&mut file);
         let mut notes = before;
-        let told = change(&mut notes)?;
+        let changed = change(&mut notes)?;
         if notes != before {
             write(&mut file, notes).ok()?;
         }
-        Some(told)
+        Some(changed)
     }
 
-    /// Forgets what was told, if anything was.
+    /// Resets what was reported, if anything was.
     pub fn rearm(&self, extent: Extent) {
         let Ok(mut file) = self.open(&mut OpenOptions::new()) else { return };
         if hold(&file).is_none() {
@@ -96,7 +96,7 @@ impl Notebook {
             Extent::Alerts => Notes { alert: 0, ..notes },
             Extent::Everything => Notes::default(),
         };
-        // What cannot be forgotten is at worst not told again.
+        // If this fails, at worst an alert is not repeated.
         let _ = write(&mut file, fresh);
     }
 
@@ -114,7 +114,7 @@ impl Notebook {
         }
     }
 
-    /// Makes the directory, which must be a real one of ours.
+    /// Creates the directory; fails unless it is a real directory of this user.
     fn prepare(&self) -> io::Result<()> {
         if fs::symlink_metadata(&self.directory).is_err() {
             private_directories(&self.directory)?;
@@ -133,13 +133,13 @@ impl Notebook {
             .custom_flags(flags)
             .open(self.directory.join(&self.name))?;
         let about = file.metadata()?;
-        // A second name would be that of a file which is not ours to write.
+        // A second link would make it a file that is not ours to write.
         let is_plain = about.is_file() && about.nlink() == 1;
         if is_plain { Ok(file) } else { Err(io::ErrorKind::PermissionDenied.into()) }
     }
 }
 
-/// How much is forgotten.
+/// How much is reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// The alerts: the context has become smaller.
@@ -148,8 +148,8 @@ pub enum Extent {
     Everything,
 }
 
-/// Takes the lock of a file, which others have for moments only: another hook of the session, or
-/// a child of this process between its fork and its exec, which has a copy of the handle.
+/// Takes the lock of a file, which others hold for moments only: another hook of the session, or
+/// a child of this process between fork and exec, which has a copy of the handle.
 fn hold(file: &File) -> Option<()> {
     for _ in 0..PATIENCE {
         if file.try_lock().is_ok() {
@@ -163,7 +163,7 @@ fn hold(file: &File) -> Option<()> {
 fn read(file: &mut File) -> Notes {
     let mut text = Vec::new();
     let read = file.take(LARGEST).read_to_end(&mut text);
-    // What is torn or forged is as good as nothing.
+    // A torn or forged file counts as empty.
     read.ok().and_then(|_| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_remembered_by_session() {
+    fn reported_alerts_are_remembered_by_session() {
         let directory = tempfile::tempdir().expect("a directory");
         let (one, other) = (notebook(directory.path(), "one"), notebook(directory.path(), "two"));
         assert_eq!((tell(&one, 50), tell(&one, 50), tell(&other, 50)), (Some(50), None, Some(50)));
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(one.change(|notes| Some(*notes)), Some(Notes { alert: 0, blocks: 1 }));
         one.rearm(Extent::Everything);
         assert_eq!(one.change(|notes| Some(*notes)), Some(Notes::default()));
-        // Forgetting makes no file.
+        // Resetting creates no file.
         notebook(directory.path(), "three").rearm(Extent::Everything);
         assert_eq!(fs::read_dir(directory.path().join("hooks")).expect("there").count(), 2);
     }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_who_stays_at_it_is_not_waited_for() {
+    fn a_lock_that_is_kept_is_not_waited_for() {
         let directory = tempfile::tempdir().expect("a directory");
         let one = notebook(directory.path(), "one");
         assert_eq!(tell(&one, 50), Some(50));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_planted_is_followed() {
+    fn links_and_pipes_are_not_followed() {
         let directory = tempfile::tempdir().expect("a directory");
         let hooks = directory.path().join("hooks");
         fs::create_dir(&hooks).expect("a directory");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_directory_nothing_is_told() {
+    fn without_a_directory_nothing_is_reported() {
         let directory = tempfile::tempdir().expect("a directory");
         fs::write(directory.path().join("hooks"), "in the way").expect("written");
         assert_eq!(tell(&notebook(directory.path(), "one"), 50), None);

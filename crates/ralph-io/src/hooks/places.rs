@@ -1,6 +1,6 @@
-//! Where paths lead: absolute, with links followed as far as there is something.
+//! Where paths lead: absolute, with links resolved as far as the path exists.
 //!
-//! Not here: which places are protected.
+//! Not here: which paths are protected.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use ralph_core::active::Active;
 use ralph_core::guard::{Protected, Surroundings, lexical};
 
-/// Directories for what is only needed for a while.
+/// Directories for temporary files.
 const TEMPORARY: [&str; 6] =
     ["/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/private/var/folders", "/var/folders"];
 
-/// Returns what the guard goes by in an active run.
+/// Returns the environment that the guard checks commands against in an active run.
 pub fn surroundings<S>(
     active: &Active<S>,
     active_file: &Path,
@@ -27,7 +27,7 @@ pub fn surroundings<S>(
     }
     let project = active.project.as_ref().map(|project| project.display().to_string());
     variables.extend(project.map(|project| ("CLAUDE_PROJECT_DIR".to_owned(), project)));
-    // Whatever it is called: this is ralph.
+    // ralph under any name counts as `ralph`.
     variables.insert("RALPH_EXE".to_owned(), "ralph".to_owned());
     variables.insert("RALPH_ACTIVE".to_owned(), active_file.display().to_string());
     let mut temporary: Vec<PathBuf> = TEMPORARY.iter().map(PathBuf::from).collect();
@@ -42,7 +42,7 @@ pub fn surroundings<S>(
     }
 }
 
-/// Returns what is protected in an active run.
+/// Returns the protected paths of an active run.
 fn protected<S>(active: &Active<S>, active_file: &Path) -> Protected {
     let spellings = |path: &Path| {
         let mut spellings = vec![lexical(path)];
@@ -62,7 +62,7 @@ fn protected<S>(active: &Active<S>, active_file: &Path) -> Protected {
     }
 }
 
-/// Returns where a path leads. What is not there yet is where its directory leads.
+/// Resolves a path. A path that does not exist yet is resolved through its parent directory.
 fn resolved(path: &Path) -> PathBuf {
     for there in path.ancestors() {
         if let Ok(real) = there.canonicalize() {
@@ -95,7 +95,7 @@ mod tests {
         let around = surroundings(&active, Path::new("/state/p/active.json"), &cwd, |name| {
             (name == "HOME").then(|| "/home/me".into())
         });
-        for (said, expect) in [
+        for (command, expect) in [
             ("rm innocent/settings.json", Some("loop.settings")),
             ("cd innocent && rm settings.json", Some("loop.settings")),
             ("cd innocent/prompts && rm ../x", Some("loop.own-files")),
@@ -104,14 +104,14 @@ mod tests {
             ("rm \"$PWD/x\"", None),
             ("rm ~/x", Some("fs.remove-outside")),
         ] {
-            let findings = look(&ToolCall::Shell(said.into()), &around);
+            let findings = look(&ToolCall::Shell(command.into()), &around);
             let found = match Policy::default().decide(&findings) {
                 ralph_core::guard::Decision::Pass => None,
                 ralph_core::guard::Decision::Warn(it) | ralph_core::guard::Decision::Deny(it) => {
                     Some(it.rule)
                 }
             };
-            assert_eq!(found, expect, "{said}");
+            assert_eq!(found, expect, "{command}");
         }
     }
 }

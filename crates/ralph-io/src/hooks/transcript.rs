@@ -1,7 +1,7 @@
 //! How much of its context window a session uses, from the tail of its transcript.
 //!
-//! The transcript of a session is lines of JSON that only grow; a record of each answer carries
-//! the final figures of use. Not here: windows and thresholds, which are the core's.
+//! A transcript is an append-only file of JSON lines; the record of each answer has the final token
+//! counts. Not here: windows and thresholds (the core).
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -12,25 +12,25 @@ use ralph_core::units::Tokens;
 use rustix::fs::OFlags;
 use serde::Deserialize;
 
-/// How much of the end is read, in steps: an answer is mostly in the last few records, unless a
-/// tool has said a lot since. Reading a quarter of a megabyte at once takes a third of a
-/// millisecond more, which is half a process.
+/// How much of the end is read, in steps: an answer is usually in the last few records, unless a
+/// tool has printed a lot since. Reading a quarter of a megabyte at once takes a third of a
+/// millisecond more, which is half the time of starting a process.
 const TAILS: [u64; 4] = [32 * 1024, 256 * 1024, 1024 * 1024, 4 * 1024 * 1024];
 
 /// English text has about four characters to a token.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// What a transcript says of the use of the context window.
+/// The use of the context window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
-    /// What is in the window.
+    /// How many tokens are in the window.
     pub tokens: Tokens,
-    /// The model; none where the figure is only an estimate.
+    /// The model; none if the number is only an estimate.
     pub model: Option<String>,
 }
 
-/// Reads the use from the last answer in a transcript; where no record tells it, it is estimated
-/// from the size. Nothing where there is no transcript.
+/// Reads the usage from the last answer in a transcript; estimates it from the size if no record
+/// has it. None if there is no transcript.
 pub fn usage(path: &Path) -> Option<Usage> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
@@ -39,7 +39,7 @@ pub fn usage(path: &Path) -> Option<Usage> {
     for tail in TAILS {
         let tail = tail.min(length);
         let bytes = read_tail(&mut file, length, tail)?;
-        // What the tail begins with is a part of a line, unless it is everything.
+        // The tail begins in the middle of a line, unless it is the whole file.
         let lines = if tail == length { bytes.as_slice() } else { after_first_line(&bytes) };
         if let Some(usage) = last_usage(lines) {
             return Some(usage);
@@ -63,13 +63,13 @@ fn after_first_line(bytes: &[u8]) -> &[u8] {
     end.map_or(&[], |end| &bytes[end + 1..])
 }
 
-/// Returns what the last answer used. A line that is being written does not parse, and the one
-/// before it counts.
+/// Returns the usage of the last answer. A line that is still being written does not parse, and the
+/// one before it counts.
 fn last_usage(lines: &[u8]) -> Option<Usage> {
     lines.rsplit(|byte| *byte == b'\n').filter(|line| may_tell(line)).find_map(read)
 }
 
-/// Spares the reading of lines that cannot be records of an answer.
+/// Returns whether a line may be the record of an answer, without parsing it.
 fn may_tell(line: &[u8]) -> bool {
     let has = |word: &[u8]| line.windows(word.len()).any(|window| window == word);
     line.len() > 2 && has(b"\"usage\"") && has(b"\"assistant\"")
@@ -86,7 +86,7 @@ fn read(line: &[u8]) -> Option<Usage> {
         figures.output_tokens,
     ];
     let tokens = tokens.into_iter().flatten().fold(0, u64::saturating_add);
-    // The CLI's own words, such as an API error, come as answers that used nothing.
+    // Messages of the CLI itself, such as an API error, are recorded as answers that used nothing.
     (tokens > 0).then_some(Usage { tokens: Tokens(tokens), model: message.model })
 }
 
@@ -143,7 +143,7 @@ mod tests {
         // One that is being written.
         check(&format!("{first}\n{}", &last[..60]), Some((110, Some("m"))));
         check(&format!("{first}\n{last}"), Some((210, Some("m"))));
-        // Another agent's, and the CLI's own words.
+        // A sidechain's, and a message of the CLI itself.
         let other = last.replace("\"isSidechain\":false", "\"isSidechain\":true");
         let nothing = r#"{"type":"assistant","message":{"model":"<synthetic>","usage":{"input_tokens":0,"output_tokens":0}}}"#;
         check(&format!("{first}\n{other}\n{nothing}\n"), Some((110, Some("m"))));
@@ -161,7 +161,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_line_is_too_odd(line in "[\\[\\]{}\":,a-z0-9 \n-]{0,60}", cut in 0usize..200) {
+        fn no_line_makes_it_panic(line in "[\\[\\]{}\":,a-z0-9 \n-]{0,60}", cut in 0usize..200) {
             let whole = format!("{line}{}{line}", answer(5));
             let cut = cut.min(whole.len());
             let _ = last_usage(line.as_bytes());
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_transcript_is_no_obstacle() {
+    fn a_missing_or_odd_transcript_is_ignored() {
         check("", Some((0, None)));
         check("garbage\n\n\"usage\" \"assistant\"\n", Some((7, None)));
         assert_eq!(usage(Path::new("/nowhere/at/all")), None);

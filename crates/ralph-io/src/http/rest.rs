@@ -1,4 +1,4 @@
-//! Pauses of a thread that end when nobody waits for it any longer.
+//! Pauses of a sending thread that end at a deadline.
 //!
 //! Not here: how long they are.
 
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::Patience;
 
-/// Until when a thread may pause; without end, until somebody says so.
+/// The deadline for pauses; none until [`Self::set_deadline`] is called.
 #[derive(Debug, Default)]
 pub(crate) struct Rest {
     deadline: Mutex<Option<Instant>>,
@@ -15,13 +15,13 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
-    /// Lets pauses end at a moment.
+    /// Sets the deadline.
     pub(crate) fn end_at(&self, deadline: Instant) {
         *self.lock() = Some(deadline);
         self.changed.notify_all();
     }
 
-    /// Pauses, unless it would last past the end: then there is nothing to wait for.
+    /// Pauses, unless the pause would end after the deadline.
     pub(crate) fn pause(&self, span: Duration) -> Patience {
         let until = Instant::now() + span;
         let mut deadline = self.lock();

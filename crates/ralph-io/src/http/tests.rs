@@ -1,4 +1,4 @@
-//! What is posted where, tried against servers of the test's own.
+//! Posts to local test servers.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use super::*;
 
-/// Answers one connection after the other, and returns what they asked.
+/// Answers one connection after the other, and returns the requests.
 fn server(answers: Vec<String>) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -33,7 +33,7 @@ fn answer_one(listener: &TcpListener, answer: &str) -> String {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).expect("a body");
-    // Somebody who does not read to the end is no error.
+    // A client that does not read to the end is no error.
     let _ = stream.write_all(answer.as_bytes());
     head + &String::from_utf8(body).expect("text")
 }
@@ -50,7 +50,7 @@ fn terms(reach: Reach) -> Terms {
     Terms { reach, timeout, retries: 3, backoff, roots: Roots::BuiltIn }
 }
 
-/// Posts, and returns what came of it and which pauses were wanted.
+/// Posts, and returns the result and the requested pauses.
 fn post(url: &str, reach: Reach) -> (Result<Answer, PostError>, Vec<Duration>) {
     let mut pauses = Vec::new();
     let result = Poster::new(url, terms(reach)).post(
@@ -81,7 +81,7 @@ fn a_server_that_fails_is_asked_again_after_longer_and_longer_pauses() {
 }
 
 #[test]
-fn what_another_attempt_cannot_mend_is_not_tried_again() {
+fn a_post_that_a_retry_cannot_fix_is_not_tried_again() {
     for (answer, reach, expect) in [
         (says("404 No", "", "no such\nhook"), Reach::Private, "HOST answered 404: no such hook"),
         (
@@ -101,14 +101,14 @@ fn what_another_attempt_cannot_mend_is_not_tried_again() {
         let error = result.expect_err("it fails").to_string();
         let host = host_of(&url);
         assert_eq!(error.replace(&host, "HOST"), expect);
-        assert!(!error.contains("secret"), "the path of a URL is nobody's business: {error}");
+        assert!(!error.contains("secret"), "the path of a URL must not be shown: {error}");
         assert_eq!(pauses, []);
         assert_eq!(serving.join().expect("it served").len(), 1);
     }
 }
 
 #[test]
-fn a_server_says_when_to_come_again() {
+fn a_server_can_set_the_pause() {
     let (url, serving) = server(vec![
         says("429 Slow", "retry-after: 2\r\n", ""),
         says("200 Good", "", &"x".repeat(100_000)),
@@ -151,7 +151,7 @@ fn a_private_address_needs_to_be_allowed() {
 }
 
 #[test]
-fn who_may_be_talked_to_is_a_table() {
+fn allowed_addresses_are_a_table() {
     use Encryption::{None as Plain, Tls};
     for (reach, kind, encryption, is_allowed) in [
         (Reach::Public, None, Tls, true),
@@ -171,7 +171,7 @@ fn who_may_be_talked_to_is_a_table() {
 }
 
 #[test]
-fn a_url_that_makes_no_sense_is_told_without_it() {
+fn an_invalid_url_is_reported_without_it() {
     for url in ["", "https://", "not a url secret", "https://a b/secret"] {
         let (result, _) = post(url, Reach::Any);
         let error = result.expect_err("it fails").to_string();

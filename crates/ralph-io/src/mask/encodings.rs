@@ -1,27 +1,27 @@
-//! What a secret looks like: as it is, and in the encodings that programs print it in.
+//! The forms of a secret: as it is, and in the encodings that programs print it in.
 //!
 //! Not here: finding any of them.
 
 use std::collections::BTreeSet;
 
-/// A secret longer than this is looked for in pieces, so that no pattern is long. Pieces of this
-/// many bytes fit a line of base64.
+/// A longer secret is searched in pieces, so that no pattern is long. Pieces of this size fit a
+/// line of base64.
 const PIECE: usize = 48;
 
-/// A value longer than this is no token; its beginning is enough.
+/// A longer value is not a token; its beginning is enough.
 const LONGEST: usize = 16 * 1024;
 
-/// Shorter pieces stand in ordinary text by chance.
+/// Shorter pieces occur in ordinary text by chance.
 const SHORTEST: usize = 8;
 
-/// Returns every form in which a secret is looked for.
+/// Returns every form in which a secret is searched.
 pub(super) fn forms(secret: &str) -> BTreeSet<Vec<u8>> {
     let mut forms = BTreeSet::new();
     for piece in pieces(secret) {
         let bytes = piece.as_bytes();
         forms.insert(bytes.to_vec());
         for escaped in json(piece) {
-            // A string in a document that is a string of another.
+            // JSON inside a JSON string.
             forms.extend(json(&escaped).into_iter().map(String::into_bytes));
             forms.insert(escaped.into_bytes());
         }
@@ -36,13 +36,13 @@ pub(super) fn forms(secret: &str) -> BTreeSet<Vec<u8>> {
     forms
 }
 
-/// Cuts a secret into lines and lines into pieces: what spans lines is printed line by line.
+/// Splits a secret into lines and lines into pieces: multi-line values are printed line by line.
 fn pieces(secret: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut most = LONGEST;
     for mut line in secret.lines().map(str::trim) {
         while line.len() >= SHORTEST && most > 0 {
-            // The last piece takes a remainder along that would be too short.
+            // The last piece includes a remainder that would be too short.
             let end = if line.len() < PIECE + SHORTEST {
                 line.len()
             } else {
@@ -57,7 +57,7 @@ fn pieces(secret: &str) -> Vec<&str> {
     pieces
 }
 
-/// Returns a text as the strings of different JSON writers hold it.
+/// Returns a text as different JSON writers escape it.
 fn json(text: &str) -> [String; 4] {
     let written = |escapes: fn(char) -> bool, slash: &str| {
         let mut escaped = String::new();
@@ -81,13 +81,13 @@ fn json(text: &str) -> [String; 4] {
     [
         written(|_| false, "/"),
         written(|_| false, "\\/"),
-        // Go escapes what means something in HTML, Python what is not ASCII.
+        // Go escapes characters with a meaning in HTML, Python non-ASCII ones.
         written(|it| matches!(it, '<' | '>' | '&'), "/"),
         written(|it| !it.is_ascii(), "/"),
     ]
 }
 
-/// Returns a text as it stands in a URL, with either case of digits, and in a form.
+/// Returns a text as it is encoded in a URL, with either case of digits, and in a form.
 fn percent(bytes: &[u8]) -> [String; 3] {
     let written = |hex: fn(u8) -> String, space: &str| {
         let mut escaped = String::new();
@@ -107,8 +107,8 @@ fn percent(bytes: &[u8]) -> [String; 3] {
     [written(upper, "%20"), written(lower, "%20"), written(upper, "+")]
 }
 
-/// Returns what is certain of the base64 of any text that holds these bytes: what stands before
-/// them shifts the digits by none, a third or two thirds of a group.
+/// Returns the base64 digits that every text with these bytes has in common: the bytes before them
+/// shift the digits by none, a third or two thirds of a group.
 fn base64(bytes: &[u8]) -> Vec<Vec<u8>> {
     const START: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let mut forms = Vec::new();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_looked_for_in_what_programs_print() {
+    fn a_secret_has_a_form_for_each_encoding() {
         has("s3cret-of-mine", "s3cret-of-mine");
         // `printf s3cret-of-mine | base64`, and after one and two more characters.
         has("s3cret-of-mine", "czNjcmV0LW9mLW1pbm");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn long_secrets_are_looked_for_in_pieces() {
+    fn long_secrets_are_split_into_pieces() {
         let long = format!("first-line-1\n{}\n\nshort\n", "0123456789".repeat(10));
         let expect =
             ["first-line-1", &"0123456789".repeat(10)[..48], &"0123456789".repeat(10)[48..]];

@@ -1,9 +1,9 @@
-//! Masks secrets in everything that ralph writes down, shows, or tells an agent again.
+//! Masks secrets in everything that ralph stores, shows, or sends to an agent again.
 //!
-//! A [`Masker`] is made once a run, from the values that are known to be secret; what is known by
-//! its shape needs no list. It stands where bytes come in (agents, gates), where prompts go out,
-//! and where events are recorded, so that everything made of those is clean. Not here: which
-//! variables hold secrets (`ralph_core::secret`), and looking through commits (`git`).
+//! A [`Masker`] is created once per run, from the values that are known to be secret; secrets with
+//! a recognizable shape need no list. It is applied where bytes come in (agents, gates), where
+//! prompts go out, and where events are recorded, so that everything derived from those is clean.
+//! Not here: which variables hold secrets (`ralph_core::secret`), and scanning commits (`git`).
 
 mod encodings;
 mod shapes;
@@ -22,64 +22,63 @@ use ralph_core::secret::{MASK, known};
 use shapes::{After, CLASSES, LONGEST_OPEN, Parts, SHAPES, Shape, Weighed};
 pub use stream::{MaskStream, MaskWriter};
 
-/// Knows the secrets of a run.
+/// Finds and masks the secrets of a run.
 #[derive(Debug, Clone)]
 pub struct Masker(Arc<Patterns>);
 
-/// What is looked for.
+/// The patterns to search for.
 #[derive(Debug)]
 struct Patterns {
-    /// The starts of the shapes, then every form of every known secret, in groups.
+    /// Searchers for the prefixes of the shapes, then for every form of every known secret, in
+    /// groups.
     finders: Vec<AhoCorasick>,
     /// How many patterns a group has.
     group: usize,
-    /// The patterns, sorted: for what may be the beginning of one.
+    /// The patterns, sorted, to find text that may be the beginning of one.
     sorted: Vec<Vec<u8>>,
     longest: usize,
-    /// Whether anything begins with a byte.
+    /// Whether any pattern begins with a byte.
     starts: [bool; 256],
 }
 
 /// A secret that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
-    /// Where it begins.
     pub start: usize,
-    /// Where it ends.
     pub end: usize,
-    /// What it is.
     pub kind: Kind,
 }
 
-/// What a secret is known by.
+/// How a secret was recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Its value.
+    /// By its value.
     Value,
-    /// Its shape; the words say what it is.
+    /// By its shape, with a description for users.
     Shape(&'static str),
 }
 
-/// What a search comes to.
+/// The result of a search.
 #[derive(Debug, Clone, Copy)]
 enum Search {
-    /// A secret; the shape goes on where more comes.
+    /// A secret; with the shape if more of it may follow.
     Hit(Found, Option<&'static Shape>),
-    /// Something that what comes next decides.
-    Open { start: usize },
-    /// Nothing more.
+    /// A candidate that the next bytes decide.
+    Open {
+        start: usize,
+    },
     Nothing,
 }
 
 impl Default for Masker {
-    /// Returns one that knows shapes only.
+    /// Returns a masker that recognizes shapes only.
     fn default() -> Self {
         Self::new([])
     }
 }
 
 impl Masker {
-    /// Returns one that knows these values, too.
+    /// Returns a masker that recognizes these values as well.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let secrets: BTreeSet<String> = secrets.into_iter().collect();
         let values: BTreeSet<Vec<u8>> =
@@ -89,7 +88,7 @@ impl Masker {
         Self(Arc::new(Patterns::new(patterns)))
     }
 
-    /// Returns one that knows the secrets of environments, and others beside them.
+    /// Returns a masker for the secrets in environment variables, and for other values.
     pub fn of_environment<'a>(
         variables: impl IntoIterator<Item = (&'a OsString, &'a OsString)>,
         others: impl IntoIterator<Item = String>,
@@ -101,12 +100,12 @@ impl Masker {
         let pairs = text.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let mut secrets = known::of_variables(pairs);
         secrets.extend(others.into_iter().filter(|value| known::is_worth_hiding(value)));
-        // A path is no secret, whatever the variable is called.
+        // A path is not a secret, whatever the variable is called.
         secrets.retain(|value| !(value.starts_with('/') && Path::new(value).exists()));
         Self::new(secrets)
     }
 
-    /// Returns a text without its secrets.
+    /// Masks the secrets in a text.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.bytes(text.as_bytes()) {
             Cow::Borrowed(_) => Cow::Borrowed(text),
@@ -117,7 +116,7 @@ impl Masker {
         }
     }
 
-    /// Returns bytes without their secrets.
+    /// Masks the secrets in bytes.
     pub fn bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         self.bytes_after([0; 2], bytes)
     }
@@ -125,8 +124,8 @@ impl Masker {
     fn bytes_after<'a>(&self, context: [u8; 2], bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let mut clean = Vec::new();
         let mut done = 0;
-        let mut look = self.look(context, bytes, After::Ended);
-        while let Search::Hit(found, _) = look.search(done) {
+        let mut scan = self.look(context, bytes, After::Ended);
+        while let Search::Hit(found, _) = scan.search(done) {
             clean.extend_from_slice(&bytes[done..found.start]);
             clean.extend_from_slice(MASK.as_bytes());
             done = found.end;
@@ -138,9 +137,9 @@ impl Masker {
         Cow::Owned(clean)
     }
 
-    /// Returns an event without the secrets in its texts.
+    /// Masks the secrets in the texts of an event.
     ///
-    /// The policies of a run are left as they are: they are what it goes by.
+    /// Start and resume events stay unmasked: the run depends on the policies in them.
     pub fn event(&self, event: Event) -> Event {
         if matches!(event, Event::RunStarted { .. } | Event::RunResumed { .. }) {
             return event;
@@ -148,17 +147,17 @@ impl Masker {
         let Ok(text) = serde_json::to_vec(&event) else { return event };
         match self.bytes(&text) {
             Cow::Borrowed(_) => event,
-            // Only texts hold what is long and random, and a masked text is one as well.
+            // Only texts contain long random values, and a masked text is still a text.
             Cow::Owned(clean) => serde_json::from_slice(&clean).unwrap_or(event),
         }
     }
 
-    /// Masks what comes in pieces.
+    /// Returns a masker for data that arrives in pieces.
     pub fn stream(&self) -> MaskStream {
         MaskStream::new(self.clone())
     }
 
-    /// Returns the first secret from a place on.
+    /// Finds the first secret from an offset on.
     pub fn find(&self, bytes: &[u8], from: usize) -> Option<Found> {
         match self.look([0; 2], bytes, After::Ended).search(from) {
             Search::Hit(found, _) => Some(found),
@@ -166,14 +165,14 @@ impl Masker {
         }
     }
 
-    /// Looks through some bytes. The context is what stands before them.
+    /// Starts a scan of some bytes. `context` is the two bytes before them.
     fn look<'a>(&'a self, context: [u8; 2], bytes: &'a [u8], end: After) -> Look<'a> {
         let (next, runs, dot) = ([None; MOST_GROUPS], [(1, 0); CLASSES], (1, 0));
         Look { patterns: &self.0, context, bytes, end, next, runs, dot }
     }
 
-    /// Returns where something begins that may become a secret with what comes next. No secret
-    /// spans lines but for a private key, whose start does not.
+    /// Returns the offset of text at the end that may become a secret with the next bytes. No
+    /// secret spans lines except for a private key, whose prefix does not.
     fn beginning(&self, bytes: &[u8]) -> usize {
         let Patterns { sorted, longest, starts, .. } = &*self.0;
         let line = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |place| place + 1);
@@ -193,8 +192,8 @@ impl Masker {
 
 impl Patterns {
     fn new(patterns: Vec<Vec<u8>>) -> Self {
-        // Few patterns are looked for many bytes at a time, several times as fast as byte by byte.
-        // So a few groups cost less than one; many do not.
+        // Searching few patterns is vectorized and several times as fast as byte by byte. So a few
+        // groups cost less than one; many do not.
         let group = if patterns.len() > GROUP * MOST_GROUPS { patterns.len() } else { GROUP };
         let build = |patterns: &[Vec<u8>]| {
             let mut builder = AhoCorasick::builder();
@@ -219,47 +218,47 @@ impl Patterns {
 /// The next match of a group, and the number of its pattern.
 type Next = Option<(Span, usize)>;
 
-/// One look through some bytes.
+/// One scan of some bytes.
 ///
-/// It remembers what it has seen of what lies ahead. Without that, a text that is full of
-/// candidates takes the square of its length: each of them would be followed to the end of its run,
-/// and each group of patterns would be looked for up to the end of the text again and again.
+/// Caches what it has found ahead. Otherwise a text full of candidates would take quadratic time:
+/// each candidate would be followed to the end of its run, and each group of patterns searched up
+/// to the end of the text again and again.
 struct Look<'a> {
     patterns: &'a Patterns,
     context: [u8; 2],
     bytes: &'a [u8],
     end: After,
-    /// For each group: from where it was last looked for, and what was found.
+    /// For each group: the offset of the last search, and what was found.
     next: [Option<(usize, Next)>; MOST_GROUPS],
-    /// For each class of characters: the run of them that was measured last.
+    /// For each character class: the run that was measured last.
     runs: [(usize, usize); CLASSES],
-    /// From where a dot was last looked for, and where it is; or else the end.
+    /// The offset of the last search for a dot, and the result; the end if there is none.
     dot: (usize, usize),
 }
 
 impl Look<'_> {
-    /// Looks for the next secret, with everything that overlaps or touches it.
+    /// Finds the next secret, merged with all secrets that overlap or touch it.
     fn search(&mut self, from: usize) -> Search {
         let first = self.search_one(from);
-        let Search::Hit(mut found, mut going_on) = first else { return first };
+        let Search::Hit(mut found, mut open_shape) = first else { return first };
         let mut next = found.start + 1;
         loop {
             match self.search_one(next) {
-                Search::Hit(other, goes_on) if other.start <= found.end => {
+                Search::Hit(other, continued) if other.start <= found.end => {
                     if other.end > found.end {
-                        (found.end, going_on) = (other.end, goes_on);
+                        (found.end, open_shape) = (other.end, continued);
                     }
                     next = other.start + 1;
                 }
-                // What it has in common with the one before would be lost. A row of secrets that
-                // is longer than any is not waited for.
+                // Masking now would lose the overlap with the previous secret. But a chain of
+                // secrets longer than the maximum is not held back.
                 Search::Open { start }
                     if start <= found.end && found.end - found.start < LONGEST_OPEN =>
                 {
                     return Search::Open { start: found.start };
                 }
                 Search::Hit(..) | Search::Open { .. } | Search::Nothing => {
-                    return Search::Hit(found, going_on);
+                    return Search::Hit(found, open_shape);
                 }
             }
         }
@@ -279,8 +278,8 @@ impl Look<'_> {
             match shape.weigh(before, &self.bytes[body..run_end], after, parts) {
                 Weighed::Secret => {
                     let found = Found { start, end: run_end, kind: Kind::Shape(shape.name) };
-                    let goes_on = (after == After::MoreMayCome).then_some(shape);
-                    return Search::Hit(found, goes_on);
+                    let continued = (after == After::MoreMayCome).then_some(shape);
+                    return Search::Hit(found, continued);
                 }
                 Weighed::Open => return Search::Open { start },
                 Weighed::Harmless => at = start + 1,
@@ -289,7 +288,7 @@ impl Look<'_> {
         Search::Nothing
     }
 
-    /// Returns where the characters end that a shape may have from a place on.
+    /// Returns the end of the characters that a shape allows, from an offset on.
     fn run_end(&mut self, shape: &Shape, from: usize) -> usize {
         let (start, end) = &mut self.runs[shape.class()];
         if !(*start <= from && from <= *end) {
@@ -300,7 +299,7 @@ impl Look<'_> {
         *end
     }
 
-    /// Returns where the next dot is from a place on; the end where there is none.
+    /// Returns the offset of the next dot; the end if there is none.
     fn dot(&mut self, from: usize) -> usize {
         let (looked, dot) = self.dot;
         if !(looked <= from && from <= dot) {
@@ -311,7 +310,7 @@ impl Look<'_> {
         self.dot.1
     }
 
-    /// Returns the first pattern from a place on, the longest of those, and its number.
+    /// Finds the first pattern from an offset on, the longest of those, and its number.
     fn first(&mut self, from: usize) -> Option<(Span, usize)> {
         let from = from.min(self.bytes.len());
         let mut first: Option<(Span, usize)> = None;
@@ -340,7 +339,7 @@ impl Look<'_> {
     }
 }
 
-/// Returns the last two bytes of what stands before some place.
+/// Returns the last two bytes before an offset.
 fn last_two(context: [u8; 2], bytes: &[u8]) -> [u8; 2] {
     match bytes {
         [.., first, second] => [*first, *second],
@@ -349,13 +348,13 @@ fn last_two(context: [u8; 2], bytes: &[u8]) -> [u8; 2] {
     }
 }
 
-/// A group of about this many is still looked for many bytes at a time.
+/// A group of about this size still uses the vectorized search.
 const GROUP: usize = 48;
 
-/// With more groups than this, one is faster.
+/// With more groups than this, a single one is faster.
 const MOST_GROUPS: usize = 5;
 
-/// With this many bytes of patterns the table takes about 5 MB; with more, a slower one is used.
+/// With this many bytes of patterns the table takes about 5 MB; with more, a slower search is used.
 const LARGEST_TABLE: usize = 20_000;
 
 #[cfg(test)]

@@ -1,24 +1,25 @@
-//! Secrets that are known by their shape alone: keys of well-known services, tokens, private keys.
+//! Secrets that are recognized by their shape alone: keys of well-known services, tokens, private
+//! keys.
 //!
-//! Few and precise: a mask in the wrong place costs more than one that a known value would have
-//! set anyway. Not here: values that are known.
+//! Few and precise: a false mask costs more than a missed one that a known value would have caught
+//! anyway. Not here: known values.
 
-/// A kind of secret: how it begins, and what follows.
+/// A kind of secret: its prefix, and what follows.
 #[derive(Debug)]
 pub(super) struct Shape {
-    /// What it is, in words for people.
+    /// A description for users.
     pub(super) name: &'static str,
-    /// How it begins.
+    /// The prefix.
     pub(super) start: &'static str,
     class: Class,
     length: Length,
     left: Left,
 }
 
-/// How many classes of characters there are.
+/// How many character classes there are.
 pub(super) const CLASSES: usize = 5;
 
-/// The characters that a secret is made of.
+/// The characters of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Alphanumeric,
@@ -31,7 +32,7 @@ enum Class {
     Lines,
 }
 
-/// How much follows the start.
+/// How much follows the prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Length {
     AtLeast(usize),
@@ -40,47 +41,47 @@ enum Length {
     Jwt,
 }
 
-/// What may stand before it.
+/// What may precede a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
     Anything,
-    /// No letter or digit: the start is a part of words.
+    /// No letter or digit, because the prefix occurs inside words.
     Boundary,
 }
 
 /// What follows a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
-    /// Something else, or nothing.
+    /// Other text, or nothing.
     Ended,
-    /// Perhaps more of it.
+    /// Possibly more of it.
     MoreMayCome,
 }
 
-/// Whether what follows a start has a dot in it.
+/// Whether the text after the prefix contains a dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parts {
-    /// It has none.
+    /// It contains none.
     One,
-    /// It has one or more.
+    /// It contains one or more.
     Several,
 }
 
-/// What is known of a candidate.
+/// The decision about a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weighed {
-    /// It is one, up to here.
+    /// It is a secret, up to here.
     Secret,
-    /// It is none.
+    /// It is not a secret.
     Harmless,
-    /// What comes next decides.
+    /// The next bytes decide.
     Open,
 }
 
-/// A placeholder such as `xxxxxxxx` has fewer.
+/// The minimum number of distinct characters; a placeholder such as `xxxxxxxx` has fewer.
 const DISTINCT: usize = 8;
 
-/// A candidate that is longer and still not decided is none. The largest tokens have some 16 KiB.
+/// A longer candidate that is still undecided is not a secret. The largest tokens have some 16 KiB.
 pub(super) const LONGEST_OPEN: usize = 32 * 1024;
 
 impl Shape {
@@ -92,7 +93,7 @@ impl Shape {
         Self { left: Left::Boundary, ..self }
     }
 
-    /// Returns the number of the class of its characters, below [`CLASSES`].
+    /// Returns the index of its character class, below [`CLASSES`].
     pub(super) fn class(&self) -> usize {
         match self.class {
             Class::Alphanumeric => 0,
@@ -114,7 +115,7 @@ impl Shape {
         }
     }
 
-    /// Weighs what follows the start, as far as it goes.
+    /// Decides about the bytes after the prefix that are available.
     pub(super) fn weigh(
         &self,
         before: [u8; 2],
@@ -126,8 +127,8 @@ impl Shape {
             return Weighed::Harmless;
         }
         let is_cut = after == After::MoreMayCome;
-        // What comes later must not change what was said of the beginning: the whole may come in
-        // pieces, and a long run may hold thousands of candidates.
+        // Later bytes must not change the decision about the beginning: the whole may arrive in
+        // pieces, and a long run may contain thousands of candidates.
         let beginning = &tail[..tail.len().min(LONGEST_OPEN)];
         let is_long = match self.length {
             Length::AtLeast(least) => tail.len() >= least,
@@ -137,7 +138,7 @@ impl Shape {
             Length::Jwt => parts == Parts::Several && is_jwt(beginning),
         };
         if is_cut && tail.len() < LONGEST_OPEN {
-            // Where it ends is not known yet, and with it how the next one begins.
+            // Its end is not known yet, and with it where the next candidate begins.
             Weighed::Open
         } else if is_long && is_random(beginning) {
             Weighed::Secret
@@ -147,7 +148,7 @@ impl Shape {
     }
 }
 
-/// A secret shows that it is none of words in its first characters.
+/// How many characters are checked for randomness.
 const SHOWN: usize = 256;
 
 fn is_random(tail: &[u8]) -> bool {
@@ -166,8 +167,8 @@ fn is_jwt(tail: &[u8]) -> bool {
         && signature.is_some_and(|it| it.len() >= 16)
 }
 
-/// Returns whether a word may begin here. The letter of an escaped newline is none of a word's,
-/// and neither is the end of a color.
+/// Returns whether a word may begin here. The letter of an escaped newline or the end of a color
+/// sequence is not part of a word.
 fn is_boundary(before: [u8; 2]) -> bool {
     match before {
         [b'\\', b'n' | b't' | b'r'] => true,
@@ -176,7 +177,7 @@ fn is_boundary(before: [u8; 2]) -> bool {
     }
 }
 
-/// The shapes.
+/// All shapes.
 pub(super) const SHAPES: [Shape; 34] = {
     use Class::{Alphanumeric, Lines, Token, Upper, Url};
     use Length::{AtLeast, Exactly, Jwt};

@@ -1,7 +1,7 @@
-//! Masking of what comes in pieces, wherever they are cut.
+//! Masking of data that arrives in pieces, wherever they are split.
 //!
-//! What may be the beginning of a secret is held back until the next piece, but never a line that
-//! is complete: the reader of lines waits for nothing. Not here: what a secret is.
+//! Bytes that may be the beginning of a secret are held back until the next piece, but never a
+//! complete line, so that readers of lines do not wait. Not here: what a secret is.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -15,11 +15,11 @@ use super::{Masker, Search, last_two};
 #[derive(Debug)]
 pub struct MaskStream {
     masker: Masker,
-    /// What may be the beginning of a secret.
+    /// Bytes that may be the beginning of a secret.
     held: Vec<u8>,
-    /// What was taken in before that.
+    /// The two bytes before those.
     context: [u8; 2],
-    /// The secret whose end has not come yet.
+    /// The shape of a masked secret whose end has not arrived yet.
     inside: Option<&'static Shape>,
 }
 
@@ -28,7 +28,7 @@ impl MaskStream {
         Self { masker, held: Vec::new(), context: [0; 2], inside: None }
     }
 
-    /// Takes in the next bytes, and returns what can be said already.
+    /// Takes the next bytes, and returns what can be released.
     pub fn feed<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let bytes = self.skip(bytes);
         if self.held.is_empty() {
@@ -39,7 +39,7 @@ impl MaskStream {
         self.clean(Cow::Owned(joined))
     }
 
-    /// Returns what was held back when nothing more comes.
+    /// Returns the bytes that were held back. Must be called at the end of the stream.
     pub fn finish(&mut self) -> Vec<u8> {
         self.inside = None;
         let held = std::mem::take(&mut self.held);
@@ -47,7 +47,7 @@ impl MaskStream {
         self.masker.bytes_after(context, &held).into_owned()
     }
 
-    /// Leaves out the rest of a secret that was masked already.
+    /// Skips the rest of a secret that was masked already.
     fn skip<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let Some(shape) = self.inside else { return bytes };
         let rest = bytes.iter().position(|byte| !shape.takes(*byte));
@@ -62,20 +62,20 @@ impl MaskStream {
         let mut clean = Vec::new();
         let mut done = 0;
         let mut hold = beginning;
-        let mut look = self.masker.look(self.context, &bytes, After::MoreMayCome);
+        let mut scan = self.masker.look(self.context, &bytes, After::MoreMayCome);
         loop {
-            match look.search(done) {
+            match scan.search(done) {
                 Search::Hit(found, None) if found.end > beginning => {
-                    // It may be a part of something longer.
+                    // It may be part of a longer pattern.
                     hold = beginning.min(found.start);
                     break;
                 }
-                Search::Hit(found, goes_on) => {
+                Search::Hit(found, continued) => {
                     clean.extend_from_slice(&bytes[done..found.start]);
                     clean.extend_from_slice(MASK.as_bytes());
                     done = found.end;
                     hold = hold.max(done);
-                    self.inside = goes_on;
+                    self.inside = continued;
                 }
                 Search::Open { start } => {
                     hold = hold.min(start);
@@ -96,7 +96,7 @@ impl MaskStream {
     }
 }
 
-/// Masks what is written to something, such as a terminal or a log.
+/// Masks what is written to another writer, such as a terminal or a log.
 #[derive(Debug)]
 pub struct MaskWriter<W: Write> {
     stream: MaskStream,

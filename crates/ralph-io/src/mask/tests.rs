@@ -26,7 +26,7 @@ fn printed() -> Vec<String> {
 }
 
 #[test]
-fn a_known_value_is_masked_in_every_encoding_wherever_the_pieces_are_cut() {
+fn a_known_value_is_masked_in_every_encoding_wherever_the_pieces_are_split() {
     let masker = masker();
     assert!(printed().len() >= 9);
     for form in printed() {
@@ -68,7 +68,7 @@ fn secrets_are_known_by_their_shape() {
 }
 
 #[test]
-fn what_only_looks_like_a_secret_stays() {
+fn text_that_only_resembles_a_secret_stays() {
     let masker = Masker::default();
     for text in [
         "task-0123456789abcdef0123456789abcdef",
@@ -89,14 +89,14 @@ fn what_only_looks_like_a_secret_stays() {
 }
 
 #[test]
-fn what_comes_later_does_not_change_what_was_said() {
+fn later_bytes_do_not_change_earlier_decisions() {
     let masker = Masker::default();
     let same = "a".repeat(33_000);
     for text in [
-        // Nothing shows within reason that it is one.
+        // Too long without a decision, so it is not masked.
         format!("ghp_{same}bcdefghijk0123456789"),
         format!("eyJ{same}.eyJ{same}.{same}"),
-        // A placeholder is only known at its end, so this goes by its shape.
+        // A placeholder is recognized only at its end, so the shape decides.
         "ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3EXAMPLE.".to_owned(),
     ] {
         let whole = masker.bytes(text.as_bytes()).into_owned();
@@ -106,9 +106,9 @@ fn what_comes_later_does_not_change_what_was_said() {
     }
 }
 
-/// Each of these takes the square of its length if every candidate is followed to the end.
+/// Each of these takes quadratic time if every candidate is followed to the end.
 #[test]
-fn a_flood_of_candidates_is_read_in_time() {
+fn many_candidates_take_linear_time() {
     let masker = Masker::new((0..60).map(|number| format!("secret-number-{number:04}")));
     for word in
         ["AKIA", "eyJ", "sk-ant-", "ghp_", "secret-number-0059", "-----BEGIN PRIVATE KEY-----"]
@@ -125,7 +125,7 @@ fn secrets_that_overlap_or_touch_are_one() {
     for (text, expect) in [
         ("<canary-7f3a\"9<xtail-of-9<xyz-1>".to_owned(), "<***>"),
         ("canary-7f3a\"9<x canary-7f3a\"9<x".to_owned(), "*** ***"),
-        // A long one is looked for in pieces, which the mask does not show.
+        // A long one is searched in pieces, but masked as one.
         (format!("<{}>", "long-secret-4711-".repeat(9)), "<***>"),
     ] {
         let masker = match text.len() {
@@ -134,13 +134,13 @@ fn secrets_that_overlap_or_touch_are_one() {
         };
         assert_eq!(masker.text(&text), expect);
         let clean = in_pieces(&masker, text.as_bytes(), 4);
-        // Cut in the middle of two that touch, two masks are as good as one.
+        // Split between two that touch, two masks are acceptable.
         assert!(!String::from_utf8_lossy(&clean).contains("4711"), "{text}");
     }
 }
 
 #[test]
-fn a_secret_behind_another_is_seen_wherever_the_pieces_are_cut() {
+fn a_secret_after_another_is_found_wherever_the_pieces_are_split() {
     let (a, masker) =
         ("aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5", Masker::new(["value-gh".to_owned()]));
     for text in [
@@ -158,7 +158,7 @@ fn a_secret_behind_another_is_seen_wherever_the_pieces_are_cut() {
 #[test]
 fn a_complete_line_is_never_held_back() {
     let mut stream = masker().stream();
-    // The start of a secret at the end of a line is no start of one.
+    // A prefix of a secret at the end of a line is not held back.
     assert_eq!(stream.feed(b"{\"a\":\"canary-\n"), b"{\"a\":\"canary-\n".as_slice());
     assert_eq!(stream.feed(b"x canary-"), b"x ".as_slice());
     assert_eq!(stream.feed(b"7f3a\n"), b"canary-7f3a\n".as_slice());
@@ -166,7 +166,7 @@ fn a_complete_line_is_never_held_back() {
 }
 
 #[test]
-fn an_event_loses_its_secrets_and_nothing_else() {
+fn only_the_secrets_in_an_event_are_masked() {
     let clean = masker().event(Event::Warned { text: format!("a {TOKEN} \"b\"") });
     assert_eq!(clean, Event::Warned { text: "a *** \"b\"".to_owned() });
     let other = Event::Warned { text: "nothing".to_owned() };
@@ -175,8 +175,8 @@ fn an_event_loses_its_secrets_and_nothing_else() {
 
 proptest! {
     #[test]
-    fn pieces_and_the_whole_come_to_the_same(
-        words in prop::collection::vec(
+    fn masking_in_pieces_equals_masking_the_whole(
+        parts in prop::collection::vec(
             prop_oneof![
                 "[a-c0-3 \\n\"<-]{0,6}".prop_map(|text| text),
                 (0usize..12).prop_map(|place| printed()[place % printed().len()].clone()),
@@ -187,7 +187,7 @@ proptest! {
         ),
         size in 1usize..40,
     ) {
-        let (masker, text) = (masker(), words.join(" "));
+        let (masker, text) = (masker(), parts.join(" "));
         let clean = in_pieces(&masker, text.as_bytes(), size);
         prop_assert_eq!(masker.bytes(text.as_bytes()).into_owned(), clean.clone());
         for form in printed() {

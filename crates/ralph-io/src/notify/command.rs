@@ -1,6 +1,6 @@
-//! Notices for a program of the user's: the notice as JSON on its standard input.
+//! Notifications by a command of the user: the notification as JSON on its standard input.
 //!
-//! It runs outside of any sandbox, as the user. Not here: who may set one.
+//! It runs outside any sandbox, as the user. Not here: which settings may define one.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,24 +12,21 @@ use super::webhook::facts;
 use crate::environment::Variables;
 use crate::process::{Limits, Spawn, Stdin, Watch, capture};
 
-/// What of its output is worth keeping.
+/// How much of its output is kept.
 const LONGEST_OUTPUT: usize = 4096;
 
-/// A program does not print more than this unless something is wrong.
+/// A command does not print more than this unless something is wrong.
 const MOST_OUTPUT: u64 = 1 << 20;
 
-/// A program of the user's.
+/// A command of the user.
 #[derive(Debug)]
 pub struct CommandChannel {
     /// The shell command.
     pub command: String,
     /// How long it may take.
     pub limit: Duration,
-    /// ralph's own signals.
     pub watch: Watch,
-    /// Where it starts.
     pub cwd: PathBuf,
-    /// Its environment.
     pub env: Variables,
 }
 
@@ -56,7 +53,7 @@ impl CommandChannel {
     }
 }
 
-/// Runs a program, and says why it did not succeed.
+/// Runs a program, and returns why it did not succeed.
 pub(super) fn run(spawn: &Spawn, watch: &Watch) -> Result<(), String> {
     let captured = capture(spawn, watch, LONGEST_OUTPUT);
     match &captured.end.ending {
@@ -67,9 +64,9 @@ pub(super) fn run(spawn: &Spawn, watch: &Watch) -> Result<(), String> {
         | Ending::TimedOut { .. }
         | Ending::Lingered { .. }
         | Ending::Interrupted { .. }) => {
-            let said = String::from_utf8_lossy(&captured.stderr);
-            let said = ralph_core::text::one_line(&said, 200);
-            Err(if said.is_empty() { ending.to_string() } else { format!("{ending}: {said}") })
+            let stderr = String::from_utf8_lossy(&captured.stderr);
+            let stderr = ralph_core::text::one_line(&stderr, 200);
+            Err(if stderr.is_empty() { ending.to_string() } else { format!("{ending}: {stderr}") })
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Notices on the desktop, by the program that the system has for it.
+//! Notifications on the desktop, by the system's program for it.
 //!
 //! Not here: terminals.
 
@@ -12,17 +12,15 @@ use super::command::run;
 use crate::environment::Variables;
 use crate::process::{Limits, Spawn, Stdin, Watch};
 
-/// A notification daemon answers at once; one that is being started takes a few seconds.
+/// A notification daemon answers at once; starting one takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The desktop of this machine.
 #[derive(Debug)]
 pub struct Desktop {
-    /// ralph's own signals.
     pub watch: Watch,
-    /// Where the program starts.
     pub cwd: PathBuf,
-    /// Its environment, which says where the desktop is.
+    /// Its environment, which locates the desktop.
     pub env: Variables,
 }
 
@@ -45,8 +43,8 @@ impl Desktop {
     }
 }
 
-/// Returns the program that shows a notice, with its arguments. The texts are arguments, never part
-/// of a script; what a text marks up is not for them to say.
+/// Returns the program that shows a notification, with its arguments. The texts are arguments,
+/// never part of a script, and cannot contain markup.
 fn program(is_mac: impl Into<System>, notice: &Notice) -> (&'static str, Vec<String>) {
     match is_mac.into() {
         System::MacOs => {
@@ -81,7 +79,7 @@ fn program(is_mac: impl Into<System>, notice: &Notice) -> (&'static str, Vec<Str
     }
 }
 
-/// Whose desktop it is.
+/// The desktop system.
 enum System {
     MacOs,
     Other,
@@ -93,7 +91,7 @@ impl From<bool> for System {
     }
 }
 
-/// Desktops read the body of a notification as markup.
+/// Escapes markup: desktops interpret it in the body of a notification.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

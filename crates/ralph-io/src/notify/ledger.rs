@@ -1,7 +1,6 @@
-//! Which notices of a run were delivered, by which channel: one line of JSON each, beside the
-//! journal.
+//! The delivered notifications of a run, by channel: one line of JSON each, next to the journal.
 //!
-//! A lost line means at worst that somebody is told twice. Not here: the journal.
+//! A lost line means at worst that the user is notified twice. Not here: the journal.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -15,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{bounded, clock};
 
-/// A run gives some dozens of notices; a larger file is not ours.
+/// A run causes some dozens of notifications; a larger file is not ralph's.
 const LARGEST: u64 = 1 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -24,12 +23,12 @@ struct Entry {
     channel: String,
     /// Milliseconds since the Unix epoch.
     at: i64,
-    /// What came back, or why it did not arrive.
+    /// A description of the response, or why it failed.
     words: String,
     delivered: bool,
 }
 
-/// What was delivered.
+/// The deliveries of a run.
 #[derive(Debug)]
 pub(super) struct Ledger {
     delivered: BTreeSet<(String, String)>,
@@ -37,7 +36,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Opens the ledger of a run. One that cannot be used is as good as empty.
+    /// Opens the ledger of a run. An unusable one counts as empty.
     pub(super) fn open(path: &Path) -> Self {
         let known = bounded::read_beginning(path, LARGEST).unwrap_or_default();
         let delivered = String::from_utf8_lossy(&known)
@@ -50,12 +49,12 @@ impl Ledger {
         Self { delivered, file: file.map(Mutex::new) }
     }
 
-    /// Returns whether a notice was delivered before this process took the run up.
+    /// Returns whether a notification was delivered before this process resumed the run.
     pub(super) fn has(&self, id: &str, channel: &str) -> bool {
         self.delivered.contains(&(id.to_owned(), channel.to_owned()))
     }
 
-    /// Writes down what came of a notice.
+    /// Records the result of a notification.
     pub(super) fn note(&self, notice: &Notice, channel: &str, result: &Result<String, String>) {
         let (Ok(words) | Err(words)) = result;
         let entry = Entry {
@@ -69,7 +68,7 @@ impl Ledger {
             return;
         };
         line.push('\n');
-        // Who is told twice after a full disk has worse troubles.
+        // A lost entry means only that the user is notified twice after a resume.
         let _ = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
     }
 }

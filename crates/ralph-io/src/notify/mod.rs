@@ -1,9 +1,9 @@
-//! Notices on their way to people: desktop, terminal, webhook, command.
+//! Delivers notifications to the user: desktop, terminal, webhook, command.
 //!
-//! A [`Notifier`] listens to a run as a view does. Each channel has a thread and a queue of its own,
-//! so that none holds up the run or another one. What was delivered is written down beside the
-//! journal: a run that is resumed does not tell it again. Not here: which events are worth a notice
-//! and its words (`ralph_core::notice`), and the settings.
+//! A [`Notifier`] observes a run like a view. Each channel has a thread and a queue of its own, so
+//! that none delays the run or another channel. Deliveries are recorded next to the journal, so
+//! that a resumed run does not repeat them. Not here: which events cause a notification and its
+//! text (`ralph_core::notice`), and the settings.
 
 mod command;
 mod desktop;
@@ -36,18 +36,15 @@ pub use signature::Secret;
 pub use terminal::{Ring, Terminal};
 pub use webhook::Webhook;
 
-/// A run gives some notices an hour. Where more than these wait, nobody is there to take them.
+/// A run causes a few notifications per hour. If more than this wait, the channel does not work.
 const QUEUE: usize = 32;
 
-/// A way to people.
+/// A way to notify the user.
 pub enum Channel {
-    /// The desktop.
     Desktop(Desktop),
-    /// The terminal that the run shows itself on.
+    /// The terminal that shows the run.
     Terminal(Terminal),
-    /// A URL.
     Webhook(Box<Webhook>),
-    /// A program.
     Command(CommandChannel),
 }
 
@@ -68,7 +65,7 @@ impl Channel {
         }
     }
 
-    /// Delivers a notice. Returns what came back, in words, or why it did not arrive.
+    /// Delivers a notification. Returns a description of the response, or why it failed.
     pub fn deliver(
         &self,
         notice: &Notice,
@@ -83,7 +80,7 @@ impl Channel {
     }
 }
 
-/// Listens to a run and sends notices. Clones share the queues.
+/// Observes a run and sends notifications. Clones share the queues.
 #[derive(Debug, Clone)]
 pub struct Notifier {
     policy: NoticePolicy,
@@ -93,7 +90,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Starts a thread for each channel. `ledger` is the file of what was delivered in this run.
+    /// Starts a thread for each channel. `ledger` is the file with the deliveries of this run.
     pub fn start(
         policy: NoticePolicy,
         channels: Vec<Channel>,
@@ -114,8 +111,8 @@ impl Notifier {
         Ok(Self { policy, masker, ledger, lines })
     }
 
-    /// Waits until everything is sent, but no longer than `patience`. Returns what went wrong in
-    /// the whole run, one line for each channel.
+    /// Waits until everything is sent, but no longer than `patience`. Returns the failures of the
+    /// whole run, one line for each channel.
     pub fn finish(&self, patience: Duration) -> Vec<String> {
         let deadline = Instant::now() + patience;
         for line in &self.lines {
@@ -157,9 +154,9 @@ struct Line {
 #[derive(Debug, Default)]
 struct LineState {
     waiting: VecDeque<Notice>,
-    /// Whether the thread has a notice in its hands.
+    /// Whether the thread is sending a notification.
     is_sending: bool,
-    /// Whether nothing more comes.
+    /// Whether no more notifications are coming.
     is_closed: bool,
     failures: u32,
     last_failure: Option<String>,
@@ -184,7 +181,7 @@ impl Line {
         self.changed.notify_all();
     }
 
-    /// Sends one notice after the other, until the line is closed and empty.
+    /// Sends one notification after the other, until the queue is closed and empty.
     fn serve(&self, channel: &Channel, ledger: &Ledger) {
         while let Some(notice) = self.next() {
             let result = channel.deliver(&notice, &mut |span| self.rest.pause(span));
@@ -218,7 +215,7 @@ impl Line {
         self.changed.notify_all();
     }
 
-    /// Waits until nothing is left to send, and says what went wrong.
+    /// Waits until nothing is left to send, and returns what failed.
     fn wait(&self, deadline: Instant) -> Option<String> {
         let mut state = self.lock();
         while state.is_sending || !state.waiting.is_empty() {

@@ -1,5 +1,5 @@
-//! The signature of a webhook, as the Standard Webhooks have it: HMAC-SHA256 over id, time and body,
-//! so that libraries which check it are there for every language.
+//! The signature of a webhook, as in Standard Webhooks: HMAC-SHA256 over id, time and body, so that
+//! every language has a library to verify it.
 //!
 //! Not here: where the secret comes from.
 
@@ -10,10 +10,10 @@ use base64::engine::general_purpose::STANDARD;
 use ralph_core::units::Timestamp;
 use ring::hmac;
 
-/// What secrets begin with that are written in base64.
+/// The prefix of secrets in base64.
 const PREFIX: &str = "whsec_";
 
-/// What a sender and a receiver know.
+/// The secret that sender and receiver share.
 pub struct Secret(hmac::Key);
 
 impl fmt::Debug for Secret {
@@ -23,8 +23,8 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Reads a secret: `whsec_` and base64, or any other text as it is. Nothing if the base64 is
-    /// none, or if there is nothing in it.
+    /// Parses a secret: `whsec_` and base64, or any other text as it is. `None` if the base64 is
+    /// invalid or the secret is empty.
     pub fn read(text: &str) -> Option<Self> {
         let bytes = match text.strip_prefix(PREFIX) {
             Some(encoded) => STANDARD.decode(encoded).ok()?,
@@ -33,7 +33,7 @@ impl Secret {
         (!bytes.is_empty()).then(|| Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
     }
 
-    /// Returns the headers that say who sends a body, and when.
+    /// Returns the headers that authenticate a body and its time.
     pub(super) fn sign(&self, id: &str, at: Timestamp, body: &str) -> Vec<(String, String)> {
         let seconds = at.0.div_euclid(1000);
         let tag = hmac::sign(&self.0, format!("{id}.{seconds}.{body}").as_bytes());
@@ -50,7 +50,7 @@ impl Secret {
 mod tests {
     use super::*;
 
-    /// The example that the specification of the Standard Webhooks gives.
+    /// The example of the Standard Webhooks specification.
     #[test]
     fn the_signature_is_the_one_of_the_specification() {
         let secret = Secret::read("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("a secret");

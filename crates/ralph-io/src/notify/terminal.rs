@@ -1,28 +1,27 @@
-//! Notices on the terminal that a run shows itself on: the bell, and sequences that terminals turn
-//! into notifications of the desktop.
+//! Notifications on the terminal that shows the run: the bell, and escape sequences that terminals
+//! turn into desktop notifications.
 //!
-//! Not here: writing to the terminal. That is handed in, since only the view prints.
+//! Not here: writing to the terminal. The caller passes a function for it, because only the view
+//! prints.
 
 use std::fmt;
 
 use ralph_core::notice::Notice;
 
-/// How a terminal is told.
+/// How a terminal is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ring {
-    /// By the bell alone.
+    /// With the bell alone.
     Bell,
-    /// By the bell and OSC 9, as iTerm2, kitty and Windows Terminal know it.
+    /// With the bell and OSC 9, which iTerm2, kitty and Windows Terminal support.
     Osc9,
-    /// By the bell and OSC 777, as urxvt, foot and Ghostty know it.
+    /// With the bell and OSC 777, which urxvt, foot and Ghostty support.
     Osc777,
 }
 
 /// A terminal.
 pub struct Terminal {
-    /// How it is told.
     pub ring: Ring,
-    /// Writes to it.
     pub write: Box<dyn Fn(&str) + Send>,
 }
 
@@ -49,7 +48,7 @@ fn sequence(ring: Ring, notice: &Notice) -> String {
     }
 }
 
-/// Returns a text that ends no sequence and no field of one.
+/// Returns a text that cannot end an escape sequence or a field of one.
 fn harmless(text: &str) -> String {
     text.chars()
         .map(|character| match character {

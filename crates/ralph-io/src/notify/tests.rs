@@ -1,4 +1,4 @@
-//! The queues: what is sent, what is not sent twice, and that nothing waits for ever.
+//! The queues: what is sent, what is not sent twice, and that nothing waits forever.
 
 use std::sync::mpsc;
 
@@ -61,29 +61,29 @@ fn command(script: &str, limit: Duration) -> Channel {
 }
 
 #[test]
-fn what_was_delivered_is_not_told_again_by_a_resumed_run() {
+fn a_resumed_run_does_not_repeat_delivered_notifications() {
     let directory = tempfile::tempdir().expect("a directory");
     let ledger = directory.path().join("notices.jsonl");
     let masker = || Masker::new(["tulip-granite-9931".to_owned()]);
-    let (channel, heard) = terminal();
+    let (channel, received) = terminal();
     let failing = command("echo no >&2; exit 3", Duration::from_secs(20));
     let mut notifier =
         Notifier::start(policy(), vec![channel, failing], &ledger, masker()).expect("started");
     tell(&mut notifier);
     let warnings = notifier.finish(Duration::from_secs(30));
     assert_eq!(warnings, ["a notice by command did not arrive: exit code 3: no"]);
-    let told: Vec<String> = heard.try_iter().collect();
-    assert_eq!(told.len(), 1);
-    assert!(told[0].contains("ralph: ***: complete"), "secrets are masked: {told:?}");
-    // The failed one is tried again, the other is not told twice.
+    let texts: Vec<String> = received.try_iter().collect();
+    assert_eq!(texts.len(), 1);
+    assert!(texts[0].contains("ralph: ***: complete"), "secrets are masked: {texts:?}");
+    // The failed one is tried again, the other is not repeated.
     let input = directory.path().join("marker");
-    let (channel, heard) = terminal();
-    let mending = command(&format!("cat > {}", input.display()), Duration::from_secs(20));
+    let (channel, received) = terminal();
+    let working = command(&format!("cat > {}", input.display()), Duration::from_secs(20));
     let mut notifier =
-        Notifier::start(policy(), vec![channel, mending], &ledger, masker()).expect("started");
+        Notifier::start(policy(), vec![channel, working], &ledger, masker()).expect("started");
     tell(&mut notifier);
     assert_eq!(notifier.finish(Duration::from_secs(30)), Vec::<String>::new());
-    assert_eq!(heard.try_iter().count(), 0);
+    assert_eq!(received.try_iter().count(), 0);
     let text = std::fs::read_to_string(input).expect("the command ran");
     let facts: serde_json::Value = serde_json::from_str(&text).expect("one object");
     assert_eq!(facts["occasion"], "finish");
@@ -91,21 +91,21 @@ fn what_was_delivered_is_not_told_again_by_a_resumed_run() {
 }
 
 #[test]
-fn a_channel_that_hangs_holds_up_neither_the_run_nor_the_others() {
+fn a_hanging_channel_delays_neither_the_run_nor_other_channels() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (channel, heard) = terminal();
+    let (channel, received) = terminal();
     let hanging = command("exec sleep 600", Duration::from_millis(300));
     let ledger = directory.path().join("notices.jsonl");
     let mut notifier =
         Notifier::start(policy(), vec![hanging, channel], &ledger, Masker::new([])).expect("ok");
     tell(&mut notifier);
-    assert!(heard.recv_timeout(Duration::from_secs(30)).is_ok());
+    assert!(received.recv_timeout(Duration::from_secs(30)).is_ok());
     let warnings = notifier.finish(Duration::from_secs(30));
     assert_eq!(warnings, ["a notice by command did not arrive: timed out"]);
 }
 
 #[test]
-fn the_end_of_a_run_does_not_wait_longer_than_it_is_told() {
+fn the_end_of_a_run_waits_no_longer_than_its_limit() {
     let directory = tempfile::tempdir().expect("a directory");
     let slow = command("exec sleep 3", Duration::from_secs(600));
     let ledger = directory.path().join("notices.jsonl");

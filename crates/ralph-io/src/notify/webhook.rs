@@ -1,6 +1,7 @@
-//! Notices for a URL, as JSON: `text` for chats, `title` and `message` for ntfy, and all facts.
+//! Notifications to a URL, as JSON: `text` for chats, `title` and `message` for ntfy, and all
+//! facts.
 //!
-//! Not here: the connection (`http`) and how the signature is made.
+//! Not here: the connection (`http`) and how the signature is computed.
 
 use ralph_core::notice::Notice;
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use super::signature::Secret;
 use crate::clock;
 use crate::http::{Patience, Poster, Terms};
 
-/// A URL that is told.
+/// A URL that is notified.
 #[derive(Debug)]
 pub struct Webhook {
     poster: Poster,
@@ -18,7 +19,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Returns one for a URL. A topic is what ntfy wants to be told with JSON.
+    /// Returns a webhook for a URL. ntfy requires a topic in JSON requests.
     pub fn new(
         url: impl Into<String>,
         terms: Terms,
@@ -47,7 +48,7 @@ impl Webhook {
     }
 }
 
-/// Returns what a URL gets.
+/// Returns the body of the request.
 fn payload(notice: &Notice, topic: Option<&str>) -> Value {
     let mut payload = json!({
         "text": format!("{}\n{}", notice.title, notice.message),
@@ -61,7 +62,7 @@ fn payload(notice: &Notice, topic: Option<&str>) -> Value {
     payload
 }
 
-/// Returns everything that is known of a notice, as one flat object.
+/// Returns everything that is known about a notification, as one flat object.
 pub(super) fn facts(notice: &Notice) -> Value {
     let mut facts = json!({
         "id": notice.id,

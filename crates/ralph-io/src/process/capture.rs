@@ -1,6 +1,6 @@
-//! Runs a short command, such as git, and keeps what it wrote, up to a bound.
+//! Runs a short command, such as git, and keeps its output, up to a bound.
 //!
-//! Not here: long output. Listen to that piece by piece with `supervise`.
+//! Not here: long output. Process that in pieces with `supervise`.
 
 use ralph_core::child::ChildEnd;
 
@@ -9,25 +9,21 @@ use super::spawn::Spawn;
 use super::supervise::{Chunk, supervise};
 use super::watch::Watch;
 
-/// What a short command did.
+/// The result of a short command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Captured {
-    /// How it ended.
     pub end: ChildEnd,
     /// The beginning of its standard output.
     pub stdout: Vec<u8>,
     /// The beginning of its standard error.
     pub stderr: Vec<u8>,
-    /// What was not kept.
     pub cut: Cut,
 }
 
 /// How many bytes were read but not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cut {
-    /// Of the standard output.
     pub stdout: u64,
-    /// Of the standard error.
     pub stderr: u64,
 }
 

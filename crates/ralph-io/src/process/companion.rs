@@ -1,4 +1,4 @@
-//! A helper process that runs beside ralph, such as the one that keeps the machine awake.
+//! A helper process that runs alongside ralph, such as the sleep inhibitor.
 //!
 //! Not here: children whose output or end matters (`supervise`), and the warden.
 
@@ -14,7 +14,7 @@ use super::registry::{self, Kind, signal_group};
 use super::spawn::Spawn;
 use super::tree::{self, Life};
 
-/// A process that sweeps leave alone and that ends with this value.
+/// A helper process that the orphan sweep ignores and that ends with this value.
 #[derive(Debug)]
 pub struct Companion {
     child: Child,
@@ -23,7 +23,7 @@ pub struct Companion {
 impl Companion {
     /// Starts it, without input or output; limits do not apply.
     pub fn start(spawn: &Spawn) -> Result<Self, NotStarted> {
-        let mut command = Command::new(program::find(spawn)?);
+        let mut command = Command::new(program::find_program(spawn)?);
         command
             .args(&spawn.args)
             .current_dir(&spawn.cwd)
@@ -41,13 +41,13 @@ impl Companion {
 }
 
 impl Drop for Companion {
-    /// Ends it: TERM, 200 ms, KILL. It has nothing to lose.
+    /// Ends it: TERM, 200 ms, KILL. It has no state to save.
     fn drop(&mut self) {
         let pid = Pid::from_child(&self.child);
         signal_group(pid, Signal::TERM);
         for _ in 0..20 {
             // `try_wait` would free the pid while its group may still need the KILL below.
-            if tree::process(pid).is_none_or(|process| process.life == Life::Zombie) {
+            if tree::find_process(pid).is_none_or(|process| process.life == Life::Zombie) {
                 break;
             }
             thread::sleep(Duration::from_millis(10));

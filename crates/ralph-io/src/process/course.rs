@@ -1,8 +1,8 @@
-//! The course of one child from start to end: which limit runs, what follows from an event.
+//! The limits of one child from start to end: which limit runs, what follows from an event.
 //!
 //! A pure state machine: `(state, input, now) -> action`. `now` is running time since the start.
 //!
-//! Not here: processes, pipes, clocks. `supervise` feeds it and does what it says.
+//! Not here: processes, pipes, clocks. `supervise` calls it and performs its actions.
 
 use std::time::Duration;
 
@@ -10,30 +10,30 @@ use ralph_core::child::{Ending, Force, Limit, SoftLimit};
 
 use super::spawn::Limits;
 
-/// What the listener made of a piece of output.
+/// What a piece of output says about the child's progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// The child got on with its work: the idle limit starts anew.
+    /// The child makes progress: the idle limit starts again.
     Useful,
     /// Bytes that say nothing about progress.
     Noise,
-    /// Its last word for this turn: it may stay for the linger period, then it is ended. A later
-    /// `Useful` means that it goes on after all.
+    /// The final result of this turn: the child may stay for the linger period, then it is ended. A
+    /// later `Useful` means that it continues after all.
     Final,
 }
 
 /// What happened to the child, or to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Input {
-    /// Output was listened to.
+    /// The child printed something.
     Heard(Heard),
-    /// One of its two pipes was closed by all who held it.
+    /// All holders of one of its two pipes have closed it.
     Eof,
-    /// The child itself is gone.
+    /// The child itself has exited.
     Exited,
-    /// The user wants it ended.
+    /// The user stopped the run.
     Interrupted,
-    /// What was left of its tree was ended.
+    /// What was left of its process tree was ended.
     Swept,
     /// Nothing; time has passed.
     Quiet,
@@ -48,23 +48,23 @@ pub(super) enum Action {
     Terminate,
     /// Send KILL to its group.
     Kill,
-    /// End what is left of its tree, then report `Swept`.
+    /// End what is left of its process tree, then report `Swept`.
     Sweep,
     /// Nothing is left to wait for.
     Done,
 }
 
-/// A listening turn never takes longer, so that a stop of the whole machine can be noticed.
+/// The longest wait for an event, so that a suspend of the whole machine can be noticed.
 pub(super) const TICK: Duration = Duration::from_secs(1);
 
-/// Between two turns at most a tick passes; more than this means that we did not run either.
+/// Between two events at most a tick passes; more than this means that ralph did not run either.
 const STANDSTILL: Duration = Duration::from_secs(3);
 
-/// How often the drain limit is granted to a pipe that is held and still talks: what the child
-/// itself left in it is far less.
+/// How many drain limits a pipe gets that is held open and still written to: what the child itself
+/// left in it is far less.
 const DRAIN_ROUNDS: u32 = 4;
 
-/// A killed process goes at once unless the kernel holds it, as on a dead network disk.
+/// A killed process exits at once unless the kernel blocks it, as on a dead network disk.
 const UNKILLABLE: Duration = Duration::from_secs(10);
 
 /// The state of one child.
@@ -102,7 +102,7 @@ enum Cause {
 }
 
 impl Course {
-    /// Returns the course of a child that starts now, with both pipes open.
+    /// Returns the state of a child that starts now, with both pipes open.
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -119,23 +119,23 @@ impl Course {
         }
     }
 
-    /// Takes note of output, before it is said what was heard in it.
+    /// Counts output bytes, before the output is classified.
     pub(super) fn count(&mut self, bytes: usize) {
         self.printed = self.printed.saturating_add(bytes as u64);
     }
 
-    /// Takes note of a limit that others watch.
+    /// Notes that a limit was exceeded that is watched elsewhere.
     pub(super) fn exceed(&mut self, limit: Limit) {
         self.exceeded.get_or_insert(limit);
     }
 
-    /// Takes in what happened, looks at every timer, and says what to do.
+    /// Processes an event, checks every timer, and returns what to do.
     ///
-    /// The timers are looked at on every input, or a child that talks all the time would never
-    /// time out.
+    /// The timers are checked on every input, or a child that prints all the time would never time
+    /// out.
     pub(super) fn step(&mut self, input: Input, now: Duration) -> Action {
         match input {
-            Input::Heard(heard) => self.hear(heard, now),
+            Input::Heard(output) => self.hear(output, now),
             Input::Eof => self.open_pipes = self.open_pipes.saturating_sub(1),
             Input::Exited => {
                 self.pass_soft_limit(now);
@@ -155,7 +155,7 @@ impl Course {
         self.look_at_timers(now)
     }
 
-    /// Returns how long nothing needs to be done if nothing happens.
+    /// Returns how long to wait for the next event.
     pub(super) fn patience(&self, now: Duration) -> Duration {
         let next = match self.phase {
             Phase::Running => {
@@ -175,7 +175,7 @@ impl Course {
         next.map_or(TICK, |at| at.saturating_sub(now).min(TICK))
     }
 
-    /// Returns how it ended. `by_itself` is what the system says of the exit.
+    /// Returns how it ended. `by_itself` is the exit status from the system.
     pub(super) fn ending(&self, by_itself: Ending) -> Ending {
         match self.ended {
             Some((Cause::Limit(limit), force)) => Ending::TimedOut { limit, force },
@@ -185,17 +185,17 @@ impl Course {
         }
     }
 
-    /// Returns whether the child itself is gone; a child that the kernel holds may not be.
+    /// Returns whether the child itself has exited; one that the kernel blocks may not have.
     pub(super) fn has_exited(&self) -> bool {
         self.exited_at.is_some()
     }
 
-    /// Returns whether ralph told it to end.
+    /// Returns whether ralph ended it.
     pub(super) fn was_ended(&self) -> bool {
         self.ended.is_some()
     }
 
-    /// Returns how long the child ran, without what came after its exit.
+    /// Returns how long the child ran, until its exit.
     pub(super) fn ran(&self, now: Duration) -> Duration {
         self.exited_at.unwrap_or(now)
     }
@@ -210,8 +210,8 @@ impl Course {
         self.held_pipe
     }
 
-    fn hear(&mut self, heard: Heard, now: Duration) {
-        match heard {
+    fn hear(&mut self, output: Heard, now: Duration) {
+        match output {
             Heard::Useful => {
                 self.last_useful = now;
                 self.final_word = None;
@@ -259,7 +259,7 @@ impl Course {
         if self.open_pipes == 0 {
             return then(self);
         }
-        // A child that cannot be killed keeps its own pipes; nobody else is to blame.
+        // A child that cannot be killed keeps its own pipes; that is not a held pipe.
         if now >= self.drained_at(since, quiet) {
             self.held_pipe |= self.has_exited();
             return then(self);
@@ -276,9 +276,9 @@ impl Course {
             return Some((Duration::ZERO, Cause::Limit(limit)));
         }
         let hard = self.limits.hard;
-        if let (Some(word), Some(linger)) = (self.final_word, self.limits.linger) {
-            // The result is in hand: that the hard limit comes first does not spoil it.
-            let at = word.saturating_add(linger);
+        if let (Some(printed), Some(linger)) = (self.final_word, self.limits.linger) {
+            // The result is complete: reaching the hard limit first does not invalidate it.
+            let at = printed.saturating_add(linger);
             let at = hard.map_or(at, |hard| hard.min(at));
             return Some((at, Cause::Lingered));
         }
@@ -291,7 +291,7 @@ impl Course {
         }
     }
 
-    /// Returns when a pipe that is still open counts as held by somebody else.
+    /// Returns when an open pipe counts as held by another process.
     fn drained_at(&self, since: Duration, quiet: Duration) -> Duration {
         let drain = self.limits.drain;
         let at_most = since.saturating_add(drain.saturating_mul(DRAIN_ROUNDS));
@@ -316,10 +316,10 @@ impl Course {
     }
 }
 
-/// Running time: what passes while this process runs.
+/// Running time: the time during which this process runs.
 ///
-/// A suspended machine or a stopped ralph leaves a gap between two readings; a gap that no turn
-/// can explain counts as one tick.
+/// A suspended machine or a stopped ralph leaves a gap between two readings; a gap longer than the
+/// longest wait counts as one tick.
 #[derive(Debug)]
 pub(super) struct RunningTime {
     last: Duration,

@@ -1,12 +1,12 @@
-//! Looks at processes that are none of ours.
+//! Finds processes that ralph did not start.
 //!
 //! Not here: ending any of them.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// Returns whether a program of this name is running somewhere below one of these
-/// directories, as far as the system shows. Where it shows nothing, the answer is yes: the careful one.
+/// Returns whether a program of this name is running below one of these directories. Returns true
+/// if the system does not show that, which is the safe answer.
 pub fn is_running_in(program: &str, directories: &[PathBuf]) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return true };
     processes.flatten().map(|entry| entry.path()).any(|process| {
@@ -20,7 +20,7 @@ pub fn is_running_in(program: &str, directories: &[PathBuf]) -> bool {
 pub fn is_stopped(pid: u32) -> bool {
     let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let stat = String::from_utf8_lossy(&stat);
-    // The name of a program may hold brackets; the last one ends it.
+    // The name of a program may contain parentheses; the last one ends it.
     stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
 }
 

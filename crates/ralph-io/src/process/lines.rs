@@ -5,14 +5,14 @@
 use std::borrow::Cow;
 use std::io::BufRead as _;
 
-/// The longest line that is kept whole. Agents send whole files and pictures in one line of JSON;
-/// the largest seen is a few MiB.
+/// The longest line that is kept whole. Agents send whole files and images in one line of JSON; the
+/// largest seen is a few MiB.
 const CAP: usize = 16 * 1024 * 1024;
 
-/// How much of a line that is too long is shown.
+/// How much of a line that is too long is kept.
 const START: usize = 4 * 1024;
 
-/// A buffer that a long line has blown up is given back beyond this size.
+/// A buffer that a long line has enlarged is shrunk to this size.
 const KEPT_BUFFER: usize = 1024 * 1024;
 
 /// Splits bytes, fed in pieces of any size, into lines.
@@ -21,28 +21,27 @@ const KEPT_BUFFER: usize = 1024 * 1024;
 #[derive(Debug)]
 pub struct Lines {
     cap: usize,
-    /// The unfinished line, or its start once it is too long.
+    /// The incomplete line, or its start once it is too long.
     held: Vec<u8>,
     length: Length,
 }
 
-/// How long the unfinished line is.
+/// The length of the incomplete line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Length {
-    /// As long as what is held.
+    /// As long as the buffer.
     Held,
-    /// Too long to be held.
+    /// Longer than the cap.
     Over { bytes: u64, last: u8 },
 }
 
-/// One line, without its end.
+/// One line, without its line break.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line<'a> {
     /// A line within the cap.
     Whole(Cow<'a, str>),
     /// A line beyond the cap.
     TooLong {
-        /// Its beginning.
         start: String,
         /// Its whole length in bytes.
         bytes: u64,
@@ -61,7 +60,7 @@ impl Lines {
         Self { cap: cap.max(1), held: Vec::new(), length: Length::Held }
     }
 
-    /// Takes the next bytes and hands out every line that they complete.
+    /// Takes the next bytes and passes on every line that they complete.
     pub fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(Line<'_>)) {
         while let Some((line, rest)) = split_line(bytes) {
             bytes = rest;
@@ -76,7 +75,7 @@ impl Lines {
         self.hold(bytes);
     }
 
-    /// Hands out a last line that no newline ended, if there is one.
+    /// Passes on a last line without a newline, if there is one.
     pub fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
         if !self.held.is_empty() {
             self.hand_out(&mut each);
@@ -88,7 +87,7 @@ impl Lines {
         match &mut self.length {
             Length::Held => {
                 self.held.extend_from_slice(bytes);
-                // One byte more may be the `\r` that belongs to the end of the line.
+                // One byte more may be the `\r` of the line break.
                 let over = without_return(&self.held).len() > self.cap;
                 if over {
                     self.length = Length::Over { bytes: self.held.len() as u64, last };
@@ -127,7 +126,7 @@ fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((line, rest))
 }
 
-/// Decodes a line. Most are valid, and a check is much faster than the search for what is not.
+/// Decodes a line. Most are valid, and validating is much faster than replacing.
 fn decoded(line: &[u8]) -> Cow<'_, str> {
     str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed)
 }
@@ -136,7 +135,7 @@ fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Drops a character that was cut in two at the end.
+/// Drops an incomplete character at the end.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],

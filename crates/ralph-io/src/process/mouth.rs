@@ -1,68 +1,66 @@
-//! What is said to a child while it runs.
+//! Sends messages to a child while it runs.
 //!
-//! Nothing here waits: a child that does not read must not keep its listener from listening, or
-//! both would wait for each other. Not here: what is said, and the writing itself (`pipes`).
+//! Nothing here waits: a child that does not read must not keep ralph from reading its output, or
+//! both would wait for each other. Not here: the messages, and the writing itself (`pipes`).
 
 use std::sync::mpsc::{SyncSender, TrySendError};
 
-/// Messages under way. An agent answers within milliseconds; one that leaves as many unread has
-/// stopped reading, and the queue must not fill the memory.
+/// The capacity of the message queue. An agent reads within milliseconds; one that leaves so many
+/// unread has stopped reading, and the queue must not fill the memory.
 pub(super) const MESSAGES: usize = 64;
 
-/// Speaks to a child that listens on its standard input.
+/// The standard input of a running child.
 ///
-/// The input ends when this is closed, or when the child is told to end.
+/// It ends when this is closed, or when ralph ends the child.
 #[derive(Debug, Default)]
 pub struct Mouth {
     queue: Option<SyncSender<Vec<u8>>>,
     is_dismissed: bool,
 }
 
-/// Why a child was not told something.
+/// Why a message was not sent to a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unheard {
-    /// Too much is waiting to be read.
-    #[error("it does not read what it is told")]
+    /// Too many messages are unread.
+    #[error("it does not read its input")]
     Unread,
-    /// It has closed its input.
     #[error("it has closed its input")]
     Closed,
 }
 
 impl Mouth {
-    /// Returns a mouth that speaks through a queue.
+    /// Returns an input that is written through a queue.
     pub(super) fn new(queue: SyncSender<Vec<u8>>) -> Self {
         Self { queue: Some(queue), is_dismissed: false }
     }
 
-    /// Says something. The first message that cannot be delivered is the last one: what follows
-    /// a gap would make no sense. A closed mouth says nothing.
+    /// Sends a message. The first one that cannot be delivered is the last: what follows a gap
+    /// would make no sense. A closed input ignores messages.
     pub fn say(&mut self, bytes: Vec<u8>) -> Result<(), Unheard> {
         let Some(queue) = &self.queue else {
             return Ok(());
         };
-        let unheard = match queue.try_send(bytes) {
+        let error = match queue.try_send(bytes) {
             Ok(()) => return Ok(()),
             Err(TrySendError::Full(_)) => Unheard::Unread,
             Err(TrySendError::Disconnected(_)) => Unheard::Closed,
         };
         self.close();
-        Err(unheard)
+        Err(error)
     }
 
-    /// Ends the child's input, behind what was said.
+    /// Ends the child's input, after the messages sent so far.
     pub fn close(&mut self) {
         self.queue = None;
     }
 
-    /// Notes that the child was told to leave.
+    /// Notes that ralph is ending the child.
     pub(super) fn dismiss(&mut self) {
         self.close();
         self.is_dismissed = true;
     }
 
-    /// Returns whether the child was told to leave. What it says from then on was said on its way
-    /// out.
+    /// Returns whether ralph is ending the child. Its output from then on comes from its shutdown.
     pub(crate) fn is_dismissed(&self) -> bool {
         self.is_dismissed
     }
@@ -88,10 +86,10 @@ mod tests {
             limits: Limits::default(),
         };
         let mut printed = String::new();
-        let end = converse(&spawn, &Watch::detached(), &mut |chunk, mouth| {
+        let end = converse(&spawn, &Watch::detached(), &mut |chunk, stdin| {
             if let Chunk::Stdout(bytes) = chunk {
                 printed.push_str(&String::from_utf8_lossy(bytes));
-                answer(&printed, mouth);
+                answer(&printed, stdin);
             }
             Heard::Useful
         });
@@ -99,14 +97,14 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_answered_while_it_runs_and_its_input_ends_when_the_mouth_closes() {
+    fn a_child_is_answered_while_it_runs_and_its_input_ends_when_stdin_is_closed() {
         let script = "while read -r line; do echo \"got $line\"; done; echo over";
         let mut answers = vec![b"three\n".to_vec(), b"two\n".to_vec()];
-        let (printed, end) = talk(script, &mut |printed, mouth| {
+        let (printed, end) = talk(script, &mut |printed, stdin| {
             while printed.lines().count() + answers.len() > 2 {
                 match answers.pop() {
-                    Some(answer) => assert_eq!(mouth.say(answer), Ok(())),
-                    None => return mouth.close(),
+                    Some(answer) => assert_eq!(stdin.say(answer), Ok(())),
+                    None => return stdin.close(),
                 }
             }
         });
@@ -115,41 +113,41 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_does_not_read_keeps_nobody_from_listening() {
+    fn a_child_that_does_not_read_does_not_block_its_reader() {
         let directory = tempfile::tempdir().expect("a directory");
         let spoken = directory.path().join("spoken");
-        // It stays until it was spoken to, however late that is.
+        // It stays until it was sent something, however late that is.
         let script = format!(
             "echo ready; until [ -e '{}' ]; do sleep 0.01; done; echo still here; exit 3",
             spoken.display()
         );
-        let mut unheard = Vec::new();
-        let (printed, end) = talk(&script, &mut |_, mouth| {
-            // More than the queue, the pipe and the writer between them can hold: which of them
-            // has how much depends on when the writer gets its turn.
+        let mut errors = Vec::new();
+        let (printed, end) = talk(&script, &mut |_, stdin| {
+            // More than the queue, the pipe and the writer together can hold: how much each of them
+            // holds depends on when the writer thread runs.
             for _ in 0..2 * MESSAGES {
-                unheard.extend(mouth.say(vec![b'x'; 64 << 10]).err());
+                errors.extend(stdin.say(vec![b'x'; 64 << 10]).err());
             }
             std::fs::write(&spoken, "").expect("a marker");
         });
-        assert_eq!((printed.as_str(), unheard), ("ready\nstill here\n", vec![Unheard::Unread]));
+        assert_eq!((printed.as_str(), errors), ("ready\nstill here\n", vec![Unheard::Unread]));
         assert_eq!(end.ending, Ending::Exited { code: 3 });
     }
 
     #[test]
-    fn what_is_not_heard_closes_the_mouth_and_is_said_once() {
+    fn an_undelivered_message_closes_stdin_and_is_reported_once() {
         let (queue, unread) = mpsc::sync_channel(1);
-        let mut mouth = Mouth::new(queue);
-        assert_eq!(mouth.say(vec![1]), Ok(()));
-        assert_eq!(mouth.say(vec![2]), Err(Unheard::Unread));
-        assert_eq!(mouth.say(vec![3]), Ok(()));
+        let mut stdin = Mouth::new(queue);
+        assert_eq!(stdin.say(vec![1]), Ok(()));
+        assert_eq!(stdin.say(vec![2]), Err(Unheard::Unread));
+        assert_eq!(stdin.say(vec![3]), Ok(()));
         assert_eq!(unread.iter().collect::<Vec<_>>(), [vec![1]]);
 
         let (queue, gone) = mpsc::sync_channel(1);
         drop(gone);
-        let mut mouth = Mouth::new(queue);
-        assert_eq!(mouth.say(vec![1]), Err(Unheard::Closed));
-        assert_eq!(mouth.say(vec![1]), Ok(()));
+        let mut stdin = Mouth::new(queue);
+        assert_eq!(stdin.say(vec![1]), Err(Unheard::Closed));
+        assert_eq!(stdin.say(vec![1]), Ok(()));
         assert_eq!(Mouth::default().say(vec![1]), Ok(()));
     }
 }

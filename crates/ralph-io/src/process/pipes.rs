@@ -1,7 +1,7 @@
-//! The threads around a child: one feeds it, two listen, one waits for its end. All of them
-//! report to one channel of one closed set of events.
+//! The threads of a child: one writes its input, two read its output, one waits for its exit. All
+//! report to one channel with one closed set of events.
 //!
-//! Not here: what follows from an event (`course`).
+//! Not here: what follows from an event (`limits`).
 
 use std::io::{self, Read, Write};
 use std::process::{ChildStderr, ChildStdin, ChildStdout};
@@ -19,15 +19,15 @@ pub(super) enum Event {
     Stdout(Block),
     /// The child wrote to its standard error.
     Stderr(Block),
-    /// Nobody can write to one of the pipes any more.
+    /// All writers of one of the pipes are gone.
     Eof,
-    /// The child is gone, and waits to be reaped.
+    /// The child has exited, and waits to be reaped.
     Exited,
-    /// Something outside wants attention: look at the watch.
+    /// Something outside has changed: check the watch.
     Wake,
 }
 
-/// Events under way. When there are as many, the listener is slow, and the child has to wait;
+/// The capacity of the event channel. If it is full, the reader is slow, and the child has to wait;
 /// blocks are reused, so this also bounds the memory.
 pub(super) const EVENTS: usize = 8;
 
@@ -37,7 +37,7 @@ const BLOCK_BYTES: usize = 64 * 1024;
 /// The threads only copy; their buffers are on the heap.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// A piece of output in a buffer that goes round.
+/// A piece of output in a reusable buffer.
 #[derive(Debug)]
 pub(super) struct Block {
     bytes: Box<[u8]>,
@@ -46,41 +46,41 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Returns what was read.
+    /// Returns the bytes that were read.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    /// Gives the buffer back to its reader.
+    /// Returns the buffer to its reader thread.
     pub(super) fn give_back(self) {
         let home = self.home.clone();
-        // The reader may have seen the end of its pipe.
+        // The reader may have seen the end of its pipe and exited.
         let _ = home.send(self);
     }
 }
 
-/// Listens to the child's standard output.
+/// Reads the child's standard output.
 pub(super) fn listen_to_stdout(pipe: ChildStdout, events: SyncSender<Event>) -> io::Result<()> {
     start("child-stdout", move || read(pipe, &events, Event::Stdout))
 }
 
-/// Listens to the child's standard error.
+/// Reads the child's standard error.
 pub(super) fn listen_to_stderr(pipe: ChildStderr, events: SyncSender<Event>) -> io::Result<()> {
     start("child-stderr", move || read(pipe, &events, Event::Stderr))
 }
 
-/// Feeds the child. It may leave without reading; that is its right.
+/// Writes the child's input. The child may exit without reading it.
 pub(super) fn feed(mut pipe: ChildStdin, bytes: Vec<u8>) -> io::Result<()> {
     start("child-stdin", move || {
         let _ = pipe.write_all(&bytes);
     })
 }
 
-/// Feeds the child and then whatever comes through the queue, until all who hold it are gone.
+/// Writes `first`, then all messages of the queue, until all senders are gone.
 pub(super) fn talk(mut pipe: ChildStdin, first: Vec<u8>) -> io::Result<SyncSender<Vec<u8>>> {
     let (queue, messages) = mpsc::sync_channel::<Vec<u8>>(mouth::MESSAGES);
     start("child-stdin", move || {
-        // A child that has closed its input shows as a queue that nobody reads.
+        // A child that has closed its input shows as a queue without a receiver.
         for message in std::iter::once(first).chain(messages) {
             if pipe.write_all(&message).is_err() {
                 return;
@@ -90,7 +90,7 @@ pub(super) fn talk(mut pipe: ChildStdin, first: Vec<u8>) -> io::Result<SyncSende
     Ok(queue)
 }
 
-/// Waits for the child's exit without reaping it: its pid stays its own until `supervise` is done
+/// Waits for the child's exit without reaping it: its pid stays reserved until `supervise` is done
 /// with its group.
 pub(super) fn wait_for(pid: Pid, events: SyncSender<Event>) -> io::Result<()> {
     start("child-exit", move || {
@@ -119,7 +119,7 @@ fn read(mut pipe: impl Read, events: &SyncSender<Event>, wrap: fn(Block) -> Even
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => break,
         }
-        // Nobody listens any more once `supervise` has returned.
+        // The receiver is gone once `supervise` has returned.
         if events.send(wrap(block)).is_err() {
             return;
         }

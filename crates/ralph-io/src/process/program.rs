@@ -1,7 +1,7 @@
-//! Finds the file of a program, so that a bare name does not cost the fast way to spawn.
+//! Finds the file of a program, so that std can use the fast way to spawn.
 //!
-//! std looks a bare name up in the child's own `PATH` only after a fork, whose cost grows with
-//! our memory; with a path it uses `posix_spawn`. Looking it up here also tells "not found" from
+//! std looks up a bare name in the child's own `PATH` only after a fork, whose cost grows with our
+//! memory; with a path it uses `posix_spawn`. The lookup here also distinguishes "not found" from
 //! "not executable" and from a missing interpreter, which are one error to the system.
 //!
 //! Not here: deciding what to run.
@@ -15,11 +15,11 @@ use rustix::fs::{Access, access};
 
 use super::spawn::Spawn;
 
-/// Where programs are looked for when the child's environment has no `PATH`.
+/// The search path if the child's environment has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Returns the file that `spawn.program` names.
-pub fn find(spawn: &Spawn) -> Result<PathBuf, NotStarted> {
+pub fn find_program(spawn: &Spawn) -> Result<PathBuf, NotStarted> {
     let program = spawn.program.to_string_lossy().into_owned();
     let default = OsStr::new(DEFAULT_PATH);
     let path = spawn
@@ -30,7 +30,7 @@ pub fn find(spawn: &Spawn) -> Result<PathBuf, NotStarted> {
     let candidates: Vec<PathBuf> = if spawn.program.as_encoded_bytes().contains(&b'/') {
         vec![spawn.cwd.join(&spawn.program)]
     } else {
-        // An empty or relative entry would run whatever lies in the project directory.
+        // An empty or relative entry would run files of the project directory.
         std::env::split_paths(path.unwrap_or(default))
             .filter(|directory| directory.is_absolute())
             .map(|directory| directory.join(&spawn.program))
@@ -47,7 +47,7 @@ pub fn find(spawn: &Spawn) -> Result<PathBuf, NotStarted> {
     Err(if refused { NotStarted::NotAllowed { program } } else { NotStarted::NotFound { program } })
 }
 
-/// Says in our terms why the system did not start a program that [`find`] had found.
+/// Converts the error of starting a program that [`find_program`] had found.
 pub(super) fn refusal(spawn: &Spawn, error: &io::Error) -> NotStarted {
     let program = spawn.program.to_string_lossy().into_owned();
     if !spawn.cwd.is_dir() {

@@ -1,10 +1,10 @@
-//! The processes that this process started on purpose, so that everything else under it can be
-//! told apart as left over.
+//! The processes that this process started on purpose, so that all its other descendants can be
+//! recognized as leftovers.
 //!
 //! Starting and reaping happen under one lock: a child is never visible to a sweep before it is
-//! known, and nobody else waits for a pid that std waits for.
+//! registered, and only std waits for a pid that std waits for.
 //!
-//! Not here: deciding when a process ends (`course`), finding strangers (`sweep`).
+//! Not here: deciding when a process ends (`limits`), finding leftovers (`orphan_reaper`).
 
 use std::io::{self, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus};
@@ -23,21 +23,21 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     stopped: Vec::new(),
 });
 
-/// What we started, and what we are told to look after.
+/// The processes that we started, and how to clean up after them.
 pub(super) struct Registry {
     orphans: Orphans,
     known: Vec<Known>,
     warden: Option<ChildStdin>,
-    /// Stopped together with ralph, to be continued with it.
+    /// Processes that were stopped together with ralph, to be continued with it.
     stopped: Vec<Process>,
 }
 
 /// Where a process goes whose parent has died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Orphans {
-    /// To us: what is under us and unknown is left over from one of our children.
+    /// To us: an unregistered child of ours is left over from one of our children.
     ComeToUs,
-    /// To the system: what is under us and unknown was started by somebody else in this process.
+    /// To init: an unregistered child of ours was started by other code in this process.
     GoToInit,
 }
 
@@ -52,9 +52,9 @@ struct Known {
 pub(super) enum Kind {
     /// By `supervise`; leader of its own group.
     Supervised,
-    /// To run beside ralph; leader of its own group.
+    /// To run alongside ralph; leader of its own group.
     Companion,
-    /// The warden, which must outlive us.
+    /// The warden, which must outlive ralph.
     Warden,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn lock() -> MutexGuard<'static, Registry> {
 }
 
 impl Registry {
-    /// Asks the system to hand us the orphans of our children, from now on.
+    /// Makes the system give us the orphans of our children, from now on.
     pub(super) fn adopt_orphans(&mut self) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         rustix::process::set_child_subreaper(Some(getpid()))?;
@@ -86,7 +86,7 @@ impl Registry {
         Ok((child, pid))
     }
 
-    /// Takes note of the end of a child that has exited, and forgets it.
+    /// Reaps a child that has exited, and unregisters it.
     ///
     /// Its pid, and with it its group, stays reserved until here.
     pub(super) fn reap(&mut self, child: &mut Child) -> io::Result<ExitStatus> {
@@ -95,7 +95,7 @@ impl Registry {
         child.wait()
     }
 
-    /// Forgets a child without waiting for it.
+    /// Unregisters a child without waiting for it.
     pub(super) fn forget(&mut self, pid: Pid) {
         if self.known.iter().any(|known| known.pid == pid) {
             self.known.retain(|known| known.pid != pid);
@@ -103,8 +103,8 @@ impl Registry {
         }
     }
 
-    /// Returns the children of this process that nobody here started, or none where those cannot
-    /// be told from what other code in this process started.
+    /// Returns the unregistered children of this process; empty if those cannot be distinguished
+    /// from children that other code in this process started.
     pub(super) fn strangers(&self) -> Vec<Process> {
         match self.orphans {
             Orphans::ComeToUs => self.unknown_children(),
@@ -122,16 +122,17 @@ impl Registry {
         std::mem::replace(&mut self.warden, pipe)
     }
 
-    /// Stops everything that was started under supervision, to the last descendant.
+    /// Stops all supervised processes and all their descendants.
     pub(super) fn stop_all(&mut self) {
         let supervised = self.known.iter().filter(|it| it.kind == Kind::Supervised);
-        let mut open: Vec<Process> = supervised.filter_map(|it| tree::process(it.pid)).collect();
+        let mut open: Vec<Process> =
+            supervised.filter_map(|it| tree::find_process(it.pid)).collect();
         open.extend(self.strangers());
         while let Some(process) = open.pop() {
-            // A parent is stopped before its children are read, so that it cannot start more.
+            // A parent is stopped before its children are listed, so that it cannot start more.
             if process.life == Life::Alive && kill_process(process.pid, Signal::STOP).is_ok() {
                 self.stopped.push(process);
-                open.extend(tree::children_of(process.pid));
+                open.extend(tree::list_children(process.pid));
             }
         }
         self.signal_groups(Signal::STOP);
@@ -140,7 +141,7 @@ impl Registry {
     /// Continues what [`Self::stop_all`] stopped.
     pub(super) fn continue_all(&mut self) {
         for process in std::mem::take(&mut self.stopped) {
-            let still = tree::process(process.pid);
+            let still = tree::find_process(process.pid);
             if still.is_some_and(|it| it.started == process.started) {
                 let _ = kill_process(process.pid, Signal::CONT);
             }
@@ -148,22 +149,23 @@ impl Registry {
         self.signal_groups(Signal::CONT);
     }
 
-    /// Kills everything under this process but the warden, and sees to it that it is gone.
+    /// Kills everything below this process except the warden, and waits until it is gone.
     pub(super) fn kill_all(&mut self) {
         for _ in 0..50 {
             let known = self.known.iter().filter(|it| it.kind != Kind::Warden);
             let mut known_are_gone = true;
             for known in known {
                 signal_group(known.pid, Signal::KILL);
-                known_are_gone &= tree::process(known.pid).is_none_or(|it| it.life == Life::Zombie);
+                known_are_gone &=
+                    tree::find_process(known.pid).is_none_or(|it| it.life == Life::Zombie);
             }
-            // Looked at last: a process hands its children over before it counts as gone.
-            let strangers = self.strangers();
-            for stranger in &strangers {
-                let _ = kill_process(stranger.pid, Signal::KILL);
-                reap_stranger(stranger.pid);
+            // Listed last: a process hands its children over before it counts as gone.
+            let orphans = self.strangers();
+            for orphan in &orphans {
+                let _ = kill_process(orphan.pid, Signal::KILL);
+                reap_stranger(orphan.pid);
             }
-            if known_are_gone && strangers.is_empty() {
+            if known_are_gone && orphans.is_empty() {
                 break;
             }
             thread::sleep(Duration::from_millis(2));
@@ -177,36 +179,36 @@ impl Registry {
     }
 
     fn unknown_children(&self) -> Vec<Process> {
-        let mut children = tree::children_of(getpid());
+        let mut children = tree::list_children(getpid());
         children.retain(|child| !self.known.iter().any(|known| known.pid == child.pid));
         children
     }
 
     fn tell_warden(&mut self, sign: char, group: Pid) {
         if let Some(pipe) = &mut self.warden {
-            // A warden that is gone or stuck must not stop the run; what carries the run's id is
+            // A warden that is gone or stuck must not stop the run; processes with the run's id are
             // found without this line.
             let _ = writeln!(pipe, "{sign}{}", group.as_raw_pid());
         }
     }
 }
 
-/// Sends a signal to a group that we made and whose leader we have not reaped.
+/// Sends a signal to a group that we created and whose leader we have not reaped.
 pub(super) fn signal_group(group: Pid, signal: Signal) {
-    // 0 would be our own group, 1 everybody's.
+    // 0 would be our own group, 1 all processes.
     if group.as_raw_pid() > 1 {
         let _ = kill_process_group(group, signal);
     }
 }
 
-/// Takes note of the end of a stranger, if it has ended.
+/// Reaps an adopted orphan, if it has exited.
 pub(super) fn reap_stranger(pid: Pid) {
     use rustix::process::{WaitOptions, waitpid};
 
     let _ = waitpid(Some(pid), WaitOptions::NOHANG);
 }
 
-/// Starts a command; waits a little for a program file that is still being written.
+/// Starts a command; waits a little if its program file is still being written.
 fn spawn_when_free(command: &mut Command) -> io::Result<Child> {
     for _ in 0..10 {
         match command.spawn() {

@@ -1,10 +1,10 @@
-//! How much of the disk a child takes: looked at from time to time while it runs.
+//! How much disk space a child uses: checked from time to time while it runs.
 //!
-//! Free space is asked for often, since it costs next to nothing, and says when a closer look is
+//! Free space is checked often, since that costs next to nothing, and tells when a closer check is
 //! due: a walk over the directories, whose cost decides how soon the next one may come. Neither is
-//! a quota: what grows and goes again between two looks is not seen, files that have no name are
-//! seen only as free space that is gone, and what other programs write into these directories
-//! counts as well. Not here: what follows from it (`course`).
+//! a quota: what grows and shrinks between two checks is not seen, unlinked files show only as
+//! missing free space, and what other programs write into these directories counts as well. Not
+//! here: what follows from it (`limits`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,20 +20,20 @@ use ralph_core::child::Limit;
 
 use super::pipes::Event;
 
-/// How much of the disk a child may take.
+/// How much disk space a child may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Space {
     /// The directories whose growth counts.
     pub roots: Vec<PathBuf>,
     /// By how many bytes they may grow together during one call.
     pub growth: u64,
-    /// Further places whose file systems must keep some room.
+    /// Further directories whose file systems must keep some free space.
     pub kept: Vec<PathBuf>,
 }
 
 impl Space {
-    /// Returns the bounds on some directories, each counted once, and on further places that must
-    /// keep some room.
+    /// Returns limits for some directories, each counted once, and for further directories whose
+    /// file systems must keep some free space.
     pub fn new(mut roots: Vec<PathBuf>, growth: u64, kept: Vec<PathBuf>) -> Self {
         roots.sort();
         roots.dedup();
@@ -43,22 +43,23 @@ impl Space {
     }
 }
 
-/// So much must stay free for the journal, the logs and git; where there is less than twice as
-/// much at the start, half of that.
+/// How much must stay free for the journal, the logs and git; half of the free space at the start
+/// if that is less.
 const FLOOR: u64 = 256 << 20;
 
-/// Between two looks at free space: at first, and later on.
+/// The time between two checks of free space: at first, and later on.
 const SOONEST: Duration = Duration::from_millis(50);
 const LATEST: Duration = Duration::from_secs(1);
 
-/// Without a sign of growth a walk is due only so often; others may free what this child takes.
+/// Without a sign of growth, walks are at least this far apart; other programs may free what this
+/// child uses.
 const UNPROMPTED: Duration = Duration::from_secs(60);
 
-/// Walks take at most one part in so many of the time, with and without a sign of growth.
+/// Walks take at most this fraction of the time, with and without a sign of growth.
 const PROMPTED_PART: u32 = 4;
 const UNPROMPTED_PART: u32 = 50;
 
-/// A tree with more entries is not walked to its end, and its growth not told.
+/// A tree with more entries is not walked to its end, and its growth is unknown.
 const MOST_ENTRIES: u64 = 2_000_000;
 
 /// Watches the disk while a child runs.
@@ -74,8 +75,8 @@ const FULL: u8 = 2;
 const OVER: u8 = 3;
 
 impl Gauge {
-    /// Starts to watch. Without a thread nothing is watched: the limits that the kernel holds
-    /// still are.
+    /// Starts to watch. If no thread can be started, nothing is watched; the kernel's own limits
+    /// still apply.
     pub(super) fn start(space: Option<&Space>, events: &SyncSender<Event>) -> Self {
         let shared = Arc::new(AtomicU8::new(RUNNING));
         let Some(space) = space.cloned() else { return Self { shared, watcher: None } };
@@ -85,8 +86,8 @@ impl Gauge {
                 let set =
                     state.compare_exchange(RUNNING, found, Ordering::SeqCst, Ordering::SeqCst);
                 if set.is_ok() {
-                    // Whoever listens looks at the gauge before every wait; a full channel means
-                    // that it is awake.
+                    // The supervisor checks the gauge before every wait; a full channel means that
+                    // it is awake.
                     let _ = events.try_send(Event::Wake);
                 }
             }
@@ -94,7 +95,7 @@ impl Gauge {
         Self { shared, watcher: started.ok().map(|handle| handle.thread().clone()) }
     }
 
-    /// Returns which limit is passed, if one is.
+    /// Returns the exceeded limit, if any.
     pub(super) fn passed(&self) -> Option<Limit> {
         match self.shared.load(Ordering::SeqCst) {
             GROWN => Some(Limit::Growth),
@@ -105,8 +106,8 @@ impl Gauge {
 }
 
 impl Drop for Gauge {
-    /// Tells the watcher to leave; it looks up at every entry of a walk. It is not waited for, as a
-    /// file system may be slow.
+    /// Makes the watcher exit; it checks at every entry of a walk. It is not waited for, as a file
+    /// system may be slow.
     fn drop(&mut self) {
         self.shared.store(OVER, Ordering::SeqCst);
         if let Some(watcher) = &self.watcher {
@@ -115,7 +116,7 @@ impl Drop for Gauge {
     }
 }
 
-/// Watches until a limit is passed, or nobody wants to know any more.
+/// Watches until a limit is exceeded or the gauge is dropped.
 fn watched(space: &Space, state: &AtomicU8) -> Option<u8> {
     let is_over = || state.load(Ordering::SeqCst) != RUNNING;
     let everywhere = || space.roots.iter().chain(&space.kept);
@@ -156,9 +157,9 @@ struct Walk {
 }
 
 impl Walk {
-    /// Returns whether another one is due, where so much free space is gone since.
+    /// Returns whether another walk is due, given how much free space has gone since.
     fn is_due(&self, gone: u64, growth: u64) -> bool {
-        // Half of what is left: what is free and what is used are not counted alike.
+        // Half of what is left: free and used space are not measured alike.
         let prompted = gone > growth.saturating_sub(self.grown) / 2;
         let rest = if prompted {
             self.took * PROMPTED_PART
@@ -169,7 +170,7 @@ impl Walk {
     }
 }
 
-/// Returns what is free on the file systems of some places, by device.
+/// Returns the free space on the file systems of some directories, by device.
 fn free<'a>(places: impl Iterator<Item = &'a PathBuf>) -> BTreeMap<u64, u64> {
     places
         .filter_map(|place| {
@@ -180,12 +181,12 @@ fn free<'a>(places: impl Iterator<Item = &'a PathBuf>) -> BTreeMap<u64, u64> {
         .collect()
 }
 
-/// Returns what must stay free, by device, where so much is free at the start.
+/// Returns how much must stay free, by device, given the free space at the start.
 fn floors(first: &BTreeMap<u64, u64>) -> BTreeMap<u64, u64> {
     first.iter().map(|(device, free)| (*device, FLOOR.min(free / 2))).collect()
 }
 
-/// Returns whether less is free somewhere than must stay.
+/// Returns whether any device has less free space than required.
 fn is_full(floors: &BTreeMap<u64, u64>, free: &BTreeMap<u64, u64>) -> bool {
     free.iter().any(|(device, free)| floors.get(device).is_some_and(|floor| free < floor))
 }
@@ -197,8 +198,8 @@ fn fallen(before: &BTreeMap<u64, u64>, now: &BTreeMap<u64, u64>) -> u64 {
     falls.sum()
 }
 
-/// Returns how many bytes some directories take; nothing if they are too large to tell, or nobody
-/// wants to know any more.
+/// Returns how many bytes some directories use; none if they are too large, or the gauge is
+/// dropped.
 fn walked(roots: &[PathBuf], is_over: &dyn Fn() -> bool) -> Option<u64> {
     let mut entries = 0_u64;
     let mut bytes = 0_u64;
@@ -216,7 +217,7 @@ fn walked(roots: &[PathBuf], is_over: &dyn Fn() -> bool) -> Option<u64> {
                     return None;
                 }
                 bytes = bytes.saturating_add(taken(&about));
-                // Other file systems below are not the project's, and may not answer.
+                // Other file systems below are not the project's, and may not respond.
                 if about.is_dir() && about.dev() == top.dev() {
                     open.push(path);
                 }
@@ -226,14 +227,14 @@ fn walked(roots: &[PathBuf], is_over: &dyn Fn() -> bool) -> Option<u64> {
     Some(bytes)
 }
 
-/// Lists a directory; what goes meanwhile is left out.
+/// Lists a directory; skips entries that vanish in between.
 fn listed(directory: &Path) -> impl Iterator<Item = (PathBuf, fs::Metadata)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)))
 }
 
-/// Returns how much of the disk an entry takes. One with several names is counted in parts, so
-/// that another name for it does not count as growth.
+/// Returns how much disk space an entry uses. A file with several links counts in parts, so that
+/// another link does not count as growth.
 fn taken(about: &fs::Metadata) -> u64 {
     let names = if about.is_dir() { 1 } else { about.nlink().max(1) };
     about.blocks().saturating_mul(512) / names
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_counted_once_by_what_it_takes() {
+    fn a_tree_is_counted_once_by_its_disk_usage() {
         let directory = tempfile::tempdir().expect("a directory");
         let root = directory.path();
         let never = || false;
@@ -272,13 +273,13 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let (events, woken) = mpsc::sync_channel(1);
         let gauge = Gauge::start(Some(&space(directory.path(), 1 << 20)), &events);
-        // Written again and again, as the first look may come late.
+        // Written again and again, as the first check may come late.
         for round in 0.. {
             fs::write(directory.path().join(round.to_string()), vec![1; 4 << 20]).expect("written");
             if woken.recv_timeout(Duration::from_millis(100)).is_ok() {
                 break;
             }
-            assert!(round < 50, "nobody is woken");
+            assert!(round < 50, "the supervisor was not woken");
         }
         assert_eq!(gauge.passed(), Some(Limit::Growth));
     }
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_is_due_by_its_cost_and_by_what_is_gone() {
+    fn a_walk_is_due_by_its_cost_and_the_lost_space() {
         let ago = |seconds: u64| Instant::now().checked_sub(Duration::from_secs(seconds));
         let walk = |took: u64, since: u64, grown: u64| Walk {
             took: Duration::from_secs(took),

@@ -1,7 +1,7 @@
 //! Runs one child from start to end.
 //!
-//! Not here: which limit says what (`course`), how signals reach us (`watch`), how strangers are
-//! found (`sweep`).
+//! Not here: which limit applies (`limits`), how signals reach us (`watch`), how leftovers are
+//! found (`orphan_reaper`).
 
 use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -22,20 +22,17 @@ use super::spawn::{Spawn, Stdin};
 use super::sweep::{Told, sweep};
 use super::watch::{Stage, Watch};
 
-/// A piece of what a child wrote, as it came.
+/// A piece of a child's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chunk<'a> {
-    /// From its standard output.
     Stdout(&'a [u8]),
-    /// From its standard error.
     Stderr(&'a [u8]),
 }
 
 /// Runs a child and returns how it ended, once nothing of it is left.
 ///
-/// `sink` hears everything that the child writes, piece by piece; while it is slow, the child
-/// waits. A child that is still there at the second signal is ended; at that stage none is
-/// started any more.
+/// `sink` receives all output of the child, in pieces; while it is slow, the child waits. A child
+/// that is still running at the second signal is ended; from then on none is started.
 pub fn supervise(
     spawn: &Spawn,
     watch: &Watch,
@@ -44,7 +41,7 @@ pub fn supervise(
     converse(spawn, watch, &mut |chunk, _| sink(chunk))
 }
 
-/// Runs a child like [`supervise`], and tells about once a second how long it has been running.
+/// Runs a child like [`supervise`], and calls `tick` about once a second with its running time.
 pub fn supervise_telling(
     spawn: &Spawn,
     watch: &Watch,
@@ -54,9 +51,9 @@ pub fn supervise_telling(
     run(spawn, watch, &mut |chunk, _| sink(chunk), tick)
 }
 
-/// Runs a child like [`supervise`], and lets `sink` answer what it hears.
+/// Runs a child like [`supervise`], and lets `sink` send answers.
 ///
-/// What is said reaches a child whose input is [`Stdin::Open`]; to any other the mouth is closed.
+/// Answers reach a child whose input is [`StdinSource::Open`]; for any other the input is closed.
 pub fn converse(
     spawn: &Spawn,
     watch: &Watch,
@@ -93,7 +90,7 @@ fn follow(
     sink: &mut dyn FnMut(Chunk<'_>, &mut Mouth) -> Heard,
     tick: &mut dyn FnMut(Duration),
 ) -> ChildEnd {
-    let mut told = Duration::ZERO;
+    let mut ticked = Duration::ZERO;
     let mut course = Course::new(spawn.limits.clone());
     let mut running = RunningTime::from(watch.clock());
     let mut now = running.advance(watch.clock());
@@ -106,30 +103,30 @@ fn follow(
         }
         match course.step(input, now) {
             Action::Listen => {
-                // Looked at before every wait, and not only when woken: a flood of output leaves
-                // no room for a wake.
+                // Checked before every wait, and not only when woken: a flood of output leaves no
+                // room for a wake.
                 input = if !interrupted && watch.stage() >= Stage::End {
                     interrupted = true;
                     Input::Interrupted
                 } else {
-                    let mouth = &mut leader.mouth;
+                    let stdin = &mut leader.mouth;
                     let patience = course.patience(now);
                     listen(events, patience, &mut |chunk| {
                         let (Chunk::Stdout(bytes) | Chunk::Stderr(bytes)) = chunk;
                         course.count(bytes.len());
-                        sink(chunk, mouth)
+                        sink(chunk, stdin)
                     })
                 };
                 now = running.advance(watch.clock());
-                if now.saturating_sub(told) >= TICK {
-                    told = now;
+                if now.saturating_sub(ticked) >= TICK {
+                    ticked = now;
                     tick(now);
                 }
             }
             Action::Terminate => {
                 leader.mouth.dismiss();
                 signal_group(leader.pid, Signal::TERM);
-                // A stopped process, as after reading from a terminal that is not its own, hears
+                // A stopped process, as after reading from a terminal that is not its own, handles
                 // TERM only when it is continued.
                 signal_group(leader.pid, Signal::CONT);
                 input = Input::Quiet;
@@ -139,8 +136,8 @@ fn follow(
                 input = Input::Quiet;
             }
             Action::Sweep => {
-                let told = if course.was_ended() { Told::Group } else { Told::Nobody };
-                processes = sweep(leader.pid, told);
+                let term_sent = if course.was_ended() { Told::Group } else { Told::Nobody };
+                processes = sweep(leader.pid, term_sent);
                 now = running.advance(watch.clock());
                 input = Input::Swept;
             }
@@ -156,7 +153,7 @@ fn follow(
     }
 }
 
-/// Waits for the next event, and lets the sink hear it.
+/// Waits for the next event, and passes output to the sink.
 fn listen(
     events: &Receiver<Event>,
     patience: Duration,
@@ -164,14 +161,14 @@ fn listen(
 ) -> Input {
     match events.recv_timeout(patience) {
         Ok(Event::Stdout(block)) => {
-            let heard = sink(Chunk::Stdout(block.bytes()));
+            let activity = sink(Chunk::Stdout(block.bytes()));
             block.give_back();
-            Input::Heard(heard)
+            Input::Heard(activity)
         }
         Ok(Event::Stderr(block)) => {
-            let heard = sink(Chunk::Stderr(block.bytes()));
+            let activity = sink(Chunk::Stderr(block.bytes()));
             block.give_back();
-            Input::Heard(heard)
+            Input::Heard(activity)
         }
         Ok(Event::Eof) => Input::Eof,
         Ok(Event::Exited) => Input::Exited,
@@ -190,7 +187,7 @@ struct Leader {
 
 impl Leader {
     fn start(spawn: &Spawn, events: &SyncSender<Event>) -> Result<Self, NotStarted> {
-        let mut command = Command::new(program::find(spawn)?);
+        let mut command = Command::new(program::find_program(spawn)?);
         command
             .arg0(&spawn.program)
             .args(&spawn.args)
@@ -237,12 +234,12 @@ impl Leader {
         let status = self.child.take().map(|mut child| registry::lock().reap(&mut child));
         match status {
             Some(Ok(status)) => ending(status),
-            // Nobody else waits for it, so this does not happen; 128 says "unknown" in shells.
+            // Only ralph waits for it, so this does not happen; 128 means "unknown" in shells.
             Some(Err(_)) | None => Ending::Exited { code: 128 },
         }
     }
 
-    /// Gives up on a child that the kernel does not let go; a later sweep may find it.
+    /// Abandons a child that the kernel does not let exit; a later sweep may find it.
     fn abandon(&mut self) -> Ending {
         self.child = None;
         registry::lock().forget(self.pid);

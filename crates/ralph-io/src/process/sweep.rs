@@ -1,15 +1,15 @@
 //! Ends what children left behind: daemons, processes with a session of their own, anything.
 //!
-//! [`Watch::install`](super::Watch::install) makes this process the one that inherits orphans,
-//! before its first child is started. So every descendant is either below a child that we
-//! know or, once its parents are gone, a child of ours that we do not know: a stranger. Looking
-//! at our own children is therefore complete, and with nothing left it costs some 20 µs, where
-//! reading the table of all processes costs 12 µs for each of them.
-//! Strangers are ended one generation at a time: what they leave behind comes to us next. And as
-//! only we can take note of their end, their pids cannot be reused while we signal them.
+//! [`Watch::install`](super::Watch::install) makes this process the subreaper that inherits
+//! orphans, before its first child is started. So every descendant is either below a child that we
+//! know or, once its parents are gone, an unregistered child of ours: an orphan. Checking our own
+//! children is therefore complete, and with nothing left it costs some 20 µs, where reading the
+//! table of all processes costs 12 µs for each of them. Orphans are ended one generation at a time:
+//! their own children are handed to us next. And as only we can reap them, their pids cannot be
+//! reused while we signal them.
 //!
-//! The processes of a run whose ralph has died are nobody's children any more; [`sweep_run`]
-//! finds those by the variable that they carry, in the table of all processes.
+//! The processes of a run whose ralph has died have another parent; [`sweep_run`] finds those by
+//! the environment variable that they carry, in the table of all processes.
 //!
 //! Not here: the end of the child itself (`supervise`).
 
@@ -23,60 +23,60 @@ use super::RUN_ID_VARIABLE;
 use super::registry::{self, Registry};
 use super::tree::{self, Life, Process};
 
-/// What leaves by itself shortly after its parent is no leftover: a server that notices the end
-/// of its input needs some 50 ms.
+/// A process that exits by itself shortly after its parent is no leftover: a server that notices
+/// the end of its input needs some 50 ms.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// Between TERM and KILL for leftovers. The agent had its grace period; this is for files that
-/// want to be closed.
+/// The time between TERM and KILL for leftovers. The agent had its grace period; this is for
+/// closing files.
 const CHANCE: Duration = Duration::from_millis(500);
 
-/// How often what is left is killed before we give up: each round takes one generation.
+/// How many rounds of KILL are sent before giving up: each round takes one generation.
 const KILL_ROUNDS: u32 = 50;
 
-/// Whether the child's group has been told to end.
+/// Whether the child's group was sent TERM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
-    /// Its group got TERM at least.
+    /// The group was sent TERM at least.
     Group,
-    /// It ended by itself.
+    /// The child exited by itself.
     Nobody,
 }
 
-/// Ends what the child with this group left behind; returns how many processes had to be told.
+/// Ends what the child with this group left behind; returns how many processes had to be signaled.
 ///
-/// While other children are supervised, a stranger outside the group may be theirs: it is left
-/// to the sweep after the last of them.
-pub(super) fn sweep(group: Pid, told: Told) -> u32 {
+/// While other children are supervised, an orphan outside the group may be theirs: it is left to
+/// the sweep after the last of them.
+pub(super) fn sweep(group: Pid, term_sent: Told) -> u32 {
     let start = Instant::now();
-    let settle = match told {
+    let settle = match term_sent {
         Told::Group => Duration::ZERO,
         Told::Nobody => SETTLE,
     };
     let mut notified = BTreeSet::new();
     let mut counted = BTreeSet::new();
     let mut kill_rounds = 0;
-    let mut empty_looks = 0;
+    let mut empty_scans = 0;
     let mut pause = Duration::from_millis(1);
-    // A list of children can miss one while another one leaves: two empty looks are an answer.
-    while empty_looks < 2 && kill_rounds < KILL_ROUNDS {
+    // A list of children can miss one while another one exits: only two empty scans are conclusive.
+    while empty_scans < 2 && kill_rounds < KILL_ROUNDS {
         let elapsed = start.elapsed();
         kill_rounds += u32::from(elapsed >= settle + CHANCE);
         let left = match look(&registry::lock(), group) {
             Look::Nothing => {
-                empty_looks += 1;
+                empty_scans += 1;
                 continue;
             }
             Look::Strangers(left) => left,
         };
-        empty_looks = 0;
+        empty_scans = 0;
         for process in &left {
             let id = process.pid.as_raw_pid();
-            let in_told_group = told == Told::Group && process.group == Some(group);
+            let in_signaled_group = term_sent == Told::Group && process.group == Some(group);
             if elapsed >= settle + CHANCE {
                 counted.insert(id);
                 let _ = kill_process(process.pid, Signal::KILL);
-            } else if elapsed >= settle && !in_told_group && notified.insert(id) {
+            } else if elapsed >= settle && !in_signaled_group && notified.insert(id) {
                 counted.insert(id);
                 let _ = kill_process(process.pid, Signal::TERM);
                 let _ = kill_process(process.pid, Signal::CONT);
@@ -87,37 +87,37 @@ pub(super) fn sweep(group: Pid, told: Told) -> u32 {
             pause = (pause * 2).min(Duration::from_millis(10));
         }
     }
-    // Where strangers cannot be seen, the group is what can be reached.
+    // Where orphans cannot be listed, only the group can be reached.
     registry::signal_group(group, Signal::KILL);
     u32::try_from(counted.len()).unwrap_or(u32::MAX)
 }
 
-/// What one look at our children finds.
+/// The result of one scan of our children.
 enum Look {
-    /// None that this child has to answer for.
+    /// No orphans of this child.
     Nothing,
-    /// Those that run. The dead were reaped; what they had left comes with the next look.
+    /// The running orphans. Dead ones were reaped; their children show up in the next scan.
     Strangers(Vec<Process>),
 }
 
 fn look(registry: &Registry, group: Pid) -> Look {
     let shared = registry.supervises_others_than(group);
-    let mut strangers = registry.strangers();
-    strangers.retain(|stranger| !shared || stranger.group == Some(group));
-    if strangers.is_empty() {
+    let mut orphans = registry.strangers();
+    orphans.retain(|orphan| !shared || orphan.group == Some(group));
+    if orphans.is_empty() {
         return Look::Nothing;
     }
-    strangers.retain(|stranger| match stranger.life {
+    orphans.retain(|orphan| match orphan.life {
         Life::Alive => true,
         Life::Zombie => {
-            registry::reap_stranger(stranger.pid);
+            registry::reap_stranger(orphan.pid);
             false
         }
     });
-    Look::Strangers(strangers)
+    Look::Strangers(orphans)
 }
 
-/// Ends every process that carries the id of a run, as after a crash of the ralph that had it.
+/// Ends every process that carries the id of a run, as after a crash of its ralph.
 ///
 /// Returns how many there were. This process and its ancestors are never ended.
 pub fn sweep_run(run_id: &str) -> u32 {
@@ -130,12 +130,12 @@ pub fn sweep_run(run_id: &str) -> u32 {
 pub(super) fn end_run(run_id: &str, groups: &BTreeSet<i32>, grace: Duration) -> u32 {
     let spared = own_line();
     let start = Instant::now();
-    let mut told = BTreeSet::new();
+    let mut signaled = BTreeSet::new();
     let mut kill_rounds = 0;
     while kill_rounds < KILL_ROUNDS {
         let table = table_without(&spared);
         let left = family(&table, groups, |process| {
-            told.contains(&(process.pid.as_raw_pid(), process.started))
+            signaled.contains(&(process.pid.as_raw_pid(), process.started))
                 || (!run_id.is_empty() && process.carries(RUN_ID_VARIABLE, run_id))
         });
         if left.is_empty() {
@@ -143,7 +143,7 @@ pub(super) fn end_run(run_id: &str, groups: &BTreeSet<i32>, grace: Duration) -> 
         }
         let elapsed = start.elapsed();
         for process in &left {
-            let first_time = told.insert((process.pid.as_raw_pid(), process.started));
+            let first_time = signaled.insert((process.pid.as_raw_pid(), process.started));
             if elapsed >= grace {
                 let _ = kill_process(process.pid, Signal::KILL);
             } else if first_time {
@@ -154,25 +154,26 @@ pub(super) fn end_run(run_id: &str, groups: &BTreeSet<i32>, grace: Duration) -> 
         kill_rounds += u32::from(elapsed >= grace);
         thread::sleep(Duration::from_millis(20));
     }
-    u32::try_from(told.len()).unwrap_or(u32::MAX)
+    u32::try_from(signaled.len()).unwrap_or(u32::MAX)
 }
 
-/// Returns what runs, without `spared` and without saying who shares a group with those.
+/// Returns the running processes without `spared`, and without the groups that they share with
+/// those.
 fn table_without(spared: &[Process]) -> Vec<Process> {
     let is_spared = |process: &Process| spared.iter().any(|it| it.pid == process.pid);
     let is_theirs = |group: &Pid| spared.iter().any(|it| it.group == Some(*group));
-    tree::all()
+    tree::list_processes()
         .filter(|process| process.life == Life::Alive && !is_spared(process))
         .map(|process| Process { group: process.group.filter(|it| !is_theirs(it)), ..process })
         .collect()
 }
 
-/// Returns the members and all that hang together with them: their children, and who shares a
+/// Returns the members and all processes related to them: their children, and those that share a
 /// group with them.
 ///
-/// A process that cleared its environment is so found by its parent or its group. A group counts
-/// only if its leader is found or gone: a member that was put into a stranger's group, such as
-/// that of the user's shell, must not take the strangers with it.
+/// So a process that cleared its environment is found by its parent or its group. A group counts
+/// only if its leader is found or gone: a member that was put into a foreign group, such as that of
+/// the user's shell, must not take that group with it.
 fn family(
     table: &[Process],
     groups: &BTreeSet<i32>,
@@ -183,9 +184,9 @@ fn family(
         table.iter().partition(|process| is_member(process));
     loop {
         let parents: BTreeSet<i32> = found.iter().map(|it| it.pid.as_raw_pid()).collect();
-        let strangers: BTreeSet<i32> = others.iter().map(|it| it.pid.as_raw_pid()).collect();
+        let outsiders: BTreeSet<i32> = others.iter().map(|it| it.pid.as_raw_pid()).collect();
         let theirs = found.iter().filter_map(|it| it.group).map(Pid::as_raw_pid);
-        groups.extend(theirs.filter(|leader| !strangers.contains(leader)));
+        groups.extend(theirs.filter(|leader| !outsiders.contains(leader)));
         let (related, unrelated): (Vec<Process>, Vec<Process>) =
             others.into_iter().partition(|process| {
                 process.parent.is_some_and(|it| parents.contains(&it.as_raw_pid()))
@@ -199,8 +200,8 @@ fn family(
     }
 }
 
-/// Returns whether this process was started by an agent or a gate of a run, however far down, and
-/// whatever became of its environment: orphans are children of the run's own process.
+/// Returns whether this process was started by an agent or a gate of a run, at any depth, and even
+/// if its environment was cleared: orphans are children of the run's own process.
 pub fn is_work_of(run_id: &str, holder: Option<u32>) -> bool {
     let line = own_line();
     let is_holder = |process: &Process| {
@@ -211,8 +212,8 @@ pub fn is_work_of(run_id: &str, holder: Option<u32>) -> bool {
         || line.iter().skip(1).any(is_holder)
 }
 
-/// Returns whether this process was started by an agent or a gate of any run, also if the variable
-/// that says so was taken out of its own environment.
+/// Returns whether this process was started by an agent or a gate of any run, even if the variable
+/// was removed from its own environment.
 pub fn is_work_of_any() -> bool {
     own_line().iter().any(|process| process.has(RUN_ID_VARIABLE))
 }
@@ -221,7 +222,7 @@ pub fn is_work_of_any() -> bool {
 fn own_line() -> Vec<Process> {
     let mut line: Vec<Process> = Vec::new();
     let mut next = Some(getpid());
-    while let Some(process) = next.and_then(tree::process) {
+    while let Some(process) = next.and_then(tree::find_process) {
         if line.contains(&process) {
             break;
         }

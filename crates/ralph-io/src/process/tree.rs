@@ -1,29 +1,27 @@
-//! Reads the process table: who is whose child, and who carries a run's id.
+//! Reads the process table: parents, children, and which processes carry a run's id.
 //!
-//! Only Linux has `/proc`; elsewhere nothing is found, and what is left to us is to signal the
-//! process groups that we made.
+//! Only Linux has `/proc`; on other systems nothing is found, and ralph can only signal the process
+//! groups that it created.
 //!
 //! Not here: signals. `sweep` ends what this finds.
 
 use rustix::process::Pid;
 
 #[cfg(not(target_os = "linux"))]
-pub(super) use elsewhere::{all, children_of, fuzz, is_ignored, process};
+pub(super) use elsewhere::{find_process, fuzz, is_ignored, list_children, list_processes};
 #[cfg(target_os = "linux")]
-pub(super) use linux::{all, children_of, fuzz, is_ignored, process};
+pub(super) use linux::{find_process, fuzz, is_ignored, list_children, list_processes};
 
 /// One line of the process table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Process {
-    /// Its id.
     pub pid: Pid,
-    /// The id of its parent; `None` for the first process.
+    /// The parent's pid; `None` for the first process.
     pub parent: Option<Pid>,
     /// The id of its process group.
     pub group: Option<Pid>,
-    /// When it started; with the pid, this names one process for ever.
+    /// When it started; together with the pid, this identifies a process uniquely.
     pub started: u64,
-    /// Whether it still runs.
     pub life: Life,
 }
 
@@ -32,7 +30,7 @@ pub(super) struct Process {
 pub(super) enum Life {
     /// It runs, sleeps or is stopped.
     Alive,
-    /// It is gone but for its entry in the table, which its parent has not taken note of.
+    /// It has exited, but its parent has not reaped it.
     Zombie,
 }
 
@@ -40,7 +38,7 @@ impl Process {
     /// Returns whether its environment holds the variable with the value.
     ///
     /// The environment is the one it was started with. That of other users' processes cannot be
-    /// read; they are not ours to end.
+    /// read; ralph must not end those.
     pub(super) fn carries(&self, variable: &str, value: &str) -> bool {
         let wanted = format!("{variable}={value}");
         self.has_entry(|entry| entry == wanted.as_bytes())
@@ -72,34 +70,36 @@ mod linux {
     ///
     /// The kernel keeps one list per thread. A list is complete unless a child leaves while it
     /// is read, so callers that need certainty ask again.
-    pub(in super::super) fn children_of(parent: Pid) -> Vec<Process> {
+    pub(in super::super) fn list_children(parent: Pid) -> Vec<Process> {
         let threads = format!("/proc/{}/task", parent.as_raw_pid());
         let mut children = Vec::new();
         for thread in fs::read_dir(threads).into_iter().flatten().flatten() {
             match fs::read_to_string(thread.path().join("children")) {
                 Ok(list) => children.extend(list.split_ascii_whitespace().filter_map(parse_pid)),
-                // A thread may end while we look. Without the file at all (the kernel was built
-                // without it) the whole table has to be read.
+                // A thread may end in between. If the file does not exist at all (the kernel was
+                // built without it), the whole table has to be read.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && thread.path().exists() => {
-                    return all().filter(|process| process.parent == Some(parent)).collect();
+                    return list_processes()
+                        .filter(|process| process.parent == Some(parent))
+                        .collect();
                 }
                 Err(_) => {}
             }
         }
-        children.into_iter().filter_map(process).collect()
+        children.into_iter().filter_map(find_process).collect()
     }
 
     /// Returns every process that can be seen.
-    pub(in super::super) fn all() -> impl Iterator<Item = Process> {
+    pub(in super::super) fn list_processes() -> impl Iterator<Item = Process> {
         fs::read_dir("/proc")
             .into_iter()
             .flatten()
             .flatten()
-            .filter_map(|entry| process(parse_pid(entry.file_name().to_str()?)?))
+            .filter_map(|entry| find_process(parse_pid(entry.file_name().to_str()?)?))
     }
 
-    /// Returns what the table says of one process.
-    pub(in super::super) fn process(pid: Pid) -> Option<Process> {
+    /// Returns the table's entry of one process.
+    pub(in super::super) fn find_process(pid: Pid) -> Option<Process> {
         let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
         parse(pid, &stat)
     }
@@ -119,8 +119,8 @@ mod linux {
         text.parse().ok().filter(|&pid| pid > 0).and_then(Pid::from_raw)
     }
 
-    /// Reads a `stat` line. The program's name stands in parentheses and may hold anything, so
-    /// the fields are counted from the last one.
+    /// Parses a `stat` line. The program's name is in parentheses and may contain anything, so the
+    /// fields are counted from the last parenthesis.
     fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
         let after_name = stat.iter().rposition(|&byte| byte == b')')? + 1;
         let fields = std::str::from_utf8(&stat[after_name..]).ok()?;
@@ -136,7 +136,7 @@ mod linux {
         Some(Process { pid, parent, group, started, life })
     }
 
-    /// Reads a line of the table, for fuzzing.
+    /// Parses a line of the table, for fuzzing.
     pub(in super::super) fn fuzz(stat: &[u8]) {
         let own = rustix::process::getpid();
         if let Some(process) = parse(own, stat) {
@@ -166,7 +166,7 @@ mod linux {
         #[test]
         fn this_process_is_in_the_table() {
             let own = rustix::process::getpid();
-            let found = process(own).expect("we run");
+            let found = find_process(own).expect("we run");
             assert_eq!(found.parent, rustix::process::getppid());
             assert_eq!(found.life, Life::Alive);
         }
@@ -180,24 +180,24 @@ mod elsewhere {
     use super::Process;
 
     /// Returns nothing: there is no table to read.
-    pub(in super::super) fn children_of(_parent: Pid) -> Vec<Process> {
+    pub(in super::super) fn list_children(_parent: Pid) -> Vec<Process> {
         Vec::new()
     }
 
     /// Returns nothing: there is no table to read.
-    pub(in super::super) fn all() -> impl Iterator<Item = Process> {
+    pub(in super::super) fn list_processes() -> impl Iterator<Item = Process> {
         std::iter::empty()
     }
 
     /// Returns nothing: there is no table to read.
-    pub(in super::super) fn process(_pid: Pid) -> Option<Process> {
+    pub(in super::super) fn find_process(_pid: Pid) -> Option<Process> {
         None
     }
 
     /// Reads nothing: there is no table.
     pub(in super::super) fn fuzz(_stat: &[u8]) {}
 
-    /// Returns false: it cannot be told without a table.
+    /// Returns false: unknown without a table.
     pub(in super::super) fn is_ignored(_signal: i32) -> bool {
         false
     }

@@ -1,14 +1,14 @@
 //! The warden: a tiny second process that ends what is running when ralph itself is killed.
 //!
-//! A subreaper helps only as long as it lives. After `kill -9`, or when the kernel is out of
-//! memory, an agent would go on, paid and unwatched. The warden holds the other end of a pipe; when
-//! the pipe closes without a goodbye, it ends everything that carries the run's id, every process
-//! group that it was told of, and their children.
+//! A subreaper only helps as long as it lives. After `kill -9`, or when the kernel runs out of
+//! memory, an agent would continue, paid and unwatched. The warden holds the other end of a pipe;
+//! when the pipe closes without a goodbye, it ends every process that carries the run's id, every
+//! process group that ralph reported to it, and their children.
 //!
-//! What it cannot find is a process that cleared its environment, started a session of its own and
-//! lost its parent before ralph died.
+//! It cannot find a process that cleared its environment, started a session of its own and lost its
+//! parent before ralph died.
 //!
-//! Not here: the end of a run that ralph lives to see (`sweep`).
+//! Not here: the end of a run that ralph survives (`orphan_reaper`).
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
@@ -27,27 +27,27 @@ use super::registry::{self, Kind};
 use super::sweep::end_run;
 use super::tree::{self, Life};
 
-/// The word that sends the warden home.
+/// The line that makes the warden exit.
 const GOODBYE: &str = "b";
 
-/// Between TERM and KILL. Nobody waits for these processes any more.
+/// The time between TERM and KILL. No process waits for these any more.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// It leaves within a millisecond or two; a second is for a loaded machine.
+/// It exits within a millisecond or two; a second is for a loaded machine.
 const LEAVING_LOOKS: u32 = 1000;
 
-/// The warden of a run, seen from ralph.
+/// The handle of a run's warden.
 #[derive(Debug)]
 pub struct Warden {
     child: Child,
 }
 
 impl Warden {
-    /// Starts `program args_prefix… run_id`, which is to call [`main`].
+    /// Starts `program args_prefix… run_id`, which must call [`run_warden`].
     ///
-    /// From here on it is told of every process group that is started.
+    /// From then on every process group that ralph starts is reported to it.
     pub fn start(program: &Path, args_prefix: &[&str], run_id: &str) -> io::Result<Self> {
-        // An empty environment keeps it out of its own hunt; its own group keeps the terminal's
+        // An empty environment keeps it from finding itself; its own group keeps the terminal's
         // signals away; `/` keeps no disk busy.
         let mut command = Command::new(program);
         command
@@ -61,14 +61,14 @@ impl Warden {
         let mut registry = registry::lock();
         let (mut child, _) = registry.start(&mut command, Kind::Warden)?;
         if let Some(pipe) = child.stdin.take() {
-            // A warden that does not read must not hold up the run.
+            // A warden that does not read must not delay the run.
             let _ = rustix::fs::fcntl_setfl(&pipe, OFlags::NONBLOCK);
             registry.set_warden(Some(pipe));
         }
         Ok(Self { child })
     }
 
-    /// Says goodbye: the run is over, nothing is left to guard.
+    /// Makes the warden exit: the run is over, and nothing is left to guard.
     ///
     /// A warden that is dropped instead does its work when this process ends.
     pub fn release(mut self) {
@@ -78,23 +78,23 @@ impl Warden {
         }
         let pid = Pid::from_child(&self.child);
         for _ in 0..LEAVING_LOOKS {
-            if tree::process(pid).is_none_or(|process| process.life == Life::Zombie) {
+            if tree::find_process(pid).is_none_or(|process| process.life == Life::Zombie) {
                 break;
             }
             thread::sleep(Duration::from_millis(1));
         }
-        // It is gone by now unless somebody has stopped it.
+        // It has exited by now unless it was stopped.
         registry::signal_group(pid, Signal::KILL);
         let _ = registry::lock().reap(&mut self.child);
     }
 }
 
-/// The body of the warden's process.
+/// The main function of the warden process.
 pub fn main(run_id: &str) -> ExitCode {
     // A handler that does nothing is how a signal is ignored without unsafe code.
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGTSTP] {
-        let nobody_looks = Arc::new(AtomicBool::new(false));
-        if signal_hook::flag::register(signal, nobody_looks).is_err() {
+        let unused_flag = Arc::new(AtomicBool::new(false));
+        if signal_hook::flag::register(signal, unused_flag).is_err() {
             return ExitCode::FAILURE;
         }
     }
@@ -107,14 +107,14 @@ pub fn main(run_id: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// How ralph left.
+/// How ralph exited.
 #[derive(Debug, PartialEq, Eq)]
 enum Farewell {
     Goodbye,
     Death { groups: BTreeSet<i32> },
 }
 
-/// Keeps the list of groups until ralph leaves.
+/// Tracks the process groups until ralph exits.
 fn listen(lines: impl BufRead) -> Farewell {
     let mut groups = BTreeSet::new();
     for line in lines.lines() {
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_goodbye_sends_the_guard_home() {
+    fn only_a_goodbye_makes_the_warden_exit() {
         let death = |groups: &[i32]| Farewell::Death { groups: groups.iter().copied().collect() };
         let cases = [
             ("", death(&[])),

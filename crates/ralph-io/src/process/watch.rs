@@ -1,4 +1,4 @@
-//! What the user wants of a run that is under way: go on, finish, end; and running time.
+//! How urgently the user wants a run to stop, and running time.
 //!
 //! Not here: catching signals (`signals`) and ending children (`supervise`).
 
@@ -12,7 +12,7 @@ use super::course::{RunningTime, TICK};
 use super::pipes::Event;
 use super::{registry, signals};
 
-/// A handle on ralph's own signals, for all who wait for something.
+/// A handle on ralph's own signals, for all code that waits.
 #[derive(Debug, Clone)]
 pub struct Watch {
     shared: Arc<Shared>,
@@ -21,20 +21,18 @@ pub struct Watch {
 /// How urgently the user wants ralph to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Not at all.
     Running,
     /// Let the current operation finish, then stop.
     Finish,
     /// End the children, record, stop.
     End,
-    /// Leave at once. Only the callback of [`Watch::install`] sees this.
+    /// Exit at once. Only the callback of [`Watch::install`] sees this.
     Leave,
 }
 
-/// Why a wait is over.
+/// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
-    /// The time has passed.
     Elapsed,
     /// The user wants ralph to stop.
     Interrupted,
@@ -48,7 +46,7 @@ struct Shared {
     around: OnceLock<Around>,
 }
 
-/// Who is told before ralph is stopped and after it goes on.
+/// Called before ralph is stopped and after it continues.
 struct Around(Box<dyn Fn(Halt) + Send + Sync>);
 
 impl fmt::Debug for Around {
@@ -60,11 +58,11 @@ impl fmt::Debug for Around {
 /// A stop of ralph by its terminal, such as Ctrl-Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Halt {
-    /// It is about to be stopped.
+    /// ralph is about to be stopped.
     Begins,
-    /// It goes on.
+    /// ralph continues.
     Ends {
-        /// How long it stood still; none if somebody else stopped it, or nobody.
+        /// For how long; none if another process stopped ralph, or it was not stopped.
         stood: Option<Duration>,
     },
 }
@@ -84,12 +82,12 @@ struct Listener {
 }
 
 impl Watch {
-    /// Takes over ralph's signals and the orphans of its children. To be called once, early, by
+    /// Takes over ralph's signals and the orphans of its children. Must be called once, early, by
     /// the main program.
     ///
-    /// INT, TERM and HUP move the stage on: `Finish`, `End`, `Leave`. At `Leave` every child is
-    /// killed and the process exits with 130. `on_stage` is told of each, on a thread of its
-    /// own; at `Leave` it is waited for briefly. TSTP stops the children and ralph, and the clock
+    /// INT, TERM and HUP advance the stage: `Finish`, `End`, `Leave`. At `Leave` every child is
+    /// killed and the process exits with 130. `on_stage` is called for each, on a thread of its
+    /// own; at `Leave` ralph waits for it briefly. TSTP stops the children and ralph, and the clock
     /// of every limit with them, until CONT. A HUP that was ignored at the start stays ignored.
     pub fn install(on_stage: impl Fn(Stage) + Send + 'static) -> io::Result<Self> {
         registry::lock().adopt_orphans()?;
@@ -98,7 +96,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Returns a watch without signals, for tests and for commands that are over in a moment.
+    /// Returns a watch without signals, for tests and for short commands.
     pub fn detached() -> Self {
         let state = State {
             stage: Stage::Running,
@@ -121,7 +119,8 @@ impl Watch {
         self.state().stage
     }
 
-    /// Waits for a span of running time; tells `tick` at least once a second what remains.
+    /// Waits for a span of running time; calls `tick` at least once a second with the remaining
+    /// time.
     pub fn wait(&self, span: Duration, tick: &mut dyn FnMut(Duration)) -> Woken {
         let mut running = RunningTime::from(self.clock());
         self.wait_until(&mut || {
@@ -131,10 +130,10 @@ impl Watch {
         })
     }
 
-    /// Waits until `remaining` returns nothing. It is asked at least once a second, so that it can
-    /// follow the time of day, which goes on while the machine sleeps.
+    /// Waits until `remaining` returns none. It is called at least once a second, so that it can
+    /// follow the time of day, which continues while the machine sleeps.
     ///
-    /// The wait is over at once when the user wants ralph to stop, or wanted it before.
+    /// The wait ends at once when the user wants ralph to stop, or already did.
     pub fn wait_until(&self, remaining: &mut dyn FnMut() -> Option<Duration>) -> Woken {
         loop {
             let Some(left) = remaining() else {
@@ -148,16 +147,17 @@ impl Watch {
         }
     }
 
-    /// Has somebody told before ralph is stopped by its terminal, and after it goes on; only the
-    /// first who asks is. What is done there must be over soon: the stop waits for it.
-    pub fn around_halts(&self, tell: impl Fn(Halt) + Send + Sync + 'static) {
-        let _ = self.shared.around.set(Around(Box::new(tell)));
+    /// Sets a callback for stops of ralph by its terminal, called before the stop and after it;
+    /// only the first call of this has an effect. The callback must be short: the stop waits for
+    /// it.
+    pub fn around_halts(&self, callback: impl Fn(Halt) + Send + Sync + 'static) {
+        let _ = self.shared.around.set(Around(Box::new(callback)));
     }
 
-    /// Tells of a stop.
+    /// Calls the callback for stops.
     pub(super) fn tell_halt(&self, halt: Halt) {
-        if let Some(Around(tell)) = self.shared.around.get() {
-            tell(halt);
+        if let Some(Around(callback)) = self.shared.around.get() {
+            callback(halt);
         }
     }
 
@@ -181,12 +181,12 @@ impl Watch {
         Listening { watch: self.clone(), id }
     }
 
-    /// Moves to a stage and wakes everybody.
+    /// Sets the stage and wakes all waiting code.
     pub(super) fn set_stage(&self, stage: Stage) {
         let mut shared = self.state();
         shared.stage = stage;
         for listener in &shared.listeners {
-            // A listener whose channel is full turns anyway.
+            // A listener whose channel is full checks the stage anyway.
             let _ = listener.events.try_send(Event::Wake);
         }
         drop(shared);
@@ -205,12 +205,12 @@ impl Watch {
         }
     }
 
-    /// Lets the clock run again; returns how long it stood still, if it did.
+    /// Lets the clock run again; returns how long it was paused, if it was.
     pub(super) fn go_on(&self) -> Option<Duration> {
         let mut state = self.state();
-        let stood = state.paused_at.take()?.elapsed();
-        state.paused_for += stood;
-        Some(stood)
+        let paused = state.paused_at.take()?.elapsed();
+        state.paused_for += paused;
+        Some(paused)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -219,16 +219,14 @@ impl Watch {
     }
 }
 
-/// Whether a call made a difference.
+/// Whether a call changed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Changed {
-    /// It did.
     Yes,
-    /// It was so before.
     No,
 }
 
-/// As long as this lives, a channel is woken at every change of the stage.
+/// Wakes a channel at every change of the stage, until dropped.
 #[derive(Debug)]
 pub(super) struct Listening {
     watch: Watch,
@@ -247,12 +245,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_tells_what_remains_and_ends_when_it_has_passed() {
-        let mut told = Vec::new();
-        let woken = Watch::detached().wait(Duration::from_millis(20), &mut |left| told.push(left));
+    fn a_wait_reports_the_remaining_time_and_ends_when_it_has_passed() {
+        let mut ticks = Vec::new();
+        let woken = Watch::detached().wait(Duration::from_millis(20), &mut |left| ticks.push(left));
         assert_eq!(woken, Woken::Elapsed);
-        assert_eq!(told.last(), Some(&Duration::ZERO));
-        assert!(told.is_sorted_by(|earlier, later| earlier > later), "{told:?}");
+        assert_eq!(ticks.last(), Some(&Duration::ZERO));
+        assert!(ticks.is_sorted_by(|earlier, later| earlier > later), "{ticks:?}");
     }
 
     #[test]
@@ -267,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_stands_still_while_paused() {
+    fn the_clock_stops_while_paused() {
         let watch = Watch::detached();
         assert_eq!(watch.pause(), Changed::Yes);
         let before = watch.clock();

@@ -1,6 +1,6 @@
-//! Notes of processes that were killed: each process holds a lock on its own as long as it lives.
+//! Notes of processes that were killed: each process holds a lock on its own note while it lives.
 //!
-//! Not here: what the notes say.
+//! Not here: what the notes contain.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -8,8 +8,8 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// Hands over the path and the text of every note in a directory that nobody holds any more, and
-/// removes it then.
+/// Calls `clear` with the path and the text of every note in a directory whose process is gone,
+/// then removes the note.
 pub(super) fn each_note(directory: &Path, extension: &str, mut clear: impl FnMut(&Path, &str)) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -1,8 +1,8 @@
-//! Names that a child may not create: noted before it starts, and removed from the project after it
-//! ended if something appeared there. What is removed is kept.
+//! Names that a child may not create: ralph notes them before the child starts, and afterwards
+//! removes what appeared there from the project. What is removed is kept in ralph's state.
 //!
-//! Nothing is ever made in the project to keep such a name free: editors, shells and other commands
-//! would find it. Not here: which names these are (`furnish`).
+//! ralph never creates placeholders in the project to block such a name: editors, shells and other
+//! commands would find them. Not here: which names these are (`spec_builder`).
 
 use std::fmt;
 use std::fs::{self, Permissions};
@@ -15,8 +15,8 @@ use ralph_core::report::REMOVED_NAME;
 use super::AbsentName;
 use crate::store::layout::private_directories;
 
-/// The note in the directory of a run, which is there while a child runs. After a crash it says what
-/// to look at.
+/// The note in the directory of a run, which exists while a child runs. After a crash it says which
+/// names to check.
 const NOTE: &str = "absent.json";
 
 /// The directory in the state of a project that keeps what was removed.
@@ -25,7 +25,7 @@ const KEPT: &str = "removed";
 /// Something that a child created and that was removed from the project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemovedName {
-    /// The name, from the project directory where it lies there.
+    /// The name, relative to the project directory if it is inside.
     pub name: PathBuf,
     /// Where it is kept, or why it could not be removed.
     pub kept: Result<PathBuf, String>,
@@ -38,17 +38,17 @@ impl fmt::Display for RemovedName {
             Ok(kept) => {
                 write!(f, "{REMOVED_NAME}`{name}` (kept in `{}`)", kept.display())
             }
-            Err(error) => write!(f, "`{name}` must not be there and cannot be removed: {error}"),
+            Err(error) => write!(f, "`{name}` must not exist and cannot be removed: {error}"),
         }
     }
 }
 
-/// Notes the names that the next child may not create.
+/// Writes down the names that the next child may not create.
 pub(super) fn note(run: &Path, names: &[AbsentName]) -> io::Result<()> {
     fs::write(run.join(NOTE), serde_json::to_vec(names)?)
 }
 
-/// Removes what appeared at the names of the note, and the note.
+/// Removes what appeared at the noted names, and then the note.
 pub fn remove_appeared(run: &Path, state: &Path, project: &Path) -> Vec<RemovedName> {
     let note = run.join(NOTE);
     let Ok(text) = fs::read(&note) else { return Vec::new() };
@@ -57,7 +57,7 @@ pub fn remove_appeared(run: &Path, state: &Path, project: &Path) -> Vec<RemovedN
     for name in &names {
         let Some(found) = appeared(&name.path) else { continue };
         let kept = keep(&found, &state.join(KEPT)).map_err(|error| error.to_string());
-        // Directories that were made for it. One with something else in it stays.
+        // Directories that were created for it. One with other entries stays.
         let made = name.path.ancestors().skip(1).take_while(|it| **it != *name.above);
         for directory in made {
             if fs::remove_dir(directory).is_err() {
@@ -71,8 +71,8 @@ pub fn remove_appeared(run: &Path, state: &Path, project: &Path) -> Vec<RemovedN
     removed
 }
 
-/// Returns what has to be removed so that a name does not exist: what is there, or a link on the way
-/// to it. When the name was noted there was none, and what a link leads to may be the user's.
+/// Returns what has to be removed so that a name does not exist: the entry itself, or a link on the
+/// way to it. The path had no link when it was noted, and the target of one may be the user's.
 fn appeared(path: &Path) -> Option<PathBuf> {
     let mut parts: Vec<&Path> = path.ancestors().collect();
     parts.reverse();
@@ -85,7 +85,7 @@ fn appeared(path: &Path) -> Option<PathBuf> {
     Some(path.to_owned())
 }
 
-/// Moves a file or directory to a free name in a directory.
+/// Moves a file or directory into a directory, under a free name.
 fn keep(path: &Path, directory: &Path) -> io::Result<PathBuf> {
     private_directories(directory)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -93,7 +93,7 @@ fn keep(path: &Path, directory: &Path) -> io::Result<PathBuf> {
     let free = free.into_iter().find(|it| it.symlink_metadata().is_err());
     let place = free.ok_or(io::ErrorKind::AlreadyExists)?;
     if path.is_dir() && !path.is_symlink() {
-        // A directory that cannot be written cannot be moved either.
+        // A directory that is not writable cannot be moved either.
         fs::set_permissions(path, Permissions::from_mode(0o700))?;
     }
     // The state may be on another file system.
@@ -108,7 +108,7 @@ fn keep(path: &Path, directory: &Path) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// Copies files, directories and links; what is neither holds no content.
+/// Copies files, directories and links; other entries have no content.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let about = from.symlink_metadata()?;
     if about.is_symlink() {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_appears_is_kept_and_the_project_is_as_before() {
+    fn created_names_are_removed_and_kept_elsewhere() {
         for (name, found) in
             [(".envrc", ".envrc"), (".claude/settings.json", ".claude/settings.json")]
         {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_about_other_names_or_without_a_note() {
+    fn other_names_stay_and_nothing_is_removed_without_a_note() {
         let scene = Scene::new();
         let removed = scene.removed(".claude/settings.json", || {
             fs::create_dir(scene.project(".claude")).expect("made");

@@ -1,7 +1,8 @@
-//! The process around a client that talks to walls of others: a VM's, or macOS's.
+//! The process around a client of a foreign sandbox: a VM, or Seatbelt on macOS.
 //!
-//! The client is in the same process group and hears signals itself; this process survives them, so
-//! that it can clear up and tell how the client ended. Not here: cells whose first process is ralph.
+//! The client is in the same process group and receives signals itself. This process survives them,
+//! so that it can clean up and exit with the client's status. Not here: sandboxes whose first
+//! process is ralph.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
@@ -21,38 +22,41 @@ use super::seatbelt::{self, Exit};
 use super::trouble::Trouble;
 use crate::process::{Limits, Spawn, Stdin};
 
-/// Runs a program in a VM that is there.
+/// Runs a program in a VM that exists already.
 pub(super) fn run_in_vm(
     vm: &Vm,
     plan: &Plan,
     file: &Path,
-    words: &[OsString],
+    command_line: &[OsString],
 ) -> Result<ExitCode, Trouble> {
-    let note = VmNote::hold(file).map_err(Trouble::at("write beside", file))?;
-    let status = follow(vm.launch(child(plan, words)))?;
+    let note = VmNote::hold(file).map_err(Trouble::at("write a file next to", file))?;
+    let status = follow(vm.launch(child(plan, command_line)))?;
     note.drop_ended();
     Ok(alike(status))
 }
 
-/// Runs a program behind a profile of macOS's.
+/// Runs a program under a Seatbelt profile on macOS.
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "it is macOS's"))]
-pub(super) fn run_behind_profile(plan: &Plan, words: &[OsString]) -> Result<ExitCode, Trouble> {
-    let boundary = Boundary::of(&plan.cell, &plan.project, plan.home.as_deref());
-    let exit = match &plan.cell.network {
+pub(super) fn run_behind_profile(
+    plan: &Plan,
+    command_line: &[OsString],
+) -> Result<ExitCode, Trouble> {
+    let boundary = Boundary::of(&plan.spec, &plan.project, plan.home.as_deref());
+    let exit = match &plan.spec.network {
         Network::None | Network::Host => None,
-        Network::Proxy(door) => {
-            Some(Exit { port: door.port, forwards: &door.forwards, ralph: &plan.ralph })
+        Network::Proxy(proxy) => {
+            Some(Exit { port: proxy.port, forwards: &proxy.forwards, ralph: &plan.ralph })
         }
     };
-    let spawn = Spawn { program: plan.program.clone().into(), ..child(plan, words) };
+    let spawn = Spawn { program: plan.program.clone().into(), ..child(plan, command_line) };
     follow(seatbelt::launch(spawn, &boundary, exit)).map(alike)
 }
 
-/// Returns the child as it was described: this process was given its environment.
-fn child(plan: &Plan, words: &[OsString]) -> Spawn {
+/// Returns the child as it was described; its environment is the one of this process.
+fn child(plan: &Plan, command_line: &[OsString]) -> Spawn {
     Spawn {
-        program: words[0].clone(),
-        args: words[1..].to_vec(),
+        program: command_line[0].clone(),
+        args: command_line[1..].to_vec(),
         cwd: plan.cwd.clone(),
         env: std::env::vars_os().collect(),
         stdin: Stdin::Null,
@@ -62,9 +66,9 @@ fn child(plan: &Plan, words: &[OsString]) -> Spawn {
 
 fn follow(client: Spawn) -> Result<ExitStatus, Trouble> {
     for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
-        // A handler that does nothing; a program that is started does not inherit it.
+        // A handler that does nothing; the started program does not inherit it.
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))
-            .map_err(Trouble::with("listen to signals"))?;
+            .map_err(Trouble::with("listen for signals"))?;
     }
     let Spawn { program, args, cwd, env, .. } = client;
     let mut command = Command::new(&program);
@@ -78,14 +82,14 @@ fn follow(client: Spawn) -> Result<ExitStatus, Trouble> {
     }
 }
 
-/// Returns the exit code for an end: a signal's as shells put it.
+/// Returns the exit code for a status; a signal becomes 128 plus its number, as in shells.
 fn alike(status: ExitStatus) -> ExitCode {
     let number = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     ExitCode::from(number.and_then(|it| u8::try_from(it & 0xff).ok()).unwrap_or(u8::MAX))
 }
 
-/// Says that walls cannot be made on this system.
+/// Returns the error for a backend that this system does not have.
 #[cfg_attr(target_os = "linux", expect(dead_code, reason = "Linux has all but one of them"))]
 pub(super) fn foreign(backend: Backend) -> Trouble {
-    Trouble::new(format!("this system has no cells of `{backend}`"))
+    Trouble::new(format!("this system does not support the sandbox backend `{backend}`"))
 }

@@ -1,4 +1,4 @@
-//! Asks a program of others something short: whether it is there, and what it says.
+//! Runs a short query against another program: whether it exists, and what it prints.
 //!
 //! Not here: what the answers mean.
 
@@ -10,26 +10,26 @@ use ralph_core::child::{Ending, NotStarted};
 
 use crate::process::{Captured, Limits, Spawn, Stdin, Watch, capture};
 
-/// One that does not answer within this is not there for us. An engine answers in half a second, and
-/// on a machine that is busy with everything else in more than three.
+/// Longest time for an answer. A container engine answers in half a second, and on a busy machine
+/// in more than three.
 pub(super) const PROBE: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 30 });
 
 /// More than any answer that is read.
 const MOST_BYTES: usize = 1 << 20;
 
-/// What came of it.
+/// The result of a query.
 pub(super) enum Answer {
-    /// Exit code 0, and this on its standard output.
+    /// Exit code 0, with its standard output.
     Said(String),
-    /// It ended otherwise; the last line that it wrote.
+    /// Any other ending, with the last line of its standard error.
     Failed(String),
-    /// It did not end in time; how long that was, in words.
+    /// It did not end in time; a message with the timeout.
     Silent(String),
     /// There is no such program.
     Absent,
 }
 
-/// Returns a child that only talks, in a directory that is always there.
+/// Returns a child for a query, in a directory that always exists.
 pub(super) fn talker(
     program: &Path,
     args: &[&str],
@@ -50,7 +50,7 @@ pub(super) fn talker(
     }
 }
 
-/// Runs it and listens.
+/// Runs the query.
 pub(super) fn ask(spawn: &Spawn, watch: &Watch) -> Answer {
     let Captured { end, stdout, stderr, .. } = capture(spawn, watch, MOST_BYTES);
     match end.ending {
@@ -65,11 +65,9 @@ pub(super) fn ask(spawn: &Spawn, watch: &Watch) -> Answer {
         | Ending::Lingered { .. }
         | Ending::Interrupted { .. }
         | Ending::NotStarted { .. } => {
-            let words = String::from_utf8_lossy(&stderr).into_owned();
-            let last = words.lines().rev().find(|line| !line.trim().is_empty());
-            Answer::Failed(
-                last.map_or_else(|| "it says nothing about why".to_owned(), str::to_owned),
-            )
+            let stderr = String::from_utf8_lossy(&stderr).into_owned();
+            let last = stderr.lines().rev().find(|line| !line.trim().is_empty());
+            Answer::Failed(last.map_or_else(|| "it prints no reason".to_owned(), str::to_owned))
         }
     }
 }

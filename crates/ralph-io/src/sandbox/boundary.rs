@@ -1,7 +1,7 @@
-//! What a child reaches, as the backends take it that are programs of others: engines of
-//! containers, `sbx`, `sandbox-exec`.
+//! What a child can reach, in the form that third-party backends need: container engines, `sbx`,
+//! `sandbox-exec`.
 //!
-//! Plain data, made of a [`Cell`]. Not here: how that follows from the policy.
+//! Plain data, derived from a [`SandboxSpec`]. Not here: how the spec follows from the policy.
 
 use std::path::{Path, PathBuf};
 
@@ -9,51 +9,46 @@ use ralph_core::sandbox::NetworkMode;
 
 use super::{Bounds, Cell, Mount, Network};
 
-/// What a child reaches.
+/// What a child can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Boundary {
-    /// The project.
     pub project: PathBuf,
-    /// The user's home directory, of which only what `places` say is to be seen.
+    /// The user's home directory, of which only the entries in `places` are visible.
     pub home: Option<PathBuf>,
-    /// Places that are not as the rest. None lies in a later one, and no two are the same: engines
-    /// sort them by their paths.
+    /// Paths that differ from the default. None is inside a later one, and no two are the same:
+    /// engines sort them by path.
     pub places: Vec<Place>,
-    /// Names that it may not create. Only a backend that can refuse a name that does not exist has a
-    /// use for them; what appears there is removed after the call.
+    /// Names that the child may not create, for backends that can refuse a name that does not
+    /// exist. ralph removes what appears there after the call in any case.
     pub absent: Vec<PathBuf>,
-    /// Its network.
     pub network: NetworkMode,
-    /// What it may use.
     pub bounds: Bounds,
 }
 
-/// A place that is not as the rest.
+/// A path that differs from the default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// A directory that is empty at first, writable, and gone afterwards.
+    /// A directory that is empty at first, writable, and removed afterwards.
     Scratch(PathBuf),
     /// Writable, and the directory itself cannot be moved away.
     Writable(PathBuf),
-    /// To be read and not to be written.
     ReadOnly(PathBuf),
-    /// What lies at another path.
+    /// A file or directory of another path.
     Elsewhere {
-        /// Where it is seen.
+        /// The path inside.
         path: PathBuf,
-        /// Where it lies.
+        /// The path on the host.
         source: PathBuf,
-        /// Whether it may be written.
         is_writable: bool,
     },
-    /// A directory of which nothing is to be seen.
+    /// A directory without visible entries.
     HiddenDirectory(PathBuf),
-    /// A file that seems empty.
+    /// A file that appears empty.
     HiddenFile(PathBuf),
 }
 
 impl Place {
-    /// Returns where it is.
+    /// Returns the path inside the sandbox.
     pub fn path(&self) -> &Path {
         match self {
             Self::Scratch(path)
@@ -67,10 +62,10 @@ impl Place {
 }
 
 impl Boundary {
-    /// Returns what a cell means for such a backend.
-    pub fn of(cell: &Cell, project: &Path, home: Option<&Path>) -> Self {
+    /// Derives the boundary from a spec.
+    pub fn of(spec: &Cell, project: &Path, home: Option<&Path>) -> Self {
         let mut places: Vec<Place> = Vec::new();
-        for mount in &cell.mounts {
+        for mount in &spec.mounts {
             let place = match mount {
                 Mount::Scratch { path } => Place::Scratch(path.clone()),
                 Mount::Hidden { path } if path.is_dir() => Place::HiddenDirectory(path.clone()),
@@ -89,11 +84,11 @@ impl Boundary {
                     is_writable: false,
                 },
             };
-            // In a cell, a later place covers the earlier ones that lie in it.
+            // A later mount covers the earlier ones inside it.
             places.retain(|earlier| !earlier.path().starts_with(place.path()));
             places.push(place);
         }
-        let network = match cell.network {
+        let network = match spec.network {
             Network::None => NetworkMode::None,
             Network::Host => NetworkMode::Host,
             Network::Proxy(_) => NetworkMode::Proxy,
@@ -102,9 +97,9 @@ impl Boundary {
             project: project.to_owned(),
             home: home.map(Path::to_owned),
             places,
-            absent: cell.absent.iter().map(|name| name.path.clone()).collect(),
+            absent: spec.absent.iter().map(|name| name.path.clone()).collect(),
             network,
-            bounds: cell.bounds,
+            bounds: spec.bounds,
         }
     }
 }
@@ -154,7 +149,7 @@ pub(super) fn child() -> crate::process::Spawn {
     }
 }
 
-/// Shows a child as it would be started, an option a line.
+/// Shows a child as it would be started, one option per line.
 #[cfg(test)]
 pub(super) fn shown(spawn: &crate::process::Spawn) -> String {
     let mut text = spawn.program.to_string_lossy().into_owned();
@@ -173,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_follow_from_a_cell_and_none_lies_in_a_later_one() {
+    fn entries_follow_from_a_spec_and_none_is_inside_a_later_one() {
         let directory = tempfile::tempdir().expect("a directory");
         let root = directory.path();
         for name in ["p/.git", "p/hidden/deep"] {
@@ -181,7 +176,7 @@ mod tests {
         }
         std::fs::write(root.join("p/secret"), "x").expect("written");
         let at = |name: &str| root.join(name);
-        let cell = Cell {
+        let spec = Cell {
             mounts: vec![
                 Mount::Scratch { path: "/tmp".into() },
                 Mount::Shown { path: at("p/tools") },
@@ -199,7 +194,7 @@ mod tests {
             bounds: example().bounds,
             notes: Vec::new(),
         };
-        let boundary = Boundary::of(&cell, &at("p"), None);
+        let boundary = Boundary::of(&spec, &at("p"), None);
         assert_eq!(boundary.absent, [at("p/.envrc")]);
         assert_eq!(
             boundary.places,

@@ -1,6 +1,6 @@
-//! The launcher: turns a child's description into one that starts it in a cell.
+//! The launcher: turns the description of a child into one that starts it in a sandbox.
 //!
-//! Not here: making the walls, which the started process does for itself.
+//! Not here: setting up the isolation, which the started process does itself.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -28,86 +28,81 @@ use crate::store::layout::{GIT_SCRATCH, private_directories};
 /// How children are started.
 #[derive(Debug, Clone)]
 pub enum Launcher {
-    /// As they are.
+    /// Without a sandbox.
     Direct,
-    /// In a cell.
     Caged(Cage),
 }
 
 impl Launcher {
-    /// Returns how to start a child that is handed nothing by path.
+    /// Returns how to start a child that gets no files by path.
     pub fn launch(&self, spawn: Spawn) -> Result<Spawn, NotStarted> {
         self.launch_with(spawn, &Handed::default())
     }
 
-    /// Returns how to start a child that is handed files by path.
+    /// Returns how to start a child that gets files by path.
     pub(crate) fn launch_with(&self, spawn: Spawn, handed: &Handed) -> Result<Spawn, NotStarted> {
         match self {
             Self::Direct => Ok(spawn),
-            Self::Caged(cage) => cage.launch(spawn, handed),
+            Self::Caged(sandbox) => sandbox.launch(spawn, handed),
         }
     }
 
-    /// Fetches what a child wrote that had only copies of what it was handed. To be called when it has
-    /// ended, before anybody reads that.
+    /// Copies back what a child wrote if it worked on copies of the files it got. Must be called
+    /// after the child has ended and before those files are read.
     pub fn fetch(&self) {
         match self {
             Self::Direct => {}
-            Self::Caged(cage) => cage.fetch(),
+            Self::Caged(sandbox) => sandbox.fetch(),
         }
     }
 
-    /// Returns what children see and do not see, where that is known.
+    /// Returns what gates can and cannot see, if that is known.
     pub(crate) fn gate_cell(&self) -> Option<GateCell> {
         match self {
             Self::Direct => None,
-            Self::Caged(cage) => cage.gate_cell(),
+            Self::Caged(sandbox) => sandbox.gate_cell(),
         }
     }
 
-    /// Removes what children that are gone left: what they created and may not create, which is
-    /// returned, and what belongs to their sandboxes. Must be called after each child, before
-    /// anything else looks at the project.
+    /// Cleans up after children that have ended: removes what they created without permission,
+    /// which is returned, and what belongs to their sandboxes. Must be called after each child,
+    /// before anything else inspects the project.
     pub fn clear(&self) -> Vec<RemovedName> {
         match self {
             Self::Direct => Vec::new(),
-            Self::Caged(cage) => cage.clear(),
+            Self::Caged(sandbox) => sandbox.clear(),
         }
     }
 }
 
-/// What one call hands to a child by path, beyond what its cell has anyway.
+/// Files that one call passes to a child by path, in addition to what its sandbox shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Handed {
-    /// Files and directories that it reads. Those that are not there are left out.
+    /// Files and directories that it reads. Missing ones are skipped.
     pub readable: Vec<PathBuf>,
-    /// Files and directories that it writes. What is not there becomes an empty file.
+    /// Files and directories that it writes. A missing one is created as an empty file.
     pub writable: Vec<PathBuf>,
 }
 
-/// What makes the walls.
+/// A backend with what it needs to start a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "by")]
 pub enum Wall {
-    /// Namespaces of our own.
+    /// ralph's own namespaces on Linux, Seatbelt on macOS.
     Native,
-    /// Bubblewrap.
     Bwrap {
-        /// Its program.
         program: PathBuf,
-        /// ralph, as it is found in the cell.
+        /// The path of ralph inside the sandbox.
         ralph: PathBuf,
     },
-    /// An engine of containers.
     Container(Box<Container>),
     /// A VM of Docker Sandboxes.
     Sbx(Box<Vm>),
-    /// Landlock.
     Landlock,
 }
 
 impl Wall {
-    /// Returns where programs are found that run inside.
+    /// Returns where programs that run inside are looked up.
     pub fn ground(&self) -> Ground {
         match self {
             Self::Native | Self::Bwrap { .. } | Self::Landlock => Ground::Machine,
@@ -127,60 +122,60 @@ impl Wall {
     }
 }
 
-/// Starts children of one kind in cells.
+/// Starts children of one kind in sandboxes.
 #[derive(Debug, Clone)]
 pub struct Cage {
-    pub(super) wall: Wall,
+    pub(super) backend_config: Wall,
     policy: Arc<Policy>,
     pub(super) places: Arc<Places>,
-    door: Option<Door>,
-    tenant: Tenant,
-    /// What is the same in all cells of all tenants, once it was looked up.
+    proxy: Option<Door>,
+    process: Tenant,
+    /// The part of the spec that all processes share, once it has been computed.
     rest: Arc<OnceLock<Rest>>,
 }
 
 impl Cage {
-    /// Returns a cage for agents; [`Cage::with_tenant`] makes others of it.
+    /// Returns a launcher for agents; [`SandboxLauncher::for_process`] derives launchers for
+    /// others.
     ///
-    /// `door` leads to the proxy, for a network that goes through one.
-    pub fn new(wall: Wall, policy: Policy, places: Places, door: Option<Door>) -> Self {
+    /// `proxy` is required if the network of the policy is the proxy.
+    pub fn new(backend_config: Wall, policy: Policy, places: Places, proxy: Option<Door>) -> Self {
         let (policy, places) = (Arc::new(policy), Arc::new(places));
-        let (tenant, rest) = (Tenant::Agent, Arc::default());
-        Self { wall, policy, places, door, tenant, rest }
+        let (process, rest) = (Tenant::Agent, Arc::default());
+        Self { backend_config, policy, places, proxy, process, rest }
     }
 
-    /// Returns the same cage for another tenant.
+    /// Returns the same launcher for another kind of process.
     #[must_use]
-    pub fn with_tenant(&self, tenant: Tenant) -> Self {
-        Self { tenant, ..self.clone() }
+    pub fn with_tenant(&self, process: Tenant) -> Self {
+        Self { process, ..self.clone() }
     }
 
-    /// Returns what makes the walls.
+    /// Returns the backend and its configuration.
     pub fn wall(&self) -> &Wall {
-        &self.wall
+        &self.backend_config
     }
 
-    /// Returns the cell that a child would get now.
+    /// Builds the spec that a child would get now.
     pub fn cell(&self, handed: &Handed) -> Result<Cell, FurnishError> {
         let rest = if let Some(rest) = self.rest.get() {
             rest
         } else {
-            let rest = Rest::of(&self.policy, &self.places, self.wall.ground())?;
+            let rest = Rest::of(&self.policy, &self.places, self.backend_config.ground())?;
             self.rest.get_or_init(|| rest)
         };
-        furnish(&self.policy, rest, self.tenant, self.door.as_ref(), handed)
+        furnish(&self.policy, rest, self.process, self.proxy.as_ref(), handed)
     }
 
-    /// Returns what a child would see and not see now; nothing for a VM, which has a machine of its
-    /// own.
+    /// Returns what a gate can and cannot see now; `None` for a VM, which is a machine of its own.
     fn gate_cell(&self) -> Option<GateCell> {
-        match self.wall {
+        match self.backend_config {
             Wall::Sbx(_) => return None,
             Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) | Wall::Landlock => {}
         }
-        let cell = self.cell(&Handed::default()).ok()?;
+        let spec = self.cell(&Handed::default()).ok()?;
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let shown = cell.mounts.iter().filter_map(|mount| match mount {
+        let shown = spec.mounts.iter().filter_map(|mount| match mount {
             Mount::Shown { path }
             | Mount::Writable { path }
             | Mount::Pinned { path }
@@ -192,18 +187,18 @@ impl Cage {
             home: self.places.home.as_deref().map(text),
             project: text(&self.places.project),
             shown: shown.collect(),
-            network: match cell.network {
+            network: match spec.network {
                 Network::None => NetworkMode::None,
                 Network::Host => NetworkMode::Host,
                 Network::Proxy(_) => NetworkMode::Proxy,
             },
-            unix_sockets: cell.unix_sockets,
+            unix_sockets: spec.unix_sockets,
         })
     }
 
-    /// Removes containers that a dead run of the same name has left.
+    /// Removes containers left by a dead run with the same name.
     pub fn sweep(&self, watch: &Watch) {
-        match &self.wall {
+        match &self.backend_config {
             Wall::Container(container) => container.sweep(&self.run(), watch),
             Wall::Native | Wall::Bwrap { .. } | Wall::Sbx(_) | Wall::Landlock => {}
         }
@@ -213,36 +208,36 @@ impl Cage {
         self.places.run.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Returns how to start a child in its cell.
+    /// Returns how to start a child in its sandbox.
     ///
-    /// To be called anew for each start: the cell is furnished with what is there now, and the plan
-    /// for it is used up.
+    /// Must be called for each start: the spec reflects the current state of the file system, and
+    /// the plan file is consumed by the child.
     pub fn launch(&self, spawn: Spawn, handed: &Handed) -> Result<Spawn, NotStarted> {
-        let program = match self.wall.ground() {
+        let program = match self.backend_config.ground() {
             Ground::Machine => find_program(&spawn)?,
             Ground::Image => spawn.program.clone().into(),
         };
         let name = spawn.program.to_string_lossy().into_owned();
         let refused = |error: String| NotStarted::Refused { program: name.clone(), error };
-        match self.tenant {
+        match self.process {
             Tenant::Agent | Tenant::Gate => drop(self.clear()),
-            // There are many of these, and they hardly ever leave something behind.
+            // ralph calls git often, and git hardly ever leaves anything behind.
             Tenant::Git => {}
         }
         self.prepare(handed).map_err(|error| refused(error.to_string()))?;
-        let cell = self.cell(handed).map_err(|error| refused(error.to_string()))?;
-        for mount in &cell.mounts {
+        let spec = self.cell(handed).map_err(|error| refused(error.to_string()))?;
+        for mount in &spec.mounts {
             if let Mount::Cache { source, .. } = mount {
                 private_directories(source).map_err(|error| refused(error.to_string()))?;
             }
         }
-        match self.tenant {
-            Tenant::Agent | Tenant::Gate => absent::note(&self.places.run, &cell.absent)
-                .map_err(|error| refused(format!("ralph's state cannot be written: {error}")))?,
-            // git's own files are compared with what they were before.
+        match self.process {
+            Tenant::Agent | Tenant::Gate => absent::note(&self.places.run, &spec.absent)
+                .map_err(|error| refused(format!("cannot write ralph's state: {error}")))?,
+            // ralph compares git's own files with their earlier state instead.
             Tenant::Git => {}
         }
-        let spawn = match &self.wall {
+        let spawn = match &self.backend_config {
             Wall::Sbx(vm) => {
                 let ralph = (self.places.executable.clone(), self.ralph_in_vm());
                 vm.hand_in(spawn, &self.handed_to_vm(handed), &[ralph], &self.exchange())
@@ -250,10 +245,10 @@ impl Cage {
             }
             Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) | Wall::Landlock => spawn,
         };
-        let env = self.environment(&spawn, &cell);
+        let env = self.environment(&spawn, &spec);
         let plan = Plan {
-            wall: self.wall.clone(),
-            cell,
+            backend_config: self.backend_config.clone(),
+            spec,
             program,
             cwd: spawn.cwd.clone(),
             project: self.places.project.clone(),
@@ -263,34 +258,34 @@ impl Cage {
         };
         let file = self.plan_file();
         plan.write(&file).map_err(|error| {
-            refused(format!("the plan `{}` cannot be written: {error}", file.display()))
+            refused(format!("cannot write the plan `{}`: {error}", file.display()))
         })?;
         let mut args: Vec<OsString> = vec![CELL_COMMAND.into(), file.into(), spawn.program];
         args.extend(spawn.args);
         Ok(Spawn { program: self.places.executable.clone().into(), args, env, ..spawn })
     }
 
-    /// Fetches what a child wrote that had only copies of what it was handed.
+    /// Copies back what a child wrote if it worked on copies of the files it got.
     pub fn fetch(&self) {
-        match &self.wall {
+        match &self.backend_config {
             Wall::Sbx(_) => sbx::fetch(&self.exchange()),
             Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) | Wall::Landlock => {}
         }
     }
 
-    /// Removes what children that are gone left in the project and on the machine, and returns what
-    /// they created and may not create.
+    /// Removes what ended children left in the project and on the machine, and returns what they
+    /// created without permission.
     pub fn clear(&self) -> Vec<RemovedName> {
         let Places { run, state, project, .. } = &*self.places;
         let removed = absent::remove_appeared(run, state, project);
-        match &self.wall {
+        match &self.backend_config {
             Wall::Container(_) => container::clear(&self.places.run),
             Wall::Sbx(vm) => {
                 if sbx::is_left(&self.places.run) {
-                    // Nothing but its end is sure to end what goes on in it.
+                    // Only removing the VM reliably ends the processes in it.
                     let watch = Watch::detached();
                     vm.close(Afterwards::Remove, &watch);
-                    // A VM that cannot be made again is told of by the next call.
+                    // If the VM cannot be created again, the next call reports it.
                     let _ = vm.prepare(&self.canary(), &watch);
                 }
             }
@@ -301,18 +296,18 @@ impl Cage {
         removed
     }
 
-    /// Makes what can be handed over only if it is there.
+    /// Creates files and directories that can be mounted only if they exist.
     fn prepare(&self, handed: &Handed) -> std::io::Result<()> {
-        match self.tenant {
+        match self.process {
             Tenant::Agent => private_directories(&self.places.state.join("hooks"))?,
             Tenant::Git => private_directories(&self.places.run.join(GIT_SCRATCH))?,
             Tenant::Gate => {}
         }
-        match self.wall {
+        match self.backend_config {
             Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) | Wall::Sbx(_) => {}
             Wall::Landlock => private_directories(&self.scratch())?,
         }
-        match self.tenant {
+        match self.process {
             Tenant::Agent | Tenant::Gate => {
                 for output in self.places.outputs.iter().filter(|path| !path.exists()) {
                     fs::create_dir(output)?;
@@ -326,7 +321,7 @@ impl Cage {
         Ok(())
     }
 
-    /// Returns where children put temporary files whose walls cannot give them a place of their own.
+    /// Returns the directory for temporary files if the backend cannot mount an empty one.
     fn scratch(&self) -> PathBuf {
         self.places.run.join("scratch")
     }
@@ -335,42 +330,42 @@ impl Cage {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let file = self.places.run.join(format!("cell-{}-{number}.json", std::process::id()));
-        // One of a ralph that was killed, long ago, and had the same number.
+        // A leftover of a ralph that was killed and had the same process id.
         let _ = fs::remove_file(&file);
         file
     }
 
-    /// Returns the child's environment, with what is different in a cell.
-    fn environment(&self, spawn: &Spawn, cell: &Cell) -> Vec<(OsString, OsString)> {
+    /// Returns the child's environment, with the changes for a sandbox.
+    fn environment(&self, spawn: &Spawn, spec: &Cell) -> Vec<(OsString, OsString)> {
         let mut env = spawn.env.clone();
         let mut set = |name: &str, value: OsString| {
             env.retain(|(known, _)| known != name);
             env.push((name.into(), value));
         };
-        set(SANDBOX_VARIABLE, self.wall.backend().name().into());
-        let (scratch, port) = match &self.wall {
+        set(SANDBOX_VARIABLE, self.backend_config.backend().name().into());
+        let (scratch, port) = match &self.backend_config {
             Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) | Wall::Sbx(_) => {
                 (PathBuf::from("/tmp"), PORT_INSIDE)
             }
             Wall::Landlock => {
-                (self.scratch(), self.door.as_ref().map_or(PORT_INSIDE, |door| door.port))
+                (self.scratch(), self.proxy.as_ref().map_or(PORT_INSIDE, |proxy| proxy.port))
             }
         };
         set("TMPDIR", scratch.into());
-        for mount in &cell.mounts {
+        for mount in &spec.mounts {
             for (name, value) in self.told_by_variables(mount) {
                 set(name, value.into());
             }
         }
-        // There is no key in a cell, and nobody to ask for its password.
+        // There is no signing key in a sandbox, and no user who could enter its password.
         set("GIT_CONFIG_COUNT", "2".into());
         for (at, name) in ["commit.gpgSign", "tag.gpgSign"].into_iter().enumerate() {
             set(&format!("GIT_CONFIG_KEY_{at}"), name.into());
             set(&format!("GIT_CONFIG_VALUE_{at}"), "false".into());
         }
-        match (&cell.network, &self.wall) {
-            // The engine's client must not go through the proxy; its command line has these. A VM
-            // has a proxy of its own.
+        match (&spec.network, &self.backend_config) {
+            // The engine's client must not use the proxy; the program gets these variables on the
+            // client's command line. A VM has a proxy of its own.
             (Network::Proxy(_), Wall::Container(_) | Wall::Sbx(_))
             | (Network::None | Network::Host, _) => {}
             (Network::Proxy(_), Wall::Native | Wall::Bwrap { .. } | Wall::Landlock) => {
@@ -384,9 +379,9 @@ impl Cage {
 }
 
 impl Cage {
-    /// Returns the variables for what tools do not find at its usual path.
+    /// Returns the variables that point tools at a mount which is not at its usual path.
     fn told_by_variables(&self, mount: &Mount) -> Vec<(&'static str, PathBuf)> {
-        let can_map = match &self.wall {
+        let can_map = match &self.backend_config {
             Wall::Native => cfg!(target_os = "linux"),
             Wall::Bwrap { .. } | Wall::Container(_) => true,
             Wall::Landlock => false,
@@ -409,13 +404,13 @@ impl Cage {
     }
 }
 
-/// Returns the failure behind an ending, if the walls could not be made: the child itself never ran.
+/// Returns why a child never ran, if its ending shows that the sandbox could not be set up.
 ///
-/// `stderr` is what came from there, or its end.
+/// `stderr` is the child's standard error, or the end of it.
 pub fn not_started(program: &str, ending: &Ending, stderr: &str) -> Option<NotStarted> {
     if *ending != (Ending::Exited { code: WALL_CODE.into() }) {
         return None;
     }
-    let words = stderr.lines().rev().find_map(|line| line.strip_prefix(WALL_PREFIX))?;
-    Some(NotStarted::Refused { program: program.to_owned(), error: words.to_owned() })
+    let error = stderr.lines().rev().find_map(|line| line.strip_prefix(WALL_PREFIX))?;
+    Some(NotStarted::Refused { program: program.to_owned(), error: error.to_owned() })
 }

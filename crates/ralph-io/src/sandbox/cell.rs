@@ -1,7 +1,7 @@
-//! A cell as plain data: what one child can reach.
+//! The sandbox spec as plain data: what one child can reach.
 //!
-//! The one plan that every backend carries out. Not here: how the list comes about (`furnish`), and
-//! carrying it out (`stage`).
+//! Every backend implements the same spec. Not here: how the spec is built (`spec_builder`), and
+//! enforcing it (`stage`).
 
 use std::path::{Path, PathBuf};
 
@@ -10,89 +10,79 @@ use serde::{Deserialize, Serialize};
 
 /// What a child can reach.
 ///
-/// Everything on the machine is visible and read-only to begin with. The places follow in order,
-/// and a later one wins over an earlier one that it lies in.
+/// By default everything on the machine is visible and read-only. The mounts apply in order: a
+/// later one covers an earlier one that contains it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cell {
-    /// The places that are not as the rest, outer ones first.
+    /// Paths that differ from the default, outer ones first.
     pub mounts: Vec<Mount>,
     /// Names that the child may not create.
     #[serde(default)]
     pub absent: Vec<AbsentName>,
-    /// The network.
     pub network: Network,
-    /// Unix sockets.
     pub unix_sockets: UnixSockets,
-    /// What it may use.
     pub bounds: Bounds,
-    /// What the walls do not hold, in words.
+    /// What this sandbox does not enforce, for the user.
     pub notes: Vec<String>,
 }
 
-/// One place that is not as the rest.
+/// A path that differs from the default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "as")]
 pub enum Mount {
-    /// Empty at first, writable, and gone afterwards.
+    /// Empty at first, writable, and removed afterwards.
     Scratch {
-        /// The directory.
         path: PathBuf,
     },
-    /// Nothing to be seen.
+    /// Nothing is visible.
     Hidden {
-        /// The directory or file.
         path: PathBuf,
     },
-    /// As it is, read-only; for what lies in a hidden place.
+    /// Visible and read-only; for paths inside a hidden one.
     Shown {
-        /// The directory or file.
         path: PathBuf,
     },
-    /// Writable.
     Writable {
-        /// The directory or file.
         path: PathBuf,
     },
-    /// Writable, but it cannot be moved away: something protected lies in it.
+    /// Writable, but cannot be moved away, because it contains something protected.
     Pinned {
-        /// The directory.
         path: PathBuf,
     },
-    /// A lasting directory of ralph's own at this path, writable: a cache that is not the user's.
+    /// A persistent directory of ralph's own at this path, writable: a cache that is not the
+    /// user's.
     Cache {
         /// Where tools look for it.
         path: PathBuf,
-        /// Where it lies, in ralph's state.
+        /// Where it is stored, in ralph's state.
         source: PathBuf,
     },
-    /// Something else at this path, read-only.
+    /// Another file or directory at this path, read-only.
     ShownAs {
-        /// Where it is seen.
+        /// The path inside.
         path: PathBuf,
-        /// What it is.
+        /// The path on the host.
         source: PathBuf,
     },
-    /// Read-only in a writable place.
+    /// Read-only inside a writable path.
     Protected {
-        /// The directory or file.
         path: PathBuf,
     },
 }
 
 /// A name that does not exist when a child starts and that the child may not create. Nothing can be
-/// mounted on a name that does not exist, so what appears there is removed after the call.
+/// mounted on a name that does not exist, so ralph removes what appears there after the call.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AbsentName {
-    /// The name.
     pub path: PathBuf,
-    /// The deepest directory above it that exists; no part of its path is a link.
+    /// The deepest existing directory above the name; no part of its path is a symbolic link.
     pub above: PathBuf,
 }
 
 impl Mount {
-    /// Returns the place.
+    /// Returns the path inside the sandbox.
     pub fn path(&self) -> &Path {
         match self {
             Self::Scratch { path }
@@ -107,54 +97,52 @@ impl Mount {
     }
 }
 
-/// The network of a cell.
+/// The network of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is")]
 pub enum Network {
-    /// None but a loopback of its own.
+    /// Only a loopback of its own.
     None,
-    /// The host's.
+    /// The host's network.
     Host,
-    /// A loopback of its own, with the proxy behind one port.
+    /// A loopback of its own, with the proxy on one port.
     Proxy(Door),
 }
 
-/// How a cell and the proxy come together.
+/// How a sandbox reaches the proxy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Door {
-    /// The unix socket at which the proxy takes over listeners that were made in a cell.
+    /// The unix socket at which the proxy takes over listeners that were created inside a sandbox.
     pub handover: PathBuf,
-    /// Ports of the host's loopback that the same ports of a cell's own lead to.
+    /// Loopback ports inside the sandbox that lead to the same ports of the host's loopback.
     pub forwards: Vec<u16>,
-    /// The port on the host's loopback at which the proxy listens for cells that have no loopback
+    /// The port on the host's loopback at which the proxy listens for sandboxes without a loopback
     /// of their own.
     pub port: u16,
 }
 
-/// What a child may use; sizes in bytes.
+/// Resource limits of a child; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bounds {
     /// Processes and threads.
     pub pids: u32,
-    /// How these are counted.
     pub counted: Counted,
-    /// Memory.
     pub memory: u64,
-    /// Each of the scratch places.
+    /// Each of the scratch mounts.
     pub tmp: u64,
     /// One file.
     pub file: u64,
 }
 
-/// How the processes of a cell are counted.
+/// How the processes of a sandbox are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Counted {
-    /// As the user's, which does not hold for root.
+    /// Per user, which has no effect for root.
     ByUser,
-    /// As a group of their own as well, where that is possible, with their memory. Where groups take
-    /// whole processes only, the kernel needs up to 15 ms to let one in.
+    /// In a control group as well, where possible, together with their memory. Where groups accept
+    /// whole processes only, the kernel needs up to 15 ms to move one in.
     Together,
 }

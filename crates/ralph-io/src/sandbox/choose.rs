@@ -1,46 +1,43 @@
 //! Chooses a backend: the one that the user wants, or the first enforced one that works.
 //!
-//! Decides by what a look at each says. Not here: looking.
+//! Decides from the results of detection. Not here: detection itself.
 
 use ralph_core::sandbox::{Backend, Fallback, Policy, Wanted};
 
 use super::Finding;
 
-/// What enforces isolation from now on.
+/// What enforces isolation in this run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Chosen<W> {
-    /// The system, by this.
+    /// The operating system, through this backend.
     Enforced(W),
-    /// Nothing but the command guard; each look that failed, in words.
+    /// Only the command guard.
     Guard {
-        /// Why nothing better, if something better was wanted.
+        /// Why no enforced backend is used, if one was wanted.
         instead_of: Vec<Failed>,
     },
-    /// Nothing.
+    /// No sandbox and no guard.
     Nothing,
 }
 
 /// A backend that does not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
-    /// Which.
     pub backend: Backend,
-    /// Why not.
     pub why: String,
-    /// What would make it work.
+    /// What the user can do to make it work.
     pub remedy: Option<String>,
 }
 
-/// Nothing that enforces what the user wants works here.
+/// No backend that enforces what the user wants works here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", self.words())]
+#[error("{}", self.message())]
 pub struct Refusal {
-    /// What was looked at.
     pub failed: Vec<Failed>,
 }
 
 impl Refusal {
-    fn words(&self) -> String {
+    fn message(&self) -> String {
         match self.failed.as_slice() {
             [one] => {
                 format!("the sandbox backend `{}` does not work here: {}", one.backend, one.why)
@@ -65,17 +62,17 @@ impl Refusal {
             }
         }
         hints.push(
-            "--sandbox=guard goes on with the command guard alone, --no-sandbox with nothing"
+            "use --sandbox=guard to run with the command guard alone, --no-sandbox to run without"
                 .to_owned(),
         );
         hints
     }
 }
 
-/// Chooses a backend; `look` says of one whether it works.
+/// Chooses a backend; `detect` says whether one works.
 pub fn choose<W>(
     policy: &Policy,
-    mut look: impl FnMut(Backend) -> Finding<W>,
+    mut detect: impl FnMut(Backend) -> Finding<W>,
 ) -> Result<Chosen<W>, Refusal> {
     let candidates: Vec<Backend> = match policy.backend {
         Wanted::This(Backend::None) => return Ok(Chosen::Nothing),
@@ -90,8 +87,8 @@ pub fn choose<W>(
     };
     let mut failed = Vec::new();
     for backend in candidates {
-        match look(backend) {
-            Finding::Works(wall) => return Ok(Chosen::Enforced(wall)),
+        match detect(backend) {
+            Finding::Works(config) => return Ok(Chosen::Enforced(config)),
             Finding::Fails { why, remedy } => failed.push(Failed { backend, why, remedy }),
         }
     }
@@ -108,7 +105,7 @@ mod tests {
     type Case = (&'static str, Policy, &'static [Backend], Option<Chosen<Backend>>);
 
     #[test]
-    fn the_first_that_works_is_taken_and_nothing_weaker_by_itself() {
+    fn the_first_working_backend_is_chosen_and_never_a_weaker_one_by_default() {
         let auto = Policy { backend: Wanted::Auto, ..Policy::default() };
         let lenient = Policy { fallback: Fallback::Guard, ..auto.clone() };
         let with_image = Policy { image: Some("x".into()), ..auto.clone() };
@@ -134,18 +131,18 @@ mod tests {
             ("guard", this(Backend::Guard), &[], Some(Chosen::Guard { instead_of: vec![] })),
             ("none", this(Backend::None), &[], Some(Chosen::Nothing)),
         ];
-        let look = |working: &[Backend], backend| {
+        let detect = |working: &[Backend], backend| {
             if working.contains(&backend) {
                 Finding::Works(backend)
             } else {
-                Finding::Fails { why: "broken".into(), remedy: Some("mend it".into()) }
+                Finding::Fails { why: "broken".into(), remedy: Some("fix it".into()) }
             }
         };
         for (name, policy, working, expect) in cases {
-            let chosen = choose(&policy, |backend| look(working, backend));
+            let chosen = choose(&policy, |backend| detect(working, backend));
             assert_eq!(chosen.ok(), expect, "{name}");
         }
-        let Ok(Chosen::Guard { instead_of }) = choose(&lenient, |backend| look(&[], backend))
+        let Ok(Chosen::Guard { instead_of }) = choose(&lenient, |backend| detect(&[], backend))
         else {
             panic!("the user has chosen the guard for good");
         };
@@ -153,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_why_and_what_to_do() {
+    fn an_error_names_the_causes_and_hints() {
         let auto = Policy { backend: Wanted::Auto, ..Policy::default() };
         let refusal = choose::<()>(&auto, |backend| Finding::Fails {
             why: format!("{backend} is broken"),
@@ -163,7 +160,7 @@ mod tests {
         expect_test::expect![[r"
             nothing that enforces isolation works here (sbx: sbx is broken; native: native is broken; bwrap: bwrap is broken; landlock: landlock is broken)
             buy a new one
-            --sandbox=guard goes on with the command guard alone, --no-sandbox with nothing"]]
+            use --sandbox=guard to run with the command guard alone, --no-sandbox to run without"]]
         .assert_eq(&format!("{refusal}\n{}", refusal.hints().join("\n")));
     }
 }

@@ -1,11 +1,10 @@
-//! The backend `container`: each call is a container of docker or podman, with the project and
-//! nothing else of this machine in it, and no network but the way to the proxy.
+//! The backend `container`: each call is a container of docker or podman that contains the project
+//! and nothing else of this machine, and has no network except for the proxy.
 //!
 //! The container runs an image of the user's, in which the agent is installed. ralph itself is its
-//! first process, the same one as in a cell of the kernel's: it hands a listener to the proxy, gives
-//! rights and system calls up, and collects what is left behind. The socket of the engine is never
-//! inside, nor any privilege. Not here: the process around the engine's client (`stage`), and
-//! choosing a backend.
+//! first process, as with the native backend: it hands a listener to the proxy, gives up rights and
+//! system calls, and reaps orphans. The socket of the engine is never inside, nor any privilege.
+//! Not here: the process around the engine's client (`stage`), and choosing a backend.
 
 mod argv;
 mod engine;
@@ -26,42 +25,39 @@ use crate::process::{Spawn, Watch};
 pub(super) use note::Note;
 pub(super) use note::clear;
 
-/// Removing a container that is running takes the engine a second, and many on a busy machine.
+/// Removing a running container takes the engine a second; 60 s leaves room for a busy machine.
 const REMOVAL: Duration = Duration::from_secs(60);
 
 /// An engine that answers, and the image to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Container {
-    /// The engine.
     pub engine: Engine,
-    /// The image.
     pub image: String,
-    /// ralph's own program, which must run in the image too. It is found there by the same path.
+    /// ralph's own executable, which must run in the image too, at the same path.
     pub ralph: PathBuf,
     /// The environment of the engine's client.
     pub env: Vec<(String, String)>,
 }
 
-/// What of a call is its container's own.
+/// What is specific to the container of one call.
 #[derive(Debug, Clone, Copy)]
 pub struct Berth<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// The run, by which what a dead one left is found.
+    /// The name of the run, by which containers of a dead run are found.
     pub run: &'a str,
     /// The unix socket at which the process outside waits for the first one inside.
     pub channel: &'a Path,
-    /// A directory with nothing in it, for those that are hidden.
+    /// An empty directory, mounted over hidden ones.
     pub empty: &'a Path,
-    /// The unix socket at which the proxy takes listeners over, where there is one.
+    /// The unix socket at which the proxy takes over listeners, if there is one.
     pub proxy: Option<&'a Path>,
 }
 
 impl Container {
-    /// Finds an engine that answers and has an image, and says which image that is.
+    /// Finds an engine that answers and has an image, and returns the id of that image.
     ///
-    /// Nothing is fetched: that takes the time and the network that the user decides about.
+    /// Downloads nothing: whether to spend time and network on that is the user's decision.
     pub fn find(
         image: &str,
         ralph: &Path,
@@ -69,7 +65,7 @@ impl Container {
         env: &[(OsString, OsString)],
         watch: &Watch,
     ) -> Result<(Self, String), NoEngine> {
-        let mut troubles: Vec<NoEngine> = Vec::new();
+        let mut failures: Vec<NoEngine> = Vec::new();
         for kind in engine::KINDS {
             let found = Engine::ask(kind, project, env, watch).and_then(|engine| {
                 let env = argv::of_the_client(env);
@@ -79,12 +75,12 @@ impl Container {
             });
             match found {
                 Ok(found) => return Ok(found),
-                Err(trouble) => troubles.push(trouble),
+                Err(failure) => failures.push(failure),
             }
         }
-        let why: Vec<&str> = troubles.iter().map(|trouble| trouble.why.as_str()).collect();
-        // One that answers and lacks the image says more than one that is not there.
-        let nearest = troubles.iter().rev().max_by_key(|it| it.nearness);
+        let why: Vec<&str> = failures.iter().map(|failure| failure.why.as_str()).collect();
+        // An engine that answers and lacks the image gives a better hint than one that is missing.
+        let nearest = failures.iter().rev().max_by_key(|it| it.nearness);
         let remedy = nearest.and_then(|it| it.remedy.clone());
         let nearness = engine::Nearness::Absent;
         Err(NoEngine { why: why.join("; "), remedy, nearness })
@@ -92,19 +88,19 @@ impl Container {
 
     /// Returns how to start ralph as the first process of a container, to run this child.
     ///
-    /// After it has ended, however it did, its container is to be removed.
+    /// The caller must remove the container after it has ended, however it did.
     pub fn launch(&self, spawn: Spawn, boundary: &Boundary, berth: &Berth<'_>) -> Spawn {
         let args = argv::run(self, &spawn, boundary, berth);
         let env = argv::client_env(&self.env, &spawn.env);
         Spawn { program: self.engine.program.clone().into(), args, cwd: "/".into(), env, ..spawn }
     }
 
-    /// Returns how to remove a container. One that is gone already is no error.
+    /// Returns how to remove a container. A missing one is no error.
     pub(crate) fn removal(&self, name: &str) -> Spawn {
         self.client(&["rm", "--force", "--volumes", name], REMOVAL)
     }
 
-    /// Removes what is left of a run that is dead.
+    /// Removes the containers of a dead run.
     pub fn sweep(&self, run: &str, watch: &Watch) {
         let filter = format!("label={}", label(run));
         let list = self.client(&["ps", "--all", "--quiet", "--filter", &filter], REMOVAL);
@@ -114,7 +110,7 @@ impl Container {
                     let _ = ask(&self.removal(id), watch);
                 }
             }
-            // The next call says what is wrong with the engine.
+            // The next call reports what is wrong with the engine.
             Answer::Failed(_) | Answer::Silent(_) | Answer::Absent => {}
         }
     }
@@ -123,8 +119,8 @@ impl Container {
         let question = ["image", "inspect", "--format", "{{.Id}}", &self.image];
         match ask(&self.client(&question, PROBE), watch) {
             Answer::Said(id) => Ok(id.trim().to_owned()),
-            Answer::Silent(words) => Err(NoEngine {
-                why: format!("{name} does not work: asked for the image, {words}"),
+            Answer::Silent(message) => Err(NoEngine {
+                why: format!("{name} does not work: asked for the image, {message}"),
                 remedy: Some(format!("`{name} image inspect {}` says what it finds", self.image)),
                 nearness: engine::Nearness::Broken,
             }),
@@ -152,7 +148,7 @@ pub fn container_name(run: &str, number: &str) -> String {
     format!("ralph-{}-{number}", fitting(run))
 }
 
-/// Returns the label by which the containers of a run are found again.
+/// Returns the label by which the containers of a run are found.
 fn label(run: &str) -> String {
     format!("ralph.run={}", fitting(run))
 }

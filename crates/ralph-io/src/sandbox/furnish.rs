@@ -1,7 +1,8 @@
-//! Turns what the user wants, and where things lie, into a cell.
+//! Builds the sandbox spec from the user's policy and the paths of a run.
 //!
-//! Looks at the machine, since what is not there cannot be shown, and since every path must be the
-//! real one: a wall around a link is none. Changes nothing. Not here: carrying a cell out.
+//! Reads the file system, because missing paths cannot be mounted and every path must be resolved:
+//! a rule for a symbolic link does not protect its target. Changes nothing. Not here: enforcing a
+//! spec.
 
 mod protected;
 
@@ -17,54 +18,52 @@ use super::stores::{GRADLE_PACKAGES, GRADLE_SHOWN, is_harmless};
 use super::{AbsentName, Bounds, Cell, Counted, Door, Mount, Network};
 use crate::store::layout::{CACHE_DIRECTORY, GIT_SCRATCH, PROJECT_DIRECTORY};
 
-/// Where things lie.
+/// The paths that a sandbox is built from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     /// The directory that agents work in.
     pub project: PathBuf,
-    /// The top of the work tree; the project itself where there is no repository.
+    /// The top of the work tree; the project itself if there is no repository.
     pub work_tree: PathBuf,
-    /// The directories with the history: that of the work tree, and the one it shares with others.
-    /// None where there is no repository.
+    /// The git directories: that of the work tree, and the common one. Empty without a repository.
     pub history: Vec<PathBuf>,
-    /// The state of this project; what lies above it is the state of others.
+    /// The state of this project; its parent holds the state of other projects.
     pub state: PathBuf,
-    /// Where git's own scratch files lie while a run goes on, and where plans are left.
+    /// The directory of the run: git's scratch files and the plan files are here.
     pub run: PathBuf,
-    /// The configuration directories of agents that are ralph's copies.
+    /// The agents' configuration directories that are ralph's copies.
     pub agent_state: Vec<PathBuf>,
-    /// The user's home.
     pub home: Option<PathBuf>,
-    /// Where programs are looked for.
+    /// The `PATH` of the user.
     pub path: OsString,
-    /// The variables of the user, which say where stores and caches are.
+    /// The user's environment variables, some of which locate package stores and caches.
     pub variables: Vec<(OsString, OsString)>,
     /// Directories for build outputs that git ignores, above the project in its work tree.
     pub outputs: Vec<PathBuf>,
-    /// ralph itself, which hooks and memory servers in a cell start.
+    /// ralph itself, which hooks and memory servers start inside a sandbox.
     pub executable: PathBuf,
-    /// Configuration files that git reads, wherever they are. git's cell shows them all, the others
+    /// All configuration files that git reads. git's own sandbox shows all of them, other sandboxes
     /// those without a login.
     pub git_files: Vec<PathBuf>,
-    /// Files in a protected directory that agents write all the same, such as the plan in
+    /// Files in a protected directory that agents may write nevertheless, such as the plan in
     /// `.ralph/`.
     pub opened: Vec<PathBuf>,
 }
 
-/// Where programs are found that run in a cell.
+/// Where programs that run in a sandbox come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ground {
-    /// On this machine, all of which is visible unless it is hidden.
+    /// From this machine, which is visible except for what is hidden.
     Machine,
-    /// In an image; of this machine nothing is visible unless it is shown.
+    /// From an image; nothing of this machine is visible except for what is shown.
     Image,
 }
 
-/// What is the same in all cells of a run: where things lie really, and what of the machine around
-/// the project is closed.
+/// The part of the spec that is the same for all sandboxes of a run: resolved paths, and what is
+/// hidden of the machine outside the project.
 ///
-/// It is looked up once. Nobody in a cell can change it: what a tenant may write is looked at for each
-/// cell anew.
+/// Computed once. A sandboxed process cannot change it: the paths that it may write are resolved
+/// for each start.
 #[derive(Debug, Clone)]
 pub struct Rest {
     places: Places,
@@ -72,45 +71,32 @@ pub struct Rest {
     mounts: Vec<Mount>,
 }
 
-/// Who is to live in a cell.
+/// The kind of process that a sandbox is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tenant {
-    /// An agent.
     Agent,
-    /// A gate.
     Gate,
     /// git, as ralph itself calls it.
     Git,
 }
 
-/// Why there can be no cell.
+/// Why a spec cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum FurnishError {
-    /// Everything would be writable that must not be.
+    /// The whole machine or home directory would be writable.
     #[error("the project directory `{}` cannot be isolated: {why}", .path.display())]
-    ProjectIsTooMuch {
-        /// The project.
-        path: PathBuf,
-        /// What it holds.
-        why: &'static str,
-    },
-    /// A place that must be there is not.
+    ProjectIsTooMuch { path: PathBuf, why: &'static str },
     #[error("cannot open `{}`", .path.display())]
-    Missing {
-        /// The place.
-        path: PathBuf,
-        /// The system's words.
-        source: std::io::Error,
-    },
-    /// There is no proxy for a network that goes through one.
-    #[error("the network of the sandbox goes through a proxy, and there is none")]
+    Missing { path: PathBuf, source: std::io::Error },
+    /// The network is the proxy, and the launcher got none.
+    #[error("the sandbox network requires a proxy, and none is running")]
     NoProxy,
 }
 
-/// What git reads of the user, without secrets.
+/// The user's git configuration, which holds no secrets.
 const GIT_IDENTITY: [&str; 2] = [".gitconfig", ".config/git/config"];
 
-/// What root alone can read, and no agent should.
+/// What only root can read, and no agent should.
 const ROOTS_SECRETS: [&str; 12] = [
     "/root",
     "/home",
@@ -126,69 +112,69 @@ const ROOTS_SECRETS: [&str; 12] = [
     "/var/log",
 ];
 
-/// Returns the cell for a tenant, with what one call hands over by path.
+/// Builds the spec for a process, including the files that one call passes by path.
 pub fn furnish(
     policy: &Policy,
     rest: &Rest,
-    tenant: Tenant,
-    door: Option<&Door>,
+    process: Tenant,
+    proxy: Option<&Door>,
     handed: &Handed,
 ) -> Result<Cell, FurnishError> {
     let Rest { places, ground, mounts } = rest;
-    let mode = match tenant {
+    let mode = match process {
         Tenant::Agent => policy.network.mode,
         Tenant::Gate => policy.gates.network,
         Tenant::Git => NetworkMode::None,
     };
-    let network = match (mode, door) {
+    let network = match (mode, proxy) {
         (NetworkMode::None, _) => Network::None,
         (NetworkMode::Host, _) => Network::Host,
-        (NetworkMode::Proxy, Some(door)) => Network::Proxy(door.clone()),
+        (NetworkMode::Proxy, Some(proxy)) => Network::Proxy(proxy.clone()),
         (NetworkMode::Proxy, None) => return Err(FurnishError::NoProxy),
     };
-    let mut room = Room {
+    let mut builder = Room {
         ground: *ground,
-        mounts: mounts.iter().filter_map(|mount| own_cache(mount, places, tenant)).collect(),
+        mounts: mounts.iter().filter_map(|mount| own_cache(mount, places, process)).collect(),
         absent: Vec::new(),
         notes: Vec::new(),
         writable: Vec::new(),
     };
-    room.open(places, policy, tenant);
-    room.protect(places, policy, tenant);
-    // Sockets without a path belong to the network, which is the host's here.
+    builder.open(places, policy, process);
+    builder.protect(places, policy, process);
+    // Abstract sockets belong to the network namespace, which is the host's here.
     let sockets = match mode {
         NetworkMode::Host => UnixSockets::Deny,
         NetworkMode::None | NetworkMode::Proxy => policy.unix_sockets,
     };
-    room.hide(places, policy, sockets);
-    room.hand_over(places, policy, tenant, handed);
+    builder.hide(places, policy, sockets);
+    builder.hand_over(places, policy, process, handed);
     Ok(Cell {
-        mounts: room.mounts,
-        absent: room.absent,
+        mounts: builder.mounts,
+        absent: builder.absent,
         network,
         unix_sockets: sockets,
         bounds: Bounds {
             pids: policy.limits.pids,
-            counted: match tenant {
+            counted: match process {
                 Tenant::Agent | Tenant::Gate => Counted::Together,
-                // There are many of these, and each is short.
+                // ralph calls git often, and each call is short.
                 Tenant::Git => Counted::ByUser,
             },
             memory: policy.limits.memory,
             tmp: policy.limits.tmp,
             file: policy.limits.file,
         },
-        notes: room.notes,
+        notes: builder.notes,
     })
 }
 
-/// Completes the cache of a list for all tenants with the place of one tenant's. Agents and gates have
-/// caches of their own: what an agent could write into a gate's, that gate would run or believe.
-fn own_cache(mount: &Mount, places: &Places, tenant: Tenant) -> Option<Mount> {
+/// Fills in the host directory of a cache mount. Agents and gates have separate caches: a gate
+/// would execute or trust what an agent wrote into its cache.
+fn own_cache(mount: &Mount, places: &Places, process: Tenant) -> Option<Mount> {
     match mount {
         Mount::Cache { path, source } => Some(Mount::Cache {
             path: path.clone(),
-            source: cache_directory(&places.state, tenant)?.join(source),
+            source: cache_directory(&places.state, process)?.join(source),
         }),
         Mount::Scratch { .. }
         | Mount::Hidden { .. }
@@ -200,33 +186,33 @@ fn own_cache(mount: &Mount, places: &Places, tenant: Tenant) -> Option<Mount> {
     }
 }
 
-/// Returns the directory for the caches of a tenant.
-pub(super) fn cache_directory(state: &Path, tenant: Tenant) -> Option<PathBuf> {
-    let name = match tenant {
+/// Returns the cache directory of a kind of process.
+pub(super) fn cache_directory(state: &Path, process: Tenant) -> Option<PathBuf> {
+    let name = match process {
         Tenant::Agent => "agent",
         Tenant::Gate => "gate",
-        // Its processes are many and short, and cache nothing.
+        // ralph's git calls are many and short, and cache nothing.
         Tenant::Git => return None,
     };
     Some(state.join(CACHE_DIRECTORY).join(name))
 }
 
 impl Rest {
-    /// Looks at the machine.
+    /// Inspects the machine.
     pub fn of(policy: &Policy, places: &Places, ground: Ground) -> Result<Self, FurnishError> {
         let places = places.resolved()?;
         let (absent, notes, writable) = (Vec::new(), Vec::new(), Vec::new());
-        let mut room = Room { ground, mounts: Vec::new(), absent, notes, writable };
+        let mut builder = Room { ground, mounts: Vec::new(), absent, notes, writable };
         match ground {
-            Ground::Machine => room.close_the_machine(&places, policy),
-            Ground::Image => room.furnish_the_image(&places, policy),
+            Ground::Machine => builder.close_the_machine(&places, policy),
+            Ground::Image => builder.furnish_the_image(&places, policy),
         }
-        Ok(Self { places, ground, mounts: room.mounts })
+        Ok(Self { places, ground, mounts: builder.mounts })
     }
 }
 
 impl Places {
-    /// Returns the same places by their real paths, if they can be told apart.
+    /// Resolves all paths. Fails if the project contains the home directory or the whole machine.
     fn resolved(&self) -> Result<Self, FurnishError> {
         let must = |path: &Path| {
             path.canonicalize()
@@ -236,10 +222,10 @@ impl Places {
         let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
         let too_much = |why| Err(FurnishError::ProjectIsTooMuch { path: project.clone(), why });
         match &home {
-            _ if project == Path::new("/") => return too_much("it is the whole machine"),
+            _ if project == Path::new("/") => return too_much("it is the root directory"),
             Some(home) if *home == project => return too_much("it is your home directory"),
             Some(home) if home.starts_with(&project) => {
-                return too_much("your home directory lies in it");
+                return too_much("it contains your home directory");
             }
             Some(_) | None => {}
         }
@@ -260,17 +246,17 @@ impl Places {
         })
     }
 
-    /// Returns the real path of something that the settings name.
-    pub fn named(&self, said: &str) -> PathBuf {
-        let path = match (said.strip_prefix("~/"), &self.home) {
+    /// Returns the resolved path for a path in the settings.
+    pub fn named(&self, setting: &str) -> PathBuf {
+        let path = match (setting.strip_prefix("~/"), &self.home) {
             (Some(rest), Some(home)) => home.join(rest),
-            (Some(_), None) | (None, _) => self.project.join(said),
+            (Some(_), None) | (None, _) => self.project.join(setting),
         };
         path.canonicalize().unwrap_or(path)
     }
 }
 
-/// A cell that is being furnished.
+/// A spec that is being built.
 struct Room {
     ground: Ground,
     mounts: Vec<Mount>,
@@ -280,8 +266,8 @@ struct Room {
 }
 
 impl Room {
-    /// Shows ralph itself, how the user is called in commits, and what the user names of the home.
-    /// Toolchains are the image's.
+    /// Shows ralph itself, the user's git identity, and the paths of the home that the settings
+    /// name. Toolchains come from the image.
     fn furnish_the_image(&mut self, places: &Places, policy: &Policy) {
         for path in ["/tmp", "/var/tmp", "/run"] {
             self.mounts.push(Mount::Scratch { path: path.into() });
@@ -290,14 +276,15 @@ impl Room {
         if let Some(home) = &places.home {
             self.mounts.push(Mount::Scratch { path: home.clone() });
             self.mounts.extend(caches(home, &[], &[]));
-            let named = policy.home.iter().map(|said| said.strip_prefix("~/").unwrap_or(said));
+            let named =
+                policy.home.iter().map(|setting| setting.strip_prefix("~/").unwrap_or(setting));
             let named = GIT_IDENTITY.into_iter().chain(named).map(|name| home.join(name));
             shown.extend(named.filter_map(|path| path.canonicalize().ok()));
         }
         self.show(shown);
     }
 
-    /// Hides home, temporary files and secrets, and shows what is needed of them.
+    /// Hides home, temporary files and secrets, and shows the parts of them that are needed.
     fn close_the_machine(&mut self, places: &Places, policy: &Policy) {
         for path in ["/tmp", "/var/tmp", "/run", "/var/run"].map(Path::new) {
             // A link leads to one of the others.
@@ -318,16 +305,16 @@ impl Room {
             }
         }
         let mut shown = vec![places.executable.clone()];
-        // Programs may be kept in a temporary place, or be found through a link in one.
+        // Programs may be in a temporary directory, or be found through a link in one.
         let programs = std::env::split_paths(&places.path).filter(|it| it.is_absolute());
         shown.extend(programs.filter(|it| {
             let is_at_home = places.home.as_ref().is_some_and(|home| it.starts_with(home));
             !is_at_home && it.canonicalize().is_ok_and(|real| real == *it)
         }));
         shown.extend(linked(places.home.as_deref(), &places.path));
-        // What a tenant may write is opened below; shown from here, it could become a link to
-        // somewhere else between two cells.
-        let open: Vec<PathBuf> = policy.rw.iter().map(|said| places.named(said)).collect();
+        // Writable paths are added later. If they were shown from here, one could be replaced by a
+        // link to another path between two starts.
+        let open: Vec<PathBuf> = policy.rw.iter().map(|setting| places.named(setting)).collect();
         let is_open = |it: &Path| {
             open.iter().chain([&places.project, &places.work_tree]).any(|open| it.starts_with(open))
         };
@@ -340,9 +327,9 @@ impl Room {
             let (tools, secrets) = visible(home, &places.path, &places.variables);
             shown.extend(gradle_distributions(home));
             shown.extend(tools.into_iter().filter(|it| !is_open(it)));
-            let added = policy.home.iter().map(|said| {
-                let said = said.strip_prefix("~/").unwrap_or(said);
-                home.join(said)
+            let added = policy.home.iter().map(|setting| {
+                let setting = setting.strip_prefix("~/").unwrap_or(setting);
+                home.join(setting)
             });
             shown.extend(added.filter_map(|path| path.canonicalize().ok()));
             self.show(shown);
@@ -356,8 +343,8 @@ impl Room {
         }
     }
 
-    /// Hides every socket that could still be called by its path: a read-only place does not keep
-    /// anybody from that.
+    /// Hides every socket that is still reachable by its path: a read-only mount does not prevent
+    /// connecting to it.
     fn hide_sockets(&mut self) {
         let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
         let paths = table.lines().filter_map(|line| line.split_whitespace().nth(7));
@@ -371,19 +358,23 @@ impl Room {
         self.mounts.extend(sockets.into_iter().map(|path| Mount::Hidden { path }));
     }
 
-    /// Opens what the tenant works on.
-    fn open(&mut self, places: &Places, policy: &Policy, tenant: Tenant) {
-        let mut writable: Vec<PathBuf> =
-            policy.rw.iter().map(|said| places.named(said)).filter(|path| path.exists()).collect();
-        let (work, history) = match tenant {
+    /// Makes writable what the process works on.
+    fn open(&mut self, places: &Places, policy: &Policy, process: Tenant) {
+        let mut writable: Vec<PathBuf> = policy
+            .rw
+            .iter()
+            .map(|setting| places.named(setting))
+            .filter(|path| path.exists())
+            .collect();
+        let (work, history) = match process {
             Tenant::Agent => (&places.project, policy.git),
             Tenant::Gate => (&places.project, GitAccess::Ro),
             Tenant::Git => (&places.work_tree, GitAccess::Agent),
         };
         writable.push(work.clone());
-        match tenant {
+        match process {
             Tenant::Agent | Tenant::Gate => {
-                // What was replaced by a link since leads elsewhere.
+                // A directory that was replaced by a link in the meantime leads elsewhere.
                 let is_real = |it: &&PathBuf| it.canonicalize().is_ok_and(|real| real == **it);
                 writable.extend(places.outputs.iter().filter(is_real).cloned());
             }
@@ -391,9 +382,9 @@ impl Room {
         }
         let mut shown = vec![places.work_tree.clone()];
         let git_files = places.git_files.iter();
-        match tenant {
+        match process {
             Tenant::Git => shown.extend(git_files.cloned()),
-            // An agent that commits needs the identity in included files, but no logins.
+            // An agent that commits needs the identity from included files, but no logins.
             Tenant::Agent | Tenant::Gate => {
                 let is_public = |path: &&PathBuf| {
                     std::fs::read_to_string(path).is_ok_and(|text| is_harmless(&text))
@@ -412,14 +403,14 @@ impl Room {
         }
     }
 
-    /// Makes read-only again what the tenant must not change in what it may.
-    fn protect(&mut self, places: &Places, policy: &Policy, tenant: Tenant) {
+    /// Makes read-only what the process must not change inside its writable paths.
+    fn protect(&mut self, places: &Places, policy: &Policy, process: Tenant) {
         let mut protected = Protected::default();
-        for said in &policy.ro {
-            protected.path(&places.named(said), WhenAbsent::Watched);
+        for setting in &policy.ro {
+            protected.path(&places.named(setting), WhenAbsent::Watched);
         }
-        match tenant {
-            // Hooks and filters that git runs are not to be trusted with what makes git run them.
+        match process {
+            // Hooks and filters that git runs must not change what makes git run them.
             Tenant::Git => protected.levers(places),
             Tenant::Agent | Tenant::Gate => {
                 for name in CONFIGURATION {
@@ -428,7 +419,7 @@ impl Room {
                 let own = places.project.join(PROJECT_DIRECTORY);
                 protected.directory(&own, &places.opened);
                 let link = places.work_tree.join(".git");
-                match (tenant, policy.git) {
+                match (process, policy.git) {
                     (Tenant::Agent, GitAccess::Agent) => protected.levers(places),
                     (Tenant::Agent, GitAccess::Ro | GitAccess::Clone)
                     | (Tenant::Gate | Tenant::Git, _) => {
@@ -444,13 +435,13 @@ impl Room {
         self.add(protected);
     }
 
-    /// Adds what is protected, each behind the directories that it lies in, which are pinned.
+    /// Adds the protected paths, and pins the directories that contain them.
     fn add(&mut self, protected: Protected) {
         let Protected { there, mut absent, links } = protected;
         let is_open = |path: &Path| self.writable.iter().any(|open| path.starts_with(open));
         let there: Vec<PathBuf> = outermost(there).into_iter().filter(|it| is_open(it)).collect();
         let is_protected = |path: &Path| there.iter().any(|above| path.starts_with(above));
-        // Not every backend holds what is read-only in a writable place.
+        // Not every backend can enforce a read-only path inside a writable one.
         absent.retain(|name| is_open(&name.path));
         absent.sort();
         absent.dedup();
@@ -459,7 +450,7 @@ impl Room {
         let above = above.chain(unprotected.flat_map(|name| name.above.ancestors()));
         let mut pins: Vec<PathBuf> = above.filter(|it| is_open(it)).map(Path::to_owned).collect();
         pins.retain(|pin| !self.writable.contains(pin));
-        // Outer ones first; a path sorts before what lies in it.
+        // Outer ones first; a path sorts before the paths inside it.
         pins.sort();
         pins.dedup();
         self.mounts.extend(pins.into_iter().map(|path| Mount::Pinned { path }));
@@ -469,16 +460,16 @@ impl Room {
             links.into_iter().filter(|link| self.writable.iter().any(|it| link.starts_with(it)))
         {
             self.notes.push(format!(
-                "`{}` is a link: what it leads to is protected, the link itself is not",
+                "`{}` is a symbolic link: its target is protected, the link itself is not",
                 link.display()
             ));
         }
     }
 
-    /// Hides ralph's own state and what the user wants hidden.
+    /// Hides ralph's own state and what the settings hide.
     fn hide(&mut self, places: &Places, policy: &Policy, sockets: UnixSockets) {
         let state = places.state.parent().unwrap_or(&places.state).to_owned();
-        let named = policy.hide.iter().map(|said| places.named(said));
+        let named = policy.hide.iter().map(|setting| places.named(setting));
         let hidden: Vec<PathBuf> = named.chain([state]).filter(|path| path.exists()).collect();
         for path in outermost(hidden) {
             if self.sees(&path) {
@@ -491,16 +482,17 @@ impl Room {
         }
     }
 
-    /// Shows and opens what the tenant was given by path.
-    fn hand_over(&mut self, places: &Places, policy: &Policy, tenant: Tenant, handed: &Handed) {
+    /// Shows or makes writable the files that the call passes by path.
+    fn hand_over(&mut self, places: &Places, policy: &Policy, process: Tenant, handed: &Handed) {
         let real = |paths: &[PathBuf]| -> Vec<PathBuf> {
             paths.iter().filter_map(|path| path.canonicalize().ok()).collect()
         };
         let mut shown = real(&handed.readable);
         let mut open = real(&handed.writable);
-        match tenant {
+        match process {
             Tenant::Agent => {
-                // The hooks in an agent look at the run, and note what they told.
+                // Hooks in an agent read the state of the run, and record which messages they
+                // delivered.
                 shown.extend(real(&["active.json", "lock"].map(|name| places.state.join(name))));
                 open.extend(real(&[places.state.join("hooks")]));
                 open.extend(places.agent_state.iter().cloned());
@@ -509,14 +501,14 @@ impl Room {
                 Credentials::Given => shown.extend(places.agent_state.iter().cloned()),
                 Credentials::Withheld => {}
             },
-            // Indexes of its own, which are not the user's.
+            // git's scratch index files, which are not the user's.
             Tenant::Git => open.extend(real(&[places.run.join(GIT_SCRATCH)])),
         }
         self.show(shown);
         self.mounts.extend(outermost(open).into_iter().map(|path| Mount::Writable { path }));
     }
 
-    /// Shows places, unless they can be seen anyway.
+    /// Shows paths that are not visible already.
     fn show(&mut self, paths: Vec<PathBuf>) {
         for path in outermost(paths) {
             if !self.sees(&path) {
@@ -525,7 +517,7 @@ impl Room {
         }
     }
 
-    /// Returns whether a place can be seen, as far as the cell is furnished.
+    /// Returns whether a path is visible with the mounts added so far.
     fn sees(&self, path: &Path) -> bool {
         let last = self.mounts.iter().rev().find(|mount| path.starts_with(mount.path()));
         match last {

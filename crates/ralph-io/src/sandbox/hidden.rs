@@ -1,7 +1,7 @@
 //! The hidden commands of the binary that belong to the sandbox.
 //!
-//! They are found before the command line is read properly: every child starts through them. Not
-//! here: what they do.
+//! They are handled before the command line is parsed, because every sandboxed child starts through
+//! them. Not here: what they do.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -9,51 +9,54 @@ use std::process::ExitCode;
 pub use super::trouble::Trouble;
 use super::{CELL_COMMAND, INSIDE_COMMAND, TRIAL_COMMAND, TRY_COMMAND, trial};
 
-/// Runs a hidden command, if the words of the command line, without the program's own name, are one.
+/// Runs a hidden command if the arguments of the command line, without the program name, are one.
 ///
-/// What went wrong is to be said on stderr, behind [`WALL_PREFIX`](super::WALL_PREFIX), with the exit
-/// code [`WALL_CODE`](super::WALL_CODE).
-pub fn hidden(words: &[OsString]) -> Option<Result<ExitCode, Trouble>> {
-    let (command, words) = words.split_first()?;
+/// The caller prints an error to stderr after [`SETUP_ERROR_PREFIX`](super::SETUP_ERROR_PREFIX) and
+/// exits with [`SETUP_FAILED_CODE`](super::SETUP_FAILED_CODE).
+pub fn hidden(arguments: &[OsString]) -> Option<Result<ExitCode, Trouble>> {
+    let (command, arguments) = arguments.split_first()?;
     match command.to_str()? {
-        CELL_COMMAND => Some(cell(words)),
-        INSIDE_COMMAND => Some(inside(words)),
-        TRY_COMMAND => Some(namespaces()),
-        TRIAL_COMMAND => Some(Ok(trial::main(words))),
+        CELL_COMMAND => Some(run_in_sandbox(arguments)),
+        INSIDE_COMMAND => Some(run_inside(arguments)),
+        TRY_COMMAND => Some(try_namespaces()),
+        TRIAL_COMMAND => Some(Ok(trial::main(arguments))),
         _ => None,
     }
 }
 
 #[cfg(target_os = "linux")]
-use super::stage::{main as cell, main_inside as inside};
+use super::stage::{main as run_in_sandbox, main_inside as run_inside};
 
 #[cfg(target_os = "linux")]
-fn namespaces() -> Result<ExitCode, Trouble> {
+fn try_namespaces() -> Result<ExitCode, Trouble> {
     super::stage::try_namespaces().map(|()| ExitCode::SUCCESS)
 }
 
-/// Makes the walls that a plan file asks for, where they are macOS's or a VM's.
+/// Sets up the sandbox that a plan file describes, with Seatbelt or in a VM.
 #[cfg(not(target_os = "linux"))]
-fn cell(words: &[OsString]) -> Result<ExitCode, Trouble> {
-    use super::{Wall, around, plan::Plan};
-    let [file, program @ ..] = words else { return Err(Trouble::new("nothing to run")) };
+fn run_in_sandbox(arguments: &[OsString]) -> Result<ExitCode, LaunchError> {
+    use super::{BackendConfig, client_wrapper, launch_plan::LaunchPlan};
+    let [file, program @ ..] = arguments else {
+        return Err(LaunchError::new("no program to run"));
+    };
     let file = std::path::Path::new(file);
-    let plan = Plan::take(file).map_err(Trouble::at("read the plan", file))?;
-    match &plan.wall {
-        Wall::Native => around::run_behind_profile(&plan, program),
-        Wall::Sbx(vm) => around::run_in_vm(vm, &plan, file, program),
-        Wall::Bwrap { .. } | Wall::Container(_) | Wall::Landlock => {
-            Err(around::foreign(plan.wall.backend()))
+    let plan =
+        LaunchPlan::read_and_remove(file).map_err(LaunchError::for_path("read the plan", file))?;
+    match &plan.backend_config {
+        BackendConfig::Native => client_wrapper::run_behind_profile(&plan, program),
+        BackendConfig::Sbx(vm) => client_wrapper::run_in_vm(vm, &plan, file, program),
+        BackendConfig::Bwrap { .. } | BackendConfig::Container(_) | BackendConfig::Landlock => {
+            Err(client_wrapper::report_unsupported(plan.backend_config.backend()))
         }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn inside(_words: &[OsString]) -> Result<ExitCode, Trouble> {
-    Err(super::around::foreign(ralph_core::sandbox::Backend::Native))
+fn run_inside(_arguments: &[OsString]) -> Result<ExitCode, LaunchError> {
+    Err(super::client_wrapper::report_unsupported(ralph_core::sandbox::Backend::Native))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn namespaces() -> Result<ExitCode, Trouble> {
-    Err(super::around::foreign(ralph_core::sandbox::Backend::Native))
+fn try_namespaces() -> Result<ExitCode, LaunchError> {
+    Err(super::client_wrapper::report_unsupported(ralph_core::sandbox::Backend::Native))
 }

@@ -1,6 +1,6 @@
-//! What stays visible of a hidden home directory: toolchains, and where programs are looked for.
+//! What stays visible of a hidden home directory: toolchains, and directories on the `PATH`.
 //!
-//! An allowlist. What is not in it, such as keys, tokens and histories, is not there. Not here: what
+//! An allowlist. Everything else, such as keys, tokens and histories, is invisible. Not here: what
 //! the user adds to it.
 
 use std::ffi::{OsStr, OsString};
@@ -13,10 +13,10 @@ use super::stores::{
 };
 use crate::bounded;
 
-/// Settings of tools are short; what is not is not looked at.
+/// Settings of tools are short; longer files are not read.
 const LARGEST_SETTINGS: u64 = 64 << 10;
 
-/// Returns what stays visible of a home directory, resolved, and what of that is hidden after all.
+/// Returns what stays visible of a home directory, resolved, and which files of that are hidden.
 pub(super) fn visible(
     home: &Path,
     path: &OsStr,
@@ -49,7 +49,7 @@ fn secrets(home: &Path) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// Returns the stores that variables put elsewhere in the home, with the credentials in them. A
+/// Returns the stores that variables locate elsewhere in the home, with their credential files. A
 /// variable that names more than a store shows nothing.
 fn moved_stores(
     home: &Path,
@@ -80,8 +80,9 @@ fn moved_stores(
     resolved.collect()
 }
 
-/// Returns the caches that a child gets of its own: those in the home, and those that variables put
-/// elsewhere in it, but for places that it may write anyway. Where each lies is still to be said.
+/// Returns the caches that a child gets of its own: those in the home, and those that variables
+/// locate elsewhere in it, except for paths that are writable anyway. The caller fills in the host
+/// directories.
 pub(super) fn caches(
     home: &Path,
     variables: &[(OsString, OsString)],
@@ -107,7 +108,7 @@ pub(super) fn caches(
     caches.into_iter().map(mount).collect()
 }
 
-/// Returns the files of the distributions that Gradle's wrapper has unpacked, without its locks.
+/// Lists the files of the distributions that Gradle's wrapper has unpacked, without its locks.
 pub(super) fn gradle_distributions(home: &Path) -> Vec<PathBuf> {
     let entries = |directory: PathBuf| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -118,24 +119,24 @@ pub(super) fn gradle_distributions(home: &Path) -> Vec<PathBuf> {
     hashes.flat_map(entries).filter(|path| !is_lock(path) && !path.is_symlink()).collect()
 }
 
-/// Returns what belongs to a directory on the `PATH` in the home directory: where it is the `bin` of
-/// an installation, that whole installation, for its libraries.
+/// Returns what to show for a directory on the `PATH` in the home directory: if it is the `bin` of
+/// an installation, the whole installation, because of its libraries.
 fn installation(home: &Path, directory: &Path) -> Option<PathBuf> {
     let real = fs::canonicalize(directory).ok()?;
     if !real.starts_with(home) || real == home {
         return None;
     }
     let above = real.parent()?;
-    // A `bin` right below the home, or that of `~/.local`, stands for itself.
+    // A `bin` directly in the home or in `~/.local` is not part of an installation.
     let is_shared = above == home || above == home.join(".local");
     let is_part = real.file_name().is_some_and(|name| name == "bin") && !is_shared;
     Some(if is_part { above.to_owned() } else { real })
 }
 
-/// Returns the directories on the `PATH` that links lead to, by the names that they have there: a
-/// link in a place that is made empty is gone, such as `/run/current-system` or `~/.nix-profile`.
-/// Where it leads to an installation, that whole installation; never to what is hidden under its
-/// real name.
+/// Returns the directories on the `PATH` that are reached through links, under the names that they
+/// have there: a link inside a scratch mount disappears, such as `/run/current-system` or
+/// `~/.nix-profile`. If a link leads to an installation, the whole installation is shown; a target
+/// that is hidden under its real path never is.
 pub(super) fn linked(home: Option<&Path>, path: &OsStr) -> Vec<PathBuf> {
     let home = home.and_then(|home| home.canonicalize().ok());
     let is_private = |real: &Path| {
@@ -160,7 +161,7 @@ pub(super) fn linked(home: Option<&Path>, path: &OsStr) -> Vec<PathBuf> {
     led.collect()
 }
 
-/// Returns the paths without those that lie in others of them.
+/// Returns the paths without those that are inside others of them.
 pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
     paths.dedup();
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_that_variables_name_are_visible_and_more_than_stores_is_not() {
+    fn stores_named_by_variables_are_visible_and_broader_directories_are_not() {
         let directory = tempfile::tempdir().expect("a directory");
         let home = directory.path().canonicalize().expect("there");
         for name in [
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_are_those_of_the_home_and_those_that_variables_name_in_it() {
+    fn caches_come_from_the_home_and_from_variables() {
         let home = Path::new("/home/ann");
         let variables = [
             ("CARGO_TARGET_DIR", "/home/ann/targets"),
@@ -286,7 +287,7 @@ mod tests {
             ("shortcut", Some("shortcut")),
             ("plain/bin", None),
             ("none", None),
-            // Not what is hidden under another name.
+            // Not a directory that is hidden under its real path.
             ("run/home", None),
             ("run/home/bin", Some("run/home/bin")),
             ("run/rust/bin", Some("run/rust/bin")),

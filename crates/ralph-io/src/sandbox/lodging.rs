@@ -1,7 +1,7 @@
-//! A cage whose cells are calls in a VM: what the VM shares, when it comes and when it goes.
+//! Life cycle of the VM of a run: what it shares with the host, when it is created and removed.
 //!
-//! All that run in a VM see the same directories, so it is made for all tenants of a run at once. Not
-//! here: the VM's commands, and single calls.
+//! All processes in a VM see the same directories, so one VM is created for agents, gates and git
+//! of a run together. Not here: the VM's commands, and single calls.
 
 use std::fs;
 use std::io;
@@ -17,43 +17,42 @@ use super::sbx::{Afterwards, VmTrouble};
 use crate::process::Watch;
 use crate::store::layout::{GIT_SCRATCH, private_directories};
 
-/// Why a run cannot move into a VM.
+/// Why the VM of a run cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum NoLodging {
-    /// There can be no cell.
     #[error(transparent)]
     Furnish(#[from] FurnishError),
-    /// The VM is not there, or not safe to use.
+    /// The VM does not exist, or is not safe to use.
     #[error(transparent)]
     Vm(#[from] VmTrouble),
-    /// What it is to share cannot be made.
-    #[error("cannot make what the VM shares")]
+    /// The directories that it shares cannot be created.
+    #[error("cannot create the directories that the VM shares")]
     Share(#[from] io::Error),
 }
 
 impl Cage {
-    /// Makes the VM ready, if there is one in this; other walls are made for each call.
+    /// Creates the VM if the backend is one; other backends set up a sandbox for each call.
     pub fn move_in(
         self,
         network: NetworkMode,
         reach: &Reach,
         watch: &Watch,
     ) -> Result<Self, NoLodging> {
-        let Wall::Sbx(vm) = self.wall.clone() else { return Ok(self) };
+        let Wall::Sbx(vm) = self.backend_config.clone() else { return Ok(self) };
         for path in [self.exchange(), self.own_state(), self.places.run.join(GIT_SCRATCH)] {
             private_directories(&path)?;
         }
         private_directories(&self.places.state.join("hooks"))?;
         let ralph = self.ralph_in_vm();
         private_directories(ralph.parent().unwrap_or(&ralph))?;
-        // Beside the state of the run, since where it lies the VM may have programs of its own.
+        // Next to the state of the run: at ralph's usual path the VM may have its own programs.
         let _ = fs::remove_file(&ralph);
         fs::copy(&self.places.executable, &ralph)?;
         fs::write(self.canary(), "canary")?;
         let mut boundaries = Vec::new();
-        for tenant in [Tenant::Agent, Tenant::Git] {
-            let cell = self.with_tenant(tenant).cell(&Handed::default())?;
-            boundaries.push(Boundary::of(&cell, &self.places.project, None));
+        for process in [Tenant::Agent, Tenant::Git] {
+            let spec = self.with_tenant(process).cell(&Handed::default())?;
+            boundaries.push(Boundary::of(&spec, &self.places.project, None));
         }
         let shared = [
             Place::Writable(self.exchange()),
@@ -62,18 +61,18 @@ impl Cage {
         ];
         boundaries[0].places.extend(shared);
         let vm = vm.sharing(&boundaries).reaching(network, reach)?;
-        if let Err(trouble) = vm.prepare(&self.canary(), watch) {
+        if let Err(error) = vm.prepare(&self.canary(), watch) {
             vm.close(Afterwards::Remove, &Watch::detached());
-            return Err(trouble.into());
+            return Err(error.into());
         }
-        let mut moved = self;
-        moved.wall = Wall::Sbx(Box::new(vm));
-        Ok(moved)
+        let mut prepared = self;
+        prepared.backend_config = Wall::Sbx(Box::new(vm));
+        Ok(prepared)
     }
 
-    /// Ends the VM, if there is one in this.
+    /// Removes the VM if the backend is one.
     pub fn move_out(&self, watch: &Watch) {
-        match &self.wall {
+        match &self.backend_config {
             Wall::Sbx(vm) => {
                 vm.close(Afterwards::Remove, watch);
                 let _ = fs::remove_file(self.ralph_in_vm());
@@ -82,10 +81,10 @@ impl Cage {
         }
     }
 
-    /// Returns the programs among these that are not to be found inside, where that is another place
-    /// than this machine.
+    /// Returns those of the programs that do not exist inside, if the sandbox has its own file
+    /// system.
     pub fn missing<'a>(&self, programs: &[&'a str], watch: &Watch) -> Vec<&'a str> {
-        match &self.wall {
+        match &self.backend_config {
             Wall::Sbx(vm) => {
                 programs.iter().copied().filter(|name| !vm.has_program(name, watch)).collect()
             }
@@ -94,7 +93,8 @@ impl Cage {
         }
     }
 
-    /// Returns what a call in a VM is handed: what is not shared, and changes between calls.
+    /// Returns the files for a call in a VM, with those that are not shared and change between
+    /// calls.
     pub(super) fn handed_to_vm(&self, handed: &Handed) -> Handed {
         let mut handed = handed.clone();
         let state = ["active.json", "lock"].map(|name| self.places.state.join(name));
@@ -102,27 +102,27 @@ impl Cage {
         handed
     }
 
-    /// Returns the directory for files that are handed in and fetched back.
+    /// Returns the directory for files that are copied into the VM and back.
     pub(super) fn exchange(&self) -> PathBuf {
         self.places.run.join("vm")
     }
 
-    /// Returns where ralph itself is for who runs in a VM.
+    /// Returns the path of ralph inside a VM.
     pub(super) fn ralph_in_vm(&self) -> PathBuf {
         self.places.run.join("bin/ralph")
     }
 
-    /// Returns a file that no VM may see.
+    /// Returns a file that must not be visible in a VM.
     pub(super) fn canary(&self) -> PathBuf {
         self.places.run.join("canary")
     }
 
-    /// Returns where agents keep what is theirs.
+    /// Returns the directory of the agents' own state.
     fn own_state(&self) -> PathBuf {
         self.places.state.join("agent")
     }
 
-    /// Asks in a container of its own: what an image has on its `PATH` is known to nobody outside.
+    /// Checks in a container of its own: the `PATH` of an image is not known outside.
     fn missing_in_image<'a>(&self, programs: &[&'a str], watch: &Watch) -> Vec<&'a str> {
         use ralph_core::child::Ending;
 
@@ -139,15 +139,15 @@ impl Cage {
             limits: Limits::default(),
         };
         let gate = self.with_tenant(Tenant::Gate);
-        // What goes wrong here goes wrong again with the first call, which says so.
+        // If this fails, the first call fails in the same way and reports it.
         let Ok(spawn) = gate.launch(spawn, &Handed::default()) else { return Vec::new() };
         let captured = capture(&spawn, watch, 1 << 16);
         gate.clear();
-        let said = String::from_utf8_lossy(&captured.stdout).into_owned();
-        let is_missing = |name: &&&str| said.lines().any(|line| line == **name);
+        let output = String::from_utf8_lossy(&captured.stdout).into_owned();
+        let is_missing = |name: &&&str| output.lines().any(|line| line == **name);
         match captured.end.ending {
             Ending::Exited { code: 0 } => programs.iter().filter(is_missing).copied().collect(),
-            // Without a shell there is nothing that ralph can use.
+            // Without a shell ralph cannot use the image at all.
             Ending::Exited { .. }
             | Ending::Signalled { .. }
             | Ending::TimedOut { .. }

@@ -1,7 +1,8 @@
-//! Looks at a backend: probes it, puts it to trial, and remembers that it passed.
+//! Detects whether a backend works: probes it, runs the self-test, and remembers that it passed.
 //!
-//! What passed is remembered for this kernel and this binary, as a trial costs more than a child.
-//! What failed is not: it may have been mended. Not here: what to do with the answer.
+//! A pass is remembered for this kernel and this binary, because a self-test takes longer than
+//! starting a child. A failure is not remembered, because the user may have fixed it. Not here:
+//! what to do with the result.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -18,29 +19,27 @@ use crate::environment::Variables;
 use crate::process::Watch;
 use crate::store::layout::{private_directories, write_json};
 
-/// What looking needs to know of the world.
+/// What detection needs to know.
 #[derive(Debug, Clone)]
 pub struct Surroundings {
     /// ralph's own executable.
     pub ralph: PathBuf,
-    /// The project, in which no backend may lie.
+    /// The project; a backend's program must not be inside it.
     pub project: PathBuf,
-    /// The directory with the state of all projects, where what passed is remembered.
+    /// The directory with the state of all projects, where passed self-tests are remembered.
     pub state_root: PathBuf,
-    /// ralph's environment.
     pub env: Variables,
-    /// ralph's own signals.
     pub watch: Watch,
-    /// The image for containers, where there is one.
+    /// The image for containers, if one is set.
     pub image: Option<String>,
-    /// The agents that are to run inside.
+    /// The agents that will run inside.
     pub kinds: Vec<AgentKind>,
-    /// What a VM may use.
+    /// The resource limits of a VM.
     pub bounds: Bounds,
 }
 
 impl Surroundings {
-    /// Returns what looking at the backends of this machine's kernel needs.
+    /// Returns the context for backends of this machine's kernel.
     pub fn of_the_kernel(ralph: &Path, project: &Path, env: Variables) -> Self {
         let bounds =
             Bounds { pids: 0, counted: super::Counted::ByUser, memory: 0, tmp: 0, file: 0 };
@@ -57,71 +56,70 @@ impl Surroundings {
     }
 }
 
-/// Says whether a backend works.
-pub fn look(backend: Backend, around: &Surroundings) -> Finding {
-    let Surroundings { ralph, state_root, watch, .. } = around;
+/// Detects whether a backend works.
+pub fn look(backend: Backend, context: &Surroundings) -> Finding {
+    let Surroundings { ralph, state_root, watch, .. } = context;
     let memory = state_root.join("sandbox-passed.json");
     let passed = Passed::read(&memory);
-    // To try namespaces takes as long as to make a cell.
-    if let Some(wall) = known(backend, around)
-        && Key::of(&wall, "", ralph).is_some_and(|now| passed.keys.contains(&now))
+    // Trying namespaces takes as long as setting up a sandbox.
+    if let Some(config) = known(backend, context)
+        && Key::of(&config, "", ralph).is_some_and(|now| passed.keys.contains(&now))
     {
-        return Finding::Works(wall);
+        return Finding::Works(config);
     }
-    let (wall, version) = match probe(backend, around) {
+    let (config, version) = match probe(backend, context) {
         Finding::Works(found) => found,
         Finding::Fails { why, remedy } => return Finding::Fails { why, remedy },
     };
-    match &wall {
-        // It takes minutes to make one; the run's own is put to trial.
-        Wall::Sbx(_) => return Finding::Works(wall),
+    match &config {
+        // Creating a VM takes minutes; the run tests its own VM.
+        Wall::Sbx(_) => return Finding::Works(config),
         Wall::Native | Wall::Bwrap { .. } | Wall::Container(_) | Wall::Landlock => {}
     }
-    let now = Key::of(&wall, &version, ralph);
+    let now = Key::of(&config, &version, ralph);
     if now.as_ref().is_some_and(|now| passed.keys.contains(now)) {
-        return Finding::Works(wall);
+        return Finding::Works(config);
     }
     let tried = private_directories(state_root)
-        .map_err(|error| format!("`{}` cannot be made: {error}", state_root.display()))
+        .map_err(|error| format!("cannot create `{}`: {error}", state_root.display()))
         .and_then(|()| {
-            trial(&wall, ralph, state_root, watch).map_err(|surprise| surprise.to_string())
+            trial(&config, ralph, state_root, watch).map_err(|failure| failure.to_string())
         });
     match tried {
         Ok(()) => {
             passed.remember(now, &memory);
-            Finding::Works(wall)
+            Finding::Works(config)
         }
-        Err(surprise) => {
-            let why = format!("its walls failed their trial: {surprise}");
+        Err(failure) => {
+            let why = format!("it failed the sandbox self-test: {failure}");
             Finding::Fails { why, remedy: None }
         }
     }
 }
 
-/// What passed on this machine.
+/// The self-tests that passed on this machine.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Passed {
     version: u32,
     keys: Vec<Key>,
 }
 
-/// What a trial holds for.
+/// The conditions that a passed self-test is valid for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Key {
     backend: Backend,
     user: u32,
     kernel: String,
-    /// What decides whether namespaces can be made: settings of the kernel, and what holds for this
-    /// process already.
+    /// Settings that decide whether namespaces can be created: of the kernel, and of this process.
     knobs: String,
     binary: PathBuf,
     modified: i64,
-    /// The program of the backend, its age, or its image.
+    /// The program of the backend with its modification time, or its image.
     #[serde(default)]
     tool: String,
 }
 
-/// What decides whether namespaces can be made.
+/// Kernel settings that decide whether namespaces can be created.
 const KNOBS: [&str; 4] = [
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
     "/proc/sys/kernel/unprivileged_userns_clone",
@@ -130,7 +128,7 @@ const KNOBS: [&str; 4] = [
 ];
 
 impl Key {
-    fn of(wall: &Wall, version: &str, ralph: &Path) -> Option<Self> {
+    fn of(config: &Wall, version: &str, ralph: &Path) -> Option<Self> {
         let kernel = rustix::system::uname();
         let kernel = [kernel.release(), kernel.version()].map(|it| it.to_string_lossy());
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
@@ -141,14 +139,14 @@ impl Key {
         let own = status.lines().filter(|line| own.iter().any(|name| line.starts_with(name)));
         knobs.extend(own.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")));
         let modified = |path: &Path| fs::metadata(path).ok().map(|about| about.mtime());
-        let tool = match wall {
+        let tool = match config {
             Wall::Bwrap { program, .. } => {
                 format!("{} {}", program.display(), modified(program)?)
             }
             Wall::Native | Wall::Container(_) | Wall::Sbx(_) | Wall::Landlock => version.to_owned(),
         };
         Some(Self {
-            backend: wall.backend(),
+            backend: config.backend(),
             user: rustix::process::geteuid().as_raw(),
             kernel: kernel.join(" "),
             knobs: knobs.join(", "),
@@ -169,7 +167,7 @@ impl Passed {
         self.version = 1;
         self.keys.retain(|known| Some(known.backend) != key.as_ref().map(|key| key.backend));
         self.keys.extend(key);
-        // At worst the trial is made again.
+        // At worst the self-test runs again.
         let _ = write_json(path, &self);
     }
 }

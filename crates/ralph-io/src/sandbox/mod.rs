@@ -1,11 +1,11 @@
-//! Isolation: a launcher that starts children where they can reach only what they may.
+//! Sandboxing: starts child processes so that they reach only what they are allowed to.
 //!
-//! [`furnish()`] turns what the user wants and where things lie into a [`Cell`], which is plain data:
-//! one ordered list of places, a network, bounds. A [`Cage`] starts a child in such a cell: it turns
-//! a [`Spawn`](crate::process::Spawn) into another one, whose program is ralph itself with a hidden
-//! command ([`hidden()`]). That process makes the walls and starts the program between them. Limits,
-//! signals, exit codes and output work as without a sandbox, so whoever supervises a child does not
-//! know that it sits in a cell.
+//! [`build_spec()`] turns the user's policy and the paths of a run into a [`SandboxSpec`], which is
+//! plain data: an ordered list of mounts, a network, limits. A [`SandboxLauncher`] starts a child
+//! under such a spec: it turns a [`Spawn`](crate::process::Spawn) into another one whose program is
+//! ralph itself with a hidden command ([`run_hidden_command()`]). That process sets up the
+//! isolation and starts the program inside. Limits, signals, exit codes and output work as without
+//! a sandbox, so the supervisor of a child does not need to know that the child is sandboxed.
 //!
 //! ```text
 //!   native     ralph __cell ── namespaces ──> ralph __cell-inside (PID 1) ──> the program
@@ -15,8 +15,11 @@
 //!   landlock   ralph __cell ── becomes the program
 //! ```
 //!
-//! [`choose()`] takes the first backend that works, [`look()`] says whether one does: it probes it
-//! and then puts it to [`trial()`], before anybody relies on its walls. Not here: what a run does about it, and the proxy that a cell's network leads to.
+//! [`choose_backend()`] takes the first backend that works. [`detect_backend()`] finds out whether
+//! one works: it probes the backend and then calls [`run_self_test()`] before
+//! ralph relies on it.
+//!
+//! Not here: which sandbox a run uses, and the proxy that a sandbox's network leads to.
 
 mod abandoned;
 mod absent;
@@ -54,26 +57,26 @@ pub use look::{Surroundings, look};
 pub use probe::{Finding, probe};
 pub use trial::{Surprise, trial};
 
-/// The hidden command that makes the walls: `__cell PLAN PROGRAM ARGUMENTS…`.
+/// Hidden command that sets up the isolation: `__cell PLAN PROGRAM ARGUMENTS…`.
 pub(crate) const CELL_COMMAND: &str = "__cell";
 
-/// The hidden command of the first process between the walls: `__cell-inside CHANNEL PROXY PROGRAM
+/// Hidden command of the first process inside the sandbox: `__cell-inside CHANNEL PROXY PROGRAM
 /// ARGUMENTS…`.
 pub(crate) const INSIDE_COMMAND: &str = "__cell-inside";
 
-/// The hidden command that makes namespaces and does nothing in them.
+/// Hidden command that creates namespaces and then exits.
 pub(crate) const TRY_COMMAND: &str = "__try-namespaces";
 
-/// The hidden command that tries the walls it finds itself in: `__try-cell CANARY OUTSIDE INSIDE
+/// Hidden command of the self-test, which runs inside a sandbox: `__try-cell CANARY OUTSIDE INSIDE
 /// PORT`.
 pub(crate) const TRIAL_COMMAND: &str = "__try-cell";
 
-/// The exit code of a child that never started because its walls could not be made. Programs that
+/// Exit code of a child that never started because its sandbox could not be set up. Programs that
 /// start others in a container use the same one.
 pub const WALL_CODE: u8 = 125;
 
-/// What the line on stderr begins with that says why.
+/// Prefix of the line on stderr that says why the sandbox could not be set up.
 pub const WALL_PREFIX: &str = "ralph sandbox: ";
 
-/// The variable that tells a program that it sits in a cell, and the backend's name.
+/// Environment variable that holds the backend's name inside a sandbox.
 pub(crate) const SANDBOX_VARIABLE: &str = "RALPH_SANDBOX";

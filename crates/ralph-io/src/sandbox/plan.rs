@@ -1,7 +1,7 @@
-//! What one child's walls are made from: the cell and the backend, in a file for the process that
-//! makes them.
+//! The plan for one sandboxed child: spec and backend, in a file for the process that sets up the
+//! sandbox.
 //!
-//! Not here: making them.
+//! Not here: setting it up.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -12,37 +12,34 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cell, Wall};
 
-/// What one child's walls are made from.
+/// Everything that is needed to set up the sandbox of one child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Plan {
-    /// What makes them.
-    pub(super) wall: Wall,
-    /// What they hold.
-    pub(super) cell: Cell,
-    /// The file of the program; in an image, its name may have to do.
+    #[serde(rename = "wall")]
+    pub(super) backend_config: Wall,
+    #[serde(rename = "cell")]
+    pub(super) spec: Cell,
+    /// The file of the program; in an image, possibly only its name.
     pub(super) program: PathBuf,
-    /// The directory it starts in.
     pub(super) cwd: PathBuf,
-    /// The project.
     pub(super) project: PathBuf,
-    /// ralph itself.
+    /// ralph's own executable.
     pub(super) ralph: PathBuf,
-    /// The user's home.
     pub(super) home: Option<PathBuf>,
-    /// The run, by the name of its directory.
+    /// The name of the run's directory.
     pub(super) run: String,
 }
 
 impl Plan {
-    /// Writes it down, for the owner only.
+    /// Writes the plan to a file that only the owner can read.
     pub(super) fn write(&self, path: &Path) -> std::io::Result<()> {
         let mut file: File =
             fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         file.write_all(&serde_json::to_vec(self)?)
     }
 
-    /// Reads it and removes the file: nobody needs it twice.
+    /// Reads the plan and removes the file, which is needed only once.
     pub(super) fn take(path: &Path) -> std::io::Result<Self> {
         let text = fs::read(path)?;
         let _ = fs::remove_file(path);

@@ -1,7 +1,7 @@
 //! Finds out whether a backend works here, and if not, what would make it work.
 //!
-//! Always tries the thing itself: versions and settings say what should work, and containers,
-//! security modules and old kernels have the last word. Not here: choosing one.
+//! Always tries the real thing: versions and settings say what should work, but containers,
+//! security modules and old kernels can forbid it. Not here: choosing one.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,16 +16,13 @@ use super::{TRY_COMMAND, Wall};
 use crate::environment::Variables;
 use crate::process::{Captured, Limits, Spawn, Stdin, Watch, capture, find_program};
 
-/// What a look at a backend found.
+/// The result of detecting or probing a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding<W = Wall> {
-    /// It works, with this.
     Works(W),
-    /// It does not.
     Fails {
-        /// Why not.
         why: String,
-        /// What would make it work, if something would.
+        /// What the user can do to make it work, if anything.
         remedy: Option<String>,
     },
 }
@@ -33,60 +30,61 @@ pub enum Finding<W = Wall> {
 impl<W> Finding<W> {
     fn map<V>(self, change: impl FnOnce(W) -> V) -> Finding<V> {
         match self {
-            Self::Works(wall) => Finding::Works(change(wall)),
+            Self::Works(config) => Finding::Works(change(config)),
             Self::Fails { why, remedy } => Finding::Fails { why, remedy },
         }
     }
 }
 
-/// These take some milliseconds; a machine that needs longer than this has other troubles.
+/// Probes take some milliseconds; 30 s leaves room for an overloaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is kept of what a program says of its failure.
+/// How much of a failing program's stderr is kept.
 const KEPT: usize = 4096;
 
-/// Tries a backend, and says what of it may change without notice: nothing, or an image.
-pub fn probe(backend: Backend, around: &Surroundings) -> Finding<(Wall, String)> {
-    let Surroundings { ralph, project, env, watch, .. } = around;
-    let plain = |finding: Finding| finding.map(|wall| (wall, String::new()));
+/// Tries a backend. Returns it with the part that may change without notice: an image id, or
+/// nothing.
+pub fn probe(backend: Backend, context: &Surroundings) -> Finding<(Wall, String)> {
+    let Surroundings { ralph, project, env, watch, .. } = context;
+    let plain = |finding: Finding| finding.map(|config| (config, String::new()));
     match backend {
         Backend::Native => plain(native(ralph, env, watch)),
         Backend::Bwrap => plain(bwrap(ralph, project, env, watch)),
         Backend::Landlock => plain(landlock()),
-        Backend::Sbx => plain(sbx(around)),
-        Backend::Container => container(around),
+        Backend::Sbx => plain(sbx(context)),
+        Backend::Container => container(context),
         Backend::Guard | Backend::None => {
             plain(fails(format!("`{backend}` enforces nothing"), None))
         }
     }
 }
 
-/// Returns what would be tried, where nothing but this very try could tell whether it works, and where
-/// it is known to have worked.
-pub(super) fn known(backend: Backend, around: &Surroundings) -> Option<Wall> {
+/// Returns the backend without trying it, for backends that only an expensive try can verify. The
+/// caller uses it only if the same backend has passed before.
+pub(super) fn known(backend: Backend, context: &Surroundings) -> Option<Wall> {
     match backend {
         Backend::Native => Some(Wall::Native),
         Backend::Bwrap => {
-            let program = find_program(&spawn("bwrap".into(), Vec::new(), &around.env)).ok()?;
+            let program = find_program(&spawn("bwrap".into(), Vec::new(), &context.env)).ok()?;
             let real = program.canonicalize().ok()?;
-            let wall = Wall::Bwrap { program, ralph: around.ralph.clone() };
-            (!real.starts_with(&around.project)).then_some(wall)
+            let config = Wall::Bwrap { program, ralph: context.ralph.clone() };
+            (!real.starts_with(&context.project)).then_some(config)
         }
         Backend::Landlock => Some(Wall::Landlock),
-        // Whether somebody else answers can only be asked.
+        // These depend on another program, which has to be asked.
         Backend::Sbx | Backend::Container | Backend::Guard | Backend::None => None,
     }
 }
 
-fn container(around: &Surroundings) -> Finding<(Wall, String)> {
-    let Surroundings { ralph, project, env, watch, image, .. } = around;
+fn container(context: &Surroundings) -> Finding<(Wall, String)> {
+    let Surroundings { ralph, project, env, watch, image, .. } = context;
     let Some(image) = image else {
         let remedy = "set `sandbox.image` to an image that has git, a shell and the agent";
-        let why = "no image is named".to_owned();
+        let why = "no image is set".to_owned();
         return Finding::Fails { why, remedy: Some(remedy.to_owned()) };
     };
     if !cfg!(target_os = "linux") {
-        let why = "a socket of this system cannot be shared with a container".to_owned();
+        let why = "this system cannot share a socket with a container".to_owned();
         let remedy = Some("use Docker Sandboxes: --sandbox=sbx".to_owned());
         return Finding::Fails { why, remedy };
     }
@@ -99,14 +97,14 @@ fn container(around: &Surroundings) -> Finding<(Wall, String)> {
     }
 }
 
-fn sbx(around: &Surroundings) -> Finding {
-    let Surroundings { project, env, watch, kinds, bounds, .. } = around;
-    // Before anything is asked of anybody: most machines have none of it.
+fn sbx(context: &Surroundings) -> Finding {
+    let Surroundings { project, env, watch, kinds, bounds, .. } = context;
+    // Checked before anything else: most machines do not have it.
     let tool = match Tool::find(project, env, watch) {
         Ok(tool) => tool,
         Err(Unavailable { why, remedy }) => return Finding::Fails { why, remedy },
     };
-    // A scripted agent is ralph itself, and any template will do.
+    // The scripted agent is ralph itself, and any template will do.
     let kinds = kinds.iter().filter(|kind| **kind != AgentKind::Sim);
     let mut templates: Vec<Option<&str>> = kinds.map(|kind| template(*kind)).collect();
     templates.dedup();
@@ -115,7 +113,7 @@ fn sbx(around: &Surroundings) -> Finding {
         [Some(template)] => template,
         [None] => return fails("sbx has no template with this agent", None),
         [_, _, ..] => {
-            let why = "a VM of sbx has one agent, and this run asks several";
+            let why = "a VM of sbx has one agent, and this run uses several";
             return fails(why, None);
         }
     };
@@ -127,18 +125,18 @@ fn native(ralph: &Path, env: &Variables, watch: &Watch) -> Finding {
         return seatbelt(env, watch);
     }
     if !cfg!(target_os = "linux") {
-        return fails("namespaces are Linux's", None);
+        return fails("namespaces exist only on Linux", None);
     }
-    let (code, words) = run(ralph.to_owned(), vec![TRY_COMMAND.into()], env, watch);
+    let (code, stderr) = run(ralph.to_owned(), vec![TRY_COMMAND.into()], env, watch);
     if code == Some(0) {
         return Finding::Works(Wall::Native);
     }
-    let why = words.lines().last().unwrap_or_default();
+    let why = stderr.lines().last().unwrap_or_default();
     let why = why.strip_prefix(super::WALL_PREFIX).unwrap_or(why);
-    fails(format!("no namespaces can be made: {why}"), Some(remedy()))
+    fails(format!("cannot create namespaces: {why}"), Some(remedy()))
 }
 
-/// Says what keeps namespaces from being made, as far as the kernel tells.
+/// Returns how to allow namespaces, judging by the kernel's settings.
 fn remedy() -> String {
     let setting = |name: &str| {
         let text = std::fs::read_to_string(Path::new("/proc/sys").join(name)).ok()?;
@@ -152,19 +150,19 @@ fn remedy() -> String {
     } else if setting("user/max_user_namespaces") == Some(0) {
         "set `sudo sysctl user.max_user_namespaces=10000`"
     } else {
-        "in a container, the engine must allow them; else the `landlock` backend needs none"
+        "in a container, the engine must allow them; otherwise use the `landlock` backend"
     };
     remedy.to_owned()
 }
 
-/// Tries macOS's own walls.
+/// Tries Seatbelt on macOS.
 fn seatbelt(env: &Variables, watch: &Watch) -> Finding {
-    let words = ["-p", "(version 1)(allow default)", "/usr/bin/true"].map(Into::into).to_vec();
-    let (code, words) = run(super::seatbelt::PROGRAM.into(), words, env, watch);
+    let args = ["-p", "(version 1)(allow default)", "/usr/bin/true"].map(Into::into).to_vec();
+    let (code, stderr) = run(super::seatbelt::PROGRAM.into(), args, env, watch);
     if code == Some(0) {
         return Finding::Works(Wall::Native);
     }
-    let why = words.lines().last().unwrap_or("it does not start").to_owned();
+    let why = stderr.lines().last().unwrap_or("it does not start").to_owned();
     fails(format!("`{}` does not work: {why}", super::seatbelt::PROGRAM), None)
 }
 
@@ -176,19 +174,20 @@ fn bwrap(ralph: &Path, project: &Path, env: &Variables, watch: &Watch) -> Findin
     };
     let real = program.canonicalize().unwrap_or_else(|_| program.clone());
     if real.starts_with(project) {
-        let why = format!("`{}` lies in the project, where an agent can change it", real.display());
+        let why =
+            format!("`{}` is inside the project, where an agent can change it", real.display());
         return fails(why, install);
     }
-    let words = "--unshare-user --unshare-pid --unshare-net --unshare-ipc --as-pid-1 \
+    let args = "--unshare-user --unshare-pid --unshare-net --unshare-ipc --as-pid-1 \
                  --die-with-parent --ro-bind / / --dev /dev --proc /proc --perms 0755 --size 4096 \
                  --tmpfs /tmp --cap-drop ALL -- /bin/true";
-    let words = words.split_whitespace().map(Into::into).collect();
-    let (code, said) = run(program.clone(), words, env, watch);
+    let args = args.split_whitespace().map(Into::into).collect();
+    let (code, stderr) = run(program.clone(), args, env, watch);
     if code == Some(0) {
         return Finding::Works(Wall::Bwrap { program, ralph: ralph.to_owned() });
     }
-    let why = said.lines().last().unwrap_or("it does not start").to_owned();
-    fails(format!("bubblewrap makes no cell: {why}"), Some(remedy()))
+    let why = stderr.lines().last().unwrap_or("it does not start").to_owned();
+    fails(format!("bubblewrap cannot set up a sandbox: {why}"), Some(remedy()))
 }
 
 fn landlock() -> Finding {
@@ -220,7 +219,7 @@ fn spawn(program: PathBuf, args: Vec<std::ffi::OsString>, env: &Variables) -> Sp
     }
 }
 
-/// Runs something and returns its code and what it said on stderr.
+/// Runs a program and returns its exit code and its stderr.
 fn run(
     program: PathBuf,
     args: Vec<std::ffi::OsString>,

@@ -1,12 +1,12 @@
 //! The backend `sbx`: a micro VM of Docker Sandboxes for each run.
 //!
-//! One VM is made at the start of a run, each call is an `exec` in it, and it is removed at the end.
-//! Directories are shared both ways at once, so nothing is waited for; single files are handed in and
-//! fetched back by an exchange of copies. Network rules and credentials are those of Docker Sandboxes; ralph
-//! adds the hosts that are allowed and makes sure that others are refused. Where only the deprecated
-//! `docker sandbox` exists, that is used.
+//! One VM is created at the start of a run, each call is an `exec` in it, and it is removed at the
+//! end. Directories are shared live in both directions; single files are copied in and back.
+//! Network rules and credentials are those of Docker Sandboxes; ralph adds the hosts that are
+//! allowed and checks that others are refused. If only the deprecated `docker sandbox` exists, that
+//! is used.
 //!
-//! Everything here follows Docker's documents; none of it could be tried with a real `sbx`.
+//! Everything here follows Docker's documentation; none of it has been tried with a real `sbx`.
 //! Not here: choosing a backend.
 
 mod commands;
@@ -36,13 +36,13 @@ use super::cage::Handed;
 use crate::process::{Captured, Spawn, Watch, capture};
 use crate::store::layout::fnv1a;
 
-/// The first VM of a template is fetched from far away.
+/// Creating the first VM of a template downloads the template.
 const CREATION: Duration = Duration::from_secs(900);
 
-/// Everything else that is asked of it.
+/// Timeout of all other commands.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A host that nobody allows.
+/// A host that no rule allows.
 const CANARY: &str = "ralph-canary.invalid:443";
 
 /// A VM for a project and an agent.
@@ -53,7 +53,7 @@ pub struct Vm {
     name: String,
     template: String,
     project: PathBuf,
-    /// Further directories.
+    /// Further shared directories.
     extras: Vec<(PathBuf, Access)>,
     bounds: Bounds,
     rules: Rules,
@@ -75,48 +75,36 @@ enum Access {
     Write,
 }
 
-/// What becomes of a VM when a run ends.
+/// What happens to a VM when a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Afterwards {
-    /// It is stopped. What was installed and who signed in inside is there again next time.
+    /// It is stopped. Installed programs and logins inside are available again next time.
     Stop,
     /// It is removed.
     Remove,
 }
 
-/// Why a VM is not there, or not safe to use.
+/// Why a VM cannot be used, or not safely.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VmTrouble {
-    /// A command of it failed.
-    #[error("`{command}` failed: {words}")]
+    #[error("`{command}` failed: {output}")]
     Failed {
         /// The command, without its arguments.
         command: String,
-        /// What it said.
-        words: String,
+        output: String,
     },
-    /// It reaches hosts that nobody allowed.
-    #[error("the sandbox `{name}` lets connections to any host through: {words}")]
-    Open {
-        /// The VM.
-        name: String,
-        /// What the check said.
-        words: String,
-    },
-    /// It sees what is not shared with it.
+    /// It reaches hosts that no rule allows.
+    #[error("the sandbox `{name}` lets connections to any host through: {output}")]
+    Open { name: String, output: String },
+    /// It can read files that are not shared with it.
     #[error("the sandbox `{name}` can read `{}`", .path.display())]
-    Sees {
-        /// The VM.
-        name: String,
-        /// What it read.
-        path: PathBuf,
-    },
+    Sees { name: String, path: PathBuf },
     /// It has no network without rules.
     #[error("`sandbox.network.mode` \"host\" is not possible with sbx")]
     NoOpenNetwork,
 }
 
-/// Returns the template that has an agent installed; nothing, where there is none.
+/// Returns the template that has an agent installed, if there is one.
 pub fn template(kind: AgentKind) -> Option<&'static str> {
     match kind {
         AgentKind::Claude => Some("claude"),
@@ -136,9 +124,9 @@ pub fn template(kind: AgentKind) -> Option<&'static str> {
 }
 
 impl Vm {
-    /// Describes the VM of a project. Nothing is made yet.
+    /// Describes the VM of a project, without creating it.
     ///
-    /// What is protected or hidden within the project is not so inside: the VM shares it whole.
+    /// Protected and hidden paths inside the project are not enforced: the VM shares all of it.
     pub fn new(
         tool: Tool,
         template: &str,
@@ -167,10 +155,10 @@ impl Vm {
         vm
     }
 
-    /// Returns the same VM, which shares the directories of these boundaries as well.
+    /// Returns the VM with the directories of these boundaries shared as well.
     ///
-    /// All that run in it see the same, so one that somebody may write is writable. Single files
-    /// cannot be shared.
+    /// All processes in it see the same directories, so one that any of them may write is writable.
+    /// Single files cannot be shared.
     #[must_use]
     pub(crate) fn sharing(mut self, boundaries: &[Boundary]) -> Self {
         let mut extras: BTreeMap<PathBuf, Access> = BTreeMap::new();
@@ -196,7 +184,7 @@ impl Vm {
         self
     }
 
-    /// Returns the same VM, which reaches what these rules say.
+    /// Returns the VM with these network rules.
     pub(crate) fn reaching(
         mut self,
         network: NetworkMode,
@@ -210,13 +198,13 @@ impl Vm {
         Ok(self)
     }
 
-    /// Returns its name, which is the same for the same project, agent and places.
+    /// Returns its name, which is the same for the same project, agent and directories.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Makes the VM if it is not there, sets its network rules, and makes sure that they hold and that
-    /// nothing else of this machine is in it.
+    /// Creates the VM if it does not exist, sets its network rules, and checks that they are
+    /// enforced and that nothing else of this machine is visible in it.
     ///
     /// `canary` is a file of this machine that is not shared.
     pub fn prepare(&self, canary: &Path, watch: &Watch) -> Result<(), VmTrouble> {
@@ -233,29 +221,29 @@ impl Vm {
             return Err(VmTrouble::Sees { name, path: canary.to_owned() });
         }
         match self.check(CANARY) {
-            // The deprecated form cannot be asked.
+            // The deprecated form has no such check.
             None => Ok(()),
             Some(check) => {
-                let words = said(&self.hear(&check, PATIENCE, watch));
-                let lower = words.to_lowercase().replace("not allowed", "");
+                let output = said(&self.hear(&check, PATIENCE, watch));
+                let lower = output.to_lowercase().replace("not allowed", "");
                 let is_denied = lower.contains("denied") && !lower.contains("allowed");
-                if is_denied { Ok(()) } else { Err(VmTrouble::Open { name, words }) }
+                if is_denied { Ok(()) } else { Err(VmTrouble::Open { name, output }) }
             }
         }
     }
 
     /// Returns how to start a child in the VM.
     ///
-    /// Variables that look like secrets stay outside: Docker Sandboxes adds credentials to
-    /// requests on their way out.
+    /// Variables that look like secrets are not passed: Docker Sandboxes adds credentials to
+    /// outgoing requests.
     pub fn launch(&self, spawn: Spawn) -> Spawn {
         let args = self.execution(&spawn);
         let program = self.tool.program.clone().into();
         Spawn { program, args, cwd: "/".into(), env: self.client_env(), ..spawn }
     }
 
-    /// Hands files in for one call, and returns a child that finds them: where it names one of them, it
-    /// names the copy. `outside` says what else is called by another name inside.
+    /// Copies files in for one call, and returns the child with their paths replaced by those of
+    /// the copies. `outside` lists further paths that differ inside.
     pub(super) fn hand_in(
         &self,
         spawn: Spawn,
@@ -270,13 +258,13 @@ impl Vm {
         exchange::hand_in(spawn, handed, outside, directory, is_shared)
     }
 
-    /// Returns whether the program could be found inside.
+    /// Returns whether a program exists inside.
     pub fn has_program(&self, name: &str, watch: &Watch) -> bool {
         let asked = self.hear(&self.finding(name), PATIENCE, watch);
         asked.end.ending == (Ending::Exited { code: 0 })
     }
 
-    /// Ends the VM. What goes wrong is of no use to a run that is over.
+    /// Ends the VM. Errors are ignored, because the run is over.
     pub fn close(&self, afterwards: Afterwards, watch: &Watch) {
         let _ = self.run(&self.stop(), PATIENCE, watch);
         match afterwards {
@@ -305,8 +293,8 @@ impl Vm {
     }
 
     fn hear(&self, args: &[String], longest: Duration, watch: &Watch) -> Captured {
-        let words: Vec<&str> = args.iter().map(String::as_str).collect();
-        capture(&talker(&self.tool.program, &words, &self.client_env(), longest), watch, 1 << 20)
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        capture(&talker(&self.tool.program, &args, &self.client_env(), longest), watch, 1 << 20)
     }
 
     fn run(&self, args: &[String], longest: Duration, watch: &Watch) -> Result<String, VmTrouble> {
@@ -318,14 +306,14 @@ impl Vm {
         let program = self.tool.program.file_name().unwrap_or_default().to_string_lossy();
         let command =
             verbs.take(3).fold(program.into_owned(), |command, verb| command + " " + verb);
-        let words = match said(&captured) {
-            words if words.is_empty() => captured.end.ending.to_string(),
-            words => words,
+        let output = match said(&captured) {
+            output if output.is_empty() => captured.end.ending.to_string(),
+            output => output,
         };
-        Err(VmTrouble::Failed { command, words })
+        Err(VmTrouble::Failed { command, output })
     }
 
-    /// Letters, digits and `-`: what Docker Sandboxes takes as a name.
+    /// Returns a name of letters, digits and `-`, as Docker Sandboxes requires.
     fn fitting_name(&self) -> String {
         let last = self.project.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
         let mut slug = String::new();
@@ -339,7 +327,7 @@ impl Vm {
         slug.truncate(30);
         let slug = slug.trim_end_matches('-');
         let slug = if slug.is_empty() { "project" } else { slug };
-        // A VM keeps the places that it was made with.
+        // A VM keeps the directories that it was created with.
         let mut identity = self.project.as_os_str().as_encoded_bytes().to_vec();
         identity.extend(self.template.bytes());
         for extra in self.extra_words() {
@@ -350,14 +338,14 @@ impl Vm {
     }
 }
 
-/// Returns what a command said, both streams, in one line.
+/// Returns both output streams of a command in one line.
 fn said(captured: &Captured) -> String {
     let both = [captured.stdout.as_slice(), captured.stderr.as_slice()].concat();
     let text = String::from_utf8_lossy(&both);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns whether something in a list has this name, whatever the list looks like.
+/// Returns whether an entry of a list has this name, whatever the list looks like.
 fn names(list: &serde_json::Value, name: &str) -> bool {
     match list {
         serde_json::Value::Array(items) => items.iter().any(|item| names(item, name)),

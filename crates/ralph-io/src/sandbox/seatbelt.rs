@@ -1,7 +1,8 @@
 //! The backend `native` on macOS: a profile for `sandbox-exec`.
 //!
-//! Written by Apple's own profiles and by what others found out, and checked only as text: it has
-//! never been run on a Mac. Not here: ending what a child leaves behind, which Seatbelt does not do.
+//! Based on Apple's own profiles and on published findings, and tested only as text: it has never
+//! run on a Mac. Not here: ending the processes that a child leaves behind, which Seatbelt does not
+//! do.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,23 +14,23 @@ use super::boundary::{Boundary, Place};
 use super::proxy::proxy_variables;
 use crate::process::Spawn;
 
-/// Always this one: another of that name on the `PATH` would be somebody else's.
+/// Always this path: another program of that name on the `PATH` could be anything.
 pub(super) const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
-/// The way out of a child without a network of its own.
+/// How a child without a network namespace reaches the proxy.
 #[derive(Debug, Clone, Copy)]
 pub struct Exit<'a> {
     /// The proxy's port on the host's loopback.
     pub port: u16,
     /// Ports of this machine that are allowed.
     pub forwards: &'a [u16],
-    /// ralph's own program.
+    /// ralph's own executable.
     pub ralph: &'a Path,
 }
 
-/// Returns how to start a child behind this boundary; without an exit there is none.
+/// Returns how to start a child within this boundary; without an exit it cannot reach the proxy.
 ///
-/// All paths must be real ones: `/tmp` is a link on macOS, and rules are matched after links.
+/// All paths must be resolved: `/tmp` is a link on macOS, and rules are matched after links.
 pub fn launch(spawn: Spawn, boundary: &Boundary, exit: Option<Exit<'_>>) -> Spawn {
     let profile = profile(boundary, exit);
     let mut args: Vec<OsString> = vec!["-p".into(), profile.text.into()];
@@ -50,7 +51,7 @@ pub fn launch(spawn: Spawn, boundary: &Boundary, exit: Option<Exit<'_>>) -> Spaw
     Spawn { program: PROGRAM.into(), args, env, ..spawn }
 }
 
-/// A profile, and the paths that stand in it by name: no path is ever part of the text.
+/// A profile, and the paths that it refers to by parameter: no path is ever part of the text.
 struct Profile {
     text: String,
     parameters: Vec<(String, OsString)>,
@@ -69,7 +70,7 @@ impl Profile {
     }
 }
 
-/// Returns the profile. The last rule that matches wins.
+/// Builds the profile. The last rule that matches wins.
 fn profile(boundary: &Boundary, exit: Option<Exit<'_>>) -> Profile {
     let mut profile = Profile { text: String::new(), parameters: Vec::new() };
     profile.rule("(version 1)");
@@ -83,14 +84,14 @@ fn profile(boundary: &Boundary, exit: Option<Exit<'_>>) -> Profile {
     if let Some(home) = &boundary.home {
         let home = profile.name(home);
         profile.rule(&format!("(deny file-read* (subpath {home}))"));
-        // Whether something is there; without it no path through home can be walked.
+        // Only metadata; without it no path through the home can be resolved.
         profile.rule(&format!("(allow file-read-metadata (subpath {home}))"));
     }
-    // Scratch places cannot be made: what is temporary was opened, and home was closed.
+    // Seatbelt cannot create scratch directories: temporary ones are writable, and home is closed.
     let places = boundary.places.iter().filter(|place| !matches!(place, Place::Scratch(_)));
     for place in places {
         let path = profile.name(match place {
-            // Paths cannot be changed here: tools are told by variables where it lies.
+            // Seatbelt cannot map paths: variables tell tools where the directory is.
             Place::Elsewhere { source, .. } => source,
             Place::Scratch(_)
             | Place::Writable(_)
@@ -102,7 +103,7 @@ fn profile(boundary: &Boundary, exit: Option<Exit<'_>>) -> Profile {
             Place::Scratch(_) => {}
             Place::Writable(_) => {
                 profile.rule(&format!("(allow file-read* file-write* (subpath {path}))"));
-                // The directory itself stays where it is.
+                // The directory itself cannot be removed or moved.
                 profile.rule(&format!("(deny file-write-unlink (literal {path}))"));
             }
             Place::Elsewhere { is_writable: true, .. } => {
@@ -125,7 +126,7 @@ fn profile(boundary: &Boundary, exit: Option<Exit<'_>>) -> Profile {
     network(&mut profile, boundary, exit);
     profile.rule("(deny signal)");
     profile.rule("(allow signal (target same-sandbox))");
-    // Ways to have somebody else do it.
+    // These would let another program act on the child's behalf.
     profile.rule("(deny appleevent-send)");
     profile.rule("(deny lsopen)");
     profile.rule(
@@ -136,7 +137,7 @@ fn profile(boundary: &Boundary, exit: Option<Exit<'_>>) -> Profile {
     profile
 }
 
-/// Keeps directories above what is protected from being moved away and made anew.
+/// Keeps directories above protected paths from being moved away and replaced.
 fn pins(profile: &mut Profile, boundary: &Boundary) {
     let mut pinned: Vec<&Path> = Vec::new();
     for place in &boundary.places {

@@ -1,14 +1,15 @@
-//! The table of what toolchains and package managers keep in a home directory: what a child sees
-//! read-only, which of it holds credentials and stays hidden, and which directories it gets of its own.
+//! Table of what toolchains and package managers keep in a home directory: what a child sees
+//! read-only, which of it holds credentials and stays hidden, and which directories it gets of its
+//! own.
 //!
 //! Not here: where these are mounted, and what the user adds (`sandbox.home`).
 
 /// A part of the home that is visible, read-only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Store {
-    /// From the home directory.
+    /// Relative to the home directory.
     pub(super) path: &'static str,
-    /// Files in it that hold credentials. They are shown as empty files.
+    /// Files in it that hold credentials. They appear as empty files.
     pub(super) secrets: &'static [&'static str],
 }
 
@@ -20,10 +21,10 @@ const fn keeping(path: &'static str, secrets: &'static [&'static str]) -> Store 
     Store { path, secrets }
 }
 
-/// Toolchains and stores of packages. Where a tool does not take an empty file for its credentials
-/// or writes beside its packages, only the packages are named.
+/// Toolchains and package stores. If a tool does not accept an empty file as its credentials, or
+/// writes next to its packages, only the packages are listed.
 pub(super) const STORES: [Store; 102] = [
-    // Programs and the managers of their versions.
+    // Programs and version managers.
     store("bin"),
     store("n"),
     store(".local/bin"),
@@ -140,7 +141,7 @@ pub(super) const STORES: [Store; 102] = [
     store(".cache/bazelisk"),
 ];
 
-/// Settings of tools. Each is visible only if nothing in it looks like a credential.
+/// Settings of tools. Each is visible only if it contains nothing that looks like a credential.
 pub(super) const SETTINGS: [&str; 9] = [
     ".tool-versions",
     ".asdfrc",
@@ -153,7 +154,7 @@ pub(super) const SETTINGS: [&str; 9] = [
     ".python-version",
 ];
 
-/// Returns whether settings hold nothing that looks like a credential.
+/// Returns whether settings contain nothing that looks like a credential.
 pub(super) fn is_harmless(settings: &str) -> bool {
     let text = settings.to_ascii_lowercase();
     let has_login = text.split("://").skip(1).any(|rest| {
@@ -165,7 +166,7 @@ pub(super) fn is_harmless(settings: &str) -> bool {
     !has_login && !words.iter().any(|word| text.contains(word))
 }
 
-/// Variables that say where stores are, and what holds credentials in these.
+/// Variables that locate stores, and the credential files in these.
 pub(super) const STORE_VARIABLES: [(&str, &[&str]); 27] = [
     ("CARGO_HOME", &["credentials", "credentials.toml"]),
     ("RUSTUP_HOME", &[]),
@@ -196,20 +197,20 @@ pub(super) const STORE_VARIABLES: [(&str, &[&str]); 27] = [
     ("MISE_DATA_DIR", &[]),
 ];
 
-/// Directories of the home that tools write as caches. A child gets lasting ones of its own there.
+/// Directories of the home that tools use as caches. A child gets persistent ones of its own there.
 pub(super) const CACHES: [&str; 4] = [".cache", ".gradle", ".julia", ".npm"];
 
-/// Gradle writes beside its packages, and reads these from a second place.
+/// Gradle writes next to its packages, and can read them from a second, read-only place.
 pub(super) const GRADLE_PACKAGES: &str = ".gradle/caches";
-/// Where these are seen.
+/// Where the packages are visible.
 pub(super) const GRADLE_SHOWN: &str = ".cache/gradle-packages";
 pub(super) const GRADLE_VARIABLE: &str = "GRADLE_RO_DEP_CACHE";
 
-/// Where the distributions of Gradle's wrapper lie. It writes a lock beside each, so that their
-/// files are shown one by one.
+/// The distributions of Gradle's wrapper. It writes a lock next to each, so their files are shown
+/// one by one.
 pub(super) const GRADLE_DISTRIBUTIONS: &str = ".gradle/wrapper/dists";
 
-/// Variables that name such a directory elsewhere.
+/// Variables that locate such a cache directory elsewhere.
 pub(super) const CACHE_VARIABLES: [&str; 7] = [
     "XDG_CACHE_HOME",
     "GOCACHE",
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_with_credentials_are_told_from_others() {
+    fn settings_with_credentials_are_recognized() {
         for (text, expect) in [
             ("nodejs 20.1.0\npython 3.12.1\n", true),
             ("gem: --no-document\n:sources:\n- https://rubygems.org\n", true),

@@ -1,7 +1,8 @@
-//! Tries the walls before anybody relies on them: in a throw-away project with a throw-away home, a
-//! program in a cell does what must fail, and what must work.
+//! The sandbox self-test: in a temporary project with a temporary home, a sandboxed program tries
+//! what must fail and what must work, before ralph relies on the sandbox.
 //!
-//! Not here: the list of escapes that the tests attempt. This is the short form for every machine.
+//! Not here: the full list of escapes, which the tests attempt. This is the short form for every
+//! machine.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,38 +17,38 @@ use ralph_core::sandbox::{Backend, GitAccess, NetworkMode, NetworkPolicy, Policy
 use super::{Cage, Handed, Places, TRIAL_COMMAND, Wall};
 use crate::process::{Limits, Spawn, Stdin, Watch, capture};
 
-/// Walls that are not what they should be, in words.
+/// What a sandbox did not enforce or did not allow in the self-test.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Surprise(pub String);
 
-/// It takes some milliseconds, in a container a second, and many on a busy machine.
+/// Takes some milliseconds, in a container a second; 60 s leaves room for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A host that answers at all answers at once: it is this one.
+/// The server is on this machine: if it answers at all, it answers at once.
 const CONNECTING: Duration = Duration::from_secs(2);
 
-/// The exit codes of a trial's program, by what surprised it.
+/// The exit codes of the self-test's program, by what went wrong.
 const CANARY: i32 = 10;
 const NETWORK: i32 = 11;
 const INSIDE: i32 = 12;
 
-/// What a trial's program may say.
+/// How much of the program's output is kept.
 const KEPT: usize = 4096;
 
-/// Tries walls, with a directory for what it needs, which is removed.
-pub fn trial(wall: &Wall, ralph: &Path, directory: &Path, watch: &Watch) -> Result<(), Surprise> {
+/// Tests a backend. Works in a temporary directory below `directory`.
+pub fn trial(config: &Wall, ralph: &Path, directory: &Path, watch: &Watch) -> Result<(), Surprise> {
     let cannot = |what: &str| {
         let what = what.to_owned();
-        move |error: std::io::Error| Surprise(format!("the trial cannot {what}: {error}"))
+        move |error: std::io::Error| Surprise(format!("the self-test cannot {what}: {error}"))
     };
     let root = tempfile::Builder::new()
         .prefix("trial-")
         .tempdir_in(directory)
-        .map_err(cannot("make its directory"))?;
+        .map_err(cannot("create its directory"))?;
     let place = |name: &str| root.path().join(name);
     for name in ["project", "home", "state/project/run"] {
-        fs::create_dir_all(place(name)).map_err(cannot("make its places"))?;
+        fs::create_dir_all(place(name)).map_err(cannot("create its directories"))?;
     }
     let canary = place("home/canary");
     fs::write(&canary, "canary").map_err(cannot("write its canary"))?;
@@ -55,7 +56,7 @@ pub fn trial(wall: &Wall, ralph: &Path, directory: &Path, watch: &Watch) -> Resu
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(cannot("listen on the loopback"))?;
     let port = listener.local_addr().map_err(cannot("listen on the loopback"))?.port();
     let (outside, inside) = (place("outside"), place("project/inside"));
-    let words: Vec<OsString> = vec![
+    let args: Vec<OsString> = vec![
         TRIAL_COMMAND.into(),
         canary.into(),
         outside.clone().into(),
@@ -64,38 +65,40 @@ pub fn trial(wall: &Wall, ralph: &Path, directory: &Path, watch: &Watch) -> Resu
     ];
     let spawn = Spawn {
         program: ralph.into(),
-        args: words,
+        args,
         cwd: place("project"),
         env: Vec::new(),
         stdin: Stdin::Null,
         limits: Limits { hard: Some(PATIENCE), ..Limits::default() },
     };
-    let cage = Cage::new(wall.clone(), policy(), places(root.path(), ralph), None);
-    let spawn = cage
+    let launcher = Cage::new(config.clone(), policy(), places(root.path(), ralph), None);
+    let spawn = launcher
         .launch(spawn, &Handed::default())
-        .map_err(|reason| Surprise(format!("the trial does not start: {reason}")))?;
+        .map_err(|reason| Surprise(format!("the self-test does not start: {reason}")))?;
     let ran = capture(&spawn, watch, KEPT);
-    let surprise = |words: &str| Err(Surprise(words.to_owned()));
+    let failure = |message: &str| Err(Surprise(message.to_owned()));
     match ran.end.ending {
         Ending::Exited { code: 0 } if outside.exists() => {
-            surprise("a file could be written outside of the project")
+            failure("a file outside the project could be written")
         }
         Ending::Exited { code: 0 } if !inside.exists() => {
-            surprise("what was written in the project did not arrive")
+            failure("a file written in the project did not appear outside")
         }
         Ending::Exited { code: 0 } => Ok(()),
-        Ending::Exited { code: CANARY } => surprise("a file in the home directory could be read"),
-        Ending::Exited { code: NETWORK } => surprise("a server outside could be reached"),
-        Ending::Exited { code: INSIDE } => surprise("the project could not be written"),
+        Ending::Exited { code: CANARY } => failure("a file in the home directory could be read"),
+        Ending::Exited { code: NETWORK } => {
+            failure("a server outside the sandbox could be reached")
+        }
+        Ending::Exited { code: INSIDE } => failure("the project could not be written"),
         ending @ (Ending::Exited { .. }
         | Ending::Signalled { .. }
         | Ending::TimedOut { .. }
         | Ending::Lingered { .. }
         | Ending::Interrupted { .. }
         | Ending::NotStarted { .. }) => {
-            let said = String::from_utf8_lossy(&ran.stderr);
-            let said = said.lines().last().map(|line| format!(" ({line})")).unwrap_or_default();
-            Err(Surprise(format!("the trial ended with {ending}{said}")))
+            let stderr = String::from_utf8_lossy(&ran.stderr);
+            let detail = stderr.lines().last().map(|line| format!(" ({line})")).unwrap_or_default();
+            Err(Surprise(format!("the self-test ended with {ending}{detail}")))
         }
     }
 }
@@ -124,14 +127,14 @@ fn places(root: &Path, ralph: &Path) -> Places {
     }
 }
 
-/// The program of a trial. Its exit code is what surprised it.
-pub(super) fn main(words: &[OsString]) -> ExitCode {
-    let [canary, outside, inside, port] = words else { return ExitCode::FAILURE };
+/// The program of the self-test, which runs inside. Its exit code says what went wrong.
+pub(super) fn main(arguments: &[OsString]) -> ExitCode {
+    let [canary, outside, inside, port] = arguments else { return ExitCode::FAILURE };
     let port = port.to_str().and_then(|port| port.parse().ok()).unwrap_or_default();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    // Whether this arrives is seen from outside: the directory may be one of the cell's own.
+    // The test looks for this file from outside: the directory may be the sandbox's own.
     let _ = fs::write(outside, "x");
-    let surprise = if fs::read(canary).is_ok() {
+    let failure = if fs::read(canary).is_ok() {
         CANARY
     } else if TcpStream::connect_timeout(&address, CONNECTING).is_ok() {
         NETWORK
@@ -140,5 +143,5 @@ pub(super) fn main(words: &[OsString]) -> ExitCode {
     } else {
         0
     };
-    ExitCode::from(u8::try_from(surprise).unwrap_or(u8::MAX))
+    ExitCode::from(u8::try_from(failure).unwrap_or(u8::MAX))
 }

@@ -1,29 +1,29 @@
-//! Why walls could not be made.
+//! Why a sandbox could not be set up.
 //!
-//! Not here: how it is told.
+//! Not here: how the error is printed.
 
 use std::fmt::Display;
 use std::path::Path;
 
-/// What went wrong while a cell was made, in words that name the place.
+/// An error while a sandbox was set up; its message names the path or the operation.
 #[derive(Debug, thiserror::Error)]
-#[error("{words}")]
+#[error("{message}")]
 pub struct Trouble {
-    words: String,
+    message: String,
 }
 
 impl Trouble {
-    /// Returns a trouble in these words.
-    pub(in crate::sandbox) fn new(words: impl Into<String>) -> Self {
-        Self { words: words.into() }
+    /// Returns an error with this message.
+    pub(in crate::sandbox) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
     }
 
-    /// Returns what to make of an error of the system that came up while this was being done.
+    /// Returns a converter for an error of the system that occurred while ralph was `doing` this.
     pub(in crate::sandbox) fn with<E: Display>(doing: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::new(format!("cannot {doing}: {error}"))
     }
 
-    /// Returns the same for something that was done to a place.
+    /// Like [`Self::for_operation`], for an operation on a path.
     pub(in crate::sandbox) fn at<E: Display>(doing: &str, path: &Path) -> impl FnOnce(E) -> Self {
         let what = format!("cannot {doing} `{}`", path.display());
         move |error| Self::new(format!("{what}: {error}"))

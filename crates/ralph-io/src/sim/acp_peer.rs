@@ -1,20 +1,20 @@
-//! The scripted agent as a peer of the Agent Client Protocol: what it is asked, and the answers
+//! The scripted agent as a peer of the Agent Client Protocol: the requests it gets, and the answers
 //! it waits for.
 //!
-//! Not here: what it says within its turn (`acp_writer`).
+//! Not here: what it prints during its turn (`acp_writer`).
 
 use std::io::{self, BufRead, Write};
 
 use serde_json::{Value, json};
 
-/// Whether the other side agreed.
+/// The client's answer to a request for permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Permission {
     Given,
     Refused,
 }
 
-/// Answers the greeting and the request for a session, and returns the prompt.
+/// Answers `initialize` and `session/new`, and returns the prompt.
 pub(super) fn open(
     input: &mut dyn BufRead,
     out: &mut dyn Write,
@@ -22,7 +22,7 @@ pub(super) fn open(
 ) -> io::Result<String> {
     loop {
         let Some(message) = next(input)? else {
-            return Err(io::Error::other("the conversation ended before the prompt"));
+            return Err(io::Error::other("the input ended before the prompt"));
         };
         let result = match message["method"].as_str() {
             Some("initialize") => json!({
@@ -56,7 +56,7 @@ pub(super) fn permission(input: &mut dyn BufRead, id: &str) -> io::Result<Permis
     Ok(Permission::Refused)
 }
 
-/// Waits for the end of the conversation, as agents do.
+/// Waits for the end of the input, as agents do.
 pub(super) fn wait_for_the_end(input: &mut dyn BufRead) {
     while let Ok(Some(_)) = next(input) {}
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_answers_until_the_prompt_comes_and_then_asks_itself() {
+    fn requests_before_the_prompt_are_answered_and_permission_is_awaited() {
         let asked = concat!(
             r#"{"id":1,"method":"initialize"}"#,
             "\n",

@@ -1,6 +1,6 @@
-//! The scripted agent as a peer of the Agent Client Protocol: what it says within its turn.
+//! The scripted agent as a peer of the Agent Client Protocol: the messages of its turn.
 //!
-//! Only the fields that readers look at. Not here: the requests it answers (`acp_peer`).
+//! Only the fields that readers use. Not here: the requests it answers (`acp_peer`).
 
 use ralph_core::reading::{Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage};
 use ralph_core::units::Timestamp;
@@ -10,7 +10,7 @@ use super::claude_writer::dollars;
 use super::scenario::ErrorClass;
 use super::writer::{End, ToolCall, joined};
 
-/// Makes the messages, and remembers what later ones repeat.
+/// Builds the messages, and remembers what later ones repeat.
 #[derive(Debug, Default)]
 pub(super) struct AcpWriter {
     messages: u32,
@@ -18,8 +18,8 @@ pub(super) struct AcpWriter {
     limit: Option<Timestamp>,
 }
 
-/// The id of the request that gives the prompt. A peer may not know it otherwise, but ralph is
-/// the only one it talks with.
+/// The id of the prompt request. In general an agent cannot know it in advance, but ralph is its
+/// only client.
 const PROMPT_ID: u32 = 3;
 
 fn update(kind: &str, rest: Value) -> Value {
@@ -43,7 +43,7 @@ impl AcpWriter {
                 let id = format!("message-{}", self.messages);
                 update("agent_message_chunk", json!({"messageId": id, "content": block(text)}))
             }
-            // The protocol knows no subagents; agents show them as thoughts, if at all.
+            // The protocol has no subagents; agents show them as thoughts, if at all.
             Speaker::Subagent => Self::reasoning(text),
         }
     }
@@ -71,7 +71,7 @@ impl AcpWriter {
         update("tool_call_update", json!({"toolCallId": id, "status": status, "content": content}))
     }
 
-    /// Returns the request for permission to call a tool.
+    /// Builds the request for permission to call a tool.
     pub(super) fn permission(id: &str, what: &str) -> Value {
         let option = |kind: &str| json!({"optionId": kind, "kind": kind, "name": kind});
         let call = json!({"toolCallId": id, "title": what, "kind": "execute", "status": "pending"});
@@ -120,11 +120,11 @@ impl AcpWriter {
                 let answer = self.text(&answer.to_string(), Speaker::Agent, TextForm::Message);
                 vec![answer, self.stopped("end_turn")]
             }
-            End::Error(class, words) => vec![self.error(class, &words)],
+            End::Error(class, message) => vec![self.error(class, &message)],
         }
     }
 
-    fn error(&self, class: ErrorClass, words: &str) -> Value {
+    fn error(&self, class: ErrorClass, message: &str) -> Value {
         let code = match class {
             ErrorClass::Crashed => -32_603,
             ErrorClass::Malformed => {
@@ -138,7 +138,7 @@ impl AcpWriter {
             ErrorClass::ContextExceeded => 413,
         };
         let reset = self.limit.map(|at| format!("|{}", at.0 / 1000)).unwrap_or_default();
-        let error = json!({"code": code, "message": format!("{words}{reset}")});
+        let error = json!({"code": code, "message": format!("{message}{reset}")});
         json!({"jsonrpc": "2.0", "id": PROMPT_ID, "error": error})
     }
 

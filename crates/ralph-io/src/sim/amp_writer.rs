@@ -1,7 +1,7 @@
-//! The scripted agent in the clothes of Amp: its `--stream-json` lines.
+//! The scripted agent in the dialect of Amp: its `--stream-json` lines.
 //!
-//! They begin with the prompt, repeated as a message of the user's. Amp has no lines for
-//! notices, costs and limits that are not hit. Not here: reading them.
+//! They begin with the prompt, repeated as a user message. Amp has no lines for notices, costs and
+//! limits that are not hit. Not here: reading them.
 
 use ralph_core::reading::{Speaker, TodoItem, TodoState, ToolOutcome, Usage};
 use ralph_core::units::Timestamp;
@@ -11,13 +11,13 @@ use super::provider_words::provider_words;
 use super::scenario::ErrorClass;
 use super::writer::{End, ToolCall, absolute, joined};
 
-/// Makes the lines, and remembers what later ones repeat.
+/// Builds the lines, and remembers what later ones repeat.
 #[derive(Debug, Default)]
 pub(super) struct AmpWriter {
     session: String,
     messages: u32,
-    /// What the next message will tell: figures come with messages only.
-    untold: Usage,
+    /// Usage for the next message: Amp reports usage only with messages.
+    pending_usage: Usage,
     usage: Usage,
     limit: Option<Timestamp>,
 }
@@ -37,7 +37,7 @@ impl AmpWriter {
         self.heard(&json!({"type": "text", "text": prompt}))
     }
 
-    /// Returns a line of the user's, who also brings what tools return.
+    /// Builds a line of the user, which is also the form of tool results.
     fn heard(&self, block: &Value) -> Value {
         json!({
             "type": "user", "message": {"role": "user", "content": [block]},
@@ -47,7 +47,7 @@ impl AmpWriter {
 
     fn said(&mut self, block: &Value, reason: &str, parent: &Value) -> Value {
         self.messages += 1;
-        let usage = std::mem::take(&mut self.untold);
+        let usage = std::mem::take(&mut self.pending_usage);
         json!({
             "type": "assistant",
             "message": {
@@ -129,7 +129,7 @@ impl AmpWriter {
     }
 
     pub(super) fn usage(&mut self, usage: Usage) {
-        self.untold = self.untold.plus(usage);
+        self.pending_usage = self.pending_usage.plus(usage);
         self.usage = self.usage.plus(usage);
     }
 
@@ -137,14 +137,14 @@ impl AmpWriter {
         self.limit = resets_at;
     }
 
-    pub(super) fn end(&mut self, end: End, last_words: &str) -> Vec<Value> {
+    pub(super) fn end(&mut self, end: End, final_answer: &str) -> Vec<Value> {
         match end {
-            End::Success => vec![self.success(last_words)],
+            End::Success => vec![self.success(final_answer)],
             End::Structured(answer) => {
                 let answer = answer.to_string();
                 vec![self.text(&answer, Speaker::Agent), self.success(&answer)]
             }
-            End::Error(class, words) => vec![self.error(class, &words)],
+            End::Error(class, message) => vec![self.error(class, &message)],
         }
     }
 
@@ -152,9 +152,9 @@ impl AmpWriter {
         self.result(json!({"subtype": "success", "is_error": false, "result": answer}))
     }
 
-    fn error(&self, class: ErrorClass, words: &str) -> Value {
-        let (subtype, words) = match class {
-            ErrorClass::TurnLimit => ("error_max_turns", words.to_owned()),
+    fn error(&self, class: ErrorClass, message: &str) -> Value {
+        let (subtype, message) = match class {
+            ErrorClass::TurnLimit => ("error_max_turns", message.to_owned()),
             ErrorClass::Crashed
             | ErrorClass::Malformed
             | ErrorClass::RateLimited
@@ -162,13 +162,13 @@ impl AmpWriter {
             | ErrorClass::NotLoggedIn
             | ErrorClass::BadCall
             | ErrorClass::ContextExceeded => {
-                ("error_during_execution", provider_words(class, words, self.limit))
+                ("error_during_execution", provider_words(class, message, self.limit))
             }
         };
-        self.result(json!({"subtype": subtype, "is_error": true, "error": words}))
+        self.result(json!({"subtype": subtype, "is_error": true, "error": message}))
     }
 
-    /// Completes a result with what all of them have, and with the sum where there is one.
+    /// Completes a result with the common fields, and with the total usage if there is any.
     fn result(&self, rest: Value) -> Value {
         let mut line = joined(json!({"type": "result"}), rest);
         line["duration_ms"] = json!(1);

@@ -1,8 +1,8 @@
-//! Base 64, for bytes that no JSON string can hold.
+//! Base64, for bytes that a JSON string cannot hold.
 //!
-//! Not here: writing it.
+//! Not here: encoding.
 
-/// Returns the bytes of a text in base 64; none if it is not.
+/// Returns the bytes of a base64 text; `None` if it is not valid.
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut count) = (0_u32, 0);

@@ -1,6 +1,6 @@
-//! The scripted agent in the clothes of Claude Code: its `stream-json` lines.
+//! The scripted agent in the dialect of Claude Code: its `stream-json` lines.
 //!
-//! Only the fields that readers look at. Not here: reading them.
+//! Only the fields that readers use. Not here: reading them.
 
 use ralph_core::reading::{
     RateLimitStatus, Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::scenario::ErrorClass;
 use super::writer::{End, ToolCall};
 
-/// Makes the lines, and remembers what later ones repeat.
+/// Builds the lines, and remembers what later ones repeat.
 #[derive(Debug, Default)]
 pub(super) struct ClaudeWriter {
     session: String,
@@ -135,11 +135,11 @@ impl ClaudeWriter {
             "parent_tool_use_id": null, "session_id": self.session, "isReplay": true})
     }
 
-    pub(super) fn end(&mut self, end: End, last_words: &str) -> Vec<Value> {
+    pub(super) fn end(&mut self, end: End, final_answer: &str) -> Vec<Value> {
         match end {
             End::Success => vec![self.result(json!({
                 "subtype": "success", "is_error": false, "terminal_reason": "completed",
-                "result": last_words,
+                "result": final_answer,
             }))],
             End::Structured(answer) => {
                 let output = json!({"type": "tool_result", "tool_use_id": "tool_answer",
@@ -151,14 +151,14 @@ impl ClaudeWriter {
                 })));
                 lines
             }
-            End::Error(class, words) => self.error(class, &words),
+            End::Error(class, message) => self.error(class, &message),
         }
     }
 
-    fn error(&mut self, class: ErrorClass, words: &str) -> Vec<Value> {
+    fn error(&mut self, class: ErrorClass, message: &str) -> Vec<Value> {
         let turn = |subtype: &str, reason: &str| {
             json!({"subtype": subtype, "is_error": true, "terminal_reason": reason,
-                "errors": [words]})
+                "errors": [message]})
         };
         let (status, kind) = match class {
             ErrorClass::Crashed => {
@@ -174,7 +174,7 @@ impl ClaudeWriter {
             ErrorClass::ContextExceeded => {
                 return vec![self.result(json!({
                     "subtype": "success", "is_error": true, "terminal_reason": "prompt_too_long",
-                    "result": words,
+                    "result": message,
                 }))];
             }
             ErrorClass::RateLimited if self.limit.is_some() => (429, json!("usage_limit_reached")),
@@ -183,23 +183,23 @@ impl ClaudeWriter {
             ErrorClass::NotLoggedIn => (401, Value::Null),
             ErrorClass::BadCall => (404, Value::Null),
         };
-        let message = json!({
+        let assistant = json!({
             "type": "assistant",
             "message": {
                 "id": "synthetic", "type": "message", "role": "assistant",
-                "model": "<synthetic>", "content": [{"type": "text", "text": words}],
+                "model": "<synthetic>", "content": [{"type": "text", "text": message}],
             },
             "parent_tool_use_id": null, "session_id": self.session,
             "is_api_error_message": true, "api_error_status": status, "api_error": kind,
         });
         let result = self.result(json!({
             "subtype": "success", "is_error": true, "terminal_reason": "api_error",
-            "api_error_status": status, "api_error": kind, "result": words,
+            "api_error_status": status, "api_error": kind, "result": message,
         }));
-        vec![message, result]
+        vec![assistant, result]
     }
 
-    /// Completes a result with what all of them have.
+    /// Completes a result with the common fields.
     fn result(&self, mut line: Value) -> Value {
         let cost = self.usage.cost.unwrap_or_default().0;
         let shared = json!({

@@ -1,6 +1,6 @@
-//! The scripted agent in the clothes of Cline: its `--json` lines.
+//! The scripted agent in the dialect of Cline: its `--json` lines.
 //!
-//! Every tool call ends an iteration, as one model turn does there. Cline has no lines for to-do
+//! Every tool call ends an iteration, as a model turn does in Cline. Cline has no lines for to-do
 //! lists, for the prompt, and for limits that are not hit. Not here: reading them.
 
 use ralph_core::reading::{Speaker, ToolOutcome, Usage};
@@ -12,7 +12,7 @@ use super::provider_words::provider_words;
 use super::scenario::ErrorClass;
 use super::writer::{End, ToolCall, absolute, joined};
 
-/// Makes the lines, and remembers what later ones repeat.
+/// Builds the lines, and remembers what later ones repeat.
 #[derive(Debug, Default)]
 pub(super) struct ClineWriter {
     task: String,
@@ -23,7 +23,7 @@ pub(super) struct ClineWriter {
 
 const AGENT: &str = "agent_sim";
 
-/// Adds what every line has.
+/// Adds the common fields of every line.
 fn line(kind: &str, rest: Value) -> Value {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
     joined(json!({"ts": now, "type": kind}), rest)
@@ -56,7 +56,7 @@ impl ClineWriter {
         event("iteration_end", end)
     }
 
-    /// Says a message in pieces, each with all that came before it, and then whole.
+    /// Builds a message in pieces, each with the text accumulated so far, and then the whole text.
     pub(super) fn text(pieces: &[&str], speaker: Speaker) -> Vec<Value> {
         let mut whole = String::new();
         let mut lines: Vec<Value> = pieces
@@ -125,7 +125,7 @@ impl ClineWriter {
             "totalInputTokens": input_of(total), "totalOutputTokens": total.output.0,
             "totalCost": cost_of(total),
         });
-        // What is not there is not told.
+        // Cline omits values of zero.
         for (tokens, name, sum, sum_name) in [
             (usage.cache_read, "cacheReadTokens", total.cache_read, "totalCacheReadTokens"),
             (usage.cache_write, "cacheWriteTokens", total.cache_write, "totalCacheWriteTokens"),
@@ -148,7 +148,7 @@ impl ClineWriter {
         event("notice", notice)
     }
 
-    /// Returns a sign of life from a command that prints nothing.
+    /// Builds an update of a command that prints nothing.
     pub(super) fn chatter() -> Value {
         let silence = json!({"contentType": "tool", "toolName": "run_commands",
             "toolCallId": "tool_sim", "update": update("", "")});
@@ -159,33 +159,33 @@ impl ClineWriter {
         self.limit = resets_at;
     }
 
-    pub(super) fn end(&self, end: End, last_words: &str) -> Vec<Value> {
+    pub(super) fn end(&self, end: End, final_answer: &str) -> Vec<Value> {
         match end {
-            End::Success => self.success(last_words),
+            End::Success => self.success(final_answer),
             End::Structured(answer) => {
                 let answer = answer.to_string();
                 let mut lines = Self::text(&[&answer], Speaker::Agent);
                 lines.extend(self.success(&answer));
                 lines
             }
-            End::Error(class, words) => self.error(class, &words),
+            End::Error(class, message) => self.error(class, &message),
         }
     }
 
-    /// Returns what stderr says of an end as well.
+    /// Returns the line that Cline also prints to stderr for an error.
     pub(super) fn complaint(&self, end: &End) -> Option<Value> {
         match end {
             End::Success | End::Structured(_) => None,
-            End::Error(class, words) => {
-                let words = provider_words(*class, words, self.limit);
-                Some(line("error", json!({"message": words})))
+            End::Error(class, message) => {
+                let message = provider_words(*class, message, self.limit);
+                Some(line("error", json!({"message": message})))
             }
         }
     }
 
     fn success(&self, answer: &str) -> Vec<Value> {
         let mut usage = figures(self.usage);
-        // Here only what was read from the cache is told.
+        // Here Cline reports only tokens that were read from the cache.
         if let Value::Object(usage) = &mut usage {
             usage.retain(|name, tokens| match name.as_str() {
                 "cacheReadTokens" => tokens.as_u64() != Some(0),
@@ -202,8 +202,8 @@ impl ClineWriter {
         ]
     }
 
-    fn error(&self, class: ErrorClass, words: &str) -> Vec<Value> {
-        let words = provider_words(class, words, self.limit);
+    fn error(&self, class: ErrorClass, message: &str) -> Vec<Value> {
+        let message = provider_words(class, message, self.limit);
         let kind = match class {
             ErrorClass::NotLoggedIn => "auth",
             ErrorClass::Crashed
@@ -214,12 +214,12 @@ impl ClineWriter {
             | ErrorClass::BadCall
             | ErrorClass::ContextExceeded => "unknown",
         };
-        let stack = format!("Error: {words}\n    at execute (sim.js:1:1)");
+        let stack = format!("Error: {message}\n    at execute (sim.js:1:1)");
         let error = json!({
-            "error": {"name": "Error", "message": words, "stack": stack},
+            "error": {"name": "Error", "message": message, "stack": stack},
             "errorClass": kind, "recoverable": false, "iteration": self.iteration,
         });
-        vec![self.hook("agent_error"), event("error", error), self.result("error", &words)]
+        vec![self.hook("agent_error"), event("error", error), self.result("error", &message)]
     }
 
     fn result(&self, reason: &str, text: &str) -> Value {
@@ -241,7 +241,7 @@ fn update(chunk: &str, query: &str) -> Value {
         "commandIndex": 0, "query": query})
 }
 
-/// Returns what a tool returns: one object from the editor, a list from all others.
+/// Builds the result of a tool: one object from the editor, a list from all others.
 fn returned(name: &str, query: &str, call: &ToolCall<'_>) -> Value {
     let output = call.output;
     let part = match (call.outcome, name) {
@@ -255,12 +255,12 @@ fn returned(name: &str, query: &str, call: &ToolCall<'_>) -> Value {
     if name == "editor" { part } else { json!([part]) }
 }
 
-/// Its input includes what comes from the cache.
+/// Returns the input tokens as Cline counts them, including those from the cache.
 fn input_of(usage: Usage) -> u64 {
     usage.input.plus(usage.cache_read).plus(usage.cache_write).0
 }
 
-/// A cost that is not known is zero.
+/// Returns the cost; zero if it is not known.
 fn cost_of(usage: Usage) -> Value {
     dollars(usage.cost.unwrap_or_default().0)
 }

@@ -1,7 +1,7 @@
-//! The scripted agent in the clothes of Codex: its `exec --json` lines.
+//! The scripted agent in the dialect of Codex: its `exec --json` lines.
 //!
-//! Codex has no lines for the prompt, subagents, costs, patches that do not apply, and limits
-//! that are not hit; messages come whole. Not here: reading them.
+//! Codex has no lines for the prompt, subagents, costs, patches that do not apply, and limits that
+//! are not hit; messages are never split. Not here: reading them.
 
 use jiff::tz::TimeZone;
 use ralph_core::reading::{TodoItem, TodoState, ToolOutcome, Usage};
@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use super::scenario::ErrorClass;
 use super::writer::{End, ToolCall, absolute, joined};
 
-/// Makes the lines, and remembers what later ones repeat.
+/// Builds the lines, and remembers what later ones repeat.
 #[derive(Debug)]
 pub(super) struct CodexWriter {
-    /// Where its wall clock hangs.
+    /// The time zone of the times that Codex prints.
     zone: TimeZone,
     items: u32,
     todo: Option<Value>,
     usage: Usage,
-    /// The words for the limit that was hit.
+    /// The message for the limit that was hit.
     limit: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl CodexWriter {
         [json!({"type": "thread.started", "thread_id": session}), json!({"type": "turn.started"})]
     }
 
-    /// Returns an item with the next number.
+    /// Builds an item with the next number.
     fn item(&mut self, kind: &str, rest: Value) -> Value {
         let id = format!("item_{}", self.items);
         self.items += 1;
@@ -47,7 +47,7 @@ impl CodexWriter {
         completed(&self.item("reasoning", json!({"text": text})))
     }
 
-    /// Returns a notice, which Codex calls an error.
+    /// Builds a notice, which Codex calls an error.
     pub(super) fn notice(&mut self, text: &str) -> Value {
         completed(&self.item("error", json!({"message": text})))
     }
@@ -80,14 +80,14 @@ impl CodexWriter {
         vec![started(&begun), completed(&ended)]
     }
 
-    /// Returns what stderr says of a tool call that shows nothing: a patch that does not apply.
+    /// Returns the stderr line of a tool call without other output: a patch that does not apply.
     pub(super) fn complaint(call: &ToolCall<'_>) -> Option<String> {
         let has_failed = call.outcome == ToolOutcome::Error && change_of(call).is_some();
         has_failed.then(|| format!("ERROR codex_core::tools::router: error={}", call.output))
     }
 
-    /// Returns the to-do list, of which there is one: its later states are updates. It has no
-    /// word for what is being worked on.
+    /// Builds the to-do list, of which there is one: its later states are updates. Codex has no
+    /// state for an item in progress.
     pub(super) fn todo(&mut self, items: &[TodoItem]) -> Value {
         let items: Vec<Value> = items
             .iter()
@@ -109,7 +109,7 @@ impl CodexWriter {
         self.limit = resets_at.map(|at| limit_words(at, now, &self.zone));
     }
 
-    /// Ends the turn; the to-do list is shown once more.
+    /// Ends the turn; the to-do list is printed once more.
     pub(super) fn end(&mut self, end: End) -> Vec<Value> {
         let answer = match &end {
             End::Structured(answer) => Some(self.text(&answer.to_string())),
@@ -121,8 +121,8 @@ impl CodexWriter {
                 let completed = json!({"type": "turn.completed", "usage": figures(self.usage)});
                 [answer, todo, Some(completed)].into_iter().flatten().collect()
             }
-            End::Error(class, words) => {
-                let message = self.error_words(class, &words);
+            End::Error(class, text) => {
+                let message = self.error_words(class, &text);
                 let error = json!({"type": "error", "message": message});
                 let failed = json!({"type": "turn.failed", "error": {"message": message}});
                 [Some(error), todo, Some(failed)].into_iter().flatten().collect()
@@ -130,13 +130,13 @@ impl CodexWriter {
         }
     }
 
-    /// Returns Codex's sentence for an error, and what the script has to say behind or in it.
-    fn error_words(&self, class: ErrorClass, words: &str) -> String {
+    /// Returns Codex's message for an error, with the scenario's message after or inside it.
+    fn error_words(&self, class: ErrorClass, text: &str) -> String {
         let http = |status: &str| {
-            format!("unexpected status {status}: {words}, url: https://api.openai.com/v1/responses")
+            format!("unexpected status {status}: {text}, url: https://api.openai.com/v1/responses")
         };
         let sentence = match class {
-            ErrorClass::Crashed | ErrorClass::Malformed => return words.to_owned(),
+            ErrorClass::Crashed | ErrorClass::Malformed => return text.to_owned(),
             ErrorClass::NotLoggedIn => return http("401 Unauthorized"),
             ErrorClass::BadCall => return http("404 Not Found"),
             ErrorClass::TurnLimit => "Incomplete response returned, reason: max_output_tokens.",
@@ -152,7 +152,7 @@ impl CodexWriter {
                  earlier history before retrying."
             }
         };
-        format!("{sentence} {words}")
+        format!("{sentence} {text}")
     }
 }
 
@@ -164,7 +164,7 @@ fn completed(item: &Value) -> Value {
     json!({"type": "item.completed", "item": item})
 }
 
-/// Returns what a call does to a file, if it changes one.
+/// Returns the kind of change that a call makes to a file, if any.
 fn change_of(call: &ToolCall<'_>) -> Option<&'static str> {
     match call.name {
         "Write" => Some("add"),
@@ -182,7 +182,7 @@ fn command_of(call: &ToolCall<'_>) -> Option<String> {
     }
 }
 
-/// Puts a command into the shell that Codex runs it in.
+/// Wraps a command in the shell invocation of Codex.
 fn in_shell(command: &str) -> String {
     if !command.contains('\'') {
         return format!("/bin/bash -lc '{command}'");
@@ -197,8 +197,8 @@ fn in_shell(command: &str) -> String {
     format!("/bin/bash -lc \"{quoted}\"")
 }
 
-/// Returns a call of a tool that Codex does not have itself. A name such as `mcp__docs__find`
-/// says which server has it.
+/// Builds a call of a tool that Codex does not have itself. A name such as `mcp__docs__find`
+/// includes the server.
 fn mcp_call(call: &ToolCall<'_>) -> Value {
     let (server, tool) = call
         .name
@@ -209,7 +209,7 @@ fn mcp_call(call: &ToolCall<'_>) -> Value {
         "result": null, "error": null})
 }
 
-/// Its input includes what comes from the cache.
+/// Builds the usage; the input tokens include those from the cache.
 fn figures(usage: Usage) -> Value {
     json!({
         "input_tokens": usage.input.plus(usage.cache_read).plus(usage.cache_write).0,
@@ -219,11 +219,11 @@ fn figures(usage: Usage) -> Value {
     })
 }
 
-/// Below this a limit is one of tokens a minute, which Codex passes on with its seconds; the
-/// limits of plans are longer.
+/// A shorter limit is one of tokens per minute, which Codex prints with seconds; the limits of
+/// plans are longer.
 const SHORT_MILLIS: i64 = 60_000;
 
-/// Returns what Codex says of a limit. It names times of the local wall clock, to the minute.
+/// Returns Codex's message for a limit. It prints times of the local time zone, to the minute.
 fn limit_words(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
     let wait = at.0.saturating_sub(now.0).max(0);
     if wait < SHORT_MILLIS {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(now: &str, at: &str, words: &str, read: &str) {
+    fn check(now: &str, at: &str, text: &str, read: &str) {
         let (now, at) = (millis(now), millis(at));
         let mut writer = CodexWriter::new(TimeZone::UTC);
         writer.limited(Some(at), now);
@@ -281,15 +281,15 @@ mod tests {
         let ending = Ending::Exited { code: 1 };
         let reply = rehearsal::read(&request, &stream.join("\n"), "", ending, now).1;
         let failure = reply.failure.expect("a limit is no success");
-        assert!(failure.words.ends_with(&format!("{words} Sorry.")), "{}", failure.words);
+        assert!(failure.words.ends_with(&format!("{text} Sorry.")), "{}", failure.words);
         let resets_at = Some(millis(read));
         assert_eq!(failure.class, FailureClass::RateLimited { resets_at }, "{}", failure.words);
     }
 
     #[test]
-    fn a_limit_tells_its_reset_as_codex_would() {
+    fn a_limit_message_has_the_reset_time_in_codex_format() {
         let now = "2026-11-15T01:26:00Z";
-        for (at, words, read) in [
+        for (at, text, read) in [
             ("2026-11-15T01:26:01.5Z", "try again in 1.500s.", "2026-11-15T01:26:01.5Z"),
             ("2026-11-15T01:00:00Z", "try again in 0.000s.", now),
             ("2026-11-15T01:27:00Z", "try again at 1:27 AM.", "2026-11-15T01:27:00Z"),
@@ -300,16 +300,16 @@ mod tests {
             ("2027-01-03T23:59:00Z", "at Jan 3rd, 2027 11:59 PM.", "2027-01-03T23:59:00Z"),
             ("2026-12-12T09:09:00Z", "at Dec 12th, 2026 9:09 AM.", "2026-12-12T09:09:00Z"),
         ] {
-            check(now, at, words, read);
+            check(now, at, text, read);
         }
     }
 
     #[test]
-    fn a_reset_is_a_time_of_the_local_clock() {
+    fn a_reset_time_is_in_local_time() {
         let zone = TimeZone::fixed(offset(9));
         let (now, at) = (millis("2026-11-15T14:30:00Z"), millis("2026-11-15T15:30:00Z"));
-        let words = limit_words(at, now, &zone);
-        assert!(words.ends_with("try again at Nov 16th, 2026 12:30 AM."), "{words}");
-        assert_eq!(reset_time(&words, now, &zone), Some(at));
+        let text = limit_words(at, now, &zone);
+        assert!(text.ends_with("try again at Nov 16th, 2026 12:30 AM."), "{text}");
+        assert_eq!(reset_time(&text, now, &zone), Some(at));
     }
 }

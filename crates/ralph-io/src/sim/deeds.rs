@@ -1,5 +1,4 @@
-//! What the scripted agent does to the world: files, commands, processes it leaves behind,
-//! signals.
+//! Side effects of the scripted agent: files, commands, processes it leaves behind, signals.
 //!
 //! Not here: what it prints.
 
@@ -17,19 +16,19 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::scenario::{Grandchild, Signal};
 
-/// Writes a file, with the directories on the way.
+/// Writes a file, and creates its parent directories.
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     make_way(path)?;
     fs::write(path, text)
 }
 
-/// Adds to the end of a file.
+/// Appends to a file.
 pub(super) fn append(path: &Path, text: &str) -> io::Result<()> {
     make_way(path)?;
     fs::File::options().append(true).create(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// Removes a file, a link or a directory with all that is in it.
+/// Removes a file, a link, or a directory with its contents.
 pub(super) fn delete(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() {
         fs::remove_dir_all(path)
@@ -38,7 +37,7 @@ pub(super) fn delete(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Replaces every occurrence of a text that must be there.
+/// Replaces every occurrence of a text. Fails if there is none.
 pub(super) fn edit(path: &Path, find: &str, replace: &str) -> io::Result<()> {
     let text = fs::read_to_string(path)?;
     if !text.contains(find) {
@@ -47,7 +46,7 @@ pub(super) fn edit(path: &Path, find: &str, replace: &str) -> io::Result<()> {
     fs::write(path, text.replace(find, replace))
 }
 
-/// Makes a symbolic link.
+/// Creates a symbolic link.
 pub(super) fn symlink(path: &Path, to: &Path) -> io::Result<()> {
     make_way(path)?;
     std::os::unix::fs::symlink(to, path)
@@ -60,12 +59,12 @@ fn make_way(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Waits, if the number of seconds is one.
+/// Waits; does not wait for an invalid number of seconds.
 pub(super) fn sleep(seconds: f64) {
     thread::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default());
 }
 
-/// How often a file is looked for. Tests wait for nothing else, so it is short.
+/// How often ralph checks for a file. Short, because tests wait for it.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Waits for a file to appear.
@@ -81,14 +80,14 @@ pub(super) fn wait_for(path: &Path, seconds: f64) -> io::Result<()> {
     Ok(())
 }
 
-/// Does nothing, for ever.
+/// Does nothing, forever.
 pub(super) fn hang() -> ! {
     loop {
         thread::sleep(Duration::from_secs(3_600));
     }
 }
 
-/// Takes TERM and INT without doing anything about them. What it starts is not affected.
+/// Ignores TERM and INT in this process, but not in the processes it starts.
 pub(super) fn ignore_term() -> io::Result<()> {
     for signal in [SIGTERM, SIGINT] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
@@ -96,7 +95,7 @@ pub(super) fn ignore_term() -> io::Result<()> {
     Ok(())
 }
 
-/// Sends itself a signal. It comes back only if the signal is ignored.
+/// Sends itself a signal. Returns only if the signal is ignored.
 pub(super) fn die(signal: Signal) -> io::Result<()> {
     let signal = match signal {
         Signal::Hup => SystemSignal::HUP,
@@ -111,13 +110,13 @@ pub(super) fn die(signal: Signal) -> io::Result<()> {
     Ok(kill_process(getpid(), signal)?)
 }
 
-/// Writes its process id, whole or not at all, and then lives for a while.
+/// Shell script that writes its process id atomically, and then sleeps.
 const LIVE: &str = r#"echo $$ > "$1.new" && mv "$1.new" "$1" && exec sleep "$2""#;
 
-/// Starts the script of its second argument in the background, and leaves it an orphan.
+/// Shell script that starts the script of its second argument in the background, as an orphan.
 const ORPHAN: &str = r#"sh -c "$1" sh "$2" "$3" &"#;
 
-/// Its process id must be there by then.
+/// How long to wait for the process id.
 const BIRTH_SECONDS: f64 = 10.0;
 
 /// Starts a process and leaves it behind.

@@ -1,6 +1,6 @@
-//! Which entry of a scenario a call plays, and the count of calls that this needs.
+//! Finds the entry of a scenario for a call, and counts calls where that is needed.
 //!
-//! Not here: playing.
+//! Not here: playing entries.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ pub(super) struct Asked<'a> {
     pub(super) env: &'a BTreeMap<String, String>,
 }
 
-/// How often a scenario has been played.
+/// How often a scenario and its entries have been played.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Played {
@@ -26,16 +26,16 @@ struct Played {
     entries: BTreeMap<usize, u32>,
 }
 
-/// Picks the entry for a call, and counts it. Calls are counted only where an entry asks for
-/// it, so that a simple scenario leaves no file behind.
+/// Picks the entry for a call, and counts it. Calls are counted only if an entry needs it, so that
+/// a simple scenario leaves no file behind.
 pub(super) fn pick<'a>(
     scenario: &'a Scenario,
     path: &Path,
-    asked: &Asked<'_>,
+    call: &Asked<'_>,
 ) -> io::Result<Option<&'a Entry>> {
     let counts = scenario.calls.iter().any(|it| it.repeat.is_some() || it.when.call.is_some());
     if !counts {
-        return Ok(find(scenario, asked, &Played::default()).map(|(_, entry)| entry));
+        return Ok(find(scenario, call, &Played::default()).map(|(_, entry)| entry));
     }
     let mut file = File::options()
         .read(true)
@@ -43,13 +43,13 @@ pub(super) fn pick<'a>(
         .create(true)
         .truncate(false)
         .open(state_file(scenario, path))?;
-    // Agents may be asked at the same time; each call gets its own number.
+    // Agents may run at the same time; each call gets its own number.
     file.lock()?;
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     let mut played: Played = serde_json::from_str(&text).unwrap_or_default();
     played.calls += 1;
-    let found = find(scenario, asked, &played);
+    let found = find(scenario, call, &played);
     if let Some((at, _)) = found {
         *played.entries.entry(at).or_default() += 1;
     }
@@ -66,7 +66,7 @@ fn state_file(scenario: &Scenario, path: &Path) -> PathBuf {
     state_beside(path)
 }
 
-/// Returns where it is noted how far a scenario has come that says nothing about it.
+/// Returns the default path of the file with the call counts of a scenario.
 pub(crate) fn state_beside(scenario: &Path) -> PathBuf {
     let mut name = scenario.as_os_str().to_owned();
     name.push(".state");
@@ -75,28 +75,28 @@ pub(crate) fn state_beside(scenario: &Path) -> PathBuf {
 
 fn find<'a>(
     scenario: &'a Scenario,
-    asked: &Asked<'_>,
+    call: &Asked<'_>,
     played: &Played,
 ) -> Option<(usize, &'a Entry)> {
     scenario.calls.iter().enumerate().find(|(at, entry)| {
         let times = played.entries.get(at).copied().unwrap_or(0);
         entry.repeat.is_none_or(|repeat| times < repeat)
-            && is_match(&entry.when, asked, played.calls)
+            && is_match(&entry.when, call, played.calls)
     })
 }
 
-fn is_match(when: &When, asked: &Asked<'_>, call: u32) -> bool {
+fn is_match(when: &When, call: &Asked<'_>, number: u32) -> bool {
     let has = |name: &str, value: &Option<String>| {
-        value.as_ref().is_none_or(|value| asked.env.get(name) == Some(value))
+        value.as_ref().is_none_or(|value| call.env.get(name) == Some(value))
     };
     let has_number = |name: &str, value: Option<u32>| has(name, &value.map(|it| it.to_string()));
     has("RALPH_ROLE", &when.role)
         && has("RALPH_TASK", &when.task)
         && has_number("RALPH_ITERATION", when.iteration)
         && has_number("RALPH_ASK", when.ask)
-        && when.call.is_none_or(|number| number == call)
-        && when.prompt_contains.as_ref().is_none_or(|text| asked.prompt.contains(text))
-        && when.prompt_lacks.as_ref().is_none_or(|text| !asked.prompt.contains(text))
+        && when.call.is_none_or(|wanted| wanted == number)
+        && when.prompt_contains.as_ref().is_none_or(|text| call.prompt.contains(text))
+        && when.prompt_lacks.as_ref().is_none_or(|text| !call.prompt.contains(text))
         && when.file_exists.as_ref().is_none_or(|path| path.exists())
         && when.file_missing.as_ref().is_none_or(|path| !path.exists())
 }

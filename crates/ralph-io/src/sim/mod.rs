@@ -1,9 +1,8 @@
-//! The scripted agent: plays a scenario file as its own process, so that loops, gates and
-//! prompts can be tried without paying for a model.
+//! The scripted agent: plays a scenario file as its own process, so that loops, gates and prompts
+//! can be tried without paying for a model.
 //!
-//! It stands on the other side of the pipe: nothing here supervises, and what it starts it
-//! leaves behind on purpose where the script says so. Not here: reading its output, which the
-//! adapters do.
+//! It runs on the agent's side of the pipe: nothing here supervises, and where the scenario says
+//! so, it leaves processes behind on purpose. Not here: reading its output, which the adapters do.
 
 mod acp_peer;
 mod acp_writer;

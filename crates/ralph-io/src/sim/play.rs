@@ -19,13 +19,13 @@ use super::matching::{Asked, pick};
 use super::scenario::{Bytes, Deed, Dialect, Flood, Outcome, Resets, Scenario, Show};
 use super::writer::{End, ToolCall, Writer};
 
-/// The exit code when no entry of a scenario matches the call.
+/// Exit code if no entry of a scenario matches the call.
 pub const STATUS_NO_MATCH: u8 = 64;
 
-/// The exit code when a scenario cannot be read, or something in it cannot be done.
+/// Exit code if a scenario cannot be read, or a step fails.
 pub const STATUS_SCENARIO: u8 = 65;
 
-/// The exit code when nobody reads the output any more.
+/// Exit code if the output is no longer read.
 const STATUS_NO_READER: u8 = 74;
 
 /// Plays the entry of a scenario that matches the prompt and the variables `RALPH_ROLE`,
@@ -62,11 +62,11 @@ fn play_input(path: &Path, input: &mut dyn BufRead, env: &BTreeMap<String, Strin
         Ok(None) => {
             let role = env.get("RALPH_ROLE").map_or("?", String::as_str);
             let iteration = env.get("RALPH_ITERATION").map_or("?", String::as_str);
-            let words = format!(
+            let message = format!(
                 "no entry of `{}` matches role {role}, iteration {iteration}",
                 path.display()
             );
-            return refuse(STATUS_NO_MATCH, &words);
+            return refuse(STATUS_NO_MATCH, &message);
         }
         Err(error) => return refuse(STATUS_SCENARIO, &format!("cannot count calls: {error}")),
     };
@@ -90,55 +90,55 @@ fn whole(input: &mut dyn BufRead) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn refuse(status: u8, words: &str) -> u8 {
-    // Nobody may be listening any more; the exit code still says it.
-    let _ = io::stderr().write_all(format!("sim: {words}\n").as_bytes());
+fn refuse(status: u8, message: &str) -> u8 {
+    // Stderr may be closed; the exit code still reports the failure.
+    let _ = io::stderr().write_all(format!("sim: {message}\n").as_bytes());
     status
 }
 
 /// Why a call ends before its script does.
 enum Stop {
-    /// The script says so.
+    /// A step ends the process.
     Exit(u8),
-    /// Nobody reads the output.
+    /// The output is no longer read.
     NoReader,
-    /// Something could not be done.
+    /// A step failed.
     Undoable(String),
 }
 
-/// Whether a result is still to be given.
+/// Whether the turn still needs a result.
 enum Ending {
     /// A success follows at the end.
     Automatic,
-    /// The script has given one, or wants none.
+    /// The script has printed one, or wants none.
     Settled,
 }
 
 struct Player<'a, W> {
     writer: Writer<W>,
     prompt: &'a str,
-    /// Where answers to its own questions come from.
+    /// Where answers to its own requests come from.
     input: &'a mut dyn BufRead,
-    last_words: String,
+    final_answer: String,
     ending: Ending,
     status: u8,
 }
 
-/// How much a flood says at a time.
+/// Size of one piece of a flood.
 const FLOOD_PIECE: usize = 8 << 10;
 
 impl<'a, W: Write> Player<'a, W> {
     fn new(writer: Writer<W>, prompt: &'a str, input: &'a mut dyn BufRead) -> Self {
-        let last_words = String::new();
-        Self { writer, prompt, input, last_words, ending: Ending::Automatic, status: 0 }
+        let final_answer = String::new();
+        Self { writer, prompt, input, final_answer, ending: Ending::Automatic, status: 0 }
     }
 
-    /// Returns the exit code of a script that came to its end.
-    fn play(&mut self, session: &str, deeds: &[Deed]) -> Result<u8, Stop> {
+    /// Plays all steps, and returns the exit code.
+    fn play(&mut self, session: &str, steps: &[Deed]) -> Result<u8, Stop> {
         printed(self.writer.begin(session, self.prompt))?;
-        for (at, deed) in deeds.iter().enumerate() {
-            self.perform(deed).map_err(|stop| match stop {
-                Stop::Undoable(error) => Stop::Undoable(format!("deed {}: {error}", at + 1)),
+        for (at, step) in steps.iter().enumerate() {
+            self.perform(step).map_err(|stop| match stop {
+                Stop::Undoable(error) => Stop::Undoable(format!("step {}: {error}", at + 1)),
                 Stop::Exit(_) | Stop::NoReader => stop,
             })?;
         }
@@ -152,11 +152,11 @@ impl<'a, W: Write> Player<'a, W> {
     fn end(&mut self, end: End) -> Result<(), Stop> {
         self.ending = Ending::Settled;
         self.status = self.writer.exit_code(&end);
-        printed(self.writer.end(end, &self.last_words))
+        printed(self.writer.end(end, &self.final_answer))
     }
 
-    fn perform(&mut self, deed: &Deed) -> Result<(), Stop> {
-        match deed {
+    fn perform(&mut self, step: &Deed) -> Result<(), Stop> {
+        match step {
             Deed::Write { path, text } => done(path, deeds::write(path, text)),
             Deed::Append { path, text } => done(path, deeds::append(path, text)),
             Deed::Delete { path } => done(path, deeds::delete(path)),
@@ -168,7 +168,7 @@ impl<'a, W: Write> Player<'a, W> {
             Deed::Text(text) => self.say(text),
             Deed::Claim(text) => self.say(&format!("<response>{text}</response>")),
             Deed::Delta(pieces) => {
-                self.last_words = pieces.concat();
+                self.final_answer = pieces.concat();
                 printed(self.writer.pieces(pieces))
             }
             Deed::SubagentText(text) => {
@@ -254,7 +254,7 @@ impl<'a, W: Write> Player<'a, W> {
     }
 
     fn say(&mut self, text: &str) -> Result<(), Stop> {
-        text.clone_into(&mut self.last_words);
+        text.clone_into(&mut self.final_answer);
         printed(self.writer.text(text, Speaker::Agent, TextForm::Message))
     }
 
@@ -280,7 +280,7 @@ impl<'a, W: Write> Player<'a, W> {
         shell.args(["-c", command]).envs(env).stdin(Stdio::null());
         let failed = |error| Stop::Undoable(format!("`{command}`: {error}"));
         match show {
-            // Without pipes: what it leaves in the background must not be waited for.
+            // Without pipes: a background process must not be waited for.
             Show::Hidden => {
                 shell.stdout(Stdio::null()).stderr(Stdio::null()).status().map_err(failed)?;
                 Ok(())
@@ -333,8 +333,8 @@ fn done(path: &Path, result: io::Result<()>) -> Result<(), Stop> {
     result.map_err(|error| Stop::Undoable(format!("`{}`: {error}", path.display())))
 }
 
-/// Returns a verdict with an entry for each criterion that the prompt lists, where the scenario
-/// approves and leaves `criteria` out or empty.
+/// Returns a verdict with an entry for each criterion that the prompt lists, if the scenario
+/// approves and omits `criteria` or leaves it empty.
 fn with_evidence(verdict: &Value, prompt: &str) -> Value {
     let mut verdict = verdict.clone();
     let is_approved = verdict["verdict"] == "approved";

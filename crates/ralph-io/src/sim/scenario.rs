@@ -13,9 +13,9 @@ use serde::Deserialize;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
     /// The version of the format; 1.
-    #[serde(default = "first_version")]
+    #[serde(default = "default_version")]
     pub(super) version: u32,
-    /// How it prints.
+    /// How the agent prints.
     #[serde(default)]
     pub(super) dialect: Dialect,
     /// Where calls are counted, relative to the scenario; `<scenario>.state` if absent.
@@ -25,33 +25,17 @@ pub struct Scenario {
     pub(super) calls: Vec<Entry>,
 }
 
-/// A scenario could not be used.
+/// Why a scenario cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// The file could not be read.
     #[error("cannot read scenario `{path}`: {source}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// It is no scenario. The words name line and column.
+    Unreadable { path: PathBuf, source: std::io::Error },
+    /// It is not a scenario. The source names line and column.
     #[error("bad scenario `{path}`: {source}")]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong, and where.
-        source: serde_json::Error,
-    },
-    /// It is of a version that this ralph does not know.
+    Malformed { path: PathBuf, source: serde_json::Error },
+    /// This ralph does not know its version.
     #[error("scenario `{path}` has version {version}; this ralph knows version 1")]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        version: u32,
-    },
+    Newer { path: PathBuf, version: u32 },
 }
 
 impl Scenario {
@@ -68,7 +52,7 @@ impl Scenario {
     }
 }
 
-fn first_version() -> u32 {
+fn default_version() -> u32 {
     1
 }
 
@@ -76,7 +60,7 @@ fn first_version() -> u32 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Dialect {
-    /// The common events, one a line.
+    /// ralph's own events, one per line.
     #[default]
     Sim,
     /// Claude Code's `stream-json`.
@@ -97,13 +81,13 @@ pub(super) enum Dialect {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Entry {
-    /// All of it must hold.
+    /// All conditions must hold.
     #[serde(default)]
     pub(super) when: When,
-    /// How often it can be played; without end if absent.
+    /// How often it can be played; without limit if absent.
     #[serde(default)]
     pub(super) repeat: Option<u32>,
-    /// What to do, in order.
+    /// The steps, in order.
     #[serde(rename = "do")]
     pub(super) deeds: Vec<Deed>,
 }
@@ -112,13 +96,11 @@ pub(super) struct Entry {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct When {
-    /// What the call is for, such as `review`.
+    /// The role of the call, such as `review`.
     pub(super) role: Option<String>,
-    /// The number of the iteration.
     pub(super) iteration: Option<u32>,
     /// The number of the call within the iteration.
     pub(super) ask: Option<u32>,
-    /// The id of the task.
     pub(super) task: Option<String>,
     /// The number of the call of this scenario, from 1.
     pub(super) call: Option<u32>,
@@ -126,29 +108,29 @@ pub(super) struct When {
     pub(super) prompt_contains: Option<String>,
     /// A text that the prompt does not contain.
     pub(super) prompt_lacks: Option<String>,
-    /// A file that is there.
+    /// A file that exists.
     pub(super) file_exists: Option<PathBuf>,
-    /// A file that is not there.
+    /// A file that does not exist.
     pub(super) file_missing: Option<PathBuf>,
 }
 
-/// One thing to do. Paths are relative to the directory the agent runs in.
+/// One step. Paths are relative to the directory the agent runs in.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub(super) enum Deed {
-    /// Writes a file, with the directories on the way.
+    /// Writes a file, and creates its parent directories.
     Write { path: PathBuf, text: String },
-    /// Adds to the end of a file.
+    /// Appends to a file.
     Append { path: PathBuf, text: String },
-    /// Removes a file or a directory with all that is in it.
+    /// Removes a file, or a directory with its contents.
     Delete { path: PathBuf },
-    /// Replaces a text in a file, which must be there.
+    /// Replaces a text in a file. Fails if it is not there.
     Edit { path: PathBuf, find: String, replace: String },
-    /// Makes a directory.
+    /// Creates a directory.
     Mkdir { path: PathBuf },
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     Symlink { path: PathBuf, to: PathBuf },
-    /// Makes an empty file, as a mark for others.
+    /// Creates an empty file, as a marker for others.
     Touch(PathBuf),
     /// Runs a shell command.
     Run {
@@ -158,13 +140,13 @@ pub(super) enum Deed {
         #[serde(default)]
         env: BTreeMap<String, String>,
     },
-    /// Says something, as a message of its own.
+    /// Prints a message.
     Text(String),
-    /// Says one message in pieces.
+    /// Prints one message in pieces.
     Delta(Vec<String>),
-    /// Says something as a subagent.
+    /// Prints a message of a subagent.
     SubagentText(String),
-    /// Thinks aloud.
+    /// Prints reasoning.
     Reasoning(String),
     /// Calls a tool.
     Tool {
@@ -173,14 +155,14 @@ pub(super) enum Deed {
         summary: String,
         #[serde(default)]
         output: String,
-        #[serde(default = "went_well")]
+        #[serde(default = "default_tool_outcome")]
         outcome: ToolOutcome,
     },
-    /// Asks for permission to call a tool, where the dialect can ask, and calls it.
+    /// Asks for permission to call a tool, if the dialect can ask, and calls it.
     Permission(String),
-    /// Shows a to-do list.
+    /// Prints a to-do list.
     Todo(Vec<Todo>),
-    /// Reports figures of use.
+    /// Reports token usage.
     Usage {
         #[serde(default)]
         input: u64,
@@ -194,15 +176,15 @@ pub(super) enum Deed {
         #[serde(default)]
         cost: Option<f64>,
     },
-    /// Shows a warning.
+    /// Prints a notice.
     Notice(String),
-    /// Tells of a limit.
+    /// Reports a rate limit.
     RateLimit {
         status: RateLimitStatus,
         #[serde(default)]
         resets: Resets,
     },
-    /// Ends the turn. A success comes by itself at the end.
+    /// Ends the turn. A success is the default at the end.
     Result(Outcome),
     /// Ends the turn with a structured answer.
     Structured(serde_json::Value),
@@ -211,7 +193,7 @@ pub(super) enum Deed {
     /// Ends the turn with a verdict. An approval without `criteria` gets an entry for each
     /// criterion in the prompt.
     Verdict(serde_json::Value),
-    /// Says the completion tag with this text.
+    /// Prints the completion tag with this text.
     Claim(String),
     /// Prints the prompt as it came.
     EchoPrompt,
@@ -220,14 +202,14 @@ pub(super) enum Deed {
     /// Waits for a file, and gives up after some seconds.
     WaitFor {
         path: PathBuf,
-        #[serde(default = "half_a_minute")]
+        #[serde(default = "default_wait_seconds")]
         seconds: f64,
     },
-    /// Never does anything again.
+    /// Does nothing, forever.
     Hang,
-    /// Prints lines without content for ever.
+    /// Prints lines without content, forever.
     Chatter {
-        #[serde(default = "a_tenth")]
+        #[serde(default = "default_chatter_seconds")]
         seconds: f64,
     },
     /// Ignores TERM and INT from now on.
@@ -235,38 +217,38 @@ pub(super) enum Deed {
     /// Starts a process and leaves it behind.
     Grandchild {
         kind: Grandchild,
-        /// Gets its process id; the agent goes on once it is there.
+        /// Gets its process id; the agent continues once it is written.
         pid_file: PathBuf,
         /// How long it lives.
-        #[serde(default = "a_minute")]
+        #[serde(default = "default_grandchild_seconds")]
         seconds: f64,
     },
-    /// Says very much.
+    /// Prints a large amount of text.
     Flood {
         bytes: usize,
         #[serde(default)]
         shape: Flood,
     },
-    /// Prints bytes as they are.
+    /// Prints bytes unchanged.
     Garbage(Bytes),
     /// Prints a line to stderr.
     Stderr(String),
-    /// Gives no result at the end.
+    /// Prints no result at the end.
     NoResult,
-    /// Exits at once, without a result of its own.
+    /// Exits at once, without printing a result.
     Exit(u8),
     /// Dies by a signal.
     Die(Signal),
 }
 
-/// Whether a command is shown as a tool call.
+/// Whether a command is printed as a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Show {
-    /// It is not.
+    /// Not printed.
     #[default]
     Hidden,
-    /// It is, with its output.
+    /// Printed with its output.
     Tool,
 }
 
@@ -282,12 +264,12 @@ pub(super) struct Todo {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Resets {
-    /// It does not say.
+    /// Not reported.
     #[default]
     Unknown,
-    /// So many seconds from now.
+    /// In this many seconds.
     In(i64),
-    /// At this second since the epoch.
+    /// At this Unix time in seconds.
     At(i64),
 }
 
@@ -295,9 +277,7 @@ pub(super) enum Resets {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) enum Outcome {
-    /// Well.
     Success,
-    /// With an error.
     Error { class: ErrorClass, words: String },
 }
 
@@ -315,7 +295,7 @@ pub(super) enum ErrorClass {
     ContextExceeded,
 }
 
-/// How a grandchild hides.
+/// How a grandchild evades cleanup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Grandchild {
@@ -329,7 +309,7 @@ pub(super) enum Grandchild {
     Detached,
 }
 
-/// The shape of a flood.
+/// The form of a flood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Flood {
@@ -340,7 +320,7 @@ pub(super) enum Flood {
     Line,
 }
 
-/// Bytes as a scenario can hold them.
+/// Bytes in a scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Bytes {
@@ -348,7 +328,7 @@ pub(super) enum Bytes {
     Base64(String),
 }
 
-/// The signals an agent may die by.
+/// The signals that an agent can be ended by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum Signal {
@@ -360,18 +340,18 @@ pub(super) enum Signal {
     Term,
 }
 
-fn went_well() -> ToolOutcome {
+fn default_tool_outcome() -> ToolOutcome {
     ToolOutcome::Ok
 }
 
-fn a_tenth() -> f64 {
+fn default_chatter_seconds() -> f64 {
     0.1
 }
 
-fn half_a_minute() -> f64 {
+fn default_wait_seconds() -> f64 {
     30.0
 }
 
-fn a_minute() -> f64 {
+fn default_grandchild_seconds() -> f64 {
     60.0
 }

@@ -1,6 +1,6 @@
-//! The dialects of the scripted agent: the same deeds, printed as different agents would.
+//! The dialects of the scripted agent: the same steps, printed as different agents would.
 //!
-//! Not here: the lines of the agents it stands in for, which are many and have their own files.
+//! Not here: the lines of the imitated agents, which are many and have their own files.
 
 use std::io::{self, Write};
 
@@ -38,7 +38,7 @@ pub(super) struct ToolCall<'a> {
     pub(super) outcome: ToolOutcome,
 }
 
-/// Prints in one dialect. Every line is flushed: a reader may wait for it.
+/// Prints in one dialect. Flushes every line, because a reader may wait for it.
 #[derive(Debug)]
 pub(super) struct Writer<W> {
     pub(super) out: W,
@@ -71,7 +71,7 @@ impl<W: Write> Writer<W> {
         Self { out, style, calls: 0 }
     }
 
-    /// Prints bytes as they are.
+    /// Prints bytes unchanged.
     pub(super) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)?;
         self.out.flush()
@@ -81,12 +81,12 @@ impl<W: Write> Writer<W> {
         line(&mut self.out, value)
     }
 
-    /// Prints to stderr, which is where plain text agents tell what they do.
+    /// Prints to stderr, which is where plain text agents report their progress.
     pub(super) fn aside(text: &str) -> io::Result<()> {
         io::stderr().write_all(format!("{text}\n").as_bytes())
     }
 
-    /// Opens the session. Where the dialect has a place for the prompt, it is repeated.
+    /// Opens the session. Repeats the prompt if the dialect does.
     pub(super) fn begin(&mut self, session: &str, prompt: &str) -> io::Result<()> {
         match &mut self.style {
             Style::Sim => self.json(&AgentEvent::Session {
@@ -98,12 +98,12 @@ impl<W: Write> Writer<W> {
             Style::Amp(amp) => lines(&mut self.out, &amp.begin(session, prompt)),
             Style::Cline(cline) => lines(&mut self.out, &cline.begin(session)),
             Style::Codex(_) => lines(&mut self.out, &CodexWriter::begin(session)),
-            // There the session is an answer to a request.
+            // In ACP the session is the answer to a request.
             Style::Text | Style::Acp(_) => Ok(()),
         }
     }
 
-    /// Says something.
+    /// Prints a message.
     pub(super) fn text(&mut self, text: &str, speaker: Speaker, form: TextForm) -> io::Result<()> {
         match (&mut self.style, speaker, form) {
             (Style::Sim, ..) => {
@@ -111,7 +111,7 @@ impl<W: Write> Writer<W> {
             }
             (Style::Claude(claude), ..) => line(&mut self.out, &claude.text(text, speaker, form)),
             (Style::Acp(acp), ..) => line(&mut self.out, &acp.text(text, speaker, form)),
-            // These have no pieces that stand alone: each is a message.
+            // These have no deltas: each text is a message.
             (Style::Amp(amp), ..) => line(&mut self.out, &amp.text(text, speaker)),
             (Style::Cline(_), ..) => lines(&mut self.out, &ClineWriter::text(&[text], speaker)),
             (Style::Codex(codex), Speaker::Agent, _) => line(&mut self.out, &codex.text(text)),
@@ -124,7 +124,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Says one message in pieces.
+    /// Prints one message in pieces.
     pub(super) fn pieces(&mut self, pieces: &[String]) -> io::Result<()> {
         let mut form = match self.style {
             Style::Sim | Style::Claude(_) | Style::Acp(_) => TextForm::Message,
@@ -133,7 +133,7 @@ impl<W: Write> Writer<W> {
                 let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
                 return lines(&mut self.out, &ClineWriter::text(&pieces, Speaker::Agent));
             }
-            // Their messages are whole.
+            // Their messages are never split.
             Style::Amp(_) | Style::Codex(_) => {
                 return self.text(&pieces.concat(), Speaker::Agent, TextForm::Message);
             }
@@ -176,14 +176,14 @@ impl<W: Write> Writer<W> {
             Style::Amp(amp) => lines(&mut self.out, &amp.tool(&id, call)),
             Style::Cline(cline) => lines(&mut self.out, &cline.tool(&id, call)),
             Style::Codex(codex) => match CodexWriter::complaint(call) {
-                Some(words) => Self::aside(&words),
+                Some(message) => Self::aside(&message),
                 None => lines(&mut self.out, &codex.tool(call)),
             },
             Style::Text => Self::aside(&format!("{}: {}", call.name, call.summary)),
         }
     }
 
-    /// Asks for permission and returns the id of the question; none if the dialect cannot ask.
+    /// Asks for permission and returns the id of the request; `None` if the dialect cannot ask.
     pub(super) fn permission(&mut self, what: &str) -> io::Result<Option<String>> {
         match &self.style {
             Style::Acp(_) => {
@@ -254,7 +254,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Tells of a limit; where the dialect cannot, the error that follows will.
+    /// Reports a rate limit; if the dialect cannot, the error that follows does.
     pub(super) fn rate_limit(
         &mut self,
         status: RateLimitStatus,
@@ -293,7 +293,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Prints a line that means nothing.
+    /// Prints a line without content.
     pub(super) fn chatter(&mut self) -> io::Result<()> {
         match &mut self.style {
             Style::Sim => self.json(&AgentEvent::Notice { text: "still here".to_owned() }),
@@ -305,7 +305,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Repeats the prompt where the dialect has a place for it.
+    /// Repeats the prompt if the dialect can.
     pub(super) fn echo(&mut self, prompt: &str) -> io::Result<()> {
         match &mut self.style {
             Style::Sim => self.json(&AgentEvent::Notice { text: prompt.to_owned() }),
@@ -317,42 +317,42 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Ends the turn. `last_words` is what agents repeat in their result.
-    pub(super) fn end(&mut self, end: End, last_words: &str) -> io::Result<()> {
+    /// Ends the turn. `final_answer` is what agents repeat in their result.
+    pub(super) fn end(&mut self, end: End, final_answer: &str) -> io::Result<()> {
         match (&mut self.style, end) {
-            (Style::Claude(claude), end) => lines(&mut self.out, &claude.end(end, last_words)),
+            (Style::Claude(claude), end) => lines(&mut self.out, &claude.end(end, final_answer)),
             (Style::Acp(acp), end) => lines(&mut self.out, &acp.end(end)),
             (
                 Style::Amp(_) | Style::Cline(_) | Style::Codex(_),
-                End::Error(ErrorClass::Malformed, words),
+                End::Error(ErrorClass::Malformed, message),
             )
-            | (Style::Text, End::Error(_, words)) => Self::aside(&words),
-            (Style::Amp(amp), end) => lines(&mut self.out, &amp.end(end, last_words)),
+            | (Style::Text, End::Error(_, message)) => Self::aside(&message),
+            (Style::Amp(amp), end) => lines(&mut self.out, &amp.end(end, final_answer)),
             (Style::Cline(cline), end) => {
                 let complaint = cline.complaint(&end);
-                lines(&mut self.out, &cline.end(end, last_words))?;
-                complaint.map_or(Ok(()), |words| Self::aside(&words.to_string()))
+                lines(&mut self.out, &cline.end(end, final_answer))?;
+                complaint.map_or(Ok(()), |message| Self::aside(&message.to_string()))
             }
             (Style::Codex(codex), end) => lines(&mut self.out, &codex.end(end)),
             (Style::Sim, End::Success) => {
-                self.result(ResultStatus::Success, Some(last_words.to_owned()), None)
+                self.result(ResultStatus::Success, Some(final_answer.to_owned()), None)
             }
             (Style::Sim, End::Structured(value)) => {
                 self.result(ResultStatus::Success, None, Some(value))
             }
-            (Style::Sim, End::Error(class, words)) => {
-                let words = format!("{}: {words}", class_of(class).name());
-                self.result(ResultStatus::Failed(words), None, None)
+            (Style::Sim, End::Error(class, message)) => {
+                let message = format!("{}: {message}", class_of(class).name());
+                self.result(ResultStatus::Failed(message), None, None)
             }
             (Style::Text, End::Success) => Ok(()),
             (Style::Text, End::Structured(value)) => self.json(&value),
         }
     }
 
-    /// Returns what the agent exits with after an end.
+    /// Returns the agent's exit code after an end.
     pub(super) fn exit_code(&self, end: &End) -> u8 {
         match (&self.style, end) {
-            // These have no line for it: the stream breaks off, and the exit looks well.
+            // These have no line for it: the stream breaks off, and the exit code is 0.
             (
                 Style::Amp(_) | Style::Cline(_) | Style::Codex(_),
                 End::Error(ErrorClass::Malformed, _),
@@ -380,7 +380,7 @@ pub(super) fn joined(mut front: Value, rest: Value) -> Value {
     front
 }
 
-/// Returns a path as agents name files.
+/// Returns an absolute path, as agents print it.
 pub(super) fn absolute(path: &str) -> String {
     std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }

@@ -1,4 +1,4 @@
-//! Folders as people leave them, and as nobody should.
+//! Specs folders, good and bad.
 
 use std::os::unix::fs::symlink;
 
@@ -144,10 +144,10 @@ fn links_to_files_are_read_and_loops_are_not_walked() {
 }
 
 #[test]
-fn what_is_not_text_is_named_but_not_all_of_it() {
+fn files_that_are_not_text_are_listed_up_to_a_limit() {
     let project = Project::new();
     project.write("a.md", "a");
-    // A character that the end of the look cuts through is no mistake, one at the end is.
+    // A character cut off by the read limit is no mistake, one at the end of the file is.
     let cut = format!("{}ä and more", "x".repeat(64 * 1024 - 1));
     project.write("cut.md", cut);
     for name in ["1", "2", "3", "4"] {
@@ -163,7 +163,7 @@ fn what_is_not_text_is_named_but_not_all_of_it() {
 }
 
 #[test]
-fn the_look_at_an_enormous_folder_ends() {
+fn the_walk_of_an_enormous_folder_ends() {
     let project = Project::new();
     project.write("a.md", "a");
     project.write(&format!("{}b.md", "d/".repeat(DEEPEST - 1)), "b");

@@ -1,7 +1,7 @@
-//! The file that is there while a run is active: written for the hooks in an agent, and read by
+//! The file that exists while a run is active: written for ralph's hooks in an agent, and read by
 //! them.
 //!
-//! Not here: what it says, which is the core's, and the lock, which is what counts.
+//! Not here: its content (the core), and the lock, which is what counts.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read as _};
@@ -15,23 +15,23 @@ use serde::de::DeserializeOwned;
 
 use super::{Lock, atomic};
 
-/// The variable that tells the hooks in an agent where the file is.
+/// The variable with the path of the file, for the hooks in an agent.
 pub const ACTIVE_VARIABLE: &str = "RALPH_ACTIVE";
 
-/// The variable that tells them how many tokens the model's context window has.
+/// The variable with the size of the model's context window in tokens, for the same.
 pub const WINDOW_VARIABLE: &str = "RALPH_CONTEXT_WINDOW";
 
-/// A hundred thousand tasks take about 40 MB; a larger file is not ours.
+/// A hundred thousand tasks take about 40 MB; ralph writes no larger file.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// Writes it down; a stale one of a run that died is taken over. Only for who has the lock.
+/// Writes the file, and replaces a stale one of a run that died. Requires the lock.
 pub fn publish(path: &Path, active: &Active) -> io::Result<()> {
     let mut text = serde_json::to_vec(active)?;
     text.push(b'\n');
     atomic::replace_in_passing(path, &text)
 }
 
-/// Removes it at the end of a run.
+/// Removes the file at the end of a run.
 pub fn withdraw(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -39,7 +39,7 @@ pub fn withdraw(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns what is written down, which may be stale; see [`is_running`].
+/// Returns the content, which may be stale; see [`is_running`].
 pub fn read<S: DeserializeOwned>(path: &Path) -> io::Result<Active<S>> {
     let mut bytes = Vec::new();
     let nonblock = OFlags::NONBLOCK.bits().cast_signed();
@@ -51,9 +51,9 @@ pub fn read<S: DeserializeOwned>(path: &Path) -> io::Result<Active<S>> {
     Ok(serde_json::from_slice(&bytes)?)
 }
 
-/// Returns whether the run that is written down in a file is there: its process, even one of
-/// another user, or the lock beside the file. In a namespace of processes of its own a hook sees
-/// only the lock.
+/// Returns whether the run that a file describes is running: its process exists, even as another
+/// user, or the lock next to the file is held. In a pid namespace of its own, a hook sees only the
+/// lock.
 pub fn is_running<S>(active: &Active<S>, file: &Path) -> bool {
     let pid = i32::try_from(active.pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_told_from_one_whose_process_is_gone() {
+    fn a_running_run_is_distinguished_from_one_whose_process_is_gone() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("active.json");
         let mut active = Active::new(RunId("r".into()), std::process::id(), Timestamp(1));

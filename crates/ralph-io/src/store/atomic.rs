@@ -1,6 +1,7 @@
-//! Replaces a file whole: a reader sees the old content or the new, also after a power cut.
+//! Replaces a file atomically: a reader sees the old content or the new, also after a power
+//! failure.
 //!
-//! Not here: appending. That is the journal's way.
+//! Not here: appending, as the journal does.
 
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -10,25 +11,26 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use tempfile::NamedTempFile;
 
-/// Replaces a file, for the owner only. A symbolic link at the path is replaced, not followed.
+/// Replaces a file, readable by its owner only. A symbolic link at the path is replaced, not
+/// followed.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     replace_with(path, content, PermissionsExt::from_mode(0o600))
 }
 
-/// Replaces a file, for whom the permissions say; the user's mask does not matter.
+/// Replaces a file with the given permissions, whatever the umask.
 pub fn replace_with(path: &Path, content: &[u8], permissions: Permissions) -> io::Result<()> {
     replace_and_hold(path, content, permissions).map(drop)
 }
 
-/// Replaces a file like [`replace_with`], and returns the new one, open: as long as it is held,
-/// no other file is taken for it.
+/// Replaces a file like [`replace_with`], and returns the new one, open: as long as it is held, no
+/// other file can have its inode number.
 pub fn replace_and_hold(path: &Path, content: &[u8], permissions: Permissions) -> io::Result<File> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     put(directory, path, content, permissions)
 }
 
-/// Replaces a file like [`replace_with`], by way of a directory in which a half-written file that
-/// a sudden end leaves behind does no harm: git would take it for work.
+/// Replaces a file like [`replace_with`]. Writes the temporary file to `scratch`, where one left by
+/// a crash does no harm: elsewhere git would take it for work.
 pub fn replace_by_way_of(
     scratch: &Path,
     path: &Path,
@@ -38,12 +40,12 @@ pub fn replace_by_way_of(
     put(scratch, path, content, permissions).map(drop)
 }
 
-/// A file that nobody needs any more, and that another can be written over. To give a large one up
-/// and to make another takes disks longer than to write it.
+/// A file that is not needed any more and can be overwritten. Removing a large file and creating
+/// another one takes disks longer than overwriting it.
 #[derive(Debug)]
 pub struct Spare(NamedTempFile);
 
-/// Replaces a file like [`replace_with`], with one that is written over a spare.
+/// Replaces a file like [`replace_with`], by overwriting a spare file.
 pub fn replace_with_spare(
     Spare(mut file): Spare,
     path: &Path,
@@ -66,7 +68,7 @@ fn put(scratch: &Path, path: &Path, content: &[u8], permissions: Permissions) ->
     settle(temporary, path, content, permissions)
 }
 
-/// Gives a file that was written its name.
+/// Renames a written file to its final path.
 fn settle(
     written: NamedTempFile,
     path: &Path,
@@ -85,8 +87,8 @@ fn settle(
     }
 }
 
-/// Replaces a file, for the owner only, and does not wait for the disk: for what means nothing
-/// after a power cut.
+/// Replaces a file, readable by its owner only, without syncing: for content that means nothing
+/// after a power failure.
 pub fn replace_in_passing(path: &Path, content: &[u8]) -> io::Result<()> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut temporary = tempfile::Builder::new()
@@ -99,9 +101,10 @@ pub fn replace_in_passing(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a second name of a file, in place of what has that name. To be used where the first name is
-/// about to be given to another file: the content is kept without being written again. Returns what had
-/// the name, where that is a large file and has no other: whoever still reads it may find it changed.
+/// Makes `name` a hard link to a file, in place of what has that name. For use before the original
+/// path is given to another file: the content is kept without being written again. Returns the file
+/// that had the name, if it is large and has no other link: a process that still reads it may find
+/// it changed.
 pub fn link_in_place(file: &Path, name: &Path) -> io::Result<Option<Spare>> {
     let directory = name.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let temporary = tempfile::Builder::new()
@@ -111,19 +114,19 @@ pub fn link_in_place(file: &Path, name: &Path) -> io::Result<Option<Spare>> {
     let temporary = temporary.into_temp_path();
     let spare = set_aside(directory, name);
     std::fs::rename(&temporary, name)?;
-    // Where both are names of one file already, nothing was renamed; then this one is removed.
+    // If both are already links to one file, nothing was renamed; then this removes the extra link.
     drop(temporary);
-    // What is written over it must not be found under the name that it had.
+    // A crash must not leave the old name on a file that is being overwritten.
     sync_directory(directory)?;
     Ok(spare)
 }
 
-/// What is smaller is given up, and made, in no time.
+/// Smaller files are removed and created in no time.
 const LARGE: u64 = 256 * 1024;
 
-/// Takes its name from a large file that nobody knows by another, and that can be written to.
+/// Moves away a large, writable file that has no other link, for reuse.
 fn set_aside(directory: &Path, name: &Path) -> Option<Spare> {
-    // Whatever lies there is not followed, nor waited for.
+    // Links are not followed and pipes not waited for.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(name).ok()?;
     let about = file.metadata().ok()?;
@@ -135,7 +138,7 @@ fn set_aside(directory: &Path, name: &Path) -> Option<Spare> {
         .suffix(".tmp")
         .make_in(directory, |path| std::fs::rename(name, path));
     let path = renamed.ok()?.into_temp_path();
-    // Somebody may have put another file there meanwhile.
+    // Another program may have replaced the file in between.
     let is_it = |it: &Metadata| (it.dev(), it.ino()) == (about.dev(), about.ino());
     let found = std::fs::symlink_metadata(&path).ok().filter(is_it);
     found.map(|_| Spare(NamedTempFile::from_parts(file, path)))
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn large_files_take_turns() {
+    fn large_files_are_reused_in_turn() {
         let directory = tempfile::tempdir().expect("a directory");
         let (path, name) = (directory.path().join("list.json"), directory.path().join("list.bak"));
         let permissions = || Permissions::from_mode(0o640);
@@ -212,7 +215,7 @@ mod tests {
         assert_eq!(seen[2..], seen[..4]);
         assert_ne!(seen[0], seen[1]);
 
-        // What somebody else has a name for, or a link to it, is not written over.
+        // A file with another link, or a link to it, is not overwritten.
         let (twin, target) = (directory.path().join("twin"), directory.path().join("target"));
         fs::hard_link(&name, &twin).expect("a second name");
         let kept = fs::read_to_string(&twin).expect("readable");
@@ -226,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_the_file_itself_is_seen_beside_it() {
+    fn nothing_but_the_file_itself_is_created_in_its_directory() {
         let directory = tempfile::tempdir().expect("a directory");
         let (scratch, place) = (directory.path().join("scratch"), directory.path().join("place"));
         fs::create_dir(&scratch).expect("a directory");
@@ -238,7 +241,7 @@ mod tests {
         let mode = fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o644);
         assert_eq!(fs::read_dir(&scratch).expect("readable").count(), 0);
-        // Nothing was written beside the file: without the other place it cannot be done.
+        // Nothing was written next to the file: without the scratch directory it fails.
         fs::remove_dir(&scratch).expect("removed");
         replace_by_way_of(&scratch, &path, b"newer", permissions()).expect_err("no place");
         assert_eq!(fs::read(&path).expect("readable"), b"new");

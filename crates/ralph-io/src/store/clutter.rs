@@ -1,6 +1,6 @@
-//! What old runs have left on the disk, and its removal.
+//! Finds and removes what old runs have left on the disk.
 //!
-//! Not here: which runs are old, and refs of theirs.
+//! Not here: which runs are old, and their refs.
 
 use std::fs;
 use std::io;
@@ -11,41 +11,40 @@ use ralph_core::ids::RunId;
 
 use super::layout::{CACHE_DIRECTORY, Layout};
 
-/// How the names of directories begin that are being removed.
-const GOING: &str = ".removing-";
+/// The name prefix of directories that are being removed.
+const REMOVING_PREFIX: &str = ".removing-";
 
 impl Layout {
-    /// Removes the directory of a run. A death on the way leaves nothing that looks like a run.
+    /// Removes the directory of a run. A crash in between leaves nothing that looks like a run.
     pub fn remove_run(&self, run: &RunId) -> io::Result<()> {
-        let going = self.state().join(format!("{GOING}{run}"));
+        let going = self.state().join(format!("{REMOVING_PREFIX}{run}"));
         fs::rename(self.run(run).path(), &going)?;
         fs::remove_dir_all(&going)
     }
 
-    /// Removes what is left of runs whose removal was cut off.
+    /// Removes what is left of runs whose removal was interrupted.
     pub fn finish_removals(&self) {
         for entry in fs::read_dir(self.state()).into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().starts_with(GOING) {
+            if entry.file_name().to_string_lossy().starts_with(REMOVING_PREFIX) {
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
     }
 
-    /// Returns the logs of sessions in the project that were last written before a time, with
-    /// their sizes.
+    /// Returns the session logs in the project that were last written before a time, with their
+    /// sizes.
     pub fn old_session_logs(&self, before: SystemTime) -> Vec<(PathBuf, u64)> {
         old_files(&self.project_files().join("logs"), ("session-", ".log"), before)
     }
 
-    /// Returns the files that a sudden end has left half-written, like [`Self::old_session_logs`].
+    /// Returns temporary files that a crash has left, like [`Self::find_old_session_logs`].
     pub fn old_halves(&self, before: SystemTime) -> Vec<(PathBuf, u64)> {
         let project = self.project_files();
         let places = [self.state().to_owned(), project.join("handoffs"), project];
         places.iter().flat_map(|place| old_files(place, (".", ".tmp"), before)).collect()
     }
 
-    /// Returns the directory of the caches of agents and gates, with its size, if there is something
-    /// in it.
+    /// Returns the cache directory of agents and gates, with its size, if it is not empty.
     pub fn caches(&self) -> Option<(PathBuf, u64)> {
         let directory = self.state().join(CACHE_DIRECTORY);
         let bytes = size(&directory);
@@ -53,8 +52,8 @@ impl Layout {
     }
 }
 
-/// Returns the files of a directory whose names begin and end so. What is no plain file is somebody
-/// else's.
+/// Returns the old files of a directory with this name prefix and suffix. Skips everything but
+/// plain files.
 fn old_files(
     directory: &Path,
     (lead, end): (&str, &str),
@@ -77,7 +76,7 @@ fn old_files(
     found
 }
 
-/// Returns how many bytes the files below a directory have. Links count for nothing.
+/// Returns how many bytes the files below a directory have. Links do not count.
 pub fn size(directory: &Path) -> u64 {
     let mut total = 0_u64;
     let mut places = vec![directory.to_owned()];

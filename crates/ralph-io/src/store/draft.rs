@@ -1,8 +1,8 @@
-//! The one file that a run is about, while it is a draft.
+//! The file that a run works on, while it is a draft.
 //!
-//! What the file held before is kept with the run. A run that ends before its work is complete
-//! leaves that, and keeps the draft for the time when it goes on. Not here: whether a draft is
-//! good.
+//! The earlier content of the file is kept with the run. A run that ends before its work is
+//! complete restores it, and keeps the draft for when the run is resumed. Not here: whether a draft
+//! is good.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Read as _};
@@ -14,22 +14,22 @@ use rustix::fs::OFlags;
 use super::atomic;
 use super::layout::RunDir;
 
-/// A larger file is not read into memory; no list of tasks is.
+/// Larger files are not read into memory; no task list is that large.
 const LARGEST: u64 = 64 << 20;
 
-/// A file that is a draft as long as a run works on it.
+/// A file that is a draft while a run works on it.
 #[derive(Debug)]
 pub struct Draft {
     file: PathBuf,
     run: RunDir,
 }
 
-/// What came of taking a draft away.
+/// The result of withdrawing a draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Withdrawn {
-    /// The file is what it was before.
+    /// The file has its earlier content.
     Unchanged,
-    /// It is again.
+    /// Its earlier content was restored.
     PutBack,
 }
 
@@ -39,7 +39,7 @@ impl Draft {
         Self { file: file.into(), run }
     }
 
-    /// Keeps what the file holds, before the run begins.
+    /// Saves the content of the file, before the run begins.
     pub fn begin(&self) -> io::Result<()> {
         match self.content()? {
             Some(content) => atomic::replace(&self.before(), &content),
@@ -47,14 +47,14 @@ impl Draft {
         }
     }
 
-    /// Makes the file what it was before, and keeps the draft.
+    /// Restores the file's earlier content, and keeps the draft.
     pub fn withdraw(&self) -> io::Result<Withdrawn> {
         let before = known(self.before())?;
         let permissions = match fs::symlink_metadata(&self.file) {
             Ok(there) if there.is_file() => there.permissions(),
             Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
             Ok(_) => {
-                // A link or a pipe is nothing that an agent was asked for.
+                // An agent was not asked for a link or a pipe.
                 fs::remove_file(&self.file)?;
                 Permissions::from_mode(0o644)
             }
@@ -74,8 +74,7 @@ impl Draft {
         Ok(Withdrawn::PutBack)
     }
 
-    /// Makes the file the draft again, when the run goes on, unless somebody else has changed it
-    /// meanwhile.
+    /// Restores the draft when the run is resumed, unless the file was changed in between.
     pub fn take_up(&self) -> io::Result<()> {
         let Some(draft) = known(self.kept())? else { return Ok(()) };
         if self.content()? == known(self.before())? {
@@ -94,7 +93,7 @@ impl Draft {
         self.run.path().join("draft")
     }
 
-    /// Reads the file, which an agent may have made into anything. A pipe is not waited for.
+    /// Reads the file, which an agent may have replaced by anything. Does not wait for a pipe.
     fn content(&self) -> io::Result<Option<Vec<u8>>> {
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let file = match OpenOptions::new().read(true).custom_flags(flags).open(&self.file) {
@@ -114,7 +113,7 @@ impl Draft {
     }
 }
 
-/// Reads what was kept with the run, if anything was.
+/// Reads a file that was kept with the run, if it exists.
 fn known(path: PathBuf) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(content) => Ok(Some(content)),
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_wrote_meanwhile_is_left_alone() {
+    fn changes_made_in_between_are_left_alone() {
         let (_directory, draft) = scene(Some("old"));
         fs::write(&draft.file, "new").expect("written");
         draft.withdraw().expect("done");

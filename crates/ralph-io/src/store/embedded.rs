@@ -1,8 +1,8 @@
-//! A directory that is part of the binary: written out where it is needed, and put right again
-//! when it is not what it should be.
+//! A directory that is part of the binary: written to disk where it is needed, and repaired when it
+//! was changed.
 //!
-//! Others read it while it may be tampered with, and several processes may want it at once. So it
-//! is compared whole, and replaced whole by a rename. Not here: what is in it.
+//! Other processes read it while it may be tampered with, and several may want it at once. So it is
+//! compared as a whole, and replaced as a whole by a rename. Not here: its content.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::layout::{fnv1a, private_directories};
 
-/// Another process may put its own, equal copy in the way; more often than this it does not.
+/// Another process may put its own, equal copy in the way, but not more often than this.
 const ATTEMPTS: usize = 8;
 
 /// A file of the binary.
@@ -21,11 +21,10 @@ const ATTEMPTS: usize = 8;
 pub struct EmbeddedFile {
     /// Its path in the directory, with `/` between names.
     pub path: &'static str,
-    /// What it says.
     pub text: &'static str,
 }
 
-/// A directory of the binary, and the place it is written to.
+/// A directory of the binary, and the path it is written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Embedded {
     files: &'static [EmbeddedFile],
@@ -35,31 +34,32 @@ pub struct Embedded {
 /// What had to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ensured {
-    /// Nothing.
+    /// Nothing: the directory was intact.
     Found,
-    /// It was written.
+    /// The directory was written.
     Written,
 }
 
 impl Embedded {
-    /// Returns a directory whose place says what is in it: another version or other content has
-    /// another place, so that what somebody is reading is never changed.
+    /// Returns a directory whose path is derived from its content: another version or other content
+    /// has another path, so that a directory that a process is reading never changes.
     pub fn by_content(parent: &Path, version: &str, files: &'static [EmbeddedFile]) -> Self {
         let name = format!("{version}-{:016x}", fingerprint(files.iter().copied()));
         Self::at(parent.join(name), files)
     }
 
-    /// Returns a directory at a place of its own.
+    /// Returns a directory at a fixed path.
     pub fn at(place: PathBuf, files: &'static [EmbeddedFile]) -> Self {
         Self { files, place }
     }
 
-    /// Returns the place.
+    /// Returns the path.
     pub fn place(&self) -> &Path {
         &self.place
     }
 
-    /// Returns whether the place holds exactly the files, all of them ordinary, and nothing else.
+    /// Returns whether the directory holds exactly the files, all of them regular, and nothing
+    /// else.
     pub fn is_intact(&self) -> bool {
         let is_real = fs::symlink_metadata(&self.place).is_ok_and(|found| found.is_dir());
         is_real && self.holds(&self.place, "").unwrap_or(false)
@@ -89,7 +89,7 @@ impl Embedded {
         Ok(wanted.is_empty())
     }
 
-    /// Makes sure that the place holds exactly the files. What is there instead is replaced.
+    /// Makes sure that the directory holds exactly the files. Replaces anything else.
     pub fn ensure(&self) -> io::Result<Ensured> {
         if self.is_intact() {
             return Ok(Ensured::Found);
@@ -105,7 +105,7 @@ impl Embedded {
             };
             let fresh = private(".new-")?;
             self.write_into(fresh.path())?;
-            // What is in the way goes with this directory at the end of the turn.
+            // What was in the way is removed with this temporary directory.
             let old = private(".old-")?;
             match fs::rename(&self.place, old.path().join("was")) {
                 Ok(()) => {}
@@ -136,13 +136,13 @@ impl Embedded {
     }
 }
 
-/// Returns whether a file says this. Its size is looked at first: what lies there may be huge.
+/// Returns whether a file has this content. Checks its size first: an agent may have made it huge.
 fn is_file_of(path: &Path, text: &str) -> io::Result<bool> {
     let is_size = fs::symlink_metadata(path)?.len() == text.len() as u64;
     Ok(is_size && fs::read(path)? == text.as_bytes())
 }
 
-/// Returns a number that other names or texts do not have.
+/// Returns a hash of all names and texts.
 fn fingerprint(files: impl Iterator<Item = EmbeddedFile>) -> u64 {
     let mut bytes = Vec::new();
     for file in files {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_was_done_to_it_is_put_right() {
+    fn any_tampering_is_repaired() {
         type Deed = (&'static str, fn(&Path));
         let deeds: [Deed; 8] = [
             ("changed", |at| fs::write(at.join("deep/c.md"), "d").expect("written")),
@@ -224,7 +224,7 @@ mod tests {
             embedded.ensure().expect("written");
             deed(embedded.place());
             assert!(!embedded.is_intact(), "{what}");
-            assert_eq!(embedded.ensure().expect("mended"), Ensured::Written, "{what}");
+            assert_eq!(embedded.ensure().expect("repaired"), Ensured::Written, "{what}");
             assert!(embedded.is_intact(), "{what}");
             let left = fs::read_dir(embedded.place().parent().expect("a parent"));
             let left = left.expect("readable").flatten();
@@ -241,7 +241,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     barrier.wait();
-                    embedded.ensure().expect("somebody wins");
+                    embedded.ensure().expect("one of them wins");
                 });
             }
         });

@@ -1,6 +1,6 @@
-//! The store of a run: its journal, its prompt file, and the views that people read.
+//! The store of a run: its journal, its prompt file, and the views for people.
 //!
-//! Not here: the agent's raw stream, which the adapters write.
+//! Not here: the agent's raw stream, which the agent runner writes.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -34,26 +34,26 @@ use crate::clock;
 use crate::formats::TaskFile;
 use crate::mask::Masker;
 
-/// No model reads more; a larger file was named by mistake.
+/// No model reads more; the user named a larger file by mistake.
 const LARGEST_PROMPT: u64 = 16 * 1024 * 1024;
 
-/// The files of a run that is under way.
+/// The files of a run in progress.
 #[derive(Debug)]
 pub struct RunStore {
     pub(super) layout: Layout,
     journal: Journal,
-    /// Where what is trusted of the task file is kept.
+    /// Where the trusted copy of the task file is.
     pub(super) files: RunDir,
     /// Where the project's skills are.
     pub(super) skills: PathBuf,
-    /// Where the project's own templates of prompts are.
+    /// Where the project's own prompt templates are.
     prompts: PathBuf,
     /// The task file as ralph last read or wrote it.
     pub(super) tasks: Option<TaskFile>,
     pub(super) origin: Origin,
     masker: Masker,
     last_task: Option<TaskId>,
-    /// When this process took up the run.
+    /// When this process started or resumed the run.
     began: Timestamp,
 }
 
@@ -71,7 +71,7 @@ impl RunStore {
         Self { layout, journal, files, skills, prompts, tasks, origin, masker, last_task, began }
     }
 
-    /// Returns the same, with secrets that are masked before anything is written down.
+    /// Sets the secrets that are masked before anything is written.
     #[must_use]
     pub fn masking(self, masker: Masker) -> Self {
         Self { masker, ..self }
@@ -124,7 +124,7 @@ impl RunStore {
         write_in_passing(&self.place(&["logs", "validation"], &name)?, &view)
     }
 
-    /// Returns the place of a view in the project's runtime directory.
+    /// Returns the path of a view in the project's runtime directory.
     pub(super) fn place(&self, parts: &[&str], name: &str) -> Result<PathBuf, StoreError> {
         Ok(self.directory(parts)?.join(name))
     }
@@ -155,7 +155,7 @@ impl Store for RunStore {
     }
 
     fn append(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
-        // What agents get in their environment is what a run goes by, but not what is written.
+        // Environment variables set for agents are needed by the run, but are not written to disk.
         let mut recorded = Cow::Borrowed(recorded);
         if matches!(recorded.event, Event::RunStarted { .. } | Event::RunResumed { .. })
             && let Event::RunStarted { recipe, .. } | Event::RunResumed { recipe: Some(recipe), .. } =
@@ -229,7 +229,7 @@ impl Store for RunStore {
     }
 }
 
-/// Writes a view without waiting for the disk: all of it is in the journal.
+/// Writes a view without syncing: all of it is in the journal.
 fn write_in_passing(path: &Path, view: &impl Serialize) -> Result<(), StoreError> {
     write_json_in_passing(path, view).map_err(|error| not_written(path, &error))
 }
@@ -238,10 +238,10 @@ fn not_written(path: &Path, error: &io::Error) -> StoreError {
     StoreError { message: format!("cannot write `{}`: {error}", path.display()) }
 }
 
-/// A log beyond this is moved aside when a run begins.
+/// A larger log is renamed when a run begins.
 const LARGEST_LOG: u64 = 8 * 1024 * 1024;
 
-/// Opens the log for people in the project, to be added to.
+/// Opens the project's log for appending.
 pub fn open_log(layout: &Layout) -> Result<File, LayoutError> {
     let path = layout.project_directory(&["logs"])?.join("ralph.log");
     if std::fs::symlink_metadata(&path).is_ok_and(|log| log.len() > LARGEST_LOG) {
@@ -251,7 +251,7 @@ pub fn open_log(layout: &Layout) -> Result<File, LayoutError> {
     open_for_adding(&path)
 }
 
-/// Opens the log of a session that begins now, `session-20261114-231500.log`.
+/// Opens the log of a session that begins now, such as `session-20261114-231500.log`.
 pub fn open_session_log(layout: &Layout, now: Timestamp) -> Result<File, LayoutError> {
     let moment = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
     let local = moment.to_zoned(jiff::tz::TimeZone::system());
@@ -270,7 +270,7 @@ pub(super) fn open_for_adding(path: &Path) -> Result<File, LayoutError> {
         .map_err(refused)
 }
 
-/// Reads a prompt file. Also for a check before the run begins.
+/// Reads a prompt file. Also called as a check before the run begins.
 pub fn read_prompt(project: &Path, path: &Path) -> Result<String, PromptError> {
     let wrong = |what: &str| PromptError {
         message: format!("cannot read the prompt file `{}`: {what}", project.join(path).display()),

@@ -1,9 +1,9 @@
 //! The file of the knowledge graph, which several servers may read and write at once.
 //!
-//! Who changes the graph holds a lock beside the file from reading to writing, so nothing that
-//! another wrote is lost. The file is replaced whole, so who only reads needs no lock, and a kill
-//! or a full disk leaves the old one. It is read again only when it is another one. Not here:
-//! what an edit means, and the words to people.
+//! A writer holds a lock file next to the graph from reading to writing, so no change of another
+//! writer is lost. The file is replaced whole, so a reader needs no lock, and a kill or a full disk
+//! leaves the old one. It is read again only when it has changed. Not here: what an edit means, and
+//! messages for people.
 
 mod lines;
 
@@ -19,16 +19,16 @@ use rustix::fs::OFlags;
 use super::atomic;
 use lines::Content;
 
-/// Ten times what a million observations take; a larger file is something else.
+/// Ten times what a million observations take; no graph is larger.
 const LARGEST: u64 = 2 << 30;
 
-/// The largest graph is written in two seconds, and several writers may be in front.
+/// The largest graph is written in two seconds, and several writers may be waiting.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Somebody who writes in place is done with a page of text by then.
+/// A program that writes in place is done with a page of text by then.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
 
-/// A file with a knowledge graph, and what it said when it was last read.
+/// A knowledge graph file, with its content when it was last read.
 #[derive(Debug)]
 pub struct GraphFile {
     path: PathBuf,
@@ -38,41 +38,29 @@ pub struct GraphFile {
     swept: bool,
 }
 
-/// Something that people should know.
+/// A warning for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// Lines cannot be read.
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// How many.
         count: usize,
-        /// The number of the first, from 1.
+        /// The line number of the first, from 1.
         first: usize,
     },
-    /// They were put aside, and the file is whole again.
-    PutAside {
-        /// Where they are.
-        path: PathBuf,
-    },
+    /// They were moved to another file, and the graph file is intact again.
+    PutAside { path: PathBuf },
 }
 
 /// The graph cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum GraphError {
-    /// An edit is about a thing that is not there.
+    /// An edit names an entity that does not exist.
     #[error(transparent)]
     Unknown(#[from] UnknownEntity),
-    /// The system refused.
+    /// The operation failed.
     #[error("cannot {doing} `{}`: {source}", .path.display())]
-    Refused {
-        /// What was to be done.
-        doing: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The system's words.
-        source: io::Error,
-    },
+    Refused { doing: &'static str, path: PathBuf, source: io::Error },
     /// It is a directory, a pipe or a device.
     #[error("`{}` is not a file", .0.display())]
     NotAFile(PathBuf),
@@ -81,25 +69,20 @@ pub enum GraphError {
     TooLarge(PathBuf),
     /// Another process keeps the lock.
     #[error("another process has held `{}` for {} seconds", .path.display(), .waited.as_secs())]
-    Busy {
-        /// The lock.
-        path: PathBuf,
-        /// How long it was waited for.
-        waited: Duration,
-    },
+    Busy { path: PathBuf, waited: Duration },
 }
 
-/// What a file said.
+/// The content of a file when it was read.
 #[derive(Debug)]
 struct Seen {
     content: Content,
-    /// None until something is searched for.
+    /// None until the first search.
     index: Option<Index>,
-    /// None where there is no file.
+    /// None if there is no file.
     version: Option<Version>,
 }
 
-/// A version of the file. It is held open: as long as it is, no other file gets its number.
+/// A version of the file. It is held open, so that no other file gets its inode number.
 #[derive(Debug)]
 struct Version {
     stamp: Stamp,
@@ -115,7 +98,7 @@ struct Stamp {
 }
 
 impl GraphFile {
-    /// Returns the file at a path, whether it is there or not. Nothing is read yet.
+    /// Returns the file at a path, whether it exists or not. Reads nothing yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -126,14 +109,14 @@ impl GraphFile {
         }
     }
 
-    /// Returns the graph as it is now. It is empty where there is no file.
+    /// Returns the current graph; empty if there is no file.
     pub fn graph(&mut self) -> Result<&Graph, GraphError> {
         let path = self.path.clone();
         Ok(&self.look(&path)?.content.graph)
     }
 
-    /// Returns the things that have all of these texts in their name, type or observations,
-    /// whatever the case of their letters. The first search prepares those that follow.
+    /// Returns the entities with all of these texts in their name, type or observations, ignoring
+    /// case. The first search builds an index for those that follow.
     pub fn search(&mut self, texts: &[impl AsRef<str>]) -> Result<Selection<'_>, GraphError> {
         let path = self.path.clone();
         let Seen { content, index, .. } = self.look(&path)?;
@@ -141,9 +124,9 @@ impl GraphFile {
         Ok(index.search(&content.graph, texts))
     }
 
-    /// Changes the graph, whole or not at all.
+    /// Applies an edit, completely or not at all.
     pub fn apply(&mut self, edit: Edit) -> Result<Edited, GraphError> {
-        // Through a link, so that all who use the file use one lock, and the link stays.
+        // Links are resolved, so that all users of the file use one lock, and the link stays.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory).map_err(refused("make", directory))?;
@@ -160,7 +143,7 @@ impl GraphFile {
         match effect {
             Effect::Unchanged if is_whole => {}
             Effect::Unchanged | Effect::Changed => {
-                // What is remembered is no longer what is there, until it is written.
+                // The snapshot is invalid until it is written.
                 let seen = self.seen.take();
                 self.seen = seen.map(|seen| self.write(&path, seen)).transpose()?;
             }
@@ -168,12 +151,12 @@ impl GraphFile {
         Ok(edited)
     }
 
-    /// Returns what people should know, once.
+    /// Returns the warnings since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }
 
-    /// Reads the file, unless it is the one that was read last.
+    /// Reads the file, unless it is unchanged since it was last read.
     fn look(&mut self, path: &Path) -> Result<&mut Seen, GraphError> {
         let stamp = match fs::metadata(path) {
             Ok(metadata) => Some(Stamp::of(&metadata)),
@@ -191,7 +174,7 @@ impl GraphFile {
     fn read(&mut self, path: &Path) -> Result<Seen, GraphError> {
         let mut seen = read(path)?;
         if !seen.content.damaged.is_empty() {
-            // It may be half written just now, by somebody who does not replace it.
+            // A program that writes in place may be halfway through.
             std::thread::sleep(SECOND_LOOK);
             seen = read(path)?;
         }
@@ -209,7 +192,7 @@ impl GraphFile {
         self.sweep(path);
         if !seen.content.damaged.is_empty() {
             let aside = put_aside(path, &seen.content.damaged)
-                .map_err(refused("put aside what is damaged in", path))?;
+                .map_err(refused("move damaged lines out of", path))?;
             self.notices.push(Notice::PutAside { path: aside });
             seen.content.damaged.clear();
         }
@@ -222,7 +205,7 @@ impl GraphFile {
         Ok(Seen { version: Some(version), ..seen })
     }
 
-    /// Removes what writers left that were killed. Who holds the lock is the only writer.
+    /// Removes temporary files of killed writers. Only the holder of the lock writes.
     fn sweep(&mut self, path: &Path) {
         if std::mem::replace(&mut self.swept, true) {
             return;
@@ -233,7 +216,7 @@ impl GraphFile {
             let name = entry.file_name();
             let name = name.to_string_lossy();
             if name.starts_with(&lead) && name.ends_with(".tmp") {
-                // What stays does no harm.
+                // A file that stays does no harm.
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -292,7 +275,7 @@ impl Stamp {
 
 fn read(path: &Path) -> Result<Seen, GraphError> {
     let refused = |error| refused("read", path)(error);
-    // A pipe would keep us waiting for its writer.
+    // Opening a pipe would wait for its writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
@@ -315,7 +298,7 @@ fn read(path: &Path) -> Result<Seen, GraphError> {
     Ok(Seen { content, index: None, version: Some(Version { stamp, _file: file }) })
 }
 
-/// Keeps damaged lines in a file of their own, and returns it.
+/// Saves damaged lines in a file of their own, and returns its path.
 fn put_aside(path: &Path, damaged: &[lines::Damaged]) -> io::Result<PathBuf> {
     let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
     let mut bytes = Vec::new();
@@ -355,7 +338,7 @@ fn refused(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GraphE
     move |source| GraphError::Refused { doing, path, source }
 }
 
-/// Reads lines and writes them again, for fuzzing. Returns how many were damaged.
+/// Parses lines and writes them again, for fuzzing. Returns how many were damaged.
 pub(crate) fn fuzz(bytes: &[u8]) -> usize {
     let content = lines::parse(bytes);
     let written = lines::render(&content.graph, &content.others);

@@ -1,7 +1,7 @@
-//! The journal on disk: one event a line, on disk before anybody acts on it.
+//! The journal on disk: one event per line, synced before ralph acts on it.
 //!
-//! Reading holds one line at a time, so a journal of any length costs the same memory. Not here:
-//! what the events come to, which is the core's fold.
+//! Reading holds one line at a time, so the memory use does not depend on the length. Not here:
+//! what the events mean, which the core's fold decides.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
@@ -14,71 +14,53 @@ use serde::Deserialize;
 
 use super::atomic;
 
-/// The longest line that is read. Ours stay under a MiB; a damaged file without newlines must
-/// not fill the memory.
+/// The longest line that is read. Ours are below a MiB; a damaged file without newlines must not
+/// fill the memory.
 const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
-/// A journal that is written to.
+/// A journal open for writing.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
     path: PathBuf,
-    /// The length up to which every line is whole and synced.
+    /// The length of the complete and synced lines.
     length: u64,
 }
 
 /// A journal that cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The system refused.
+    /// The operation failed.
     #[error("cannot {doing} the journal `{}`: {source}", .path.display())]
-    Refused {
-        /// What was tried.
-        doing: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The system's words.
-        source: io::Error,
-    },
-    /// There is no whole line in it.
+    Refused { doing: &'static str, path: PathBuf, source: io::Error },
+    /// It has no complete line.
     #[error("the journal `{}` is empty: the run never began", .path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A line that is not the last cannot be read.
+    Empty { path: PathBuf },
+    /// A line other than the last cannot be read.
     #[error(
-        "line {line} of the journal `{}` is damaged ({reason}); the run cannot go on, but its {} earlier events are readable and its commits and refs are in the repository",
+        "line {line} of the journal `{}` is damaged ({reason}); the run cannot be resumed, but its {} earlier events are readable and its commits and refs are in the repository",
         .path.display(),
         .line - 1
     )]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// The number of the line, from 1.
+        /// The line number, from 1.
         line: u64,
-        /// What is wrong with it.
         reason: String,
     },
     /// A later version of ralph wrote it.
     #[error(
-        "the journal `{}` has format {version}, and this ralph knows {JOURNAL_VERSION}; go on with the ralph that wrote it",
+        "the journal `{}` has format {version}, and this ralph knows {JOURNAL_VERSION}; resume with the ralph version that wrote it",
         .path.display()
     )]
     Newer {
-        /// The file.
         path: PathBuf,
-        /// Its format.
+        /// Its format version.
         version: u32,
     },
     /// An event does not follow from those before it.
-    #[error("the journal `{}` does not hold together: {source}", .path.display())]
-    Misfit {
-        /// The file.
-        path: PathBuf,
-        /// What does not fit.
-        source: FoldError,
-    },
+    #[error("the journal `{}` is inconsistent: {source}", .path.display())]
+    Misfit { path: PathBuf, source: FoldError },
 }
 
 impl Journal {
@@ -95,7 +77,7 @@ impl Journal {
         Ok(Self { file, path: path.to_owned(), length: 0 })
     }
 
-    /// Opens the journal of a run that goes on. A torn last line is cut off: nobody acted on it.
+    /// Opens the journal of a resumed run. Cuts off a torn last line, which ralph has not acted on.
     pub fn open_for_append(path: &Path) -> Result<Self, JournalError> {
         let mut reading = read(path)?;
         if let Some(version) = reading.newer {
@@ -107,20 +89,20 @@ impl Journal {
         let refused = |source| refused("open", path, source);
         let file = OpenOptions::new().append(true).open(path).map_err(refused)?;
         if reading.torn.is_some() {
-            let last_heard = file.metadata().and_then(|it| it.modified());
+            let last_written = file.metadata().and_then(|it| it.modified());
             file.set_len(reading.good).and_then(|()| file.sync_data()).map_err(refused)?;
-            // When the run was last heard of stays to be seen.
-            let _ = last_heard.and_then(|it| file.set_modified(it));
+            // The time of the run's last event must stay visible.
+            let _ = last_written.and_then(|it| file.set_modified(it));
         }
         Ok(Self { file, path: path.to_owned(), length: reading.good })
     }
 
-    /// Appends an event and syncs it. After a failure the journal ends with the event before.
+    /// Appends an event and syncs it. After a failure the journal ends with the previous event.
     pub fn append(&mut self, recorded: &Recorded) -> Result<(), JournalError> {
         let written = serde_json::to_vec(recorded).map_err(io::Error::from).and_then(|mut line| {
             line.push(b'\n');
-            // One write for the whole line in the usual case; on a full disk a part of it is
-            // written first, which is taken back below.
+            // Usually one write for the whole line; on a full disk a part of it may be written,
+            // which is removed below.
             self.file.write_all(&line)?;
             self.file.sync_data()?;
             Ok(line.len() as u64)
@@ -139,7 +121,7 @@ impl Journal {
     }
 }
 
-/// Returns the state that a journal's events come to.
+/// Returns the state that follows from a journal's events.
 pub fn fold(path: &Path) -> Result<RunState, JournalError> {
     let misfit = |source| JournalError::Misfit { path: path.to_owned(), source };
     let mut reading = read(path)?;
@@ -151,7 +133,7 @@ pub fn fold(path: &Path) -> Result<RunState, JournalError> {
     Ok(state)
 }
 
-/// Opens a journal for reading, also one that is being written and one of a later version.
+/// Opens a journal for reading, even if it is being written or from a later version.
 pub fn read(path: &Path) -> Result<Reading, JournalError> {
     let open = || {
         let mut lines = BufReader::new(File::open(path)?);
@@ -167,12 +149,12 @@ pub fn read(path: &Path) -> Result<Reading, JournalError> {
     Ok(Reading { lines, path: path.to_owned(), next, line: 0, good: 0, newer, torn: None })
 }
 
-/// The events of a journal, in order, read as they are asked for.
+/// The events of a journal, in order, read on demand.
 #[derive(Debug)]
 pub struct Reading {
     lines: BufReader<File>,
     path: PathBuf,
-    /// The line that comes next, with its newline; one is read ahead to know which is the last.
+    /// The next line with its newline; reading one line ahead tells which is the last.
     next: Vec<u8>,
     line: u64,
     good: u64,
@@ -181,10 +163,9 @@ pub struct Reading {
 }
 
 /// What was dropped at the end of a journal: an event that was being written when ralph or the
-/// machine died. Nobody acted on it.
+/// machine died. ralph has not acted on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Torn {
-    /// Its length in bytes.
     pub bytes: u64,
 }
 
@@ -194,7 +175,7 @@ impl Reading {
         self.torn
     }
 
-    /// Returns the journal's format where it is later than ours.
+    /// Returns the journal's format version if it is later than ours.
     pub fn newer(&self) -> Option<u32> {
         self.newer
     }
@@ -237,7 +218,7 @@ impl Iterator for Reading {
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.advance().transpose();
         if let Some(Err(_)) = next {
-            // What follows a damaged line cannot be trusted to follow from what came before.
+            // Events after a damaged line may not follow from those before it.
             self.next.clear();
         }
         next

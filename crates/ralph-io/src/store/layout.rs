@@ -1,6 +1,6 @@
-//! Where things live: the state directory, the runs in it, and `.ralph/` in the project.
+//! Where files are: the state directory, the runs in it, and `.ralph/` in the project.
 //!
-//! Not here: what the files hold.
+//! Not here: their content.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::atomic;
 
-/// What ralph writes into `.ralph/` while it runs, as patterns of a `.gitignore` there. These are
-/// never committed and never make a tree dirty; what is not listed belongs to the project.
+/// What ralph writes into `.ralph/` while it runs, as patterns of a `.gitignore` there. These files
+/// are never committed and never make a tree dirty; everything else belongs to the project.
 pub const RUNTIME_FILES: [&str; 12] = [
     "/.gitignore",
     "/.*.tmp",
@@ -31,64 +31,46 @@ pub const RUNTIME_FILES: [&str; 12] = [
     "/state.md",
 ];
 
-/// What git itself writes of a run directory.
+/// The part of a run directory that git itself writes.
 pub const GIT_SCRATCH: &str = "git";
 
-/// The directory in the state of a project for caches of its agents and gates.
+/// The directory for caches of agents and gates, in the state directory of a project.
 pub const CACHE_DIRECTORY: &str = "cache";
 
 /// The name of ralph's directory in a project.
 pub const PROJECT_DIRECTORY: &str = ".ralph";
 
-/// The places of one project.
+/// The directories of one project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     project: PathBuf,
     state: PathBuf,
 }
 
-/// A place that cannot be used.
+/// A directory that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
-    /// Nothing says where the state directory is.
+    /// It is unknown where the state directory is.
     #[error(
         "there is no place for ralph's state: neither HOME nor XDG_STATE_HOME is set, and `stateDir` is not given"
     )]
     NoHome,
     /// The project directory cannot be resolved.
     #[error("cannot open the project directory `{}`", .path.display())]
-    NoProject {
-        /// The directory.
-        path: PathBuf,
-        /// The system's words.
-        source: io::Error,
-    },
-    /// The project's path cannot be written into the journal.
+    NoProject { path: PathBuf, source: io::Error },
+    /// The project's path cannot be written to the journal.
     #[error("the path of the project directory is not valid UTF-8: `{}`", .path.display())]
-    NotText {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// Something else stands where a directory belongs. It might be a link that an agent left,
-    /// so it is not followed.
+    NotText { path: PathBuf },
+    /// Something else is in place of a directory. An agent may have left a link, so it is not
+    /// followed.
     #[error("`{}` is not a directory; remove it, ralph makes its own", .path.display())]
-    NotDirectory {
-        /// The place.
-        path: PathBuf,
-    },
-    /// The system refused.
+    NotDirectory { path: PathBuf },
+    /// The operation failed.
     #[error("cannot {doing} `{}`", .path.display())]
-    Refused {
-        /// What was tried.
-        doing: &'static str,
-        /// The place.
-        path: PathBuf,
-        /// The system's words.
-        source: io::Error,
-    },
+    Refused { doing: &'static str, path: PathBuf, source: io::Error },
 }
 
-/// Returns the directory above the state of all projects: `stateDir` where it is given, else
+/// Returns the directory of the state of all projects: `stateDir` if it is set, else
 /// `$XDG_STATE_HOME/ralph`, else `~/.local/state/ralph`.
 pub fn state_root(
     stated: Option<&Path>,
@@ -97,7 +79,7 @@ pub fn state_root(
     if let Some(stated) = stated {
         return Ok(stated.to_owned());
     }
-    // A relative path here is to be ignored, by the rules for these variables.
+    // The XDG rules demand that a relative path is ignored.
     let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
@@ -106,10 +88,10 @@ pub fn state_root(
 }
 
 impl Layout {
-    /// Returns the places of a project in a state root.
+    /// Returns the directories of a project in a state root.
     ///
-    /// `work_tree` is the top of the repository's work tree, or the project directory itself
-    /// where there is no repository: one run at a time is what a work tree can bear.
+    /// `work_tree` is the top of the repository's work tree, or the project directory itself if
+    /// there is no repository: only one run at a time may use a work tree.
     pub fn locate(project: &Path, work_tree: &Path, root: &Path) -> Result<Self, LayoutError> {
         let resolve = |path: &Path| {
             path.canonicalize()
@@ -137,7 +119,7 @@ impl Layout {
         &self.state
     }
 
-    /// Returns the file that is there while a run is active.
+    /// Returns the path of the file that exists while a run is active.
     pub fn active(&self) -> PathBuf {
         self.state.join("active.json")
     }
@@ -157,8 +139,8 @@ impl Layout {
         self.project.join(PROJECT_DIRECTORY)
     }
 
-    /// Makes the state directory, and writes down which project it belongs to, so that the runs
-    /// of a directory that was moved can be found.
+    /// Creates the state directory, and records which project it belongs to, so that the runs of a
+    /// project that was moved can be found.
     pub fn prepare_state(&self) -> Result<(), LayoutError> {
         let runs = self.runs();
         private_directories(&runs).map_err(|source| LayoutError::Refused {
@@ -179,8 +161,8 @@ impl Layout {
         })
     }
 
-    /// Makes `.ralph/` in the project, with a `.gitignore` for the runtime files unless there is
-    /// one.
+    /// Creates `.ralph/` in the project, with a `.gitignore` for the runtime files if there is
+    /// none.
     pub fn prepare_project(&self) -> Result<(), LayoutError> {
         let directory = self.project_files();
         real_directory(&directory)?;
@@ -194,7 +176,7 @@ impl Layout {
         written.map_err(|source| LayoutError::Refused { doing: "write", path, source })
     }
 
-    /// Makes a directory under `.ralph/` and returns it. Nothing on the way may be a link.
+    /// Creates a directory under `.ralph/` and returns it. Fails if anything on the way is a link.
     pub fn project_directory(&self, parts: &[&str]) -> Result<PathBuf, LayoutError> {
         self.prepare_project()?;
         let mut directory = self.project_files();
@@ -213,7 +195,7 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Returns a run's files in a directory.
+    /// Returns the files of a run in a directory.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
@@ -223,17 +205,17 @@ impl RunDir {
         &self.path
     }
 
-    /// Returns the journal.
+    /// Returns the path of the journal.
     pub fn journal(&self) -> PathBuf {
         self.path.join("journal.jsonl")
     }
 
-    /// Returns the copy of the task file as ralph last saw it well.
+    /// Returns the path of the last good copy of the task file.
     pub fn tasks(&self) -> PathBuf {
         self.path().join("tasks.json")
     }
 
-    /// Returns when the run was last heard of: in its journal, or from an agent.
+    /// Returns the time of the last write to the run's journal or an agent's stream.
     pub fn last_heard(&self) -> Option<SystemTime> {
         let is_of_run = |name: &OsStr| {
             let path = Path::new(name);
@@ -244,27 +226,27 @@ impl RunDir {
         entries.filter_map(|entry| entry.metadata().ok()?.modified().ok()).max()
     }
 
-    /// Returns the raw stream of a call to an agent.
+    /// Returns the path of the raw stream of an agent call.
     pub fn stream(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
         self.call(iteration, ask, "ndjson.zst")
     }
 
-    /// Returns the prompt of a call to an agent.
+    /// Returns the path of the prompt of an agent call.
     pub fn prompt(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
         self.call(iteration, ask, "prompt.md")
     }
 
-    /// Returns how a call to an agent ended.
+    /// Returns the path of the record how an agent call ended.
     pub fn end(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
         self.call(iteration, ask, "end.json")
     }
 
-    /// Returns the schema of the answer that a call to an agent is to bring.
+    /// Returns the path of the schema for the answer of an agent call.
     pub fn schema(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
         self.call(iteration, ask, "schema.json")
     }
 
-    /// Returns where an agent may leave its answer.
+    /// Returns where an agent may write its answer.
     pub fn answer(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
         self.call(iteration, ask, "answer.md")
     }
@@ -282,11 +264,10 @@ impl RunDir {
 pub struct KnownProject {
     /// Where the project was when it was last used.
     pub project: PathBuf,
-    /// Its state directory.
     pub state: PathBuf,
 }
 
-/// Returns all projects that have a state directory under a root, in the order of their paths.
+/// Returns all projects with a state directory in a root, sorted by path.
 pub fn list_projects(root: &Path) -> Vec<KnownProject> {
     let Ok(entries) = fs::read_dir(root) else {
         return Vec::new();
@@ -309,12 +290,12 @@ struct ProjectFile {
     path: PathBuf,
 }
 
-/// Writes a value as JSON for people, replacing the file.
+/// Writes a value as indented JSON, replacing the file.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     atomic::replace(path, &pretty(value)?)
 }
 
-/// Writes a value like [`write_json`], without waiting for the disk.
+/// Writes a value like [`write_json`], without syncing.
 pub(crate) fn write_json_in_passing(path: &Path, value: &impl Serialize) -> io::Result<()> {
     atomic::replace_in_passing(path, &pretty(value)?)
 }
@@ -325,19 +306,19 @@ fn pretty(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Tries whether files can be made in a directory, or in the first one above it that is there.
-/// Nothing is left behind.
+/// Checks that files can be created in a directory, or in its closest existing parent. Leaves
+/// nothing behind.
 pub fn try_writing(path: &Path) -> io::Result<()> {
     let there = path.ancestors().find(|directory| directory.is_dir()).unwrap_or(path);
     tempfile::Builder::new().prefix(".ralph-try-").tempfile_in(there).map(drop)
 }
 
-/// Makes a directory and those above it, for the owner only.
+/// Creates a directory and its parents, accessible by the owner only.
 pub(crate) fn private_directories(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Makes a directory unless it is there; a link is not taken for one.
+/// Creates a directory unless it exists; fails for a link.
 fn real_directory(path: &Path) -> Result<(), LayoutError> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
@@ -353,7 +334,7 @@ pub(crate) fn ignore_file() -> String {
     format!("# Written by ralph: its runtime files.\n{}\n", RUNTIME_FILES.join("\n"))
 }
 
-/// A name that a person recognizes, and that no other path has.
+/// Returns a readable name that no other path has.
 fn state_name(work_tree: &Path) -> String {
     let name = work_tree.file_name().unwrap_or_default().to_string_lossy();
     let mut slug = String::new();
@@ -372,7 +353,7 @@ fn state_name(work_tree: &Path) -> String {
     format!("{slug}-{:012x}", hash & 0xffff_ffff_ffff)
 }
 
-/// FNV-1a: the name must be the same for every version of ralph, which std does not promise.
+/// FNV-1a: the name must be the same for every version of ralph, which std does not guarantee.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -475,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_told_apart_by_name() {
+    fn calls_have_distinct_names() {
         let run = RunDir::at("/r");
         let (first, second) = (AskNumber(1), AskNumber(2));
         assert_eq!(run.stream(IterationNumber(7), first), Path::new("/r/agent-7.ndjson.zst"));

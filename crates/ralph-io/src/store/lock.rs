@@ -1,4 +1,4 @@
-//! One run per work tree: an OS lock that dies with its holder, and who holds it, for people.
+//! One run per work tree: an OS lock that ends with its holder, and the holder's name for people.
 //!
 //! Not here: what an active run does. The journal has that.
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use ralph_core::units::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A look takes microseconds; this leaves room for a loaded machine.
+/// A status check holds the lock for microseconds; this leaves room for a loaded machine.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The lock of a work tree, held until it is dropped.
@@ -20,39 +20,32 @@ pub struct Lock {
     file: File,
 }
 
-/// The lock cannot be had.
+/// The lock cannot be acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another run has it.
-    #[error("Another run is active{}. See: ralph status", in_brackets(.0.as_ref()))]
+    /// Another run holds it.
+    #[error("Another run is active{}. See: ralph status", format_holder_suffix(.0.as_ref()))]
     Busy(Option<Holder>),
-    /// The system refused.
+    /// The lock file cannot be used.
     #[error("cannot lock `{}`: {source}", .path.display())]
-    Refused {
-        /// The file.
-        path: PathBuf,
-        /// The system's words.
-        source: io::Error,
-    },
+    Refused { path: PathBuf, source: io::Error },
 }
 
-/// Who holds a lock. For people to read, not for ralph to trust.
+/// The holder of a lock. For people to read; ralph does not trust it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// The process.
     pub pid: u32,
-    /// When it took the lock.
     pub since: Timestamp,
 }
 
 impl Lock {
-    /// Takes the lock of a state directory, or says who has it.
+    /// Acquires the lock of a state directory. Fails with the holder if another run has it.
     pub fn acquire(state: &Path, now: Timestamp) -> Result<Self, LockError> {
         let path = state.join("lock");
         let mut file = open(&path).map_err(|source| refused(&path, source))?;
         let mut tried = file.try_lock();
         if let Err(TryLockError::WouldBlock) = tried {
-            // A look at the lock holds it for a moment; that must not turn a run away.
+            // A status check holds the lock for a moment; that must not prevent a run.
             std::thread::sleep(LOOK);
             tried = file.try_lock();
         }
@@ -62,15 +55,15 @@ impl Lock {
             Err(TryLockError::Error(source)) => return Err(refused(&path, source)),
         }
         let holder = Holder { pid: std::process::id(), since: now };
-        // The name is for people. On a full disk the lock is as good without it.
+        // The name is for people. On a full disk the lock works without it.
         let _ = file
             .set_len(0)
             .and_then(|()| file.write_all(&serde_json::to_vec(&holder).unwrap_or_default()));
         Ok(Self { file })
     }
 
-    /// Returns who holds the lock of a state directory, without taking it; an inner nothing
-    /// where the holder is not known.
+    /// Returns the holder of the lock of a state directory, without acquiring it; `Some(None)` if
+    /// it is held by an unknown process.
     pub fn look(state: &Path) -> Option<Option<Holder>> {
         let mut file = File::open(state.join("lock")).ok()?;
         match file.try_lock_shared() {
@@ -82,8 +75,8 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A child between its fork and its exec has a copy of the handle: closing ours is not
-        // enough. What fails here ends with the process.
+        // A child between fork and exec has a copy of the handle: closing ours is not enough. If
+        // this fails, the lock ends with the process.
         let _ = self.file.unlock();
     }
 }
@@ -103,7 +96,7 @@ fn refused(path: &Path, source: io::Error) -> LockError {
     LockError::Refused { path: path.to_owned(), source }
 }
 
-fn in_brackets(holder: Option<&Holder>) -> String {
+fn format_holder_suffix(holder: Option<&Holder>) -> String {
     let Some(Holder { pid, since }) = holder else {
         return String::new();
     };
@@ -121,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_run_is_told_who_is_first() {
+    fn a_second_run_is_refused_with_the_first_ones_name() {
         let directory = tempfile::tempdir().expect("a directory");
         let now = Timestamp(1_794_700_000_000);
         assert_eq!(Lock::look(directory.path()), None);

@@ -1,6 +1,6 @@
-//! The memory of a run as people read it: the latest one, and those before it.
+//! The memory of a run as files for people: the latest one, and earlier ones.
 //!
-//! A view like the others: what counts is in the journal. Not here: what a memory holds.
+//! A view like the others: the journal is what counts. Not here: the content of a memory.
 
 use std::fs;
 use std::path::Path;
@@ -15,11 +15,10 @@ use super::RunStore;
 /// The latest memory.
 const LATEST: &str = "compacted-latest.json";
 
-/// How many memories before the latest are kept. They are for people who look for the moment in
-/// which something was lost.
+/// How many earlier memories are kept, for people who want to find out when something was lost.
 const HISTORY: usize = 50;
 
-/// A file that is larger than this is no memory of ours.
+/// ralph writes no larger memory.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
 #[derive(Serialize)]
@@ -33,7 +32,7 @@ struct MemoryView<'a> {
     left_out: &'a [String],
 }
 
-/// Which memory a file holds.
+/// Identifies the memory in a file.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 struct Label {
     run: RunId,
@@ -41,7 +40,7 @@ struct Label {
 }
 
 impl RunStore {
-    /// Writes the latest memory, and moves the one before it aside. Done again it changes nothing.
+    /// Writes the latest memory, and moves the previous one to the history. Idempotent.
     pub(super) fn publish_memory(
         &self,
         run: &RunId,
@@ -75,8 +74,8 @@ impl RunStore {
     }
 }
 
-/// Returns which memory a file holds; nothing if it holds none of ours. Its words become part of a
-/// name, so that they are looked at closely.
+/// Returns which memory a file holds; none if ralph did not write it. Strictly validated, because
+/// it becomes part of a file name.
 fn label(path: &Path) -> Option<Label> {
     let metadata = fs::symlink_metadata(path).ok()?;
     if !metadata.is_file() || metadata.len() > LARGEST {
@@ -88,7 +87,7 @@ fn label(path: &Path) -> Option<Label> {
     (!run.is_empty() && run.len() <= 40 && run.chars().all(is_plain)).then_some(label)
 }
 
-/// Removes the oldest memories. Their names begin with the moment of their run.
+/// Removes the oldest memories. Their names begin with the start time of their run.
 fn forget_oldest(history: &Path) {
     let Ok(entries) = fs::read_dir(history) else { return };
     let names = entries.flatten().map(|entry| entry.file_name());
@@ -97,7 +96,7 @@ fn forget_oldest(history: &Path) {
     names.sort();
     let surplus = names.len().saturating_sub(HISTORY);
     for name in &names[..surplus] {
-        // What cannot be removed now is tried again with the next one.
+        // A file that cannot be removed now is tried again with the next one.
         let _ = fs::remove_file(history.join(name));
     }
 }

@@ -1,8 +1,8 @@
-//! Files: where they live, the journal, the lock, and what people read.
+//! Files: where they are, the journal, the lock, and views for people.
 //!
-//! The journal and everything else that is trusted lies in the state directory, out of the
-//! reach of agents and gates; what lies in the project's `.ralph/` is written for people and
-//! never read back. Not here: what an event means, which is the core's fold.
+//! The journal and everything else that is trusted is in the state directory, out of reach of
+//! agents and gates; files in the project's `.ralph/` are written for people and never read back.
+//! Not here: what an event means, which the core's fold decides.
 
 pub mod active;
 pub mod atomic;

@@ -1,7 +1,7 @@
-//! The plan that an agent keeps, and the copy of it that no agent reaches.
+//! The plan that an agent maintains, and the copy of it that no agent can reach.
 //!
-//! The copy lies with the run. Whatever is in the place of a plan that is put back is kept too,
-//! unless it is nothing. Not here: what a plan says.
+//! The copy is in the run's directory. When a plan is restored, the file in its place is kept too,
+//! unless it is empty. Not here: what a plan says.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -18,10 +18,10 @@ use super::layout::{Layout, PROJECT_DIRECTORY, RunDir};
 use super::prompts;
 use crate::bounded;
 
-/// A plan of years; beyond that no agent reads it any more.
+/// A plan of years; no agent reads a longer one.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
-/// A plan, and where its copy lies.
+/// A plan, and where its copy is.
 #[derive(Debug)]
 pub struct KeptPlan {
     project: PathBuf,
@@ -35,14 +35,14 @@ impl KeptPlan {
         Self { project: project.to_owned(), file: project.join(file), run: run.clone() }
     }
 
-    /// Looks at the plan, and keeps a copy of it if it is there.
+    /// Reads the plan, and saves a copy of it if it is intact.
     pub fn look(&self) -> PlanLook {
         let read = read(&self.project, &self.file);
         if let Ok(Some(text)) = &read
             && !text.trim().is_empty()
         {
-            // A copy is synced, which takes longer than a look whether it is the same. Without
-            // room for one the last must do.
+            // Saving syncs, which takes longer than comparing. If the disk is full, the last copy
+            // must do.
             if fs::read(self.copy()).ok().as_deref() != Some(text.as_bytes()) {
                 let _ = atomic::replace(&self.copy(), text.as_bytes());
             }
@@ -55,14 +55,14 @@ impl KeptPlan {
         }
     }
 
-    /// Makes the plan what the copy says, and keeps what is in its place. One that is there again
-    /// is left alone.
+    /// Restores the plan from the copy, and keeps the file in its place. Does nothing if the plan
+    /// is intact.
     pub fn put_back(&self) -> Result<(), StoreError> {
         if PlanLook::without_copy(read(&self.project, &self.file)).counts().is_some() {
             return Ok(());
         }
         let failed = |error: io::Error| StoreError {
-            message: format!("cannot put `{}` back: {error}", self.shown().display()),
+            message: format!("cannot restore `{}`: {error}", self.shown().display()),
         };
         let copy = fs::read(self.copy()).map_err(failed)?;
         let directory = self.file.parent().unwrap_or(&self.project);
@@ -71,7 +71,7 @@ impl KeptPlan {
         atomic::replace_with(&self.file, &copy, permissions).map_err(failed)
     }
 
-    /// Makes room for the plan. Returns the permissions it is to have.
+    /// Makes room for the plan. Returns the permissions that it should have.
     fn clear_place(&self) -> io::Result<Permissions> {
         let usual = Permissions::from_mode(0o644);
         let Ok(there) = fs::symlink_metadata(&self.file) else {
@@ -92,14 +92,14 @@ impl KeptPlan {
         if there.is_dir() && fs::remove_dir(&self.file).is_err() {
             fs::rename(&self.file, self.aside())?;
         } else if !there.is_dir() {
-            // A link or a pipe holds nothing itself.
+            // A link or a pipe has no content of its own.
             fs::remove_file(&self.file)?;
         }
         Ok(usual)
     }
 
-    /// Returns a free name for something large, on the same disk: among the logs, which never make
-    /// a tree dirty.
+    /// Returns a free path for a large file, on the same disk: in the logs, which never make a tree
+    /// dirty.
     fn aside(&self) -> PathBuf {
         let name = self.file.file_name().unwrap_or_default().to_string_lossy();
         let logs = self.project.join(PROJECT_DIRECTORY).join("logs");
@@ -131,18 +131,18 @@ fn copy(run: &RunDir) -> PathBuf {
     run.path().join("plan.md")
 }
 
-/// Looks at a plan before a run begins. There is no copy then.
+/// Reads a plan before a run begins. There is no copy then.
 pub fn look(project: &Path, file: &Path) -> PlanLook {
     let file = project.join(file);
     PlanLook::without_copy(read(project, &file))
 }
 
-/// Puts the plan back that a run lost which died. Returns what a person should know.
+/// Restores the plan that a dead run has lost. Returns a message for the user.
 pub fn put_right(layout: &Layout, state: &RunState) -> Option<Result<String, StoreError>> {
     let plan = state.recipe.plan.as_ref()?;
     let kept = KeptPlan::new(layout.project(), &plan.file, &layout.run(&state.run));
-    let said = kept.look().put_back(&plan.file)?;
-    Some(kept.put_back().map(|()| said))
+    let message = kept.look().put_back(&plan.file)?;
+    Some(kept.put_back().map(|()| message))
 }
 
 fn read(project: &Path, file: &Path) -> Result<Option<String>, String> {
@@ -173,17 +173,17 @@ mod tests {
         fs::remove_file(&kept.file).expect("removed");
         damage(&kept.file);
         let look = kept.look();
-        let said = look.put_back(Path::new("plan.md")).expect("it is lost");
-        assert_eq!(said, format!("`plan.md` {expect}; it was put back as it was"));
+        let message = look.put_back(Path::new("plan.md")).expect("it is lost");
+        assert_eq!(message, format!("`plan.md` {expect}; it was restored"));
         for _ in 0..2 {
-            kept.put_back().expect("put back");
+            kept.put_back().expect("restored");
             assert_eq!(fs::read_to_string(&kept.file).expect("there"), text);
             assert!(fs::symlink_metadata(&kept.file).expect("there").is_file());
         }
     }
 
     #[test]
-    fn a_plan_is_put_back_whatever_is_in_its_place() {
+    fn a_plan_is_restored_whatever_is_in_its_place() {
         let (directory, kept) = scene();
         check(&kept, |_| {}, "was deleted");
         check(&kept, |file| fs::write(file, " \n\t").expect("written"), "was emptied");
@@ -222,11 +222,11 @@ mod tests {
     }
 
     #[test]
-    fn what_never_was_a_plan_is_not_put_back() {
+    fn a_file_that_never_was_a_plan_is_not_restored() {
         let (_directory, kept) = scene();
         let lost = PlanLook::Lost { loss: Loss::Missing, copy: PlanCopy::None };
         assert_eq!(kept.look(), lost);
         assert_eq!(kept.look().put_back(Path::new("plan.md")), None);
-        kept.put_back().expect_err("there is nothing to put back");
+        kept.put_back().expect_err("there is nothing to restore");
     }
 }

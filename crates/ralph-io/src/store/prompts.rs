@@ -1,7 +1,7 @@
-//! The files of a project that prompts are made of: its own templates and skills, and what lies
-//! beside the task file. One of these is written too: the progress log.
+//! The project files that prompts are made of: templates, skills, and files next to the task file.
+//! One of these is written too: the progress log.
 //!
-//! Agents can reach them, so only ordinary files of bearable size count, and no link leads out
+//! Agents can write them, so only regular files of limited size count, and links must not lead out
 //! of the project. Not here: what they say.
 
 use std::fs;
@@ -16,10 +16,10 @@ use crate::bounded;
 /// A template is a page or two.
 const LARGEST_TEMPLATE: u64 = 256 * 1024;
 
-/// A log of years; beyond that it is no text for people any more.
+/// A log of years; people do not read a longer one.
 const LARGEST_BESIDE: u64 = 4 * 1024 * 1024;
 
-/// Reads the project's own template of a prompt. `directory` is where its templates are.
+/// Reads the project's own template of a prompt from `directory`.
 pub fn template(
     project: &Path,
     directory: &Path,
@@ -34,14 +34,14 @@ pub fn template(
     }
 }
 
-/// Reads a skill of the project's by its name. `directory` is where its skills are. A name that
-/// could lead elsewhere names nothing.
+/// Reads a skill of the project by its name from `directory`. A name that could lead elsewhere is
+/// not found.
 pub fn skill(project: &Path, directory: &Path, name: &str) -> Result<Option<String>, PromptError> {
     let is_name = !name.is_empty() && !name.contains(['/', '\\', '\0']) && !name.starts_with('.');
     if is_name { template(project, directory, name) } else { Ok(None) }
 }
 
-/// Reads a text file that lies beside the task file.
+/// Reads a text file in the directory of the task file.
 pub fn beside(project: &Path, tasks: &Path, name: &str) -> Result<Option<String>, PromptError> {
     let path = project.join(tasks).with_file_name(name);
     let directory = path.parent().unwrap_or(project);
@@ -49,7 +49,8 @@ pub fn beside(project: &Path, tasks: &Path, name: &str) -> Result<Option<String>
         .map_err(|what| unusable(project, &path, &what))
 }
 
-/// Replaces a file beside the task file that is there, by way of `scratch`. A link stays a link.
+/// Replaces an existing file in the directory of the task file, by way of `scratch`. A link stays a
+/// link.
 pub(super) fn replace_beside(
     scratch: &Path,
     project: &Path,
@@ -74,13 +75,13 @@ fn unusable(project: &Path, path: &Path, what: &str) -> PromptError {
     PromptError { message: format!("`{shown}` cannot be used: {what}") }
 }
 
-/// Returns what files of a directory must lie in: the project, unless the user chose a directory
+/// Returns the directory that files must be in: the project, unless the user chose a directory
 /// elsewhere.
 fn home<'a>(project: &'a Path, directory: &'a Path) -> &'a Path {
     if bounded::is_below(directory, project) { project } else { directory }
 }
 
-/// Reads an ordinary text file within a directory. A pipe is not waited for.
+/// Reads a regular text file within a directory. Does not wait for a pipe.
 pub(super) fn read(path: &Path, within: &Path, largest: u64) -> Result<Option<String>, String> {
     let is_missing = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
@@ -164,13 +165,13 @@ mod tests {
         }
         let known = skill(&project, Path::new(".ralph/prompts"), "implement");
         super::tests::check(known, Ok(Some("Do ${TASK}.\n")));
-        // A place of the user's choice may lie anywhere.
+        // A directory chosen by the user may be anywhere.
         let elsewhere = template(&project, directory.path(), "x");
         super::tests::check(elsewhere, Ok(None));
     }
 
     #[test]
-    fn a_file_beside_the_list_is_replaced_as_it_is() {
+    fn a_file_next_to_the_list_is_replaced_in_place() {
         let project = tempfile::tempdir().expect("a directory");
         let (project, tasks) = (project.path(), Path::new("ralph/tasks.json"));
         fs::create_dir(project.join("ralph")).expect("a directory");

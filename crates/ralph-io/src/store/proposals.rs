@@ -1,9 +1,9 @@
-//! The proposals of agents that wait for the user: changes and removals of tasks, and tasks beyond
-//! the limit of an iteration.
+//! Proposals of agents that wait for the user: changes and removals of tasks, and tasks beyond the
+//! limit of an iteration.
 //!
-//! They are kept in the state directory, which agents cannot write, across the runs of a work
-//! tree. Only the process that holds the lock of the work tree writes the file. Not here: what a
-//! proposal does to a list.
+//! They are kept in the state directory, which agents cannot write, across the runs of a work tree.
+//! Only the process that holds the lock of the work tree writes the file. Not here: what a proposal
+//! does to a list.
 
 use std::path::{Path, PathBuf};
 
@@ -17,34 +17,30 @@ use crate::bounded;
 
 const VERSION: u32 = 1;
 
-/// A larger file was not written by ralph.
+/// ralph writes no larger file.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
-/// How many are kept. Decided ones are dropped first, the oldest first.
+/// How many are kept. Decided ones are dropped first, oldest first.
 const MOST: usize = 200;
 
-/// A proposal and what the user decided.
+/// A proposal and the user's decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredProposal {
-    /// It.
     pub proposal: Proposal,
     /// The task file that it would change.
     pub file: PathBuf,
     /// The iteration that made it.
     pub iteration: IterationNumber,
-    /// What the user decided.
     pub decision: Decision,
 }
 
-/// What the user decided about a proposal.
+/// The user's decision about a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Nothing yet.
     Open,
     /// The change was made.
     Accepted,
-    /// The change is not wanted.
     Rejected,
 }
 
@@ -66,8 +62,8 @@ pub fn count_open(state: &Path, file: &Path) -> usize {
     all.iter().filter(|stored| stored.decision == Decision::Open).count()
 }
 
-/// Adds the proposals among the amendments of an iteration. One that is known stays as it is,
-/// so that the user is not asked twice about the same change.
+/// Adds the proposals among the amendments of an iteration. Skips known ones, so that the user is
+/// not asked twice about the same change.
 pub(super) fn add(
     state: &Path,
     file: &Path,
@@ -97,7 +93,7 @@ pub(super) fn add(
     write(state, all)
 }
 
-/// Stores what the user decided about a proposal.
+/// Saves the user's decision about a proposal.
 pub fn decide(state: &Path, file: &Path, id: &str, decision: Decision) -> Result<(), StoreError> {
     let mut all = read_all(state)?;
     for stored in &mut all {

@@ -1,6 +1,6 @@
 //! The agent's raw stream on disk, compressed.
 //!
-//! Not here: what the stream says. The adapters read it.
+//! Not here: what the stream means, which the adapters know.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
@@ -19,7 +19,7 @@ pub struct RawWriter {
 }
 
 impl RawWriter {
-    /// Begins a stream; an earlier one at the path is replaced.
+    /// Creates a stream; replaces an earlier one at the path.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .write(true)
@@ -31,12 +31,12 @@ impl RawWriter {
         Ok(Self { encoder: zstd::stream::write::Encoder::new(file, LEVEL)? })
     }
 
-    /// Takes in the next bytes.
+    /// Writes the next bytes.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.encoder.write_all(bytes)
     }
 
-    /// Hands everything to the system, so that it outlives ralph.
+    /// Passes everything to the system, so that it survives a crash of ralph.
     pub fn flush(&mut self) -> io::Result<()> {
         self.encoder.flush()
     }
@@ -47,7 +47,7 @@ impl RawWriter {
     }
 }
 
-/// Reads a raw stream. One that was cut off ends where it was cut.
+/// Reads a raw stream. A truncated one ends where it was cut.
 pub struct RawReader {
     decoder: zstd::stream::read::Decoder<'static, BufReader<File>>,
     end: Option<StreamEnd>,
@@ -56,9 +56,8 @@ pub struct RawReader {
 /// How a stream ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEnd {
-    /// It was finished.
     Finished,
-    /// It was cut off, by a crash or a full disk.
+    /// It was truncated by a crash or a full disk.
     CutOff,
 }
 
@@ -83,24 +82,24 @@ impl Read for RawReader {
             Ok(0) => self.end = Some(StreamEnd::Finished),
             Ok(bytes) => return Ok(bytes),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
-            // An incomplete frame, or bytes that a power cut left as zeros.
+            // An incomplete frame, or bytes that a power failure left as zeros.
             Err(_) => self.end = Some(StreamEnd::CutOff),
         }
         Ok(0)
     }
 }
 
-/// Reads a raw stream as it grows. What was read is not read again.
+/// Reads a raw stream as it grows. Nothing is read twice.
 pub struct RawTail {
     file: File,
     decoder: zstd::stream::raw::Decoder<'static>,
-    /// Compressed bytes, of which those in `held` are still to be taken.
+    /// Compressed bytes, of which those in `held` are not decoded yet.
     piece: Vec<u8>,
     held: Range<usize>,
     offset: u64,
 }
 
-/// What is read of a file at once.
+/// How many bytes are read at once.
 const PIECE: usize = 64 * 1024;
 
 impl RawTail {
@@ -120,13 +119,13 @@ impl RawTail {
         self.offset
     }
 
-    /// Returns how long the file is by now.
+    /// Returns the current length of the file.
     pub fn length(&self) -> u64 {
         self.file.metadata().map_or(self.offset, |file| file.len())
     }
 }
 
-/// Nothing is read where there is nothing more by now; there may be later.
+/// Returns 0 if there is nothing more yet; there may be later.
 impl Read for RawTail {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while !buffer.is_empty() {

@@ -1,6 +1,6 @@
-//! Fresh run ids such as `20261114-231500-k3f9`: sorted by time, never reused.
+//! New run ids such as `20261114-231500-k3f9`: sorted by time, never reused.
 //!
-//! Not here: what a run id names. The layout knows the directories.
+//! Not here: the directories of runs (`layout`).
 
 use std::fs::DirBuilder;
 use std::hash::{BuildHasher as _, RandomState};
@@ -12,13 +12,13 @@ use ralph_core::units::Timestamp;
 
 use super::layout::{Layout, LayoutError, RunDir};
 
-/// Letters and digits that are not taken for one another.
+/// Letters and digits that are not easily confused.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// A million ids a second are possible; so many collisions mean that something else is wrong.
+/// A million ids per second are possible; so many collisions mean that something else is wrong.
 const TRIES: u32 = 100;
 
-/// Makes the directory of a new run, under an id that no run had.
+/// Creates the directory of a new run, under an unused id.
 pub fn begin(layout: &Layout, now: Timestamp) -> Result<(RunId, RunDir), LayoutError> {
     let refused = |run: &RunDir, source| LayoutError::Refused {
         doing: "create",
@@ -42,10 +42,10 @@ pub fn begin(layout: &Layout, now: Timestamp) -> Result<(RunId, RunDir), LayoutE
 fn fresh(now: Timestamp) -> RunId {
     let moment = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
     let local = moment.to_zoned(jiff::tz::TimeZone::system());
-    // std seeds its hasher from the system's source of chance.
-    let chance = RandomState::new().hash_one(now.0);
+    // std seeds its hasher with random bytes from the system.
+    let random = RandomState::new().hash_one(now.0);
     let suffix: String = (0..4_u64)
-        .map(|place| ALPHABET[usize::try_from(chance >> (place * 5) & 31).unwrap_or(0)])
+        .map(|place| ALPHABET[usize::try_from(random >> (place * 5) & 31).unwrap_or(0)])
         .map(char::from)
         .collect();
     RunId(format!("{}-{suffix}", local.strftime("%Y%m%d-%H%M%S")))

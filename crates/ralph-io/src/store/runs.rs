@@ -1,7 +1,7 @@
 //! The runs of a project, for `status` and `resume --list`.
 //!
-//! Looks at the beginning and the end of each journal only. Not here: the whole state of a run;
-//! fold its journal for that.
+//! Reads only the beginning and the end of each journal. Not here: the whole state of a run; fold
+//! its journal for that.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -16,19 +16,18 @@ use serde_json::value::RawValue;
 
 use super::layout::RunDir;
 
-/// The last iteration's events fit into this; where they do not, more is read.
+/// Usually enough for the last iteration's events; otherwise more is read.
 const TAIL: u64 = 64 * 1024;
 
-/// A run at a glance.
+/// A summary of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSummary {
-    /// Its id.
     pub id: RunId,
-    /// When it began; nothing where its journal cannot be read.
+    /// When it began; none if its journal cannot be read.
     pub started: Option<Timestamp>,
-    /// How it ended; nothing if it is running or was cut off.
+    /// How it ended; none if it is running or was interrupted.
     pub outcome: Option<Outcome>,
-    /// How many iterations it began.
+    /// How many iterations were started.
     pub iterations: u32,
 }
 
@@ -46,7 +45,7 @@ pub fn runs(state: &Path) -> Vec<RunSummary> {
             Some(summary.unwrap_or(RunSummary { id, started: None, outcome: None, iterations: 0 }))
         })
         .collect();
-    // Ids tell the second; two runs of one second are told apart by their first event.
+    // Ids have a resolution of a second; two runs of one second are ordered by their first event.
     runs.sort_by(|one, other| {
         let key = |run: &RunSummary| (run.id.0.get(..15).map(str::to_owned), run.started);
         key(other).cmp(&key(one)).then_with(|| other.id.cmp(&one.id))
@@ -54,7 +53,7 @@ pub fn runs(state: &Path) -> Vec<RunSummary> {
     runs
 }
 
-/// A line of which only the time and the kind of event are looked at.
+/// A line of which only the time and the event are parsed.
 #[derive(Deserialize)]
 struct Glance<'a> {
     at: Timestamp,
@@ -102,8 +101,8 @@ struct Last {
     iteration: Option<IterationNumber>,
 }
 
-/// Finds the last iteration, and the end of the run if nothing came after it. A first line that
-/// is cut by the tail does not parse and is passed over.
+/// Finds the last iteration, and the end of the run if nothing came after it. A first line that is
+/// cut by the tail does not parse and is skipped.
 fn last_events(bytes: &[u8]) -> Option<Last> {
     let mut last: Option<Last> = None;
     for line in bytes.split(|byte| *byte == b'\n') {
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn two_runs_of_one_second_are_told_apart_by_their_first_event() {
+    fn two_runs_of_one_second_are_ordered_by_their_first_event() {
         let directory = tempfile::tempdir().expect("a directory");
         for (id, at) in [("20260101-000000-zzzz", 5), ("20260101-000000-aaaa", 9)] {
             let run = directory.path().join("runs").join(id);

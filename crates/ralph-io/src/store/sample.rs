@@ -1,4 +1,4 @@
-//! A small run for the tests of this room.
+//! A small run for the tests of this module.
 //!
 //! Not here: random runs. The test kit has those.
 

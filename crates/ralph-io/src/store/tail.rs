@@ -1,6 +1,6 @@
-//! A journal as it grows, for those who look on.
+//! Follows a journal as it grows, for `--follow` and the live page.
 //!
-//! Not here: the whole of a journal that nobody writes to (`journal::read`).
+//! Not here: a journal that is complete (`journal::open_for_reading`).
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -10,16 +10,16 @@ use ralph_core::event::Recorded;
 
 use super::journal::JournalError;
 
-/// What is read at once.
+/// How many bytes are read at once.
 const PIECE: usize = 64 * 1024;
 
-/// Reads events one by one, and more of them once there are more.
+/// Reads events one by one, and waits for more by being called again.
 #[derive(Debug)]
 pub struct Tail {
     file: File,
     path: PathBuf,
     pending: Vec<u8>,
-    /// Where in `pending` the next line begins.
+    /// Where the next line begins in `pending`.
     start: usize,
     line: u64,
 }
@@ -31,8 +31,7 @@ impl Tail {
         Ok(Self { file, path: path.to_owned(), pending: Vec::new(), start: 0, line: 0 })
     }
 
-    /// Returns the next event with its text, or nothing if it is not there yet. A line that is
-    /// being written is not there yet.
+    /// Returns the next event with its text, or none if it is not there yet, or not completely.
     pub fn next_event(&mut self) -> Result<Option<(Recorded, String)>, JournalError> {
         loop {
             let rest = &self.pending[self.start..];
@@ -54,8 +53,8 @@ impl Tail {
             let count = read.map_err(|source| refused(&self.path, source))?;
             self.pending.truncate(held + count);
             if count == 0 {
-                // A line that a death cut off is dropped when the run is resumed, and another one
-                // begins in its place: it is read again then, and not gone on with.
+                // A line that a crash truncated is dropped when the run is resumed, and another one
+                // takes its place: so an incomplete line is read again from its beginning.
                 let back = -i64::try_from(held).unwrap_or(i64::MAX);
                 let seek = self.file.seek(SeekFrom::Current(back));
                 seek.map_err(|source| refused(&self.path, source))?;
@@ -83,7 +82,7 @@ mod tests {
         let line = r#"{"seq":1,"at":5,"ran":0,"event":{"type":"warned","text":"x"}}"#;
         assert!(tail.next_event().expect("readable").is_none());
         write!(file, "{}", &line[..20]).expect("written");
-        assert!(tail.next_event().expect("readable").is_none(), "half a line is none");
+        assert!(tail.next_event().expect("readable").is_none(), "half a line is no event");
         writeln!(file, "{}", &line[20..]).expect("written");
         let (recorded, text) = tail.next_event().expect("readable").expect("whole");
         assert_eq!((recorded.seq, text.as_str()), (1, line));

@@ -1,8 +1,8 @@
 //! The task file as a run uses it, and the views of the work on tasks.
 //!
-//! The file is the user's and in the work tree, where agents can reach it: what ralph knows of
-//! it is kept with the run, and a file that was damaged or deleted is written anew from there.
-//! Not here: the format of task files.
+//! The file belongs to the user and is in the work tree, where agents can write it: ralph keeps a
+//! copy with the run, and restores a damaged or deleted file from there. Not here: the format of
+//! task files.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -26,17 +26,17 @@ use super::proposals;
 use crate::bounded;
 use crate::formats::TaskFile;
 
-/// What is read of a file for a prompt, at most, before it is cut to size.
+/// How much of a file is read for a prompt, at most, before it is cut to size.
 const LARGEST_READ: u64 = 1024 * 1024;
 
-/// What the task file came from, as it is remembered.
+/// Where the content of the task file comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// ralph made it say what it knew.
+    /// ralph wrote what it knew.
     Ralph,
-    /// Somebody else wrote something in it, and ralph knows nothing else than what it says.
+    /// Another program wrote it, and ralph knows nothing beyond it.
     Others,
-    /// It was found edited, and until ralph has written it, it is found so.
+    /// It was edited, and counts as edited until ralph has written it.
     Edited,
 }
 
@@ -57,7 +57,8 @@ impl RunStore {
         })
     }
 
-    /// A file that is byte for byte what ralph read or wrote is not read anew.
+    /// Compares the file with the known list. A file with the bytes that ralph last read or wrote
+    /// is not parsed again.
     pub(super) fn look_at_task_file(
         &mut self,
         path: &Path,
@@ -70,13 +71,13 @@ impl RunStore {
         let list = match self.open_tasks(path) {
             Ok(file) => {
                 let list = file.list().clone();
-                // A file whose terms are not those of the run is none to go back to.
+                // A file with other terms than the run's must not be restored later.
                 if list.terms() == known.terms() {
                     self.remember(file);
                 }
                 list
             }
-            // A list that contradicts itself still tells what somebody wanted.
+            // A list with contradictions still shows what the user or the agent intended.
             Err(TasksError { message }) => {
                 let project = self.layout.project();
                 let is_here = bounded::check_place(project, path).is_ok();
@@ -106,7 +107,7 @@ impl RunStore {
             },
         };
         let is_here = bounded::check_place(self.layout.project(), path).is_ok();
-        // What an agent hides from this is written over.
+        // Edits that an agent hides from this check are overwritten.
         if !is_here || !self.is_as_left(Look::Outside) {
             if self.open_tasks(path).is_err() {
                 let place = self.layout.project().join(path);
@@ -122,7 +123,7 @@ impl RunStore {
             }
             (self.tasks, self.origin) = (Some(file), Origin::Others);
         }
-        // If it cannot be written, it is read anew the next time.
+        // If it cannot be written, it is read again the next time.
         let Some(file) = self.tasks.take() else { return Ok(()) };
         let (changes, is_kept) = match self.origin {
             Origin::Ralph => {
@@ -136,7 +137,7 @@ impl RunStore {
         let backup = self.place(&[], &backup_name(path))?;
         self.origin = Origin::Others;
         let file = file.change_on_disk(&changes, &backup).map_err(|error| refused(&error))?;
-        // A copy that could not be made is made with the next change.
+        // A copy that could not be saved is saved with the next change.
         if is_kept || self.keep(&file).is_ok() {
             self.origin = Origin::Ralph;
         }
@@ -144,7 +145,7 @@ impl RunStore {
         Ok(())
     }
 
-    /// Returns whether the file is what ralph read or wrote last.
+    /// Returns whether the file is what ralph last read or wrote.
     fn is_as_left(&mut self, look: Look) -> bool {
         let Some(file) = &mut self.tasks else { return false };
         match look {
@@ -158,9 +159,9 @@ impl RunStore {
         restore(self.layout.project(), place, &self.files, aside.as_deref())
     }
 
-    /// Remembers the file as it is now, also for a run that goes on after a crash.
+    /// Remembers the file as it is now, also for a resume after a crash.
     fn remember(&mut self, file: TaskFile) {
-        // Without this copy only a file that is damaged later cannot be restored.
+        // Without this copy, only a file that is damaged later cannot be restored.
         let _ = self.keep(&file);
         (self.tasks, self.origin) = (Some(file), Origin::Others);
     }
@@ -195,7 +196,7 @@ impl RunStore {
             let fate = amended.fate();
             let (at, proposal, reason) = (at.utc(), &amended.proposal, &amended.reason);
             let line = format!("{at} iteration {iteration}: {proposal} ({reason}): {fate}");
-            // One amendment, one line, whatever an agent puts into its words.
+            // One amendment per line, whatever text an agent puts into it.
             lines.push_str(&line.replace(['\n', '\r'], " "));
             lines.push('\n');
         }
@@ -213,9 +214,9 @@ impl RunStore {
     }
 }
 
-/// Returns whether a change of a task is made again when the copy of the file that is kept with the
-/// run is used: how far tasks are is in the journal, and nobody else's word on it counts. So such
-/// changes, which every iteration brings, need no new copy of a long list.
+/// Returns whether a change of a task is reapplied when the run's copy of the file is used: task
+/// states are in the journal, and only the journal counts for them. So such changes, which every
+/// iteration makes, need no new copy of a long list.
 fn is_told_by_journal(change: &TaskChange) -> bool {
     match change {
         TaskChange::SetStatus { .. }
@@ -229,28 +230,27 @@ fn is_told_by_journal(change: &TaskChange) -> bool {
     }
 }
 
-/// Where a task file is kept that was no good any more.
+/// Where a damaged task file is saved.
 const DAMAGED: &str = "damaged-tasks.json";
 
-/// What is kept of it, at most.
+/// How much of it is saved, at most.
 const LARGEST_DAMAGED: u64 = 64 * 1024 * 1024;
 
-/// Writes the file as it was when a run last saw it well, but for how far its tasks are. What is
-/// there now is kept.
+/// Restores the last good copy of the file, except for task states. Saves the current content.
 fn restore(project: &Path, place: &Path, run: &RunDir, aside: Option<&Path>) -> io::Result<()> {
     let good = fs::read_to_string(run.tasks())?;
-    // A link stays a link, unless it leads to what is none of the project's.
+    // A link stays a link, unless it leads out of the project.
     if bounded::check_place(project, place).is_err() && place.is_symlink() {
         fs::remove_file(place)?;
     }
     bounded::check_place(project, place)?;
     let place = &place.canonicalize().unwrap_or_else(|_| place.to_owned());
-    // An agent may have left anything there; a pipe would be waited for without end.
+    // An agent may have left anything there; opening a pipe would wait forever.
     let there = fs::symlink_metadata(place);
     match &there {
         Ok(there) if there.is_file() => {
             if let (Ok(bad), Some(aside)) = (bounded::read_file(place, LARGEST_DAMAGED), aside) {
-                // It is kept if that is possible; the run does not depend on it.
+                // Saving is optional; the run does not depend on it.
                 let _ = atomic::replace(aside, &bad);
             }
         }
@@ -271,20 +271,20 @@ fn restore(project: &Path, place: &Path, run: &RunDir, aside: Option<&Path>) -> 
     }
 }
 
-/// Returns what the former content of a task file is called in the directory for ralph's own files.
+/// Returns the name of the task file's backup in ralph's own directory.
 fn backup_name(path: &Path) -> String {
     format!("{}.bak", path.file_name().unwrap_or_default().to_string_lossy())
 }
 
-/// Puts the task file right that a run left behind when it died: what its agent may have made of
-/// the list is no fact. Returns what was put back.
+/// Repairs the task file of a run that died: its agent's changes to the list do not count. Returns
+/// what was reverted.
 pub fn put_right(layout: &Layout, state: &RunState) -> Result<Vec<String>, TasksError> {
     let (Some(work), Some(board)) = (state.recipe.task_work(), &state.board) else {
         return Ok(Vec::new());
     };
     let place = layout.project().join(&work.file);
     let cannot = |error: &dyn std::fmt::Display| TasksError {
-        message: format!("cannot put `{}` right: {error}", place.display()),
+        message: format!("cannot repair `{}`: {error}", place.display()),
     };
     let run = layout.run(&state.run);
     let is_good = |read: &Result<TaskFile, _>| {
@@ -303,11 +303,11 @@ pub fn put_right(layout: &Layout, state: &RunState) -> Result<Vec<String>, Tasks
         read = TaskFile::read(&place);
         is_restored = true;
     }
-    // What is wrong with a file that cannot be restored is told when it is opened.
+    // Problems of a file that cannot be restored are reported when it is opened.
     let Ok(file) = read else { return Ok(remarks) };
     let current = state.current.as_ref().and_then(|current| current.task.as_ref());
     let merged = match state.list_ahead().filter(|ahead| ahead.list == *file.list()) {
-        // What a landing wrote is nobody's edit, and holds if it got as far as its commit.
+        // A list written by a landing is no edit, and counts if the landing reached its commit.
         Some(Ahead { stands: Stands::Yes, .. }) => return Ok(remarks),
         Some(Ahead { list: _, stands: Stands::No }) => Merged::unchanged(&board.list),
         None => edits::merge(&board.list, file.list(), current),
@@ -318,26 +318,26 @@ pub fn put_right(layout: &Layout, state: &RunState) -> Result<Vec<String>, Tasks
         let backup = directory.join(backup_name(&work.file));
         file.change_on_disk(&changes, &backup).map_err(|error| cannot(&error))?;
     }
-    // What was restored is as ralph left it long ago, and nobody's doing.
+    // A restored file is as ralph left it long ago, so its differences are no edits.
     if !is_restored {
         remarks.extend(merged.put_back);
     }
     Ok(remarks)
 }
 
-/// Reads a file of the project as an excerpt, for a prompt. Nothing if it is not there, is no text
-/// or lies elsewhere.
+/// Reads a file of the project as an excerpt, for a prompt. None if it does not exist, is no text
+/// or is outside the project.
 pub fn project_file(project: &Path, path: &str, chars: usize) -> Option<String> {
     let project = project.canonicalize().ok()?;
     let real = project.join(path).canonicalize().ok()?;
-    // A link may lead anywhere; a prompt goes to a stranger.
+    // A link may lead anywhere, and a prompt leaves the machine.
     if !real.starts_with(&project) {
         return None;
     }
     read_text(&real).map(|text| text::excerpt_of(&text, chars))
 }
 
-/// Reads the beginning of an ordinary text file. A pipe is not waited for.
+/// Reads the beginning of a regular text file. Does not wait for a pipe.
 fn read_text(path: &Path) -> Option<String> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;

@@ -150,19 +150,19 @@ fn a_review_is_written_field_by_field() {
     };
     check(
         STORIES,
-        &[review(ReviewStatus::ChangesRequested, 1, "mend x.rs\nline 3")],
+        &[review(ReviewStatus::ChangesRequested, 1, "fix x.rs\nline 3")],
         &expect![[r#"
         -⇥⇥⇥"notes": ""
         +⇥⇥⇥"notes": "",
         +⇥⇥⇥"reviewStatus": "changes_requested",
         +⇥⇥⇥"reviewCount": 1,
-        +⇥⇥⇥"reviewFeedback": "mend x.rs\nline 3"
+        +⇥⇥⇥"reviewFeedback": "fix x.rs\nline 3"
     "#]],
     );
     check(
         STORIES,
         &[
-            review(ReviewStatus::ChangesRequested, 1, "mend x.rs"),
+            review(ReviewStatus::ChangesRequested, 1, "fix x.rs"),
             review(ReviewStatus::NeedsReview, 1, ""),
         ],
         &expect![[r#"
@@ -416,7 +416,7 @@ fn odd(value: &Value, spaces: &mut dyn Iterator<Item = &'static str>, text: &mut
     text.push_str(spaces.next().unwrap_or_default());
 }
 
-fn words() -> impl Strategy<Value = String> {
+fn texts() -> impl Strategy<Value = String> {
     "[a-z\u{e4}\u{1f600}\"\\\\{}\\[\\],: \n]{0,8}x"
 }
 
@@ -448,7 +448,7 @@ fn extras(dialect: Dialect) -> impl Strategy<Value = Vec<(String, Value)>> {
 fn document() -> impl Strategy<Value = String> {
     let dialects = prop_oneof![Just(Dialect::Plan), Just(Dialect::Stories)];
     let tasks = dialects.prop_flat_map(|dialect| {
-        let task = (words(), extras(dialect), any::<bool>(), any::<bool>());
+        let task = (texts(), extras(dialect), any::<bool>(), any::<bool>());
         (Just(dialect), prop::collection::vec(task, 0..5))
     });
     let spaces = prop::collection::vec(
@@ -491,11 +491,11 @@ fn document() -> impl Strategy<Value = String> {
 
 fn change() -> impl Strategy<Value = TaskChange> {
     let task = || (0..5).prop_map(|at| TaskId(format!("T{at}")));
-    let review = (prop::sample::select(ReviewStatus::ALL.to_vec()), 0u32..4, words())
+    let review = (prop::sample::select(ReviewStatus::ALL.to_vec()), 0u32..4, texts())
         .prop_map(|(status, count, feedback)| ReviewState { status, count, feedback });
     let fields = (
-        prop::option::of(words()),
-        prop::option::of(prop::collection::vec(words(), 1..4)),
+        prop::option::of(texts()),
+        prop::option::of(prop::collection::vec(texts(), 1..4)),
         prop::option::of(any::<i64>()),
         prop::option::of(any::<bool>()),
         prop::option::of(any::<u32>()),
@@ -514,7 +514,7 @@ fn change() -> impl Strategy<Value = TaskChange> {
             .prop_map(|(task, status)| TaskChange::SetStatus { task, status }),
         (task(), 0u32..9).prop_map(|(task, attempts)| TaskChange::SetAttempts { task, attempts }),
         (task(), review).prop_map(|(task, review)| TaskChange::SetReview { task, review }),
-        (task(), words()).prop_map(|(task, notes)| TaskChange::SetNotes { task, notes }),
+        (task(), texts()).prop_map(|(task, notes)| TaskChange::SetNotes { task, notes }),
         (task(), fields)
             .prop_map(|(task, fields)| TaskChange::Modify { task, fields: Box::new(fields) }),
         task().prop_map(|task| TaskChange::Remove { task }),
@@ -554,7 +554,7 @@ fn untouched(document: &Document, touched: &TaskId) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn what_is_not_changed_stays_to_the_byte(text in document(), changes in prop::collection::vec(change(), 0..5)) {
+    fn unchanged_parts_stay_to_the_byte(text in document(), changes in prop::collection::vec(change(), 0..5)) {
         let read = |text: &str| {
             let start = if text.starts_with('\u{feff}') { 3 } else { 0 };
             let root = json_text::root(text, start).expect("JSON");

@@ -1,4 +1,4 @@
-//! Bad files and what is said of them; files on disk.
+//! Reports about bad files; files on disk.
 
 #![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes its snapshots so")]
 
@@ -16,18 +16,18 @@ const GOOD: &str = r#"{"tasks": [
   {"id": "T1", "title": "t", "description": "d", "status": "pending", "acceptance_criteria": ["x"]}
 ]}"#;
 
-fn told(result: Result<TaskFile, Vec<FileProblem>>) -> String {
+fn shown(result: Result<TaskFile, Vec<FileProblem>>) -> String {
     let problems = result.expect_err("there are mistakes");
     problems.iter().flat_map(|problem| [problem.to_string(), "\n".into()]).collect()
 }
 
 #[track_caller]
 fn check(text: &str, expect: &Expect) {
-    expect.assert_eq(&told(TaskFile::from_text(Path::new("plan.json"), text.into())));
+    expect.assert_eq(&shown(TaskFile::from_text(Path::new("plan.json"), text.into())));
 }
 
 #[test]
-fn what_is_no_task_file_is_told() {
+fn a_file_that_is_no_task_file_is_reported() {
     check(
         "",
         &expect![[r#"
@@ -80,7 +80,7 @@ fn what_is_no_task_file_is_told() {
 }
 
 #[test]
-fn malformed_json_is_told_by_its_place() {
+fn malformed_json_is_reported_with_its_position() {
     check(
         "{\"tasks\": [\n  {\"id\": \"T1\",}\n]}",
         &expect![[r#"
@@ -114,7 +114,7 @@ fn malformed_json_is_told_by_its_place() {
 }
 
 #[test]
-fn every_mistake_of_a_plan_is_told_at_once() {
+fn every_mistake_of_a_plan_is_reported_at_once() {
     check(
         r#"{
   "project": 7,
@@ -141,7 +141,7 @@ fn every_mistake_of_a_plan_is_told_at_once() {
             plan.json:6:3: project: is there twice (remove one of them)
             plan.json:8:12: tasks[0].id: must be a string, not a number (put it in quotes: "1")
             plan.json:8:24: tasks[0].title: must be a string, not a list (put it in quotes)
-            plan.json:8:46: tasks[0].description: task `1` has no description (say what is wanted)
+            plan.json:8:46: tasks[0].description: task `1` has no description (describe what is wanted)
             plan.json:8:75: tasks[0].acceptance_criteria: must be a list of strings, not a string (write `[…]`)
             plan.json:8:90: tasks[0].status: unknown status `pendng` (did you mean `pending`?)
             plan.json:9:81: tasks[1].acceptance_criteria[1]: must be a string, not a number (put it in quotes)
@@ -151,9 +151,9 @@ fn every_mistake_of_a_plan_is_told_at_once() {
             plan.json:10:55: tasks[1].depends_on: task `T2` waits for itself: T2 → T2 (remove one of these dependencies)
             plan.json:10:61: tasks[1].depends_on[1]: task `T2` depends on an unknown task `T3` (add that task, or remove the dependency)
             plan.json:10:89: tasks[1].retry_count: must be a whole number from 0 (without quotes, sign or fraction)
-            plan.json:11:5: tasks[2].review_feedback: task `T2` has changes requested without feedback (say what is to be mended and where)
+            plan.json:11:5: tasks[2].review_feedback: task `T2` has changes requested without feedback (add what to fix and where)
             plan.json:11:12: tasks[2].id: task `T2` has the id of another task, number 2 in the list (give one of them another id)
-            plan.json:11:75: tasks[2].acceptance_criteria: task `T2` has no acceptance criteria (say how to tell that it is done)
+            plan.json:11:75: tasks[2].acceptance_criteria: task `T2` has no acceptance criteria (add conditions for being done)
             plan.json:12:28: tasks[2].dependsOn: is there twice: it is a spelling of `depends_on` (remove one of them)
             plan.json:12:59: tasks[2].status: unknown status `completed` (it is one of pending, in_progress, done, failed, skipped)
             plan.json:14:20: tasks[3].depends_on: task `T4` waits for itself: T4 → T5 → T4 (remove one of these dependencies)
@@ -163,7 +163,7 @@ fn every_mistake_of_a_plan_is_told_at_once() {
 }
 
 #[test]
-fn every_mistake_of_a_list_of_stories_is_told_at_once() {
+fn every_mistake_of_a_list_of_stories_is_reported_at_once() {
     check(
         r#"{
   "userStories": [
@@ -177,20 +177,20 @@ fn every_mistake_of_a_list_of_stories_is_told_at_once() {
   ]
 }"#,
         &expect![[r#"
-            plan.json:3:5: userStories[0].description: task `US-001` has no description (say what is wanted)
+            plan.json:3:5: userStories[0].description: task `US-001` has no description (describe what is wanted)
             plan.json:3:75: userStories[0].passes: must be true or false, not a string (without quotes)
             plan.json:3:93: userStories[0].priority: must be a whole number (lower comes first)
             plan.json:5:16: userStories[1].passes: is true although `status` says `failed` (make them agree)
             plan.json:7:38: userStories[2].reviewStatus: unknown review status `needs-review` (did you mean `needs_review`?)
             plan.json:7:69: userStories[2].reviewCount: must be a whole number from 0 (without quotes, sign or fraction)
-            plan.json:9:39: userStories[3].reviewStatus: task `US-004` is approved but not done (mark it done, or take the approval back)
+            plan.json:9:39: userStories[3].reviewStatus: task `US-004` is approved but not done (mark it done, or remove the approval)
             plan.json:9:65: userStories[3].dependsOn[0]: task `US-004` depends on an unknown task `US-04` (add that task, or remove the dependency)
         "#]],
     );
 }
 
 #[test]
-fn what_cannot_be_read_is_told() {
+fn an_unreadable_file_is_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let here = directory.path();
     let fifo = here.join("fifo");
@@ -208,7 +208,7 @@ fn what_cannot_be_read_is_told() {
     large.set_len(100 << 20).expect("a hole costs nothing");
     let mut text = String::new();
     for name in ["gone", ".", "fifo", "link", "latin", "large"] {
-        let problems = told(TaskFile::read(&here.join(name)));
+        let problems = shown(TaskFile::read(&here.join(name)));
         text.push_str(&problems.replace(&here.display().to_string(), ""));
     }
     expect![[r#"
@@ -252,7 +252,7 @@ fn changes_of_others_are_not_overwritten() {
     fs::write(&path, GOOD).expect("a file");
     let mut file = TaskFile::read(&path).expect("valid");
     file.apply(&done()).expect("possible");
-    fs::write(&path, "{}").expect("somebody else");
+    fs::write(&path, "{}").expect("another program");
     assert!(matches!(file.write(), Err(WriteError::Changed(_))));
     assert_eq!(fs::read_to_string(&path).expect("readable"), "{}");
 }
@@ -271,7 +271,7 @@ fn edit_in_secret(path: &Path, from: &str, to: &str) {
 }
 
 #[test]
-fn what_is_done_to_a_file_is_seen() {
+fn changes_of_a_file_are_noticed() {
     type Deed = fn(&Path);
     let deeds: [(&str, [bool; 2], Deed); 7] = [
         ("nothing", [true, true], |_| ()),
@@ -305,7 +305,7 @@ fn what_is_done_to_a_file_is_seen() {
         deed(&path);
         let outside = file.looks_current();
         assert_eq!([file.is_current(), outside], expect, "{what}");
-        // What was compared is known by its looks from then on.
+        // After a comparison the file is known by its metadata.
         assert_eq!(file.looks_current(), expect[0], "{what}");
     }
 }
@@ -328,7 +328,7 @@ fn changes_are_written_at_once_or_not_at_all() {
     let error = read().change_on_disk(&[unknown], &backup).expect_err("no such task");
     assert_eq!(error.to_string(), "there is no task `T9`");
     let stale = read();
-    fs::write(&path, "{}").expect("somebody else");
+    fs::write(&path, "{}").expect("another program");
     let undo = TaskChange::SetStatus { task: TaskId("T1".into()), status: TaskStatus::Failed };
     let error = stale.change_on_disk(&[undo], &backup).expect_err("changed");
     assert!(matches!(error, WriteError::Changed(_)), "{error}");

@@ -56,7 +56,7 @@ fn run(gates: &mut CommandGates, gate: &Gate) -> GateResult {
 }
 
 #[test]
-fn a_gate_says_how_it_went() {
+fn a_gate_reports_how_it_went() {
     let project = Project::new();
     for (command, status, code, output) in [
         ("true", GateStatus::Passed, 0, ""),
@@ -107,7 +107,7 @@ fn gates_with_the_same_slug_have_logs_of_their_own() {
 }
 
 #[test]
-fn a_gate_past_its_limit_is_ended_and_says_so() {
+fn a_gate_past_its_limit_is_ended_and_reports_so() {
     let project = Project::new();
     let mut slow = gate("slow", "echo begun; sleep 600 & wait");
     slow.soft_limit = Millis(100);
@@ -145,8 +145,9 @@ fn a_test_gate_that_ran_no_test_has_failed() {
 #[test]
 fn a_failure_is_known_again_and_names_its_checks() {
     let project = Project::new();
-    let failing = |words: &str| {
-        let command = format!("echo \"pid $$ in $(mktemp -d) at $(date +%T.%N)\"; {words}; exit 1");
+    let failing = |script: &str| {
+        let command =
+            format!("echo \"pid $$ in $(mktemp -d) at $(date +%T.%N)\"; {script}; exit 1");
         let result = project.check(&gate("test", &command));
         (result.hash.expect("it failed"), result.failing)
     };

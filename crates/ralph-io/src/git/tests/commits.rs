@@ -46,7 +46,7 @@ fn trailers_of_an_agents_making_are_not_taken_for_ours() {
 }
 
 #[test]
-fn what_was_staged_stays_or_is_kept() {
+fn staged_changes_stay_or_are_kept_on_a_ref() {
     let world = World::new();
     world.write("same.txt", "staged\n");
     world.write("differs.txt", "staged\n");
@@ -69,7 +69,7 @@ fn what_was_staged_stays_or_is_kept() {
 }
 
 #[test]
-fn what_is_staged_after_a_commit_of_ours_is_seen_at_the_next() {
+fn changes_staged_after_our_commit_are_seen_at_the_next() {
     let world = World::new();
     let mut git = world.open();
     for iteration in 1..=2 {
@@ -146,7 +146,7 @@ fn hooks_run_and_may_refuse() {
             other => unreachable!("{hook}: {other:?}"),
         }
         assert_eq!(world.users(), before, "{hook}");
-        // Mended, the same order goes through.
+        // Once fixed, the same order succeeds.
         world.remove(format!(".git/hooks/{hook}"));
         made(git.commit(&order));
     }
@@ -180,7 +180,7 @@ fn the_hook_before_a_commit_sees_the_tree_in_its_index_and_may_refuse() {
 }
 
 #[test]
-fn hooks_are_tried_on_what_is_checked_out() {
+fn hooks_are_tried_on_head() {
     let world = World::new();
     let mut git = world.open();
     assert_eq!(git.try_hooks(&mark(1), Some("ralph: work")), Ok(HookTrial::Passed));
@@ -196,7 +196,7 @@ fn hooks_are_tried_on_what_is_checked_out() {
 }
 
 #[test]
-fn a_missing_identity_is_an_error_with_gits_words() {
+fn a_missing_identity_is_an_error_with_gits_message() {
     let mut world = World::new();
     world.env.retain(|(name, _)| !name.to_string_lossy().contains("_EMAIL"));
     world.git(&["config", "user.useConfigOnly", "true"]);
@@ -300,7 +300,7 @@ fn other_programs_commit_in_their_own_way() {
 }
 
 #[test]
-fn a_push_that_fails_says_why() {
+fn a_failed_push_reports_why() {
     let world = World::new();
     let mut git = world.open();
     let push = ["push", "nowhere", "main"].map(str::to_owned);
@@ -312,9 +312,9 @@ fn a_push_that_fails_says_why() {
 }
 
 #[test]
-fn a_commit_in_one_breath_is_the_one_that_was_ordered() {
+fn a_commit_in_a_shared_shell_is_the_one_that_was_ordered() {
     let world = World::new();
-    let mut git = world.open_in_one_breath();
+    let mut git = world.open_with_shared_shell();
     for iteration in 1..=2 {
         world.write("a.txt", &format!("{iteration}\n"));
         let checkpoint = git.checkpoint(&mark(iteration), Depth::Tree).expect("noted");
@@ -356,7 +356,7 @@ fn an_index_without_a_sum_does_not_become_the_users() {
 }
 
 #[test]
-fn what_others_committed_since_the_survey_is_not_undone() {
+fn commits_of_others_since_the_survey_are_not_undone() {
     let world = World::new();
     world.write("a.txt", "changed\n");
     let mut git = world.open();
@@ -384,7 +384,7 @@ fn what_others_committed_since_the_survey_is_not_undone() {
     assert!(moved.starts_with("other at "), "{moved}");
 }
 
-/// Writes a program that signs as gpg does, unless there is a file beside the project.
+/// Writes a program that signs as gpg does, unless there is a file next to the project.
 fn signer(world: &World) -> String {
     world.script(
         ".git/gpg",
@@ -439,7 +439,7 @@ fn an_included_file_of_the_work_tree_cannot_name_another_program_that_signs() {
 }
 
 #[test]
-fn a_merge_that_is_under_way_is_concluded() {
+fn a_merge_in_progress_is_concluded() {
     let world = World::new();
     world.git(&["switch", "--quiet", "-c", "other"]);
     world.write("dir/b.txt", "other\n");
@@ -459,13 +459,13 @@ fn a_merge_that_is_under_way_is_concluded() {
 }
 
 #[test]
-fn a_hook_without_a_first_line_and_one_in_another_directory_are_run() {
+fn a_hook_without_a_shebang_and_one_in_another_directory_are_run() {
     let world = World::new();
     world.git(&["config", "core.hooksPath", "tools/hooks"]);
     world.write("tools/hooks/commit-msg", "echo \"$GIT_AUTHOR_EMAIL\" >> \"$1\"\n");
     let hook = world.at("tools/hooks/commit-msg");
     fs::set_permissions(hook, fs::Permissions::from_mode(0o755)).expect("set");
-    // One that nobody may execute is no hook.
+    // A file that is not executable is no hook.
     world.write("tools/hooks/pre-commit", "exit 1\n");
     let mut git = world.open();
     let order = order_for(1, &mut git);

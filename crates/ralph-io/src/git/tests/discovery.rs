@@ -8,7 +8,7 @@ fn discover(world: &World, directory: &Path) -> Result<Discovery, String> {
 }
 
 #[test]
-fn directories_without_a_work_tree_are_told_apart() {
+fn directories_without_a_work_tree_are_distinguished() {
     let world = World::new();
     let outside = tempfile::tempdir().expect("a directory");
     assert!(matches!(discover(&world, outside.path()), Ok(Discovery::None)));
@@ -25,7 +25,7 @@ fn directories_without_a_work_tree_are_told_apart() {
 }
 
 #[test]
-fn a_repository_that_git_distrusts_is_an_error_with_gits_words() {
+fn a_repository_that_git_distrusts_is_an_error_with_gits_message() {
     let mut world = World::new();
     world.env.push(("GIT_TEST_ASSUME_DIFFERENT_OWNER".into(), "1".into()));
     let error = discover(&world, &world.top()).expect_err("refused");
@@ -71,7 +71,7 @@ fn uncommitted_paths_are_listed_but_runtime_files_are_not() {
 }
 
 #[test]
-fn a_merge_under_way_is_told() {
+fn a_merge_in_progress_is_reported() {
     let world = World::new();
     assert_eq!(world.repository().operation(), None);
     world.git(&["checkout", "--quiet", "-b", "other"]);
@@ -83,7 +83,7 @@ fn a_merge_under_way_is_told() {
 }
 
 #[test]
-fn without_a_repository_there_is_nothing_to_note() {
+fn without_a_repository_there_are_no_checkpoints() {
     let directory = tempfile::tempdir().expect("a directory");
     let world = World::empty();
     let mut none = NoRepository::new(directory.path(), world.env.clone(), Watch::detached());

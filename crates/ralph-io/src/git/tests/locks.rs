@@ -1,11 +1,11 @@
-//! What a git leaves locked that was killed outright.
+//! Lock files that a killed git leaves behind.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use super::*;
 
-/// Every kind of lock that git makes, as seen when its commands were watched at work.
+/// Every kind of lock that git makes, collected by watching its commands.
 const GITS: [&str; 17] = [
     "AUTO_MERGE.lock",
     "HEAD.lock",
@@ -43,7 +43,7 @@ fn leave(directory: &Path, names: &[&str]) {
 }
 
 #[test]
-fn no_lock_stays_that_a_git_of_the_agent_left() {
+fn locks_left_by_the_agents_git_are_removed() {
     let world = World::new();
     let directory = world.at(".git");
     let mut git = world.open();
@@ -57,7 +57,7 @@ fn no_lock_stays_that_a_git_of_the_agent_left() {
 }
 
 #[test]
-fn no_lock_stays_in_a_submodule() {
+fn locks_in_submodules_are_removed() {
     const LEFT: [&str; 4] =
         ["index.lock", "AUTO_MERGE.lock", "refs/heads/main.lock", "modules/inner/index.lock"];
     let world = World::new();
@@ -101,7 +101,7 @@ fn work_trees_share_some_locks_and_wait_for_each_other() {
     leave(&common, &SHARED);
     leave(&own, &OWN);
 
-    // Somebody's git is at work in the other work tree: the locks may be its own.
+    // Another git is running in the other work tree: the locks may be its own.
     let mut other = Command::new("git")
         .args(["cat-file", "--batch-check"])
         .current_dir(world.top())
@@ -109,7 +109,7 @@ fn work_trees_share_some_locks_and_wait_for_each_other() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("started");
-    // Until it answers, it may not even bear its name.
+    // Until it answers, it may not have its name yet.
     other.stdin.as_mut().expect("a pipe").write_all(b"nothing\n").expect("asked");
     let mut answer = [0];
     other.stdout.as_mut().expect("a pipe").read_exact(&mut answer).expect("answered");

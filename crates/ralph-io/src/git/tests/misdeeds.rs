@@ -73,7 +73,7 @@ const MISDEEDS: [Misdeed; 19] = [
         history: REWRITTEN,
     },
     Misdeed {
-        name: "begins anew",
+        name: "starts over",
         deed: |world| {
             world.git(&["checkout", "--quiet", "--orphan", "fresh"]);
             commit_all(world);
@@ -258,7 +258,7 @@ fn every_misdeed_is_seen_and_nothing_is_touched() {
 }
 
 #[test]
-fn every_history_is_put_back_under_the_work() {
+fn every_history_is_restored_under_the_work() {
     let rich = rich();
     for misdeed in &MISDEEDS {
         let name = misdeed.name;
@@ -290,15 +290,15 @@ fn every_history_is_put_back_under_the_work() {
 }
 
 #[test]
-fn every_work_is_shelved_and_the_user_gets_back_what_was() {
+fn every_work_goes_to_a_failure_branch_and_the_checkpoint_is_restored() {
     let rich = rich();
     for misdeed in &MISDEEDS {
         let name = misdeed.name;
         let mut after = after(&rich, misdeed);
         let left = tip(&after.world);
         let order = shelve_order(3, &after.checkpoint);
-        let shelved = after.git.shelve(&order).expect(name);
-        assert_eq!(shelved.branch, order.branch, "{name}");
+        let failed_work = after.git.shelve(&order).expect(name);
+        assert_eq!(failed_work.branch, order.branch, "{name}");
         is_unharmed(&after, name);
         nothing_is_lost(&after, left.as_deref(), name);
         let mut expected = after.before.files.clone();
@@ -317,11 +317,11 @@ fn every_work_is_shelved_and_the_user_gets_back_what_was() {
                 && !path.starts_with("sub");
             let Some(path) = path.to_str().filter(|_| is_work) else { continue };
             let text = text.trim_start_matches("-> ").trim_end();
-            let spec = format!("{}:{path}", shelved.commit.0);
+            let spec = format!("{}:{path}", failed_work.commit.0);
             assert_eq!(after.world.git(&["cat-file", "blob", &spec]), text, "{name}: {path}");
         }
         let now = (after.world.users(), after.world.ralphs_refs());
-        assert_eq!(after.world.open().shelve(&order), Ok(shelved), "{name}");
+        assert_eq!(after.world.open().shelve(&order), Ok(failed_work), "{name}");
         assert_eq!((after.world.users(), after.world.ralphs_refs()), now, "{name}");
     }
 }
@@ -341,7 +341,7 @@ fn every_misdeed_can_be_rolled_back() {
 }
 
 #[test]
-fn a_head_that_is_gone_or_garbled_is_written_again() {
+fn a_missing_or_damaged_head_is_written_again() {
     for (name, deed) in [
         ("gone", (|head| fs::remove_file(head).expect("removed")) as fn(&Path)),
         ("garbled", |head| fs::write(head, "nonsense").expect("written")),
@@ -370,13 +370,13 @@ fn a_head_that_is_gone_or_garbled_is_written_again() {
 }
 
 #[test]
-fn what_was_put_back_before_a_death_is_told_by_whoever_goes_on() {
+fn files_restored_before_a_crash_are_reported_by_the_resumed_run() {
     type Deed = fn(&World);
     let deeds: [(Deed, &str); 2] = [
         (|world| drop(world.git(&["config", "core.fsmonitor", "./evil"])), ".git/config"),
         (
             |world| drop(world.git(&["update-index", "--assume-unchanged", "a.txt"])),
-            "a.txt (whose changes git was told not to see)",
+            "a.txt (its changes were hidden from git)",
         ),
     ];
     for (deed, expect) in deeds {
@@ -389,10 +389,10 @@ fn what_was_put_back_before_a_death_is_told_by_whoever_goes_on() {
         let mut dies = world.open();
         assert_eq!(look(&mut dies), [expect]);
         drop(dies);
-        let mut goes_on = world.open();
-        assert_eq!(look(&mut goes_on), [expect], "nobody may have heard it");
-        assert_eq!(look(&mut goes_on), [""; 0], "it was told");
-        assert_eq!(look(&mut world.open()), [""; 0], "nor is it told again");
+        let mut resumed = world.open();
+        assert_eq!(look(&mut resumed), [expect], "it may not have been reported");
+        assert_eq!(look(&mut resumed), [""; 0], "it was reported");
+        assert_eq!(look(&mut world.open()), [""; 0], "nor is it reported again");
         deed(&world);
         assert_eq!(world.open().checkpoint(&mark(2), Depth::Tree).expect("noted"), checkpoint);
         assert_eq!(look(&mut world.open()), [""; 0], "an iteration begins with what there is");

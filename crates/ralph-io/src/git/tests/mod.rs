@@ -66,7 +66,7 @@ impl World {
     }
 
     /// Returns a repository with a commit that has `a.txt`, `dir/b.txt` and a `.gitignore`, and
-    /// an ignored file beside them.
+    /// an ignored file next to them.
     fn new() -> Self {
         let world = Self::empty();
         world.write("a.txt", "a\n");
@@ -78,7 +78,7 @@ impl World {
         world
     }
 
-    /// Returns another world like this one, which costs less than making it anew.
+    /// Returns a copy of this world, which costs less than creating another one.
     fn copy(&self) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         copy_directory(self.directory.path(), directory.path());
@@ -123,7 +123,7 @@ impl World {
         let hidden = ["GIT_INDEX_FILE", "GIT_LITERAL_PATHSPECS"];
         let spawn = Spawn {
             program: "git".into(),
-            // Housekeeping would go on by itself, with locks that come and go.
+            // Housekeeping would continue in the background, with locks that come and go.
             args: ["-c", "maintenance.auto=false"].iter().chain(args).map(OsString::from).collect(),
             cwd: directory.to_owned(),
             env: self
@@ -158,8 +158,8 @@ impl World {
         Git::new(self.repository(), self.directory.path().join("run"))
     }
 
-    /// Opens it as a run in cells does, but for the walls.
-    fn open_in_one_breath(&self) -> Git {
+    /// Opens it as a run in a sandbox does, but without the sandbox.
+    fn open_with_shared_shell(&self) -> Git {
         let mut git = self.open();
         git.repository.commands = git.repository.commands.clone().in_one_breath();
         git

@@ -151,7 +151,7 @@ fn a_patch_is_bounded_and_names_binary_files() {
 }
 
 #[test]
-fn one_breath_says_of_odd_things_what_many_say() {
+fn a_shared_shell_reports_odd_things_like_separate_commands() {
     let world = World::new();
     let checkpoint = world.open().checkpoint(&mark(1), Depth::Tree).expect("noted");
     let repository = |name: &str| {
@@ -172,7 +172,7 @@ fn one_breath_says_of_odd_things_what_many_say() {
     ];
     for (at, deed) in deeds.iter().enumerate() {
         deed();
-        let together = see(&mut world.open_in_one_breath());
+        let together = see(&mut world.open_with_shared_shell());
         assert_eq!(together, see(&mut world.open()), "after deed {at}");
         assert_eq!(together.files.is_empty(), at == 0, "after deed {at}");
     }

@@ -1,5 +1,5 @@
-//! Random users, random agents: whatever they do, neither the way back nor a shelf nor a history
-//! that is put back loses anything.
+//! Random users, random agents: whatever they do, neither a rollback nor a failure branch nor a
+//! restored history loses anything.
 
 use super::*;
 
@@ -120,7 +120,7 @@ impl Aftermath {
             world.git(&[operation, "--quit"]);
         }
         let mut git =
-            if seed.is_multiple_of(2) { world.open() } else { world.open_in_one_breath() };
+            if seed.is_multiple_of(2) { world.open() } else { world.open_with_shared_shell() };
         let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
         let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = &checkpoint else {
             unreachable!("a tree in {checkpoint:?}");
@@ -190,7 +190,7 @@ impl Aftermath {
 }
 
 #[test]
-fn no_agent_makes_the_way_back_lose_anything() {
+fn no_agent_makes_a_rollback_lose_anything() {
     for seed in 0..WORLDS {
         let mut after = Aftermath::new(seed);
         let back = after.git.rollback(&mark(3), &after.checkpoint);
@@ -201,35 +201,36 @@ fn no_agent_makes_the_way_back_lose_anything() {
 }
 
 #[test]
-fn no_agent_makes_a_shelf_lose_anything() {
+fn no_agent_makes_a_failure_branch_lose_anything() {
     for seed in 100..100 + WORLDS {
         let mut after = Aftermath::new(seed);
         let seen =
             after.git.observe(&after.checkpoint, &[]).expect("observed").expect("a repository");
         let TreeId(work) = seen.tree;
         let order = shelve_order(3, &after.checkpoint);
-        let shelved =
+        let failed_work =
             after.git.shelve(&order).unwrap_or_else(|error| unreachable!("{seed}: {error}"));
         after.files_are_back(seed);
         after.history_is_back(seed);
         let world = &after.world;
-        let beside = world.git(&["diff-tree", "-r", "--name-status", &work, &shelved.commit.0]);
-        assert_eq!(beside, "A\tfailure/state.md", "{seed}");
+        let report_files =
+            world.git(&["diff-tree", "-r", "--name-status", &work, &failed_work.commit.0]);
+        assert_eq!(report_files, "A\tfailure/state.md", "{seed}");
         let now = world.users();
-        assert_eq!(world.open().shelve(&order), Ok(shelved), "{seed}");
+        assert_eq!(world.open().shelve(&order), Ok(failed_work), "{seed}");
         assert_eq!(world.users(), now, "{seed}");
     }
 }
 
 #[test]
-fn no_agent_makes_a_history_that_is_put_back_lose_anything() {
+fn no_agent_makes_a_restored_history_lose_anything() {
     for seed in 200..200 + WORLDS {
         let mut after = Aftermath::new(seed);
         let kept = after.git.put_history_back(&mark(3), &after.checkpoint);
         let kept = kept.unwrap_or_else(|error| unreachable!("{seed}: {error}"));
         assert_eq!(plain_files(&after.world), after.worst, "{seed}");
         if kept.is_none() {
-            // Nothing had moved, so what is staged is the agent's affair.
+            // Nothing had moved, so what is staged is the agent's.
             after.users.index = after.world.users().index;
         }
         after.history_is_back(seed);
@@ -239,12 +240,12 @@ fn no_agent_makes_a_history_that_is_put_back_lose_anything() {
 }
 
 #[test]
-fn one_breath_says_of_every_agent_what_many_say() {
+fn a_shared_shell_reports_the_same_as_separate_commands_for_every_agent() {
     for seed in 300..300 + WORLDS {
         let Aftermath { world, checkpoint, .. } = Aftermath::new(seed);
         let mut git = world.open();
         let apart = git.observe(&checkpoint, &[]).map(|seen| seen.expect("a repository"));
-        let mut joined = world.open_in_one_breath();
+        let mut joined = world.open_with_shared_shell();
         let together = joined.observe(&checkpoint, &[]).map(|seen| seen.expect("a repository"));
         assert_eq!(together, apart, "{seed}");
         let since_head = match checkpoint {

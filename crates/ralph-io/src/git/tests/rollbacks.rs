@@ -1,10 +1,10 @@
-//! The way back: nothing of the user's is lost, everything of the iteration's is kept.
+//! Rollbacks: the user's work is not lost, and the iteration's work is kept.
 
 use ralph_core::glob::Pattern;
 
 use super::*;
 
-/// Goes back after `iteration` did its worst, and returns the ref that keeps that.
+/// Rolls back what `iteration` did, and returns the ref that keeps it.
 #[track_caller]
 fn check(world: &World, iteration: impl FnOnce()) -> Option<String> {
     let mut git = world.open();
@@ -69,7 +69,7 @@ fn changes_are_undone_and_kept() {
 }
 
 #[test]
-fn what_the_user_had_before_is_there_again() {
+fn uncommitted_work_of_the_user_is_restored() {
     let world = World::new();
     world.write("stashed.txt", "stashed\n");
     world.git(&["add", "stashed.txt"]);
@@ -213,7 +213,7 @@ fn a_detached_head_is_detached_again() {
 }
 
 #[test]
-fn before_the_first_commit_there_is_a_way_back_too() {
+fn before_the_first_commit_a_rollback_works_too() {
     let world = World::empty();
     world.write("mine.txt", "mine\n");
     check(&world, || {
@@ -225,7 +225,7 @@ fn before_the_first_commit_there_is_a_way_back_too() {
 }
 
 #[test]
-fn a_merge_that_the_agent_left_open_is_given_up() {
+fn a_merge_that_the_agent_left_open_is_aborted() {
     let world = World::new();
     world.git(&["checkout", "--quiet", "-b", "other"]);
     world.write("a.txt", "other\n");
@@ -296,7 +296,7 @@ fn a_repository_in_the_way_stops_it_before_anything_is_lost() {
 }
 
 #[test]
-fn a_crash_on_the_way_back_loses_nothing() {
+fn a_crash_during_a_rollback_loses_nothing() {
     let world = World::new();
     let mut git = world.open();
     let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
@@ -304,7 +304,7 @@ fn a_crash_on_the_way_back_loses_nothing() {
     world.write("a.txt", "changed\n");
     world.write("new.txt", "new\n");
     let run = mark(3).run;
-    // As it is after the ref was written and half of the files were put back.
+    // The state after the ref was written and half of the files were restored.
     let head = world.git(&["rev-parse", "HEAD"]);
     let TreeId(tree) = git.survey().expect("surveyed").expect("a repository").tree;
     let commit = world.git(&["commit-tree", &tree, "-p", &head, "-m", "kept"]);
@@ -331,7 +331,7 @@ fn a_sparse_checkout_stays_sparse() {
 }
 
 #[test]
-fn checkpoints_without_a_tree_cannot_be_gone_back_to() {
+fn checkpoints_without_a_tree_cannot_be_restored() {
     let world = World::new();
     let mut git = world.open();
     let checkpoint = git.checkpoint(&mark(3), Depth::Head).expect("noted");
@@ -340,7 +340,7 @@ fn checkpoints_without_a_tree_cannot_be_gone_back_to() {
 }
 
 #[test]
-fn what_lies_outside_a_scope_goes_back_and_the_rest_stays() {
+fn paths_outside_a_scope_are_restored_and_the_rest_stays() {
     let world = World::new();
     world.write("ralph/prd.md", "never committed\n");
     world.git(&["add", "ralph/prd.md"]);
@@ -366,7 +366,7 @@ fn what_lies_outside_a_scope_goes_back_and_the_rest_stays() {
 }
 
 #[test]
-fn a_scope_leaves_the_commits_of_the_agent_and_what_is_staged_fits_them() {
+fn a_scope_keeps_the_agents_commits_and_resets_the_index_to_them() {
     let world = World::new();
     let mut git = world.open();
     let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");

@@ -1,4 +1,4 @@
-//! Failed work on branches, found again, taken back, archived.
+//! Failure branches: created, found again, merged back, archived.
 
 use ralph_core::ports::{Shelved, VcsError};
 
@@ -10,8 +10,8 @@ fn task() -> TaskId {
 
 const BRANCH: &str = "wip/ralph-fail-auth-20261114-231500";
 
-/// Shelves what `work` does in the third iteration.
-fn shelve(world: &World, work: impl FnOnce()) -> Result<Shelved, VcsError> {
+/// Commits what `work` does in the third iteration to a failure branch.
+fn fail(world: &World, work: impl FnOnce()) -> Result<Shelved, VcsError> {
     let mut git = world.open();
     let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
     work();
@@ -19,18 +19,18 @@ fn shelve(world: &World, work: impl FnOnce()) -> Result<Shelved, VcsError> {
 }
 
 #[track_caller]
-fn only_shelf(world: &World) -> Shelf {
-    let mut shelves = world.open().shelves(&task()).expect("listed");
-    assert_eq!(shelves.len(), 1, "{shelves:?}");
-    shelves.remove(0)
+fn only_branch(world: &World) -> Shelf {
+    let mut branches = world.open().shelves(&task()).expect("listed");
+    assert_eq!(branches.len(), 1, "{branches:?}");
+    branches.remove(0)
 }
 
 #[test]
-fn a_shelf_has_the_work_and_what_tells_why() {
+fn a_failure_branch_has_the_work_and_the_report() {
     let world = World::new();
     let head = world.git(&["rev-parse", "HEAD"]);
-    let shelved = shelve(&world, || world.write("new.txt", "new\n")).expect("shelved");
-    assert_eq!(shelved.branch, BRANCH);
+    let failed = fail(&world, || world.write("new.txt", "new\n")).expect("committed");
+    assert_eq!(failed.branch, BRANCH);
     expect_test::expect![[r"
         User <user@example.com>
         ralph: auth failed
@@ -56,64 +56,64 @@ fn a_name_that_is_taken_gets_a_number() {
     let world = World::new();
     world.git(&["branch", BRANCH]);
     world.write("failure/state.md", "the user's\n");
-    let shelved = shelve(&world, || world.write("new.txt", "new\n")).expect("shelved");
-    assert_eq!(shelved.branch, format!("{BRANCH}-2"));
-    let listed = world.git(&["ls-tree", "-r", "--name-only", &shelved.branch, "failure/"]);
+    let failed = fail(&world, || world.write("new.txt", "new\n")).expect("committed");
+    assert_eq!(failed.branch, format!("{BRANCH}-2"));
+    let listed = world.git(&["ls-tree", "-r", "--name-only", &failed.branch, "failure/"]);
     assert_eq!(listed, "failure/state.md\nfailure/state.md-2");
-    let again = shelve(&world, || ()).expect("shelved");
-    assert_eq!(again, shelved, "the same iteration is not shelved twice");
+    let again = fail(&world, || ()).expect("committed");
+    assert_eq!(again, failed, "the same iteration is not committed twice");
     // A file in place of the directory, and a branch in place of the branch's.
     let world = World::new();
     world.git(&["branch", "wip"]);
     world.write("failure", "the user's\n");
-    let shelved = shelve(&world, || ()).expect("shelved");
-    assert_eq!(shelved.branch, "wip-ralph-fail-auth-20261114-231500");
-    let listed = world.git(&["ls-tree", "-r", "--name-only", &shelved.branch, "failure-2/"]);
+    let failed = fail(&world, || ()).expect("committed");
+    assert_eq!(failed.branch, "wip-ralph-fail-auth-20261114-231500");
+    let listed = world.git(&["ls-tree", "-r", "--name-only", &failed.branch, "failure-2/"]);
     assert_eq!(listed, "failure-2/state.md");
-    assert_eq!(shelve(&world, || ()), Ok(shelved));
+    assert_eq!(fail(&world, || ()), Ok(failed));
     let archived = world.open().archive_shelves(&task()).expect("archived");
     assert_eq!(archived, ["wip-archive-wip-ralph-fail-auth-20261114-231500"]);
 }
 
 #[test]
-fn before_the_first_commit_a_shelf_is_a_root() {
+fn before_the_first_commit_a_failure_branch_is_a_root() {
     let world = World::empty();
     world.write("mine.txt", "mine\n");
     world.git(&["add", "mine.txt"]);
     let before = world.users();
-    let shelved = shelve(&world, || {
+    let failed = fail(&world, || {
         world.write("new.txt", "new\n");
     })
-    .expect("shelved");
+    .expect("committed");
     assert_eq!(world.git(&["log", "--format=%P", BRANCH]), "");
     let after = world.users();
     assert_eq!((&after.files, &after.index), (&before.files, &before.index));
     assert_eq!(after.head, before.head);
     let mut git = world.open();
-    assert_eq!(git.take_from_shelf(&only_shelf(&world)), Ok(Taken::Done));
+    assert_eq!(git.take_from_shelf(&only_branch(&world)), Ok(Taken::Done));
     assert!(world.at("new.txt").exists() && !world.at("failure").exists());
     // The same with commits of the agent's own.
     let world = World::empty();
-    shelve(&world, || {
+    fail(&world, || {
         world.write("new.txt", "new\n");
         world.git(&["add", "--all"]);
         world.git(&["commit", "--quiet", "-m", "agent"]);
     })
-    .expect("shelved");
-    assert_eq!(world.git(&["log", "--format=%s", &shelved.branch]), "ralph: auth failed\nagent");
+    .expect("committed");
+    assert_eq!(world.git(&["log", "--format=%s", &failed.branch]), "ralph: auth failed\nagent");
     assert_eq!(world.git(&["branch", "--format=%(refname:short)"]), BRANCH);
     assert_eq!(files(&world.top()).len(), 0);
 }
 
 #[test]
-fn work_is_shelved_without_an_identity_and_past_all_hooks() {
+fn failed_work_is_committed_without_an_identity_and_past_all_hooks() {
     let mut world = World::new();
     world.env.retain(|(name, _)| !name.to_string_lossy().contains("_EMAIL"));
     world.git(&["config", "user.useConfigOnly", "true"]);
     for hook in ["pre-commit", "commit-msg", "reference-transaction"] {
         world.script(&format!(".git/hooks/{hook}"), "exit 3");
     }
-    shelve(&world, || world.write("new.txt", "new\n")).expect("shelved");
+    fail(&world, || world.write("new.txt", "new\n")).expect("committed");
     assert_eq!(world.git(&["log", "-1", "--format=%an", BRANCH]), "ralph");
 }
 
@@ -130,10 +130,10 @@ fn many_attempts_later_the_first_checkpoint_is_still_known() {
         world.git(&["add", "--all"]);
         git.checkpoint(&mark(iteration), Depth::Tree).expect("noted");
     }
-    git.shelve(&shelve_order(8, &checkpoint)).expect("shelved");
+    git.shelve(&shelve_order(8, &checkpoint)).expect("committed");
     let after = world.users();
     assert_eq!((&after.files, &after.index), (&before.files, &before.index));
-    git.shelve(&shelve_order(8, &Checkpoint::None)).expect_err("nothing to go back to");
+    git.shelve(&shelve_order(8, &Checkpoint::None)).expect_err("nothing to restore");
 }
 
 #[test]
@@ -144,9 +144,9 @@ fn a_crash_after_the_branch_was_made_is_made_good() {
     let before = world.users();
     world.write("new.txt", "new\n");
     let order = shelve_order(3, &checkpoint);
-    let shelved = git.put_on_branch(&order).expect("shelved");
+    let failed = git.put_on_branch(&order).expect("committed");
     assert!(world.at("new.txt").exists());
-    assert_eq!(world.open().shelve(&order), Ok(shelved));
+    assert_eq!(world.open().shelve(&order), Ok(failed));
     assert_eq!(world.users().files, before.files);
     assert_eq!(
         world.git(&["for-each-ref", "--format=%(refname)", "refs/heads/wip"]),
@@ -155,7 +155,7 @@ fn a_crash_after_the_branch_was_made_is_made_good() {
 }
 
 #[test]
-fn shelves_are_found_by_task_newest_first() {
+fn failure_branches_are_found_by_task_newest_first() {
     let mut world = World::new();
     let tree = world.git(&["rev-parse", "HEAD^{tree}"]);
     for (branch, when, trailer) in [
@@ -177,7 +177,7 @@ fn shelves_are_found_by_task_newest_first() {
         .shelves(&task())
         .expect("listed")
         .into_iter()
-        .map(|shelf| (shelf.branch, shelf.when.0))
+        .map(|it| (it.branch, it.when.0))
         .collect();
     assert_eq!(
         found,
@@ -190,28 +190,28 @@ fn shelves_are_found_by_task_newest_first() {
 }
 
 #[test]
-fn shelved_work_comes_back_on_top_of_what_was_done_since() {
+fn failed_work_comes_back_on_top_of_what_was_done_since() {
     let world = World::new();
     world.write("long.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
     world.git(&["add", "--all"]);
     world.git(&["commit", "--quiet", "-m", "long"]);
-    shelve(&world, || {
+    fail(&world, || {
         world.write("long.txt", "1\n2\n3\n4\n5\n6\n7\n8\nnine\n");
         world.write(OsStr::from_bytes(b"new-\xff"), "new\n");
         world.remove("dir/b.txt");
     })
-    .expect("shelved");
+    .expect("committed");
     world.write("long.txt", "one\n2\n3\n4\n5\n6\n7\n8\n9\n");
     world.git(&["commit", "--quiet", "--all", "-m", "since"]);
     world.write("untracked.txt", "untracked\n");
     let before = world.users();
-    let shelf = only_shelf(&world);
+    let branch = only_branch(&world);
     assert!(
-        shelf.message.starts_with("ralph: auth failed\n\nIterations: 3/5"),
+        branch.message.starts_with("ralph: auth failed\n\nIterations: 3/5"),
         "{}",
-        shelf.message
+        branch.message
     );
-    assert_eq!(world.open().take_from_shelf(&shelf), Ok(Taken::Done));
+    assert_eq!(world.open().take_from_shelf(&branch), Ok(Taken::Done));
     let after = world.users();
     assert_eq!((&after.index, &after.branches), (&before.index, &before.branches));
     expect_test::expect![[r#"
@@ -221,48 +221,48 @@ fn shelved_work_comes_back_on_top_of_what_was_done_since() {
         ?? untracked.txt"#]]
     .assert_eq(world.git(&["status", "--porcelain"]).trim_start());
     // Taking it twice changes nothing.
-    assert_eq!(world.open().take_from_shelf(&shelf), Ok(Taken::Done));
+    assert_eq!(world.open().take_from_shelf(&branch), Ok(Taken::Done));
     assert_eq!(world.users(), after);
 }
 
 #[test]
 fn work_that_no_longer_fits_is_reported_and_nothing_changes() {
     let world = World::new();
-    shelve(&world, || world.write("a.txt", "agent\n")).expect("shelved");
+    fail(&world, || world.write("a.txt", "agent\n")).expect("committed");
     world.write("a.txt", "since\n");
     world.git(&["commit", "--quiet", "--all", "-m", "since"]);
     let before = world.users();
     let conflict = Taken::Conflict { paths: vec!["a.txt".into()] };
-    assert_eq!(world.open().take_from_shelf(&only_shelf(&world)), Ok(conflict));
+    assert_eq!(world.open().take_from_shelf(&only_branch(&world)), Ok(conflict));
     assert_eq!(world.users(), before);
     // An ignored file in the way is no different.
     let world = World::new();
-    shelve(&world, || world.write("new.txt", "agent\n")).expect("shelved");
+    fail(&world, || world.write("new.txt", "agent\n")).expect("committed");
     world.write(".git/info/exclude", "new.txt\n");
     world.write("new.txt", "ignored\n");
     let before = world.users();
     let conflict = Taken::Conflict { paths: vec!["new.txt".into()] };
-    assert_eq!(world.open().take_from_shelf(&only_shelf(&world)), Ok(conflict));
+    assert_eq!(world.open().take_from_shelf(&only_branch(&world)), Ok(conflict));
     assert_eq!(world.users(), before);
 }
 
 #[test]
-fn a_shelf_that_a_user_went_on_with_is_taken_whole() {
+fn a_failure_branch_that_a_user_continued_is_taken_whole() {
     let world = World::new();
-    shelve(&world, || world.write("new.txt", "agent\n")).expect("shelved");
+    fail(&world, || world.write("new.txt", "agent\n")).expect("committed");
     world.git(&["checkout", "--quiet", BRANCH]);
     world.write("more.txt", "user\n");
     world.git(&["add", "--all"]);
     world.git(&["commit", "--quiet", "-m", "user"]);
     world.git(&["checkout", "--quiet", "main"]);
-    assert_eq!(world.open().take_from_shelf(&only_shelf(&world)), Ok(Taken::Done));
+    assert_eq!(world.open().take_from_shelf(&only_branch(&world)), Ok(Taken::Done));
     assert_eq!(world.git(&["status", "--porcelain"]), "?? more.txt\n?? new.txt");
 }
 
 #[test]
-fn archived_shelves_are_renamed_and_never_lost() {
+fn archived_failure_branches_are_renamed_and_never_lost() {
     let world = World::new();
-    let shelved = shelve(&world, || world.write("new.txt", "agent\n")).expect("shelved");
+    let failed = fail(&world, || world.write("new.txt", "agent\n")).expect("committed");
     let archived = "wip/archive/ralph-fail-auth-20261114-231500";
     world.git(&["branch", archived]);
     world.git(&["branch", "wip/ralph-fail-auth-20261115-000000"]);
@@ -273,7 +273,7 @@ fn archived_shelves_are_renamed_and_never_lost() {
     let before = world.users();
     let names = world.open().archive_shelves(&task()).expect("archived");
     assert_eq!(names, [format!("{archived}-2")]);
-    assert_eq!(world.git(&["rev-parse", &names[0]]), shelved.commit.0);
+    assert_eq!(world.git(&["rev-parse", &names[0]]), failed.commit.0);
     assert_eq!(world.users().branches.len(), before.branches.len());
     let left = world.open().shelves(&task()).expect("listed");
     assert_eq!(left.len(), 1, "the one that is checked out stays: {left:?}");

@@ -1,4 +1,4 @@
-//! Changes set aside and put back.
+//! Changes set aside and restored.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn a_clean_tree_has_nothing_to_set_aside() {
 }
 
 #[test]
-fn what_is_set_aside_comes_back_as_it_was() {
+fn changes_set_aside_are_restored_as_they_were() {
     let world = busy();
     let before = world.users();
     let mut git = world.open();
@@ -46,7 +46,7 @@ fn what_is_set_aside_comes_back_as_it_was() {
 }
 
 #[test]
-fn what_is_set_aside_is_merged_with_the_work_of_the_run() {
+fn changes_set_aside_are_merged_with_the_work_of_the_run() {
     let world = busy();
     let mut git = world.open();
     git.set_aside(&run()).expect("aside");
@@ -118,7 +118,7 @@ fn before_the_first_commit_changes_can_be_set_aside() {
 }
 
 #[test]
-fn a_merge_under_way_cannot_be_set_aside() {
+fn a_merge_in_progress_cannot_be_set_aside() {
     let world = World::new();
     world.git(&["checkout", "--quiet", "-b", "other"]);
     world.git(&["commit", "--quiet", "--allow-empty", "-m", "other"]);

@@ -99,7 +99,7 @@ fn odd_names_links_and_modes_are_noted() {
 }
 
 #[test]
-fn what_a_collection_of_garbage_took_is_added_again() {
+fn garbage_collected_objects_are_added_again() {
     let world = World::new();
     world.write("one.txt", "1\n");
     // Older than the shadow, so that git sees by its times that it did not change.
@@ -153,7 +153,7 @@ fn repositories_within_the_work_tree_are_left_out() {
 }
 
 #[test]
-fn a_submodule_is_noted_where_it_stands() {
+fn a_submodule_is_recorded_at_its_commit() {
     let world = World::new();
     let other = World::new();
     let url = other.top();
@@ -163,7 +163,7 @@ fn a_submodule_is_noted_where_it_stands() {
     let (TreeId(tree), _) = survey(&mut git);
     assert!(world.git(&["ls-tree", &tree, "sub"]).starts_with("160000"));
     world.git(&["commit", "--quiet", "-m", "submodule"]);
-    // What is uncommitted inside it is its own affair.
+    // Uncommitted changes inside it are its own affair.
     world.write("sub/a.txt", "changed\n");
     assert_eq!(survey(&mut git).1, Changes::None);
     assert_eq!(world.repository().dirty().expect("listed"), []);
@@ -187,7 +187,7 @@ fn files_outside_a_sparse_checkout_stay_in_the_tree() {
 }
 
 #[test]
-fn what_the_agent_tracks_or_untracks_counts() {
+fn files_that_the_agent_tracks_or_untracks_count() {
     let world = World::new();
     let mut git = world.open();
     survey(&mut git);
@@ -206,7 +206,7 @@ fn what_the_agent_tracks_or_untracks_counts() {
 }
 
 #[test]
-fn checkpoints_outlive_the_collection_of_garbage_but_not_forever() {
+fn checkpoints_survive_garbage_collection_up_to_a_limit() {
     let world = World::new();
     let mut git = world.open();
     world.write("untracked.txt", "untracked\n");
@@ -262,7 +262,7 @@ fn an_index_that_is_split_or_cached_works() {
 }
 
 #[test]
-fn what_git_is_told_not_to_see_is_seen_unless_the_user_said_so() {
+fn changes_hidden_from_git_are_seen_unless_the_user_hid_them() {
     for how in ["--assume-unchanged", "--skip-worktree"] {
         let world = World::new();
         let mut git = world.open();
@@ -272,8 +272,8 @@ fn what_git_is_told_not_to_see_is_seen_unless_the_user_said_so() {
         let seen = git.observe(&checkpoint, &[]).expect("observed").expect("a repository");
         let paths: Vec<&str> = seen.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, ["a.txt"], "{how}");
-        assert_eq!(seen.meddling, ["a.txt (whose changes git was told not to see)"], "{how}");
-        assert_eq!(world.git(&["ls-files", "-v", "a.txt"]), "H a.txt", "{how}: it is put back");
+        assert_eq!(seen.meddling, ["a.txt (its changes were hidden from git)"], "{how}");
+        assert_eq!(world.git(&["ls-files", "-v", "a.txt"]), "H a.txt", "{how}: it is restored");
 
         let world = World::new();
         world.git(&["update-index", how, "a.txt"]);
@@ -290,7 +290,7 @@ fn what_git_is_told_not_to_see_is_seen_unless_the_user_said_so() {
 }
 
 #[test]
-fn what_was_observed_before_a_collection_of_garbage_can_be_compared_with() {
+fn a_tree_observed_before_garbage_collection_can_be_compared() {
     let world = World::new();
     let mut git = world.open();
     let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
@@ -311,5 +311,5 @@ fn what_was_observed_before_a_collection_of_garbage_can_be_compared_with() {
     let seen = look(&mut git, &gone);
     let paths: Vec<&str> = seen.files.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(paths, ["one.txt", "two.txt"], "since the commit, for want of what came after");
-    assert!(git.diff(&begin, &first, 1_000).is_err(), "nobody knows any more what it was");
+    assert!(git.diff(&begin, &first, 1_000).is_err(), "its objects are gone");
 }

@@ -1,4 +1,4 @@
-//! Commits that were made when their run died, before anybody heard of them.
+//! Commits that were made when their run died, before they were reported.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn die_after_commit(world: &World) -> String {
 }
 
 #[test]
-fn a_commit_is_brought_to_its_end() {
+fn a_commit_is_finished() {
     const SIGN: &str = "echo '[GNUPG:] SIG_CREATED ' >&2; cat >/dev/null\n\
         printf -- '-----BEGIN PGP SIGNATURE-----\\n\\nabc\\n-----END PGP SIGNATURE-----\\n'";
     let hook = |world: &World, name: &str, text: &str| {
@@ -32,7 +32,7 @@ fn a_commit_is_brought_to_its_end() {
         ("with a subject of a hook's", "[7] ralph: work", &|world| {
             hook(world, "commit-msg", "sed '1s/^/[7] /' \"$1\" >../m; cat ../m >\"$1\"");
         }),
-        ("with a hook that is heard and fails", "ralph: work", &|world| {
+        ("with a hook that prints and fails", "ralph: work", &|world| {
             hook(world, "post-commit", "echo too late; exit 1");
         }),
         ("signed, and shown so", "ralph: work", &|world| {
@@ -62,7 +62,7 @@ fn a_commit_is_brought_to_its_end() {
 }
 
 #[test]
-fn what_was_staged_meanwhile_outlives_it() {
+fn changes_staged_in_between_survive_it() {
     let world = World::new();
     die_after_commit(&world);
     world.write("other.txt", "a person's\n");
@@ -72,13 +72,13 @@ fn what_was_staged_meanwhile_outlives_it() {
 }
 
 #[test]
-fn a_commit_that_cannot_be_told_from_others_is_nobodys() {
+fn a_commit_that_cannot_be_identified_is_not_taken_for_ours() {
     let world = World::new();
     world.script(".git/hooks/commit-msg", "echo 'all my own words' >\"$1\"");
     die_after_commit(&world);
     assert_eq!(world.open().finish_commit(&mark(1)), Ok(None));
 
-    // Somebody committed on top of it.
+    // Another program committed on top of it.
     let world = World::new();
     die_after_commit(&world);
     world.git(&["commit", "--quiet", "--allow-empty", "-m", "mine"]);
@@ -93,7 +93,7 @@ fn a_commit_that_cannot_be_told_from_others_is_nobodys() {
 
 #[test]
 fn a_commit_is_made_whatever_becomes_of_the_hook_after_it() {
-    let opens: [fn(&World) -> Git; 2] = [World::open, World::open_in_one_breath];
+    let opens: [fn(&World) -> Git; 2] = [World::open, World::open_with_shared_shell];
     for (open, hook) in opens.into_iter().zip(["kill -9 $PPID", "kill -15 $PPID; sleep 60"]) {
         let world = World::new();
         world.script(".git/hooks/post-commit", hook);

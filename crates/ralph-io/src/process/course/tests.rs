@@ -48,10 +48,10 @@ const fn timed_out(limit: Limit, force: Force) -> Ending {
 
 use Action::{Done, Kill, Sweep, Terminate};
 use Heard::{Final, Noise, Useful};
-use Input::{Eof, Exited, Heard as Hear, Interrupted, Quiet, Swept};
+use Input::{Eof, Exited, Heard as Printed, Interrupted, Quiet, Swept};
 
 #[test]
-fn a_child_that_ends_by_itself_is_swept_once_exit_and_both_ends_are_seen() {
+fn a_child_that_exits_by_itself_is_swept_once_exit_and_both_ends_are_seen() {
     let done = [(9, Sweep), (9, Done)];
     for order in [[Eof, Eof, Exited], [Exited, Eof, Eof], [Eof, Exited, Eof]] {
         let inputs = [(7, order[0]), (8, order[1]), (9, order[2]), (9, Swept)];
@@ -61,31 +61,32 @@ fn a_child_that_ends_by_itself_is_swept_once_exit_and_both_ends_are_seen() {
 
 #[test]
 fn passing_the_soft_limit_is_only_noted() {
-    let inputs = [(99, Quiet), (100, Hear(Useful)), (120, Eof), (120, Eof), (130, Exited)];
+    let inputs = [(99, Quiet), (100, Printed(Useful)), (120, Eof), (120, Eof), (130, Exited)];
     check(limits(), &inputs, &[(130, Sweep)], &(EXITED, SoftLimit::Passed));
-    // Also when no turn of the loop fell between the limit and the exit.
+    // Also if no event came between the limit and the exit.
     let inputs = [(1, Eof), (1, Eof), (130, Exited)];
     check(limits(), &inputs, &[(130, Sweep)], &(EXITED, SoftLimit::Passed));
 }
 
 #[test]
 fn only_useful_output_holds_off_the_idle_limit() {
-    let inputs = [(200, Hear(Useful)), (499, Hear(Noise)), (500, Hear(Noise)), (510, Exited)];
+    let inputs =
+        [(200, Printed(Useful)), (499, Printed(Noise)), (500, Printed(Noise)), (510, Exited)];
     let ending = timed_out(Limit::Idle, Force::Terminated);
     check(limits(), &inputs, &[(500, Terminate)], &(ending, SoftLimit::Passed));
 }
 
 #[test]
-fn a_child_that_talks_all_the_time_runs_into_the_hard_limit() {
-    let mut inputs: Vec<(u64, Input)> = (0..=20).map(|at| (at * 50, Hear(Useful))).collect();
-    inputs.extend([(1049, Hear(Useful)), (1050, Hear(Useful)), (1060, Exited)]);
+fn a_child_that_prints_all_the_time_runs_into_the_hard_limit() {
+    let mut inputs: Vec<(u64, Input)> = (0..=20).map(|at| (at * 50, Printed(Useful))).collect();
+    inputs.extend([(1049, Printed(Useful)), (1050, Printed(Useful)), (1060, Exited)]);
     let actions = [(1000, Terminate), (1050, Kill)];
     let ending = timed_out(Limit::Hard, Force::Killed);
     check(limits(), &inputs, &actions, &(ending, SoftLimit::Passed));
 }
 
 #[test]
-fn a_child_that_cannot_be_killed_is_given_up() {
+fn a_child_that_cannot_be_killed_is_abandoned() {
     let mut quick = limits();
     quick.soft = None;
     let inputs = [
@@ -102,21 +103,22 @@ fn a_child_that_cannot_be_killed_is_given_up() {
 }
 
 #[test]
-fn a_final_word_starts_the_linger_period_and_work_after_it_cancels_it() {
+fn a_final_result_starts_the_linger_period_and_work_after_it_cancels_it() {
     let lingered = Ending::Lingered { force: Force::Terminated };
-    let word = [(10, Hear(Final)), (49, Hear(Noise)), (50, Quiet), (60, Exited)];
+    let word = [(10, Printed(Final)), (49, Printed(Noise)), (50, Quiet), (60, Exited)];
     check(limits(), &word, &[(50, Terminate)], &(lingered.clone(), SoftLimit::Kept));
-    let again = [(10, Hear(Final)), (49, Hear(Final)), (88, Quiet), (89, Quiet), (90, Exited)];
+    let again =
+        [(10, Printed(Final)), (49, Printed(Final)), (88, Quiet), (89, Quiet), (90, Exited)];
     check(limits(), &again, &[(89, Terminate)], &(lingered.clone(), SoftLimit::Kept));
-    let onward = [(10, Hear(Final)), (20, Hear(Useful)), (319, Quiet), (320, Quiet)];
+    let onward = [(10, Printed(Final)), (20, Printed(Useful)), (319, Quiet), (320, Quiet)];
     let idle = timed_out(Limit::Idle, Force::Terminated);
     check(limits(), &onward, &[(320, Terminate)], &(idle, SoftLimit::Passed));
-    // With the result in hand, the hard limit only cuts the linger period short.
+    // With a final result, the hard limit only shortens the linger period.
     let late = [
-        (250, Hear(Useful)),
-        (500, Hear(Useful)),
-        (750, Hear(Useful)),
-        (990, Hear(Final)),
+        (250, Printed(Useful)),
+        (500, Printed(Useful)),
+        (750, Printed(Useful)),
+        (990, Printed(Final)),
         (1000, Quiet),
     ];
     check(limits(), &late, &[(1000, Terminate)], &(lingered, SoftLimit::Passed));
@@ -129,25 +131,25 @@ fn an_interrupt_ends_a_running_child_once_and_spares_one_that_has_left() {
     check(limits(), &inputs, &[(5, Terminate)], &(interrupted, SoftLimit::Kept));
     let inputs = [(5, Exited), (6, Interrupted)];
     check(limits(), &inputs, &[], &(EXITED, SoftLimit::Kept));
-    // Who already runs into a limit is not interrupted as well.
+    // A child that already ran into a limit is not interrupted as well.
     let inputs = [(300, Quiet), (301, Interrupted), (302, Exited)];
     let ending = timed_out(Limit::Idle, Force::Terminated);
     check(limits(), &inputs, &[(300, Terminate)], &(ending, SoftLimit::Passed));
 }
 
 #[test]
-fn who_prints_more_than_it_may_is_ended() {
+fn a_child_that_prints_more_than_allowed_is_ended() {
     let mut course = Course::new(Limits { output: Some(10), ..limits() });
     course.count(10);
-    assert_eq!(course.step(Hear(Useful), ms(1)), Action::Listen);
+    assert_eq!(course.step(Printed(Useful), ms(1)), Action::Listen);
     course.count(1);
-    assert_eq!(course.step(Hear(Useful), ms(2)), Terminate);
+    assert_eq!(course.step(Printed(Useful), ms(2)), Terminate);
     course.step(Exited, ms(3));
     assert_eq!(course.ending(EXITED), timed_out(Limit::Output, Force::Terminated));
 }
 
 #[test]
-fn who_takes_more_of_the_disk_than_it_may_is_ended_at_once() {
+fn a_child_that_uses_more_disk_than_allowed_is_ended_at_once() {
     for limit in [Limit::Growth, Limit::Disk] {
         let mut course = Course::new(limits());
         assert_eq!(course.step(Input::Quiet, Duration::ZERO), Action::Listen);
@@ -163,7 +165,7 @@ fn a_pipe_that_stays_open_is_waited_for_only_so_long() {
     let quiet = [(5, Exited), (24, Quiet), (25, Quiet), (25, Swept), (26, Eof), (26, Eof)];
     check(limits(), &quiet, &[(25, Sweep), (26, Done)], &(EXITED, SoftLimit::Kept));
     let mut chatty = vec![(0, Exited)];
-    chatty.extend((1..=80).map(|at| (at, Hear(Noise))));
+    chatty.extend((1..=80).map(|at| (at, Printed(Noise))));
     check(limits(), &chatty, &[(80, Sweep)], &(EXITED, SoftLimit::Kept));
 }
 
@@ -195,7 +197,8 @@ fn limits_without_end_do_not_overflow() {
     endless.grace = Duration::MAX;
     endless.drain = Duration::MAX;
     endless.linger = Some(Duration::MAX);
-    let inputs = [(5, Hear(Useful)), (6, Hear(Final)), (7, Interrupted), (8, Exited), (9, Quiet)];
+    let inputs =
+        [(5, Printed(Useful)), (6, Printed(Final)), (7, Interrupted), (8, Exited), (9, Quiet)];
     let interrupted = Ending::Interrupted { force: Force::Terminated };
     check(endless, &inputs, &[(7, Terminate)], &(interrupted, SoftLimit::Kept));
 }

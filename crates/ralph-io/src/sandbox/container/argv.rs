@@ -1,6 +1,6 @@
 //! The command line of a container.
 //!
-//! Both engines understand all of it. Not here: running it.
+//! Both engines accept all of it. Not here: running it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -14,13 +14,13 @@ use super::engine::{Labels, User};
 use super::{Berth, Container, label};
 use crate::process::Spawn;
 
-/// Where the process outside is called from inside.
+/// The path inside at which the process outside listens.
 const CHANNEL_INSIDE: &str = "/run/ralph/channel.sock";
 
-/// Where the proxy is called from inside.
+/// The path inside at which the proxy listens.
 const PROXY_INSIDE: &str = "/run/ralph/proxy.sock";
 
-/// Variables that mean something else inside, or that speak to the client of the engine.
+/// Returns whether a variable has another meaning inside, or configures the engine's client.
 fn is_of_the_host(name: &OsStr) -> bool {
     const NAMES: [&str; 9] =
         ["PATH", "HOME", "TMPDIR", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "HOSTNAME"];
@@ -31,7 +31,7 @@ fn is_of_the_host(name: &OsStr) -> bool {
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Returns what of ralph's environment the engine's client needs, which has no secrets.
+/// Returns the part of ralph's environment that the engine's client needs, without secrets.
 pub(super) fn of_the_client(env: &[(OsString, OsString)]) -> Vec<(String, String)> {
     let text = |it: &OsString| it.to_str().map(str::to_owned);
     env.iter()
@@ -40,7 +40,7 @@ pub(super) fn of_the_client(env: &[(OsString, OsString)]) -> Vec<(String, String
         .collect()
 }
 
-/// Returns the environment of the engine's client: its own, and what it hands on by name.
+/// Returns the environment of the engine's client: its own, and what it passes on by name.
 pub(super) fn client_env(
     own: &[(String, String)],
     child: &[(OsString, OsString)],
@@ -56,91 +56,91 @@ pub(super) fn run(
     boundary: &Boundary,
     berth: &Berth<'_>,
 ) -> Vec<OsString> {
-    let mut words = Words::default();
-    words.add(&["run", "--rm", "--interactive", "--name", berth.name]);
-    words.add(&["--label", &label(berth.run)]);
-    // An image of that name is there, or the run says so; nothing is fetched in the night.
-    words.add(&["--pull", "never"]);
-    words.add(&["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
+    let mut args = Words::default();
+    args.add(&["run", "--rm", "--interactive", "--name", berth.name]);
+    args.add(&["--label", &label(berth.run)]);
+    // The image exists, or the run fails; nothing is downloaded unattended.
+    args.add(&["--pull", "never"]);
+    args.add(&["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
     match container.engine.labels {
         Labels::Absent => {}
-        Labels::SwitchedOff => words.add(&["--security-opt", "label=disable"]),
+        Labels::SwitchedOff => args.add(&["--security-opt", "label=disable"]),
     }
-    limits(&mut words, boundary);
+    limits(&mut args, boundary);
     match container.engine.user {
-        User::Same { uid, gid } => words.add(&["--user", &format!("{uid}:{gid}")]),
+        User::Same { uid, gid } => args.add(&["--user", &format!("{uid}:{gid}")]),
         User::Kept { uid, gid } => {
-            words.add(&["--userns", "keep-id", "--user", &format!("{uid}:{gid}")]);
+            args.add(&["--userns", "keep-id", "--user", &format!("{uid}:{gid}")]);
         }
-        User::Mapped => words.add(&["--user", "0:0"]),
+        User::Mapped => args.add(&["--user", "0:0"]),
     }
     let network = match boundary.network {
         NetworkMode::None | NetworkMode::Proxy => "none",
-        // The host's own network would have its loopback in it.
+        // The host's own network would include its loopback.
         NetworkMode::Host => "bridge",
     };
-    words.add(&["--network", network]);
-    mounts(&mut words, boundary, berth);
-    variables(&mut words, spawn, boundary, container);
-    // The first process goes where the program starts, and says so if it cannot.
-    words.add(&["--workdir", "/", "--entrypoint"]);
-    words.0.push(container.ralph.clone().into());
-    words.add(&[&container.image, INSIDE_COMMAND, CHANNEL_INSIDE]);
-    words.add(&[if berth.proxy.is_some() { PROXY_INSIDE } else { "-" }]);
-    words.0.push(spawn.program.clone());
-    words.0.extend(spawn.args.iter().cloned());
-    words.0
+    args.add(&["--network", network]);
+    mounts(&mut args, boundary, berth);
+    variables(&mut args, spawn, boundary, container);
+    // The first process changes to the start directory, and reports if it cannot.
+    args.add(&["--workdir", "/", "--entrypoint"]);
+    args.0.push(container.ralph.clone().into());
+    args.add(&[&container.image, INSIDE_COMMAND, CHANNEL_INSIDE]);
+    args.add(&[if berth.proxy.is_some() { PROXY_INSIDE } else { "-" }]);
+    args.0.push(spawn.program.clone());
+    args.0.extend(spawn.args.iter().cloned());
+    args.0
 }
 
-fn limits(words: &mut Words, boundary: &Boundary) {
+fn limits(args: &mut Words, boundary: &Boundary) {
     let bounds = &boundary.bounds;
     let memory = bounds.memory.to_string();
-    words.add(&["--pids-limit", &bounds.pids.to_string()]);
+    args.add(&["--pids-limit", &bounds.pids.to_string()]);
     if bounds.memory < u64::MAX {
         // The same for memory and swap together: no swap.
-        words.add(&["--memory", &memory, "--memory-swap", &memory]);
+        args.add(&["--memory", &memory, "--memory-swap", &memory]);
     }
     // Podman's default for processes fails without a capability that was dropped.
-    words.add(&["--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096"]);
-    words.add(&["--ulimit", "core=0:0"]);
+    args.add(&["--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096"]);
+    args.add(&["--ulimit", "core=0:0"]);
     if bounds.file < u64::MAX {
-        words.add(&["--ulimit", &format!("fsize={0}:{0}", bounds.file)]);
+        args.add(&["--ulimit", &format!("fsize={0}:{0}", bounds.file)]);
     }
-    words.add(&["--ipc", "private"]);
+    args.add(&["--ipc", "private"]);
 }
 
-fn mounts(words: &mut Words, boundary: &Boundary, berth: &Berth<'_>) {
+fn mounts(args: &mut Words, boundary: &Boundary, berth: &Berth<'_>) {
     for place in &boundary.places {
         match place {
             Place::Scratch(path) => {
                 let size = boundary.bounds.tmp;
-                words.add(&["--tmpfs"]);
+                args.add(&["--tmpfs"]);
                 let mut mount = path.clone().into_os_string();
                 mount.push(format!(":rw,exec,nosuid,nodev,size={size},mode=1777"));
-                words.0.push(mount);
+                args.0.push(mount);
             }
-            Place::Writable(path) => words.bind(path, path, Access::Write),
-            Place::ReadOnly(path) => words.bind(path, path, Access::Read),
+            Place::Writable(path) => args.bind(path, path, Access::Write),
+            Place::ReadOnly(path) => args.bind(path, path, Access::Read),
             Place::Elsewhere { path, source, is_writable } => {
-                words.bind(source, path, if *is_writable { Access::Write } else { Access::Read });
+                args.bind(source, path, if *is_writable { Access::Write } else { Access::Read });
             }
-            Place::HiddenFile(path) => words.bind(Path::new("/dev/null"), path, Access::Read),
-            // Podman fills a fresh file system with what it covers.
-            Place::HiddenDirectory(path) => words.bind(berth.empty, path, Access::Read),
+            Place::HiddenFile(path) => args.bind(Path::new("/dev/null"), path, Access::Read),
+            // On a tmpfs, podman would copy in what it covers.
+            Place::HiddenDirectory(path) => args.bind(berth.empty, path, Access::Read),
         }
     }
-    words.bind(berth.channel, Path::new(CHANNEL_INSIDE), Access::Read);
+    args.bind(berth.channel, Path::new(CHANNEL_INSIDE), Access::Read);
     if let Some(proxy) = berth.proxy {
-        words.bind(proxy, Path::new(PROXY_INSIDE), Access::Read);
+        args.bind(proxy, Path::new(PROXY_INSIDE), Access::Read);
     }
 }
 
-fn variables(words: &mut Words, spawn: &Spawn, boundary: &Boundary, container: &Container) {
+fn variables(args: &mut Words, spawn: &Spawn, boundary: &Boundary, container: &Container) {
     let mut home = OsString::from("HOME=");
     home.push(boundary.home.as_deref().unwrap_or(Path::new("/tmp")));
-    words.add(&["--env"]);
-    words.0.push(home);
-    words.add(&["--env", &format!("{SANDBOX_VARIABLE}={}", Backend::Container)]);
+    args.add(&["--env"]);
+    args.0.push(home);
+    args.add(&["--env", &format!("{SANDBOX_VARIABLE}={}", Backend::Container)]);
     let proxied = match boundary.network {
         NetworkMode::Proxy => proxy_variables(PORT_INSIDE, &container.ralph),
         NetworkMode::None | NetworkMode::Host => Vec::new(),
@@ -148,12 +148,12 @@ fn variables(words: &mut Words, spawn: &Spawn, boundary: &Boundary, container: &
     // By name alone, so that no secret is in a command line; the client has their values.
     let is_proxied = |name: &OsStr| proxied.iter().any(|(other, _)| name == other.as_str());
     for (name, _) in spawn.env.iter().filter(|(it, _)| !is_of_the_host(it) && !is_proxied(it)) {
-        words.add(&["--env"]);
-        words.0.push(name.clone());
+        args.add(&["--env"]);
+        args.0.push(name.clone());
     }
-    // With their values: the client itself must not go through the proxy.
+    // With their values: the client itself must not use the proxy.
     for (name, value) in &proxied {
-        words.add(&["--env", &format!("{name}={value}")]);
+        args.add(&["--env", &format!("{name}={value}")]);
     }
 }
 
@@ -167,8 +167,8 @@ enum Access {
 struct Words(Vec<OsString>);
 
 impl Words {
-    fn add(&mut self, words: &[&str]) {
-        self.0.extend(words.iter().map(OsString::from));
+    fn add(&mut self, args: &[&str]) {
+        self.0.extend(args.iter().map(OsString::from));
     }
 
     fn bind(&mut self, source: &Path, target: &Path, access: Access) {
@@ -185,7 +185,7 @@ impl Words {
     }
 }
 
-/// Returns a field of a mount, which the engines read as comma-separated values.
+/// Returns a field of a mount, which the engines parse as comma-separated values.
 fn field(name: &str, path: &Path) -> OsString {
     let mut text = OsString::from(format!("{name}="));
     text.push(path);

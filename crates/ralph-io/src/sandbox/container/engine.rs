@@ -1,6 +1,6 @@
-//! Finds an engine that answers.
+//! Finds a container engine that answers.
 //!
-//! Not here: what is asked of it then.
+//! Not here: what it is used for.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,36 +11,25 @@ use serde::{Deserialize, Serialize};
 use super::super::ask::{Answer, PROBE, ask, talker};
 use crate::process::{Spawn, Watch, find_program};
 
-/// An engine that answers.
+/// A container engine that answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Engine {
     /// Its client.
     pub program: PathBuf,
-    /// Who the child is inside.
     pub user: User,
-    /// Whether the system's labels keep containers from the user's files.
+    /// Whether `SELinux` keeps containers from the user's files.
     pub labels: Labels,
 }
 
-/// Who a child is inside, so that it is the user outside.
+/// The user inside, chosen so that it is the user outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum User {
-    /// The same numbers: the engine runs as root.
-    Same {
-        /// Of the user.
-        uid: u32,
-        /// Of the group.
-        gid: u32,
-    },
-    /// The same numbers, which podman without root maps if it is asked.
-    Kept {
-        /// Of the user.
-        uid: u32,
-        /// Of the group.
-        gid: u32,
-    },
-    /// Root inside, which docker without root makes of the user.
+    /// The same ids: the engine runs as root.
+    Same { uid: u32, gid: u32 },
+    /// The same ids, which rootless podman maps on request.
+    Kept { uid: u32, gid: u32 },
+    /// Root inside, which rootless docker maps to the user.
     Mapped,
 }
 
@@ -48,36 +37,32 @@ pub enum User {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Labels {
-    /// There are none.
+    /// There is no `SELinux`.
     Absent,
-    /// They are switched off for our containers: relabeling would change the user's files.
+    /// Switched off for ralph's containers: relabeling would change the user's files.
     SwitchedOff,
 }
 
-/// Why there is none.
+/// Why there is no usable engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct NoEngine {
-    /// What is wrong.
     pub why: String,
-    /// What to do about it.
     pub remedy: Option<String>,
-    /// How near it is to being one.
     pub nearness: Nearness,
 }
 
-/// How near an engine is to being of use.
+/// How close an engine is to being usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Nearness {
-    /// It is not there.
+    /// It is not installed.
     Absent,
-    /// It is there and does not answer as it should.
+    /// It is installed and does not answer correctly.
     Broken,
-    /// It answers.
     Answers,
 }
 
-/// A kind of engine: how it is asked about itself, and what its answers mean.
+/// A kind of engine: how it is queried, and how its answer is parsed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kind {
     pub(super) name: &'static str,
@@ -85,7 +70,7 @@ pub(super) struct Kind {
     read: fn(&str) -> Result<User, NoEngine>,
 }
 
-/// All of them, in the order in which they are asked.
+/// All kinds, in the order in which they are tried.
 pub(super) const KINDS: [Kind; 2] = [
     Kind {
         name: "docker",
@@ -100,8 +85,8 @@ pub(super) const KINDS: [Kind; 2] = [
 ];
 
 impl Engine {
-    /// Asks one whether it is there, for no longer than half a minute. One in the project is none: an agent
-    /// can change it.
+    /// Queries an engine, for no longer than half a minute. A program inside the project is
+    /// refused, because an agent can change it.
     pub(super) fn ask(
         kind: Kind,
         project: &Path,
@@ -119,8 +104,8 @@ impl Engine {
             .map_err(|_| absent(format!("{name} is not installed")))?;
         let real = program.canonicalize().unwrap_or_else(|_| program.clone());
         if real.starts_with(project) {
-            let place = real.display();
-            let why = format!("`{place}` lies in the project, where an agent can change it");
+            let path = real.display();
+            let why = format!("`{path}` is inside the project, where an agent can change it");
             return Err(absent(why));
         }
         match ask(&spawn, watch) {
@@ -130,8 +115,8 @@ impl Engine {
                 let labels = if has_labels { Labels::SwitchedOff } else { Labels::Absent };
                 Ok(Self { program, user, labels })
             }
-            Answer::Failed(words) | Answer::Silent(words) => Err(NoEngine {
-                why: format!("{name} does not work: {words}"),
+            Answer::Failed(message) | Answer::Silent(message) => Err(NoEngine {
+                why: format!("{name} does not work: {message}"),
                 remedy: Some(format!("start the engine; `{name} info` says whether it answers")),
                 nearness: Nearness::Broken,
             }),

@@ -1,7 +1,7 @@
-//! Containers that may outlive the process which started them.
+//! Containers that may outlive the process that started them.
 //!
-//! A note beside the plan names one, and is locked by that process; a note that nobody holds is that
-//! of a process which was killed, and its container is removed. Not here: starting them.
+//! That process locks a note next to the plan file, which names the container. An unlocked note was
+//! left by a process that was killed, and its container is removed. Not here: starting containers.
 
 use std::fs;
 use std::path::Path;
@@ -12,17 +12,17 @@ use super::Container;
 use crate::process::{Spawn, Watch, capture};
 use crate::sandbox::abandoned;
 
-/// How the names of notes end.
+/// The file extension of notes.
 const EXTENSION: &str = "container";
 
-/// What a note says.
+/// The content of a note.
 #[derive(Debug, Serialize, Deserialize)]
 struct Written {
     container: Container,
     name: String,
 }
 
-/// A note, held.
+/// A locked note.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub(in crate::sandbox) struct Note {
@@ -33,7 +33,7 @@ pub(in crate::sandbox) struct Note {
 
 #[cfg(target_os = "linux")]
 impl Note {
-    /// Notes a container down, before it is there, beside a plan.
+    /// Writes the note of a container next to its plan file, before the container exists.
     pub(in crate::sandbox) fn hold(
         container: &Container,
         name: &str,
@@ -51,12 +51,12 @@ impl Note {
         Ok(Self { path, written, _file: file })
     }
 
-    /// Lets go of a container that has ended by itself, and was removed by its engine.
+    /// Removes the note of a container that has ended, which its engine has removed.
     pub(in crate::sandbox) fn drop_ended(self) {
         let _ = fs::remove_file(&self.path);
     }
 
-    /// Removes the container, wherever it is in its life.
+    /// Removes the container, whatever its state.
     pub(in crate::sandbox) fn remove_container(self) {
         remove(&self.written);
         let _ = fs::remove_file(&self.path);
@@ -66,7 +66,7 @@ impl Note {
 /// Removes the containers of processes that were killed, by the notes in a directory.
 pub(in crate::sandbox) fn clear(directory: &Path) {
     abandoned::each_note(directory, EXTENSION, |path, text| {
-        // One that was killed while it wrote has not started anything yet.
+        // A process that was killed while it wrote the note has not started a container yet.
         if let Ok(written) = serde_json::from_str::<Written>(text) {
             remove(&written);
         }
@@ -76,6 +76,6 @@ pub(in crate::sandbox) fn clear(directory: &Path) {
 
 fn remove(written: &Written) {
     let removal: Spawn = written.container.removal(&written.name);
-    // What goes wrong is of no use to a call that is over; a resumed run looks again.
+    // Errors are ignored, because the call is over; a resumed run cleans up again.
     let _ = capture(&removal, &Watch::detached(), 4096);
 }

@@ -1,4 +1,4 @@
-//! Command lines of containers, and engines that answer one way or the other.
+//! Command lines of containers, and engines with different answers.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -20,17 +20,17 @@ fn container(user: User, labels: Labels) -> Container {
     }
 }
 
-fn berth(proxy: Option<&Path>) -> Berth<'_> {
+fn slot(proxy: Option<&Path>) -> Berth<'_> {
     let channel = Path::new("/state/run/cell-1-1.sock");
     let empty = Path::new("/state/run/empty");
     Berth { name: "ralph-r-1", run: "r", channel, empty, proxy }
 }
 
 #[test]
-fn a_container_has_the_project_the_way_to_the_proxy_and_nothing_else() {
+fn a_container_has_only_the_project_and_the_proxy_socket() {
     let container = container(User::Same { uid: 1000, gid: 100 }, Labels::Absent);
     let launched =
-        container.launch(child(), &example(), &berth(Some(Path::new("/state/run/proxy.sock"))));
+        container.launch(child(), &example(), &slot(Some(Path::new("/state/run/proxy.sock"))));
     expect![[r#"
         /usr/bin/docker run
         --rm
@@ -90,9 +90,9 @@ fn a_container_has_the_project_the_way_to_the_proxy_and_nothing_else() {
     };
     assert_eq!(value("LANG"), Some("C.UTF-8".into()), "the child's, not the client's");
     assert_eq!(value("HOME"), Some("/home/ann".into()), "the client's");
-    let said = shown(&launched);
-    assert!(!said.contains("docker.sock") && !said.contains("sk-123"), "{said}");
-    assert!(!said.contains("privileged") && !said.contains("network\nhost"), "{said}");
+    let listing = shown(&launched);
+    assert!(!listing.contains("docker.sock") && !listing.contains("sk-123"), "{listing}");
+    assert!(!listing.contains("privileged") && !listing.contains("network\nhost"), "{listing}");
 }
 
 #[test]
@@ -103,22 +103,22 @@ fn users_networks_and_odd_names_change_the_command_line() {
         ..example()
     };
     let open = Boundary { network: NetworkMode::Host, places: Vec::new(), ..example() };
-    let mut said = String::new();
+    let mut listing = String::new();
     for (user, labels, boundary) in [
         (User::Kept { uid: 1000, gid: 100 }, Labels::SwitchedOff, &quoted),
         (User::Mapped, Labels::Absent, &open),
     ] {
-        let launched = container(user, labels).launch(child(), boundary, &berth(None));
-        let words: Vec<String> =
+        let launched = container(user, labels).launch(child(), boundary, &slot(None));
+        let args: Vec<String> =
             launched.args.iter().map(|it| it.to_string_lossy().into_owned()).collect();
         let options =
             ["--user", "--userns", "--network", "label=disable", "--mount", INSIDE_COMMAND];
         for option in options {
-            for at in words.iter().enumerate().filter(|(_, it)| *it == option).map(|(at, _)| at) {
-                said.push_str(&format!("{option} {}\n", words[at + 1]));
+            for at in args.iter().enumerate().filter(|(_, it)| *it == option).map(|(at, _)| at) {
+                listing.push_str(&format!("{option} {}\n", args[at + 1]));
             }
         }
-        said.push('\n');
+        listing.push('\n');
     }
     expect![[r#"
         --user 1000:100
@@ -135,7 +135,7 @@ fn users_networks_and_odd_names_change_the_command_line() {
         __cell-inside /run/ralph/channel.sock
 
     "#]]
-    .assert_eq(&said);
+    .assert_eq(&listing);
 }
 
 #[test]
@@ -145,8 +145,8 @@ fn names_are_unique_and_fit_the_engines() {
 }
 
 #[test]
-fn answers_of_engines_are_understood() {
-    let words = |result: Result<User, NoEngine>| match result {
+fn answers_of_engines_are_parsed() {
+    let describe = |result: Result<User, NoEngine>| match result {
         Ok(User::Same { .. }) => "same".to_owned(),
         Ok(User::Kept { .. }) => "kept".to_owned(),
         Ok(User::Mapped) => "mapped".to_owned(),
@@ -159,14 +159,14 @@ fn answers_of_engines_are_understood() {
         ("windows|Windows|[]", "docker runs containers of `windows`, not of linux"),
         ("", "docker runs containers of ``, not of linux"),
     ] {
-        assert_eq!(words(read_docker(answer)), expect, "{answer}");
+        assert_eq!(describe(read_docker(answer)), expect, "{answer}");
     }
     for (answer, expect) in [
         ("linux|true", "kept"),
         ("linux|false", "same"),
         ("?", "podman gives an answer that is not understood: `?`"),
     ] {
-        assert_eq!(words(read_podman(answer)), expect, "{answer}");
+        assert_eq!(describe(read_podman(answer)), expect, "{answer}");
     }
 }
 
@@ -183,7 +183,7 @@ fn programs(scripts: &[(&str, &str)]) -> (tempfile::TempDir, Vec<(OsString, OsSt
 }
 
 #[test]
-fn an_engine_that_does_not_answer_is_none() {
+fn an_engine_that_does_not_answer_is_not_used() {
     const ANSWERS: &str =
         "case \"$1\" in info) echo 'linux|Debian|[]' ;; image) echo sha256:1 ;; esac";
     const PODMAN: &str = "case \"$1\" in info) echo 'linux|true' ;; image) echo sha256:2 ;; esac";
@@ -217,25 +217,25 @@ fn an_engine_that_does_not_answer_is_none() {
         let (_directory, env) = programs(&scripts);
         let (ralph, project) = (Path::new("/opt/ralph"), Path::new("/home/ann/project"));
         let found = Container::find("agent:1", ralph, project, &env, &Watch::detached());
-        let said = match found {
+        let listing = match found {
             Ok((container, id)) => {
                 let name = container.engine.program.file_name().expect("a name").display();
                 format!("{name} {id}")
             }
             Err(error) => format!("{error} ({})", error.remedy.clone().unwrap_or_default()),
         };
-        assert_eq!(said, expect, "{scripts:?}");
+        assert_eq!(listing, expect, "{scripts:?}");
     }
 }
 
 #[test]
-fn an_engine_in_the_project_is_none() {
+fn an_engine_inside_the_project_is_refused() {
     let (directory, env) = programs(&[("docker", "echo 'linux|Debian|[]'")]);
     let project = directory.path().canonicalize().expect("there");
     let ralph = Path::new("/opt/ralph");
     let found = Container::find("agent:1", ralph, &project, &env, &Watch::detached());
     let why = found.expect_err("an agent can change it").why;
-    assert!(why.contains("lies in the project"), "{why}");
+    assert!(why.contains("is inside the project"), "{why}");
 }
 
 /// Returns an environment as text.
@@ -245,7 +245,7 @@ fn texts(env: &[(OsString, OsString)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn what_killed_runs_left_is_found_by_its_label_and_removed() {
+fn containers_of_killed_runs_are_found_by_label_and_removed() {
     let (directory, env) = programs(&[(
         "docker",
         "echo \"$@\" >> \"${0%/*}/log\"; [ \"$1\" = ps ] && echo 'aaa bbb'; exit 0",
@@ -265,12 +265,13 @@ fn what_killed_runs_left_is_found_by_its_label_and_removed() {
         rm --force --volumes bbb
     "]]
     .assert_eq(&log);
-    // One whose process was killed is found by the note that nobody holds.
+    // A container whose process was killed is found by its unlocked note.
     let run = tempfile::tempdir().expect("a directory");
     let held = Note::hold(&container, "held", &run.path().join("cell-1.json")).expect("noted");
     drop(Note::hold(&container, "killed", &run.path().join("cell-2.json")).expect("noted"));
     fs::remove_file(directory.path().join("log")).expect("removed");
-    // A child that another test has just forked holds every lock of ours until it runs its program.
+    // A child that another test has just forked holds all locks of this process until it calls
+    // exec.
     let cleared = (0..500).find_map(|_| {
         clear(run.path());
         let log = fs::read_to_string(directory.path().join("log")).ok();

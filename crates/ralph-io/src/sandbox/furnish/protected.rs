@@ -1,15 +1,15 @@
-//! What in a project a child may not change: what programs outside act upon, ralph's own files, and
-//! what makes git run programs.
+//! Paths in a project that a child may not change: configuration that programs outside the sandbox
+//! act upon, ralph's own files, and files that make git run programs.
 //!
-//! Not here: which of it holds for whom.
+//! Not here: which of them apply to which process.
 
 use std::path::{Path, PathBuf};
 
 use super::Places;
 use crate::sandbox::AbsentName;
 
-/// Configuration in a project that programs outside act upon: agents, editors, shells, git. An
-/// agent that could write it would have a hand outside.
+/// Configuration in a project that programs outside the sandbox act upon: agents, editors, shells,
+/// git. An agent that could write it could run commands outside.
 pub(super) const CONFIGURATION: [&str; 14] = [
     ".claude/settings.json",
     ".claude/settings.local.json",
@@ -27,7 +27,7 @@ pub(super) const CONFIGURATION: [&str; 14] = [
     ".vscode",
 ];
 
-/// What in a repository makes git run programs, or look for its configuration elsewhere.
+/// Files of a repository that make git run programs or read its configuration elsewhere.
 const GIT_LEVERS: [&str; 7] = [
     "hooks",
     "config",
@@ -38,11 +38,11 @@ const GIT_LEVERS: [&str; 7] = [
     "objects/info/alternates",
 ];
 
-/// Names among both that git or an agent creates in ordinary work. Where they do not exist, creating
-/// them is left to the look at the changes and at git's own files after the call.
+/// Names of both lists that git or an agent creates in ordinary work. If one does not exist, the
+/// survey of changes and of git's own files after the call detects that it was created.
 const MAY_BE_CREATED: [&str; 3] = [".gitmodules", "info", "modules"];
 
-/// What is to be protected, sorted by whether it is there.
+/// The protected paths, by whether they exist.
 #[derive(Debug, Default)]
 pub(super) struct Protected {
     pub(super) there: Vec<PathBuf>,
@@ -50,11 +50,11 @@ pub(super) struct Protected {
     pub(super) links: Vec<PathBuf>,
 }
 
-/// What to do about a protected name that does not exist.
+/// How a protected name that does not exist is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WhenAbsent {
     Ignored,
-    /// Remove what appears there after the call.
+    /// ralph removes what appears there after the call.
     Watched,
 }
 
@@ -73,7 +73,7 @@ impl Protected {
             }
             self.beside(&directory.join("worktrees"), &places.history);
         }
-        // A file that leads to the repository is one of the levers.
+        // A `.git` file that points to the repository has the same power.
         let link = places.work_tree.join(".git");
         if !link.is_dir() {
             self.path(&link, WhenAbsent::Watched);
@@ -93,14 +93,14 @@ impl Protected {
             return;
         }
         let above = path.ancestors().skip(1).find(|it| it.is_dir());
-        // Below a link of the user's own the name is not the project's.
+        // Below a symbolic link of the user's, the name is not in the project.
         let above = above.filter(|it| it.canonicalize().is_ok_and(|real| real == **it));
         if let (Some(above), WhenAbsent::Watched) = (above, when_absent) {
             self.absent.push(AbsentName { path: path.to_owned(), above: above.to_owned() });
         }
     }
 
-    /// Protects what lies in a directory, but for some of it.
+    /// Protects the entries of a directory, except for some.
     fn beside(&mut self, directory: &Path, spared: &[PathBuf]) {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
             if !spared.contains(&entry.path()) {
@@ -109,7 +109,7 @@ impl Protected {
         }
     }
 
-    /// Protects a directory whole, or, where files in it are to be written, what else is in it.
+    /// Protects a whole directory, or, if some files in it are writable, its other entries.
     pub(super) fn directory(&mut self, directory: &Path, opened: &[PathBuf]) {
         let opened: Vec<&PathBuf> =
             opened.iter().filter(|path| path.starts_with(directory)).collect();
@@ -122,7 +122,7 @@ impl Protected {
             self.path(directory, WhenAbsent::Watched);
             return;
         }
-        // Who writes a file replaces it, and makes others beside it on the way.
+        // Tools that write a file replace it, and create temporary files with its name as prefix.
         let is_opened = |path: &Path| {
             opened.iter().any(|open| {
                 let (path, open) = (path.as_os_str(), open.as_os_str());

@@ -1,4 +1,4 @@
-//! What cells are furnished with.
+//! Specs for agents, gates and git.
 
 use std::fs;
 
@@ -6,9 +6,9 @@ use ralph_core::sandbox::{Backend, Wanted};
 
 use super::*;
 
-fn furnished(policy: &Policy, places: &Places, tenant: Tenant) -> Result<Cell, FurnishError> {
+fn built_spec(policy: &Policy, places: &Places, process: Tenant) -> Result<Cell, FurnishError> {
     let rest = Rest::of(policy, places, Ground::Machine)?;
-    furnish(policy, &rest, tenant, None, &Handed::default())
+    furnish(policy, &rest, process, None, &Handed::default())
 }
 
 /// A project in a home, with a repository and a state.
@@ -73,10 +73,10 @@ fn policy() -> Policy {
     policy
 }
 
-/// Writes down the places of a cell that lie in the site, one a line.
-fn listed(site: &Site, policy: &Policy, tenant: Tenant) -> String {
-    let cell = furnished(policy, &site.places, tenant).expect("furnished");
-    let lines = cell.mounts.iter().filter_map(|mount| {
+/// Lists the mounts of a spec that are inside the site, one per line.
+fn listed(site: &Site, policy: &Policy, process: Tenant) -> String {
+    let spec = built_spec(policy, &site.places, process).expect("a spec");
+    let lines = spec.mounts.iter().filter_map(|mount| {
         let path = mount.path().strip_prefix(&site.root).ok()?.display();
         Some(match mount {
             Mount::Scratch { .. } => format!("scratch   {path}\n"),
@@ -89,7 +89,7 @@ fn listed(site: &Site, policy: &Policy, tenant: Tenant) -> String {
             Mount::ShownAs { .. } => format!("shown as  {path}\n"),
         })
     });
-    let absent = cell.absent.iter().filter_map(|name| {
+    let absent = spec.absent.iter().filter_map(|name| {
         Some(format!("absent    {}\n", name.path.strip_prefix(&site.root).ok()?.display()))
     });
     lines.chain(absent).collect()
@@ -136,7 +136,7 @@ fn an_agent_writes_its_project_and_sees_little_else() {
 }
 
 #[test]
-fn an_agent_that_commits_gets_the_repository_without_its_levers() {
+fn an_agent_that_commits_cannot_write_git_execution_files() {
     let mut policy = policy();
     policy.git = GitAccess::Agent;
     let listed = listed(&site(), &policy, Tenant::Agent);
@@ -160,9 +160,9 @@ fn an_agent_that_commits_gets_the_repository_without_its_levers() {
 #[test]
 fn agents_and_gates_have_caches_of_their_own_and_git_has_none() {
     let site = site();
-    let sources = |tenant| -> Vec<PathBuf> {
-        let cell = furnished(&policy(), &site.places, tenant).expect("furnished");
-        let caches = cell.mounts.into_iter().filter_map(|mount| match mount {
+    let sources = |process| -> Vec<PathBuf> {
+        let spec = built_spec(&policy(), &site.places, process).expect("a spec");
+        let caches = spec.mounts.into_iter().filter_map(|mount| match mount {
             Mount::Cache { source, .. } => Some(source),
             Mount::Scratch { .. }
             | Mount::Hidden { .. }
@@ -205,8 +205,8 @@ fn outputs_above_the_project_are_open_to_agents_and_gates_unless_they_became_lin
     fs::create_dir(&output).expect("a directory");
     std::os::unix::fs::symlink(site.root.join("home/.ssh"), &link).expect("a link");
     site.places.outputs = vec![output, link];
-    for (tenant, is_open) in [(Tenant::Agent, true), (Tenant::Gate, true), (Tenant::Git, false)] {
-        let listed = listed(&site, &policy(), tenant);
+    for (process, is_open) in [(Tenant::Agent, true), (Tenant::Gate, true), (Tenant::Git, false)] {
+        let listed = listed(&site, &policy(), process);
         assert_eq!(listed.contains("writable  home/work/target\n"), is_open, "{listed}");
         assert!(!listed.contains("home/work/build") && !listed.contains(".ssh"), "{listed}");
     }
@@ -220,7 +220,7 @@ fn a_gate_has_no_state_and_git_has_its_scratch_places() {
     let git = listed(&site, &policy(), Tenant::Git);
     assert!(git.contains("writable  home/.local/state/ralph/project/run/git\n"), "{git}");
     assert!(!git.contains("project/run\n"), "the journal is not among them: {git}");
-    // What git runs must not change what makes it run that.
+    // Programs that git runs must not change what makes git run them.
     for lever in ["hooks", "config"] {
         assert!(git.contains(&format!("protected home/work/project/.git/{lever}\n")), "{git}");
     }
@@ -274,27 +274,27 @@ fn a_state_in_the_project_is_hidden() {
 }
 
 #[test]
-fn a_link_that_cannot_be_protected_is_told() {
+fn a_link_that_cannot_be_protected_is_noted() {
     let site = site();
     let (project, elsewhere) = (&site.places.project, site.root.join("elsewhere"));
     fs::write(&elsewhere, "x").expect("written");
     std::os::unix::fs::symlink(&elsewhere, project.join(".envrc")).expect("a link");
-    let cell = furnished(&policy(), &site.places, Tenant::Agent);
-    let notes = cell.expect("furnished").notes;
-    assert!(notes.len() == 1 && notes[0].contains(".envrc` is a link"), "{notes:?}");
+    let spec = built_spec(&policy(), &site.places, Tenant::Agent);
+    let notes = spec.expect("a spec").notes;
+    assert!(notes.len() == 1 && notes[0].contains(".envrc` is a symbolic link"), "{notes:?}");
 }
 
 #[test]
-fn there_is_no_cell_for_a_proxy_that_is_not_there() {
+fn a_proxy_network_without_a_proxy_is_an_error() {
     let mut policy = policy();
     policy.network.mode = NetworkMode::Proxy;
-    let cell = |tenant| furnished(&policy, &site().places, tenant);
-    assert!(matches!(cell(Tenant::Agent), Err(FurnishError::NoProxy)));
-    assert!(cell(Tenant::Gate).is_ok_and(|cell| cell.network == Network::None));
+    let spec = |process| built_spec(&policy, &site().places, process);
+    assert!(matches!(spec(Tenant::Agent), Err(FurnishError::NoProxy)));
+    assert!(spec(Tenant::Gate).is_ok_and(|spec| spec.network == Network::None));
 }
 
 #[test]
-fn in_an_image_nothing_of_the_machine_is_visible_but_what_is_shown() {
+fn in_an_image_only_shown_paths_of_the_machine_are_visible() {
     let site = site();
     let mut policy = policy();
     policy.home = vec!["~/.cargo".into()];
@@ -302,7 +302,7 @@ fn in_an_image_nothing_of_the_machine_is_visible_but_what_is_shown() {
     fs::write(site.root.join("prompt.md"), "x").expect("written");
     let rest = Rest::of(&policy, &site.places, Ground::Image).expect("looked at");
     let handed = Handed { readable: vec![site.root.join("prompt.md")], writable: Vec::new() };
-    let cell = furnish(&policy, &rest, Tenant::Gate, None, &handed).expect("furnished");
+    let spec = furnish(&policy, &rest, Tenant::Gate, None, &handed).expect("a spec");
     let listed = |mount: &Mount| {
         let path = mount.path().strip_prefix(&site.root).unwrap_or(mount.path()).to_owned();
         let word = match mount {
@@ -336,12 +336,12 @@ fn in_an_image_nothing_of_the_machine_is_visible_but_what_is_shown() {
         protected home/work/project/.vscode
         shown prompt.md
     "]]
-    .assert_eq(&cell.mounts.iter().map(listed).collect::<String>());
+    .assert_eq(&spec.mounts.iter().map(listed).collect::<String>());
 }
 
 #[test]
-fn what_lies_in_a_writable_place_is_not_shown_before_it_is_opened() {
-    // Between two cells an agent may make a link of it.
+fn paths_inside_writable_ones_are_not_shown_separately() {
+    // Between two starts an agent may replace it with a link.
     let mut site = site();
     let tools = site.places.project.join("tools");
     fs::create_dir(&tools).expect("a directory");

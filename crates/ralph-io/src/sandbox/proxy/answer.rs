@@ -1,15 +1,15 @@
-//! What the proxy itself says to a client, in words that an agent can act on.
+//! The proxy's own responses to a client, in words that an agent can act on.
 //!
-//! Not here: when it is said.
+//! Not here: when each is sent.
 
 use ralph_core::sandbox::reach::Reason;
 
-/// Returns the answer that a tunnel is open.
+/// Returns the response that a tunnel is open.
 pub(super) fn established() -> Vec<u8> {
     b"HTTP/1.1 200 Connection established\r\n\r\n".to_vec()
 }
 
-/// Returns the answer to what is not allowed.
+/// Returns the response to a connection that is not allowed.
 pub(super) fn refused(host: &str, port: u16, reason: &Reason) -> Vec<u8> {
     let mut body = format!("ralph's sandbox refused a connection to {host}:{port}: {reason}.\n");
     match reason.remedy(host, port) {
@@ -25,29 +25,29 @@ pub(super) fn refused(host: &str, port: u16, reason: &Reason) -> Vec<u8> {
     whole("403 Refused by the sandbox of ralph", &error, &body)
 }
 
-/// Returns the answer for a host that is allowed and could not be reached.
+/// Returns the response for a host that is allowed and cannot be reached.
 pub(super) fn unreachable(host: &str, port: u16, why: &str) -> Vec<u8> {
     let body = format!("{host}:{port} is allowed, but cannot be reached: {why}.\n");
     whole("502 Bad Gateway", "unreachable", &body)
 }
 
-/// Returns the answer to a request that cannot be read.
+/// Returns the response to a request that cannot be parsed.
 pub(super) fn bad_request(why: &str) -> Vec<u8> {
     whole("400 Bad Request", "bad-request", &format!("The request cannot be read: {why}.\n"))
 }
 
-/// Returns the answer to a request that is not complete in time.
+/// Returns the response to a request that is not complete in time.
 pub(super) fn too_slow() -> Vec<u8> {
     whole("408 Request Timeout", "too-slow", "The request was not complete in time.\n")
 }
 
-/// Returns the answer to a request whose head is too long.
+/// Returns the response to a request whose head is too long.
 pub(super) fn too_long(most: usize) -> Vec<u8> {
     let body = format!("The head of the request is longer than {most} bytes.\n");
     whole("431 Request Header Fields Too Large", "too-long", &body)
 }
 
-/// Returns the answer where too many connections are open.
+/// Returns the response if too many connections are open.
 pub(super) fn too_many(most: usize) -> Vec<u8> {
     let body = format!("{most} connections are open, and more are not served at once.\n");
     whole("503 Service Unavailable", "too-many-connections", &body)
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_tells_the_agent_what_and_why_and_who_can_change_it() {
+    fn a_refusal_names_the_host_the_reason_and_the_setting() {
         let answer = refused("evil.example", 8443, &Reason::NotListed);
         let answer = String::from_utf8(answer).expect("text");
         expect![[r#"

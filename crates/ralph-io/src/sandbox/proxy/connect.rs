@@ -1,6 +1,6 @@
-//! `ralph __connect HOST PORT`: standard input and output, through the proxy, to a host.
+//! `ralph __connect HOST PORT`: connects standard input and output, through the proxy, to a host.
 //!
-//! For ssh, whose connections would not find the proxy otherwise. Not here: printing.
+//! For ssh, which does not use the proxy otherwise. Not here: printing.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -16,25 +16,18 @@ use super::PORT_INSIDE;
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum NotConnected {
-    /// The proxy does not answer.
     #[error("cannot reach the proxy at {proxy}: {error}")]
-    NoProxy {
-        /// Where it should be.
-        proxy: String,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// The proxy said no.
+    NoProxy { proxy: String, error: io::Error },
+    /// The proxy refused; its response.
     #[error("{0}")]
     Refused(String),
-    /// The connection broke.
     #[error("the connection broke: {0}")]
     Broken(#[from] io::Error),
 }
 
-/// Connects, and moves bytes until the host has said its last.
+/// Connects, and copies bytes until the host closes the connection.
 ///
-/// `proxy` is the value of `HTTPS_PROXY`; without it the usual port is taken.
+/// `proxy` is the value of `HTTPS_PROXY`; without it the default port is used.
 pub fn run(host: &str, port: u16, proxy: Option<&str>) -> Result<(), NotConnected> {
     let address = match proxy.and_then(|it| it.strip_prefix("http://")) {
         Some(address) => address.trim_end_matches('/').to_owned(),
@@ -44,20 +37,20 @@ pub fn run(host: &str, port: u16, proxy: Option<&str>) -> Result<(), NotConnecte
         .map_err(|error| NotConnected::NoProxy { proxy: address, error })?;
     open(&mut server, host, port)?;
     let mut upward = server.try_clone()?;
-    // It may wait for input that never comes; the end of the program ends it.
+    // This thread may wait for input that never comes; it ends with the process.
     thread::spawn(move || {
         if let Ok(input) = dup(stdin()) {
             let _ = io::copy(&mut File::from(input), &mut upward);
         }
         let _ = upward.shutdown(Shutdown::Write);
     });
-    // std's own would wait for the end of a line.
+    // `std::io::stdout` would buffer until the end of a line.
     let mut output = File::from(dup(stdout()).map_err(io::Error::from)?);
     io::copy(&mut server, &mut output)?;
     Ok(())
 }
 
-/// Asks the proxy for a tunnel, and reads its answer up to the first byte of the host's.
+/// Asks the proxy for a tunnel, and reads its response up to the first byte of the host's.
 fn open(server: &mut TcpStream, host: &str, port: u16) -> Result<(), NotConnected> {
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     // Longer than the proxy takes to find out that it cannot reach the host.
@@ -65,10 +58,10 @@ fn open(server: &mut TcpStream, host: &str, port: u16) -> Result<(), NotConnecte
     write!(server, "CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n")?;
     let mut head = Vec::new();
     let mut byte = [0];
-    // Byte by byte: what comes behind the head is the host's, and is read elsewhere.
+    // Byte by byte: what follows the head comes from the host, and is read elsewhere.
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() > 16 << 10 || server.read(&mut byte)? == 0 {
-            return Err(NotConnected::Refused("the proxy gave no answer".to_owned()));
+            return Err(NotConnected::Refused("the proxy sent no response".to_owned()));
         }
         head.push(byte[0]);
     }

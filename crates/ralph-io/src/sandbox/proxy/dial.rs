@@ -1,7 +1,7 @@
-//! From a name that passed to a connection: looks it up once, judges each address, and dials only
-//! those that passed.
+//! From an allowed name to a connection: resolves it once, checks each address, and connects only
+//! to those that passed.
 //!
-//! Not here: judging, which is the core's.
+//! Not here: the checks themselves, which are in the core.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 use ralph_core::sandbox::hosts::Host;
 use ralph_core::sandbox::reach::{Own, Passage, Reach, Reason};
 
-/// How a name becomes addresses.
+/// How a name is resolved to addresses.
 pub type Resolve = Arc<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 
-/// Returns the system's way to look up names.
+/// Returns the system's resolver.
 pub fn system_resolver() -> Resolve {
     Arc::new(|name| {
-        // The port is not part of the question; the type wants one.
+        // The port is irrelevant; the type requires one.
         Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
     })
 }
 
-/// Addresses that are tried. A name with more has them for balance, not because some fail.
+/// How many addresses are tried. A name with more has them for load balancing, not for failover.
 const MOST_ADDRESSES: usize = 6;
 
 /// Why there is no connection.
@@ -32,7 +32,7 @@ pub(super) enum NoConnection {
     Failed(String),
 }
 
-/// Connects to a host, if rules and network let it.
+/// Connects to a host, if the rules allow it.
 pub(super) fn dial(
     reach: &Reach,
     resolve: &Resolve,
@@ -48,8 +48,8 @@ pub(super) fn dial(
             resolve(name).map_err(|error| NoConnection::Failed(error.to_string()))?
         }
     };
-    // Judged and dialed are the same values: a name that leads elsewhere when it is asked for
-    // again gains nothing.
+    // The checked addresses are the ones that are dialed: a name that resolves differently a second
+    // time gains nothing.
     let mut passed = Vec::new();
     let mut refused = None;
     for address in addresses {
@@ -79,7 +79,7 @@ fn connect(addresses: &[IpAddr], port: u16, longest: Duration) -> Result<TcpStre
     let mut why = "timed out".to_owned();
     let tried = addresses.iter().take(MOST_ADDRESSES);
     for (at, address) in tried.clone().enumerate() {
-        // Each gets its share of the time that is left, and the last all of it.
+        // Each address gets its share of the remaining time, and the last all of it.
         let left = deadline.saturating_duration_since(Instant::now());
         let share = left / u32::try_from(tried.len() - at).unwrap_or(1);
         if share.is_zero() {
@@ -88,7 +88,7 @@ fn connect(addresses: &[IpAddr], port: u16, longest: Duration) -> Result<TcpStre
         match TcpStream::connect_timeout(&SocketAddr::new(*address, port), share) {
             Ok(stream) => {
                 let _ = stream.set_nodelay(true);
-                // A peer that vanished is noticed although a tunnel may be silent for long.
+                // Detects a peer that vanished although a tunnel may be idle for long.
                 let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
                 return Ok(stream);
             }
@@ -98,11 +98,11 @@ fn connect(addresses: &[IpAddr], port: u16, longest: Duration) -> Result<TcpStre
     Err(NoConnection::Failed(why))
 }
 
-/// Finds out whether an address is one of this machine.
+/// Finds out whether an address belongs to this machine.
 ///
-/// The system picks the address of the sender when a datagram socket is connected, and nothing
-/// is sent; for an address of its own it picks that one. Reading the list of interfaces would
-/// miss those of other kinds, and differs from system to system.
+/// Connecting a datagram socket sends nothing, but makes the system pick a sender address; for an
+/// address of its own it picks that one. Reading the list of interfaces would miss some kinds of
+/// interfaces, and differs from system to system.
 fn own(address: IpAddr) -> Own {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -1,19 +1,19 @@
 //! How a listener gets from inside a network namespace to the proxy outside.
 //!
-//! A socket belongs to the namespace in which it was made, wherever it is used. The launcher makes
-//! a listener on the loopback of the empty namespace and sends it through a unix socket; the proxy
-//! accepts on it from outside. Nothing of the proxy is inside.
+//! A socket belongs to the namespace in which it was created, wherever it is used. The launcher
+//! creates a listener on the loopback of the empty namespace and sends it through a unix socket;
+//! the proxy accepts on it from outside. No part of the proxy runs inside.
 //!
 //! The wire: a stream connection. For each listener one message, `proxy\n` or `forward PORT\n`,
 //! with the descriptor attached; the answer is `ok\n` or `no: WHY\n`. A message of the single byte
 //! 1 means the proxy as well.
 //!
-//! Listeners are served until the process that called has ended, and their connections end with
-//! them. Without that a listener, which keeps its namespace alive, would never go away: nothing
-//! happens on it when everybody inside is gone. Where the system cannot tell of the end of a
-//! process, the connection's end counts.
+//! Listeners are served until the process that connected has ended, and their connections end with
+//! them. Without that a listener, which keeps its namespace alive, would never be closed: nothing
+//! happens on it when all processes inside are gone. Where the system cannot report the end of a
+//! process, the end of the connection counts.
 //!
-//! Not here: making namespaces.
+//! Not here: creating namespaces.
 
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read as _};
@@ -39,20 +39,19 @@ use super::socket::{LONG, Listener, Socket, Stop, Stopper, Woken, signal, wait};
 /// How long the launcher waits for the proxy's answer, which takes no work.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// The longest path that fits into the address of a unix socket everywhere.
+/// The longest path that fits into the address of a unix socket on every system.
 const LONGEST_PATH: usize = 100;
 
-/// What a listener is for.
+/// What a listener leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// The proxy.
     Proxy,
     /// This port of the host's loopback, and nothing else.
     Forward(u16),
 }
 
 impl Purpose {
-    /// Reads it as it is written on the wire, without the end of the line.
+    /// Parses the form on the wire, without the newline.
     fn read(text: &str) -> Option<Self> {
         match text.split_once(' ') {
             None if text == "proxy" => Some(Self::Proxy),
@@ -71,13 +70,14 @@ impl fmt::Display for Purpose {
     }
 }
 
-/// Calls the proxy, from a process that lives as long as what is inside. The path must be visible.
+/// Connects to the proxy, from a process that lives as long as those inside. The path must be
+/// visible.
 pub fn call(path: &Path) -> io::Result<UnixStream> {
     let (_directory, path) = shortened(path)?;
     UnixStream::connect(path)
 }
 
-/// Hands a listener to the proxy that was called, and waits until it is served.
+/// Passes a listener to the proxy, and waits until it is served.
 pub fn hand_over(
     mut proxy: &UnixStream,
     purpose: Purpose,
@@ -102,11 +102,12 @@ pub fn hand_over(
     }
     match String::from_utf8_lossy(&answer).trim_end() {
         "ok" => Ok(()),
-        refusal => Err(io::Error::other(format!("the proxy says `{refusal}`"))),
+        refusal => Err(io::Error::other(format!("the proxy answered `{refusal}`"))),
     }
 }
 
-/// The proxy's side: takes listeners in at a path. All that it serves ends with this value.
+/// The proxy's side: takes over listeners at a path. Everything that it serves ends with this
+/// value.
 #[derive(Debug)]
 pub struct Handover {
     path: PathBuf,
@@ -127,7 +128,7 @@ impl Handover {
         Ok(Self { path: path.to_owned(), stopper: Some(stopper), thread: Some(thread) })
     }
 
-    /// Returns where launchers find it.
+    /// Returns the path at which launchers connect.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -158,30 +159,31 @@ fn receive(proxy: &Proxy, listener: &Listener, stop: &Stop) {
     }
 }
 
-/// Serves what one caller hands over, until it has ended.
+/// Serves the listeners of one caller, until that process has ended.
 fn attend(proxy: &Proxy, stream: Socket, stop: &Stop) {
-    let life = life_of_peer(&stream);
+    let peer_exit = watch_peer_exit(&stream);
     let mut stream = Some(stream);
     let mut services: Vec<Service> = Vec::new();
     loop {
-        let watched: Vec<_> = [life.as_ref().map(|it| it.as_fd()), stream.as_ref().map(Socket::fd)]
-            .into_iter()
-            .flatten()
-            .map(|fd| (fd, PollFlags::IN))
-            .collect();
+        let watched: Vec<_> =
+            [peer_exit.as_ref().map(|it| it.as_fd()), stream.as_ref().map(Socket::fd)]
+                .into_iter()
+                .flatten()
+                .map(|fd| (fd, PollFlags::IN))
+                .collect();
         match wait(&watched, stop, Instant::now() + LONG) {
             Ok(Woken::Ready) => {}
             Ok(Woken::Late) => continue,
             Ok(Woken::Stopped) | Err(_) => return,
         }
-        // Its connection is over, and now it is itself.
+        // The connection had ended before, and now the process has.
         let Some(open) = &stream else { return };
         let answer = match take(open) {
-            Ok(Message::End) if life.is_some() => {
+            Ok(Message::End) if peer_exit.is_some() => {
                 stream = None;
                 continue;
             }
-            // Where there is nothing to read, what has woken us is its end.
+            // Without a descriptor for the process, the end of the connection counts as its end.
             Ok(Message::End) | Err(_) => return,
             Ok(Message::Offer(purpose, listener)) => match admit(proxy, purpose, listener) {
                 Ok(service) => {
@@ -192,20 +194,20 @@ fn attend(proxy: &Proxy, stream: Socket, stop: &Stop) {
             },
             Ok(Message::Unknown) => "no: this is not an offer\n".to_owned(),
         };
-        // Who does not listen to the answer is served all the same.
+        // A caller that does not read the answer is served nevertheless.
         let _ = open.write_all(answer.as_bytes(), stop, Instant::now() + ANSWER);
     }
 }
 
 /// Returns a descriptor that becomes readable when the process at the other end has ended.
 #[cfg(target_os = "linux")]
-fn life_of_peer(stream: &Socket) -> Option<OwnedFd> {
+fn watch_peer_exit(stream: &Socket) -> Option<OwnedFd> {
     let peer = rustix::net::sockopt::socket_peercred(stream.fd()).ok()?;
     rustix::process::pidfd_open(peer.pid, rustix::process::PidfdFlags::empty()).ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn life_of_peer(_: &Socket) -> Option<OwnedFd> {
+fn watch_peer_exit(_: &NonblockingSocket) -> Option<OwnedFd> {
     None
 }
 
@@ -223,7 +225,7 @@ fn take(stream: &Socket) -> io::Result<Message> {
         stream.fd(),
         &mut [IoSliceMut::new(&mut text)],
         &mut control,
-        // A child that is started in this moment must not inherit it.
+        // A child that is started at this moment must not inherit it.
         #[cfg(any(target_os = "linux", target_os = "android"))]
         RecvFlags::CMSG_CLOEXEC,
         #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -257,7 +259,7 @@ fn admit(proxy: &Proxy, purpose: Purpose, descriptor: OwnedFd) -> io::Result<Ser
         }
     }
     let listener = TcpListener::from(descriptor);
-    // Whatever is not a socket has no address; whatever is not on a loopback is not inside.
+    // A descriptor that is not a socket has no address; one not on a loopback is not inside.
     let is_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     if !is_loopback || !is_listening(&listener) {
         return Err(io::Error::other("this is not a listener on a loopback"));
@@ -270,15 +272,15 @@ fn is_listening(listener: &TcpListener) -> bool {
     rustix::net::sockopt::socket_acceptconn(listener).unwrap_or(false)
 }
 
-/// macOS does not tell; accepting fails where it is none.
+/// macOS cannot tell; accepting fails on a socket that does not listen.
 #[cfg(target_os = "macos")]
 fn is_listening(_: &TcpListener) -> bool {
     true
 }
 
-/// Listens at a path that only the user may call, however long it is.
+/// Listens at a path of any length that only the user may connect to.
 pub(in crate::sandbox) fn listener_at(path: &Path) -> io::Result<UnixListener> {
-    // Left behind by a process that was killed. Anything but a socket is not ours to remove.
+    // Left behind by a process that was killed. Anything but a socket is not ralph's to remove.
     if std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket()) {
         std::fs::remove_file(path)?;
     }
@@ -288,7 +290,8 @@ pub(in crate::sandbox) fn listener_at(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Returns a path that is short enough for the address of a socket, and what it goes through.
+/// Returns a path that is short enough for a socket address, and the directory that it goes
+/// through.
 fn shortened(path: &Path) -> io::Result<(Option<OwnedFd>, PathBuf)> {
     if path.as_os_str().len() <= LONGEST_PATH {
         return Ok((None, path.to_owned()));

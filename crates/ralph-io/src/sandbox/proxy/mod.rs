@@ -1,14 +1,15 @@
-//! The way out: a proxy on the host that lets sandboxed children reach the hosts that are allowed,
-//! and nothing else.
+//! The proxy: runs on the host, and lets sandboxed children reach the hosts that are allowed, and
+//! nothing else.
 //!
-//! A child in an empty network namespace, a container's included, has one listener on its loopback,
-//! which was handed over to ralph ([`Handover`]); a child without a namespace of its own is confined
-//! to one port of the host's loopback ([`Proxy::listen`]). Both end in the same rules: the name is
-//! judged, looked up once, each address is judged, and only an address that passed is dialed.
+//! A child in an empty network namespace, including a container's, has one listener on its
+//! loopback, which was handed over to ralph ([`Handover`]); a child without a namespace of its own
+//! is confined to one port of the host's loopback ([`Proxy::listen_on_loopback`]). Both apply the same rules:
+//! the name is checked, resolved once, each address is checked, and only an address that passed is
+//! dialed.
 //!
-//! Encrypted connections are not opened: they go by the name that the client asks for.
+//! Encrypted connections are not decrypted: the rules apply to the name that the client asks for.
 //!
-//! Not here: the rules themselves, which are the core's, and making namespaces.
+//! Not here: the rules themselves, which are in the core, and creating namespaces.
 
 mod answer;
 pub mod connect;
@@ -28,7 +29,7 @@ pub use handover::{Handover, Purpose, call, hand_over};
 pub use server::{Limits, Proxy, Service};
 pub use variables::{PORT_INSIDE, proxy_variables};
 
-/// Reads the head of a request, for fuzzing.
+/// Parses the head of a request, for fuzzing.
 pub(crate) fn fuzz(bytes: &[u8]) {
     request::fuzz(bytes);
 }

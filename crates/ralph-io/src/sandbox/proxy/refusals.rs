@@ -1,4 +1,4 @@
-//! What was refused, counted, for the run's record.
+//! Counts what was refused, for the run's record.
 //!
 //! Not here: the decision to refuse.
 
@@ -7,16 +7,16 @@ use std::sync::{Mutex, PoisonError};
 
 use ralph_core::sandbox::reach::{Reason, Refusal};
 
-/// Different refusals that are kept. A child that tries more is scanning, and the first tell enough.
+/// How many different refusals are kept. A child that causes more is scanning.
 const MOST: usize = 500;
 
-/// What stands for those that are not kept.
+/// The entry that counts all further ones.
 const FURTHER: &str = "(further hosts)";
 
-/// Longer names than there are must not fill the record.
+/// Real host names are shorter; a longer one must not fill the record.
 const LONGEST: usize = 300;
 
-/// What was refused since it was last asked for.
+/// What was refused since the last call of [`Self::drain`].
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Mutex<BTreeMap<(String, u16, Reason), u64>>);
 

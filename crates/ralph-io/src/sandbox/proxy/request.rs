@@ -1,20 +1,20 @@
-//! What a client asks of the proxy: reads the head of a request, and rewrites it for the server.
+//! A client's request to the proxy: parses its head, and rewrites it for the server.
 //!
-//! Strict, because the next one to read it is a server that may read it otherwise. Not here: bodies,
-//! which are passed on as they are, and judging.
+//! Strict, because a server could interpret an ambiguous head differently. Not here: bodies, which
+//! are passed on unchanged, and checking hosts.
 
 use ralph_core::sandbox::hosts::{Host, read_authority};
 
-/// A request that can be judged.
+/// A request whose host can be checked.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// `CONNECT`: bytes both ways.
     Tunnel { host: Host, port: u16 },
-    /// Plain HTTP, with the head that the server gets.
+    /// Plain HTTP, with the head for the server.
     Plain { host: Host, port: u16, head: Vec<u8> },
 }
 
-/// Why a head is no request.
+/// Why a head is not a valid request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadRequest {
     #[error("this is not HTTP/1")]
@@ -27,7 +27,7 @@ pub(super) enum BadRequest {
     Header,
     #[error("the host cannot be read")]
     Host {
-        /// What stands in its place.
+        /// The text in its place.
         text: String,
     },
 }
@@ -35,7 +35,7 @@ pub(super) enum BadRequest {
 /// The port of plain HTTP.
 const PLAIN_PORT: u16 = 80;
 
-/// Headers that are meant for the proxy alone.
+/// Headers that are for the proxy alone.
 const FOR_THE_PROXY: [&str; 7] = [
     "connection",
     "proxy-connection",
@@ -47,15 +47,15 @@ const FOR_THE_PROXY: [&str; 7] = [
 ];
 
 impl Request {
-    /// Reads a head, from its first byte to the empty line that ends it.
+    /// Parses a head, from its first byte to the empty line that ends it.
     pub(super) fn read(head: &[u8]) -> Result<Self, BadRequest> {
         let head = std::str::from_utf8(head).map_err(|_| BadRequest::Header)?;
         let head = head.strip_suffix("\r\n\r\n").ok_or(BadRequest::NotHttp)?;
         let mut lines = head.split("\r\n");
         let line = lines.next().unwrap_or_default();
-        let mut words = line.split(' ');
+        let mut parts = line.split(' ');
         let (Some(method), Some(target), Some(version), None) =
-            (words.next(), words.next(), words.next(), words.next())
+            (parts.next(), parts.next(), parts.next(), parts.next())
         else {
             return Err(BadRequest::NotHttp);
         };
@@ -78,7 +78,7 @@ impl Request {
     }
 }
 
-/// Takes `http://authority/path` apart.
+/// Splits `http://authority/path`.
 fn split_target(target: &str) -> Result<(&str, &str), BadRequest> {
     let Some((scheme, rest)) = target.split_once("://") else {
         return Err(BadRequest::NoProxyRequest);
@@ -96,7 +96,7 @@ fn split_target(target: &str) -> Result<(&str, &str), BadRequest> {
 
 fn read_header(line: &str) -> Result<(&str, &str), BadRequest> {
     let (name, value) = line.split_once(':').ok_or(BadRequest::Header)?;
-    // Spaces in front of the colon, and lines that go on in the next, are read in two ways.
+    // Servers disagree on spaces before the colon and on continuation lines.
     let is_clean = value.chars().all(|it| it == '\t' || !it.is_control());
     if is_token(name) && is_clean { Ok((name, value.trim())) } else { Err(BadRequest::Header) }
 }
@@ -106,10 +106,10 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_known)
 }
 
-/// Returns the head as the server gets it.
+/// Returns the head for the server.
 ///
-/// One request a connection: the server closes behind its answer, so that what comes next is
-/// judged anew. `Host` says what was judged, whatever the client wrote there.
+/// One request per connection: the server closes it after its response, so that the next request is
+/// checked again. `Host` names the host that was checked, whatever the client wrote there.
 fn rewritten(
     method: &str,
     path: &str,
@@ -129,7 +129,7 @@ fn rewritten(
         .collect();
     for (name, value) in headers {
         let lower = name.to_ascii_lowercase();
-        // What frames the body stays, whatever `Connection` says.
+        // Headers that frame the body stay, whatever `Connection` says.
         let frames = matches!(lower.as_str(), "content-length" | "transfer-encoding");
         if !FOR_THE_PROXY.contains(&lower.as_str()) && (frames || !named.contains(&lower)) {
             head.push_str(&format!("{name}: {value}\r\n"));
@@ -139,7 +139,8 @@ fn rewritten(
     head.into_bytes()
 }
 
-/// Reads a head, for fuzzing. What the server gets is one head, and names whom was judged.
+/// Parses a head, for fuzzing. The server must get exactly one head, with the host that was
+/// checked.
 pub(super) fn fuzz(bytes: &[u8]) {
     if let Ok(Request::Plain { host, port, head }) = Request::read(bytes) {
         let head = String::from_utf8(head).expect("what was text is text");
@@ -148,12 +149,12 @@ pub(super) fn fuzz(bytes: &[u8]) {
         assert!(!rest.contains(['\r', '\n', '\0']), "nothing else ends a line: {head:?}");
         let hosts = || head.lines().filter(|line| line.to_ascii_lowercase().starts_with("host:"));
         assert_eq!(hosts().count(), 1, "one host: {head:?}");
-        let told =
+        let named =
             hosts().next().and_then(|line| line.split_once(':')).map(|(_, host)| host.trim());
-        let told = told.and_then(|told| {
-            read_authority(told).or_else(|| read_authority(&format!("{told}:{PLAIN_PORT}")))
+        let named = named.and_then(|text| {
+            read_authority(text).or_else(|| read_authority(&format!("{text}:{PLAIN_PORT}")))
         });
-        assert_eq!(told, Some((host, port)), "the host that was judged: {head:?}");
+        assert_eq!(named, Some((host, port)), "the host that was checked: {head:?}");
     }
 }
 
@@ -164,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    fn told(head: &str) -> String {
+    fn rewritten_request(head: &str) -> String {
         match Request::read(head.as_bytes()) {
             Ok(Request::Tunnel { host, port }) => format!("tunnel {host} {port}\n"),
             Ok(Request::Plain { host, port, head }) => {
@@ -203,13 +204,13 @@ mod tests {
             ("GET http://a.example/\n HTTP/1.1\r\n\r\n", "a header cannot be read\n"),
             ("GET http://a.example/ HTTP/1.1\r\nA\r\n\r\n", "a header cannot be read\n"),
         ] {
-            assert_eq!(told(head), expect, "{head:?}");
+            assert_eq!(rewritten_request(head), expect, "{head:?}");
         }
     }
 
     #[test]
     fn the_server_gets_a_request_of_its_own() {
-        let told = told(
+        let rewritten_request = rewritten_request(
             "POST http://Example.com:8080/a?b=http://c#d HTTP/1.1\r\nHost: other.example\r\n\
              Proxy-Authorization: Basic x\r\nProxy-Connection: keep-alive\r\n\
              Connection: x-hop, content-length\r\nX-Hop: 1\r\nContent-Length: 3\r\nAccept:*/*\r\n\r\n",
@@ -223,8 +224,8 @@ mod tests {
             Connection: close
 
         "]]
-        .assert_eq(&told.replace('\r', ""));
-        let root = self::told("GET HTTP://example.com?q HTTP/1.1\r\n\r\n");
+        .assert_eq(&rewritten_request.replace('\r', ""));
+        let root = self::rewritten_request("GET HTTP://example.com?q HTTP/1.1\r\n\r\n");
         assert!(
             root.starts_with("plain example.com 80\nGET /?q HTTP/1.1\r\nHost: example.com\r\n"),
             "{root}"

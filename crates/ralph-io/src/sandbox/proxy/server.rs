@@ -1,7 +1,7 @@
-//! The proxy: takes connections in, judges what they ask for, and connects them through.
+//! The proxy server: accepts connections, checks what they ask for, and connects them.
 //!
-//! One thread for each listener and one for each connection, all of which end when their
-//! [`Service`] does. Not here: how listeners come to be (`handover`).
+//! One thread per listener and one per connection, all of which end with their [`ProxyService`].
+//! Not here: how listeners come to be (`handover`).
 
 use std::fmt;
 use std::io;
@@ -23,33 +23,34 @@ use super::request::{BadRequest, Request};
 use super::socket::{Listener, Socket, Stop, Stopper, Woken, signal, wait};
 use super::tunnel::{self, Silence};
 
-/// The stack of a connection's thread. Looking up a name runs code of the system's, which wants
-/// some; memory is taken only where it is touched.
+/// The stack of a connection's thread. Resolving a name runs code of the system, which needs some;
+/// memory is used only when it is touched.
 const STACK: usize = 512 << 10;
 
-/// Bounds of the proxy.
+/// Limits of the proxy.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections at once, over all children.
+    /// Open connections, over all children.
     pub connections: usize,
-    /// Bytes of a request's head.
+    /// Size of a request's head.
     pub head_bytes: usize,
     /// Time for a request's head.
     pub head: Duration,
-    /// Time to reach a server, once its name is looked up.
+    /// Time to connect to a server, after its name is resolved.
     pub dial: Duration,
-    /// How long a connection may be silent.
+    /// How long a connection may be idle.
     pub silence: Duration,
-    /// How long, once one side has ended.
+    /// How long it may be idle after one side has closed.
     pub half_closed: Duration,
 }
 
 impl Default for Limits {
-    /// Returns what agents need, with room.
+    /// Returns what agents need, with a margin.
     ///
-    /// An agent has a dozen connections, a package manager about fifty. Servers commonly take
-    /// heads of 8 to 16 KiB. A model may think for many minutes before its first byte, so
-    /// silence is cut only where a slot was surely forgotten; behind half an end an answer is due.
+    /// An agent has a dozen connections, a package manager about fifty. Servers commonly accept
+    /// heads of 8 to 16 KiB. A model may think for many minutes before its first byte, so an idle
+    /// connection is closed only after an hour; after one side has closed, a response is due
+    /// sooner.
     fn default() -> Self {
         Self {
             connections: 256,
@@ -80,7 +81,7 @@ struct Shared {
     open: AtomicUsize,
 }
 
-/// A listener that is being served. It ends with this value, and its connections with it.
+/// A listener that is being served. Dropping this ends it and its connections.
 #[derive(Debug)]
 pub struct Service {
     stopper: Option<Stopper>,
@@ -91,30 +92,30 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.stopper = None;
         if let Some(thread) = self.thread.take() {
-            // It waits for nothing but the signal, so this is immediate.
+            // The thread waits for nothing but the signal, so this is immediate.
             let _ = thread.join();
         }
     }
 }
 
 impl Proxy {
-    /// Returns a proxy that lets through what is in reach.
+    /// Returns a proxy that lets through what `reach` allows.
     pub fn new(reach: Reach) -> Self {
         Self::with(reach, system_resolver(), Limits::default())
     }
 
-    /// Returns a proxy with its own way to look up names, and its own bounds.
+    /// Returns a proxy with its own resolver and limits.
     pub fn with(reach: Reach, resolve: Resolve, limits: Limits) -> Self {
         let (refusals, open) = (Refusals::default(), AtomicUsize::new(0));
         Self(Arc::new(Shared { reach, resolve, limits, refusals, open }))
     }
 
-    /// Returns what was refused since this was last asked, and forgets it.
+    /// Returns what was refused since the last call.
     pub fn refusals(&self) -> Vec<Refusal> {
         self.0.refusals.drain()
     }
 
-    /// Returns the ports of this machine that listeners inside are to lead to.
+    /// Returns the ports of this machine that listeners inside may lead to.
     pub fn forwards(&self) -> Vec<u16> {
         self.0.reach.loopback_ports()
     }
@@ -124,14 +125,14 @@ impl Proxy {
         self.0.open.load(Ordering::Relaxed)
     }
 
-    /// Serves on a free port of the host's loopback, for children without a network of their own.
+    /// Serves on a free port of the host's loopback, for children without a network namespace.
     pub fn listen(&self) -> io::Result<(Service, u16)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
         Ok((self.serve(Listener::Tcp(listener), Purpose::Proxy)?, port))
     }
 
-    /// Serves what comes in on a listener.
+    /// Serves the connections of a listener.
     pub(super) fn serve(&self, listener: Listener, purpose: Purpose) -> io::Result<Service> {
         listener.set_nonblocking()?;
         let (stopper, stop) = signal()?;
@@ -147,20 +148,21 @@ impl Proxy {
         Ok(Service { stopper: Some(stopper), thread: Some(thread) })
     }
 
-    /// Gives a connection its thread, if there is a slot for it.
+    /// Starts a thread for a connection, if a slot is free.
     fn begin(&self, client: Socket, purpose: Purpose, stop: &Stop) {
         let most = self.0.limits.connections;
         let Some(slot) = Slot::take(&self.0, most) else {
-            // Said without a thread, and as much as the system takes at once: an answer is small.
+            // Written without a thread, as far as the system takes it at once: the response is
+            // small.
             let _ = client.write(&answer::too_many(most));
             client.finish();
             return;
         };
         let (proxy, stop) = (self.clone(), stop.clone());
-        // Where no thread can be had, the connection is closed: nothing better can be done.
+        // If no thread can be started, the connection is closed: nothing better can be done.
         let _ =
             thread::Builder::new().name("proxy".to_owned()).stack_size(STACK).spawn(move || {
-                // What goes wrong in a tunnel is the business of its two ends.
+                // An error in a tunnel concerns only its two ends, which notice it themselves.
                 let _ = match purpose {
                     Purpose::Proxy => proxy.attend(&client, &stop),
                     Purpose::Forward(port) => proxy.forward(&client, port, &stop),
@@ -170,7 +172,7 @@ impl Proxy {
             });
     }
 
-    /// Reads a request and does it.
+    /// Reads a request and serves it.
     fn attend(&self, client: &Socket, stop: &Stop) -> io::Result<()> {
         let Limits { head_bytes, head, .. } = self.0.limits;
         let (head, rest) = match read_head(client, head_bytes, Instant::now() + head, stop)? {
@@ -200,7 +202,7 @@ impl Proxy {
         }
     }
 
-    /// Connects to what was asked for, or returns the answer that says why not.
+    /// Connects to a host, or returns the response that says why not.
     fn dial(&self, host: &Host, port: u16) -> Result<Socket, Vec<u8>> {
         let Shared { reach, resolve, limits, refusals, .. } = &*self.0;
         let name = host.to_string();
@@ -215,7 +217,7 @@ impl Proxy {
         }
     }
 
-    /// Connects to a port of this machine. Without one the client sees its connection end.
+    /// Connects to a port of this machine. If that fails, the client sees its connection end.
     fn forward(&self, client: &Socket, port: u16, stop: &Stop) -> io::Result<()> {
         match dial::dial_loopback(port, self.0.limits.dial) {
             Ok(server) => {
@@ -237,16 +239,16 @@ impl Proxy {
     }
 }
 
-/// The beginning of a connection.
+/// The first part of a connection.
 enum Head {
-    /// A head up to its empty line, and what came behind it.
+    /// A complete head up to its empty line, and the bytes after it.
     Whole {
         head: Vec<u8>,
         rest: Vec<u8>,
     },
     Slow,
     Long,
-    /// The client has gone, or all is to stop.
+    /// The client has closed the connection, or the service ends.
     Over,
 }
 
@@ -260,7 +262,7 @@ fn read_head(client: &Socket, most: usize, deadline: Instant, stop: &Stop) -> io
             Woken::Late => return Ok(Head::Slow),
             Woken::Stopped => return Ok(Head::Over),
         }
-        // The deadline is for the whole head: a byte now and then does not move it.
+        // The deadline is for the whole head: single bytes do not extend it.
         let read = match client.read(&mut buffer) {
             Ok(0) => return Ok(Head::Over),
             Ok(read) => read,

@@ -1,6 +1,6 @@
-//! Sockets that never block for longer than they may, and a signal that ends all waiting.
+//! Sockets that never block longer than a deadline, and a signal that ends all waiting.
 //!
-//! Not here: what is said over them.
+//! Not here: what is sent over them.
 
 use std::io;
 use std::net::TcpListener;
@@ -13,13 +13,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::net::Shutdown;
 
-/// As good as no deadline: who waits this long just waits again.
+/// Practically no deadline: the caller waits again after this.
 pub(super) const LONG: Duration = Duration::from_secs(3600);
 
-/// Between two tries to take a connection in when the system has no room for it.
+/// Pause between two attempts to accept a connection when the system has no room for it.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A connected stream socket, not blocking.
+/// A connected stream socket, non-blocking.
 #[derive(Debug)]
 pub(super) struct Socket(OwnedFd);
 
@@ -34,7 +34,7 @@ impl Socket {
         self.0.as_fd()
     }
 
-    /// Reads what is there; 0 is the end.
+    /// Reads what is available; 0 is the end.
     pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut *buffer))?)
     }
@@ -44,13 +44,13 @@ impl Socket {
         Ok(rustix::io::retry_on_intr(|| rustix::io::write(&self.0, bytes))?)
     }
 
-    /// Tells the peer that nothing more comes.
+    /// Closes the writing direction.
     pub(super) fn finish(&self) {
-        // A peer that is gone does not need to know.
+        // Fails if the peer is gone, which does not matter.
         let _ = rustix::net::shutdown(&self.0, Shutdown::Write);
     }
 
-    /// Writes all of it before the deadline.
+    /// Writes all bytes before the deadline.
     pub(super) fn write_all(
         &self,
         mut bytes: &[u8],
@@ -72,10 +72,10 @@ impl Socket {
         Ok(())
     }
 
-    /// Ends a conversation whose other side may still be talking.
+    /// Closes a connection whose peer may still be sending.
     ///
     /// Closing with unread bytes makes the kernel reset the connection, and the peer may lose
-    /// the answer. A client that was refused sends at most its request: 1 s and 1 MiB do.
+    /// the response. A refused client sends at most its request: 1 s and 1 MiB are enough.
     pub(super) fn linger(&self, stop: &Stop) {
         self.finish();
         let deadline = Instant::now() + Duration::from_secs(1);
@@ -100,7 +100,7 @@ pub(super) enum Woken {
     Ready,
     /// The deadline has passed.
     Late,
-    /// All waiting is over.
+    /// The signal to stop was given.
     Stopped,
 }
 
@@ -128,7 +128,7 @@ pub(super) fn wait(
     }
 }
 
-/// The signal to stop, as those see it who wait: the reading end of a pipe.
+/// The signal to stop, for those who wait: the reading end of a pipe.
 #[derive(Debug, Clone)]
 pub(super) struct Stop(Arc<OwnedFd>);
 
@@ -136,15 +136,15 @@ pub(super) struct Stop(Arc<OwnedFd>);
 #[derive(Debug)]
 pub(super) struct Stopper(#[expect(dead_code, reason = "its end is its use")] OwnedFd);
 
-/// Makes a signal.
+/// Creates a signal.
 pub(super) fn signal() -> io::Result<(Stopper, Stop)> {
     // std's pipes are closed on exec on every system; a child that inherited the writing end
-    // would keep the signal from ever coming.
+    // would keep the signal from ever being given.
     let (reader, writer) = io::pipe()?;
     Ok((Stopper(writer.into()), Stop(Arc::new(reader.into()))))
 }
 
-/// Where connections come from.
+/// A listening socket.
 #[derive(Debug)]
 pub(super) enum Listener {
     Tcp(TcpListener),
@@ -166,7 +166,7 @@ impl Listener {
         }
     }
 
-    /// Waits for the next connection; nothing, where it is time to stop.
+    /// Waits for the next connection; `None` if the service ends.
     pub(super) fn next(&self, stop: &Stop) -> Option<Socket> {
         loop {
             match wait(&[(self.fd(), PollFlags::IN)], stop, Instant::now() + LONG) {

@@ -1,4 +1,4 @@
-//! The proxy on real sockets: what gets through, what does not, and what becomes of clients that
+//! The proxy on real sockets: what gets through, what does not, and how clients are treated that
 //! are slow, many, or gone.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write};
@@ -17,7 +17,7 @@ use ralph_core::sandbox::{NetworkMode, NetworkPolicy};
 
 use super::*;
 
-/// What nothing here takes, unless it hangs.
+/// Longer than anything here takes, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server on this machine.
@@ -37,7 +37,7 @@ impl Origin {
         Ok(Self { listener, port })
     }
 
-    /// Takes one connection in and does something with it, elsewhere.
+    /// Accepts one connection and handles it in another thread.
     fn once<T: Send + 'static>(
         &self,
         act: impl FnOnce(TcpStream) -> T + Send + 'static,
@@ -53,7 +53,7 @@ fn patient(stream: TcpStream) -> TcpStream {
     stream
 }
 
-/// Rules that allow these, and this machine's first address but no other.
+/// Rules that allow these hosts, and this machine's first address but no other.
 fn reach(allow: &[String]) -> Reach {
     let policy = NetworkPolicy {
         mode: NetworkMode::Proxy,
@@ -135,7 +135,7 @@ fn a_tunnel_moves_bytes_both_ways_and_passes_ends_on() {
 }
 
 #[test]
-fn plain_requests_go_to_the_server_that_was_judged() {
+fn plain_requests_go_to_the_checked_server() {
     let origin = Origin::new();
     let (_, _service, port) = proxy(&[format!("good.test:{}", origin.port)], Limits::default());
     let served = origin.once(|mut stream| {
@@ -161,7 +161,7 @@ fn plain_requests_go_to_the_server_that_was_judged() {
 }
 
 #[test]
-fn what_is_not_allowed_is_refused_said_and_counted() {
+fn disallowed_hosts_are_refused_and_counted() {
     let allow = ["good.test", "*.wide.test", "x.near", "denied.test", "10.0.0.1", "localhost:7"];
     let allow = allow.map(str::to_owned);
     let (proxy, _service, port) = proxy(&allow, Limits::default());
@@ -189,13 +189,13 @@ fn what_is_not_allowed_is_refused_said_and_counted() {
     let mut expected = Vec::new();
     for (target, host, to, reason) in cases {
         let (stream, head) = tunnel(port, target);
-        let said = format!("X-Proxy-Error: {} {host}:{to}\r\n", reason.code());
-        assert!(head.starts_with("HTTP/1.1 403 ") && head.contains(&said), "{target}: {head}");
+        let header = format!("X-Proxy-Error: {} {host}:{to}\r\n", reason.code());
+        assert!(head.starts_with("HTTP/1.1 403 ") && head.contains(&header), "{target}: {head}");
         let body = rest(stream);
         assert!(body.contains(&format!("{host}:{to}: {reason}.")), "{target}: {body}");
         expected.push(Refusal { host: host.into(), port: to, reason, times: 1 });
     }
-    // Plain HTTP is judged by the same rules.
+    // The same rules apply to plain HTTP.
     let (_, head) = ask(port, "GET http://evil.test:443/ HTTP/1.1\r\n\r\n");
     assert!(head.contains("X-Proxy-Error: host-not-allowed evil.test:443"), "{head}");
     expected[0].times = 2;
@@ -205,7 +205,7 @@ fn what_is_not_allowed_is_refused_said_and_counted() {
 }
 
 #[test]
-fn what_is_no_request_is_answered_and_what_cannot_be_reached_too() {
+fn bad_requests_and_unreachable_hosts_get_a_response() {
     let closed = Origin::new().port;
     let allow = ["nowhere.test".to_owned(), "empty.test".into(), format!("good.test:{closed}")];
     let (proxy, _service, port) = proxy(&allow, Limits::default());
@@ -218,8 +218,8 @@ fn what_is_no_request_is_answered_and_what_cannot_be_reached_too() {
     ] {
         let (stream, head) = ask(port, &request);
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {head}");
-        let said = rest(stream);
-        assert!(said.contains(body), "{request}: {said}");
+        let response = rest(stream);
+        assert!(response.contains(body), "{request}: {response}");
     }
     assert_eq!(proxy.refusals(), Vec::new());
 }
@@ -251,12 +251,12 @@ fn a_name_is_looked_up_once_and_only_an_address_that_passed_is_dialed() {
     let (_, head) = tunnel(port, &target);
     assert!(head.contains("X-Proxy-Error: address-not-allowed"), "{head}");
     near.listener.set_nonblocking(true).expect("set");
-    let nobody = near.listener.accept().expect_err("nobody came");
-    assert_eq!(nobody.kind(), io::ErrorKind::WouldBlock);
+    let error = near.listener.accept().expect_err("no connection");
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
 }
 
 #[test]
-fn a_client_that_sends_a_byte_now_and_then_is_cut_off() {
+fn a_client_that_sends_its_head_too_slowly_is_disconnected() {
     let limits = Limits { head: Duration::from_millis(300), ..Limits::default() };
     let (proxy, _service, port) = proxy(&[], limits);
     let mut stream = patient(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("connected"));
@@ -291,7 +291,7 @@ fn long_heads_pass_and_endless_ones_do_not() {
 }
 
 #[test]
-fn so_many_connections_and_no_more_are_served_at_once() {
+fn the_number_of_open_connections_is_limited() {
     const MOST: usize = 40;
     let origin = Origin::new();
     let limits = Limits { connections: MOST, ..Limits::default() };
@@ -308,7 +308,7 @@ fn so_many_connections_and_no_more_are_served_at_once() {
 }
 
 #[test]
-fn a_large_upload_arrives_whole_and_waits_for_a_slow_server_outside_of_memory() {
+fn a_large_upload_to_a_slow_server_is_not_buffered_in_memory() {
     const LENGTH: usize = 64 << 20;
     let origin = Origin::new();
     let (_, _service, port) = proxy(&[format!("good.test:{}", origin.port)], Limits::default());
@@ -316,7 +316,7 @@ fn a_large_upload_arrives_whole_and_waits_for_a_slow_server_outside_of_memory() 
     let server = patient(origin.listener.accept().expect("a connection").0);
     stream.set_write_timeout(Some(Duration::from_millis(200))).expect("a timeout");
     let block: Vec<u8> = (0..=u8::MAX).cycle().take(1 << 20).collect();
-    // Nobody reads yet: what is taken is in the buffers of four sockets, and no more.
+    // The server does not read yet: only the buffers of four sockets take data.
     let mut sent = 0;
     while let Ok(written) = stream.write(&block[sent % block.len()..]) {
         sent += written;
@@ -347,7 +347,7 @@ fn a_large_upload_arrives_whole_and_waits_for_a_slow_server_outside_of_memory() 
 }
 
 #[test]
-fn connections_end_with_their_service_and_after_long_silence() {
+fn connections_end_with_their_service_and_when_idle() {
     let origin = Origin::new();
     let allow = [format!("good.test:{}", origin.port)];
     let target = format!("good.test:{}", origin.port);
@@ -355,7 +355,7 @@ fn connections_end_with_their_service_and_after_long_silence() {
     let (stream, _) = tunnel(port, &target);
     drop(service);
     assert_eq!(rest(stream), "");
-    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err(), "nobody listens");
+    assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err(), "the port is closed");
     wait_until("its slot is free", || all.connections() == 0);
 
     let silence = Duration::from_millis(50);
@@ -366,14 +366,14 @@ fn connections_end_with_their_service_and_after_long_silence() {
     wait_until("its slot is free", || all.connections() == 0);
 }
 
-/// Hands a fresh listener over, and returns its address.
+/// Hands over a new listener, and returns its address.
 fn offer(caller: &UnixStream, purpose: Purpose) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     hand_over(caller, purpose, &listener)?;
     listener.local_addr()
 }
 
-/// Tells the test below to be a launcher, and whom to call.
+/// Makes the test below act as a launcher that connects to this path.
 const LAUNCHER: &str = "RALPH_TEST_PROXY_SOCKET";
 
 #[test]
@@ -381,10 +381,10 @@ fn listeners_that_are_handed_over_live_as_long_as_their_launcher() {
     if let Some(path) = std::env::var_os(LAUNCHER) {
         let caller = call(Path::new(&path)).expect("called");
         let address = offer(&caller, Purpose::Proxy).expect("handed over");
-        // Only the process counts.
+        // The listener must be served until the process ends, even without the connection.
         drop(caller);
-        writeln!(io::stdout(), "\nserved at {address}").expect("told");
-        io::stdin().read_to_end(&mut Vec::new()).expect("told to end");
+        writeln!(io::stdout(), "\nserved at {address}").expect("printed");
+        io::stdin().read_to_end(&mut Vec::new()).expect("stdin closed");
         return;
     }
     let origin = Origin::new();
@@ -407,10 +407,10 @@ fn listeners_that_are_handed_over_live_as_long_as_their_launcher() {
             .spawn()
             .expect("started");
         let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-        let mut told = lines.map(|line| line.expect("a line"));
-        let address = told.find_map(|it| it.strip_prefix("served at ").map(str::to_owned));
+        let mut output = lines.map(|line| line.expect("a line"));
+        let address = output.find_map(|it| it.strip_prefix("served at ").map(str::to_owned));
         let address: SocketAddr = address.expect("a line").parse().expect("an address");
-        (child, address, told)
+        (child, address, output)
     };
     let ((mut first, ours, _first_output), (mut second, theirs, _second_output)) =
         (start(), start());
@@ -439,16 +439,16 @@ fn ports_of_this_machine_are_forwarded_only_if_they_are_allowed() {
     let handover = Handover::open(&proxy, &directory.path().join("s")).expect("open");
     let caller = call(handover.path()).expect("called");
     let refused = offer(&caller, Purpose::Forward(1)).expect_err("refused");
-    let expect = "the proxy says `no: port 1 of this machine is not allowed`";
+    let expect = "the proxy answered `no: port 1 of this machine is not allowed`";
     assert_eq!(refused.to_string(), expect);
     let wide = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a listener");
     let refused = hand_over(&caller, Purpose::Proxy, &wide).expect_err("refused");
-    let expect = "the proxy says `no: this is not a listener on a loopback`";
+    let expect = "the proxy answered `no: this is not a listener on a loopback`";
     assert_eq!(refused.to_string(), expect);
     let inside = offer(&caller, Purpose::Forward(origin.port)).expect("handed over");
     assert_eq!(rest(patient(TcpStream::connect(inside).expect("connected"))), "a local model");
     served.join().expect("served");
-    // Clients that ask the proxy for it get there as well.
+    // Clients that use the proxy for it reach it as well.
     let served = origin.once(|mut stream| stream.write_all(b"again").expect("written"));
     let by_proxy = offer(&caller, Purpose::Proxy).expect("handed over");
     let (stream, _) = tunnel(by_proxy.port(), &format!("127.0.0.1:{}", origin.port));

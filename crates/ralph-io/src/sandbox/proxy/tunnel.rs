@@ -1,6 +1,6 @@
-//! Moves bytes between two sockets, both ways, with two small buffers and one thread.
+//! Copies bytes between two sockets, both ways, with two small buffers and one thread.
 //!
-//! Not here: who may talk with whom.
+//! Not here: which connections are allowed.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use rustix::event::PollFlags;
 
 use super::socket::{Socket, Stop, Woken, wait};
 
-/// What is read at once. A slow reader holds up its writer after this much: nothing grows.
+/// How much is read at once. A slow reader blocks its writer after this much, so memory is bounded.
 const BUFFER: usize = 32 << 10;
 
-/// How long a tunnel may be silent.
+/// How long a tunnel may be idle.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Silence {
-    /// While both sides may talk.
+    /// While both directions are open.
     pub(super) open: Duration,
-    /// When one side has said its last word.
+    /// After one side has closed.
     pub(super) half_closed: Duration,
 }
 
@@ -34,13 +34,13 @@ struct Way<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// The end was read; what is held is still to be written.
+    /// The end was read; what is held still has to be written.
     Ending,
     Done,
 }
 
-/// Moves bytes until both sides have ended, one has failed, all has been silent for too long, or
-/// everything is to stop. `first` goes to `server` before anything that is read from `client`.
+/// Copies bytes until both sides have closed, one has failed, both were idle for too long, or the
+/// service ends. `first` is sent to `server` before anything that is read from `client`.
 pub(super) fn run(
     client: &Socket,
     server: &Socket,
@@ -61,7 +61,8 @@ pub(super) fn run(
             (State::Open, State::Open) => silence.open,
             (State::Open | State::Ending | State::Done, _) => silence.half_closed,
         };
-        // A socket that nothing is wanted of is left out: its hang-up would be reported forever.
+        // A socket without a pending operation is not polled: its hang-up would be reported
+        // forever.
         let wanted =
             [(up.from, up.wants_in(), down.wants_out()), (up.to, down.wants_in(), up.wants_out())];
         let mut asked = Vec::with_capacity(2);
@@ -78,7 +79,7 @@ pub(super) fn run(
             Woken::Late => return Err(io::ErrorKind::TimedOut.into()),
             Woken::Stopped => return Ok(()),
         }
-        // Nothing blocks, so it is simplest to try everything that is wanted.
+        // Nothing blocks, so it is simplest to try every pending operation.
         for way in &mut ways {
             way.step()?;
         }
@@ -98,7 +99,7 @@ impl Way<'_> {
         self.at == self.held.len()
     }
 
-    /// Passes the end on when everything before it has been passed on.
+    /// Closes the other side when everything before the end has been written.
     fn settle(&mut self) {
         if self.state == State::Ending && self.is_empty() {
             self.to.finish();

@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
-/// The port of the proxy inside a network namespace or container of its own.
+/// The port of the proxy inside a network namespace or container.
 pub const PORT_INSIDE: u16 = 3128;
 
-/// Returns the variables that lead programs to the proxy on this port of their loopback.
+/// Returns the variables that make programs use the proxy on this port of their loopback.
 ///
 /// `ralph` is the path of this program inside, which git needs for ssh.
 pub fn proxy_variables(port: u16, ralph: &Path) -> Vec<(String, String)> {
@@ -25,17 +25,17 @@ pub fn proxy_variables(port: u16, ralph: &Path) -> Vec<(String, String)> {
     .into_iter()
     .map(|name| (name.to_owned(), proxy.clone()))
     .collect();
-    // Servers of the child's own, and ports that are forwarded, are reached directly.
+    // The child's own servers, and ports that are forwarded, are reached directly.
     for name in ["NO_PROXY", "no_proxy", "npm_config_noproxy"] {
         variables.push((name.to_owned(), "localhost,127.0.0.1,::1".to_owned()));
     }
-    // Node looks at the others only if it is told to.
+    // Node reads the other variables only with this one.
     variables.push(("NODE_USE_ENV_PROXY".to_owned(), "1".to_owned()));
     variables.push(("GIT_SSH_COMMAND".to_owned(), ssh_command(ralph)));
     variables
 }
 
-/// Returns an ssh that goes through the proxy. The text is read by two shells and by ssh.
+/// Returns an ssh command that uses the proxy. Two shells and ssh itself parse the text.
 fn ssh_command(ralph: &Path) -> String {
     let path = ralph.to_str().filter(|path| !path.contains(['\'', '"', '$', '`', '\\', '%', '!']));
     let program = path.unwrap_or("ralph");
@@ -49,9 +49,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_of_all_kinds_are_led_to_the_proxy() {
+    fn variables_make_common_programs_use_the_proxy() {
         let variables = proxy_variables(3128, Path::new("/opt/my tools/ralph"));
-        let said: Vec<String> =
+        let lines: Vec<String> =
             variables.into_iter().map(|(name, value)| format!("{name}={value}\n")).collect();
         expect![[r#"
             HTTP_PROXY=http://127.0.0.1:3128
@@ -68,6 +68,6 @@ mod tests {
             NODE_USE_ENV_PROXY=1
             GIT_SSH_COMMAND=ssh -o 'ProxyCommand="/opt/my tools/ralph" __connect %h %p'
         "#]]
-        .assert_eq(&said.concat());
+        .assert_eq(&lines.concat());
     }
 }

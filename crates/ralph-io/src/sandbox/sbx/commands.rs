@@ -1,4 +1,4 @@
-//! The command lines of both forms.
+//! The command lines of `sbx` and of `docker sandbox`.
 //!
 //! Not here: running them.
 
@@ -14,12 +14,12 @@ use super::{Access, Form, Vm};
 use crate::process::Spawn;
 
 impl Vm {
-    fn command(&self, words: &[&str]) -> Vec<String> {
+    fn command(&self, args: &[&str]) -> Vec<String> {
         let mut command: Vec<String> = match self.tool.form {
             Form::Sbx => Vec::new(),
             Form::DockerSandbox => vec!["sandbox".to_owned()],
         };
-        command.extend(words.iter().map(|it| (*it).to_owned()));
+        command.extend(args.iter().map(|it| (*it).to_owned()));
         command
     }
 
@@ -38,7 +38,7 @@ impl Vm {
                     let memory = format!("{}m", (self.bounds.memory >> 20).max(1));
                     command.extend(["--memory".to_owned(), memory]);
                 }
-                // Else a store that all sandboxes write to is inside.
+                // Otherwise a store that all sandboxes write to is visible inside.
                 command.push("--no-share-skills".to_owned());
                 command.extend(["-e".to_owned(), format!("{SANDBOX_VARIABLE}={}", Backend::Sbx)]);
             }
@@ -97,30 +97,30 @@ impl Vm {
         }
     }
 
-    /// Returns the command that fails where a file is not to be seen.
+    /// Returns the command that fails if a file is not visible.
     pub(super) fn reading(&self, path: &Path) -> Vec<String> {
         self.command(&["exec", &self.name, "cat", &path.to_string_lossy()])
     }
 
-    /// Returns the command that fails where there is no such program.
+    /// Returns the command that fails if a program does not exist.
     pub(super) fn finding(&self, program: &str) -> Vec<String> {
         self.command(&["exec", &self.name, "sh", "-c", "command -v \"$0\"", program])
     }
 
     pub(super) fn execution(&self, spawn: &Spawn) -> Vec<OsString> {
-        let mut words: Vec<OsString> =
+        let mut args: Vec<OsString> =
             self.command(&["exec", "-i", "-w"]).into_iter().map(OsString::from).collect();
-        words.push(spawn.cwd.clone().into());
+        args.push(spawn.cwd.clone().into());
         for (name, value) in spawn.env.iter().filter(|(name, _)| is_for_inside(name)) {
             let mut variable = name.clone();
             variable.push("=");
             variable.push(value);
-            words.extend(["-e".into(), variable]);
+            args.extend(["-e".into(), variable]);
         }
-        words.push(self.name.clone().into());
-        words.push(spawn.program.clone());
-        words.extend(spawn.args.iter().cloned());
-        words
+        args.push(self.name.clone().into());
+        args.push(spawn.program.clone());
+        args.extend(spawn.args.iter().cloned());
+        args
     }
 
     pub(super) fn stop(&self) -> Vec<String> {
@@ -135,7 +135,7 @@ impl Vm {
     }
 }
 
-/// Returns the patterns with the port that they mean.
+/// Returns the patterns with an explicit port.
 fn with_ports(patterns: &[String]) -> Vec<String> {
     let has_port = |it: &str| {
         it.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
@@ -147,14 +147,14 @@ fn with_ports(patterns: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Returns whether a variable means inside what it means outside, and is no secret.
+/// Returns whether a variable has the same meaning inside, and is not a secret.
 fn is_for_inside(name: &OsStr) -> bool {
-    // These say how git is configured, and have `KEY` in their names.
+    // These configure git, and have `KEY` in their names.
     let is_secret = |text: &str| is_secret_name(text) && !text.starts_with("GIT_CONFIG_");
     name.to_str().is_some_and(|text| !is_of_the_tool(name) && !is_secret(text))
 }
 
-/// Returns whether a variable has to do with this machine, or speaks to the tool itself.
+/// Returns whether a variable describes this machine, or configures the tool itself.
 pub(super) fn is_of_the_tool(name: &OsStr) -> bool {
     const OF_THE_HOST: [&str; 9] =
         ["PATH", "HOME", "TMPDIR", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "HOSTNAME"];

@@ -1,8 +1,9 @@
-//! Files for one call of a VM, which shares directories and no single files.
+//! Files for one call in a VM, which shares directories and no single files.
 //!
-//! A copy of each goes into a directory that is shared, and where the child's words name one, they name
-//! the copy. What the child may write is fetched back when it has ended, as far as it is a plain file
-//! of bearable size: whoever is inside may have made anything of it. Not here: the VM.
+//! A copy of each goes into a shared directory, and its path in the child's arguments and variables
+//! is replaced by that of the copy. Files that the child may write are copied back when it has
+//! ended, if they are regular files of limited size: a process inside may have replaced them with
+//! anything. Not here: the VM.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -19,16 +20,16 @@ use crate::store::layout::{fnv1a, private_directories, write_json};
 /// More than any prompt or answer.
 const LARGEST: u64 = 16 << 20;
 
-/// The note of what is to be fetched back.
+/// The note of what is to be copied back.
 const NOTE: &str = "back.json";
 
-/// What is to be fetched back, by where its copy is.
+/// What is to be copied back, with the path of each copy.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Back {
     files: Vec<(PathBuf, PathBuf)>,
 }
 
-/// Hands files in, and returns the child that finds them.
+/// Copies files in, and returns the child with the paths of the copies.
 pub(super) fn hand_in(
     spawn: Spawn,
     handed: &Handed,
@@ -36,7 +37,7 @@ pub(super) fn hand_in(
     directory: &Path,
     is_shared: impl Fn(&Path) -> bool,
 ) -> io::Result<Spawn> {
-    // The last call's are no use to this one.
+    // The files of the last call are of no use to this one.
     let _ = fs::remove_dir_all(directory);
     private_directories(directory)?;
     let there = |paths: &[PathBuf]| -> Vec<PathBuf> {
@@ -46,7 +47,7 @@ pub(super) fn hand_in(
     let mut names: Vec<(PathBuf, PathBuf)> = outside.to_vec();
     let all = readable.iter().chain(&writable);
     names.extend(all.map(|path| (path.clone(), place(directory, path))));
-    // The longest first: one name may be the beginning of another.
+    // The longest first: one path may be a prefix of another.
     names.sort_by_key(|(path, _)| std::cmp::Reverse(path.as_os_str().len()));
     for path in readable.iter().chain(&writable) {
         copy(path, &place(directory, path), &names)?;
@@ -66,28 +67,28 @@ pub(super) fn hand_in(
     })
 }
 
-/// Fetches back what was to be written.
+/// Copies back the files that the child may write.
 pub(in crate::sandbox) fn fetch(directory: &Path) {
     let note = directory.with_extension(NOTE);
     let Ok(text) = fs::read(&note) else { return };
     let back: Back = serde_json::from_slice(&text).unwrap_or_default();
     for (copy, path) in back.files {
         if let Ok(bytes) = bounded::read_within(directory, &copy, LARGEST) {
-            // A lost answer is seen by who wants to read it.
+            // A missing answer is noticed by the code that reads it.
             let _ = fs::write(path, bytes);
         }
     }
     let _ = fs::remove_file(note);
 }
 
-/// Returns where the copy of a file goes. Those that were in one directory stay in one.
+/// Returns the path for the copy of a file. Files of one directory stay in one.
 fn place(directory: &Path, path: &Path) -> PathBuf {
     let above = path.parent().unwrap_or(path).as_os_str().as_encoded_bytes();
     let name = path.file_name().unwrap_or_default();
     directory.join(format!("{:08x}", fnv1a(above) & 0xffff_ffff)).join(name)
 }
 
-/// Copies a file, or a directory whole, with the names that hold inside.
+/// Copies a file or a whole directory, with the paths in it replaced.
 fn copy(from: &Path, to: &Path, names: &[(PathBuf, PathBuf)]) -> io::Result<()> {
     if from.is_dir() {
         fs::create_dir_all(to)?;
@@ -109,7 +110,7 @@ fn copy(from: &Path, to: &Path, names: &[(PathBuf, PathBuf)]) -> io::Result<()> 
     fs::set_permissions(to, mode)
 }
 
-/// Returns a text with the names that hold inside.
+/// Returns a text with the paths replaced by those inside.
 fn renamed(word: &OsStr, names: &[(PathBuf, PathBuf)]) -> OsString {
     let Some(text) = word.to_str() else { return word.to_owned() };
     let mut text = text.to_owned();
@@ -117,7 +118,7 @@ fn renamed(word: &OsStr, names: &[(PathBuf, PathBuf)]) -> OsString {
         if let (Some(path), Some(inside)) = (path.to_str(), inside.to_str())
             && text.contains(path)
         {
-            // A copy's own name is not to be renamed once more.
+            // The path of a copy must not be replaced again.
             let parts: Vec<&str> = text.split(inside).collect();
             let parts: Vec<String> = parts.iter().map(|part| part.replace(path, inside)).collect();
             text = parts.join(inside);
@@ -132,7 +133,7 @@ mod tests {
     use crate::process::{Limits, Stdin};
 
     #[test]
-    fn a_child_finds_copies_and_what_it_wrote_is_fetched_back() {
+    fn a_child_gets_copies_and_its_writes_are_copied_back() {
         let root = tempfile::tempdir().expect("a directory");
         let at = |name: &str| root.path().join(name);
         for name in ["run/plugin/hooks", "project"] {
@@ -181,7 +182,7 @@ mod tests {
         fs::write(&spawn.args[1], "an answer").expect("written");
         fetch(&directory);
         assert_eq!(fs::read_to_string(at("run/answer.md")).expect("there"), "an answer");
-        // A link leads to what only we may read.
+        // A link to a file that only ralph may read.
         fs::write(at("run/answer.md"), "").expect("written");
         let again = Spawn { args: vec![at("run/answer.md").into()], ..spawn };
         let again = hand_in(again, &handed, &outside, &directory, is_shared).expect("handed in");

@@ -1,6 +1,6 @@
-//! Finds out whether Docker Sandboxes is there and answers.
+//! Finds out whether Docker Sandboxes is installed and answers.
 //!
-//! Not here: signing in, and the policy of the machine; both are the user's to decide.
+//! Not here: signing in, and the policy of the machine; the user decides about both.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::super::ask::{Answer, PROBE, ask, talker};
 use crate::process::{Watch, find_program};
 
-/// The program, and which of the two it is.
+/// The program of Docker Sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tool {
-    /// Its file.
     pub program: PathBuf,
-    /// Which it is.
     pub form: Form,
 }
 
@@ -30,19 +28,17 @@ pub enum Form {
     DockerSandbox,
 }
 
-/// Why it cannot be used.
+/// Why Docker Sandboxes cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Unavailable {
-    /// What is wrong.
     pub why: String,
-    /// What to do about it.
     pub remedy: Option<String>,
 }
 
 impl Tool {
-    /// Looks for `sbx`, and for `docker sandbox` where there is none; neither question takes
-    /// longer than half a minute. One in the project is none: an agent can change it.
+    /// Looks for `sbx`, and for `docker sandbox` if there is none; neither check takes longer than
+    /// half a minute. A program inside the project is refused, because an agent can change it.
     pub fn find(
         project: &Path,
         env: &[(OsString, OsString)],
@@ -51,8 +47,8 @@ impl Tool {
         let found = Self::ask(env, watch)?;
         let real = found.program.canonicalize().unwrap_or_else(|_| found.program.clone());
         if real.starts_with(project) {
-            let place = real.display();
-            let why = format!("`{place}` lies in the project, where an agent can change it");
+            let path = real.display();
+            let why = format!("`{path}` is inside the project, where an agent can change it");
             return Err(Unavailable { why, remedy: None });
         }
         Ok(found)
@@ -72,20 +68,20 @@ impl Tool {
                 let remedy =
                     "start it and sign in with `sbx login`; `sbx ls` shows whether it works";
                 match question("sbx", &["ls", "--json"]).1 {
-                    // Without its daemon it prints words in place of the list.
+                    // Without its daemon it prints a message instead of the list.
                     Answer::Said(list) if is_json(&list) => {
                         return Ok(Self { program, form: Form::Sbx });
                     }
                     Answer::Said(_) | Answer::Absent => {
-                        return unavailable("the daemon of sbx does not answer".to_owned(), remedy);
+                        return unavailable("the sbx daemon does not answer".to_owned(), remedy);
                     }
-                    Answer::Failed(words) | Answer::Silent(words) => {
-                        return unavailable(format!("sbx does not work: {words}"), remedy);
+                    Answer::Failed(message) | Answer::Silent(message) => {
+                        return unavailable(format!("sbx does not work: {message}"), remedy);
                     }
                 }
             }
-            (_, Answer::Failed(words) | Answer::Silent(words)) => {
-                let why = format!("sbx does not work: {words}");
+            (_, Answer::Failed(message) | Answer::Silent(message)) => {
+                let why = format!("sbx does not work: {message}");
                 return unavailable(why, "`sbx version` shows whether it works");
             }
             (_, Answer::Said(_) | Answer::Absent) => {}
@@ -98,8 +94,8 @@ impl Tool {
         match question("docker", &["sandbox", "version"]) {
             (Some(program), Answer::Said(_)) => match question("docker", &["sandbox", "ls"]).1 {
                 Answer::Said(_) => Ok(Self { program, form: Form::DockerSandbox }),
-                Answer::Failed(words) | Answer::Silent(words) => {
-                    unavailable(format!("docker sandbox does not work: {words}"), remedy)
+                Answer::Failed(message) | Answer::Silent(message) => {
+                    unavailable(format!("docker sandbox does not work: {message}"), remedy)
                 }
                 Answer::Absent => unavailable(absent, remedy),
             },
@@ -110,12 +106,12 @@ impl Tool {
     }
 }
 
-/// Returns whether it is worth asking, without asking.
+/// Returns whether Docker Sandboxes seems to be installed, without running it.
 pub fn may_be_there(env: &[(OsString, OsString)]) -> bool {
     find_program(&talker(Path::new("sbx"), &[], env, PROBE)).is_ok() || has_plugin(env)
 }
 
-/// Returns whether the deprecated form is installed. To ask docker itself takes it some 30 ms.
+/// Returns whether the deprecated form is installed. Asking docker itself takes some 30 ms.
 fn has_plugin(env: &[(OsString, OsString)]) -> bool {
     const PLACES: [&str; 4] = [
         "/usr/local/lib/docker/cli-plugins",
@@ -132,7 +128,7 @@ fn has_plugin(env: &[(OsString, OsString)]) -> bool {
     places.into_iter().any(|place| place.join("docker-sandbox").exists())
 }
 
-/// No list at all is what some versions print when there is nothing to list.
+/// Some versions print `null` if there is nothing to list.
 fn is_json(text: &str) -> bool {
     matches!(
         serde_json::from_str(text),

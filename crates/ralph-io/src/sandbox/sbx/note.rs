@@ -1,7 +1,7 @@
-//! Calls in a VM that may outlive the process which made them.
+//! Calls in a VM that may outlive the process that made them.
 //!
-//! A note beside the plan is locked by that process; one that nobody holds is that of a process which
-//! was killed, and what it had started may go on inside. Not here: what is done about it.
+//! That process locks a note next to the plan file. An unlocked note was left by a process that was
+//! killed, and what it started may still run inside. Not here: what is done about it.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-/// How the names of notes end.
+/// The file extension of notes.
 const EXTENSION: &str = "vm";
 
-/// A note, held.
+/// A locked note.
 #[derive(Debug)]
 pub(in crate::sandbox) struct VmNote {
     path: PathBuf,
@@ -20,7 +20,7 @@ pub(in crate::sandbox) struct VmNote {
 }
 
 impl VmNote {
-    /// Notes a call down, before it is made, beside its plan.
+    /// Writes the note of a call next to its plan file, before the call is made.
     pub(in crate::sandbox) fn hold(plan: &Path) -> std::io::Result<Self> {
         let path = plan.with_extension(EXTENSION);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
@@ -28,13 +28,13 @@ impl VmNote {
         Ok(Self { path, _file: file })
     }
 
-    /// Lets go of a call that has ended.
+    /// Removes the note of a call that has ended.
     pub(in crate::sandbox) fn drop_ended(self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Returns whether a call was left, and forgets it.
+/// Returns whether a killed process left a call, and removes its notes.
 pub(in crate::sandbox) fn is_left(directory: &Path) -> bool {
     let mut is_left = false;
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_whose_process_was_killed_is_seen_once() {
+    fn a_killed_call_is_reported_once() {
         let run = tempfile::tempdir().expect("a directory");
         let held = VmNote::hold(&run.path().join("cell-1.json")).expect("noted");
         assert!(!is_left(run.path()), "it is under way");

@@ -1,4 +1,4 @@
-//! Command lines of Docker Sandboxes, and whole calls through a stand-in for it.
+//! Command lines of Docker Sandboxes, and complete calls with a fake `sbx`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -28,7 +28,7 @@ fn tool(form: Form) -> Tool {
     Tool { program: program.into(), form }
 }
 
-/// A VM of the example, which shares what is a directory there: nothing.
+/// The VM of the example, whose paths do not exist, so that it shares nothing.
 fn vm(tool: Tool, env: &[(OsString, OsString)]) -> Vm {
     let Boundary { project, bounds, .. } = example();
     let vm = Vm::new(tool, "claude", &project, bounds, env).sharing(&[example()]);
@@ -39,7 +39,7 @@ fn vm(tool: Tool, env: &[(OsString, OsString)]) -> Vm {
 }
 
 #[test]
-fn both_forms_say_the_same() {
+fn both_forms_have_equivalent_commands() {
     for (form, expect) in [
         (
             Form::Sbx,
@@ -87,15 +87,15 @@ fn both_forms_say_the_same() {
         commands.push(vm.finding("claude"));
         commands.extend(vm.check(CANARY));
         commands.extend([vm.stop(), vm.removal()]);
-        let mut said: String = commands.iter().map(|it| it.join(" ") + "\n").collect();
-        said.push_str(&shown(&vm.launch(child())));
-        expect.assert_eq(&said);
-        assert!(!said.contains("sk-123"), "{said}");
+        let mut listing: String = commands.iter().map(|it| it.join(" ") + "\n").collect();
+        listing.push_str(&shown(&vm.launch(child())));
+        expect.assert_eq(&listing);
+        assert!(!listing.contains("sk-123"), "{listing}");
     }
 }
 
 #[test]
-fn names_have_only_what_sbx_takes() {
+fn names_have_only_characters_that_sbx_accepts() {
     let bounds = example().bounds;
     let vm = |project: &str, template: &str| {
         Vm::new(tool(Form::Sbx), template, Path::new(project), bounds, &[])
@@ -124,7 +124,7 @@ fn names_have_only_what_sbx_takes() {
 }
 
 #[test]
-fn what_one_tenant_may_write_is_writable_and_files_are_not_shared() {
+fn a_directory_writable_for_one_process_is_writable_and_files_are_not_shared() {
     let shared = tempfile::tempdir().expect("a directory");
     let at = |name: &str| shared.path().join(name);
     for name in ["history", "tools"] {
@@ -139,12 +139,12 @@ fn what_one_tenant_may_write_is_writable_and_files_are_not_shared() {
     assert_eq!(vm.extras, [(at("history"), Access::Write), (at("tools"), Access::Read)]);
 }
 
-/// A directory with stand-ins on a `PATH` of its own. They log what they are asked.
-struct Standin {
+/// A directory with fake programs on a `PATH` of its own. They log their arguments.
+struct FakePrograms {
     directory: tempfile::TempDir,
 }
 
-impl Standin {
+impl FakePrograms {
     fn new(scripts: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         for (name, script) in scripts {
@@ -153,7 +153,7 @@ impl Standin {
             fs::write(&path, text).expect("written");
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
         }
-        // The deprecated form is a part of docker's.
+        // The deprecated form is a plugin of docker.
         fs::create_dir_all(directory.path().join(".docker/cli-plugins")).expect("a directory");
         fs::write(directory.path().join(".docker/cli-plugins/docker-sandbox"), "")
             .expect("written");
@@ -182,10 +182,10 @@ esac
 "#;
 
 #[test]
-fn what_is_there_is_found_and_what_is_wrong_is_said() {
+fn installed_tools_are_found_and_problems_are_reported() {
     let found = |scripts: &[(&str, &str)]| {
-        let standin = Standin::new(scripts);
-        match Tool::find(Path::new("/p"), &standin.env(), &Watch::detached()) {
+        let fake = FakePrograms::new(scripts);
+        match Tool::find(Path::new("/p"), &fake.env(), &Watch::detached()) {
             Ok(tool) => format!("{:?}", tool.form),
             Err(error) => error.to_string(),
         }
@@ -197,7 +197,7 @@ fn what_is_there_is_found_and_what_is_wrong_is_said() {
         (vec![docker], "DockerSandbox"),
         (vec![], "sbx is not installed"),
         (vec![("docker", "echo unknown command >&2; exit 1")], "sbx is not installed"),
-        (vec![("sbx", "echo starting the daemon..."), docker], "the daemon of sbx does not answer"),
+        (vec![("sbx", "echo starting the daemon..."), docker], "the sbx daemon does not answer"),
         (
             vec![("sbx", "[ \"$1\" = version ] || { echo not signed in >&2; exit 1; }")],
             "sbx does not work: not signed in",
@@ -209,11 +209,11 @@ fn what_is_there_is_found_and_what_is_wrong_is_said() {
 }
 
 #[test]
-fn a_run_makes_a_vm_once_and_calls_go_through_it() {
-    let standin = Standin::new(&[("sbx", GOOD)]);
+fn a_run_creates_a_vm_once_and_runs_calls_in_it() {
+    let fake = FakePrograms::new(&[("sbx", GOOD)]);
     let watch = Watch::detached();
-    let tool = Tool::find(Path::new("/p"), &standin.env(), &watch).expect("it is there");
-    let vm = vm(tool, &standin.env());
+    let tool = Tool::find(Path::new("/p"), &fake.env(), &watch).expect("it is there");
+    let vm = vm(tool, &fake.env());
     let canary = Path::new("/state/run/canary");
     vm.prepare(canary, &watch).expect("prepared");
     vm.prepare(canary, &watch).expect("prepared again");
@@ -242,18 +242,18 @@ fn a_run_makes_a_vm_once_and_calls_go_through_it() {
         sbx exec -i -w /home/ann/my project/web -e LANG=C.UTF-8 NAME /bin/sh -c /bin/cat; exit 7
         sbx stop NAME
         sbx rm --force NAME
-    "]].assert_eq(&standin.log().replace(vm.name(), "NAME"));
+    "]].assert_eq(&fake.log().replace(vm.name(), "NAME"));
 }
 
 #[test]
-fn a_vm_that_cannot_be_made_or_that_is_open_is_not_used() {
+fn a_vm_that_fails_or_is_not_isolated_is_not_used() {
     let check = |script: &str| {
-        let standin = Standin::new(&[("sbx", script)]);
-        let tool = Tool { program: standin.directory.path().join("sbx"), form: Form::Sbx };
-        let vm = vm(tool, &standin.env());
+        let fake = FakePrograms::new(&[("sbx", script)]);
+        let tool = Tool { program: fake.directory.path().join("sbx"), form: Form::Sbx };
+        let vm = vm(tool, &fake.env());
         let canary = Path::new("/state/run/canary");
-        let trouble = vm.prepare(canary, &Watch::detached()).expect_err("trouble");
-        trouble.to_string().replace(vm.name(), "NAME")
+        let error = vm.prepare(canary, &Watch::detached()).expect_err("it is not usable");
+        error.to_string().replace(vm.name(), "NAME")
     };
     let open = GOOD.replace("Denied: no rule matches", "Allowed by default policy");
     let silent = GOOD.replace("echo 'Denied: no rule matches'; exit 1", "exit 1");
@@ -271,6 +271,6 @@ fn a_vm_that_cannot_be_made_or_that_is_open_is_not_used() {
         assert_eq!(check(script), expect);
     }
     let vm = Vm::new(tool(Form::Sbx), "claude", Path::new("/p"), example().bounds, &[]);
-    let trouble = vm.reaching(NetworkMode::Host, &reach()).expect_err("impossible");
-    assert_eq!(trouble.to_string(), "`sandbox.network.mode` \"host\" is not possible with sbx");
+    let error = vm.reaching(NetworkMode::Host, &reach()).expect_err("impossible");
+    assert_eq!(error.to_string(), "`sandbox.network.mode` \"host\" is not possible with sbx");
 }

@@ -1,6 +1,6 @@
-//! The same list of places as arguments for bubblewrap.
+//! The mounts of a spec as arguments for bubblewrap.
 //!
-//! Not here: the process that it starts, which is the same one as in namespaces of our own.
+//! Not here: the process that bubblewrap starts, which is the same as with ralph's own namespaces.
 
 use std::ffi::OsString;
 use std::io::{PipeReader, PipeWriter, Read as _, pipe};
@@ -16,19 +16,19 @@ use super::mounts::{KERNEL_KNOBS, KERNEL_VIEWS, is_shared};
 use crate::sandbox::trouble::Trouble;
 use crate::sandbox::{Cell, Mount, Network};
 
-/// Returns the command up to the program, and where bubblewrap tells which process it started.
-pub(super) fn command(bwrap: &Path, cell: &Cell) -> Result<(Telling, Command), Trouble> {
+/// Returns the command up to the program, and the pipe on which bubblewrap reports the process id.
+pub(super) fn command(bwrap: &Path, spec: &Cell) -> Result<(Telling, Command), Trouble> {
     let (reader, writer) = pipe().map_err(Trouble::with("make a pipe"))?;
     fcntl_setfd(&writer, FdFlags::empty()).map_err(Trouble::with("open a pipe"))?;
     let mut command = Command::new(bwrap);
-    command.args(arguments(cell)).arg("--info-fd").arg(writer.as_raw_fd().to_string());
+    command.args(arguments(spec)).arg("--info-fd").arg(writer.as_raw_fd().to_string());
     Ok((Telling { reader, writer }, command))
 }
 
-/// Returns the arguments that make a cell.
-fn arguments(cell: &Cell) -> Vec<OsString> {
-    let mut words: Vec<OsString> = [
-        // As root, bubblewrap would do without a user namespace and keep all rights.
+/// Returns the arguments that implement a spec.
+fn arguments(spec: &Cell) -> Vec<OsString> {
+    let mut args: Vec<OsString> = [
+        // As root, bubblewrap would skip the user namespace and keep all rights.
         "--unshare-user",
         "--unshare-pid",
         "--unshare-ipc",
@@ -48,9 +48,9 @@ fn arguments(cell: &Cell) -> Vec<OsString> {
     .map(OsString::from)
     .to_vec();
     let mut add = |parts: &[&dyn AsRef<std::ffi::OsStr>]| {
-        words.extend(parts.iter().map(|part| part.as_ref().to_owned()));
+        args.extend(parts.iter().map(|part| part.as_ref().to_owned()));
     };
-    match cell.network {
+    match spec.network {
         Network::None | Network::Proxy(_) => add(&[&"--unshare-net"]),
         Network::Host => {}
     }
@@ -60,9 +60,9 @@ fn arguments(cell: &Cell) -> Vec<OsString> {
     for view in KERNEL_VIEWS.map(Path::new).into_iter().filter(|view| view.exists()) {
         add(&[&"--ro-bind", &"/dev/null", &view]);
     }
-    let size = cell.bounds.tmp.to_string();
+    let size = spec.bounds.tmp.to_string();
     add(&[&"--perms", &"1777", &"--size", &size, &"--tmpfs", &"/dev/shm"]);
-    for mount in &cell.mounts {
+    for mount in &spec.mounts {
         match mount {
             Mount::Scratch { path } => {
                 let mode = if is_shared(path) { "1777" } else { "0755" };
@@ -81,7 +81,7 @@ fn arguments(cell: &Cell) -> Vec<OsString> {
             Mount::ShownAs { path, source } => add(&[&"--ro-bind", source, path]),
         }
     }
-    for mount in &cell.mounts {
+    for mount in &spec.mounts {
         if let Mount::Hidden { path } = mount
             && path.is_dir()
         {
@@ -89,17 +89,17 @@ fn arguments(cell: &Cell) -> Vec<OsString> {
         }
     }
     add(&[&"--remount-ro", &"/dev"]);
-    words
+    args
 }
 
-/// The pipe for what bubblewrap tells, both ends.
+/// Both ends of the pipe for bubblewrap's report.
 pub(super) struct Telling {
     reader: PipeReader,
     writer: PipeWriter,
 }
 
 impl Telling {
-    /// Leaves the writing end to bubblewrap.
+    /// Closes the writing end in this process, after bubblewrap has inherited it.
     pub(super) fn close(self) -> Told {
         let Self { reader, writer } = self;
         drop(writer);
@@ -107,14 +107,14 @@ impl Telling {
     }
 }
 
-/// What bubblewrap told.
+/// The process id that bubblewrap reports.
 pub(super) enum Told {
     Unread(PipeReader),
     Read(Option<Pid>),
 }
 
 impl Told {
-    /// Returns the first process inside. To be asked once that is known to run.
+    /// Returns the first process inside. Must be called only once that process is known to run.
     pub(super) fn first_process(&mut self) -> Option<Pid> {
         #[derive(Deserialize)]
         #[serde(rename_all = "kebab-case")]
@@ -124,8 +124,8 @@ impl Told {
         if let Self::Unread(reader) = self {
             let mut text = Vec::new();
             let _ = reader.read_to_end(&mut text);
-            let told: Option<Information> = serde_json::from_slice(&text).ok();
-            *self = Self::Read(told.and_then(|told| Pid::from_raw(told.child_pid)));
+            let information: Option<Information> = serde_json::from_slice(&text).ok();
+            *self = Self::Read(information.and_then(|it| Pid::from_raw(it.child_pid)));
         }
         match self {
             Self::Unread(_) => None,

@@ -1,7 +1,7 @@
-//! A control group for one cell, where root can make one.
+//! A control group for one sandbox, where root can create one.
 //!
-//! The limit on processes that goes with a user does not hold for root; a control group does. Where
-//! none can be made, root's cells have no such limit. Not here: limits that every process sets for
+//! The per-user limit on processes does not apply to root; a control group does. Where none can be
+//! created, root's sandboxes have no such limit. Not here: limits that every process sets for
 //! itself.
 
 use std::collections::BTreeMap;
@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 
 use crate::sandbox::Bounds;
 
-/// Where groups are, and which ones this process is in.
+/// The file system of control groups, and the groups of this process.
 const ROOT: &str = "/sys/fs/cgroup";
 const OWN: &str = "/proc/self/cgroup";
 
 /// The processes around a program: the one outside, bubblewrap, and the first one inside.
 const OUR_OWN: u64 = 3;
 
-/// Puts this process, and everything that it starts from now on, into control groups of its own, if
-/// it is root's; others do not need them. Only for a process with one thread.
+/// Moves this process, and everything that it starts from now on, into control groups of its own,
+/// if it runs as root; other users do not need them. Only for a process with one thread.
 ///
-/// They are removed by [`clear`] when this process is gone.
+/// [`remove_stale_groups`] removes them when this process is gone.
 pub(super) fn enter(bounds: &Bounds) {
     if !rustix::process::geteuid().is_root() {
         return;
@@ -31,8 +31,8 @@ pub(super) fn enter(bounds: &Bounds) {
     }
 }
 
-/// Makes the groups and enters them. Groups of the newer kind have all controllers in one
-/// directory, those of before each in its own.
+/// Creates the groups and enters them. cgroup v2 has all controllers in one directory, v1 each in
+/// its own.
 fn enter_below(root: &Path, own: &str, bounds: &Bounds) {
     let name = format!("ralph-{}", std::process::id());
     let mut groups: BTreeMap<PathBuf, Vec<(&str, u64)>> = BTreeMap::new();
@@ -56,15 +56,15 @@ fn enter_below(root: &Path, own: &str, bounds: &Bounds) {
     }
 }
 
-/// Moves this process into a group. To move a process, the kernel waits until nobody on the machine
-/// starts or ends one, some 2 to 15 ms; a thread that moves itself is let in at once. Groups of the
-/// newer kind take whole processes only.
+/// Moves this process into a group. To move a process, the kernel waits until no process on the
+/// machine starts or ends, some 2 to 15 ms; a thread that moves itself enters at once. cgroup v2
+/// accepts whole processes only.
 fn join(directory: &Path) -> io::Result<()> {
     fs::write(directory.join("tasks"), "0")
         .or_else(|_| fs::write(directory.join("cgroup.procs"), std::process::id().to_string()))
 }
 
-/// Removes the groups of cells that are gone. Those in use stay: the kernel sees to that.
+/// Removes the groups of sandboxes that are gone. The kernel refuses to remove those in use.
 pub(in crate::sandbox) fn clear() {
     if !rustix::process::geteuid().is_root() {
         return;
@@ -83,8 +83,8 @@ pub(in crate::sandbox) fn clear() {
     }
 }
 
-/// Returns the group that a process is in for a controller, and the file for its limit: the newer
-/// one, or the one of before.
+/// Returns the group of this process for a controller, and the file for its limit: the first name
+/// for cgroup v2, the second for v1.
 fn place<'a>(
     root: &Path,
     own: &str,
@@ -112,7 +112,7 @@ mod tests {
     use crate::sandbox::Counted;
 
     #[test]
-    fn every_limit_is_set_whatever_kind_groups_are_of() {
+    fn limits_are_set_with_cgroup_v1_and_v2() {
         let counted = Counted::Together;
         let bounds = Bounds { pids: 7, counted, memory: 4096, tmp: 0, file: 0 };
         let name = format!("ralph-{}", std::process::id());

@@ -1,4 +1,4 @@
-//! What a process gives up for good before it becomes, or starts, what it is to confine: rights,
+//! What a process gives up permanently before it becomes, or starts, the confined program: rights,
 //! system calls, resources, open files.
 //!
 //! Not here: the file system and the network.
@@ -20,26 +20,27 @@ use super::kernel::close_files_on_exec;
 use crate::sandbox::Bounds;
 use crate::sandbox::trouble::Trouble;
 
-/// What stands between a process and the host's network.
+/// What separates a process from the host's network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Its own network namespace, or nothing because it may have the host's.
+    /// Its own network namespace, or nothing because it may use the host's.
     Own,
-    /// Rules about TCP ports, which do not cover anything but TCP.
+    /// Rules about TCP ports, which cover nothing but TCP.
     Ports,
 }
 
 /// Which other processes a process can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Neighbors {
-    /// Only those of its own sandbox. It may trace them, as debuggers and leak checkers do, and its
-    /// memory is watched: a limit on data would refuse the address space that sanitizers reserve.
+    /// Only those of its own sandbox. It may trace them, as debuggers and leak checkers do, and
+    /// ralph watches its memory: a limit on data would refuse the address space that sanitizers
+    /// reserve.
     Inside,
-    /// Others of the user's, or none that need tracing.
+    /// Others of the user, or none that need tracing.
     Host,
 }
 
-/// Gives everything up. Nothing but starting the program comes after this.
+/// Gives up all of this. Only starting the program may follow.
 pub(super) fn confine(
     bounds: &Bounds,
     pids: u64,
@@ -50,7 +51,7 @@ pub(super) fn confine(
     limit(bounds, pids, neighbors)?;
     drop_rights()?;
     set_no_new_privs(true).map_err(Trouble::with("refuse new rights"))?;
-    // Nobody of the same user looks into this process.
+    // Other processes of the same user cannot inspect this one.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Trouble::with("close itself"))?;
     close_files_on_exec().map_err(Trouble::with("close its files"))?;
     filter(sockets, reach, neighbors).map_err(Trouble::with("filter system calls"))
@@ -65,7 +66,7 @@ fn limit(bounds: &Bounds, pids: u64, neighbors: Neighbors) -> Result<(), Trouble
         (Resource::Core, 0),
         (Resource::Nproc, pids),
         (Resource::Fsize, bounds.file),
-        // Of one process. The address space itself is no measure: some programs reserve terabytes.
+        // Per process. The address space itself cannot be limited: some programs reserve terabytes.
         (Resource::Data, data),
     ] {
         let already = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
@@ -79,7 +80,7 @@ fn limit(bounds: &Bounds, pids: u64, neighbors: Neighbors) -> Result<(), Trouble
 fn drop_rights() -> Result<(), Trouble> {
     for bit in 0..64 {
         let one = CapabilitySet::from_bits_retain(1 << bit);
-        // The kernel says no to numbers that it does not know, and to who had no rights anyway.
+        // Fails for numbers that the kernel does not know, and for a process without rights.
         let _ = remove_capability_from_bounding_set(one);
     }
     let _ = clear_ambient_capability_set();
@@ -88,12 +89,13 @@ fn drop_rights() -> Result<(), Trouble> {
         .map_err(Trouble::with("give up rights"))
 }
 
-/// Calls on the memory of other processes. The kernel checks a traced call after its tracer, so that
-/// tracing is no way around this filter.
+/// Calls on the memory of other processes. The kernel applies the filter after the tracer has
+/// changed a call, so that tracing cannot bypass this filter.
 const TRACING: [i64; 3] =
     [libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev];
 
-/// Calls that fail as not permitted: other processes' files, mounts, namespaces, keys, the kernel.
+/// Calls that fail with "not permitted": other processes' files, mounts, namespaces, keys, the
+/// kernel.
 const FORBIDDEN: [i64; 38] = [
     libc::SYS_pidfd_getfd,
     libc::SYS_process_madvise,
@@ -135,8 +137,8 @@ const FORBIDDEN: [i64; 38] = [
     libc::SYS_vhangup,
 ];
 
-/// Calls that are as if the kernel did not have them: programs know how to do without. `clone3`
-/// passes its flags where a filter cannot see them, and `io_uring` does what other calls may not.
+/// Calls that fail as if the kernel did not have them, for which programs have a fallback. `clone3`
+/// passes its flags where a filter cannot see them, and `io_uring` can do what other calls may not.
 const UNKNOWN: [i64; 4] = [
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,
@@ -144,7 +146,7 @@ const UNKNOWN: [i64; 4] = [
     libc::SYS_io_uring_register,
 ];
 
-/// Namespaces that a new process may not begin.
+/// Namespaces that a new process may not create.
 const NEW_NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
@@ -155,7 +157,7 @@ const NEW_NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWCGROUP,
 ];
 
-/// The kinds of sockets: the flags beside them are none of our business.
+/// Mask for the socket type, without the flags in the same argument.
 const SOCKET_KIND: u64 = 0xf;
 
 fn filter(
@@ -176,13 +178,13 @@ fn filter(
         clone.push(rule([has(0, flag)?])?);
     }
     forbidden.insert(libc::SYS_clone, clone);
-    // Text put into a terminal's input is run by the shell that reads it.
+    // Text injected into a terminal's input would be run by the shell that reads it.
     let inject = [libc::TIOCSTI, libc::TIOCLINUX].map(|call| rule([is(1, call)?]));
     forbidden.insert(libc::SYS_ioctl, inject.into_iter().collect::<Result<_, _>>()?);
     forbidden.insert(libc::SYS_socket, refused_sockets(sockets, reach)?);
     forbidden.insert(libc::SYS_socketpair, vec![rule([is_not(0, libc::AF_UNIX)?])?]);
     apply_filter(&program(forbidden, libc::EPERM)?)?;
-    // A second set of the same calls under other numbers, on kernels that have it.
+    // The x32 variants of the same calls, on kernels that have them.
     if cfg!(target_arch = "x86_64") {
         apply_filter(&other_numbers_are_unknown())?;
     }
@@ -210,7 +212,7 @@ fn refused_sockets(
     match reach {
         Reach::Own => {}
         Reach::Ports => {
-            // Datagrams, and protocols such as MPTCP that pass for TCP without being covered.
+            // Datagrams, and protocols such as MPTCP that look like TCP but are not covered.
             let inet = is_not(0, libc::AF_UNIX)?;
             let datagram = SeccompCondition::new(
                 1,
@@ -239,7 +241,7 @@ fn program(
     Ok(filter.try_into()?)
 }
 
-/// Loads the number of the call, and lets none from the second set pass.
+/// Loads the number of the call, and refuses the x32 numbers.
 fn other_numbers_are_unknown() -> BpfProgram {
     const SECOND_SET: u32 = 0x4000_0000;
     const LOAD: u16 = 0x20;
@@ -268,7 +270,7 @@ fn is_not(argument: u8, value: impl TryInto<u64>) -> Result<SeccompCondition, se
 }
 
 fn has(argument: u8, flag: libc::c_int) -> Result<SeccompCondition, seccompiler::Error> {
-    // As a pattern of bits: the highest of these flags is the sign.
+    // As a bit pattern: the highest of these flags is the sign bit.
     let flag = u64::from(flag.cast_unsigned());
     compared(argument, SeccompCmpOp::MaskedEq(flag), flag)
 }
@@ -281,7 +283,7 @@ fn compared(
     Ok(SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?)
 }
 
-/// All of these numbers are small and not negative.
+/// Converts a constant, which is always small and not negative.
 fn number(value: impl TryInto<u64>) -> u64 {
     value.try_into().unwrap_or(u64::MAX)
 }

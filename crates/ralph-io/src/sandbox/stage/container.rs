@@ -1,8 +1,7 @@
-//! A cell that an engine of containers makes: starts the engine's client, and waits until the first
-//! process inside calls.
+//! Starts a container: runs the engine's client, and waits until the first process inside connects.
 //!
-//! The two talk as in other cells, by a unix socket that is mounted: what ends outside ends inside,
-//! since the other end of the channel goes with it. Not here: the client's command line.
+//! The two communicate through a mounted unix socket: when the process outside ends, the one inside
+//! sees the channel close and ends too. Not here: the client's command line.
 
 use std::fs;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -23,27 +22,26 @@ use crate::sandbox::proxy::listener_at;
 use crate::sandbox::trouble::Trouble;
 use crate::store::layout::private_directories;
 
-/// Between two looks at whether the client is still there: engines take a third of a second.
+/// Interval between two checks that the client is still running; engines take a third of a second.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// A container that is there, with its first process.
+/// A running container, with its first process.
 pub(super) struct Started {
-    /// The engine's client.
     pub(super) client: Child,
-    /// What is said with the first process.
+    /// The connection to the first process inside.
     pub(super) channel: UnixStream,
-    /// That process, as it is called out here.
+    /// The process id of that process on the host.
     pub(super) first: Option<Pid>,
-    /// What makes sure that nothing is left of it.
+    /// The note that makes sure that the container is removed.
     pub(super) note: Note,
 }
 
-/// Starts a container for a plan, whose file told where things may be put.
+/// Starts a container for a plan. Its files are created next to the plan file.
 pub(super) fn start(
     plan: &Plan,
     container: &Container,
     file: &Path,
-    words: &[std::ffi::OsString],
+    command_line: &[std::ffi::OsString],
 ) -> Result<Started, Trouble> {
     let number = file.file_stem().unwrap_or_default().to_string_lossy();
     let name = container_name(&plan.run, number.trim_start_matches("cell-"));
@@ -52,18 +50,19 @@ pub(super) fn start(
         listener_at(&channel.0).map_err(Trouble::at("listen for the container at", &channel.0))?;
     let empty = file.with_file_name("empty");
     private_directories(&empty).map_err(Trouble::at("make", &empty))?;
-    let note = Note::hold(container, &name, file).map_err(Trouble::at("write beside", file))?;
+    let note =
+        Note::hold(container, &name, file).map_err(Trouble::at("write a file next to", file))?;
     let berth = Berth {
         name: &name,
         run: &plan.run,
         channel: &channel.0,
         empty: &empty,
-        proxy: match &plan.cell.network {
+        proxy: match &plan.spec.network {
             Network::None | Network::Host => None,
-            Network::Proxy(door) => Some(door.handover.as_path()),
+            Network::Proxy(endpoint) => Some(endpoint.handover.as_path()),
         },
     };
-    let mut client = client(plan, container, &berth, words)
+    let mut client = client(plan, container, &berth, command_line)
         .spawn()
         .map_err(Trouble::at("start", &container.engine.program))?;
     match wait_for_call(&listener, &mut client, container) {
@@ -71,16 +70,16 @@ pub(super) fn start(
             let first = socket_peercred(&channel).ok().map(|peer| peer.pid);
             Ok(Started { client, channel, first, note })
         }
-        Err(trouble) => {
+        Err(error) => {
             let _ = client.kill();
             let _ = client.wait();
             note.remove_container();
-            Err(trouble)
+            Err(error)
         }
     }
 }
 
-/// The socket's name, which nobody needs once it was called.
+/// The socket file, which is not needed once the process inside has connected.
 struct Channel(PathBuf);
 
 impl Drop for Channel {
@@ -93,21 +92,21 @@ fn client(
     plan: &Plan,
     container: &Container,
     berth: &Berth<'_>,
-    words: &[std::ffi::OsString],
+    command_line: &[std::ffi::OsString],
 ) -> Command {
-    let boundary = Boundary::of(&plan.cell, &plan.project, plan.home.as_deref());
+    let boundary = Boundary::of(&plan.spec, &plan.project, plan.home.as_deref());
     let spawn = Spawn {
-        program: words[0].clone(),
-        args: words[1..].to_vec(),
+        program: command_line[0].clone(),
+        args: command_line[1..].to_vec(),
         cwd: plan.cwd.clone(),
-        // This process was given the child's.
+        // This process runs with the child's environment.
         env: std::env::vars_os().collect(),
         stdin: Stdin::Null,
         limits: Limits::default(),
     };
     let Spawn { program, args, cwd, env, .. } = container.launch(spawn, &boundary, berth);
     let mut command = Command::new(program);
-    // What is meant for the program is passed on to it; the client would do so once more.
+    // Signals for the program are forwarded to it; in the same group the client would repeat them.
     command.args(args).current_dir(cwd).env_clear().envs(env).process_group(0);
     command
 }
@@ -121,16 +120,18 @@ fn wait_for_call(
         let mut called = [PollFd::new(listener, PollFlags::IN)];
         match poll(&mut called, Some(&LOOK)) {
             Ok(1..) => {
-                let (channel, _) = listener.accept().map_err(Trouble::with("hear a call"))?;
+                let (channel, _) = listener
+                    .accept()
+                    .map_err(Trouble::with("accept the container's connection"))?;
                 return Ok(channel);
             }
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(Trouble::with("wait for the container")(error)),
         }
-        if let Some(status) = client.try_wait().map_err(Trouble::with("look at the engine"))? {
+        if let Some(status) = client.try_wait().map_err(Trouble::with("check the engine"))? {
             let engine = container.engine.program.display();
             return Err(Trouble::new(format!(
-                "`{engine}` made no container ({status}); if it says that ralph cannot be run, the \
+                "`{engine}` started no container ({status}); if it says that ralph cannot be run, the \
                  image `{}` lacks the C library that this ralph needs",
                 container.image
             )));

@@ -1,8 +1,8 @@
-//! The first process between the walls: finishes them, starts the program, and reaps until that ends.
+//! The first process inside: completes the sandbox, starts the program, and reaps until that ends.
 //!
-//! As the first process of its PID namespace it takes everything with it when it goes. It leads a
-//! session of its own, with the program in its process group, so that no terminal of the user's is
-//! theirs, and so that the process outside can reach them all. Not here: passing signals on.
+//! When the first process of a PID namespace ends, all other processes in it end too. It leads a
+//! session of its own, with the program in its process group, so that neither has the user's
+//! terminal and the process outside can signal both. Not here: forwarding signals.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -31,34 +31,34 @@ use crate::sandbox::plan::Plan;
 use crate::sandbox::trouble::Trouble;
 use crate::sandbox::{Counted, Network, WALL_CODE, WALL_PREFIX, Wall};
 
-/// Makes the rest of the walls and runs the program.
+/// Sets up the rest of the sandbox and runs the program.
 pub(super) fn main(
     channel: &OsStr,
     proxy: &OsStr,
-    words: &[OsString],
+    command_line: &[OsString],
 ) -> Result<ExitCode, Trouble> {
     let mut channel = adopt(channel)?;
     let proxy = if proxy == "-" { None } else { Some(adopt(proxy)?) };
-    match settle(&mut channel, proxy, words) {
+    match settle(&mut channel, proxy, command_line) {
         Ok((program, _proxy)) => {
             let _ = say(&mut channel, &Report::Started);
             let end = reap(program);
             let _ = say(&mut channel, &end);
             Ok(ExitCode::SUCCESS)
         }
-        Err(trouble) => {
-            let told = say(&mut channel, &Report::Failed(trouble.to_string()));
-            told.map(|()| ExitCode::from(WALL_CODE))
+        Err(error) => {
+            let sent = say(&mut channel, &Report::Failed(error.to_string()));
+            sent.map(|()| ExitCode::from(WALL_CODE))
         }
     }
 }
 
-/// Takes a channel over: one that this process was started with, or, in a container, one that is
-/// called by its path.
+/// Takes over a channel: an inherited descriptor, or, in a container, a socket path to connect to.
 fn adopt(number: &OsStr) -> Result<UnixStream, Trouble> {
     let path = Path::new(number);
     if path.is_absolute() {
-        return UnixStream::connect(path).map_err(Trouble::at("call outside by", path));
+        return UnixStream::connect(path)
+            .map_err(Trouble::at("connect to the process outside at", path));
     }
     let number = number.to_str().and_then(|number| number.parse().ok()).unwrap_or(-1);
     let file = kernel::adopt(number).map_err(Trouble::with("take a channel over"))?;
@@ -71,16 +71,17 @@ fn say(channel: &mut UnixStream, report: &Report) -> Result<(), Trouble> {
     channel.write_all(&line).map_err(Trouble::with("report"))
 }
 
-/// Returns the program's process, which is running, and what its way to the proxy hangs on.
+/// Returns the process id of the started program, and the connection that keeps the proxy serving
+/// it.
 fn settle(
     channel: &mut UnixStream,
     proxy: Option<UnixStream>,
-    words: &[OsString],
+    command_line: &[OsString],
 ) -> Result<(Pid, Option<UnixStream>), Trouble> {
     let mut text = Vec::new();
-    channel.read_to_end(&mut text).map_err(Trouble::with("hear the plan"))?;
-    let plan: Plan = serde_json::from_slice(&text).map_err(Trouble::with("hear the plan"))?;
-    match &plan.wall {
+    channel.read_to_end(&mut text).map_err(Trouble::with("read the plan"))?;
+    let plan: Plan = serde_json::from_slice(&text).map_err(Trouble::with("read the plan"))?;
+    match &plan.backend_config {
         Wall::Native | Wall::Bwrap { .. } | Wall::Sbx(_) | Wall::Landlock => {
             set_parent_process_death_signal(Some(Signal::KILL))
                 .map_err(Trouble::with("tie itself to the process outside"))?;
@@ -88,56 +89,56 @@ fn settle(
         }
         Wall::Container(_) => {
             end_with(channel.try_clone().map_err(Trouble::with("keep its channel"))?);
-            // Engines make the first process the leader of a session, or leave that to it.
+            // Some engines make the first process the leader of a session already.
             let _ = setsid();
         }
     }
-    match &plan.wall {
+    match &plan.backend_config {
         Wall::Native => {
-            part_with_rest(&plan.cell.network)?;
-            mounts::arrange(&plan.cell)?;
-            match &plan.cell.network {
+            part_with_rest(&plan.spec.network)?;
+            mounts::arrange(&plan.spec)?;
+            match &plan.spec.network {
                 Network::None | Network::Proxy(_) => network::raise_loopback()?,
                 Network::Host => {}
             }
         }
         Wall::Bwrap { .. } | Wall::Container(_) | Wall::Sbx(_) | Wall::Landlock => {}
     }
-    if let (Some(proxy), Network::Proxy(door)) = (&proxy, &plan.cell.network) {
-        network::hand_over(proxy, door)?;
+    if let (Some(proxy), Network::Proxy(endpoint)) = (&proxy, &plan.spec.network) {
+        network::hand_over(proxy, endpoint)?;
     }
-    let (file, pids) = match &plan.wall {
+    let (file, pids) = match &plan.backend_config {
         Wall::Native | Wall::Bwrap { .. } | Wall::Sbx(_) | Wall::Landlock => {
             enter(&plan)?;
-            (plan.program.clone(), plan.cell.bounds.pids.into())
+            (plan.program.clone(), plan.spec.bounds.pids.into())
         }
-        // The engine counts them, and only those inside.
-        Wall::Container(engine) => (enter_image(&plan, &words[0], engine)?, u64::MAX),
+        // The engine counts processes, and only those inside.
+        Wall::Container(engine) => (enter_image(&plan, &command_line[0], engine)?, u64::MAX),
     };
-    let bounds = &plan.cell.bounds;
+    let bounds = &plan.spec.bounds;
     let neighbors = match bounds.counted {
         Counted::Together => Neighbors::Inside,
         Counted::ByUser => Neighbors::Host,
     };
-    confine(bounds, pids, plan.cell.unix_sockets, Reach::Own, neighbors)?;
+    confine(bounds, pids, plan.spec.unix_sockets, Reach::Own, neighbors)?;
     match neighbors {
         Neighbors::Inside if bounds.memory < u64::MAX => watch_memory(bounds.memory),
         Neighbors::Inside | Neighbors::Host => {}
     }
     is_watched(channel)?;
     let mut program = Command::new(&file);
-    program.arg0(&words[0]).args(&words[1..]);
+    program.arg0(&command_line[0]).args(&command_line[1..]);
     let child = program.spawn().map_err(|error| unusable(&file, &error))?;
     Ok((Pid::from_child(&child), proxy))
 }
 
-/// Between two looks at the memory of processes: time enough for some hundred megabytes more.
+/// Interval between two checks of memory: time enough to allocate some hundred megabytes.
 const MEMORY_LOOK: Duration = Duration::from_millis(250);
 
-/// Ends each process that uses more memory than one may. The limit of the system on data would count
-/// what is only reserved.
+/// Kills each process that uses more memory than one may. The system's own limit on data would
+/// count memory that is only reserved.
 fn watch_memory(most: u64) {
-    // Without it the kernel ends processes when the machine has no more memory.
+    // If the thread cannot start, the kernel kills processes when the machine runs out of memory.
     let _ = thread::Builder::new().stack_size(128 << 10).spawn(move || {
         loop {
             thread::sleep(MEMORY_LOOK);
@@ -150,19 +151,19 @@ fn watch_memory(most: u64) {
     });
 }
 
-/// Writes why a process was ended to the stream on which its own errors go: no other word of it would
-/// be in the log of a gate.
+/// Writes why a process was killed to its standard error: nothing else in the log of a gate would
+/// say it.
 fn report_memory(used: u64) {
     let stream = fs::OpenOptions::new().append(true).open("/proc/self/fd/2");
     let line = format!(
-        "{WALL_PREFIX}a process used {} MB of memory and was ended; `sandbox.limits.memory` is the \
+        "{WALL_PREFIX}a process used {} MB of memory and was killed; `sandbox.limits.memory` is the \
          limit\n",
         used >> 20
     );
     let _ = stream.and_then(|mut stream| stream.write_all(line.as_bytes()));
 }
 
-/// Returns the processes but this one, with the memory that is theirs alone.
+/// Returns the other processes, with the memory that is theirs alone.
 fn memory_of_processes() -> Vec<(Pid, u64)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let used = entries.filter_map(|entry| {
@@ -175,9 +176,9 @@ fn memory_of_processes() -> Vec<(Pid, u64)> {
     used.collect()
 }
 
-/// Ends this process, and with it everything inside, when the one outside is gone.
+/// Ends this process, and with it everything inside, when the process outside is gone.
 fn end_with(channel: UnixStream) {
-    // Without it the container is removed a little later.
+    // If the thread cannot start, the container is removed a little later.
     let _ = thread::Builder::new().stack_size(64 << 10).spawn(move || {
         loop {
             let mut other = [PollFd::new(&channel, PollFlags::empty())];
@@ -189,7 +190,7 @@ fn end_with(channel: UnixStream) {
     });
 }
 
-/// Goes where the program starts, and finds it among those of the image.
+/// Changes to the program's start directory, and finds the program in the image.
 fn enter_image(plan: &Plan, name: &OsStr, engine: &Container) -> Result<PathBuf, Trouble> {
     env::set_current_dir(&plan.cwd)
         .map_err(Trouble::at("enter, in the container, the directory", &plan.cwd))?;
@@ -205,27 +206,27 @@ fn enter_image(plan: &Plan, name: &OsStr, engine: &Container) -> Result<PathBuf,
         .map_err(|reason| Trouble::new(format!("{reason} in the image `{}`", engine.image)))
 }
 
-/// Leaves the other namespaces, now that this process has the rights to.
+/// Leaves the other namespaces, now that this process has the rights to do so.
 pub(super) fn part_with_rest(network: &Network) -> Result<(), Trouble> {
     let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     match network {
         Network::None | Network::Proxy(_) => flags |= UnshareFlags::NEWNET,
         Network::Host => {}
     }
-    kernel::unshare(flags).map_err(Trouble::with("make its namespaces"))
+    kernel::unshare(flags).map_err(Trouble::with("create its namespaces"))
 }
 
-/// Goes where the program starts, and looks whether the program can be seen from there.
+/// Changes to the program's start directory, and checks that the program is visible from there.
 pub(super) fn enter(plan: &Plan) -> Result<(), Trouble> {
     env::set_current_dir(&plan.cwd)
-        .map_err(Trouble::at("enter, in the cell, the directory", &plan.cwd))?;
+        .map_err(Trouble::at("enter, in the sandbox, the directory", &plan.cwd))?;
     access(&plan.program, Access::EXEC_OK).map_err(|error| unusable(&plan.program, &error.into()))
 }
 
-/// Returns what is wrong with a program that cannot be run.
+/// Returns the error for a program that cannot be run.
 pub(super) fn unusable(program: &Path, error: &std::io::Error) -> Trouble {
     Trouble::new(format!(
-        "`{}` cannot be run in the cell: {error}; if it lies in your home directory, \
+        "`{}` cannot be run in the sandbox: {error}; if it is in your home directory, \
          `sandbox.home` can show it",
         program.display()
     ))
@@ -235,14 +236,14 @@ pub(super) fn unusable(program: &Path, error: &std::io::Error) -> Trouble {
 fn is_watched(channel: &UnixStream) -> Result<(), Trouble> {
     let mut other = [PollFd::new(channel, PollFlags::empty())];
     let nothing = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut other, Some(&nothing)).map_err(Trouble::with("look outside"))?;
+    poll(&mut other, Some(&nothing)).map_err(Trouble::with("check the process outside"))?;
     if other[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
         return Err(Trouble::new("the process outside is gone"));
     }
     Ok(())
 }
 
-/// Waits for the program, and takes note of every other process that ends before it.
+/// Waits for the program, and reaps every other process that ends before it.
 fn reap(program: Pid) -> Report {
     loop {
         match wait(WaitOptions::empty()) {
@@ -254,7 +255,7 @@ fn reap(program: Pid) -> Report {
                 };
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // It has no children any more, and the program was one.
+            // No children are left, and the program was one of them.
             Err(error) => return Report::Failed(format!("the program was lost: {error}")),
         }
     }

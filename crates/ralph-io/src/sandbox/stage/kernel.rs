@@ -9,19 +9,19 @@ use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
 use rustix::thread::UnshareFlags;
 
-/// What a mount is made to be.
+/// Mounts are read-only.
 pub(super) const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
-/// Files on it give no rights to who runs them.
+/// Set-user-id bits of files have no effect.
 pub(super) const NO_SUID: u64 = libc::MOUNT_ATTR_NOSUID;
-/// Device files on it do not work.
+/// Device files do not work.
 pub(super) const NO_DEV: u64 = libc::MOUNT_ATTR_NODEV;
 
-/// Which mounts below a place are meant.
+/// Which mounts below a path are affected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// That one.
+    /// The mount itself.
     This,
-    /// That one and all below it.
+    /// The mount and all below it.
     All,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     if flags.contains(UnshareFlags::FILES) {
         return Err(io::Error::other("files stay shared"));
     }
-    // SAFETY: The call is unsafe for the sake of `FILES` alone, which was just refused.
+    // SAFETY: The call is unsafe only because of `FILES`, which is refused above.
     unsafe { rustix::thread::unshare_unsafe(flags) }?;
     Ok(())
 }
@@ -49,8 +49,8 @@ pub(super) fn add_mount_attributes(
         };
     let attributes =
         libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
-    // SAFETY: The kernel reads a terminated path and a structure of the size it is told; both
-    // outlive the call.
+    // SAFETY: The kernel reads a terminated path and a structure of the given size; both outlive
+    // the call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -64,22 +64,22 @@ pub(super) fn add_mount_attributes(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Keeps every file but the three standard ones from whatever this process becomes or starts.
+/// Closes every file but the three standard ones in whatever this process becomes or starts.
 pub(super) fn close_files_on_exec() -> io::Result<()> {
-    // SAFETY: Nothing is closed now; a flag is set on descriptors, which no code here relies on
-    // being absent.
+    // SAFETY: Nothing is closed now; the call sets a flag on descriptors, and no code here relies
+    // on that flag being absent.
     let result =
         unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes over a file that this process was started with.
+/// Takes over a file that this process inherited.
 pub(super) fn adopt(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: The call only looks; a number that is no descriptor is an error.
+    // SAFETY: The call only reads; a number that is no descriptor is an error.
     if number < 3 || unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
         return Err(io::Error::other("no such file was handed over"));
     }
-    // SAFETY: It is open, as was just seen; it came from the process that started this one, and
-    // is taken over once, before anything else was opened that could have its number.
+    // SAFETY: The descriptor is open, as checked above; it comes from the process that started this
+    // one, and is taken over once, before anything else was opened that could have its number.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }

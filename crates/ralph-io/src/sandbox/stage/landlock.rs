@@ -1,9 +1,9 @@
-//! Landlock: the walls for places without namespaces.
+//! Landlock: the backend for systems without namespaces.
 //!
-//! Rules can only allow. So a hidden place is one that is left out while everything beside it is
-//! allowed, and nothing can be read-only within what is writable. There is no network namespace
-//! either: TCP is held to one port, and the filter of system calls closes the rest. Orphans and
-//! what is still running are ended by ralph's sweep. Not here: that filter (`confine`).
+//! Rules can only allow. So hiding a path means allowing everything next to it, and nothing can be
+//! read-only inside a writable path. There is no network namespace either: TCP is limited to one
+//! port, and the filter of system calls closes the rest. ralph's sweep ends orphans and processes
+//! that still run. Not here: that filter (`confine`).
 
 use std::env;
 use std::ffi::OsString;
@@ -25,18 +25,18 @@ use crate::sandbox::plan::Plan;
 use crate::sandbox::trouble::Trouble;
 use crate::sandbox::{Cell, Mount, Network};
 
-/// The rules that are written for: newer kernels know more, older ones less.
+/// The rules are written for this version: newer kernels can do more, older ones less.
 const WRITTEN_FOR: ABI = ABI::V6;
 
 /// Devices that programs write to.
 const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/ptmx"];
 
-/// Returns whether the kernel has a Landlock that can do what is asked of it here.
+/// Returns whether the kernel's Landlock supports what this backend needs.
 pub(in crate::sandbox) fn landlock_works() -> bool {
     needed().and_then(Ruleset::create).is_ok()
 }
 
-/// Returns the rules that must be possible: files, and TCP ports.
+/// Returns the required rules: files, and TCP ports.
 fn needed() -> Result<Ruleset, RulesetError> {
     Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -44,39 +44,39 @@ fn needed() -> Result<Ruleset, RulesetError> {
         .handle_access(AccessNet::ConnectTcp)
 }
 
-/// Restricts this process and becomes the program.
-pub(super) fn become_program(plan: &Plan, words: &[OsString]) -> Result<ExitCode, Trouble> {
-    let cell = &plan.cell;
-    match restrict(cell).map_err(Trouble::with("restrict itself with Landlock"))? {
+/// Restricts this process and replaces it with the program.
+pub(super) fn become_program(plan: &Plan, command_line: &[OsString]) -> Result<ExitCode, Trouble> {
+    let spec = &plan.spec;
+    match restrict(spec).map_err(Trouble::with("restrict itself with Landlock"))? {
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {}
         RulesetStatus::NotEnforced => return Err(Trouble::new("the kernel has no Landlock")),
     }
     enter(plan)?;
-    let reach = match cell.network {
+    let reach = match spec.network {
         Network::None | Network::Proxy(_) => Reach::Ports,
         Network::Host => Reach::Own,
     };
-    // There is no telling a socket of the host's from one of the cell's by its path.
+    // Landlock cannot tell a socket of the host from one of the sandbox by its path.
     confine(
-        &cell.bounds,
-        processes_of_user() + u64::from(cell.bounds.pids),
+        &spec.bounds,
+        processes_of_user() + u64::from(spec.bounds.pids),
         UnixSockets::Deny,
         reach,
         Neighbors::Host,
     )?;
-    let error = Command::new(&plan.program).arg0(&words[0]).args(&words[1..]).exec();
+    let error = Command::new(&plan.program).arg0(&command_line[0]).args(&command_line[1..]).exec();
     Err(unusable(&plan.program, &error))
 }
 
-fn restrict(cell: &Cell) -> Result<RulesetStatus, RulesetError> {
+fn restrict(spec: &Cell) -> Result<RulesetStatus, RulesetError> {
     let (all, read) = (AccessFs::from_all(WRITTEN_FOR), AccessFs::from_read(WRITTEN_FOR));
-    let ruleset = match cell.network {
+    let ruleset = match spec.network {
         Network::None | Network::Proxy(_) => needed()?,
         Network::Host => Ruleset::default(),
     };
     let ruleset = ruleset.set_compatibility(CompatLevel::BestEffort).handle_access(all)?;
     let mut rules = ruleset.scope(Scope::Signal | Scope::AbstractUnixSocket)?.create()?;
-    for path in readable(cell) {
+    for path in readable(spec) {
         rules = allow(rules, &path, read)?;
     }
     for device in DEVICES {
@@ -85,12 +85,12 @@ fn restrict(cell: &Cell) -> Result<RulesetStatus, RulesetError> {
     for path in ["/dev/pts", "/dev/shm"] {
         rules = allow(rules, Path::new(path), all)?;
     }
-    for path in writable(cell) {
+    for path in writable(spec) {
         rules = allow(rules, &path, all)?;
     }
-    match &cell.network {
-        Network::Proxy(door) => {
-            for port in std::iter::once(&door.port).chain(&door.forwards) {
+    match &spec.network {
+        Network::Proxy(endpoint) => {
+            for port in std::iter::once(&endpoint.port).chain(&endpoint.forwards) {
                 rules = rules.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
             }
         }
@@ -104,16 +104,16 @@ fn allow(
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, RulesetError> {
-    // What has gone since needs no rule.
+    // A path that no longer exists needs no rule.
     let Ok(file) = PathFd::new(path) else { return Ok(rules) };
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(WRITTEN_FOR) };
     rules.add_rule(PathBeneath::new(file, access))
 }
 
-/// Returns everything but what is hidden, and what is shown of that.
-fn readable(cell: &Cell) -> Vec<PathBuf> {
+/// Returns everything that is not hidden, and what is shown inside hidden paths.
+fn readable(spec: &Cell) -> Vec<PathBuf> {
     let mut allowed = vec![PathBuf::from("/")];
-    for mount in &cell.mounts {
+    for mount in &spec.mounts {
         match mount {
             Mount::Scratch { path } | Mount::Hidden { path } => {
                 let mut rest = Vec::new();
@@ -147,23 +147,23 @@ fn readable(cell: &Cell) -> Vec<PathBuf> {
     rest
 }
 
-/// Collects what lies in a directory, on every level down to one that is left out.
-fn all_but(directory: &Path, left_out: &Path, found: &mut Vec<PathBuf>) {
+/// Collects the entries of a directory, on every level down to the excluded path.
+fn all_but(directory: &Path, excluded: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        if path == left_out || path.is_symlink() {
+        if path == excluded || path.is_symlink() {
             continue;
         }
-        if left_out.starts_with(&path) {
-            all_but(&path, left_out, found);
+        if excluded.starts_with(&path) {
+            all_but(&path, excluded, found);
         } else {
             found.push(path);
         }
     }
 }
 
-fn writable(cell: &Cell) -> Vec<PathBuf> {
-    let open = cell.mounts.iter().filter_map(|mount| match mount {
+fn writable(spec: &Cell) -> Vec<PathBuf> {
+    let open = spec.mounts.iter().filter_map(|mount| match mount {
         Mount::Writable { path } | Mount::Cache { source: path, .. } => Some(path.clone()),
         Mount::Scratch { .. }
         | Mount::Hidden { .. }
@@ -175,7 +175,7 @@ fn writable(cell: &Cell) -> Vec<PathBuf> {
     open.chain(env::var_os("TMPDIR").map(PathBuf::from)).collect()
 }
 
-/// Returns how many processes and threads this user has: the limit counts those as well.
+/// Returns how many processes and threads this user has, because the limit counts those as well.
 fn processes_of_user() -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let own = rustix::process::geteuid().as_raw();
@@ -184,7 +184,7 @@ fn processes_of_user() -> u64 {
             && entry.metadata().is_ok_and(|about| about.uid() == own)
     });
     let threads = processes.map(|entry| {
-        // The second name of the directory counts its entries.
+        // The link count of the directory counts its entries.
         fs::metadata(entry.path().join("task")).map_or(1, |about| about.nlink().saturating_sub(2))
     });
     threads.sum()

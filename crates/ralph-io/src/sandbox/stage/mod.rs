@@ -1,8 +1,8 @@
-//! The processes that make the walls and start the program between them.
+//! The processes that set up the sandbox and start the program inside.
 //!
-//! They run in processes of their own, as hidden commands of the binary, because a process can give
-//! rights up but not get them back, and because a fork without a fresh program is nothing for a
-//! process with threads. Not here: what the walls are, which is the cell's business.
+//! They are processes of their own, as hidden commands of the binary, because a process can give up
+//! rights but not regain them, and because a process with threads cannot safely fork without
+//! starting a new program. Not here: what the sandbox allows, which is in the spec.
 
 mod bwrap;
 mod cgroup;
@@ -22,27 +22,27 @@ pub(super) use landlock::landlock_works;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Makes the walls that a plan file asks for, and runs a program between them. Its end is the end of
-/// this process: same code, same signal.
-pub(super) fn main(words: &[OsString]) -> Result<ExitCode, Trouble> {
-    match words {
+/// Sets up the sandbox that a plan file describes, and runs a program inside. This process ends
+/// with the same exit code or signal as the program.
+pub(super) fn main(arguments: &[OsString]) -> Result<ExitCode, Trouble> {
+    match arguments {
         [plan, program @ ..] if !program.is_empty() => outside::main(plan.as_ref(), program),
-        _ => Err(Trouble::new("nothing to run")),
+        _ => Err(Trouble::new("no program to run")),
     }
 }
 
-/// Is the first process between the walls.
-pub(super) fn main_inside(words: &[OsString]) -> Result<ExitCode, Trouble> {
-    match words {
+/// Runs as the first process inside the sandbox.
+pub(super) fn main_inside(arguments: &[OsString]) -> Result<ExitCode, Trouble> {
+    match arguments {
         [channel, proxy, program @ ..] if !program.is_empty() => {
             inside::main(channel, proxy, program)
         }
-        _ => Err(Trouble::new("nothing to run inside")),
+        _ => Err(Trouble::new("no program to run inside")),
     }
 }
 
-/// Tries whether this process may make the namespaces that the native backend needs, and ends up in
-/// them. Only for a process that does nothing else.
+/// Tries to create the namespaces that the native backend needs, and stays in them. Only for a
+/// process that does nothing else.
 pub(super) fn try_namespaces() -> Result<(), Trouble> {
     outside::part_with_user()?;
     inside::part_with_rest(&super::Network::None)

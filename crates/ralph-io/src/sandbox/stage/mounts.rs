@@ -1,10 +1,10 @@
-//! Carries out the list of places with mounts of our own.
+//! Implements the mounts of a spec with ralph's own mount calls.
 //!
-//! Runs in a fresh mount namespace, as the first process of a fresh PID namespace. Everything that
-//! is to be seen again is taken hold of first, while all is still where it was; then the rest is
-//! closed, and what was taken is put where it belongs, in the order of the list.
+//! Runs in a fresh mount namespace, as the first process of a fresh PID namespace. All trees that
+//! must stay visible are cloned first, while everything is still in its place; then the rest is
+//! closed, and the cloned trees are attached in the order of the list.
 //!
-//! Not here: which places there are, and giving up the rights that this takes.
+//! Not here: which mounts there are, and giving up the rights that this takes.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, DirBuilder, File};
@@ -26,7 +26,7 @@ use crate::sandbox::{Cell, Mount};
 const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// The names in `/dev` that lead elsewhere.
+/// The symbolic links in `/dev`.
 const DEVICE_LINKS: [(&str, &str); 6] = [
     ("/dev/fd", "/proc/self/fd"),
     ("/dev/stdin", "/proc/self/fd/0"),
@@ -36,8 +36,8 @@ const DEVICE_LINKS: [(&str, &str); 6] = [
     ("/dev/core", "/proc/kcore"),
 ];
 
-/// What the kernel lets be changed through `/proc` by user id alone: a root that has no rights left
-/// could still write a `core_pattern` there, which is run by the kernel, outside.
+/// Files in `/proc` that the kernel protects by user id alone: a root without any rights left could
+/// still write a `core_pattern` there, which the kernel runs outside.
 pub(super) const KERNEL_KNOBS: [&str; 7] = [
     "/proc/sys",
     "/proc/sysrq-trigger",
@@ -48,15 +48,15 @@ pub(super) const KERNEL_KNOBS: [&str; 7] = [
     "/proc/scsi",
 ];
 
-/// What tells of the whole machine.
+/// Files that describe the whole machine.
 pub(super) const KERNEL_VIEWS: [&str; 4] =
     ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug"];
 
-/// Makes the file system what the cell says.
-pub(super) fn arrange(cell: &Cell) -> Result<(), Trouble> {
+/// Arranges the file system as the spec says.
+pub(super) fn arrange(spec: &Cell) -> Result<(), Trouble> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).map_err(Trouble::with("part from the host's mounts"))?;
-    let held = cell.mounts.iter().map(hold).collect::<Result<Vec<_>, _>>()?;
+    mount_change("/", private).map_err(Trouble::with("detach from the host's mounts"))?;
+    let held = spec.mounts.iter().map(hold).collect::<Result<Vec<_>, _>>()?;
     let devices: Vec<(&str, OwnedFd)> = DEVICES
         .into_iter()
         .filter_map(|device| Some((device, take(Path::new(device)).ok()?)))
@@ -65,31 +65,31 @@ pub(super) fn arrange(cell: &Cell) -> Result<(), Trouble> {
     add_mount_attributes(CWD, c"/", READ_ONLY | NO_SUID, Depth::All)
         .map_err(Trouble::at("make read-only", root))?;
     make_proc()?;
-    make_dev(devices, cell.bounds.tmp)?;
-    for (place, held) in cell.mounts.iter().zip(held) {
-        put(place, held, cell.bounds.tmp)?;
+    make_dev(devices, spec.bounds.tmp)?;
+    for (place, held) in spec.mounts.iter().zip(held) {
+        put(place, held, spec.bounds.tmp)?;
     }
-    // Places below a hidden directory are made in it, so it is closed last.
-    for place in &cell.mounts {
+    // Mount points below a hidden directory are created in it, so it is made read-only last.
+    for place in &spec.mounts {
         if let Mount::Hidden { path } = place
             && path.is_dir()
         {
             add_mount_attributes(CWD, &terminated(path)?, READ_ONLY, Depth::This)
-                .map_err(Trouble::at("close", path))?;
+                .map_err(Trouble::at("make read-only", path))?;
         }
     }
     Ok(())
 }
 
-/// What is taken hold of before anything is closed.
+/// What was cloned before anything is closed.
 enum Held {
-    /// It is made, not taken.
+    /// Nothing: the mount is created.
     Nothing,
-    /// A file or directory as it is.
+    /// A clone of a file or directory.
     Tree(OwnedFd, Kind),
 }
 
-/// What a place is.
+/// Whether a mount is a directory or a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Directory,
@@ -106,7 +106,7 @@ fn hold(place: &Mount) -> Result<Held, Trouble> {
     let (source, attributes) = match place {
         Mount::Scratch { .. } => return Ok(Held::Nothing),
         Mount::Hidden { path } if path.is_dir() => return Ok(Held::Nothing),
-        // What is not there needs no hiding.
+        // What does not exist needs no hiding.
         Mount::Hidden { path } if !path.exists() => return Ok(Held::Nothing),
         Mount::Hidden { .. } => (Path::new("/dev/null"), READ_ONLY),
         Mount::Shown { path } | Mount::Protected { path } => (path.as_path(), READ_ONLY | NO_SUID),
@@ -117,17 +117,17 @@ fn hold(place: &Mount) -> Result<Held, Trouble> {
     };
     let tree = take(source)?;
     add_mount_attributes(&tree, c"", attributes, Depth::All)
-        .map_err(Trouble::at("set the rights of", source))?;
-    let kind = Kind::of(source).map_err(Trouble::at("look at", source))?;
+        .map_err(Trouble::at("set the mount attributes of", source))?;
+    let kind = Kind::of(source).map_err(Trouble::at("inspect", source))?;
     Ok(Held::Tree(tree, kind))
 }
 
-/// Takes hold of a place and all that is mounted below it.
+/// Clones a path and everything mounted below it.
 fn take(path: &Path) -> Result<OwnedFd, Trouble> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::AT_RECURSIVE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    open_tree(CWD, path, flags).map_err(Trouble::at("take hold of", path))
+    open_tree(CWD, path, flags).map_err(Trouble::at("clone the mount", path))
 }
 
 fn put(place: &Mount, held: Held, scratch: u64) -> Result<(), Trouble> {
@@ -158,18 +158,18 @@ fn put(place: &Mount, held: Held, scratch: u64) -> Result<(), Trouble> {
     }
 }
 
-/// Returns whether everybody may write in a scratch place, as programs expect of some.
+/// Returns whether all users may write in a scratch directory, as programs expect of some.
 pub(super) fn is_shared(path: &Path) -> bool {
     path == Path::new("/tmp") || path == Path::new("/var/tmp")
 }
 
 fn attach(tree: impl AsFd, path: &Path) -> Result<(), Trouble> {
-    // The last part of the path is not followed if it is a link: nobody put one there.
+    // Does not follow a link in the last part of the path; there is none.
     move_mount(tree, c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-        .map_err(Trouble::at("put in place", path))
+        .map_err(Trouble::at("attach the mount", path))
 }
 
-/// Makes what something can be put on. That is possible only in places that were made empty.
+/// Creates the mount point. That is possible only inside mounts that are empty.
 fn make_room(path: &Path, kind: Kind) -> Result<(), Trouble> {
     if path.exists() {
         return Ok(());
@@ -179,22 +179,22 @@ fn make_room(path: &Path, kind: Kind) -> Result<(), Trouble> {
             .recursive(true)
             .mode(0o755)
             .create(path)
-            .map_err(Trouble::at("make room for", path))
+            .map_err(Trouble::at("create the mount point", path))
     };
     match (kind, path.parent()) {
         (Kind::Directory, _) => directories(path),
         (Kind::File, parent) => {
             parent.map_or(Ok(()), directories)?;
-            File::create_new(path).map(drop).map_err(Trouble::at("make room for", path))
+            File::create_new(path).map(drop).map_err(Trouble::at("create the mount point", path))
         }
     }
 }
 
 fn mount_empty(path: &Path, options: &str) -> Result<(), Trouble> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    let options = CString::new(options).map_err(Trouble::with("name the options of a mount"))?;
+    let options = CString::new(options).map_err(Trouble::with("encode the mount options"))?;
     mount("tmpfs", path, "tmpfs", flags, options.as_c_str())
-        .map_err(Trouble::at("make an empty place at", path))
+        .map_err(Trouble::at("mount an empty directory at", path))
 }
 
 fn make_proc() -> Result<(), Trouble> {
@@ -204,7 +204,7 @@ fn make_proc() -> Result<(), Trouble> {
     for knob in KERNEL_KNOBS.map(Path::new).into_iter().filter(|path| path.exists()) {
         let tree = take(knob)?;
         add_mount_attributes(&tree, c"", READ_ONLY, Depth::All)
-            .map_err(Trouble::at("close", knob))?;
+            .map_err(Trouble::at("make read-only", knob))?;
         attach(&tree, knob)?;
     }
     for view in KERNEL_VIEWS.map(Path::new).into_iter().filter(|path| path.exists()) {
@@ -232,9 +232,10 @@ fn make_dev(devices: Vec<(&str, OwnedFd)>, scratch: u64) -> Result<(), Trouble> 
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount("devpts", terminals, "devpts", flags, c"newinstance,ptmxmode=0666,mode=620")
         .map_err(Trouble::at("mount", terminals))?;
-    add_mount_attributes(CWD, c"/dev", READ_ONLY, Depth::This).map_err(Trouble::at("close", dev))
+    add_mount_attributes(CWD, c"/dev", READ_ONLY, Depth::This)
+        .map_err(Trouble::at("make read-only", dev))
 }
 
 fn terminated(path: &Path) -> Result<CString, Trouble> {
-    CString::new(path.as_os_str().as_encoded_bytes()).map_err(Trouble::at("name", path))
+    CString::new(path.as_os_str().as_encoded_bytes()).map_err(Trouble::at("encode the path", path))
 }

@@ -1,8 +1,8 @@
-//! The network inside: a loopback of its own, and the one listener that leads to the proxy.
+//! The network inside: a loopback of its own, and the listener that leads to the proxy.
 //!
-//! A socket belongs to the network namespace that it was made in, whoever holds it. So the listener
-//! is made here and handed to ralph, which then takes connections from within and goes on with them
-//! outside. No helper runs in the cell. Not here: what the proxy lets through.
+//! A socket belongs to the network namespace that it was created in, whichever process holds it. So
+//! the listener is created here and passed to ralph, which accepts connections from inside and
+//! serves them outside. No helper runs in the sandbox. Not here: what the proxy lets through.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -16,9 +16,9 @@ use crate::sandbox::Door;
 use crate::sandbox::proxy::{self, PORT_INSIDE, Purpose};
 use crate::sandbox::trouble::Trouble;
 
-/// Switches the loopback of this network namespace on.
+/// Enables the loopback of this network namespace.
 pub(super) fn raise_loopback() -> Result<(), Trouble> {
-    try_raising().map_err(Trouble::with("switch the loopback on"))
+    try_raising().map_err(Trouble::with("enable the loopback"))
 }
 
 fn try_raising() -> io::Result<()> {
@@ -32,7 +32,7 @@ fn try_raising() -> io::Result<()> {
     request.extend(LENGTH.to_ne_bytes());
     request.extend(CHANGE_LINK.to_ne_bytes());
     request.extend(REQUEST_WITH_ANSWER.to_ne_bytes());
-    // Sequence and sender are for who asks more than once; family and type are left open.
+    // Sequence number and port id matter only for several requests; family and type stay zero.
     request.extend([0; 8 + 4]);
     request.extend(LOOPBACK.to_ne_bytes());
     request.extend(UP.to_ne_bytes());
@@ -48,15 +48,16 @@ fn try_raising() -> io::Result<()> {
     }
 }
 
-/// Makes the listeners of a door and hands them to the proxy, which was called before the walls went
-/// up. They are served for as long as somebody in here holds that connection.
-pub(super) fn hand_over(proxy: &UnixStream, door: &Door) -> Result<(), Trouble> {
-    let forwards = door.forwards.iter().map(|port| (*port, Purpose::Forward(*port)));
+/// Creates the listeners of an endpoint and passes them to the proxy, on the connection that was
+/// opened before the sandbox was closed. The proxy serves them while a process in here holds that
+/// connection.
+pub(super) fn hand_over(proxy: &UnixStream, endpoint: &Door) -> Result<(), Trouble> {
+    let forwards = endpoint.forwards.iter().map(|port| (*port, Purpose::Forward(*port)));
     for (port, purpose) in std::iter::once((PORT_INSIDE, Purpose::Proxy)).chain(forwards) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-            .map_err(Trouble::with("make a listener for the proxy"))?;
+            .map_err(Trouble::with("create a listener for the proxy"))?;
         proxy::hand_over(proxy, purpose, &listener)
-            .map_err(Trouble::with("hand a listener to the proxy"))?;
+            .map_err(Trouble::with("pass a listener to the proxy"))?;
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! The process around the walls: starts the first one between them, passes signals on, and ends as
-//! the program ended.
+//! The process outside the sandbox: starts the first one inside, forwards signals, and ends as the
+//! program ended.
 //!
-//! It has one thread, as a process must that leaves its user namespace. Not here: what happens
-//! between the walls (`inside`).
+//! It has one thread, which a process that leaves its user namespace requires. Not here: what
+//! happens inside (`inside`).
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
@@ -36,28 +36,26 @@ use crate::sandbox::proxy;
 use crate::sandbox::trouble::Trouble;
 use crate::sandbox::{Counted, INSIDE_COMMAND, Network, Wall};
 
-/// What the process inside says of itself, one JSON text a line.
+/// What the process inside reports, one JSON value per line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Report {
     /// The program runs, and signals reach it.
     Started,
-    /// It ended with this code.
     Exited(i32),
-    /// This signal ended it.
     Signalled(i32),
-    /// The walls could not be made, or the program not be started.
+    /// The sandbox could not be set up, or the program not be started.
     Failed(String),
 }
 
-/// What is passed on: what people and supervisors send to a whole process group.
+/// The signals that are forwarded: those that users and supervisors send to a whole process group.
 const PASSED_ON: [i32; 7] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT];
 
-/// Runs the program behind the walls that a plan asks for.
+/// Runs the program in the sandbox that a plan describes.
 pub(super) fn main(plan: &Path, program: &[OsString]) -> Result<ExitCode, Trouble> {
     let file = plan;
     let plan = Plan::take(file).map_err(Trouble::at("read the plan", file))?;
-    match &plan.wall {
+    match &plan.backend_config {
         Wall::Landlock => landlock::become_program(&plan, program),
         Wall::Sbx(vm) => around::run_in_vm(vm, &plan, file, program),
         Wall::Container(engine) => watch_container(&plan, engine, file, program).map(end_alike),
@@ -73,13 +71,13 @@ enum End {
 }
 
 fn watch(plan: &Plan, program: &[OsString]) -> Result<End, Trouble> {
-    let signals = Signals::listen().map_err(Trouble::with("listen to signals"))?;
-    let (channel, theirs) = UnixStream::pair().map_err(Trouble::with("make a channel"))?;
+    let signals = Signals::listen().map_err(Trouble::with("listen for signals"))?;
+    let (channel, theirs) = UnixStream::pair().map_err(Trouble::with("create a channel"))?;
     // The other end is what the process inside inherits, and nothing else.
     fcntl_setfd(&theirs, FdFlags::empty()).map_err(Trouble::with("open the channel"))?;
-    let proxy = call_proxy(&plan.cell.network)?;
-    match plan.cell.bounds.counted {
-        Counted::Together => cgroup::enter(&plan.cell.bounds),
+    let proxy = call_proxy(&plan.spec.network)?;
+    match plan.spec.bounds.counted {
+        Counted::Together => cgroup::enter(&plan.spec.bounds),
         Counted::ByUser => {}
     }
     let mut inside = Inside::start(plan, &theirs, proxy.as_ref(), program)?;
@@ -88,13 +86,13 @@ fn watch(plan: &Plan, program: &[OsString]) -> Result<End, Trouble> {
     if end.is_err() {
         let _ = inside.child.kill();
     }
-    // Its end is the end of everything inside.
+    // When it ends, everything inside has ended.
     let status = inside.child.wait().map_err(Trouble::with("wait for the process inside"))?;
     match (end?, status.signal()) {
         (Some(end), _) => Ok(end),
         (None, Some(signal)) => Ok(End::Signalled(signal)),
-        (None, None) => Err(Trouble::new(match &plan.wall {
-            Wall::Bwrap { .. } => format!("bwrap made no cell ({status})"),
+        (None, None) => Err(Trouble::new(match &plan.backend_config {
+            Wall::Bwrap { .. } => format!("bwrap set up no sandbox ({status})"),
             Wall::Native | Wall::Container(_) | Wall::Sbx(_) | Wall::Landlock => {
                 format!("the process inside is gone ({status})")
             }
@@ -102,20 +100,20 @@ fn watch(plan: &Plan, program: &[OsString]) -> Result<End, Trouble> {
     }
 }
 
-/// The same for a container. What may be left of it is removed.
+/// Like [`supervise`], for a container. Removes what is left of it.
 fn watch_container(
     plan: &Plan,
     engine: &Container,
     file: &Path,
     program: &[OsString],
 ) -> Result<End, Trouble> {
-    let signals = Signals::listen().map_err(Trouble::with("listen to signals"))?;
+    let signals = Signals::listen().map_err(Trouble::with("listen for signals"))?;
     let container::Started { client, channel, first, note } =
         container::start(plan, engine, file, program)?;
-    let mut inside = Inside { child: client, told: Some(bwrap::Told::Read(first)) };
+    let mut inside = Inside { child: client, bwrap_info: Some(bwrap::Told::Read(first)) };
     let end = tell(&channel, plan).and_then(|()| follow(&channel, &signals, &mut inside));
     if let Ok(Some(end)) = end {
-        // It takes the container away, and passes the last output on.
+        // The client removes the container, and passes on the last output.
         match inside.child.wait() {
             Ok(_) => note.drop_ended(),
             Err(_) => note.remove_container(),
@@ -125,18 +123,18 @@ fn watch_container(
     note.remove_container();
     let _ = inside.child.kill();
     let _ = inside.child.wait();
-    // Somebody has killed the first process, and with it everything inside.
+    // The first process was killed, and with it everything inside.
     end.map(|_| End::Signalled(signal_hook::consts::SIGKILL))
 }
 
-/// Calls the proxy, where there is one. A socket with a path is found by that path, whatever network
-/// one is in; so it is called from here, where the path can be seen.
+/// Connects to the proxy, if there is one. A unix socket with a path is found by that path from any
+/// network namespace; so ralph connects from here, where the path is visible.
 fn call_proxy(network: &Network) -> Result<Option<UnixStream>, Trouble> {
     match network {
         Network::None | Network::Host => Ok(None),
-        Network::Proxy(door) => {
-            let proxy = proxy::call(&door.handover)
-                .map_err(Trouble::at("reach the proxy at", &door.handover))?;
+        Network::Proxy(endpoint) => {
+            let proxy = proxy::call(&endpoint.handover)
+                .map_err(Trouble::at("reach the proxy at", &endpoint.handover))?;
             fcntl_setfd(&proxy, FdFlags::empty()).map_err(Trouble::with("keep the proxy"))?;
             Ok(Some(proxy))
         }
@@ -144,38 +142,40 @@ fn call_proxy(network: &Network) -> Result<Option<UnixStream>, Trouble> {
 }
 
 fn tell(mut channel: &UnixStream, plan: &Plan) -> Result<(), Trouble> {
-    let text = serde_json::to_vec(plan).map_err(Trouble::with("write the plan down"))?;
+    let text = serde_json::to_vec(plan).map_err(Trouble::with("encode the plan"))?;
     let sent = channel.write_all(&text).and_then(|()| channel.shutdown(Shutdown::Write));
-    // One that is gone already has its reasons, which it tells on its way.
+    // If the process inside is gone already, it has reported why.
     match sent {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Trouble::with("tell the plan")(error))
+            Err(Trouble::with("send the plan")(error))
         }
         Ok(()) | Err(_) => Ok(()),
     }
 }
 
-/// Passes signals on until the process inside has said its last word.
+/// Forwards signals until the process inside has sent its last report.
 fn follow(
     mut channel: &UnixStream,
     signals: &Signals,
     inside: &mut Inside,
 ) -> Result<Option<End>, Trouble> {
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let mut end = None;
     let mut has_started = false;
     loop {
-        while let Some(at) = heard.iter().position(|&byte| byte == b'\n') {
-            let line: Vec<u8> = heard.drain(..=at).collect();
-            match serde_json::from_slice(&line).map_err(Trouble::with("understand the inside"))? {
+        while let Some(at) = received.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = received.drain(..=at).collect();
+            match serde_json::from_slice(&line)
+                .map_err(Trouble::with("parse the report of the process inside"))?
+            {
                 Report::Started => has_started = true,
                 Report::Exited(code) => end = Some(End::Exited(code)),
                 Report::Signalled(signal) => end = Some(End::Signalled(signal)),
-                Report::Failed(words) => return Err(Trouble::new(words)),
+                Report::Failed(message) => return Err(Trouble::new(message)),
             }
         }
         if has_started {
-            // What came before is passed on now.
+            // Signals that came before are forwarded now.
             signals.pass_on_to(inside.first_process());
         }
         let mut waited_for =
@@ -191,9 +191,9 @@ fn follow(
         let mut buffer = [0; 4096];
         match channel.read(&mut buffer) {
             Ok(0) => return Ok(end),
-            Ok(count) => heard.extend_from_slice(&buffer[..count]),
+            Ok(count) => received.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Trouble::with("hear from the inside")(error)),
+            Err(error) => return Err(Trouble::with("read from the process inside")(error)),
         }
     }
 }
@@ -203,24 +203,24 @@ fn end_alike(end: End) -> ExitCode {
     match end {
         End::Exited(code) => ExitCode::from(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
         End::Signalled(signal) => {
-            // The program left its traces; this process has none worth keeping.
+            // The program may have dumped core; a core dump of this process is useless.
             let none = Rlimit { current: Some(0), maximum: Some(0) };
             let _ = setrlimit(Resource::Core, none);
             let _ = match Signal::from_named_raw(signal) {
                 Some(Signal::KILL) => kill_process(getpid(), Signal::KILL).map_err(Into::into),
                 Some(_) | None => signal_hook::low_level::emulate_default_handler(signal),
             };
-            // A signal that ends nothing here: as shells put it.
+            // The signal did not end this process: exit with 128 plus its number, as shells do.
             ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
         }
     }
 }
 
-/// The first process inside, seen from here.
+/// The first process inside, seen from outside.
 struct Inside {
     child: Child,
-    /// Its number, where the child is not it but what keeps it.
-    told: Option<bwrap::Told>,
+    /// Its process id, if `child` is bubblewrap or an engine's client instead.
+    bwrap_info: Option<bwrap::Told>,
 }
 
 impl Inside {
@@ -228,55 +228,55 @@ impl Inside {
         plan: &Plan,
         channel: &UnixStream,
         proxy: Option<&UnixStream>,
-        words: &[OsString],
+        command_line: &[OsString],
     ) -> Result<Self, Trouble> {
         let channel = channel.as_raw_fd().to_string();
         let proxy = proxy.map_or_else(|| "-".to_owned(), |proxy| proxy.as_raw_fd().to_string());
         let arguments = |command: &mut Command| {
-            command.arg(INSIDE_COMMAND).arg(&channel).arg(&proxy).args(words);
+            command.arg(INSIDE_COMMAND).arg(&channel).arg(&proxy).args(command_line);
         };
-        match &plan.wall {
-            // The others do not start here.
+        match &plan.backend_config {
+            // The other backends do not start here.
             Wall::Native | Wall::Container(_) | Wall::Sbx(_) | Wall::Landlock => {
                 part_with_user()?;
                 let mut command = Command::new("/proc/self/exe");
                 arguments(&mut command);
                 let child = command.spawn().map_err(Trouble::with("start the process inside"))?;
-                Ok(Self { child, told: None })
+                Ok(Self { child, bwrap_info: None })
             }
             Wall::Bwrap { program, ralph } => {
-                let (told, mut command) = bwrap::command(program, &plan.cell)?;
+                let (pipe, mut command) = bwrap::command(program, &plan.spec)?;
                 command.arg("--").arg(ralph);
                 arguments(&mut command);
-                // It does not survive what is meant for the program, so it gets its own group.
+                // Signals for the program would end bubblewrap, so it gets its own group.
                 let child =
                     command.process_group(0).spawn().map_err(Trouble::at("start", program))?;
-                Ok(Self { child, told: Some(told.close()) })
+                Ok(Self { child, bwrap_info: Some(pipe.close()) })
             }
         }
     }
 
     /// Returns the process that leads the program's group.
     fn first_process(&mut self) -> Option<Pid> {
-        match &mut self.told {
+        match &mut self.bwrap_info {
             None => Some(Pid::from_child(&self.child)),
-            Some(told) => told.first_process(),
+            Some(info) => info.first_process(),
         }
     }
 }
 
-/// Leaves the user and PID namespaces for fresh ones in which this user has all rights, and hands
-/// these on to what is started next.
+/// Leaves the user and PID namespaces for fresh ones in which this user has all rights, and passes
+/// these on to the next started process.
 pub(super) fn part_with_user() -> Result<(), Trouble> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     kernel::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWPID)
-        .map_err(Trouble::with("make a user namespace"))?;
-    // Without this a group could be left that takes rights away rather than giving some.
+        .map_err(Trouble::with("create a user namespace"))?;
+    // Otherwise a process could drop a group that denies access rather than granting it.
     std::fs::write("/proc/self/setgroups", "deny").map_err(Trouble::with("keep its groups"))?;
     let map = |file: &str, id: u32| std::fs::write(file, format!("{id} {id} 1"));
     map("/proc/self/uid_map", user).map_err(Trouble::with("keep its user"))?;
     map("/proc/self/gid_map", group).map_err(Trouble::with("keep its group"))?;
-    // A program that is not root's loses all rights when it starts, but for these.
+    // A program that does not run as root loses all rights at exec, except for these.
     let all = CapabilitySet::SYS_ADMIN
         | CapabilitySet::NET_ADMIN
         | CapabilitySet::SETPCAP
@@ -286,12 +286,12 @@ pub(super) fn part_with_user() -> Result<(), Trouble> {
     set_capabilities(None, sets).map_err(Trouble::with("use the rights of its namespace"))?;
     for one in all.iter() {
         configure_capability_in_ambient_set(one, true)
-            .map_err(Trouble::with("hand its rights on"))?;
+            .map_err(Trouble::with("pass on its rights"))?;
     }
     Ok(())
 }
 
-/// Signals that wait to be passed on.
+/// Signals that wait to be forwarded.
 struct Signals {
     wake: UnixStream,
     pending: Vec<(Signal, Arc<AtomicBool>)>,
@@ -322,7 +322,7 @@ impl Signals {
         let Some(leader) = leader.filter(|leader| leader.as_raw_pid() > 1) else { return };
         for (signal, flag) in &self.pending {
             if flag.swap(false, Ordering::Relaxed) {
-                // One that is gone needs no signal.
+                // A process that is gone needs no signal.
                 let _ = kill_process_group(leader, *signal);
             }
         }

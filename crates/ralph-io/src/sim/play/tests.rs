@@ -15,16 +15,16 @@ use ralph_agents::{self as agents, Weight};
 mod shapes;
 mod steps;
 
-fn deeds(script: serde_json::Value) -> Vec<Deed> {
+fn steps(script: serde_json::Value) -> Vec<Deed> {
     serde_json::from_value(script).expect("a test's script is valid")
 }
 
-/// Plays a script and reads it back as ralph would; with the weights of the lines.
+/// Plays a script and parses its output as ralph would; also returns the weights of the lines.
 fn play_back(dialect: Dialect, script: serde_json::Value) -> (Reply, Vec<Weight>) {
     play_back_to(dialect, "", script)
 }
 
-/// Plays a script to somebody who gives these answers.
+/// Plays a script with these answers on its input.
 fn play_back_to(
     dialect: Dialect,
     answers: &str,
@@ -32,11 +32,11 @@ fn play_back_to(
 ) -> (Reply, Vec<Weight>) {
     let (output, ending) = output_of(dialect, "the prompt", answers, script);
     let request = request(kind_of(dialect), &[], "the prompt");
-    let (heard, reply) = rehearsal::read(&request, &output, "", ending, Timestamp(0));
-    (reply, heard.iter().map(|heard| heard.weight).collect())
+    let (lines, reply) = rehearsal::read(&request, &output, "", ending, Timestamp(0));
+    (reply, lines.iter().map(|line| line.weight).collect())
 }
 
-/// Plays a script and returns what it printed, and its end.
+/// Plays a script and returns its output and how it ended.
 fn output_of(
     dialect: Dialect,
     prompt: &str,
@@ -45,7 +45,7 @@ fn output_of(
 ) -> (String, End) {
     let mut input = answers.as_bytes();
     let mut player = Player::new(Writer::new(dialect, Vec::new()), prompt, &mut input);
-    let status = match player.play("session", &deeds(script)) {
+    let status = match player.play("session", &steps(script)) {
         Ok(status) | Err(Stop::Exit(status)) => status,
         Err(Stop::Undoable(error)) => panic!("{error}"),
         Err(Stop::NoReader) => panic!("a vector takes everything"),
@@ -77,15 +77,15 @@ const ALL: [Dialect; 7] = [
     Dialect::Codex,
 ];
 
-/// The dialects in which a turn has an end of its own.
+/// The dialects that print the end of a turn.
 const EVENTS: [Dialect; 6] =
     [Dialect::Sim, Dialect::Claude, Dialect::Acp, Dialect::Amp, Dialect::Cline, Dialect::Codex];
 
-/// What stands before the turn in a conversation.
+/// The answers before the prompt in the Agent Client Protocol.
 const OPENED: &str = "{\"id\":1,\"result\":{}}\n{\"id\":2,\"result\":{\"sessionId\":\"s\"}}\n";
 
 #[test]
-fn every_dialect_tells_the_same_story() {
+fn every_dialect_reports_the_same_events() {
     for dialect in ALL {
         let script = json!([
             {"reasoning": "hm"},
@@ -104,10 +104,10 @@ fn every_dialect_tells_the_same_story() {
         let (tools, cost) = match dialect {
             // The last has no to-do list.
             Dialect::Sim | Dialect::Acp | Dialect::Cline => ((2, 1), Some(UsdMicros(250_000))),
-            // The to-do list is a tool of its own there.
+            // In this dialect the to-do list is a tool call.
             Dialect::Claude => ((3, 1), Some(UsdMicros(250_000))),
             Dialect::Amp => ((3, 1), None),
-            // It shows no patch that does not apply.
+            // It does not print patches that fail to apply.
             Dialect::Codex => ((1, 0), None),
             Dialect::Text => ((0, 0), None),
         };
@@ -139,9 +139,9 @@ fn every_class_of_error_is_recognized() {
             let failure = reply.failure.expect("an error is no success");
             assert_eq!((&failure.class, reply.signal), (class, None), "{dialect:?}");
             let is_mute = match dialect {
-                // The protocol ends such turns without a word.
+                // The protocol ends such turns without a message.
                 Dialect::Acp => ["malformed", "turnLimit"].contains(name),
-                // Their streams break off; what is said of it is on stderr.
+                // Their streams break off; the message is on stderr.
                 Dialect::Amp | Dialect::Cline | Dialect::Codex => *name == "malformed",
                 Dialect::Sim | Dialect::Claude | Dialect::Text => false,
             };
@@ -164,7 +164,7 @@ fn a_limit_keeps_its_reset_time() {
 }
 
 #[test]
-fn a_structured_answer_keeps_the_words_before_it() {
+fn a_structured_answer_keeps_the_text_before_it() {
     for dialect in [Dialect::Sim, Dialect::Claude] {
         let script = json!([{"claim": "DONE"}, {"handoff": {"summary": "x"}}]);
         let reply = play_back(dialect, script).0;
@@ -199,7 +199,7 @@ fn an_end_without_a_result_is_no_success() {
 }
 
 #[test]
-fn garbage_and_echoes_are_not_the_agents_words() {
+fn garbage_and_echoes_are_not_agent_text() {
     for dialect in ALL {
         let script = json!(["echoPrompt", {"garbage": {"text": "{\"type\": oops\n"}},
             {"garbage": {"base64": "//79Cg=="}}, {"text": "fine"}]);
@@ -210,7 +210,7 @@ fn garbage_and_echoes_are_not_the_agents_words() {
 }
 
 #[test]
-fn a_repeated_prompt_is_no_claim() {
+fn a_repeated_prompt_is_not_a_completion_tag() {
     let prompt = "When all is done, say <response>DONE</response>.";
     for dialect in EVENTS {
         for (script, signal) in [
@@ -241,10 +241,10 @@ fn chatter_is_noise_and_floods_are_whole() {
         writer.chatter().expect("a vector takes everything");
         let line = String::from_utf8(writer.out).expect("JSON is UTF-8");
         let request = request(kind_of(dialect), &[], "");
-        let heard = agents::translator(&request, Path::new("/project")).line(line.trim());
-        assert_eq!(heard.weight, Weight::Noise, "{dialect:?}");
+        let parsed = agents::translator(&request, Path::new("/project")).line(line.trim());
+        assert_eq!(parsed.weight, Weight::Noise, "{dialect:?}");
         let is_unparsed = |event: &AgentEvent| matches!(event, AgentEvent::Unparsed { .. });
-        assert!(!heard.events.iter().any(is_unparsed), "{dialect:?} {line}");
+        assert!(!parsed.events.iter().any(is_unparsed), "{dialect:?} {line}");
         for shape in ["events", "line"] {
             let flood = json!({"flood": {"bytes": 100_000, "shape": shape}});
             let (reply, _) = play_back(dialect, json!([flood, {"text": "fine"}]));

@@ -1,4 +1,4 @@
-//! What people find in `.ralph/`, and what is said of a bad prompt file.
+//! The files in `.ralph/`, and reports about a bad prompt file.
 
 use std::fs;
 
@@ -102,7 +102,7 @@ fn the_latest_memory_replaces_the_one_before_it_once() {
         }
     "#]]
     .assert_eq(&text);
-    // What is none of ours is kept too, and leads nowhere.
+    // Foreign files are kept too, and links are not followed.
     fs::write(place.join("compacted-latest.json"), r#"{"run": "../../x", "iteration": 1}"#)
         .expect("written");
     publish(18, "third");
@@ -154,7 +154,7 @@ fn a_view_behind_a_link_is_not_written() {
 }
 
 #[test]
-fn a_bad_prompt_file_is_told_by_what_is_wrong() {
+fn a_bad_prompt_file_is_reported_with_what_is_wrong() {
     let (directory, mut store) = store();
     let at = |name: &str| directory.path().join(name);
     fs::write(at("good.md"), "Do it.\n").expect("written");

@@ -1,8 +1,8 @@
 //! The lines of a knowledge graph's file: `{"type":"entity",…}` and `{"type":"relation",…}`.
 //!
-//! Others write the file too, so reading is tolerant: what a line says beyond the known fields is
-//! kept with it, lines of other types are kept, and what cannot be read is handed back as it is,
-//! so that it can be put aside. Not here: where the file is, and when it is written.
+//! Other programs write the file too, so reading is tolerant: unknown fields are kept with their
+//! line, lines of other types are kept, and unreadable ones are returned as they are, so that they
+//! can be moved to another file. Not here: where the file is, and when it is written.
 
 use std::borrow::Cow;
 
@@ -11,27 +11,25 @@ use serde::Deserialize;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Deserializer, Map, Value};
 
-/// What a file says.
+/// The content of a file.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Content {
-    /// The graph.
     pub(super) graph: Graph,
-    /// Objects that are neither things nor relations.
+    /// Objects that are neither entities nor relations.
     pub(super) others: Vec<Map<String, Value>>,
-    /// What cannot be read.
+    /// Lines that cannot be read.
     pub(super) damaged: Vec<Damaged>,
 }
 
 /// A line, or the end of one, that cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Damaged {
-    /// Its number, from 1.
+    /// The line number, from 1.
     pub(super) line: usize,
-    /// It.
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads a file.
+/// Parses a file.
 pub(super) fn parse(bytes: &[u8]) -> Content {
     let mut content = Content::default();
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
@@ -40,7 +38,8 @@ pub(super) fn parse(bytes: &[u8]) -> Content {
             continue;
         }
         let Err(rest) = content.take_line(bytes) else { continue };
-        // JavaScript can cut a character in two and write the halves; ours cannot hold them.
+        // JavaScript can split a surrogate pair and write the halves; Rust strings cannot hold
+        // them.
         let whole = without_lone_surrogates(rest);
         if matches!(&whole, Cow::Owned(whole) if content.take_line(whole).is_ok()) {
             continue;
@@ -50,7 +49,7 @@ pub(super) fn parse(bytes: &[u8]) -> Content {
     content
 }
 
-/// Writes a file. It ends with a newline, so that a line that somebody appends is a line.
+/// Formats a file. It ends with a newline, so that a line appended by another program is a line.
 pub(super) fn render(graph: &Graph, others: &[Map<String, Value>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for entity in &graph.entities {
@@ -70,7 +69,7 @@ fn push_line(bytes: &mut Vec<u8>, line: &impl Serialize) {
     bytes.push(b'\n');
 }
 
-/// A line as it usually is: one object, and nothing in it that is not known.
+/// A line in the usual form: one object with only known fields.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Usual<'a> {
@@ -85,8 +84,8 @@ struct Usual<'a> {
 }
 
 impl Content {
-    /// Takes over a line if it is a usual one: three times as fast as by way of values, which
-    /// is felt with a million observations.
+    /// Adds a line in the usual form: three times as fast as parsing it into values, which matters
+    /// with a million observations.
     fn take_usual(&mut self, line: &[u8]) -> Option<()> {
         match serde_json::from_slice(line).ok()? {
             Usual {
@@ -118,8 +117,8 @@ impl Content {
         Some(())
     }
 
-    /// Takes over the objects of a line, of which there is usually one. Where a writer left no
-    /// newline at the end and another appended, there are two. Hands back what is no object.
+    /// Adds the objects of a line, usually one. If a writer left no newline at the end and another
+    /// appended, there are two. Returns the part that is no object as an error.
     fn take_line<'a>(&mut self, line: &'a [u8]) -> Result<(), &'a [u8]> {
         let mut objects = Deserializer::from_slice(line).into_iter::<Map<String, Value>>();
         loop {
@@ -184,8 +183,7 @@ fn texts(value: Value) -> Option<Vec<String>> {
     }
 }
 
-/// Returns JSON with the replacement character for each half of a surrogate pair without its
-/// other half.
+/// Replaces each half of a surrogate pair without its other half by the replacement character.
 fn without_lone_surrogates(json: &[u8]) -> Cow<'_, [u8]> {
     let unit = |at: usize| -> Option<u32> {
         let escape = json.get(at..at + 6)?;
@@ -245,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a text and compares what it is written back as, and what could not be read.
+    /// Parses a text and compares what is written back, and what could not be read.
     #[track_caller]
     fn check(text: &[u8], expect: &str, damaged: &[(usize, &[u8])]) {
         let content = parse(text);
@@ -262,7 +260,7 @@ mod tests {
     const KNOWS: &str = r#"{"type":"relation","from":"Ada","to":"Bob","relationType":"knows"}"#;
 
     #[test]
-    fn what_is_read_is_written_back() {
+    fn a_parsed_graph_is_written_back() {
         let three = format!("{ADA}\n{BOB}\n{KNOWS}\n");
         check(three.as_bytes(), &three, &[]);
         // Without the last newline, with those of Windows, with a mark, in another order.
@@ -273,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_kept() {
+    fn unknown_fields_and_lines_are_kept() {
         let extended = ADA.replace('}', r#","since":1843,"of":{"a":[1,null]}}"#);
         let related = KNOWS.replace('}', r#","from_when":1,"name":"x"}"#);
         let other = r#"{"type":"note","text":"x"}"#;

@@ -57,7 +57,7 @@ fn the_file_is_read_again_only_when_it_is_another_one() {
         one.apply(create(name)).expect("written");
         assert_eq!(names(&mut two), names(&mut one));
     }
-    // Somebody who appends in place is seen, and so is one who takes the file away.
+    // An append in place is noticed, and so is a removal of the file.
     let mut appended = OpenOptions::new().append(true).open(&path).expect("opened");
     appended.write_all(ADA.as_bytes()).expect("written");
     assert_eq!(names(&mut one), ["a", "b", "c", "Ada"]);
@@ -70,7 +70,7 @@ fn the_file_is_read_again_only_when_it_is_another_one() {
 }
 
 #[test]
-fn a_search_sees_what_this_one_and_others_changed() {
+fn a_search_sees_own_and_foreign_changes() {
     let (_directory, path) = place();
     let (mut one, mut two) = (GraphFile::new(&path), GraphFile::new(&path));
     let found = |file: &mut GraphFile, text: &str| -> Vec<String> {
@@ -102,7 +102,7 @@ fn a_search_sees_what_this_one_and_others_changed() {
 }
 
 #[test]
-fn what_changes_nothing_writes_nothing() {
+fn an_edit_without_effect_writes_nothing() {
     let (_directory, path) = place();
     fs::write(&path, ADA).expect("written");
     let stamp = Stamp::of(&fs::metadata(&path).expect("there"));
@@ -137,20 +137,22 @@ fn eight_writers_lose_nothing() {
 }
 
 #[test]
-fn damage_is_told_once_and_put_aside_by_the_next_change() {
+fn damage_is_reported_once_and_moved_away_by_the_next_change() {
     let (directory, path) = place();
     let damaged = format!("nonsense\n{ADA}{{\"type\":\"ent");
     fs::write(&path, &damaged).expect("written");
     let mut file = GraphFile::new(&path);
     assert_eq!(names(&mut file), ["Ada"]);
-    let told = Notice::Damaged { path: path.clone(), count: 2, first: 1 };
-    assert_eq!(file.take_notices(), [told]);
+    let notice = Notice::Damaged { path: path.clone(), count: 2, first: 1 };
+    assert_eq!(file.take_notices(), [notice]);
     assert_eq!(names(&mut file), ["Ada"]);
     assert_eq!(file.take_notices(), []);
     assert_eq!(fs::read_to_string(&path).expect("readable"), damaged, "reading changes nothing");
-    // Also a change that comes to nothing makes the file whole.
+    // Even an edit without an effect repairs the file.
     file.apply(create("Ada")).expect("written");
-    let [Notice::PutAside { path: aside }] = &file.take_notices()[..] else { panic!("not told") };
+    let [Notice::PutAside { path: aside }] = &file.take_notices()[..] else {
+        panic!("not reported")
+    };
     assert_eq!(fs::read_to_string(aside).expect("kept"), "nonsense\n{\"type\":\"ent\n");
     assert_eq!(fs::read_to_string(&path).expect("readable"), ADA);
     // Again in the same second.
@@ -165,7 +167,7 @@ fn a_refused_write_leaves_the_old_file_and_the_next_one_succeeds() {
     let (directory, path) = place();
     fs::write(&path, ADA).expect("written");
     let mut file = GraphFile::new(&path);
-    // A directory in the place of the lock refuses also those who may do everything.
+    // A directory in place of the lock fails even for root.
     let lock = directory.path().join("memory.jsonl.lock");
     fs::create_dir(&lock).expect("made");
     let error = file.apply(create("Bob")).expect_err("refused").to_string();
@@ -177,7 +179,7 @@ fn a_refused_write_leaves_the_old_file_and_the_next_one_succeeds() {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn anything_but_a_file_is_refused() {
     let (directory, path) = place();
     fs::create_dir(&path).expect("made");
     let mut file = GraphFile::new(&path);
@@ -193,7 +195,7 @@ fn what_is_no_file_is_refused() {
 }
 
 #[test]
-fn a_lock_that_is_never_given_back_is_told() {
+fn a_lock_that_is_never_released_is_reported() {
     let (_directory, path) = place();
     let mut file = GraphFile::new(&path);
     let _held = file.lock(&path).expect("free");
@@ -216,7 +218,7 @@ fn a_link_stays_and_permissions_stay() {
 }
 
 #[test]
-fn what_a_killed_writer_left_is_swept() {
+fn temporary_files_of_a_killed_writer_are_removed() {
     let (directory, path) = place();
     for name in [".memory.jsonl.Ab3.tmp", ".other.jsonl.Ab3.tmp", "memory.jsonl.0f.tmp"] {
         fs::write(directory.path().join(name), "half").expect("written");

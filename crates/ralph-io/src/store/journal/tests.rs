@@ -1,4 +1,4 @@
-//! What the journal promises: whole lines, whatever happens.
+//! The journal keeps complete lines, whatever happens.
 
 use std::fs;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn all(path: &Path) -> Result<Vec<Recorded>, JournalError> {
 }
 
 #[test]
-fn what_was_appended_is_read_back_and_folds() {
+fn appended_events_are_read_back_and_fold() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("journal.jsonl");
     let events = sample::events();
@@ -33,7 +33,7 @@ fn what_was_appended_is_read_back_and_folds() {
 }
 
 #[test]
-fn a_journal_cut_anywhere_folds_to_a_prefix_and_goes_on() {
+fn a_journal_cut_anywhere_folds_to_a_prefix_and_can_be_resumed() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("journal.jsonl");
     let events = sample::events();
@@ -50,14 +50,14 @@ fn a_journal_cut_anywhere_folds_to_a_prefix_and_goes_on() {
         if length % 37 != 0 {
             continue;
         }
-        let mut journal = Journal::open_for_append(&path).expect("goes on");
+        let mut journal = Journal::open_for_append(&path).expect("can be resumed");
         journal.append(&events[whole]).expect("appended");
         assert_eq!(all(&path).expect("readable"), events[..=whole], "cut at {length}");
     }
 }
 
 #[test]
-fn a_torn_end_is_told() {
+fn a_torn_end_is_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("journal.jsonl");
     let bytes = write(&path, &sample::events());
@@ -66,7 +66,7 @@ fn a_torn_end_is_told() {
         let mut reading = read(&path).expect("opened");
         assert_eq!(reading.by_ref().flatten().count(), 10);
         assert_eq!(reading.torn(), expect.map(|bytes| Torn { bytes }), "{tail:?}");
-        Journal::open_for_append(&path).expect("goes on");
+        Journal::open_for_append(&path).expect("can be resumed");
         assert_eq!(fs::read(&path).expect("readable"), bytes, "{tail:?}");
     }
 }
@@ -148,8 +148,8 @@ fn a_full_disk_leaves_whole_lines() {
         limits: Limits { hard: Some(Duration::from_secs(60)), ..Limits::default() },
     };
     let captured = process::capture(&spawn, &Watch::detached(), 100_000);
-    let said = String::from_utf8_lossy(&captured.stdout).into_owned();
-    assert!(captured.end.ending.is_success() && said.contains("1 passed"), "{said}");
+    let output = String::from_utf8_lossy(&captured.stdout).into_owned();
+    assert!(captured.end.ending.is_success() && output.contains("1 passed"), "{output}");
     let bytes = fs::read(&path).expect("readable");
     assert!(bytes.ends_with(b"\n") && bytes.len() <= 8 * 1024, "{}", bytes.len());
     fold(&path).expect("folds");
@@ -166,8 +166,8 @@ fn fill(path: &Path) {
             ..events[0].clone()
         };
         if let Err(error) = journal.append(&event) {
-            let words = error.to_string();
-            assert!(words.contains("journal.jsonl`: File too large"), "{words}");
+            let message = error.to_string();
+            assert!(message.contains("journal.jsonl`: File too large"), "{message}");
             return;
         }
     }

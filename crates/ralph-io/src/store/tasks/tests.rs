@@ -1,4 +1,4 @@
-//! What is written of a list, what is kept of it, and what is found of what others do to it.
+//! What is written of a list, which copies are kept, and how edits of others are found.
 
 use std::collections::BTreeSet;
 use std::fs::FileTimes;
@@ -74,7 +74,7 @@ fn set(id: &str, status: TaskStatus) -> TaskChange {
 }
 
 #[test]
-fn how_far_tasks_are_is_written_without_another_copy_of_the_list() {
+fn task_states_are_written_without_another_copy_of_the_list() {
     let mut project = Project::new();
     project.write(&[set("a", TaskStatus::InProgress)], &Touched::Any);
     let copy = project.copy();
@@ -86,16 +86,16 @@ fn how_far_tasks_are_is_written_without_another_copy_of_the_list() {
     for look in [Look::Outside, Look::Content] {
         assert_eq!(project.look(look), TasksFound::Same);
     }
-    // What tasks say is not in the journal in a form that a copy could be put right by.
+    // The text of tasks is not in the journal in a form that could repair a copy.
     let fields = TaskFields { title: Some("B2".into()), ..TaskFields::default() };
-    let words = TaskChange::Modify { task: TaskId("b".into()), fields: Box::new(fields) };
-    project.write(&[words], &only(&[]));
+    let edit = TaskChange::Modify { task: TaskId("b".into()), fields: Box::new(fields) };
+    project.write(&[edit], &only(&[]));
     assert_ne!(project.copy(), copy);
     assert_eq!(project.text(), expect.replace("\"B\"", "\"B2\""));
 }
 
 #[test]
-fn a_file_that_is_gone_is_written_anew_as_far_as_its_tasks_are() {
+fn a_deleted_file_is_restored_with_its_task_states() {
     let mut project = Project::new();
     project.write(&[set("a", TaskStatus::InProgress)], &Touched::Any);
     project.write(&[set("a", TaskStatus::Done)], &only(&["a"]));
@@ -107,7 +107,7 @@ fn a_file_that_is_gone_is_written_anew_as_far_as_its_tasks_are() {
 }
 
 #[test]
-fn an_edit_that_hides_is_found_and_written_over() {
+fn a_hidden_edit_is_found_and_overwritten() {
     let mut project = Project::new();
     project.write(&[set("a", TaskStatus::InProgress)], &Touched::Any);
     let written = project.text();
@@ -130,7 +130,7 @@ fn an_edit_that_hides_is_found_and_written_over() {
 }
 
 #[test]
-fn an_edit_of_what_ralph_does_not_know_stays_and_is_kept() {
+fn an_edit_of_unknown_fields_stays_and_is_kept() {
     let mut project = Project::new();
     project.write(&[set("a", TaskStatus::InProgress)], &Touched::Any);
     fs::write(project.plan(), project.text().replace("\"y\": 2", "\"y\": 33")).expect("written");

@@ -1,4 +1,4 @@
-//! What we print beside what was recorded: the same kinds of lines have the same fields.
+//! Compares printed lines with recorded ones: lines of the same kind have the same fields.
 //!
 //! Amp's streams were written after its documentation, the others are from the real programs.
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::*;
 
-/// The fields of one line: each with its place and its type.
+/// The fields of one line: each with its path and its type.
 type Fields = BTreeSet<String>;
 
 /// The lines of each kind.
 type Kinds = BTreeMap<String, Vec<Fields>>;
 
-/// What a tool is asked for: every tool of an MCP server has its own fields.
+/// Arguments of a tool: every tool of an MCP server has its own fields.
 const ARGUMENTS: &str = ".item.arguments";
 
 fn fields_of(value: &Value, place: &str, found: &mut Fields) {
@@ -45,8 +45,8 @@ fn fields_of(value: &Value, place: &str, found: &mut Fields) {
     }
 }
 
-/// The places of what tells the kind of a line.
-const TELLING: [&str; 10] = [
+/// The paths of the fields that determine the kind of a line.
+const KIND_FIELDS: [&str; 10] = [
     "/type",
     "/subtype",
     "/hookEventName",
@@ -60,8 +60,8 @@ const TELLING: [&str; 10] = [
 ];
 
 fn kind_of_line(line: &Value) -> String {
-    let words = TELLING.iter().filter_map(|place| line.pointer(place)?.as_str());
-    words.collect::<Vec<_>>().join(" ")
+    let parts = KIND_FIELDS.iter().filter_map(|place| line.pointer(place)?.as_str());
+    parts.collect::<Vec<_>>().join(" ")
 }
 
 /// Sorts the lines of a stream by their kinds. A block of a message is a line of its own: real

@@ -85,8 +85,8 @@ fn show(event: &AgentEvent) -> String {
         AgentEvent::Result { status: ResultStatus::Success, text, .. } => {
             format!("Success {:?}", text.as_deref().unwrap_or("-"))
         }
-        AgentEvent::Result { status: ResultStatus::Failed(words), .. } => {
-            format!("Failed {words:?}")
+        AgentEvent::Result { status: ResultStatus::Failed(message), .. } => {
+            format!("Failed {message:?}")
         }
         AgentEvent::Unparsed { line } => format!("Unparsed {line:?}"),
     }
@@ -100,12 +100,12 @@ fn every_step_is_read_back() {
         for dialect in [Dialect::Amp, Dialect::Cline, Dialect::Codex] {
             let (output, ending) = output_of(dialect, "the prompt", "", script.clone());
             let request = request(kind_of(dialect), &[], "the prompt");
-            let (heard, reply) = rehearsal::read(&request, &output, "", ending, Timestamp(0));
-            let events: Vec<String> = heard
+            let (lines, reply) = rehearsal::read(&request, &output, "", ending, Timestamp(0));
+            let events: Vec<String> = lines
                 .iter()
-                .flat_map(|heard| &heard.events)
+                .flat_map(|line| &line.events)
                 .map(show)
-                // Figures of nothing add nothing.
+                // Usage of zero adds nothing.
                 .filter(|event| !event.is_empty() && !event.ends_with("0/0/0/0"))
                 .collect();
             let class = reply.failure.map(|failure| format!("  ! {}", failure.class.name()));
