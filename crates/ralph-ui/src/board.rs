@@ -1,6 +1,6 @@
-//! What people see of a task list: what there is to do, how each attempt went, how far it is.
+//! Lines about a task list: what is to do, the result of each attempt, and progress.
 //!
-//! Not here: the lines that every kind of work has (`lines`), and the report.
+//! Not here: the lines shared by all workflows (`lines`), and the report.
 
 use std::io::Write;
 
@@ -22,7 +22,7 @@ use crate::page::Page;
 use crate::stream::plural;
 use crate::style::{Mark, Paint};
 
-/// Tells of a list that was read, with an estimate of what it will take.
+/// Prints a summary of a task list that was read, with an estimate of its iterations.
 pub(crate) fn read<W: Write>(
     page: &mut Page<W>,
     list: &TaskList,
@@ -49,7 +49,7 @@ pub(crate) fn read<W: Write>(
     page.say(Mark::Todo, Paint::None, &text);
 }
 
-/// Returns how many iterations the rest takes if every attempt and every review passes.
+/// Returns how many iterations are left if every attempt and every review passes.
 fn estimate(list: &TaskList, state: &RunState) -> usize {
     let has_review = state
         .recipe
@@ -65,7 +65,7 @@ fn estimate(list: &TaskList, state: &RunState) -> usize {
         .sum()
 }
 
-/// Tells which task an iteration is for, and which attempt at it this is.
+/// Prints which task an iteration is for, and which attempt this is.
 pub(crate) fn begun<W: Write>(page: &mut Page<W>, state: &RunState) {
     let (Some(board), Some(work), Some(current)) =
         (&state.board, state.recipe.task_work(), &state.current)
@@ -93,13 +93,13 @@ pub(crate) fn begun<W: Write>(page: &mut Page<W>, state: &RunState) {
             page.say(Mark::Warn, Paint::Warn, text);
         }
         Escalation::ContextExpansion => {
-            let text = "The same failure again: giving the agent the files it speaks of";
+            let text = "The same failure again: giving the agent the files that it mentions";
             page.say(Mark::Warn, Paint::Warn, text);
         }
     }
 }
 
-/// Tells what a gate said before any work.
+/// Prints the result of a gate before any work.
 pub(crate) fn baseline_checked<W: Write>(page: &mut Page<W>, result: &GateResult, recipe: &Recipe) {
     let gate = words(page, &result.gate);
     match result.status {
@@ -113,11 +113,11 @@ pub(crate) fn baseline_checked<W: Write>(page: &mut Page<W>, result: &GateResult
     }
 }
 
-/// Tells what an agent did to the task list that it may not do.
+/// Prints the changes of an agent to the task list that were not allowed.
 pub(crate) fn claimed<W: Write>(page: &mut Page<W>, claim: &Claim) {
     for violation in &claim.refused {
         let text = words(page, &violation.to_string());
-        page.say(Mark::Warn, Paint::Warn, &format!("put back in the task list: {text}"));
+        page.say(Mark::Warn, Paint::Warn, &format!("reverted in the task list: {text}"));
     }
 }
 
@@ -126,13 +126,13 @@ fn has_refused(state: &RunState) -> bool {
     claim.is_some_and(|claim| !claim.refused.is_empty())
 }
 
-/// Returns whether the open iteration is a review whose answers could not be used.
+/// Returns whether the open iteration is a review without a usable answer.
 fn is_without_verdict(state: &RunState) -> bool {
     let current = state.current.as_ref();
     current.is_some_and(|current| current.role == Role::Review && current.work.wrong.is_some())
 }
 
-/// Tells what was decided about a task. Returns whether there was one.
+/// Prints the judgement of an attempt at a task. Returns whether the iteration has a task.
 pub(crate) fn judged<W: Write>(
     page: &mut Page<W>,
     judgement: &Judgement,
@@ -187,19 +187,19 @@ pub(crate) fn judged<W: Write>(
         Verdict::NothingChanged => {
             (Mark::Fail, Paint::Bad, format!("Task {task}: attempt failed, nothing was changed"))
         }
-        // What was put back has been told.
+        // The reverted changes have been reported already.
         Verdict::NotHandedIn { .. } if has_refused(state) => {
-            (Mark::Fail, Paint::Bad, format!("Task {task}: not handed in as it must"))
+            (Mark::Fail, Paint::Bad, format!("Task {task}: not handed in as required"))
         }
         Verdict::NotHandedIn { reasons } => {
             let reasons = words(page, &reasons.join(" "));
-            (Mark::Fail, Paint::Bad, format!("Task {task}: not handed in as it must: {reasons}"))
+            (Mark::Fail, Paint::Bad, format!("Task {task}: not handed in as required: {reasons}"))
         }
         Verdict::Blocked { blocked } => {
             let needs = words(page, &blocked.needs);
             (Mark::Fail, Paint::Bad, format!("Task {task}: says it is blocked, needs {needs}"))
         }
-        // That is about no task.
+        // These are not about a task.
         Verdict::Skipped { .. } | Verdict::Compacted { .. } => return false,
     };
     page.say(mark, paint, &text);
@@ -225,7 +225,7 @@ pub(crate) fn judged<W: Write>(
     true
 }
 
-/// Returns how far the list is, with the rest estimated from this run's own pace.
+/// Returns the progress of the list, with the remaining time estimated from this run's pace.
 pub(crate) fn progress(state: &RunState) -> Option<String> {
     let board = state.board.as_ref()?;
     let progress = board.progress();
@@ -237,14 +237,14 @@ pub(crate) fn progress(state: &RunState) -> Option<String> {
     Some(text)
 }
 
-/// Returns how long the rest of the list takes at this run's own pace, if all goes well.
+/// Returns how long the rest of the list takes at this run's pace if every attempt passes.
 pub(crate) fn rest(state: &RunState) -> Option<Millis> {
     let left = estimate(&state.board.as_ref()?.list, state);
     let each = state.ran.0.checked_div(u64::from(state.iterations))?;
     (left > 0).then(|| Millis(each.saturating_mul(left as u64)))
 }
 
-/// Tells at the end what waits for a person.
+/// Prints at the end which tasks wait for an answer of a person.
 pub(crate) fn questions<W: Write>(page: &mut Page<W>, state: &RunState) {
     let Some(board) = &state.board else { return };
     for question in report::questions(board) {
@@ -253,7 +253,7 @@ pub(crate) fn questions<W: Write>(page: &mut Page<W>, state: &RunState) {
     }
 }
 
-/// Tells at the end what became of the tasks.
+/// Prints at the end how many tasks are done, and what failed.
 pub(crate) fn summary<W: Write>(page: &mut Page<W>, state: &RunState) {
     let Some(board) = &state.board else { return };
     let progress = board.progress();

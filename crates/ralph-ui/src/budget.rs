@@ -1,37 +1,37 @@
-//! What the sections of a prompt cost, as a table.
+//! A table of what each section of a prompt costs in tokens.
 //!
-//! Not here: what is cut, and when.
+//! Not here: deciding what is cut.
 
 use ralph_core::context::{ContextPlan, SectionCost};
 use ralph_core::units::Tokens;
 
 use crate::safe;
 
-/// As much of the names of what was left out as fits beside the figures.
+/// Limits the list of dropped items next to the figures.
 const LONGEST: usize = 200;
 
-/// Returns the table, a line for each section and one for the whole, without line breaks.
+/// Returns the lines of the table without line breaks: one for each section and one for the total.
 pub fn table(costs: &[SectionCost], plan: &ContextPlan) -> Vec<String> {
     let mut lines = vec![row("section", "tokens", "of", "")];
     for cost in costs {
         let limit = plan.cap(cost.name).map(|cap| cap.0.to_string());
-        let said = match cost.left_out.as_slice() {
+        let remark = match cost.left_out.as_slice() {
             [] if !cost.name.is_counted() => "not counted".to_owned(),
             [] => String::new(),
-            left_out => format!("left out: {}", left_out.join("; ")),
+            left_out => format!("dropped: {}", left_out.join("; ")),
         };
         let tokens = cost.tokens.0.to_string();
-        lines.push(row(cost.name.name(), &tokens, &limit.unwrap_or_default(), &said));
+        lines.push(row(cost.name.name(), &tokens, &limit.unwrap_or_default(), &remark));
     }
     let Tokens(total) = SectionCost::counted(costs);
-    let said = if total > plan.budget.0 { "over budget: the rest is never cut" } else { "" };
-    lines.push(row("total", &total.to_string(), &plan.budget.0.to_string(), said));
+    let remark = if total > plan.budget.0 { "over budget: the rest is never cut" } else { "" };
+    lines.push(row("total", &total.to_string(), &plan.budget.0.to_string(), remark));
     lines
 }
 
-fn row(name: &str, tokens: &str, limit: &str, said: &str) -> String {
-    let said = safe::one_line(said, LONGEST, "…");
-    format!("{name:<9} {tokens:>7} {limit:>7}  {said}").trim_end().to_owned()
+fn row(name: &str, tokens: &str, limit: &str, remark: &str) -> String {
+    let remark = safe::one_line(remark, LONGEST, "…");
+    format!("{name:<9} {tokens:>7} {limit:>7}  {remark}").trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_says_what_counts_and_what_is_gone() {
+    fn the_table_shows_what_counts_and_what_was_dropped() {
         let cost = |name, tokens, left_out: &[&str]| SectionCost {
             name,
             tokens: Tokens(tokens),
@@ -58,7 +58,7 @@ mod tests {
             section    tokens      of
             task         7900    1000
             output        640     500
-            memory       2950    3000  left out: library docs: serde; file knowledge (3)
+            memory       2950    3000  dropped: library docs: serde; file knowledge (3)
             failure      1200          not counted
             total       11490    8000  over budget: the rest is never cut"#]]
         .assert_eq(&table(&costs));

@@ -1,10 +1,10 @@
-//! A text that is drawn again and again: in place on a terminal, else only where it changed.
+//! Redraws a text repeatedly: in place on a terminal, otherwise only when it changed.
 //!
-//! Not here: what the text says.
+//! Not here: the text itself.
 
 use crate::safe;
 
-/// Where a text was drawn before.
+/// Remembers the text drawn last.
 #[derive(Debug, Default)]
 pub struct Canvas {
     lines: usize,
@@ -12,8 +12,8 @@ pub struct Canvas {
 }
 
 impl Canvas {
-    /// Returns what to write so that a text stands in place of the last one. What does not fit the
-    /// terminal is cut: a line that wraps, or that has left the screen, could not be erased.
+    /// Returns the output that replaces the last text with this one. Cuts what does not fit the
+    /// terminal: a line that wraps, or that has left the screen, cannot be erased.
     pub fn draw(&mut self, text: &str, columns: usize, rows: usize) -> String {
         let back = match self.lines {
             0 => String::new(),
@@ -22,14 +22,14 @@ impl Canvas {
         let mut drawn = back;
         self.lines = 0;
         for line in text.lines().take(rows.saturating_sub(1)) {
-            // A line that is cut may leave its color on.
+            // Cutting a line may remove its color reset.
             drawn.push_str(&format!("{}\u{1b}[0m\n", fit(line, columns)));
             self.lines += 1;
         }
         drawn
     }
 
-    /// Returns a text if it is another one than the last, else nothing.
+    /// Returns the text if it differs from the last one, else an empty string.
     pub fn again<'a>(&mut self, text: &'a str) -> &'a str {
         if self.last == text {
             return "";
@@ -39,7 +39,7 @@ impl Canvas {
     }
 }
 
-/// Returns as much of a line as fits; codes for color take no room.
+/// Returns as much of a line as fits; color codes take no columns.
 fn fit(line: &str, columns: usize) -> &str {
     let mut used = 0;
     let mut is_code = false;

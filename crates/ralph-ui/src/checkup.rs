@@ -1,6 +1,6 @@
-//! What a look at the machine found, as a list of findings for people.
+//! Prints the findings of `ralph doctor`.
 //!
-//! Not here: looking at anything, and the same facts as JSON.
+//! Not here: the checks themselves, and the same facts as JSON.
 
 use std::io::Write;
 
@@ -9,42 +9,38 @@ use crate::safe;
 use crate::style::{Mark, Paint, Style, Timestamps};
 use crate::time::WallClock;
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How it is.
     pub health: Health,
-    /// What it is, in a line.
+    /// One line.
     pub title: String,
-    /// More about it.
     pub details: Vec<Detail>,
-    /// What to do about it.
     pub hints: Vec<String>,
 }
 
-/// How a thing is.
+/// The state of a checked thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// It works.
     Good,
-    /// It works, and there is something to know.
+    /// It works, with a warning.
     Doubtful,
-    /// It does not work, and should.
+    /// It does not work, but should.
     Bad,
-    /// It is not there, and need not be.
+    /// It is not installed, and not needed.
     Absent,
 }
 
-/// A line about a thing.
+/// A detail line of a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Detail {
-    /// Words that may be wrapped.
+    /// Text that may be wrapped.
     Words(String),
-    /// Something to copy, which stays in one line.
+    /// Text to copy, never wrapped.
     Verbatim(String),
 }
 
-/// Writes findings under a heading. A reader that has gone away is no error.
+/// Writes findings under a heading. Ignores a closed pipe.
 pub fn print(
     heading: &str,
     findings: &[Finding],
@@ -66,7 +62,7 @@ pub fn print(
         page.say(mark, paint, &safe::harmless(&finding.title));
         for detail in &finding.details {
             match detail {
-                Detail::Words(words) => page.add(INDENT, Paint::None, &safe::harmless(words)),
+                Detail::Words(text) => page.add(INDENT, Paint::None, &safe::harmless(text)),
                 Detail::Verbatim(line) => {
                     let line = safe::harmless(line);
                     page.line(&format!("{:INDENT$}{line}", ""));
@@ -80,7 +76,7 @@ pub fn print(
     page.gap();
 }
 
-/// Details stand under the title, clear of the mark.
+/// Indents details under the title, past the mark.
 const INDENT: usize = 4;
 
 #[cfg(test)]
@@ -93,7 +89,7 @@ mod tests {
     use crate::style::{Choice, Wishes};
 
     #[test]
-    fn findings_are_told_with_what_to_do_about_them() {
+    fn findings_are_printed_with_their_hints() {
         let finding = |health, title: &str| Finding {
             health,
             title: title.into(),

@@ -1,6 +1,6 @@
-//! The end of a run: how it ended, what it took, and what to type next.
+//! The end of a run: its outcome, its totals, and the next commands to type.
 //!
-//! Not here: problems found before a run began (`problem`).
+//! Not here: problems found before a run began (`error_report`).
 
 use std::io::Write;
 
@@ -17,11 +17,11 @@ use crate::stream::{plural, tokens};
 use crate::style::{Mark, Paint};
 use crate::verbose::quoted;
 
-/// The last line is the one people look for; it says all that git or the agent said, but for
-/// absurd lengths.
+/// The last line is the one people look for, so it shows the whole message of git or the agent
+/// unless that is absurdly long.
 const OUTCOME_CHARS: usize = 2_000;
 
-/// Tells how a run ended, with its figures and the next commands.
+/// Prints how a run ended, with its totals and the next commands.
 pub(crate) fn tell<W: Write>(
     page: &mut Page<W>,
     outcome: &Outcome,
@@ -55,7 +55,7 @@ pub(crate) fn tell<W: Write>(
     }
 }
 
-/// Tells what makes a gate pass in the sandbox. A run that has ended does not take it up.
+/// Prints what makes a gate pass in the sandbox. It takes effect only in a new run.
 fn tell_cure<W: Write>(page: &mut Page<W>, gate: &HinderedGate) {
     let line = |text: &str| safe::one_line(text, OUTCOME_CHARS, "...");
     let command = quoted(&line(&gate.command));
@@ -64,13 +64,13 @@ fn tell_cure<W: Write>(page: &mut Page<W>, gate: &HinderedGate) {
     page.add(
         2,
         Paint::None,
-        "hint: then begin a new run; `\"baseline\": \"off\"` runs it all the same",
+        "hint: then start a new run; `\"baseline\": \"off\"` runs without this check",
     );
     page.add(2, Paint::None, "hint: to try the gate where it runs:");
     page.add(4, Paint::None, &format!("ralph sandbox exec --as gate -- sh -c {command}"));
 }
 
-/// Tells how a run ended in one line.
+/// Prints how a run ended in one line.
 pub(crate) fn tell_briefly<W: Write>(page: &mut Page<W>, outcome: &Outcome) {
     let (mark, paint) = match outcome {
         Outcome::Complete => (Mark::Ok, Paint::Good),
@@ -110,7 +110,7 @@ fn figures(state: &RunState) -> String {
     parts.join(", ")
 }
 
-/// Returns `2 changed files act by themselves: .envrc, .vscode/tasks.json`.
+/// Returns `2 changed autorun files, check them before use: .envrc, .vscode/tasks.json`.
 fn planted(state: &RunState) -> String {
     const NAMED: usize = 3;
     let count = state.planted.len();
@@ -118,17 +118,17 @@ fn planted(state: &RunState) -> String {
         .planted
         .iter()
         .take(NAMED)
-        .map(|planted| safe::one_line(&planted.path, 60, "..."))
+        .map(|file| safe::one_line(&file.path, 60, "..."))
         .collect();
     let more = if count > NAMED { ", ..." } else { "" };
-    let act = if count == 1 { "file acts by itself" } else { "files act by themselves" };
-    format!("{count} changed {act}, look before you use them: {}{more}", names.join(", "))
+    let (files, them) = if count == 1 { ("file", "it") } else { ("files", "them") };
+    format!("{count} changed autorun {files}, check {them} before use: {}{more}", names.join(", "))
 }
 
-/// Returns what decides what may be typed next.
+/// Returns the facts that select the next commands.
 fn facts<'a>(outcome: &'a Outcome, state: &'a RunState) -> Facts<'a> {
     let failed = match (outcome, &state.board) {
-        // The report has them for every task.
+        // One task is enough here; the report lists the commands for every task.
         (Outcome::TasksLeft { failed, .. }, Some(board)) => failed
             .iter()
             .take(1)

@@ -1,6 +1,6 @@
-//! What the command guard makes of a command, for `ralph hook explain`.
+//! Explains how the command guard judges a command, for `ralph hook explain`.
 //!
-//! Not here: looking at the command.
+//! Not here: analyzing the command.
 
 use ralph_core::guard::{
     Command, Decision, Findings, Mode, Placed, Refusal, Spot, Trouble, rule, shown,
@@ -9,10 +9,10 @@ use ralph_core::guard::{
 use crate::safe;
 use crate::style::{Paint, Style};
 
-/// The width that is written for.
+/// The width that lines are wrapped at.
 const WIDTH: usize = 80;
 
-/// Returns what became of a command: what it runs, what that touches, and the verdict.
+/// Returns what a command runs, which paths that touches, and the verdict.
 pub fn explain(findings: &Findings, decision: &Decision, style: &Style) -> String {
     let mut text = String::new();
     let nothing = Vec::new();
@@ -55,10 +55,10 @@ pub fn explain(findings: &Findings, decision: &Decision, style: &Style) -> Strin
 
 fn one(number: usize, command: &Command, placed: &[Placed]) -> String {
     let mut text = String::new();
-    let words = shown(command);
-    let words = if words.is_empty() { "(redirections)".to_owned() } else { words };
+    let line = shown(command);
+    let line = if line.is_empty() { "(redirections)".to_owned() } else { line };
     let label = format!("{number:>3}  ");
-    text.push_str(&wrapped(&format!("{label}{}", safe::one_line(&words, 400, "…")), 5));
+    text.push_str(&wrapped(&format!("{label}{}", safe::one_line(&line, 400, "…")), 5));
     let mut note = |name: &str, value: &str| {
         text.push_str(&wrapped(&format!("     {name:<8} {}", safe::one_line(value, 200, "…")), 14));
     };
@@ -98,15 +98,15 @@ fn place(placed: &Placed) -> String {
             let slash = if first == "/" { "" } else { "/" };
             format!("{first}{slash}{prefix}…{led}")
         }
-        Spot::Unknown => format!("{} (nobody knows where)", placed.said),
+        Spot::Unknown => format!("{} (path unknown)", placed.said),
     }
 }
 
 fn verdict(word: &str, refusal: &Refusal) -> String {
     let mut text = format!("{word} by {} ({})\n", refusal.rule, refusal.category.name());
-    let said = safe::one_line(&refusal.said, 160, "…");
+    let command = safe::one_line(&refusal.said, 160, "…");
     if let Some(rule) = rule(refusal.rule) {
-        text.push_str(&wrapped(&format!("`{said}` {}. {}", rule.refused, rule.instead), 0));
+        text.push_str(&wrapped(&format!("`{command}` {}. {}", rule.refused, rule.instead), 0));
     }
     text
 }

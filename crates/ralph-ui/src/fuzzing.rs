@@ -1,16 +1,16 @@
-//! Private parsers of this crate, for the fuzz targets of the binary: each reads bytes, and panics
-//! where something does not hold.
+//! Entry points for the fuzz targets of the binary: each feeds bytes to a private parser of this
+//! crate and panics if an invariant does not hold.
 //!
-//! A door for tests: nothing of ralph's own calls it, and the linker leaves it out.
+//! For tests only: no product code calls it, and the linker drops it.
 
 use crate::{serve, tui};
 
-/// Reads a request of a browser's, and decides who may ask.
+/// Parses an HTTP request and checks its admission.
 pub fn request(bytes: &[u8]) {
     serve::fuzz(bytes);
 }
 
-/// Reads what a terminal sends, however it is cut.
+/// Parses terminal input, split at arbitrary places.
 pub fn keys(bytes: &[u8]) {
     tui::fuzz(bytes);
 }

@@ -1,7 +1,7 @@
 //! The knowledge graph for people: a list, a picture, and a page with both.
 //!
-//! Everything in it was written by agents, so it goes through `safe` first, and is escaped where
-//! it becomes part of a page. Not here: reading the graph, and where pictures are written.
+//! Agents write its content, so it goes through `sanitize` first, and is escaped in HTML. Not here:
+//! reading the graph, and writing the files.
 
 mod layout;
 mod picture;
@@ -16,16 +16,16 @@ use crate::html::escape;
 use crate::safe;
 use crate::style::{Paint, Style};
 
-/// More than a name needs; whole pages would hide the rest.
+/// Longer than any sensible name; an endless one must not hide the rest.
 const LONGEST_NAME: usize = 200;
 
-/// An observation is a sentence. What is longer is in the file.
+/// An observation is a sentence; longer ones are cut.
 const LONGEST_OBSERVATION: usize = 1_000;
 
-/// A page with more entries is no longer read, and slow to open.
+/// A page with more entries is slow to open, and too long to read.
 const MOST_ON_PAGE: usize = 2_000;
 
-/// What a page looks like, in light and in dark surroundings.
+/// The style of the page, for light and dark mode.
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}\
@@ -34,8 +34,8 @@ transform:translateX(-50%);border:1px solid #8884;border-radius:8px}\
 h2{margin:1.5rem 0 0;font-size:1.05rem}small{font-weight:normal;opacity:.7}\
 ul{margin:.2rem 0}.r{opacity:.8}";
 
-/// Returns things, what is known of them and how they relate as text, or other words where there
-/// is nothing.
+/// Returns entities, their observations and relations as text, or `nothing` if the selection is
+/// empty.
 pub fn list(selection: &Selection<'_>, nothing: &str, style: &Style) -> String {
     if selection.entities.is_empty() && selection.relations.is_empty() {
         return format!("{nothing}\n");
@@ -69,7 +69,7 @@ pub fn list(selection: &Selection<'_>, nothing: &str, style: &Style) -> String {
     text
 }
 
-/// Returns a page of its own with the picture and, below it, the list.
+/// Returns an HTML page with the picture and, below it, the list.
 pub fn page(graph: &Graph, drawn: &Drawing) -> String {
     let entities: Vec<&Entity> = graph.entities.iter().take(MOST_ON_PAGE).collect();
     let relations: Vec<&Relation> = graph.relations.iter().collect();
@@ -102,7 +102,7 @@ pub fn page(graph: &Graph, drawn: &Drawing) -> String {
     )
 }
 
-/// Returns the relations that begin at each of these things, by its name, and the rest.
+/// Returns the outgoing relations of each entity by its name, and the rest.
 fn relations_of<'a>(
     entities: &[&'a Entity],
     relations: &[&'a Relation],

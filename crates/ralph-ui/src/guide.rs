@@ -1,11 +1,10 @@
-//! Pages of a guide on a terminal: headings stand out, code stands in, links are their words.
+//! Shows the pages of `ralph help` on a terminal: headings in bold, code indented, links as text.
 //!
-//! The pages are Markdown that reads well as it is, broken into lines by hand. Not here: their
-//! words.
+//! The pages are Markdown with hard line breaks. Not here: their text.
 
 use crate::style::{Paint, Style};
 
-/// Returns a page as a terminal shows it.
+/// Returns a Markdown page formatted for a terminal.
 pub fn shown(page: &str, style: &Style) -> String {
     let mut shown = String::new();
     let mut is_code = false;
@@ -25,18 +24,18 @@ pub fn shown(page: &str, style: &Style) -> String {
     shown
 }
 
-/// Returns a line with `[words](target)` as the words.
+/// Returns a line with each `[text](target)` replaced by its text.
 fn without_links(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;
     while let Some((before, after)) = rest.split_once('[') {
-        let found = after.split_once("](").and_then(|(words, after)| {
+        let found = after.split_once("](").and_then(|(label, after)| {
             let (_, after) = after.split_once(')')?;
-            Some((words, after)).filter(|(words, _)| !words.contains('['))
+            Some((label, after)).filter(|(label, _)| !label.contains('['))
         });
         text.push_str(before);
-        rest = if let Some((words, after)) = found {
-            text.push_str(words);
+        rest = if let Some((label, after)) = found {
+            text.push_str(label);
             after
         } else {
             text.push('[');
@@ -51,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_become_words() {
+    fn links_become_their_text() {
         for (line, expect) in [
             ("See [gates](../gates.md) and [runs](run.md).", "See gates and runs."),
             ("`gates: []` or [y/N] (yes)", "`gates: []` or [y/N] (yes)"),

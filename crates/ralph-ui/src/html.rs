@@ -1,8 +1,8 @@
-//! The account of a run as one page that needs nothing but a browser: no network, no font, no
-//! script. `serve` shows the same parts live.
+//! The report of a run as one self-contained HTML page: no network, no font, no script. `serve`
+//! shows the same parts live.
 //!
-//! Titles, outputs and diffs were written by agents and tools, so each goes through `safe` and is
-//! escaped; bounds keep the page small however long the run was. Not here: counting, and git.
+//! Agents and tools write the titles, outputs and diffs, so each goes through `sanitize` and is
+//! escaped; limits keep the page small for any length of the run. Not here: counting, and git.
 
 mod attempts;
 mod chart;
@@ -21,35 +21,29 @@ pub(crate) use words::escape;
 
 use crate::time::WallClock;
 
-/// Gives the difference between two trees, or says why it cannot be had.
+/// Returns the diff between two trees, or why it is not available.
 pub type Diff<'a> = dyn FnMut(&TreeId, &TreeId) -> Result<String, String> + 'a;
 
-/// What a page is made from.
+/// The input of a page.
 pub struct Facts<'a> {
-    /// What the run came to.
     pub summary: &'a Summary,
-    /// Its iterations.
     pub timeline: &'a Timeline,
-    /// The name of the project.
     pub project: &'a str,
-    /// Whether the run is going on.
     pub standing: Standing,
-    /// The time for people.
     pub clock: &'a WallClock,
-    /// Asks git.
     pub diff: &'a mut Diff<'a>,
 }
 
-/// A part of a page, which can be replaced by itself.
+/// A part of a page, which can be replaced separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Its id in the page.
+    /// The id of the HTML element.
     pub id: &'static str,
-    /// Its content; empty where there is nothing to say.
+    /// Empty if there is nothing to show.
     pub html: String,
 }
 
-/// Returns the parts of a page, in their order.
+/// Returns the parts of a page, in order.
 pub fn parts(facts: &mut Facts<'_>) -> Vec<Part> {
     let (summary, timeline, clock) = (facts.summary, facts.timeline, facts.clock);
     let outcome = outcome::heading(summary, facts.standing, facts.project, clock);

@@ -1,11 +1,11 @@
-//! What people see of ralph: the only room that prints.
+//! Everything ralph shows to people: the only crate that prints.
 //!
 //! [`view::TerminalView`] turns the events of a run into lines, [`tui`] into a screen, and
-//! [`problem::Problem`] is how the program says why it gave up. Everything an agent or a gate
-//! said goes through [`safe`] first. A view never stops a run: see [`writer`].
+//! [`error_report::ErrorReport`] reports why the program failed. All output of agents and gates
+//! goes through [`sanitize`] first. A view never stops a run: see [`writer`].
 //!
-//! This crate reads the core's events and decides nothing. It never imports `ralph-io`; what it
-//! must know of the world (terminal, variables, time) is given to it.
+//! This crate reads the core's events and decides nothing. It never imports `ralph-io`; the
+//! caller passes in terminal, environment variables and time.
 
 #![cfg_attr(
     test,

@@ -1,7 +1,7 @@
-//! What ralph itself says of a run, between what the agent says.
+//! The lines that ralph itself prints about a run, between those of the agent.
 //!
-//! One line for each fact, none longer than the page is wide where that is possible. Not here:
-//! the `[ralph]` lines for the curious (`verbose`), and the end of a run (`ending`).
+//! One line for each fact, wrapped to the width of the terminal. Not here: the `[ralph]` lines of
+//! `--verbose` (`verbose`), and the end of a run (`run_summary`).
 
 use std::io::Write;
 
@@ -29,21 +29,20 @@ use crate::style::{Mark, Motion, Paint};
 use crate::view::Verbosity;
 use crate::{waits, wishes};
 
-/// What the lines to come depend on.
+/// State that later lines depend on.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
-    /// The time left when a wait was last spoken of.
+    /// The time left when a wait was last reported.
     announced: Option<Millis>,
 }
 
-/// Words of others within a line of ralph's own: enough to know what is meant, and at most a
-/// few lines.
+/// Limits foreign text within a line of ralph: enough to understand it, at most a few lines.
 const WORDS_CHARS: usize = 500;
-/// As much of an id as git shows.
+/// The length of an abbreviated id in git.
 const SHORT_ID: usize = 7;
 
 impl Lines {
-    /// Tells of an event, as far as it is of interest at this verbosity.
+    /// Prints the lines for an event at this verbosity.
     pub(crate) fn tell<W: Write>(
         &mut self,
         page: &mut Page<W>,
@@ -63,7 +62,7 @@ impl Lines {
             Event::RunResumed { version, .. } => {
                 let done = state.iterations;
                 let text = format!(
-                    "ralph {version} goes on with run {}, {done} iteration{} so far",
+                    "ralph {version} resumes run {}, {done} iteration{} so far",
                     state.run,
                     plural(done as usize)
                 );
@@ -75,7 +74,7 @@ impl Lines {
                 page.add(0, Paint::Strong, &format!("{of}{}", purpose(*role, task.as_ref())));
                 if *role == Role::Compact {
                     let why = state.trigger().words();
-                    page.add(0, Paint::Dim, &format!("Compacting what was handed over: {why}"));
+                    page.add(0, Paint::Dim, &format!("Compacting the handoffs: {why}"));
                 }
                 board::begun(page, state);
             }
@@ -114,7 +113,7 @@ impl Lines {
         }
     }
 
-    /// Tells what is going on right now.
+    /// Shows a current activity.
     pub(crate) fn doing<W: Write>(&mut self, page: &mut Page<W>, activity: &Activity<'_>) {
         match activity {
             Activity::Gate(gate) => gate_started(page, gate),
@@ -127,7 +126,7 @@ impl Lines {
     }
 }
 
-/// Only warnings, failures of the agent, and the end.
+/// Prints only warnings, agent failures and the outcome.
 fn tell_quietly<W: Write>(page: &mut Page<W>, recorded: &Recorded, state: &RunState) {
     match &recorded.event {
         Event::Warned { text } => warn(page, text),
@@ -165,11 +164,11 @@ fn tell_quietly<W: Write>(page: &mut Page<W>, recorded: &Recorded, state: &RunSt
     }
 }
 
-/// Tells how far the plan is, or that it was lost.
+/// Prints the progress of the plan, or that it was restored.
 fn plan_seen<W: Write>(page: &mut Page<W>, look: &PlanLook, state: &RunState) {
     let Some(plan) = &state.recipe.plan else { return };
-    if let Some(said) = look.put_back(&plan.file) {
-        warn(page, &said);
+    if let Some(warning) = look.put_back(&plan.file) {
+        warn(page, &warning);
     } else if let Some(counts) = look.counts() {
         let (done, total) = (counts.done, counts.total());
         let text = format!("Plan: {done} of {total} item{} done", plural(total as usize));
@@ -202,7 +201,7 @@ fn run_started<W: Write>(page: &mut Page<W>, version: &str, state: &RunState) {
     }
 }
 
-/// Returns the agent as people know it: by its model, or by its command.
+/// Returns the name of the agent with its model or command.
 fn agent_name(recipe: &Recipe) -> String {
     let agent = &recipe.agent;
     let detail = match agent.kind.origin() {
@@ -213,7 +212,7 @@ fn agent_name(recipe: &Recipe) -> String {
     format!("{}{detail}", agent.kind.name())
 }
 
-/// Returns a gate as the header names it; nothing where it is not run.
+/// Returns the name of a gate for the header, or `None` if it is not run.
 fn gate_name(recipe: &Recipe, gate: &Gate) -> Option<String> {
     Some(match recipe.strategy.severity(gate)? {
         Severity::Hard => gate.name.clone(),
@@ -226,7 +225,7 @@ pub(crate) fn iteration_of(iteration: IterationNumber, state: &RunState) -> Stri
     format!("Iteration {iteration}/{}", state.last_iteration())
 }
 
-/// Returns what an iteration is for, where that is not plain.
+/// Returns the role and task of an iteration, unless it only runs a prompt.
 fn purpose(role: Role, task: Option<&TaskId>) -> String {
     let role = match role {
         Role::Prompt => String::new(),
@@ -251,7 +250,7 @@ fn checkpointed<W: Write>(page: &mut Page<W>, checkpoint: &Checkpoint, state: &R
         Checkpoint::Git { head: None, .. } => "Checkpoint before the first commit".to_owned(),
         // Once is enough: it will not change.
         Checkpoint::None if state.iterations > 1 => return,
-        Checkpoint::None => "No checkpoint: this is no git repository".to_owned(),
+        Checkpoint::None => "No checkpoint: not a git repository".to_owned(),
     };
     page.add(0, Paint::Dim, &text);
 }
@@ -289,7 +288,7 @@ fn replied<W: Write>(page: &mut Page<W>, reply: &Reply, state: &RunState) {
         (FailureRule::RetryInWords, None) => {
             page.say(Mark::Again, Paint::Warn, "Asking again with the schema in the prompt");
         }
-        // A retry is told of with its pause, a wait with its end.
+        // Retries and waits are reported by their own events.
         (
             FailureRule::Retry
             | FailureRule::RetrySmaller
@@ -303,7 +302,7 @@ fn replied<W: Write>(page: &mut Page<W>, reply: &Reply, state: &RunState) {
     }
 }
 
-/// Shows that an answer was not in the form that was asked for.
+/// Prints that an answer does not have the required form.
 fn unusable<W: Write>(page: &mut Page<W>, asking: &Asking) {
     let Some(wrong) = &asking.wrong else { return };
     let fault = words(page, &wrong.fault);
@@ -316,13 +315,13 @@ fn unusable<W: Write>(page: &mut Page<W>, asking: &Asking) {
             let text = format!("The answer cannot be used: {fault}");
             page.say(Mark::Fail, Paint::Bad, &text);
         }
-        // The last answer was in the right form, or ralph makes do with it.
+        // The last answer has the right form, or ralph can use it anyway.
         Some(AskingEnd::Answered(_)) => {}
     }
 }
 
-/// Returns the question that calls are made for: the verdict of a gate once the work has been
-/// answered, a commit message once it has been judged.
+/// Returns the state of the current agent calls: the work first, then the verdict of a gate, and
+/// after the judgement the commit message.
 pub(crate) fn open_question(current: &Iteration) -> &Asking {
     match (&current.judgement, &current.work.end) {
         (Some(_), _) => &current.message,
@@ -332,12 +331,12 @@ pub(crate) fn open_question(current: &Iteration) -> &Asking {
 }
 
 fn failed<W: Write>(page: &mut Page<W>, failure: &Failure) {
-    let said = words(page, &failure.words);
+    let message = words(page, &failure.words);
     match failure.class.rule() {
-        // That was the user, who knows.
+        // The user interrupted it; no message needed.
         FailureRule::Again => return,
         FailureRule::Wait { .. } => {
-            let text = format!("The agent was refused by a usage limit: {said}");
+            let text = format!("The agent reached a usage limit: {message}");
             page.say(Mark::Warn, Paint::Warn, &text);
         }
         FailureRule::Retry
@@ -346,7 +345,7 @@ fn failed<W: Write>(page: &mut Page<W>, failure: &Failure) {
         | FailureRule::FailedAttempt
         | FailureRule::Stop => {
             let name = failure.class.name();
-            page.say(Mark::Fail, Paint::Bad, &format!("The agent failed, {name}: {said}"));
+            page.say(Mark::Fail, Paint::Bad, &format!("The agent failed, {name}: {message}"));
         }
     }
     if let Some(hint) = &failure.hint {
@@ -400,8 +399,8 @@ fn gate_checked<W: Write>(page: &mut Page<W>, result: &GateResult, recipe: &Reci
     }
 }
 
-/// Shows why a gate failed: the tests that it names, and the part of its output that its setting
-/// keeps.
+/// Prints why a gate failed: the failing tests, and the part of its output that its `truncate`
+/// setting keeps.
 pub(crate) fn gate_output<W: Write>(page: &mut Page<W>, result: &GateResult, recipe: &Recipe) {
     if !result.failing.is_empty() {
         let names = words(page, &shown_names(&result.failing));
@@ -422,7 +421,7 @@ pub(crate) fn gate_output<W: Write>(page: &mut Page<W>, result: &GateResult, rec
     }
 }
 
-/// Names of failing tests that fit on a line or two of a terminal.
+/// So many names of failing tests fit on a line or two of a terminal.
 const SHOWN_NAMES: usize = 3;
 
 fn shown_names(names: &[String]) -> String {
@@ -433,7 +432,7 @@ fn shown_names(names: &[String]) -> String {
     }
 }
 
-/// Tells what a child that is gone left to complain about.
+/// Warns about an exceeded soft limit and processes or pipes that a child left behind.
 fn child_ended<W: Write>(page: &mut Page<W>, end: &ChildEnd, who: &str) {
     match end.soft_limit {
         SoftLimit::Kept => {}
@@ -441,11 +440,16 @@ fn child_ended<W: Write>(page: &mut Page<W>, end: &ChildEnd, who: &str) {
     }
     match end.leftovers.processes {
         0 => {}
-        1 => warn(page, &format!("ended 1 process {who} left behind")),
-        count => warn(page, &format!("ended {count} processes {who} left behind")),
+        1 => warn(page, &format!("ended 1 process that {who} left behind")),
+        count => warn(page, &format!("ended {count} processes that {who} left behind")),
     }
     if end.leftovers.held_pipe {
-        warn(page, &format!("something {who} started kept its output open; it was not waited for"));
+        warn(
+            page,
+            &format!(
+                "a process that {who} started kept its output open; ralph did not wait for it"
+            ),
+        );
     }
 }
 
@@ -453,7 +457,7 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
     let has_gates = state.current.as_ref().is_some_and(|current| !current.gates.is_empty());
     let done = words(page, &state.recipe.completion_response);
     let is_last = state.iterations >= state.last_iteration();
-    let told = if is_last { "" } else { "; the next iteration is told" };
+    let followup = if is_last { "" } else { "; the next prompt reports it" };
     if board::judged(page, judgement, state) {
         return;
     }
@@ -469,18 +473,22 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
         Verdict::Complete => (Mark::Pass, Paint::Good, format!("Complete: the agent said {done}")),
         Verdict::Passed { signal } => {
             let passed = if has_gates { "Passed, but not done" } else { "Not done" };
-            let said = match signal {
+            let answer = match signal {
                 Some(signal) => format!("the agent said \"{}\"", words(page, signal)),
                 None => format!("the agent did not say {done}"),
             };
-            (Mark::Step, Paint::Act, format!("{passed}: {said}"))
+            (Mark::Step, Paint::Act, format!("{passed}: {answer}"))
         }
         Verdict::GatesFailed { gates } => (
             Mark::Fail,
             Paint::Bad,
-            format!("Failed gate{}: {}{told}", plural(gates.len()), words(page, &gates.join(", "))),
+            format!(
+                "Failed gate{}: {}{followup}",
+                plural(gates.len()),
+                words(page, &gates.join(", "))
+            ),
         ),
-        // The warning that follows says all of it.
+        // The warning that follows reports it.
         Verdict::AttemptFailed { .. } if is_compaction(state) => return,
         Verdict::AttemptFailed { failure } => {
             (Mark::Fail, Paint::Bad, format!("Attempt failed: {}", failure.class.name()))
@@ -499,9 +507,7 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
             let result = ReviewResult::new(*verdict, feedback);
             (Mark::Step, Paint::Act, format!("Review: {}", result.name()))
         }
-        Verdict::Skipped { .. } => {
-            (Mark::Back, Paint::Warn, "The task is left out, as was asked".to_owned())
-        }
+        Verdict::Skipped { .. } => (Mark::Back, Paint::Warn, "Task skipped on request".to_owned()),
         Verdict::Compacted { trigger } => {
             (Mark::Pass, Paint::Good, memory::told(judgement, *trigger))
         }
@@ -511,18 +517,18 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
 
 fn tell_landed<W: Write>(page: &mut Page<W>, landed: &Landed, state: &RunState) {
     let is_review = state.current.as_ref().is_some_and(|current| current.role == Role::Review);
-    let is_about_words = is_review || is_compaction(state);
+    let must_not_edit = is_review || is_compaction(state);
     match landed {
-        // A review changes nothing; only one that did is worth a line. So it is with a compaction.
-        Landed::RolledBack { kept: None } if is_about_words => {}
-        Landed::RolledBack { kept: Some(kept) } if is_about_words => {
+        // Reviews and compactions must not change files; only a violation is worth a line.
+        Landed::RolledBack { kept: None } if must_not_edit => {}
+        Landed::RolledBack { kept: Some(kept) } if must_not_edit => {
             let kept = words(page, kept);
             let who = if is_review { "reviewer" } else { "compacting agent" };
             warn(page, &format!("the {who} changed files, which was undone; kept on {kept}"));
         }
         Landed::Surveyed { .. } | Landed::Heard { .. } | Landed::ListWritten => {}
         Landed::Shelved { branch, .. } => {
-            let text = format!("Shelved on {}", words(page, branch));
+            let text = format!("Saved on failure branch {}", words(page, branch));
             page.say(Mark::Back, Paint::Warn, &text);
         }
         Landed::Committed { commit, subject } => {
@@ -531,7 +537,7 @@ fn tell_landed<W: Write>(page: &mut Page<W>, landed: &Landed, state: &RunState) 
         }
         Landed::NothingToCommit => page.add(0, Paint::Dim, "Nothing to commit"),
         Landed::CommitRefused { output } => {
-            let text = "The commit was refused; the next iteration is told";
+            let text = "The commit was refused; the next prompt reports it";
             page.say(Mark::Fail, Paint::Bad, text);
             for line in stream::excerpt(page.style(), &safe::harmless(output)) {
                 page.line(&line);
@@ -573,12 +579,12 @@ pub(crate) fn warn<W: Write>(page: &mut Page<W>, text: &str) {
     page.say(Mark::Warn, Paint::Warn, &text);
 }
 
-/// Returns words of others as part of a line.
+/// Returns foreign text sanitized and shortened for use within a line.
 pub(crate) fn words<W: Write>(page: &Page<W>, text: &str) -> String {
     safe::one_line(text, WORDS_CHARS, page.style().mark(Mark::More))
 }
 
-/// Returns an id as people quote it.
+/// Returns the abbreviated form of an id.
 pub(crate) fn short(id: &str) -> String {
     safe::one_line(safe::cut(id, SHORT_ID), SHORT_ID, "")
 }

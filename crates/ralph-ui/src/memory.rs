@@ -1,11 +1,11 @@
-//! What people see of a compaction.
+//! The line that reports a compaction.
 
 use ralph_core::judge::Judgement;
 use ralph_core::memory::Trigger;
 
 use crate::stream::plural;
 
-/// Returns what a compaction came to.
+/// Returns the result of a compaction as one line.
 pub(crate) fn told(judgement: &Judgement, trigger: Trigger) -> String {
     let Some(compacted) = &judgement.compacted else {
         return format!("Compacted: {}", trigger.words());

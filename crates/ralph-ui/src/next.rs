@@ -1,6 +1,6 @@
-//! What may be typed after a run, for each way it can end: the same on the screen and in the report.
+//! The commands suggested after a run, for each outcome: the same on the screen and in the report.
 //!
-//! Text of others stands in a command only quoted for a shell.
+//! Text from task files and git is quoted for a shell before it becomes part of a command.
 
 use ralph_core::budget::Exhausted;
 use ralph_core::ids::{RunId, TaskId};
@@ -10,37 +10,33 @@ use ralph_core::units::Timestamp;
 use crate::safe;
 use crate::verbose::quoted;
 
-/// What decides what may be typed next.
+/// The facts that select the suggested commands.
 pub(crate) struct Facts<'a> {
-    /// How the run ended; nothing if it is running or was cut off.
+    /// `None` if the run is active or was cut off.
     pub(crate) outcome: Option<&'a Outcome>,
-    /// The tasks that failed.
     pub(crate) failed: Vec<FailedWork<'a>>,
-    /// The tasks whose last review approved them only because it was the last one.
+    /// Tasks approved only because no further review was allowed.
     pub(crate) approved_at_cap: Vec<&'a TaskId>,
-    /// How many commits ralph made.
+    /// Commits that ralph made.
     pub(crate) commits: u32,
-    /// How many commits agents made.
+    /// Commits that agents made.
     pub(crate) agent_commits: u32,
-    /// When the run began.
     pub(crate) started: Timestamp,
-    /// Whether it has a task list.
     pub(crate) has_tasks: bool,
-    /// The run, where it is to be named.
+    /// The run id, if the commands must name it.
     pub(crate) run: Option<&'a RunId>,
 }
 
-/// A task that failed, and where its work is.
+/// A failed task and the branches of its work.
 pub(crate) struct FailedWork<'a> {
-    /// The task.
     pub(crate) task: &'a TaskId,
-    /// The branch that keeps its work.
+    /// The failure branch.
     pub(crate) branch: Option<&'a str>,
-    /// The branch that the run was on.
+    /// The branch that the run started from.
     pub(crate) onto: Option<&'a str>,
 }
 
-/// Returns commands and what each is good for. `moment` words a time of day.
+/// Returns commands, each with its purpose. `moment` formats a time of day.
 pub(crate) fn commands(
     facts: &Facts<'_>,
     moment: impl Fn(Timestamp) -> String,
@@ -60,27 +56,27 @@ pub(crate) fn commands(
     } else if facts.commits > 0 {
         add(format!("git log -n {}", facts.commits), "see the commits of this run");
     }
-    // Whoever reads the report need not be told of it.
+    // With a run id this is part of the report, which need not suggest itself.
     if let Some(run) = facts.run {
         add(format!("ralph log {}", word(&run.0)), "everything that happened");
     } else {
         if facts.has_tasks {
-            add("ralph report".to_owned(), "read the account of the run");
+            add("ralph report".to_owned(), "read the report of the run");
         }
         add("ralph log".to_owned(), "read what happened");
     }
     commands
 }
 
-/// Returns how to go on with the run, where that is possible.
+/// Returns the command that resumes the run, if it can be resumed.
 fn about_going_on(
     facts: &Facts<'_>,
     moment: impl Fn(Timestamp) -> String,
 ) -> Option<(String, String)> {
     let resume = |flags: &str, what: &str| Some((format!("ralph resume{flags}"), what.to_owned()));
     match facts.outcome {
-        // Tasks that failed stay failed, so that going on would end at once.
-        // The settings of a run hold until its end, those of its sandbox as well.
+        // Failed tasks stay failed, so a resumed run would end at once.
+        // The settings of a run, including its sandbox, are fixed until its end.
         Some(
             Outcome::Complete
             | Outcome::TasksLeft { .. }
@@ -88,21 +84,23 @@ fn about_going_on(
         ) => None,
         Some(Outcome::IterationsUsedUp { limit }) => {
             let more = limit.saturating_mul(2);
-            resume(&format!(" -m {more}"), "go on with more iterations")
+            resume(&format!(" -m {more}"), "resume with more iterations")
         }
-        Some(Outcome::NothingChanges { .. }) => {
-            resume("", "continue all the same, if something is left to do")
-        }
+        Some(Outcome::NothingChanges { .. }) => resume("", "resume if something is left to do"),
         Some(Outcome::BudgetUsedUp { exhausted }) => match exhausted {
-            Exhausted::Cost { .. } => resume(" --max-cost USD", "go on with more money"),
-            Exhausted::Time { .. } => resume(" --max-time DURATION", "go on with more time"),
-            Exhausted::Tokens { .. } => resume(" --max-tokens N", "go on with more tokens"),
+            Exhausted::Cost { .. } => resume(" --max-cost USD", "resume with a higher cost limit"),
+            Exhausted::Time { .. } => {
+                resume(" --max-time DURATION", "resume with a higher time limit")
+            }
+            Exhausted::Tokens { .. } => {
+                resume(" --max-tokens N", "resume with a higher token limit")
+            }
         },
         Some(Outcome::LimitTooLong { resets_at: Some(at), .. }) => {
-            resume("", &format!("go on, once the limit has reset at {}", moment(*at)))
+            resume("", &format!("resume after the limit has reset at {}", moment(*at)))
         }
         Some(Outcome::LimitTooLong { resets_at: None, .. }) => {
-            resume("", "go on, once the limit has reset")
+            resume("", "resume after the limit has reset")
         }
         Some(
             Outcome::AgentFailed { .. }
@@ -112,13 +110,13 @@ fn about_going_on(
             | Outcome::BaselineBroken { sandbox: None, .. }
             | Outcome::TasksLost { .. }
             | Outcome::PromptLost { .. },
-        ) => resume("", "go on, once that is mended"),
+        ) => resume("", "resume after fixing this"),
         Some(Outcome::PlanMissing) => Some(("ralph plan".to_owned(), "make the plan".to_owned())),
-        Some(Outcome::Interrupted) | None => resume("", "go on where it stopped"),
+        Some(Outcome::Interrupted) | None => resume("", "resume where it stopped"),
     }
 }
 
-/// Returns what may be done about a task that failed.
+/// Returns the commands for a failed task.
 fn about_failed(failed: &FailedWork<'_>) -> Vec<(String, String)> {
     let id = word(&failed.task.0);
     let commands = match failed.branch {
@@ -127,8 +125,8 @@ fn about_failed(failed: &FailedWork<'_>) -> Vec<(String, String)> {
             let onto = failed.onto.map_or_else(|| "HEAD".to_owned(), word);
             vec![
                 (format!("git diff {onto}...{branch}"), "see what was tried"),
-                (format!("ralph build --task {id} --from-shelf"), "go on from that"),
-                (format!("ralph build --task {id} --fresh"), "try it afresh"),
+                (format!("ralph build --task {id} --from-shelf"), "continue from that work"),
+                (format!("ralph build --task {id} --fresh"), "start over"),
             ]
         }
         None => vec![(format!("ralph build --task {id}"), "try it again")],
@@ -136,7 +134,7 @@ fn about_failed(failed: &FailedWork<'_>) -> Vec<(String, String)> {
     commands.into_iter().map(|(command, what)| (command, what.to_owned())).collect()
 }
 
-/// Returns a name as a shell would need it, on one line.
+/// Returns a name on one line, quoted for a shell if needed.
 fn word(name: &str) -> String {
     quoted(&safe::one_line(name, 300, ""))
 }

@@ -1,8 +1,8 @@
-//! The page a view writes on: knows whether a line is open, rewrites a passing one, wraps
-//! ralph's own lines and puts the time in front.
+//! Writes the lines of a view: tracks whether a line is open, rewrites a temporary line, wraps
+//! ralph's own lines and adds the time in front.
 //!
-//! Each call writes one piece with all its color codes closed, so that a piece that is left
-//! out by a full queue never colors the rest. Not here: what the lines say.
+//! Each call writes one piece with all its color codes closed, so that a piece dropped by a full
+//! queue never colors the rest. Not here: the text of the lines.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use crate::style::{Mark, Motion, Paint, Style, Timestamps};
 use crate::time::WallClock;
 use crate::writer::Swallow;
 
-/// Something to write lines on.
+/// Writes lines to a stream.
 #[derive(Debug)]
 pub(crate) struct Page<W: Write> {
     out: Swallow<W>,
@@ -25,14 +25,14 @@ pub(crate) struct Page<W: Write> {
     piece: String,
 }
 
-/// What the cursor stands on.
+/// The state of the line that the cursor is on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineState {
-    /// The beginning of a line.
+    /// The cursor is at the beginning of a line.
     Fresh,
-    /// A line of text that may go on.
+    /// More text may be appended to the line.
     Open,
-    /// A line that will be rewritten.
+    /// The line will be rewritten.
     Passing,
 }
 
@@ -63,7 +63,7 @@ impl<W: Write> Page<W> {
         self.out.first_error()
     }
 
-    /// Returns what was written to.
+    /// Returns the inner writer.
     #[cfg(test)]
     pub(crate) fn written(&self) -> &W {
         self.out.inner()
@@ -74,7 +74,7 @@ impl<W: Write> Page<W> {
         self.at = at;
     }
 
-    /// Sets that time from the clock, if it is shown at all.
+    /// Sets that time from the clock, if timestamps are shown.
     pub(crate) fn look_at_clock(&mut self) {
         match self.style.timestamps {
             Timestamps::Shown => self.at = (self.clock.now)(),
@@ -82,7 +82,7 @@ impl<W: Write> Page<W> {
         }
     }
 
-    /// Writes a line as it is, which must be harmless and closed in its colors.
+    /// Writes a line as it is. The text must be sanitized and close its color codes.
     pub(crate) fn line(&mut self, text: &str) {
         self.end_line();
         self.begin_line();
@@ -98,13 +98,13 @@ impl<W: Write> Page<W> {
         self.write();
     }
 
-    /// Writes a line of ralph's own behind a mark, wrapped where it is too long.
+    /// Writes a message of ralph after a mark, wrapped where it is too long.
     pub(crate) fn say(&mut self, mark: Mark, paint: Paint, text: &str) {
         let sign = self.style.mark(mark);
         let indent = safe::columns(sign) + 1;
-        let words = self.wrap(text, indent);
+        let lines = self.wrap(text, indent);
         let sign = self.style.paint(paint, sign);
-        for (at, line) in words.iter().enumerate() {
+        for (at, line) in lines.iter().enumerate() {
             match at {
                 0 => self.line(&format!("{sign} {line}")),
                 _ => self.line(&format!("{:indent$}{line}", "")),
@@ -112,7 +112,7 @@ impl<W: Write> Page<W> {
         }
     }
 
-    /// Writes a line of ralph's own without a mark, indented and wrapped.
+    /// Writes a message of ralph without a mark, indented and wrapped.
     pub(crate) fn add(&mut self, indent: usize, paint: Paint, text: &str) {
         for line in self.wrap(text, indent) {
             let line = self.style.paint(paint, &line);
@@ -120,7 +120,7 @@ impl<W: Write> Page<W> {
         }
     }
 
-    /// Writes a piece of a text as it streams by. Its last line stays open.
+    /// Writes a piece of streamed text. Its last line stays open.
     pub(crate) fn text(&mut self, indent: usize, text: &str) {
         if self.line == LineState::Passing {
             self.end_line();
@@ -142,7 +142,7 @@ impl<W: Write> Page<W> {
         self.write();
     }
 
-    /// Shows a line that the next one replaces; nothing where lines cannot be rewritten.
+    /// Shows a line that the next one replaces. Does nothing where lines cannot be rewritten.
     pub(crate) fn pass(&mut self, mark: Mark, text: &str) {
         match self.style.motion {
             Motion::Appends => return,
@@ -150,7 +150,7 @@ impl<W: Write> Page<W> {
         }
         self.end_line();
         let sign = self.style.mark(mark);
-        // A line that wraps could not be erased, so it must fit with a column to spare.
+        // A line that wraps cannot be erased, so it must fit with a column to spare.
         let room = self.style.width.saturating_sub(safe::columns(sign) + 2);
         let text = safe::fit(text, room);
         self.piece.push_str(sign);
@@ -196,14 +196,14 @@ impl<W: Write> Page<W> {
     }
 }
 
-/// Whoever writes next, such as the printer of errors, begins on a fresh line.
+/// Ends an open line, so that the next writer (such as the error printer) starts on a new one.
 impl<W: Write> Drop for Page<W> {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// Breaks a text at spaces into lines of at most `width` columns. A longer word stands alone:
+/// Breaks a text at spaces into lines of at most `width` columns. A longer word gets its own line:
 /// a path or a command that is broken cannot be copied.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! How the program says why it gave up: what happened, why, and what to do next.
+//! Prints the error that ends the program: what happened, its causes, and hints.
 //!
 //! Takes plain strings, so that every kind of error can be shown. Not here: the exit code.
 
@@ -7,14 +7,13 @@ use std::io::Write;
 use crate::safe;
 use crate::style::{Paint, Style};
 
-/// Something that ends the program.
+/// An error that ends the program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Problem {
     /// What happened, as a fragment or as whole sentences.
     pub message: String,
-    /// Why, from the nearest cause to the farthest.
+    /// From the nearest cause to the farthest.
     pub causes: Vec<String>,
-    /// What to do next.
     pub hints: Vec<String>,
 }
 
@@ -24,7 +23,7 @@ impl Problem {
         Self { message: message.into(), ..Self::default() }
     }
 
-    /// Returns the problem of an error with the chain of its causes.
+    /// Returns an error with the chain of its causes.
     pub fn from_error(error: &dyn std::error::Error) -> Self {
         let chain = std::iter::successors(error.source(), |cause| cause.source());
         Self { causes: chain.map(ToString::to_string).collect(), ..Self::new(error.to_string()) }
@@ -40,8 +39,8 @@ impl Problem {
     /// Returns the problem as lines for people.
     pub fn render(&self, style: &Style) -> String {
         let mut lines = Vec::new();
-        let mut add = |lead: &str, paint: Paint, words: &str| {
-            for (at, line) in safe::harmless(words).trim_end().lines().enumerate() {
+        let mut add = |lead: &str, paint: Paint, text: &str| {
+            for (at, line) in safe::harmless(text).trim_end().lines().enumerate() {
                 lines.push(match at {
                     0 => format!("{} {line}\n", style.paint(paint, lead)),
                     _ => format!("  {line}\n"),
@@ -58,7 +57,7 @@ impl Problem {
         lines.concat()
     }
 
-    /// Writes the problem. There is nobody left to tell if that fails.
+    /// Writes the problem. Ignores write errors: there is no other place to report them.
     pub fn print(&self, style: &Style, out: &mut impl Write) {
         let _ = out.write_all(self.render(style).as_bytes()).and_then(|()| out.flush());
     }

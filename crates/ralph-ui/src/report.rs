@@ -1,8 +1,8 @@
-//! The account of a run as a Markdown page: what needs a person first, then what was done and
-//! what it took, and what to type next.
+//! The report of a run as a Markdown page: first what needs a person, then what was done and what
+//! it cost, and the next commands.
 //!
-//! Titles, errors and questions were written by agents and tools, so each becomes one harmless
-//! line in which Markdown means nothing. Not here: counting.
+//! Agents and tools write the titles, errors and questions, so each becomes one sanitized line
+//! with Markdown escaped. Not here: counting.
 
 pub mod archive;
 mod markdown;
@@ -17,7 +17,7 @@ use crate::next::{self, Facts, FailedWork};
 use crate::stream::plural;
 use markdown::{code, plain};
 
-/// Returns the account of a run as Markdown.
+/// Returns the report of a run as Markdown.
 pub fn markdown(summary: &Summary) -> String {
     let mut page = String::from("# Execution summary\n\n");
     page.push_str(&heading(summary));
@@ -86,7 +86,7 @@ fn completed(summary: &Summary) -> String {
     text
 }
 
-/// Returns how far a list is.
+/// Returns the section on the progress of a list.
 fn how_far(progress: Progress) -> String {
     let Progress { total, done, failed, skipped, pending, in_progress, removed } = progress;
     let counts = [
@@ -142,7 +142,7 @@ fn stuck(stuck: Stuck) -> String {
     format!("Yes (same error {}x{shifts})", stuck.alike)
 }
 
-/// Adds what to type next.
+/// Adds the next commands.
 fn next(page: &mut String, summary: &Summary) {
     page.push_str("\n## Next\n\n```sh\n");
     for (command, what) in next_commands(summary) {
@@ -151,7 +151,7 @@ fn next(page: &mut String, summary: &Summary) {
     page.push_str("```\n");
 }
 
-/// Returns what to type next, and what for.
+/// Returns the next commands, each with its purpose.
 pub(crate) fn next_commands(summary: &Summary) -> Vec<(String, String)> {
     let facts = Facts {
         outcome: summary.outcome.as_ref(),

@@ -1,27 +1,28 @@
-//! Makes text of agents, gates and files harmless, and measures it.
+//! Sanitizes text of agents, gates and files, and measures it.
 //!
-//! What an agent prints may move the cursor, set the title of the window, write to the
-//! clipboard or turn lines around so that they read as something else. None of that reaches a
-//! screen or a log: escape sequences go whole, control characters but newline and tab go, and
-//! so do characters that are invisible or change the direction of text.
+//! Agent output may move the cursor, set the window title, write to the clipboard or reverse the
+//! text direction so that a line reads as something else. None of that reaches a screen or a log:
+//! complete escape sequences are removed, control characters except newline and tab, and
+//! characters that are invisible or change the direction of text.
 //!
-//! Not here: grapheme clusters by the book. A cut keeps combining characters, joiners and
-//! variation selectors with the character before them, which is what can be seen to break.
+//! Not here: full grapheme cluster segmentation. A cut keeps combining characters, joiners and
+//! variation selectors with the character before them, which covers the visible breakage.
 
 use std::borrow::Cow;
 
-/// Returns a text that can do nothing but be read. Lines and tabs stay.
+/// Returns the text without escape sequences, control and invisible characters. Newlines and tabs
+/// stay.
 ///
-/// A sequence that is split between two pieces of text is disarmed all the same; the rest of
-/// it may then be seen as plain characters.
+/// A sequence that is split between two pieces of text is disarmed too; the rest of it may then
+/// appear as plain characters.
 pub fn harmless(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_harmless) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len());
     let mut rest = text;
-    // How much is left behind the line in which no string ends. Each beginning of one would else
-    // be followed to the end of the line.
+    // Remaining length after a line that is known to have no string terminator. Without it, every
+    // string introducer would scan to the end of the line: quadratic time.
     let mut left_of_line = usize::MAX;
     while let Some(character) = rest.chars().next() {
         let after = &rest[character.len_utf8()..];
@@ -57,8 +58,8 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Returns a text as one harmless line of at most `limit` characters, with `more` where
-/// something is missing.
+/// Returns a text as one sanitized line of at most `limit` characters, followed by `more` if it
+/// was cut.
 pub fn one_line(text: &str, limit: usize, more: &str) -> String {
     // A bound before the work: the text may be megabytes.
     let start = cut(text, limit.saturating_mul(4).saturating_add(1_000));
@@ -73,7 +74,7 @@ pub fn one_line(text: &str, limit: usize, more: &str) -> String {
     if kept.len() < line.len() || start.len() < text.len() { format!("{kept}{more}") } else { line }
 }
 
-/// Returns at most the first `limit` characters, and never half of what is read as one.
+/// Returns at most the first `limit` characters, without splitting a combined character.
 pub fn cut(text: &str, limit: usize) -> &str {
     // Ten marks on one letter are more than any language has.
     const LONGEST_CLUSTER: usize = 10;
@@ -95,7 +96,7 @@ pub fn cut(text: &str, limit: usize) -> &str {
     &text[..full]
 }
 
-/// Returns how many columns a text takes on a terminal, as far as that can be known.
+/// Returns how many columns a text takes on most terminals.
 pub(crate) fn columns(text: &str) -> usize {
     text.chars().map(width).sum()
 }
@@ -112,7 +113,7 @@ pub(crate) fn fit(text: &str, limit: usize) -> &str {
     text
 }
 
-/// Returns what follows a sequence whose ESC was just read.
+/// Returns the text after an escape sequence whose ESC was just read.
 fn behind_escape(text: &str) -> &str {
     let mut characters = text.chars();
     match characters.next() {
@@ -131,15 +132,15 @@ fn behind_escape(text: &str) -> &str {
     }
 }
 
-/// Returns what follows a control sequence: parameters, intermediates, one final character.
+/// Returns the text after a control sequence: parameters, intermediates, one final character.
 fn behind_csi(text: &str) -> &str {
     let rest = text.trim_start_matches(|it| matches!(it, '0'..='?'));
     let rest = rest.trim_start_matches(|it| matches!(it, ' '..='/'));
     skip_one(rest, |it| matches!(it, '@'..='~'))
 }
 
-/// Returns what follows a string sequence (OSC, DCS and their like). If it does not end on its
-/// line, only its beginning goes: an agent must not hide the rest of its text that way.
+/// Returns the text after a string sequence (OSC, DCS and similar). If it does not end on its
+/// line, only its introducer is removed: an agent must not be able to hide the rest of its text.
 fn behind_string(text: &str) -> Option<&str> {
     let rest = &text[text.find(['\n', '\u{7}', '\u{9c}', '\u{1b}'])?..];
     if rest.starts_with('\n') {
@@ -165,7 +166,7 @@ fn is_harmless(character: char) -> bool {
     matches!(character, ' '..='~' | '\n' | '\t') || is_harmless_beyond_ascii(character)
 }
 
-/// Joiners and emoji selectors stay: scripts and emoji need them, and they turn nothing around.
+/// Joiners and emoji selectors stay: scripts and emoji need them, and they do not reorder text.
 fn is_harmless_beyond_ascii(character: char) -> bool {
     match character {
         character if character.is_control() => false,
@@ -238,7 +239,7 @@ mod tests {
         assert_eq!(harmless(text), expect, "{text:?}");
     }
 
-    /// Each takes the square of its length if every string is followed to the end of the line.
+    /// Each takes quadratic time if every string is followed to the end of the line.
     #[test]
     fn a_flood_of_strings_without_end_is_read_in_time() {
         for word in ["\u{9d}", "\u{90}x", "\u{9d}\x07", "\x1b]\x07", "\x1b]"] {
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn sequences_go_whole_and_words_stay() {
+    fn whole_sequences_are_removed_and_text_stays() {
         check("plain\ttext\nünï 👍🏽 👨‍👩‍👧 ❤️", "plain\ttext\nünï 👍🏽 👨‍👩‍👧 ❤️");
         check("\x1b[31mred\x1b[0m", "red");
         check("\x1b[38;5;1mred\x1b[?25l\x1b[1 q", "red");
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_go_and_lines_stay_lines() {
+    fn control_characters_are_removed_and_lines_stay() {
         check("a\r\nb", "a\nb");
         check("10%\r20%\r\n", "10%\n20%\n");
         check("a\u{8}\u{7}\u{0}\u{7f}b", "ab");
@@ -285,14 +286,14 @@ mod tests {
     }
 
     #[test]
-    fn text_cannot_be_turned_around_or_hidden() {
+    fn text_cannot_be_reversed_or_hidden() {
         check("if \u{202e}toor\u{202c} \u{2066}x\u{2069}", "if toor x");
         check("a\u{200b}d\u{2060}m\u{feff}in\u{ad}", "admin");
         check("hi\u{e0068}\u{e0069}\u{e01ef}", "hi");
     }
 
     #[test]
-    fn a_cut_keeps_what_is_read_as_one() {
+    fn a_cut_keeps_combined_characters_whole() {
         for (text, limit, expect) in [
             ("abc", 3, "abc"),
             ("abc", 2, "ab"),
@@ -307,7 +308,7 @@ mod tests {
         ] {
             assert_eq!(cut(text, limit), expect, "{text:?} at {limit}");
         }
-        // Nobody hides a text behind a thousand accents.
+        // A thousand accents cannot hide the rest of a text.
         assert_eq!(cut(&"\u{301}".repeat(1_000), 50).chars().count(), 50);
     }
 
@@ -328,7 +329,7 @@ mod tests {
         assert_eq!(fit("abc", 3), "abc");
     }
 
-    /// Mostly what begins and ends sequences, so that they meet in every order.
+    /// Mostly introducers and terminators of sequences, so that they occur in every order.
     fn hostile() -> impl Strategy<Value = String> {
         let pieces = prop_oneof![
             prop::sample::select(vec![

@@ -1,10 +1,10 @@
-//! The page of a run, live, on this machine only: a small HTTP server on plain threads.
+//! Serves the live page of a run on localhost: a small HTTP server on plain threads.
 //!
-//! It speaks just as much HTTP as a browser needs for one page: one request a connection, which is
-//! then closed, so that nothing can hide behind a first request. Everything is bounded: the size of
-//! a request and the time it takes, connections, streams, what is kept of runs. Who may ask is
-//! decided in `admission`. What is shown comes from [`Runs`], which the binary implements; a run is
-//! never written to but by wishes. Not here: the page itself, and reading journals.
+//! It supports only the HTTP that a browser needs for one page: one request per connection, which
+//! is then closed, so that no second request can be smuggled after the first. Everything is
+//! limited: size and duration of a request, connections, streams, cached runs. `admission` decides
+//! which requests are allowed. The content comes from [`ServedRuns`], which the binary implements;
+//! only control requests change a run. Not here: the page itself, and reading journals.
 
 mod admission;
 mod http;
@@ -28,70 +28,67 @@ use watched::Watched;
 
 pub use crate::html::{Listed, ListedState};
 
-/// More than any number of pages that somebody has open; a few megabytes at worst.
+/// More than the pages that a user has open; a few megabytes at worst.
 const MOST_CONNECTIONS: usize = 64;
 
-/// Pages that are followed at the same time. What is left is for those that come and go.
+/// Concurrent event streams. The rest of the connections is for short requests.
 const MOST_STREAMS: usize = 32;
 
-/// Runs that are kept at hand; reading one again takes moments.
+/// Cached runs; reading one again is fast.
 const MOST_WATCHED: usize = 4;
 
-/// How often a journal is looked at for each page that follows it.
+/// How often a journal is read for each event stream.
 const LOOK: Duration = Duration::from_millis(300);
 
-/// A page hears something this often, so that both sides know of each other.
+/// Interval of keep-alive events, so that both sides detect a dead connection.
 const BEAT: Duration = Duration::from_secs(15);
 
-/// A stream ends after this long and the page asks anew: nothing is held for ever.
+/// A stream ends after this time and the page reconnects, so that no resource is held forever.
 const LONGEST_STREAM: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// A page has this long to ask after its address was handed to a browser.
+/// How long a ticket is valid after its address was passed to a browser.
 const TICKET_LIFE: Duration = Duration::from_secs(60);
 
-/// What the server shows, and whom it tells what people wish.
+/// The runs that the server shows and forwards control requests to.
 pub trait Runs: Send + Sync {
     /// Returns the runs to pick from, newest first.
     fn list(&self) -> Vec<Listed>;
 
-    /// Opens a run to be followed; nothing if there is none with this key. What is learned of it is
-    /// kept for pages, their streams and wishes alike.
+    /// Opens a run; `None` if there is no run with this key. The server caches it for pages, event
+    /// streams and control requests.
     fn follow(&self, key: &str) -> Option<Box<dyn Follow>>;
 }
 
-/// A run that is followed.
+/// A run that the server follows.
 pub trait Follow: Send {
-    /// Looks at it again, and returns what is to be shown where that may have changed.
+    /// Reads the run again, and returns its content if that may have changed.
     fn look(&mut self) -> Result<Option<Shown>, String>;
 
-    /// Sends a wish to it, or says why that cannot be.
-    fn wish(&mut self, wish: &Wish) -> Result<(), String>;
+    /// Sends a control request to the run. Fails with the reason if that is not possible.
+    fn wish(&mut self, request: &Wish) -> Result<(), String>;
 }
 
-/// What is shown of a run.
+/// The content of a run's page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    /// The title of the page.
     pub title: String,
-    /// Its parts.
     pub parts: Vec<Part>,
-    /// Whether buttons work.
     pub controls: Controls,
 }
 
-/// A server that has its port.
+/// A server that is bound to its port.
 pub struct Server {
     listener: TcpListener,
     desk: Arc<Desk>,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct Desk {
     runs: Box<dyn Runs>,
     clock: WallClock,
     port: u16,
     token: String,
-    /// What a browser may trade for the address, once and soon.
+    /// One-time ticket that redirects a browser to the real address, with its time of creation.
     ticket: Mutex<Option<(String, Instant)>>,
     watched: Mutex<BTreeMap<String, Arc<Mutex<Watched>>>>,
     next: AtomicUsize,
@@ -100,8 +97,8 @@ struct Desk {
 }
 
 impl Server {
-    /// Takes a port of the loopback address; 0 takes any that is free. The token must be drawn by
-    /// chance: who knows it may see all and ask for anything.
+    /// Binds a port of the loopback address; 0 takes a free one. The token must be random: it gives
+    /// access to all runs and control requests.
     pub fn bind(
         port: u16,
         token: String,
@@ -110,8 +107,8 @@ impl Server {
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
         let port = listener.local_addr()?.port();
-        // A page may come back to a server that was started again, and must not take what that
-        // one counts for what the former had counted.
+        // A page may reconnect to a restarted server, whose revision numbers must differ from
+        // those of the previous one.
         let next = usize::try_from((clock.now)().0).unwrap_or_default();
         let desk = Desk {
             runs,
@@ -127,7 +124,7 @@ impl Server {
         Ok(Self { listener, desk: Arc::new(desk) })
     }
 
-    /// Returns the port.
+    /// Returns the bound port.
     pub fn port(&self) -> u16 {
         self.desk.port
     }
@@ -137,20 +134,20 @@ impl Server {
         format!("http://127.0.0.1:{}/{}/", self.desk.port, self.desk.token)
     }
 
-    /// Returns an address that leads to the real one, once and for a minute. Other users of this
-    /// machine see the command line of a program that opens a browser.
+    /// Returns an address that redirects to the real one, once and within a minute. Used for opening
+    /// a browser, because other users of this machine can see its command line.
     pub fn ticket_url(&self, ticket: String) -> String {
         let url = format!("http://127.0.0.1:{}/open/{ticket}", self.desk.port);
         *lock(&self.desk.ticket) = Some((ticket, Instant::now()));
         url
     }
 
-    /// Serves for ever.
+    /// Serves forever.
     pub fn run(self) -> ! {
         loop {
             match self.listener.accept() {
                 Ok((stream, _)) => self.desk.receive(stream),
-                // Out of handles, or a client that was gone at once: neither is worth an end.
+                // Out of handles, or the client has gone: neither is a reason to stop.
                 Err(_) => thread::sleep(Duration::from_millis(50)),
             }
         }
@@ -166,10 +163,10 @@ impl Desk {
         let desk = Arc::clone(self);
         let serve = move || {
             let _place = place;
-            // Who goes away has no further questions.
+            // An error means that the client has gone.
             let _ = desk.serve(&stream);
         };
-        // Who is refused a thread sees the connection end.
+        // Without a thread the connection is closed.
         let _ = thread::Builder::new().name("page".to_owned()).spawn(serve);
     }
 
@@ -202,9 +199,9 @@ impl Desk {
             }
             Admitted::Yes(Route::Open { ticket }) => self.open(&ticket),
             Admitted::Yes(Route::Run { key }) => self.page(&key),
-            Admitted::Yes(Route::Wish { key, wish }) => match self.watched(&key) {
+            Admitted::Yes(Route::Wish { key, request }) => match self.watched(&key) {
                 Err(response) => response,
-                Ok(watched) => match lock(&watched).wish(&wish) {
+                Ok(watched) => match lock(&watched).wish(&request) {
                     Ok(()) => Response::text("text/plain; charset=utf-8", "sent\n".to_owned()),
                     Err(why) => Response::plain(409, &why),
                 },
@@ -217,7 +214,8 @@ impl Desk {
     }
 
     fn open(&self, ticket: &str) -> Response {
-        // Taken out whoever asks: a wrong guess spoils it, and the user has the real address.
+        // Any attempt uses the ticket up: a wrong guess invalidates it, and the user still has the
+        // real address.
         let known = lock(&self.ticket).take();
         match known {
             Some((known, made))
@@ -225,7 +223,7 @@ impl Desk {
             {
                 Response::elsewhere(&format!("/{}/", self.token))
             }
-            Some(_) | None => Response::plain(403, "This address was good for one visit only."),
+            Some(_) | None => Response::plain(403, "This address works only once."),
         }
     }
 
@@ -246,8 +244,7 @@ impl Desk {
         Response::html(html::live_page(&shown.title, &shown.parts, &live))
     }
 
-    /// Returns a run that is kept at hand, or opens it. The one that was not used for longest makes
-    /// room; who follows it keeps it.
+    /// Returns a cached run, or opens it. Evicts the least recently used run that has no stream.
     fn watched(&self, key: &str) -> Result<Arc<Mutex<Watched>>, Response> {
         let mut all = lock(&self.watched);
         if let Some(watched) = all.get(key) {
@@ -266,7 +263,7 @@ impl Desk {
                 .map(|(key, _)| key.clone());
             match oldest {
                 Some(oldest) => drop(all.remove(&oldest)),
-                None => return Err(Response::plain(503, "Too many runs are being looked at.")),
+                None => return Err(Response::plain(503, "Too many runs are open.")),
             }
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -275,7 +272,7 @@ impl Desk {
         Ok(watched)
     }
 
-    /// Tells what changes, until the page goes away.
+    /// Sends changes until the client disconnects.
     fn stream(
         self: &Arc<Self>,
         stream: &TcpStream,
@@ -286,20 +283,20 @@ impl Desk {
             return http::write(stream, &Response::plain(503, "Too many pages are open."));
         };
         http::begin_stream(stream)?;
-        let (began, mut spoke) = (Instant::now(), Instant::now());
+        let (began, mut last_sent) = (Instant::now(), Instant::now());
         while began.elapsed() < LONGEST_STREAM {
             let news = {
                 let mut watched = lock(watched);
-                // A journal that cannot be read just now is looked at again.
+                // A journal that cannot be read now is tried again in the next round.
                 let _ = watched.look();
                 watched.news(since.as_deref())
             };
             if let Some((id, data)) = news {
                 http::say(stream, &format!("id: {id}\nevent: news\ndata: {data}\n\n"))?;
-                (since, spoke) = (Some(id), Instant::now());
-            } else if spoke.elapsed() >= BEAT {
+                (since, last_sent) = (Some(id), Instant::now());
+            } else if last_sent.elapsed() >= BEAT {
                 http::say(stream, "event: beat\ndata: {}\n\n")?;
-                spoke = Instant::now();
+                last_sent = Instant::now();
             }
             if http::is_gone_within(stream, LOOK) {
                 return Ok(());
@@ -314,7 +311,7 @@ enum Answer {
     Stream { watched: Arc<Mutex<Watched>>, since: Option<String> },
 }
 
-/// One of so many places, given back when it is dropped.
+/// A slot of a limited resource, released on drop.
 struct Place {
     desk: Arc<Desk>,
     counter: fn(&Desk) -> &AtomicUsize,
@@ -335,12 +332,12 @@ impl Drop for Place {
     }
 }
 
-/// A thread that broke down leaves nothing half done that the next one could not use.
+/// Ignores poisoning: a thread that panicked leaves the data usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads a request and decides who may ask, for fuzzing.
+/// Parses a request and checks its admission, for fuzzing.
 pub(crate) fn fuzz(bytes: &[u8]) {
     use admission::{Admitted, Route};
 
@@ -348,17 +345,24 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     let token = "0123456789abcdef0123456789abcdef";
     let Admitted::Yes(route) = admission::admit(&request, 4711, token) else { return };
     let host = request.header("host");
-    assert!(matches!(host, Some("127.0.0.1:4711" | "localhost:4711")), "{host:?} is another one");
+    assert!(
+        matches!(host, Some("127.0.0.1:4711" | "localhost:4711")),
+        "{host:?} is a foreign host"
+    );
     let is_open = matches!(route, Route::Open { .. });
     assert!(
         is_open || request.path.starts_with(&format!("/{token}/")),
         "{route:?} without a token"
     );
     if let Route::Run { key } | Route::Events { key, .. } | Route::Wish { key, .. } = &route {
-        assert!(!key.contains(['/', '.', '%', '\0']), "{key:?} is no key");
+        assert!(!key.contains(['/', '.', '%', '\0']), "{key:?} is not a key");
     }
     if let Route::Wish { .. } = route {
-        assert_eq!(request.header("x-ralph-token"), Some(token), "only who was let in may wish");
+        assert_eq!(
+            request.header("x-ralph-token"),
+            Some(token),
+            "a control request needs the token"
+        );
     }
 }
 

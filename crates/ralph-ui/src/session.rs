@@ -1,7 +1,7 @@
-//! The session log: a plain account of a run for people and for `tail -f`.
+//! The session log: a plain-text log of a run for people and for `tail -f`.
 //!
-//! A header and a footer for each iteration with what the agent said and did between them, and
-//! a summary at the end. Not here: the journal, which is the truth.
+//! A header and a footer for each iteration with the agent's messages and tool calls between
+//! them, and a summary at the end. Not here: the journal, which is the authoritative record.
 
 use std::io::Write;
 
@@ -22,15 +22,15 @@ use crate::time::WallClock;
 use crate::wishes;
 use crate::writer::Swallow;
 
-/// How wide the rules between the blocks are.
+/// The width of the rules between the blocks.
 const WIDTH: usize = 80;
 
-/// What an agent may say in one iteration before the rest is left out here: a flood must not
-/// fill the project's disk. The raw stream, which is compressed, has all of it.
+/// Bytes of agent output per iteration before the rest is skipped here: a flood must not fill the
+/// disk. The compressed raw stream has all of it.
 const MOST_SAID: usize = 4 * 1024 * 1024;
 
-/// The status of an iteration and the reason of the end take one line each; gates, git and
-/// agents may say much more.
+/// Limits the status of an iteration and the exit reason, which take one line each; messages of
+/// gates, git and agents may be much longer.
 const STATUS_CHARS: usize = 2_000;
 
 /// Writes the session log.
@@ -42,49 +42,48 @@ pub struct SessionLog<W> {
     incomplete: ExitStatus,
     began: Option<Timestamp>,
     iteration: Option<Open>,
-    /// Iterations that passed all hard gates, and all others.
+    /// Iterations that passed all hard gates.
     successful: u32,
     failed: u32,
     total: u32,
     is_mid_line: bool,
 }
 
-/// The iteration that is open.
+/// The current iteration.
 #[derive(Debug)]
 struct Open {
     number: IterationNumber,
     began: Timestamp,
-    /// Calls that were repeated because the one before failed.
+    /// Calls repeated because the previous one failed.
     retries: u32,
-    /// Requests to the model, where the agent tells of each.
+    /// Requests to the model, if the agent reports each.
     requests: u32,
     messages: u32,
-    /// Bytes of what the agent said and did.
+    /// Bytes of agent output.
     said: usize,
     model: Option<String>,
     usage: Usage,
-    /// What came of it so far.
     status: Status,
 }
 
-/// What came of an iteration.
+/// The status of an iteration.
 #[derive(Debug)]
 enum Status {
     Good(String),
     Failed(String),
-    /// Nobody knows yet; the run may go on with it.
+    /// Not decided yet; a resumed run may continue it.
     Open(String),
 }
 
 impl Status {
     fn words(&self) -> &str {
         match self {
-            Self::Good(words) | Self::Failed(words) | Self::Open(words) => words,
+            Self::Good(text) | Self::Failed(text) | Self::Open(text) => text,
         }
     }
 }
 
-/// Whether there is room for more of what the agent says.
+/// Whether there is room for more agent output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
     Left,
@@ -121,7 +120,7 @@ impl Open {
 }
 
 impl<W: Write> SessionLog<W> {
-    /// Returns a log that writes to `out`. What cannot be written is passed over.
+    /// Returns a log that writes to `out`. Ignores write errors.
     pub fn new(out: W, clock: WallClock) -> Self {
         Self {
             out: Swallow::new(out),
@@ -136,7 +135,7 @@ impl<W: Write> SessionLog<W> {
         }
     }
 
-    /// Returns the same log for a run whose work need not be complete for it to exit with 0.
+    /// Returns the same log for a run that exits with 0 even if its work is incomplete.
     #[must_use]
     pub fn allowing_incomplete(self) -> Self {
         Self { incomplete: ExitStatus::Complete, ..self }
@@ -217,11 +216,11 @@ impl<W: Write> SessionLog<W> {
         }
     }
 
-    /// Says what came of an iteration that the run ended in: whatever the gates said of it, it
-    /// was not brought to its end.
+    /// Sets the status of the iteration in which the run ended. Overrides the verdict of the gates,
+    /// because the iteration was not finished.
     fn cut_off(&mut self, outcome: &Outcome) {
         let Some(open) = &mut self.iteration else { return };
-        let failed = |words: &str| Status::Failed(format!("failed: {words}"));
+        let failed = |reason: &str| Status::Failed(format!("failed: {reason}"));
         open.status = match outcome {
             Outcome::AgentFailed { failure, .. } => failed(failure.class.name()),
             Outcome::GitFailed { .. } => failed("git"),
@@ -246,7 +245,7 @@ impl<W: Write> SessionLog<W> {
     fn judged(&mut self, verdict: &Verdict) {
         let Some(open) = &mut self.iteration else { return };
         let line = |text: &str| safe::one_line(text, STATUS_CHARS, "...");
-        let failed = |words: &str| Status::Failed(format!("failed: {words}"));
+        let failed = |reason: &str| Status::Failed(format!("failed: {reason}"));
         open.status = match verdict {
             Verdict::Complete => Status::Good("complete".to_owned()),
             Verdict::Passed { .. } => Status::Good("passed".to_owned()),
@@ -291,7 +290,7 @@ impl<W: Write> SessionLog<W> {
         self.rule('=');
     }
 
-    /// Says that the log goes on with a run that has another one.
+    /// Writes that this log continues a run which began in another log.
     fn resume(&mut self, state: &RunState, at: Timestamp) {
         self.line(&format!("[resumed] run {}, which began in an earlier session", state.run));
         if let Some(current) = &state.current {
@@ -299,8 +298,8 @@ impl<W: Write> SessionLog<W> {
         }
     }
 
-    /// Counts a call that is made because the one before it failed. One that only waited for a
-    /// usage limit, or that the user ended, is none.
+    /// Counts a call that repeats a failed one. Calls after a usage limit or an interruption by the
+    /// user do not count.
     fn count_retry(&mut self, purpose: &Purpose, state: &RunState) {
         let asking = state.current.as_ref().map(|current| current.asking(purpose));
         let rule = asking
@@ -316,12 +315,12 @@ impl<W: Write> SessionLog<W> {
     }
 
     fn gate(&mut self, result: &GateResult) {
-        let came = match result.status {
+        let outcome = match result.status {
             GateStatus::Passed => "passed".to_owned(),
             GateStatus::Cached => "passed before".to_owned(),
             GateStatus::Failed => format!("failed with exit code {}", result.exit_code()),
         };
-        self.line(&format!("[gate] {}: {came}", safe::harmless(&result.command)));
+        self.line(&format!("[gate] {}: {outcome}", safe::harmless(&result.command)));
     }
 }
 
@@ -337,8 +336,8 @@ impl<W: Write> Ui for SessionLog<W> {
             Event::Replied { reply, ask: _ } => {
                 self.end_line();
                 if let Some(failure) = &reply.failure {
-                    let words = safe::harmless(&failure.words).into_owned();
-                    self.line(&format!("[{}] {words}", failure.class.name()));
+                    let message = safe::harmless(&failure.words).into_owned();
+                    self.line(&format!("[{}] {message}", failure.class.name()));
                 }
                 if let Some(open) = &mut self.iteration {
                     open.usage = open.usage.plus(reply.usage);
@@ -358,13 +357,13 @@ impl<W: Write> Ui for SessionLog<W> {
             }
             Event::Wished { .. } | Event::Paused | Event::TaskSkipped { .. } => {
                 if let Some(line) = wishes::told(&recorded.event) {
-                    self.line(&format!("[asked of the run] {}", safe::harmless(&line)));
+                    self.line(&format!("[control request] {}", safe::harmless(&line)));
                 }
             }
             Event::Claimed { claim } => {
                 for violation in &claim.refused {
                     let text = violation.to_string();
-                    self.line(&format!("[put back in the task list] {}", safe::harmless(&text)));
+                    self.line(&format!("[reverted in the task list] {}", safe::harmless(&text)));
                 }
             }
             Event::IterationEnded { .. } => self.end(at),
@@ -386,7 +385,7 @@ impl<W: Write> Ui for SessionLog<W> {
         match self.iteration.as_mut().map(|open| open.count(event)) {
             Some(Room::Left) | None => {}
             Some(Room::JustUsedUp) => {
-                self.line("[... the rest is left out here; `ralph log --raw` has it]");
+                self.line("[... the rest is skipped here; `ralph log --raw` shows it]");
                 return;
             }
             Some(Room::UsedUp) => return,
@@ -451,7 +450,7 @@ mod tests {
         log.end(Timestamp(1));
         let shown = String::from_utf8(out).expect("text");
         assert!(shown.len() < 6 << 20, "{}", shown.len());
-        assert_eq!(shown.matches("left out here").count(), 1);
+        assert_eq!(shown.matches("skipped here").count(), 1);
         assert!(shown.ends_with("=\n\n"));
     }
 }

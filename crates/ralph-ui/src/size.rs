@@ -1,8 +1,8 @@
-//! Numbers of bytes, as people read them.
+//! Formats byte counts for people.
 
 use std::fmt;
 
-/// Such as `12.3 MB`.
+/// A number of bytes, displayed such as `12.3 MB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
@@ -26,9 +26,9 @@ mod tests {
 
     #[test]
     fn sizes_have_three_digits_or_so() {
-        let told = [0, 999, 1_000, 12_345, 999_999, 1_500_000, 2_000_000_000, u64::MAX];
+        let sizes = [0, 999, 1_000, 12_345, 999_999, 1_500_000, 2_000_000_000, u64::MAX];
         assert_eq!(
-            told.map(|bytes| Bytes(bytes).to_string()),
+            sizes.map(|bytes| Bytes(bytes).to_string()),
             ["0 B", "999 B", "1.0 kB", "12.3 kB", "999.9 kB", "1.5 MB", "2.0 GB", "18446744.0 TB"]
         );
     }

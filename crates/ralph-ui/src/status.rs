@@ -1,7 +1,7 @@
-//! Where a run stands, for `ralph status`: open questions first, then the run, then its tasks; and
-//! what there is to see beside it, the agent's plan and the last commits.
+//! The output of `ralph status`: open questions first, then the run, then its tasks; also the
+//! agent's plan and the last commits.
 //!
-//! Not here: whether it is active, which only the lock says.
+//! Not here: whether the run is active, which only the lock file tells.
 
 mod commits;
 mod outlook;
@@ -20,11 +20,11 @@ pub use commits::{CommitLine, last_commits};
 pub use outlook::{Ahead, Outlook};
 pub use plan::{Extent, PlanStanding, plan};
 
-/// A line of a terminal or two.
+/// About two lines of a terminal.
 const LONGEST: usize = 200;
 
-/// Returns where a run stands.
-pub fn describe(summary: &Summary, ahead: &Ahead, standing: &str, style: &Style) -> String {
+/// Returns the status of a run.
+pub fn describe(summary: &Summary, forecast: &Ahead, activity: &str, style: &Style) -> String {
     let mut text = String::new();
     for question in &summary.questions {
         let line = format!("{} {}", tasks::name(&question.task), line(&question.needs));
@@ -37,12 +37,12 @@ pub fn describe(summary: &Summary, ahead: &Ahead, standing: &str, style: &Style)
     text.push_str(&format!(
         "Run        {}\nState      {}\nIteration  {} of {}\nRan        {}\n",
         line(&summary.run.0),
-        line(standing),
+        line(activity),
         total.iterations,
         summary.maximum_iterations,
         total.ran
     ));
-    for asked in &ahead.asked {
+    for asked in &forecast.asked {
         text.push_str(&format!("{}      {asked}\n", style.paint(Paint::Warn, "Asked")));
     }
     let cost = total.cost.map_or_else(|| "not reported".to_owned(), |cost| cost.to_string());
@@ -79,7 +79,7 @@ pub fn describe(summary: &Summary, ahead: &Ahead, standing: &str, style: &Style)
     }
     if let Some(progress) = summary.progress {
         let (done, total, shortfall) = (progress.done, progress.total, progress.shortfall());
-        let rest = ahead.rest.map(|rest| format!(", about {rest} to go")).unwrap_or_default();
+        let rest = forecast.rest.map(|rest| format!(", about {rest} to go")).unwrap_or_default();
         text.push_str(&format!("Tasks      {done} of {total} done{shortfall}{rest}\n\n"));
         text.push_str(&table(&summary.tasks, style));
     }
@@ -119,16 +119,16 @@ fn gates(summary: &Summary) -> String {
 }
 
 fn table(list: &[TaskSummary], style: &Style) -> String {
-    let widest = |words: &dyn Fn(&TaskSummary) -> String| {
-        list.iter().map(|task| safe::columns(&words(task))).max().unwrap_or_default()
+    let widest = |column: &dyn Fn(&TaskSummary) -> String| {
+        list.iter().map(|task| safe::columns(&column(task))).max().unwrap_or_default()
     };
     let word = |task: &TaskSummary| tasks::state(task.status, task.review).1.to_owned();
     let (ids, states) = (widest(&|task| tasks::name(&task.id)), widest(&word));
     let mut text = String::new();
     for task in list {
-        let (mark, words, paint) = tasks::state(task.status, task.review);
+        let (mark, label, paint) = tasks::state(task.status, task.review);
         let id = tasks::padded(&tasks::name(&task.id), ids);
-        let state = style.paint(paint, &tasks::padded(words, states));
+        let state = style.paint(paint, &tasks::padded(label, states));
         let facts = facts(task).join(", ");
         let facts = if facts.is_empty() { facts } else { format!(" ({facts})") };
         let row = format!(
@@ -142,7 +142,7 @@ fn table(list: &[TaskSummary], style: &Style) -> String {
     text
 }
 
-/// Returns what there is to say of the work on a task.
+/// Returns attempts, reviews, warnings and cost of a task, where not zero.
 fn facts(task: &TaskSummary) -> Vec<String> {
     let counted = |count: u32, word: &str| {
         (count > 0).then(|| format!("{count} {word}{}", plural(count as usize)))

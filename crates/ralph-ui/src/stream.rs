@@ -1,7 +1,7 @@
-//! What an agent says and does, as lines.
+//! Lines for the messages and tool calls of an agent.
 //!
-//! Results are matched to their calls by id, also when calls run side by side. Memory is
-//! bounded however long the agent talks. Not here: what ralph itself says (`lines`).
+//! Results are matched to their calls by id, also when calls run in parallel. Memory is bounded
+//! for any length of the stream. Not here: ralph's own lines (`lines`).
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -20,24 +20,24 @@ use crate::style::{Mark, Paint, Style};
 use crate::time;
 use crate::writer::thousands;
 
-/// The stream of one call to an agent, as far as the next line depends on it.
+/// State of the stream of one agent call that later lines depend on.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// Calls that have begun, the oldest first.
+    /// Tool calls without a result, the oldest first.
     calls: VecDeque<Call>,
-    /// The id of the call whose line is the last one on the page.
+    /// The id of the tool call whose line is the last one printed.
     last_call: Option<String>,
-    /// Lines of one odd kind in a row.
+    /// Consecutive events of a kind that may come in masses.
     flood: Flood,
-    /// Who said the line that may still be open.
+    /// The speaker of the line that may still be open.
     speaking: Option<Speaker>,
-    /// Whether the agent has spoken since its last tool call.
+    /// Whether the agent has written text since its last tool call.
     has_spoken: bool,
-    /// The last news of a limit, which agents repeat with every turn.
+    /// The last reported limit; agents repeat it with every turn.
     limit: Option<(RateLimitStatus, Option<Timestamp>)>,
-    /// What was said of the session.
+    /// The session line that was printed last.
     session: Option<String>,
-    /// Bytes of the agent that were shown.
+    /// Bytes of agent output shown so far.
     shown: usize,
 }
 
@@ -49,7 +49,7 @@ struct Call {
     speaker: Speaker,
 }
 
-/// How many lines of one odd kind came in a row.
+/// Counts consecutive events of one kind, to shorten floods.
 #[derive(Debug, Default)]
 struct Flood {
     kind: FloodKind,
@@ -64,13 +64,13 @@ enum FloodKind {
     Reasoning,
 }
 
-/// No agent has more calls open at once; a faulty one must not fill the memory.
+/// No agent has more open calls; a faulty one must not fill the memory.
 const MOST_CALLS: usize = 64;
-/// A few odd lines help to find out what is wrong; the raw stream has them all.
+/// A few such lines help debugging; the raw stream has them all.
 const MOST_IN_A_ROW: u64 = 20;
-/// More than a person reads or a log should hold of one call; the raw stream has it all.
+/// More of one call than a person reads or a log should hold; the raw stream has it all.
 const MOST_BYTES: usize = 16 << 20;
-/// A to-do list beyond this is no longer one.
+/// Longer to-do lists are cut.
 const MOST_ITEMS: usize = 50;
 /// Enough to tell two calls of the same tool apart.
 const SUMMARY_CHARS: usize = 40;
@@ -123,26 +123,26 @@ impl Stream {
                 0,
                 Paint::Warn,
                 &format!(
-                    "{more} the agent says too much to show: the rest is in the raw stream only"
+                    "{more} too much agent output to show: the rest is only in the raw stream"
                 ),
             );
         }
     }
 
-    /// Ends the stream: closes what is open and forgets the calls.
+    /// Ends the stream: closes an open line and clears the state.
     pub(crate) fn end<W: Write>(&mut self, page: &mut Page<W>) {
         self.end_flood(page);
         page.close();
         *self = Self::default();
     }
 
-    /// Returns how many calls are remembered.
+    /// Returns the number of open tool calls.
     #[cfg(test)]
     pub(crate) fn open_calls(&self) -> usize {
         self.calls.len()
     }
 
-    /// Makes a foreign text a harmless line, and counts it.
+    /// Returns foreign text as one sanitized line, and counts its bytes.
     fn note<W: Write>(&mut self, page: &Page<W>, text: &str) -> String {
         self.last_call = None;
         let style = page.style();
@@ -153,16 +153,16 @@ impl Stream {
 
     fn session<W: Write>(&mut self, page: &mut Page<W>, parts: [&Option<String>; 3]) {
         let [id, model, version] = parts.map(|part| part.as_deref().unwrap_or_default());
-        let said = [("Session", id), ("model", model), ("version", version)]
+        let session = [("Session", id), ("model", model), ("version", version)]
             .into_iter()
             .filter(|(_, value)| !value.is_empty())
             .map(|(name, value)| format!("{name} {value}"))
             .collect::<Vec<_>>()
             .join(", ");
-        if !said.is_empty() && self.session.as_deref() != Some(&said) {
-            let line = self.note(page, &said);
+        if !session.is_empty() && self.session.as_deref() != Some(&session) {
+            let line = self.note(page, &session);
             page.add(0, Paint::Dim, &line);
-            self.session = Some(said);
+            self.session = Some(session);
         }
     }
 
@@ -181,10 +181,10 @@ impl Stream {
             TextForm::Message => {
                 page.close();
                 self.speaking = Some(speaker);
-                // Only line breaks: the rest of the message may follow in pieces, and a space
-                // between two of them belongs to the text.
+                // Trims only line breaks: the rest of the message may follow in pieces, and a
+                // space between two of them belongs to the text.
                 page.text(indent_of(speaker), text.trim_matches('\n'));
-                // Left open otherwise, for the same reason.
+                // Otherwise the line stays open, for the same reason.
                 if text.ends_with('\n') {
                     page.close();
                 }
@@ -242,7 +242,7 @@ impl Stream {
         let is_next = self.last_call.take().as_deref() == Some(id);
         let style = page.style();
         let (name, speaker) = match &call {
-            // The line of the call stands right above.
+            // The line of the call is right above.
             Some(call) if is_next || call.summary.is_empty() => (call.name.clone(), call.speaker),
             Some(call) => {
                 let more = style.mark(Mark::More);
@@ -328,7 +328,7 @@ impl Stream {
             return;
         }
         self.limit = Some((status, resets_at));
-        let words = match status {
+        let warning = match status {
             RateLimitStatus::Allowed => return,
             RateLimitStatus::Warning => "The usage limit is close",
             RateLimitStatus::Rejected => "The usage limit is reached",
@@ -338,16 +338,16 @@ impl Stream {
             format!("; it resets at {}", clock.minutes(at, (clock.now)()))
         });
         self.last_call = None;
-        page.say(Mark::Warn, Paint::Warn, &format!("{words}{}", reset.unwrap_or_default()));
+        page.say(Mark::Warn, Paint::Warn, &format!("{warning}{}", reset.unwrap_or_default()));
     }
 
-    /// Shows a final text only if it is news: most agents repeat what they just said.
+    /// Shows a final text only if it is new: most agents repeat their last message.
     fn result<W: Write>(&mut self, page: &mut Page<W>, status: &ResultStatus, text: Option<&str>) {
         match status {
             ResultStatus::Success => {}
-            ResultStatus::Failed(words) => {
-                let words = self.note(page, words);
-                page.say(Mark::Error, Paint::Bad, &words);
+            ResultStatus::Failed(message) => {
+                let message = self.note(page, message);
+                page.say(Mark::Error, Paint::Bad, &message);
             }
         }
         if let Some(text) = text.filter(|text| !self.has_spoken && !text.trim().is_empty()) {
@@ -355,12 +355,13 @@ impl Stream {
         }
     }
 
-    /// Counts odd lines in a row, and says how many were left out once another kind follows.
+    /// Counts consecutive events of one kind, and prints how many were skipped when another kind
+    /// follows.
     fn end_flood_before<W: Write>(&mut self, page: &mut Page<W>, event: &AgentEvent) {
         let kind = match event {
             AgentEvent::Unparsed { .. } => FloodKind::Unparsed,
             AgentEvent::Reasoning { .. } => FloodKind::Reasoning,
-            // Figures that are not shown do not interrupt anything.
+            // Usage is not shown, so it does not interrupt a series.
             AgentEvent::Usage { .. } => return,
             AgentEvent::Session { .. }
             | AgentEvent::Text { .. }
@@ -381,21 +382,21 @@ impl Stream {
 
     fn end_flood<W: Write>(&mut self, page: &mut Page<W>) {
         let Flood { kind, count } = std::mem::take(&mut self.flood);
-        let left_out = count.saturating_sub(MOST_IN_A_ROW);
+        let skipped = count.saturating_sub(MOST_IN_A_ROW);
         let what = match kind {
             FloodKind::None => return,
             FloodKind::Unparsed => "lines that are no events",
             FloodKind::Reasoning => "thoughts",
         };
-        if left_out > 0 {
+        if skipped > 0 {
             let style = page.style();
-            let line = format!("{} {} more {what}", style.mark(Mark::More), thousands(left_out));
+            let line = format!("{} {} more {what}", style.mark(Mark::More), thousands(skipped));
             page.line(&style.paint(Paint::Dim, &line));
         }
     }
 }
 
-/// Returns the line that sums up a call: `✅ Complete (cost: $5.76, ...)`.
+/// Returns the summary line of a call: `✅ Complete (cost: $5.76, ...)`.
 pub(crate) fn summary(style: &Style, reply: &Reply) -> String {
     let (mark, paint, word) = match &reply.failure {
         None => (Mark::Ok, Paint::Good, "Complete"),
@@ -420,7 +421,7 @@ pub(crate) fn summary(style: &Style, reply: &Reply) -> String {
     format!("{} {word} ({})", style.paint(paint, style.mark(mark)), parts.join(", "))
 }
 
-/// Returns `1.2M in (850K cached) / 45K out`. What was read from the cache was read, too.
+/// Returns `1.2M in (850K cached) / 45K out`. Input includes tokens read from the cache.
 pub(crate) fn tokens(usage: Usage) -> String {
     let input = usage.input.plus(usage.cache_read).plus(usage.cache_write);
     let cached = match usage.cache_read.0 {
@@ -430,7 +431,7 @@ pub(crate) fn tokens(usage: Usage) -> String {
     format!("{input} in{cached} / {} out", usage.output)
 }
 
-/// Returns the first lines of an output behind their mark, within the limits of the style.
+/// Returns the first lines of an output after their mark, within the limits of the style.
 pub(crate) fn excerpt(style: &Style, output: &str) -> Vec<String> {
     let lines: Vec<&str> =
         output.trim_end().lines().skip_while(|it| it.trim().is_empty()).collect();
@@ -442,8 +443,8 @@ pub(crate) fn excerpt(style: &Style, output: &str) -> Vec<String> {
     mark_output(style, &shown)
 }
 
-/// Returns the last lines of an output behind their mark, within the limits of the style, and the
-/// first error in front of them where it would not be seen.
+/// Returns the last lines of an output after their mark, within the limits of the style, preceded
+/// by the first error line if it is not among them.
 pub(crate) fn excerpt_end(style: &Style, output: &str) -> Vec<String> {
     let lines: Vec<&str> =
         output.trim_end().lines().skip_while(|it| it.trim().is_empty()).collect();
@@ -464,7 +465,7 @@ pub(crate) fn excerpt_end(style: &Style, output: &str) -> Vec<String> {
     mark_output(style, &shown)
 }
 
-/// Returns lines until they have used up the room, the last one cut to it.
+/// Returns lines until `room` characters are used up, with the last one cut.
 fn cut_lines<'a>(
     style: &Style,
     lines: impl Iterator<Item = &'a str>,

@@ -1,26 +1,22 @@
 //! How things look: colors, marks, widths, and the rules that choose them.
 //!
-//! The choice is a pure function of what the user wishes and what surrounds the program. Not
-//! here: looking at the environment or the terminal, which the binary does.
+//! The choice is a pure function of the user's preferences and the environment. Not here: reading
+//! the environment or the terminal, which the binary does.
 
 use anstyle::{AnsiColor, Effects};
 
 /// How a view looks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Style {
-    /// Whether color codes are written.
     pub color: Color,
-    /// How marks are drawn.
     pub marks: Marks,
-    /// Whether a line that is over soon may be rewritten in place.
     pub motion: Motion,
-    /// Whether lines begin with the time of day.
     pub timestamps: Timestamps,
     /// How many lines of a tool's output are shown.
     pub max_output_lines: usize,
     /// How many characters of a tool's output are shown.
     pub max_output_chars: usize,
-    /// The columns that ralph's own lines keep to.
+    /// Columns at which ralph wraps its own lines.
     pub width: usize,
 }
 
@@ -36,51 +32,45 @@ pub enum Color {
 /// How marks are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marks {
-    /// With emoji and other signs.
+    /// Emoji and other Unicode symbols.
     Emoji,
-    /// With ASCII only.
+    /// ASCII only.
     Text,
 }
 
 /// Whether lines may be rewritten in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Motion {
-    /// They may: a terminal that can move its cursor.
+    /// The terminal can move its cursor.
     Rewrites,
-    /// What is written stays: a pipe, a file, a dumb terminal.
+    /// Output is append-only: a pipe, a file, a dumb terminal.
     Appends,
 }
 
 /// Whether lines begin with the time of day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timestamps {
-    /// They do: `[HH:MM:SS]`.
+    /// As `[HH:MM:SS]`.
     Shown,
-    /// They do not.
     #[default]
     Hidden,
 }
 
-/// A choice that the user may leave to the program.
+/// An option with the values auto, always and never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Choice {
-    /// As the surroundings suggest.
+    /// Depends on the environment.
     #[default]
     Auto,
-    /// In any case.
     Always,
-    /// In no case.
     Never,
 }
 
-/// What the user wishes: `--color` and the `ui` settings.
+/// The user's preferences: `--color` and the `ui` settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wishes {
-    /// Whether to use color.
     pub color: Choice,
-    /// Whether to use emoji.
     pub emoji: Choice,
-    /// Whether lines begin with the time of day.
     pub timestamps: Timestamps,
     /// How many lines of a tool's output are shown.
     pub max_output_lines: usize,
@@ -100,10 +90,9 @@ impl Default for Wishes {
     }
 }
 
-/// What surrounds the program, for the one stream that a view writes to.
+/// The environment of the stream that a view writes to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Surroundings {
-    /// Where the stream goes.
     pub sink: Sink,
     /// The value of `NO_COLOR`.
     pub no_color: Option<String>,
@@ -120,17 +109,16 @@ pub struct Surroundings {
 /// Where a stream goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sink {
-    /// To a terminal.
     Terminal {
-        /// Its columns, where they are known.
+        /// The width, if known.
         columns: Option<usize>,
     },
-    /// To a pipe or a file.
+    /// A pipe or a file.
     #[default]
     Pipe,
 }
 
-/// Where nothing says how wide a line may be.
+/// Used where the width of the terminal is unknown.
 const USUAL_WIDTH: usize = 80;
 /// Longer lines are hard to read, however wide the screen is.
 const GREATEST_WIDTH: usize = 100;
@@ -138,34 +126,34 @@ const GREATEST_WIDTH: usize = 100;
 const LEAST_WIDTH: usize = 30;
 
 impl Style {
-    /// Chooses how a view looks.
-    pub fn choose(wishes: &Wishes, around: &Surroundings) -> Self {
+    /// Chooses the style from preferences and environment.
+    pub fn choose(preferences: &Wishes, around: &Surroundings) -> Self {
         let is_dumb = around.term.as_deref().is_none_or(|term| term.is_empty() || term == "dumb");
         let (ability, columns) = match around.sink {
             Sink::Terminal { columns } if !is_dumb => (Color::Ansi, columns),
             Sink::Terminal { columns } => (Color::Plain, columns),
             Sink::Pipe => (Color::Plain, None),
         };
-        // A terminal that does not know its width says 0.
+        // A terminal that does not know its width reports 0.
         let columns = columns.filter(|columns| *columns > 0).unwrap_or(USUAL_WIDTH);
         let motion = match ability {
-            // A passing line that wraps could not be erased.
+            // A temporary line that wraps cannot be erased.
             Color::Ansi if columns >= LEAST_WIDTH => Motion::Rewrites,
             Color::Ansi | Color::Plain => Motion::Appends,
         };
         Self {
-            color: choose_color(wishes.color, around, ability),
-            marks: choose_marks(wishes.emoji, around),
+            color: choose_color(preferences.color, around, ability),
+            marks: choose_marks(preferences.emoji, around),
             motion,
-            timestamps: wishes.timestamps,
-            max_output_lines: wishes.max_output_lines,
-            max_output_chars: wishes.max_output_chars,
+            timestamps: preferences.timestamps,
+            max_output_lines: preferences.max_output_lines,
+            max_output_chars: preferences.max_output_chars,
             width: columns.clamp(LEAST_WIDTH, GREATEST_WIDTH),
         }
     }
 
-    /// Returns the form of this style for a log file: the same words, no escape codes, ASCII
-    /// marks that are easy to search for, and the time on each line.
+    /// Returns this style for a log file: the same text, no escape codes, ASCII marks that are easy
+    /// to search for, and the time on each line.
     #[must_use]
     pub fn for_log(&self) -> Self {
         Self {
@@ -178,7 +166,7 @@ impl Style {
         }
     }
 
-    /// Returns the text in a color, or as it is where there are no colors.
+    /// Returns the text in a color, or unchanged if colors are off.
     pub(crate) fn paint(&self, paint: Paint, text: &str) -> String {
         match (self.color, paint) {
             (Color::Plain, _) | (Color::Ansi, Paint::None) => text.to_owned(),
@@ -200,11 +188,11 @@ impl Style {
     }
 }
 
-/// `NO_COLOR` beats `CLICOLOR_FORCE`: who asks for no color may be unable to bear it.
-fn choose_color(wish: Choice, around: &Surroundings, ability: Color) -> Color {
+/// `NO_COLOR` wins over `CLICOLOR_FORCE`, because it may be an accessibility need.
+fn choose_color(choice: Choice, around: &Surroundings, ability: Color) -> Color {
     let is_set = |value: &Option<String>| value.as_deref().is_some_and(|value| !value.is_empty());
     let is_on = |value: &Option<String>| is_set(value) && value.as_deref() != Some("0");
-    match wish {
+    match choice {
         Choice::Always => Color::Ansi,
         Choice::Never => Color::Plain,
         Choice::Auto if is_set(&around.no_color) => Color::Plain,
@@ -214,35 +202,29 @@ fn choose_color(wish: Choice, around: &Surroundings, ability: Color) -> Color {
     }
 }
 
-/// The Linux console speaks UTF-8 and yet has no emoji.
-fn choose_marks(wish: Choice, around: &Surroundings) -> Marks {
+/// The Linux console supports UTF-8 but has no emoji.
+fn choose_marks(choice: Choice, around: &Surroundings) -> Marks {
     let locale = around.locale.as_deref().unwrap_or_default().to_ascii_lowercase();
     let is_utf8 = locale.contains("utf-8") || locale.contains("utf8");
     let has_no_emoji = matches!(around.term.as_deref(), Some("dumb" | "linux"));
-    match wish {
+    match choice {
         Choice::Always => Marks::Emoji,
         Choice::Auto if is_utf8 && !has_no_emoji => Marks::Emoji,
         Choice::Never | Choice::Auto => Marks::Text,
     }
 }
 
-/// What a color is for. Black and white are not among the colors: on half of all themes they
-/// cannot be seen.
+/// What a color is for. Black and white are not used: each is invisible on some themes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Paint {
     /// The terminal's own color.
     None,
-    /// Less important than the rest.
     Dim,
-    /// A heading.
     Strong,
-    /// Something went well.
     Good,
-    /// Something failed.
     Bad,
-    /// Something to look at.
     Warn,
-    /// Something the agent does.
+    /// An action of the agent.
     Act,
 }
 
@@ -261,7 +243,7 @@ impl Paint {
     }
 }
 
-/// The signs that lines begin with or contain.
+/// The symbols that lines begin with or contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// A tool call.
@@ -270,11 +252,11 @@ pub(crate) enum Mark {
     Ok,
     /// A tool call or a run that failed.
     Error,
-    /// From a result to its call.
+    /// Arrow from a result to its call.
     From,
     /// Before the output of a tool.
     Output,
-    /// Something was left out.
+    /// Something was cut.
     More,
     /// A to-do list.
     Todo,
@@ -284,27 +266,23 @@ pub(crate) enum Mark {
     TodoActive,
     /// An entry that is not begun.
     TodoPending,
-    /// A task that is done. The marks of tasks are all one column wide: they stand in a table.
+    /// A task that is done. All marks of tasks are one column wide, because they are in a table.
     TaskDone,
     /// A task that is being worked on.
     TaskActive,
     /// A task that is not begun.
     TaskPending,
-    /// A task that was given up.
     TaskFailed,
-    /// A task that is left out.
     TaskSkipped,
-    /// How far a to-do list is.
+    /// Progress of a to-do list.
     Progress,
-    /// Something worth knowing.
     Notice,
-    /// Thinking.
     Thought,
     /// A file was changed.
     File,
     /// A run begins.
     Run,
-    /// Something is going on.
+    /// Something is running.
     Busy,
     /// A gate or a step that went well.
     Pass,
@@ -314,9 +292,9 @@ pub(crate) enum Mark {
     Warn,
     /// Something is tried again.
     Again,
-    /// The tree went back.
+    /// The tree was rolled back.
     Back,
-    /// The iteration passed without being the last.
+    /// The iteration passed, but the work is not complete.
     Step,
 }
 
@@ -358,7 +336,7 @@ impl Mark {
 pub(crate) mod tests {
     use super::*;
 
-    /// A terminal with everything a person may wish for.
+    /// A terminal with color, emoji and UTF-8.
     pub(crate) fn terminal() -> Surroundings {
         Surroundings {
             sink: Sink::Terminal { columns: Some(80) },
@@ -420,14 +398,14 @@ pub(crate) mod tests {
             (Always, None, "dumb", Marks::Emoji),
             (Never, Some("en_US.UTF-8"), "xterm", Marks::Text),
         ] {
-            let wishes = Wishes { emoji, ..Wishes::default() };
-            let style = Style::choose(&wishes, &around(locale, term));
+            let preferences = Wishes { emoji, ..Wishes::default() };
+            let style = Style::choose(&preferences, &around(locale, term));
             assert_eq!(style.marks, expect, "{emoji:?} {locale:?} {term}");
         }
     }
 
     #[test]
-    fn only_a_clever_terminal_is_rewritten_and_widths_stay_readable() {
+    fn only_a_capable_terminal_is_rewritten_and_widths_stay_readable() {
         let wide = |columns| Surroundings { sink: Sink::Terminal { columns }, ..terminal() };
         let dumb = Surroundings { term: Some("dumb".into()), ..wide(Some(80)) };
         for (around, expect) in [

@@ -1,7 +1,7 @@
 //! Task lists for people: the table of all tasks, and one task in full.
 //!
-//! Everything in a task file was written by people and agents, so it goes through `safe` first.
-//! Not here: which file, and what can be done about it.
+//! People and agents write the task file, so its text goes through `sanitize` first. Not here:
+//! which file it is, and changing it.
 
 use ralph_core::ids::TaskId;
 use ralph_core::review::ReviewStatus;
@@ -10,16 +10,16 @@ use ralph_core::task::{Blockage, Next, Task, TaskList, TaskStatus};
 use crate::safe;
 use crate::style::{Mark, Motion, Paint, Style};
 
-/// More than any title needs; whole pages would hide the list.
+/// Longer than any sensible title; an endless one must not hide the list.
 const LONGEST: usize = 200;
 
-/// Returns a list as a table, and what comes next.
+/// Returns a list as a table, followed by the next task.
 pub fn list(list: &TaskList, next: &Next<'_>, style: &Style) -> String {
     let mut text = format!("{}\n", style.paint(Paint::Strong, &heading(list)));
     let mut tasks: Vec<&Task> = list.tasks.iter().collect();
     tasks.sort_by_key(|task| (task.order.is_none(), task.order));
-    let widest = |words: &dyn Fn(&Task) -> String| {
-        tasks.iter().map(|task| safe::columns(&words(task))).max().unwrap_or_default()
+    let widest = |column: &dyn Fn(&Task) -> String| {
+        tasks.iter().map(|task| safe::columns(&column(task))).max().unwrap_or_default()
     };
     let columns = (widest(&|task| name(&task.id)), widest(&|task| state_of(task).1.to_owned()));
     if !tasks.is_empty() {
@@ -33,7 +33,7 @@ pub fn list(list: &TaskList, next: &Next<'_>, style: &Style) -> String {
     text
 }
 
-/// Returns all there is to say of a task.
+/// Returns one task with all its details.
 pub fn show(task: &Task, list: &TaskList, style: &Style) -> String {
     let mut text = format!(
         "{}  {}\n\n",
@@ -53,11 +53,11 @@ pub fn show(task: &Task, list: &TaskList, style: &Style) -> String {
     };
     fact("Attempts", attempts);
     fact("Order", task.order.map(|order| order.to_string()).unwrap_or_default());
-    let standing = |id: &TaskId| {
+    let with_status = |id: &TaskId| {
         let status = list.task(id).map_or("unknown", |task| state_of(task).1);
         format!("{} ({status})", name(id))
     };
-    fact("Depends on", task.depends_on.iter().map(standing).collect::<Vec<_>>().join(", "));
+    fact("Depends on", task.depends_on.iter().map(with_status).collect::<Vec<_>>().join(", "));
     fact("Skills", joined(&task.skills));
     fact("Libraries", joined(&task.libraries));
     fact("Max turns", task.max_turns.map(|turns| turns.to_string()).unwrap_or_default());
@@ -96,18 +96,18 @@ fn heading(list: &TaskList) -> String {
 }
 
 fn row(task: &Task, (ids, states): (usize, usize), style: &Style) -> String {
-    let (mark, words, paint) = state_of(task);
+    let (mark, label, paint) = state_of(task);
     let mark = style.mark(mark);
-    let words = padded(words, states);
+    let label = padded(label, states);
     let id = padded(&name(&task.id), ids);
-    let start = format!("{mark} {id}  {}  ", style.paint(paint, &words));
+    let start = format!("{mark} {id}  {}  ", style.paint(paint, &label));
     let title = safe::one_line(&task.title, LONGEST, "…");
     let waits = match task.depends_on.as_slice() {
         [] => String::new(),
         ids => format!(" (after {})", ids.iter().map(name).collect::<Vec<_>>().join(", ")),
     };
-    // On a terminal a row is a line; in a pipe nothing is cut off that someone may look for.
-    let used = format!("{mark} {id}  {words}  ");
+    // On a terminal a row is one line; in a pipe nothing is cut, so that it can be searched.
+    let used = format!("{mark} {id}  {label}  ");
     let room = style.width.saturating_sub(safe::columns(&used));
     let (title, waits) = match style.motion {
         Motion::Appends => (title, waits),
@@ -132,7 +132,7 @@ fn outlook(next: &Next<'_>, list: &TaskList, style: &Style) -> String {
         Next::AllDone if list.tasks.is_empty() => "There is no task yet.\n".into(),
         Next::AllDone => "Nothing is left to do.\n".into(),
         Next::Nothing { blocked } => {
-            let mut text = String::from("Nothing can begin:\n");
+            let mut text = String::from("No task can start:\n");
             for blockage in blocked {
                 text.push_str(&format!("  {}\n", blocking(blockage)));
             }
@@ -141,7 +141,7 @@ fn outlook(next: &Next<'_>, list: &TaskList, style: &Style) -> String {
     }
 }
 
-/// Says which tasks wait for one that will not be done.
+/// Returns which tasks wait for one that will not be done.
 fn blocking(blockage: &Blockage) -> String {
     // As many as fit on a line or two.
     const SHOWN: usize = 8;
@@ -169,12 +169,12 @@ fn blocking(blockage: &Blockage) -> String {
     text
 }
 
-/// Returns how far a task is: its mark, the words for it and their color.
+/// Returns how the state of a task is shown: mark, label and color.
 fn state_of(task: &Task) -> (Mark, &'static str, Paint) {
     state(task.status, task.review.status)
 }
 
-/// Returns the same for a status and where the review stands.
+/// Returns the mark, label and color for a task status and a review status.
 pub(crate) fn state(status: TaskStatus, review: ReviewStatus) -> (Mark, &'static str, Paint) {
     match (status, review) {
         (TaskStatus::Done, _) => (Mark::TaskDone, "done", Paint::Good),
@@ -195,17 +195,17 @@ pub(crate) fn state(status: TaskStatus, review: ReviewStatus) -> (Mark, &'static
     }
 }
 
-/// Returns the name of a task, harmless.
+/// Returns the sanitized id of a task.
 pub(crate) fn name(id: &TaskId) -> String {
-    // A name longer than this is none.
+    // No sensible id is longer than this.
     safe::one_line(&id.0, 40, "…")
 }
 
-fn joined(words: &[String]) -> String {
-    safe::one_line(&words.join(", "), LONGEST, "…")
+fn joined(names: &[String]) -> String {
+    safe::one_line(&names.join(", "), LONGEST, "…")
 }
 
-/// Returns a text with spaces behind it, up to this many columns.
+/// Returns a text padded with spaces to this many columns.
 pub(crate) fn padded(text: &str, width: usize) -> String {
     format!("{text}{:1$}", "", width.saturating_sub(safe::columns(text)))
 }
@@ -283,13 +283,13 @@ mod tests {
     }
 
     #[test]
-    fn what_blocks_is_named() {
+    fn blocking_tasks_are_named() {
         let mut list = sample();
         list.tasks[3].status = TaskStatus::Failed;
         let text = shown(&list, &pipe());
-        let outlook = &text[text.find("Nothing").expect("there")..];
+        let outlook = &text[text.find("No task can").expect("there")..];
         expect![[r#"
-            Nothing can begin:
+            No task can start:
               T-2 failed
               T-3 skipped; T-5 waits for it
               T-4 failed
@@ -314,7 +314,7 @@ mod tests {
         task.max_retries = Some(2);
         task.attempts = 1;
         task.review.count = 2;
-        task.review.feedback = "mend x.rs".into();
+        task.review.feedback = "fix x.rs".into();
         let style = Style::choose(&Wishes::default(), &pipe());
         expect![[r#"
             T-5  Short
@@ -333,7 +333,7 @@ mod tests {
               - two
 
             Review feedback
-              mend x.rs
+              fix x.rs
         "#]]
         .assert_eq(&show(&list.tasks[4], &list, &style));
     }

@@ -1,16 +1,15 @@
-//! Times of day and spans, as people read them.
+//! Formats times of day and durations for people.
 //!
-//! Not here: reading a clock. The view is given one.
+//! Not here: reading a clock. The caller passes one in.
 
 use jiff::tz::TimeZone;
 use ralph_core::units::{Millis, Timestamp};
 
-/// What a view must know to say what time it is.
+/// A clock with the user's time zone.
 #[derive(Debug, Clone)]
 pub struct WallClock {
-    /// The user's time zone.
     pub zone: TimeZone,
-    /// Looks at the clock.
+    /// Returns the current time.
     pub now: fn() -> Timestamp,
 }
 
@@ -30,7 +29,7 @@ impl WallClock {
         self.write(at, "%F %H:%M:%S")
     }
 
-    /// Returns `23:15`, with the day where that is not the day of `from`.
+    /// Returns `23:15`, with the day if it is not the day of `from`.
     pub(crate) fn minutes(&self, at: Timestamp, from: Timestamp) -> String {
         const WEEK: Millis = Millis::from_mins(7 * 24 * 60);
         let day = |at| self.write(at, "%F");
@@ -44,8 +43,8 @@ impl WallClock {
         self.write(at, format)
     }
 
-    /// Returns `12 min ago`, `3 h ago` or `2 days ago`, and the day where that is long ago or, by
-    /// a clock that is wrong, still to come.
+    /// Returns `12 min ago`, `3 h ago` or `2 days ago`, or the date if that is long ago or, because
+    /// of a wrong clock, in the future.
     pub(crate) fn ago(&self, at: Timestamp) -> String {
         const MINUTE: u64 = 60;
         const HOUR: u64 = 60 * MINUTE;
@@ -64,7 +63,7 @@ impl WallClock {
     }
 
     fn write(&self, at: Timestamp, format: &str) -> String {
-        // Only a moment thousands of years away is no date. It is still worth a line.
+        // Only a time thousands of years away has no date. It is shown as a placeholder.
         jiff::Timestamp::from_millisecond(at.0).map_or_else(
             |_| "--:--".to_owned(),
             |at| at.to_zoned(self.zone.clone()).strftime(format).to_string(),
@@ -74,7 +73,7 @@ impl WallClock {
 
 /// Returns `0:07`, `12:07` or `1:12:07`: a countdown that is rewritten each second.
 pub(crate) fn countdown(left: Millis) -> String {
-    // The last second is still a second.
+    // Rounds up: the last second still counts.
     let seconds = left.0.div_ceil(1000);
     match seconds / 3600 {
         0 => format!("{}:{:02}", seconds / 60, seconds % 60),
@@ -92,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_is_named_only_where_it_is_another() {
+    fn the_day_is_named_only_if_it_differs() {
         let clock = WallClock { zone: TimeZone::UTC, now: || Timestamp(0) };
         let from = Timestamp::from_seconds(1_794_698_100);
         assert_eq!(clock.seconds(from), "23:15:00");
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_past_is_told_by_its_age() {
+    fn past_times_are_shown_by_age() {
         const NOW: i64 = 1_794_698_100;
         let clock =
             WallClock { zone: TimeZone::UTC, now: || Timestamp::from_seconds(1_794_698_100) };

@@ -1,7 +1,8 @@
-//! The `[ralph]` lines for people who want to see why: commands, prompts, exit codes, what was
-//! looked for and what was found, and how long things took.
+//! The `[ralph]` lines of `--verbose`: commands, prompts, exit codes, completion detection and
+//! durations.
 //!
-//! They come on top of the other lines. Not here: the settings, which the binary tells of.
+//! They are printed in addition to the other lines. Not here: the settings, which the binary
+//! reports.
 
 use std::io::Write;
 
@@ -20,26 +21,26 @@ use crate::page::Page;
 use crate::safe;
 use crate::style::{Mark, Paint};
 
-/// As much of a prompt as is worth a look.
+/// How many characters of a prompt are shown.
 const PROMPT_CHARS: usize = 200;
-/// Command lines are shown whole, but for absurd ones.
+/// Command lines are shown whole unless they are absurdly long.
 const COMMAND_CHARS: usize = 10_000;
 
-/// What the remarks to come depend on.
+/// State that later `[ralph]` lines depend on.
 #[derive(Debug, Default)]
 pub(crate) struct Remarks {
     /// When the open iteration began.
     iteration_started: Option<Timestamp>,
 }
 
-/// Writes one `[ralph]` line. It is never wrapped: people copy commands from it.
+/// Writes one `[ralph]` line. Never wraps it: people copy commands from it.
 pub(crate) fn remark<W: Write>(page: &mut Page<W>, text: &str) {
     let line = format!("[ralph] {text}");
     page.line(&page.style().paint(Paint::Dim, &line));
 }
 
 impl Remarks {
-    /// Remarks on an event, before it is told.
+    /// Prints the `[ralph]` lines that precede the normal lines of an event.
     pub(crate) fn before<W: Write>(page: &mut Page<W>, recorded: &Recorded, state: &RunState) {
         match &recorded.event {
             Event::RunStarted { journal, project, .. } => {
@@ -78,7 +79,7 @@ impl Remarks {
         }
     }
 
-    /// Remarks on an event, after it was told.
+    /// Prints the `[ralph]` lines that follow the normal lines of an event.
     pub(crate) fn after<W: Write>(
         &mut self,
         page: &mut Page<W>,
@@ -134,7 +135,7 @@ impl Remarks {
     }
 }
 
-/// Remarks on what is going on right now.
+/// Prints the `[ralph]` line of a current activity.
 pub(crate) fn doing<W: Write>(page: &mut Page<W>, activity: &Activity<'_>) {
     match activity {
         Activity::Gate(gate) => running(page, gate),
@@ -173,7 +174,7 @@ fn replied<W: Write>(page: &mut Page<W>, reply: &Reply) {
     remark(page, &parts.join(", "));
 }
 
-/// Tells what completion detection looked for, and what it found.
+/// Prints what completion detection looked for, and what it found.
 fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState) {
     let sought = words(page, &state.recipe.completion_response);
     let text = match &judgement.verdict {
@@ -186,30 +187,28 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
         }
         Verdict::Passed { signal: None } => format!("looked for \"{sought}\", found no tag"),
         Verdict::GatesFailed { gates } => {
-            format!("not looked at, because a gate failed: {}", words(page, &gates.join(", ")))
+            format!("not checked, because a gate failed: {}", words(page, &gates.join(", ")))
         }
-        Verdict::AttemptFailed { .. } => {
-            "not looked at, because the agent brought no answer".to_owned()
-        }
+        Verdict::AttemptFailed { .. } => "not checked, because the agent gave no answer".to_owned(),
         Verdict::NothingChanged
         | Verdict::NotHandedIn { .. }
         | Verdict::Blocked { .. }
         | Verdict::Reviewed { .. }
         | Verdict::Skipped { .. }
-        | Verdict::Compacted { .. } => "not looked at; the task list decides".to_owned(),
+        | Verdict::Compacted { .. } => "not checked; the task list decides".to_owned(),
     };
     remark(page, &format!("Completion: {text}"));
     let tree = match judgement.landing {
-        Landing::Keep => "stays as it is",
+        Landing::Keep => "is kept as it is",
         Landing::Commit => "is committed",
-        Landing::Shelve => "is put on a branch of its own",
-        Landing::Rollback => "goes back to the checkpoint",
+        Landing::Shelve => "is saved on a failure branch",
+        Landing::Rollback => "is rolled back to the checkpoint",
     };
-    let told = judgement.feedback.len();
-    remark(page, &format!("The work tree {tree}; feedback for the next iteration: {told}"));
+    let entries = judgement.feedback.len();
+    remark(page, &format!("The work tree {tree}; feedback for the next iteration: {entries}"));
 }
 
-/// Returns a word as a shell would need it.
+/// Returns a word quoted for a shell if needed.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |it: char| it.is_alphanumeric() || "-_./=:,@%+".contains(it);
     if !word.is_empty() && word.chars().all(is_plain) {

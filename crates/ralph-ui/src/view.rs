@@ -1,7 +1,7 @@
 //! The view of a run in a terminal, a pipe or a log file, and several views at once.
 //!
-//! A view never stops a run: what cannot be written is remembered, not returned. Not here: the
-//! lines themselves (`lines`, `stream`, `verbose`, `ending`).
+//! A view never stops a run: it keeps the first write error instead of returning it. Not here:
+//! the lines themselves (`lines`, `stream`, `verbose`, `run_summary`).
 
 use std::io::{self, Write};
 
@@ -18,41 +18,36 @@ use crate::style::Style;
 use crate::time::WallClock;
 use crate::verbose::{self, Remarks};
 
-/// What is said at the first signal, before the current operation has ended.
+/// Printed at the first signal, before the current operation has ended.
 pub const SHUTTING_DOWN: &str = "Received signal, shutting down...";
 
 /// How much a view shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verbosity {
-    /// Only warnings, failures of the agent and how the run ended.
+    /// Only warnings, agent failures and the outcome of the run.
     Quiet,
-    /// What happens.
+    /// Also progress.
     #[default]
     Normal,
-    /// Also why, in `[ralph]` lines.
+    /// Also details for debugging, in `[ralph]` lines.
     Verbose,
 }
 
-/// Whether what the agent says and does is shown.
+/// Whether the agent's messages and tool calls are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AgentStream {
-    /// As it happens.
     #[default]
     Shown,
-    /// Only the line that sums it up.
+    /// Only the summary line of each call.
     Hidden,
 }
 
-/// What a view must know before the first event.
+/// The settings of a view.
 #[derive(Debug, Clone)]
 pub struct ViewOptions {
-    /// How it looks.
     pub style: Style,
-    /// How much it shows.
     pub verbosity: Verbosity,
-    /// Whether what the agent says and does is shown.
     pub agent_stream: AgentStream,
-    /// The time of day.
     pub clock: WallClock,
 }
 
@@ -164,7 +159,7 @@ impl<W: Write> Ui for TerminalView<W> {
     }
 }
 
-/// Tells several views the same.
+/// Forwards every event to several views.
 #[derive(Default)]
 pub struct Fanout<'a> {
     views: Vec<Box<dyn Ui + 'a>>,

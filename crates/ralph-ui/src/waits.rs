@@ -1,6 +1,6 @@
-//! Waits of a run, as lines and as a countdown, and gates that take their time.
+//! Lines and countdowns for waits of a run, and for gates that run long.
 //!
-//! Not here: pauses that somebody asked for, which `wishes` tells of.
+//! Not here: pauses that a user requested, see `control_lines`.
 
 use std::io::Write;
 
@@ -14,10 +14,10 @@ use crate::page::Page;
 use crate::style::{Mark, Motion, Paint};
 use crate::time;
 
-/// In a log, a wait of five hours is worth thirty lines and no more.
+/// Keeps a wait of five hours to thirty lines in a log.
 const WAIT_LINE_EVERY: Millis = Millis::from_mins(10);
 
-/// Tells that a wait begins.
+/// Prints that a wait begins.
 pub(crate) fn waiting<W: Write>(
     page: &mut Page<W>,
     until: Timestamp,
@@ -31,7 +31,7 @@ pub(crate) fn waiting<W: Write>(
         WaitReason::UsageLimit => page.say(
             Mark::Busy,
             Paint::Warn,
-            &format!("Usage limit: waiting until {at} (in {left}); this counts against nothing"),
+            &format!("Usage limit: waiting until {at} (in {left}); this counts against no limit"),
         ),
         WaitReason::Retry => {
             let asking = state.current.as_ref().map(open_question);
@@ -50,7 +50,7 @@ pub(crate) fn waiting<W: Write>(
     }
 }
 
-/// A live countdown on a terminal; elsewhere a line now and then.
+/// Shows a live countdown on a terminal; elsewhere prints a line every ten minutes.
 pub(crate) fn still_waiting<W: Write>(
     page: &mut Page<W>,
     announced: &mut Option<Millis>,
@@ -58,7 +58,7 @@ pub(crate) fn still_waiting<W: Write>(
     reason: WaitReason,
     left: Millis,
 ) {
-    let words = match reason {
+    let label = match reason {
         WaitReason::UsageLimit => "Usage limit",
         WaitReason::Retry => "Retry",
         WaitReason::Delay => "Pause",
@@ -67,21 +67,21 @@ pub(crate) fn still_waiting<W: Write>(
     let at = clock.minutes(until, (clock.now)());
     match page.style().motion {
         Motion::Rewrites => {
-            let text = format!("{words}: goes on at {at}, in {}", time::countdown(left));
+            let text = format!("{label}: resumes at {at}, in {}", time::countdown(left));
             page.pass(Mark::Busy, &text);
         }
         Motion::Appends => {
             let before = *announced.get_or_insert(left);
             if before.0.saturating_sub(left.0) >= WAIT_LINE_EVERY.0 {
                 *announced = Some(left);
-                let text = format!("{words}: still waiting, goes on at {at} (in {left})");
+                let text = format!("{label}: still waiting, resumes at {at} (in {left})");
                 page.say(Mark::Busy, Paint::Dim, &text);
             }
         }
     }
 }
 
-/// Returns what is said of a gate that runs.
+/// Returns the line for a gate that is running.
 pub(crate) fn running<W: Write>(page: &Page<W>, gate: &Gate) -> String {
     let name = words(page, &gate.name);
     if gate.name == gate.check.label() {
@@ -91,17 +91,17 @@ pub(crate) fn running<W: Write>(page: &Page<W>, gate: &Gate) -> String {
     }
 }
 
-/// Shows on a terminal how long a gate has been running, with a sign that it moves.
+/// Shows on a terminal how long a gate has been running, with a spinner.
 pub(crate) fn still_running<W: Write>(page: &mut Page<W>, gate: &Gate, ran: Millis) {
     const SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
     match page.style().motion {
         Motion::Appends => {}
         Motion::Rewrites => {
             let seconds = ran.0 / 1000;
-            let turn = SPINNER[usize::try_from(seconds % 4).unwrap_or(0)];
+            let spinner = SPINNER[usize::try_from(seconds % 4).unwrap_or(0)];
             let long = time::countdown(Millis(seconds * 1000));
-            // The time comes first: a long command is cut, and not the time.
-            let text = format!("{turn} {long} {}", running(page, gate));
+            // The time comes first, so that cutting a long command does not cut the time.
+            let text = format!("{spinner} {long} {}", running(page, gate));
             page.pass(Mark::Busy, &text);
         }
     }

@@ -1,6 +1,6 @@
-//! What people asked of a run, as lines: what was asked, what came of it, and a pause.
+//! Lines about control requests: the request, its result, and a pause.
 //!
-//! Not here: what is asked and not yet done, which `status` shows.
+//! Not here: requests that are still pending, which `status` shows.
 
 use std::io::Write;
 
@@ -15,7 +15,7 @@ use crate::stream::plural;
 use crate::style::{Mark, Motion, Paint};
 use crate::time;
 
-/// Tells of an event that people brought about.
+/// Prints an event caused by a control request.
 pub(crate) fn tell<W: Write>(page: &mut Page<W>, event: &Event) {
     if let Some(line) = told(event) {
         let line = words(page, &line);
@@ -23,26 +23,26 @@ pub(crate) fn tell<W: Write>(page: &mut Page<W>, event: &Event) {
     }
 }
 
-/// Returns what there is to say of an event that people brought about.
+/// Returns the text for an event caused by a control request.
 pub(crate) fn told(event: &Event) -> Option<String> {
     match event {
         Event::Wished { asked, refused } => {
-            let by = asked.by.as_deref().unwrap_or("Somebody");
+            let by = asked.by.as_deref().unwrap_or("A user");
             let what = match &asked.wish {
                 Wish::Note { text } => format!("{by} left a note for the next prompt: {text}"),
-                wish @ (Wish::Pause | Wish::GoOn | Wish::Stop | Wish::Skip { .. }) => {
-                    format!("{by} asked to {}", wish.words())
+                request @ (Wish::Pause | Wish::GoOn | Wish::Stop | Wish::Skip { .. }) => {
+                    format!("{by} asked to {}", request.words())
                 }
             };
             Some(match refused {
-                Some(why) => format!("{what}; nothing comes of it: {why}"),
+                Some(why) => format!("{what}; rejected: {why}"),
                 None => what,
             })
         }
-        Event::Paused => Some("Paused; `ralph go` goes on, `ralph stop` stops".to_owned()),
+        Event::Paused => Some("Paused; `ralph go` resumes, `ralph stop` stops".to_owned()),
         Event::TaskSkipped { task, branch, by: _, commit: _ } => {
             let place = branch.as_ref().map(|branch| format!("; its work is on {branch}"));
-            Some(format!("Task {task} is left out{}", place.unwrap_or_default()))
+            Some(format!("Task {task} is skipped{}", place.unwrap_or_default()))
         }
         Event::RunStarted { .. }
         | Event::RunResumed { .. }
@@ -67,17 +67,16 @@ pub(crate) fn told(event: &Event) -> Option<String> {
     }
 }
 
-/// Tells that notes joined a prompt.
+/// Prints that notes were added to a prompt.
 pub(crate) fn handed_over<W: Write>(page: &mut Page<W>, purpose: &Purpose, state: &RunState) {
     let notes = state.current.as_ref().map_or(0, |current| current.notes.len());
     if notes > 0 && *purpose == Purpose::Work {
-        let text = format!("{notes} note{} of yours joins the prompt", plural(notes));
-        let text = if notes > 1 { text.replace("joins", "join") } else { text };
+        let text = format!("{notes} note{} added to the prompt", plural(notes));
         page.add(0, Paint::Dim, &text);
     }
 }
 
-/// Shows on a terminal how long a pause has been.
+/// Shows on a terminal how long the run has been paused.
 pub(crate) fn still_paused<W: Write>(page: &mut Page<W>, since: Timestamp) {
     match page.style().motion {
         Motion::Appends => {}
@@ -86,7 +85,7 @@ pub(crate) fn still_paused<W: Write>(page: &mut Page<W>, since: Timestamp) {
             let now = (clock.now)();
             let at = clock.minutes(since, now);
             let long = time::countdown(now.since(since));
-            page.pass(Mark::Busy, &format!("Paused since {at} ({long}); `ralph go` goes on"));
+            page.pass(Mark::Busy, &format!("Paused since {at} ({long}); `ralph go` resumes"));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Writers that never stop a run: one swallows errors, one never waits.
+//! Writers that never stop a run: one ignores errors, one never blocks.
 //!
-//! A closed pipe, a full disk or a terminal that was stopped with Ctrl-S is no reason to lose a
-//! night's work. Not here: the journal, whose loss does stop a run.
+//! A closed pipe, a full disk or a terminal stopped with Ctrl-S must not end a run. Not here: the
+//! journal, whose loss does stop a run.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Writes whole pieces and remembers the first error instead of returning it.
+/// Writes whole pieces and keeps the first error instead of returning it.
 #[derive(Debug)]
 pub struct Swallow<W> {
     inner: W,
@@ -17,13 +17,13 @@ pub struct Swallow<W> {
 }
 
 impl<W: Write> Swallow<W> {
-    /// Returns a writer that swallows the errors of this one.
+    /// Returns a writer that ignores the errors of this one.
     pub fn new(inner: W) -> Self {
         Self { inner, first_error: None }
     }
 
-    /// Writes a piece, as far as that is possible. Later pieces are tried again: a full disk
-    /// may have room by then.
+    /// Writes a piece and ignores errors. Later pieces are still tried: a full disk may have room
+    /// by then.
     pub fn put(&mut self, piece: &[u8]) {
         let done = self.inner.write_all(piece).and_then(|()| self.inner.flush());
         if let Err(error) = done {
@@ -31,12 +31,12 @@ impl<W: Write> Swallow<W> {
         }
     }
 
-    /// Remembers an error, if it is the first.
+    /// Keeps an error if it is the first.
     fn remember(&mut self, error: io::Error) {
         self.first_error.get_or_insert(error);
     }
 
-    /// Returns the writer behind this one.
+    /// Returns the inner writer.
     #[cfg(test)]
     pub(crate) fn inner(&self) -> &W {
         &self.inner
@@ -48,11 +48,11 @@ impl<W: Write> Swallow<W> {
     }
 }
 
-/// A writer that hands pieces to a thread and never waits for it.
+/// A writer that passes pieces to a thread and never blocks.
 ///
-/// What does not fit into the queue is left out, and how many lines those were is said as soon
-/// as there is room again. Clones write to the same queue, so that a signal can be answered
-/// while the view is busy elsewhere.
+/// Drops what does not fit into the queue, and reports the number of dropped lines as soon as
+/// there is room again. Clones write to the same queue, so that a signal handler can print while
+/// the view is busy.
 #[derive(Debug, Clone)]
 pub struct NonBlocking {
     shared: Arc<Shared>,
@@ -69,37 +69,37 @@ struct Queue {
     pieces: VecDeque<Piece>,
     /// The bytes in `pieces`.
     bytes: usize,
-    /// Whether something was left out and not yet spoken of.
+    /// Whether pieces were dropped since the last report.
     is_lossy: bool,
-    /// The lines in that.
+    /// Lines dropped since the last report.
     lost: u64,
-    /// Lines that were left out in all.
+    /// All dropped lines.
     lost_in_all: u64,
-    /// Whether the last piece taken in left a line open.
+    /// Whether the last queued piece left a line open.
     is_mid_line: bool,
     /// Whether the thread holds a piece that is not written yet.
     is_writing: bool,
-    /// What the thread met with first.
+    /// The first error of the thread.
     first_error: Option<io::ErrorKind>,
 }
 
 #[derive(Debug)]
 struct Piece {
     bytes: Vec<u8>,
-    /// The lines of the view in it; a note about lost ones is none.
+    /// The lines of the view in it; 0 for the report of dropped lines.
     lines: u64,
 }
 
-/// A minute of a talkative agent; more than a person scrolls back to.
+/// About a minute of a talkative agent; more than a person scrolls back.
 const QUEUE_BYTES: usize = 1 << 20;
 
-/// A terminal that another program set to non-blocking says so when it is full.
+/// Pause before retrying a terminal that another program set to non-blocking.
 const FULL_TERMINAL_PAUSE: Duration = Duration::from_millis(10);
 
 impl NonBlocking {
-    /// Starts a thread that writes to `inner` and swallows its errors.
+    /// Starts a thread that writes to `inner` and ignores its errors.
     ///
-    /// The thread is never joined: it may hang in a write for as long as the terminal does.
+    /// The thread is never joined: it may block in a write for as long as the terminal does.
     pub fn start(inner: impl Write + Send + 'static) -> io::Result<Self> {
         let shared =
             Arc::new(Shared { queue: Mutex::new(Queue::default()), changed: Condvar::new() });
@@ -108,7 +108,7 @@ impl NonBlocking {
         Ok(Self { shared })
     }
 
-    /// Writes one line of its own, whatever line was open before.
+    /// Writes a separate line, ending an open line first.
     pub fn say(&self, line: &str) {
         let mut queue = self.shared.lock();
         let start = if queue.is_mid_line { "\n" } else { "" };
@@ -116,7 +116,7 @@ impl NonBlocking {
         self.shared.changed.notify_all();
     }
 
-    /// Waits until everything is written, but no longer than `patience`. Returns what was lost.
+    /// Waits until everything is written, at most for `patience`. Returns what was lost.
     pub fn finish(&self, patience: Duration) -> Losses {
         let mut queue = self.shared.lock();
         queue.admit_loss();
@@ -133,12 +133,12 @@ impl NonBlocking {
     }
 }
 
-/// What did not reach its reader.
+/// Output that was not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Losses {
-    /// Lines that were left out or are still waiting.
+    /// Lines that were dropped or are still queued.
     pub lines: u64,
-    /// The first error of the writer behind the queue.
+    /// The first error of the inner writer.
     pub error: Option<io::ErrorKind>,
 }
 
@@ -158,7 +158,7 @@ impl Write for NonBlocking {
 impl Queue {
     fn push(&mut self, bytes: Vec<u8>) {
         let lines = bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum();
-        // One huge piece is in memory anyway, so it is taken if it is alone.
+        // A huge piece is in memory anyway, so it is accepted if the queue is empty.
         if self.bytes.saturating_add(bytes.len()) > QUEUE_BYTES && !self.pieces.is_empty() {
             self.is_lossy = true;
             self.lost += lines;
@@ -171,7 +171,7 @@ impl Queue {
         self.pieces.push_back(Piece { bytes, lines });
     }
 
-    /// Says how many lines are missing here.
+    /// Queues a line that reports how many lines were dropped here.
     fn admit_loss(&mut self) {
         if !self.is_lossy {
             return;
@@ -192,7 +192,7 @@ impl Queue {
 }
 
 impl Shared {
-    /// A panic elsewhere leaves the queue as it was; it is still good.
+    /// Ignores poisoning: a panic elsewhere leaves the queue valid.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -219,7 +219,7 @@ impl Shared {
     }
 }
 
-/// Writes a whole piece, waiting where a non-blocking terminal has no room.
+/// Writes a whole piece, waiting while a non-blocking terminal has no room.
 fn write_patiently(inner: &mut impl Write, mut piece: &[u8]) -> io::Result<()> {
     while !piece.is_empty() {
         match inner.write(piece) {

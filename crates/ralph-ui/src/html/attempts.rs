@@ -1,5 +1,5 @@
-//! The iterations one by one: the chart, the table behind it, and each attempt with its diff and
-//! what failed, folded away.
+//! The iterations: the chart, its table, and each attempt with its diff and failed gates,
+//! collapsed.
 
 use std::fmt::Write as _;
 
@@ -12,16 +12,16 @@ use super::{Diff, chart};
 use crate::lines::short;
 use crate::time::WallClock;
 
-/// So many rows are in view; earlier ones are folded away.
+/// Rows of each table of iterations.
 const ROWS: usize = 50;
 
-/// So many attempts are told in full; a reader has no patience for more.
+/// Attempts shown in full; a reader has no patience for more.
 const MOST_ATTEMPTS: usize = 40;
 
 /// A diff that is longer is read in an editor.
 const LONGEST_DIFF: usize = 12_000;
 
-/// All diffs and outputs of a page together, in characters: what a telephone loads at once.
+/// Limit for all diffs and outputs of a page together, in characters: loads well on a phone.
 const ALL_TEXT: usize = 600_000;
 
 /// Returns the chart of all iterations, and a table of the last.
@@ -97,7 +97,7 @@ fn tone(came_to: CameTo) -> &'static str {
     }
 }
 
-/// Returns the last attempts, newest first, with what they changed and what was said of them.
+/// Returns the last attempts, newest first, with their diffs and failures.
 pub(super) fn attempts(timeline: &Timeline, diff: &mut Diff<'_>) -> String {
     let notes = &timeline.iterations;
     let mut room = ALL_TEXT;
@@ -112,9 +112,9 @@ pub(super) fn attempts(timeline: &Timeline, diff: &mut Diff<'_>) -> String {
 
 fn attempt(note: &IterationNote, diff: &mut Diff<'_>, room: &mut usize) -> String {
     let mut inner = String::new();
-    let words = note.words.trim();
-    if !words.is_empty() && note.came_to != CameTo::GatesFailed {
-        let _ = write!(inner, "<p class=\"said\">{}</p>", text(words, room));
+    let summary = note.words.trim();
+    if !summary.is_empty() && note.came_to != CameTo::GatesFailed {
+        let _ = write!(inner, "<p class=\"said\">{}</p>", text(summary, room));
     }
     for gate in &note.failed {
         inner.push_str(&failed(gate, room));
@@ -122,7 +122,7 @@ fn attempt(note: &IterationNote, diff: &mut Diff<'_>, room: &mut usize) -> Strin
     match &note.change {
         None => {}
         Some(_) if *room == 0 => {
-            inner.push_str("<p class=\"note\">The diff is left out: the page is long enough.</p>");
+            inner.push_str("<p class=\"note\">The diff is not shown: the page is long enough.</p>");
         }
         Some((from, to)) => match diff(from, to) {
             Ok(patch) if patch.is_empty() => {
@@ -130,8 +130,11 @@ fn attempt(note: &IterationNote, diff: &mut Diff<'_>, room: &mut usize) -> Strin
             }
             Ok(patch) => inner.push_str(&colored(&patch, room)),
             Err(why) => {
-                let _ =
-                    write!(inner, "<p class=\"note\">The diff cannot be had: {}</p>", line(&why));
+                let _ = write!(
+                    inner,
+                    "<p class=\"note\">The diff is not available: {}</p>",
+                    line(&why)
+                );
             }
         },
     }
@@ -173,14 +176,14 @@ fn failed(gate: &FailedGate, room: &mut usize) -> String {
     )
 }
 
-/// Returns a text of the page's room.
+/// Returns a text cut to the remaining room of the page.
 fn text(text: &str, room: &mut usize) -> String {
     let shown = block(text, *room);
     *room = room.saturating_sub(text.chars().count());
     shown
 }
 
-/// Returns a patch whose added and removed lines can be told apart.
+/// Returns a patch with colored lines.
 fn colored(patch: &str, room: &mut usize) -> String {
     let (mut html, mut open) = (String::new(), "");
     let shown = text(patch, &mut (*room).min(LONGEST_DIFF));

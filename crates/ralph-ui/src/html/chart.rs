@@ -1,7 +1,7 @@
-//! The charts of a page: a burn-down, a timeline, bars. Plain SVG without text, so that it can be
-//! stretched to any width; the words around it are the page's own.
+//! The charts of a page: a burn-down, a timeline, bars. Plain SVG without text, so that it scales
+//! to any width; labels are part of the HTML.
 //!
-//! Not here: scripts. What pointing and focus show is in the page from the beginning.
+//! Not here: scripts. The tooltips for hover and focus are part of the page.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,10 +12,10 @@ use ralph_core::report::timeline::{Span, Timeline, Tone};
 use super::words::escape;
 use crate::stream::plural;
 
-/// The height of the burn-down in its own units; the width is one a span.
+/// The height of the burn-down in SVG units; each span is one unit wide.
 const HEIGHT: f64 = 100.0;
 
-/// Draws what was left to do after each span, or nothing where nobody counts that.
+/// Draws the remaining work after each span, or returns `None` if it is not counted.
 pub(super) fn burn_down(timeline: &Timeline) -> Option<String> {
     let points: Vec<u32> = timeline.spans.iter().map(|span| span.left).collect::<Option<_>>()?;
     let first = timeline.at_first.or(points.first().copied())?;
@@ -27,10 +27,10 @@ pub(super) fn burn_down(timeline: &Timeline) -> Option<String> {
         // Work is done at the end of an iteration: a step, not a slope.
         let _ = write!(path, "H{}V{:.1}", place + 1, y(*left));
     }
-    // A step at the very end is seen as one.
+    // Extends the line, so that a step at the very end is visible.
     let width = format!("{}.4", points.len());
     let _ = write!(path, "H{width}");
-    let words = format!(
+    let label = format!(
         "{first} left before iteration 1, {last} left after iteration {}",
         timeline.spans.last()?.last
     );
@@ -38,14 +38,14 @@ pub(super) fn burn_down(timeline: &Timeline) -> Option<String> {
         "<figure class=\"chart\"><div class=\"plot\"><span class=\"most\">{most}</span>\
          <span class=\"least\">0</span>\
          <svg class=\"burn\" viewBox=\"0 0 {width} 100\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"{words}\"><path class=\"grid\" d=\"M0 0H{width}M0 50H{width}M0 100H{width}\"/>\
+         aria-label=\"{label}\"><path class=\"grid\" d=\"M0 0H{width}M0 50H{width}M0 100H{width}\"/>\
          <path class=\"area\" d=\"{path}V100H0Z\"/><path class=\"line\" d=\"{path}\"/></svg></div>\
-         <figcaption>{words}</figcaption></figure>\n"
+         <figcaption>{label}</figcaption></figure>\n"
     ))
 }
 
-/// Draws the iterations, a column for each span and a row for each role; what they came to is told
-/// by color and shape, and in words on pointing and focus.
+/// Draws the iterations, a column for each span and a row for each role. Color and shape show the
+/// result, and a tooltip describes it on hover and focus.
 pub(super) fn timeline(timeline: &Timeline, link: impl Fn(&Span) -> String) -> Option<String> {
     let last = timeline.spans.last()?;
     let roles: BTreeSet<Role> =
@@ -72,10 +72,10 @@ pub(super) fn timeline(timeline: &Timeline, link: impl Fn(&Span) -> String) -> O
     ))
 }
 
-/// Draws one column, with the words for it.
+/// Draws one column with its tooltip.
 fn column(span: &Span, roles: &[Role], link: &str) -> String {
     let mut cells = String::new();
-    let mut words = if span.first == span.last {
+    let mut tooltip = if span.first == span.last {
         format!("Iteration {}", span.first)
     } else {
         format!("Iterations {} to {}", span.first, span.last)
@@ -90,20 +90,20 @@ fn column(span: &Span, roles: &[Role], link: &str) -> String {
     }
     for ((role, came_to), count) in &span.came_to {
         let times = if *count == 1 { String::new() } else { format!(" ({count}×)") };
-        let _ = write!(words, "; {role} {}{times}", came_to.words());
+        let _ = write!(tooltip, "; {role} {}{times}", came_to.words());
     }
-    let _ = write!(words, "; {}", span.ran);
+    let _ = write!(tooltip, "; {}", span.ran);
     if let Some(cost) = span.cost {
-        let _ = write!(words, "; {cost}");
+        let _ = write!(tooltip, "; {cost}");
     }
     if let Some(left) = span.left {
-        let _ = write!(words, "; {left} left");
+        let _ = write!(tooltip, "; {left} left");
     }
     let rows = roles.len();
     format!(
         "<a href=\"{link}\"><svg viewBox=\"0 0 1 {rows}\" preserveAspectRatio=\"none\" \
          aria-hidden=\"true\">{cells}</svg><span class=\"tip\">{}</span></a>",
-        escape(&words)
+        escape(&tooltip)
     )
 }
 
@@ -113,8 +113,8 @@ fn of_role(span: &Span, role: Role, tone: Tone) -> u32 {
     matching.map(|(_, count)| count).sum()
 }
 
-/// Draws what the iterations of one role came to. Failures are split in two, so that they can be
-/// told without color.
+/// Draws the results of the iterations of one role. Failures are split in two, so that they can
+/// be recognized without color.
 fn cell(row: usize, parts: &[(Tone, u32)]) -> String {
     let total: u32 = parts.iter().map(|(_, count)| count).sum();
     let mut bottom = row_start(row) + 0.95;
@@ -145,7 +145,7 @@ fn row_start(row: usize) -> f64 {
     u32::try_from(row).map_or(0.0, f64::from)
 }
 
-/// Draws a share of a whole as a bar. The figure stands beside it in words.
+/// Draws a share of a whole as a bar. The number is next to it as text.
 pub(super) fn bar(part: u64, whole: u64, tone: Tone) -> String {
     let share = if whole == 0 { 0 } else { u128::from(part) * 1000 / u128::from(whole) };
     let class = match tone {
@@ -161,7 +161,7 @@ pub(super) fn bar(part: u64, whole: u64, tone: Tone) -> String {
     )
 }
 
-/// Draws how far a list is: done, failed, and the rest.
+/// Draws the progress of a list: done, failed, and the rest.
 pub(super) fn progress(done: usize, failed: usize, total: usize) -> String {
     if total == 0 {
         return String::new();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeline_tells_role_and_verdict_by_place_and_shape() {
+    fn a_timeline_shows_role_and_verdict_by_position_and_shape() {
         expect![[r##"
             <figure class="chart"><div class="lanes rows-2"><div class="roles" aria-hidden="true"><span>implement</span><span>review</span></div><div class="columns"><a href="#i1"><svg viewBox="0 0 1 2" preserveAspectRatio="none" aria-hidden="true"><rect class="bad" x=".06" y="0.05" width=".88" height="0.38"/><rect class="bad" x=".06" y="0.57" width=".88" height="0.38"/></svg><span class="tip">Iteration 1; implement gates failed; 1m 1s; $0.25; 2 left</span></a><a href="#i2"><svg viewBox="0 0 1 2" preserveAspectRatio="none" aria-hidden="true"><rect class="good" x=".06" y="1.05" width=".88" height="0.90"/></svg><span class="tip">Iteration 2; review approved; 1m 1s; $0.25; 1 left</span></a></div></div><figcaption><span>iterations 1 to 2</span><span class="legend"><i class="good"></i>passed <i class="middling"></i>changes requested <i class="bad"></i>failed</span></figcaption></figure>
         "##]]

@@ -1,8 +1,8 @@
-//! What stands around the parts of a page: the document that is a file, the one that is served,
-//! and the list of runs.
+//! The frame around the parts of a page: the standalone document, the live page, and the list of
+//! runs.
 //!
-//! The file holds its style and no script, so its policy allows neither a connection nor a script;
-//! colors are switched by style alone. Not here: the parts.
+//! The standalone file contains its style and no script, so its content security policy forbids
+//! connections and scripts; CSS alone switches the colors. Not here: the parts.
 
 use ralph_core::units::Timestamp;
 use serde_json::{Value, json};
@@ -14,13 +14,13 @@ use crate::time::WallClock;
 /// The style of every page, before its dark colors are filled in.
 const SHEET: &str = include_str!("style.css");
 
-/// The colors in the dark.
+/// The colors of dark mode.
 const DARK: &str = "--paper:#14171b;--card:#1b1f25;--ink:#e7e9ed;--soft:#a3abb8;--rule:#2d333c;\
 --wash:#242a32;--good:#37a67e;--good-ink:#6fdcae;--good-wash:#14352a;--middling:#c8921f;\
 --middling-ink:#f2c665;--middling-wash:#372b10;--bad:#dd5a4f;--bad-ink:#ff9d94;--bad-wash:#40201d;\
 --active:#6c9bff;--active-ink:#9dbcff;--active-wash:#1c2b4d;color-scheme:dark;";
 
-/// The script of a served page.
+/// The script of a live page.
 pub(crate) const SCRIPT: &str = include_str!("live.js");
 
 /// Returns the style of every page.
@@ -28,31 +28,28 @@ pub(crate) fn style() -> String {
     SHEET.replace("/*dark*/", DARK)
 }
 
-/// What a served page knows of its run.
+/// Data of a live page about its run.
 pub(crate) struct Live<'a> {
-    /// What the last part of its address is.
+    /// The access token, sent back with control requests.
     pub(crate) token: &'a str,
-    /// What the page shows, for the stream of changes to begin from.
+    /// The revision that the page shows; the event stream starts from it.
     pub(crate) since: &'a str,
-    /// Whether buttons work, and why not.
     pub(crate) controls: &'a Controls,
 }
 
-/// Whether a run can be asked for something.
+/// Which control requests a run accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Controls {
-    /// Whether it is going on.
     pub is_active: bool,
-    /// Whether it waits for somebody to say that it may go on.
     pub is_paused: bool,
-    /// What to say of that.
+    /// The explanation shown to the user.
     pub why: String,
-    /// The tasks that can be left out: id and title.
+    /// The tasks that can be skipped: id and title.
     pub tasks: Vec<(String, String)>,
 }
 
 impl Controls {
-    /// Returns them as the script reads them.
+    /// Returns them as the script expects them.
     pub(crate) fn to_json(&self) -> Value {
         json!({
             "active": self.is_active,
@@ -63,37 +60,31 @@ impl Controls {
     }
 }
 
-/// A run in a list.
+/// A run in the list of runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// What its address ends with.
+    /// The last part of its URL.
     pub key: String,
-    /// Its id.
     pub run: String,
-    /// The project, where there are several.
+    /// The project, if there are several.
     pub project: String,
-    /// When it began.
     pub started: Timestamp,
-    /// How many iterations it began.
     pub iterations: u32,
-    /// How it stands.
     pub state: ListedState,
 }
 
-/// How a run in a list stands.
+/// The state of a run in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListedState {
-    /// It is going on.
     Active,
-    /// It is complete.
     Complete,
-    /// It ended otherwise.
+    /// Ended with another outcome.
     Ended(String),
-    /// It was cut off.
+    /// Ended without an outcome.
     CutOff,
 }
 
-/// Returns a page that is a file of its own.
+/// Returns a standalone page.
 pub fn document(title: &str, parts: &[Part]) -> String {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
     let head = format!(
@@ -104,7 +95,7 @@ pub fn document(title: &str, parts: &[Part]) -> String {
     format!("{}{}</body>\n</html>\n", opening(title, &head, "", top), main(parts))
 }
 
-/// Returns a page that is served.
+/// Returns a live page.
 pub(crate) fn live_page(title: &str, parts: &[Part], live: &Live<'_>) -> String {
     let head = "<link rel=\"stylesheet\" href=\"../../style.css\">\n\
                 <script src=\"../../live.js\" defer></script>\n";
@@ -120,31 +111,31 @@ pub(crate) fn live_page(title: &str, parts: &[Part], live: &Live<'_>) -> String 
     format!("{}{CONTROLS}{}</body>\n</html>\n", opening(title, head, &attributes, top), main(parts))
 }
 
-/// The buttons. They do nothing until the script knows that somebody listens.
+/// The buttons, disabled until the script has received the state of the run.
 const CONTROLS: &str = "<aside aria-label=\"Controls\"><div class=\"controls\" id=\"controls\">\
 <p class=\"why\" id=\"why\">The buttons need scripts.</p>\
 <form><button type=\"button\" id=\"pause\" disabled>Pause</button>\
-<button type=\"button\" id=\"go-on\" disabled>Go on</button>\
+<button type=\"button\" id=\"go-on\" disabled>Resume</button>\
 <button type=\"button\" id=\"stop\" disabled>Stop</button>\
-<label class=\"grow\">Task to leave out<select id=\"task\" disabled></select></label>\
+<label class=\"grow\">Task to skip<select id=\"task\" disabled></select></label>\
 <button type=\"button\" id=\"skip\" disabled>Skip</button></form>\
 <form id=\"note\"><label class=\"grow\">Note for the next agent\
 <textarea id=\"text\" rows=\"1\" maxlength=\"4000\" disabled></textarea></label>\
 <button id=\"send\" disabled>Send</button></form>\
-<p class=\"why\" id=\"told\" role=\"status\"></p></div></aside>\n";
+<p class=\"why\" id=\"reply\" role=\"status\"></p></div></aside>\n";
 
-/// Returns the page with all runs.
+/// Returns the page that lists all runs.
 pub fn list_page(runs: &[Listed], clock: &WallClock) -> String {
     let row = |run: &Listed| {
-        let (class, words) = match &run.state {
+        let (class, label) = match &run.state {
             ListedState::Active => ("active", "running".to_owned()),
             ListedState::Complete => ("good", "complete".to_owned()),
             ListedState::Ended(how) => ("bad", line(how)),
             ListedState::CutOff => ("middling", "cut off".to_owned()),
         };
-        let short = words.chars().count() <= 24;
+        let short = label.chars().count() <= 24;
         let state =
-            if short { format!("<span class=\"state {class}\">{words}</span>") } else { words };
+            if short { format!("<span class=\"state {class}\">{label}</span>") } else { label };
         format!(
             "<tr><th scope=\"row\"><a href=\"run/{}/\">{}</a></th><td>{state}</td><td>{}</td>\
              <td class=\"n\">{}</td><td>{}</td></tr>\n",

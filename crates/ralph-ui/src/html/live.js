@@ -1,16 +1,16 @@
-// Keeps a page in step with its run: replaces the parts that changed, and sends wishes.
-// Not here: anything the page needs to be read. Without this script it is a page as it was loaded.
+// Keeps a page up to date with its run: replaces the parts that changed, and sends control requests.
+// The page is readable without this script, as it was loaded.
 "use strict";
 (() => {
   const body = document.body;
   const byId = (id) => document.getElementById(id);
-  const controls = byId("controls"), link = byId("link"), why = byId("why"), told = byId("told");
-  // The server says something every 15 seconds. After three times that, the line is dead: a laptop
-  // slept, or the server is gone.
+  const controls = byId("controls"), link = byId("link"), why = byId("why"), reply = byId("reply");
+  // The server sends an event at least every 15 seconds. After three times that, the connection is
+  // dead: a laptop slept, or the server is gone.
   const SILENCE = 45000;
-  let since = body.dataset.since, source = null, heard = Date.now(), active = false;
+  let since = body.dataset.since, source = null, lastEvent = Date.now(), active = false;
 
-  const show = (state, words) => { body.dataset.link = state; link.textContent = words; };
+  const show = (state, text) => { body.dataset.link = state; link.textContent = text; };
 
   function replace(id, html) {
     const part = byId(id);
@@ -26,7 +26,7 @@
     }
   }
 
-  function standing(state) {
+  function updateControls(state) {
     active = state.active;
     why.textContent = state.why;
     for (const one of controls.querySelectorAll("button, select, textarea")) one.disabled = !active;
@@ -39,65 +39,65 @@
   }
 
   function take(event) {
-    heard = Date.now();
+    lastEvent = Date.now();
     if (event.lastEventId) since = event.lastEventId;
     const news = JSON.parse(event.data);
     for (const [id, html] of Object.entries(news.parts)) replace(id, html);
     if (news.title) document.title = news.title;
-    standing(news.state);
+    updateControls(news.state);
     show("live", "live");
   }
 
   function listen() {
     if (source) source.close();
-    heard = Date.now();
+    lastEvent = Date.now();
     source = new EventSource("events?since=" + encodeURIComponent(since));
     source.addEventListener("news", take);
-    source.addEventListener("beat", () => { heard = Date.now(); show("live", "live"); });
-    source.onopen = () => { heard = Date.now(); show("live", "live"); };
+    source.addEventListener("beat", () => { lastEvent = Date.now(); show("live", "live"); });
+    source.onopen = () => { lastEvent = Date.now(); show("live", "live"); };
     source.onerror = () => show("lost", "not connected; trying again");
   }
 
-  async function send(wish, words) {
-    told.textContent = "…";
+  async function send(request, success) {
+    reply.textContent = "…";
     try {
       const answer = await fetch("wish", {
         method: "POST",
         headers: { "Content-Type": "application/json", "X-Ralph-Token": body.dataset.token },
-        body: JSON.stringify(wish),
+        body: JSON.stringify(request),
         redirect: "error",
       });
-      told.textContent = answer.ok ? words : await answer.text();
+      reply.textContent = answer.ok ? success : await answer.text();
       return answer.ok;
     } catch {
-      told.textContent = "It could not be sent: ralph serve does not answer.";
+      reply.textContent = "It could not be sent: ralph serve does not answer.";
       return false;
     }
   }
 
-  byId("pause").addEventListener("click", () => send({ wish: "pause" }, "It will pause after the current step."));
-  byId("go-on").addEventListener("click", () => send({ wish: "goOn" }, "It will go on."));
+  byId("pause").addEventListener("click", () => send({ wish: "pause" }, "The run will pause after the current step."));
+  byId("go-on").addEventListener("click", () => send({ wish: "goOn" }, "The run will resume."));
   byId("stop").addEventListener("click", () => {
     if (confirm("Stop the run after the current step? It can be resumed.")) {
-      send({ wish: "stop" }, "It will stop after the current step.");
+      send({ wish: "stop" }, "The run will stop after the current step.");
     }
   });
   byId("skip").addEventListener("click", () => {
     const task = byId("task").value;
-    if (task && confirm("Leave " + task + " out for good?")) send({ wish: "skip", task }, task + " will be left out.");
+    if (task && confirm("Skip " + task + " for good?")) send({ wish: "skip", task }, task + " will be skipped.");
   });
   byId("note").addEventListener("submit", async (event) => {
     event.preventDefault();
     const text = byId("text").value.trim();
-    if (text && await send({ wish: "note", text }, "The next agent will be told.")) byId("text").value = "";
+    if (text && await send({ wish: "note", text }, "The next agent will get the note.")) byId("text").value = "";
   });
 
-  standing(JSON.parse(body.dataset.state));
+  updateControls(JSON.parse(body.dataset.state));
   if (body.dataset.follow === "yes") {
     show("wait", "connecting");
     listen();
-    // A browser does not try again by itself after a refusal, such as that of a server without room.
-    const isDead = () => source.readyState === EventSource.CLOSED || Date.now() - heard > SILENCE;
+    // A browser does not retry by itself after an error status, such as 503 of a busy server.
+    const isDead = () => source.readyState === EventSource.CLOSED || Date.now() - lastEvent > SILENCE;
     setInterval(() => { if (isDead()) { show("lost", "not connected; trying again"); listen(); } }, 5000);
     document.addEventListener("visibilitychange", () => {
       if (!document.hidden && isDead()) listen();

@@ -1,4 +1,4 @@
-//! What somebody reads first: how it went in one sentence, what to do next, and the figures.
+//! The head of a page: the outcome in one sentence, the next commands, and the figures.
 
 use ralph_core::outcome::Outcome;
 use ralph_core::report::{OpenIteration, Summary};
@@ -10,49 +10,48 @@ use crate::report::next_commands;
 use crate::stream::plural;
 use crate::time::WallClock;
 
-/// What is seen at once; the rest is folded away.
+/// Commands shown at once; the rest is collapsed.
 const FIRST_COMMANDS: usize = 3;
 
-/// More commands than this are no advice.
+/// Further commands are not shown.
 const MOST_COMMANDS: usize = 12;
 
-/// Whether a run is going on.
+/// Whether a run is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It is.
     Active,
-    /// It waits for somebody to say that it may go on.
+    /// Waits for a resume request.
     Paused,
-    /// It is not; its last event says how it ended, or nothing does: it was cut off.
+    /// Ended, as its last event says; without an outcome it was cut off.
     Over,
 }
 
 /// Returns the head of a page.
 pub(super) fn heading(
     summary: &Summary,
-    standing: Standing,
+    status: Standing,
     project: &str,
     clock: &WallClock,
 ) -> String {
-    let mood = mood(summary, standing);
+    let mood = mood(summary, status);
     let mut html = format!(
         "<div class=\"outcome {mood}\">\n<p class=\"run\">{} <span>run {}</span></p>\n<h1>{}</h1>\n",
         line(project),
         line(&summary.run.0),
-        line(&sentence(summary, standing))
+        line(&sentence(summary, status))
     );
     if let Some(progress) = summary.progress {
         html.push_str(&chart::progress(progress.done, progress.failed, progress.total));
     }
-    html.push_str(&next(summary, standing));
+    html.push_str(&next(summary, status));
     html.push_str("</div>\n");
     html.push_str(&figures(summary, clock));
     html
 }
 
-/// Returns the class that colors the head.
-fn mood(summary: &Summary, standing: Standing) -> &'static str {
-    match (standing, &summary.outcome) {
+/// Returns the CSS class that colors the head.
+fn mood(summary: &Summary, status: Standing) -> &'static str {
+    match (status, &summary.outcome) {
         (Standing::Active | Standing::Paused, _) => "active",
         (Standing::Over, Some(Outcome::Complete)) => "good",
         (Standing::Over, Some(Outcome::Interrupted) | None) => "middling",
@@ -60,14 +59,14 @@ fn mood(summary: &Summary, standing: Standing) -> &'static str {
     }
 }
 
-/// Returns how it went, in one sentence.
-pub(super) fn sentence(summary: &Summary, standing: Standing) -> String {
+/// Returns the outcome in one sentence.
+pub(super) fn sentence(summary: &Summary, status: Standing) -> String {
     let tasks = summary.progress.map(how_far);
     let joined = |first: String| match &tasks {
         Some(tasks) => format!("{first}: {tasks}."),
         None => format!("{first}."),
     };
-    match (standing, &summary.outcome, &summary.ending) {
+    match (status, &summary.outcome, &summary.ending) {
         (Standing::Active, ..) => joined(match &summary.current {
             Some(current) => format!("Running {}", doing(current)),
             None => "Running".to_owned(),
@@ -75,7 +74,7 @@ pub(super) fn sentence(summary: &Summary, standing: Standing) -> String {
         (Standing::Paused, ..) => joined("Paused".to_owned()),
         (Standing::Over, Some(Outcome::Complete), _) => joined("Complete".to_owned()),
         (Standing::Over, Some(Outcome::Interrupted), _) => joined("Stopped by you".to_owned()),
-        // Which tasks failed, and why, is told below.
+        // The page lists below which tasks failed, and why.
         (Standing::Over, Some(Outcome::TasksLeft { .. }), _) => joined("Not complete".to_owned()),
         (Standing::Over, _, Some(ending)) => {
             let mut letters = ending.chars();
@@ -102,26 +101,26 @@ fn how_far(progress: Progress) -> String {
 }
 
 fn doing(current: &OpenIteration) -> String {
-    let mut words = format!("iteration {}, {}", current.iteration, current.role);
+    let mut text = format!("iteration {}, {}", current.iteration, current.role);
     if let Some(task) = &current.task {
-        words.push_str(&format!(" {task}"));
+        text.push_str(&format!(" {task}"));
     }
     if let (Some(attempt), Some(allowed)) = (current.attempt, current.attempts_allowed) {
-        words.push_str(&format!(", attempt {attempt} of {allowed}"));
+        text.push_str(&format!(", attempt {attempt} of {allowed}"));
     }
-    words
+    text
 }
 
-/// Returns what to do next.
-fn next(summary: &Summary, standing: Standing) -> String {
-    match standing {
+/// Returns the next commands.
+fn next(summary: &Summary, status: Standing) -> String {
+    match status {
         Standing::Active => {
-            "<p class=\"next\">Nothing to do: it works on. <code>ralph status</code> says the same in a \
+            "<p class=\"next\">Nothing to do: the run is active. <code>ralph status</code> shows the same in a \
              terminal.</p>\n"
                 .to_owned()
         }
         Standing::Paused => {
-            "<p class=\"next\">It waits for you: <code>ralph go</code> lets it go on.</p>\n".to_owned()
+            "<p class=\"next\">The run waits for you: <code>ralph go</code> resumes it.</p>\n".to_owned()
         }
         Standing::Over => {
             let item = |(command, what): &(String, String)| {

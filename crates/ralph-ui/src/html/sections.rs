@@ -1,5 +1,5 @@
 //! The sections of a page between its head and the attempts: what needs a person, what was done,
-//! and what it took.
+//! and what it cost.
 
 use ralph_core::control::Wish;
 use ralph_core::gate::Severity;
@@ -14,19 +14,19 @@ use super::words::{anchor, code, line};
 use crate::lines::short;
 use crate::stream::{plural, tokens};
 
-/// A list of more tasks is no longer read; the totals count all.
+/// A longer list is not readable; the totals count all tasks.
 const MOST_TASKS: usize = 300;
 
-/// What stands in a list of a page; the rest is in the Markdown account.
+/// Entries of a list on the page; the rest is in the Markdown report.
 const MOST_LISTED: usize = 50;
 
-/// Returns a section with a heading, or nothing where it is empty.
+/// Returns a section with a heading, or an empty string if its body is empty.
 pub(super) fn section(title: &str, body: &str) -> String {
     if body.is_empty() { String::new() } else { format!("<h2>{title}</h2>\n{body}") }
 }
 
-/// Returns a table that can be scrolled by itself where it is too wide. Columns of figures are
-/// named with a `#` in front.
+/// Returns a table that scrolls horizontally where it is too wide. A `#` in front of a name marks
+/// a numeric column.
 pub(super) fn table(caption: &str, head: &[&str], rows: &[String]) -> String {
     let cell = |name: &&str| match name.strip_prefix('#') {
         Some(name) => format!("<th scope=\"col\" class=\"n\">{name}</th>"),
@@ -79,10 +79,10 @@ pub(super) fn needs_you(summary: &Summary) -> String {
         let items: Vec<String> = summary
             .planted
             .iter()
-            .map(|planted| format!("<li>{} {}</li>", code(&planted.path), planted.kind.name()))
+            .map(|file| format!("<li>{} {}</li>", code(&file.path), file.kind.name()))
             .collect();
         body.push_str(&format!(
-            "<article class=\"card middling\"><h3>Acts by itself</h3><p>Look at these before you \
+            "<article class=\"card middling\"><h3>Autorun files</h3><p>Check these before you \
              open, build or run the project.</p><ul>{}</ul></article>\n",
             items.concat()
         ));
@@ -120,12 +120,12 @@ fn failed(task: &FailedTask) -> String {
     )
 }
 
-/// Returns the burn-down.
+/// Returns the burn-down chart.
 pub(super) fn progress(timeline: &Timeline) -> String {
     section("What was left to do", &chart::burn_down(timeline).unwrap_or_default())
 }
 
-/// Returns the tasks and what each took.
+/// Returns the tasks and what each cost.
 pub(super) fn tasks(summary: &Summary) -> String {
     if summary.tasks.is_empty() {
         return String::new();
@@ -195,7 +195,7 @@ pub(super) fn tasks(summary: &Summary) -> String {
     section("Tasks", &body)
 }
 
-/// Returns what each role took.
+/// Returns what each role cost.
 pub(super) fn roles(summary: &Summary) -> String {
     if summary.roles.is_empty() {
         return String::new();
@@ -222,7 +222,7 @@ pub(super) fn roles(summary: &Summary) -> String {
     section("Cost by role", &table("Roles, and what each took", &head, &rows))
 }
 
-/// Returns what a share is measured by: money where it is known, else tokens, else time.
+/// Returns the measure of a share: cost if known, else tokens, else time.
 fn weight(spent: &Spent) -> u64 {
     match (spent.cost, spent.usage().tokens().0) {
         (Some(cost), _) => cost.0,
@@ -231,14 +231,14 @@ fn weight(spent: &Spent) -> u64 {
     }
 }
 
-/// Returns the cells for share, cost, tokens, time and iterations.
+/// Returns the columns for share, cost, tokens, time and iterations.
 fn spent(spent: &Spent, most: u64, tone: Tone) -> String {
     let usage = spent.usage();
     let share = if most == 0 { String::new() } else { chart::bar(weight(spent), most, tone) };
     let cost = spent.cost.map(|cost| cost.to_string()).unwrap_or_default();
-    let words = if usage.tokens().0 == 0 { String::new() } else { tokens(usage) };
+    let shown = if usage.tokens().0 == 0 { String::new() } else { tokens(usage) };
     format!(
-        "<td>{share}</td><td class=\"n\">{cost}</td><td class=\"n\">{words}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
+        "<td>{share}</td><td class=\"n\">{cost}</td><td class=\"n\">{shown}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
         spent.ran, spent.iterations
     )
 }
@@ -295,7 +295,7 @@ pub(super) fn gates(summary: &Summary) -> String {
     section("Gates", &body)
 }
 
-/// Returns how many reviews tasks took.
+/// Returns how many reviews the tasks needed.
 pub(super) fn reviews(summary: &Summary) -> String {
     let Some(reviews) = &summary.reviews else { return String::new() };
     let most = reviews.tasks_by_count.values().copied().max().unwrap_or_default();
@@ -328,7 +328,7 @@ pub(super) fn reviews(summary: &Summary) -> String {
     section("Reviews", &body)
 }
 
-/// Returns where the work is.
+/// Returns commits, failure branches and kept refs.
 pub(super) fn history(summary: &Summary) -> String {
     let mut body = String::new();
     if summary.agent_commits > 0 {
@@ -348,15 +348,15 @@ pub(super) fn history(summary: &Summary) -> String {
             task.unwrap_or_default()
         )
     });
-    listed(&mut body, "Shelved branches", &summary.shelved, |shelved| {
-        let task = shelved.task.as_ref().map(|task| format!(" <span>{}</span>", line(&task.0)));
-        format!("{}{}", code(&shelved.branch), task.unwrap_or_default())
+    listed(&mut body, "Failure branches", &summary.shelved, |saved| {
+        let task = saved.task.as_ref().map(|task| format!(" <span>{}</span>", line(&task.0)));
+        format!("{}{}", code(&saved.branch), task.unwrap_or_default())
     });
     listed(&mut body, "Kept refs", &summary.kept, |name| code(name));
     section("Where the work is", &body)
 }
 
-/// Returns what else there is to know.
+/// Returns unusual events, control requests, warnings and amendments.
 pub(super) fn notes(summary: &Summary) -> String {
     let (refused, proposed) = (summary.amendments_refused, summary.amendments_proposed);
     let made = summary.amendments.count.saturating_sub(refused + proposed);
@@ -381,7 +381,7 @@ pub(super) fn notes(summary: &Summary) -> String {
     if !facts.is_empty() {
         body.push_str(&format!("<dl class=\"figures\">{}</dl>\n", facts.concat()));
     }
-    listed(&mut body, "What people asked for", &summary.wishes, |note| {
+    listed(&mut body, "Control requests", &summary.wishes, |note| {
         let by = note.by.as_deref().map(|by| format!(" <span>{}</span>", line(by)));
         let refused = note.refused.as_deref().map(|why| format!(", refused: {}", line(why)));
         let text = match &note.wish {
@@ -411,7 +411,7 @@ pub(super) fn notes(summary: &Summary) -> String {
     section("Along the way", &body)
 }
 
-/// Adds a list, newest first, folded where it is long.
+/// Adds a list, newest first, collapsed if it is long.
 fn listed<T>(body: &mut String, title: &str, list: &Latest<T>, show: impl Fn(&T) -> String) {
     if list.latest.is_empty() {
         return;
@@ -434,7 +434,7 @@ fn listed<T>(body: &mut String, title: &str, list: &Latest<T>, show: impl Fn(&T)
     ));
 }
 
-/// Says how many are missing.
+/// Returns a note on how many entries are missing.
 pub(super) fn left_out(count: usize, what: &str) -> String {
     match count {
         0 => String::new(),

@@ -1,5 +1,5 @@
-//! Pages of constructed runs: what they say, that they are well formed, and that nothing in them
-//! is more than text.
+//! Pages of constructed runs: their content, that they are well formed, and that foreign text is
+//! escaped.
 
 use std::collections::BTreeSet;
 
@@ -124,7 +124,7 @@ fn ids_are_there_once_and_links_lead_somewhere() {
 }
 
 #[test]
-fn the_page_begins_with_how_it_went_and_what_to_do() {
+fn the_page_begins_with_outcome_and_next_commands() {
     let report = night_report();
     let mut page = page(&report, Standing::Over, &mut |_, _| Err("git has cleared it away".into()));
     page = page.split("</style>").nth(1).expect("a body").to_owned();
@@ -152,7 +152,7 @@ fn the_page_begins_with_how_it_went_and_what_to_do() {
         "<h2>Attempts</h2>",
         "gates failed",
         "exit code 0, 1.5s",
-        "The diff cannot be had: git has cleared it away",
+        "The diff is not available: git has cleared it away",
         "No tests.",
         "<h2>Where the work is</h2>",
         "1abcdef",
@@ -166,7 +166,7 @@ fn the_page_begins_with_how_it_went_and_what_to_do() {
 }
 
 #[test]
-fn a_sentence_says_how_it_went() {
+fn a_sentence_states_the_outcome() {
     let night = night_report().summary().expect("it has begun");
     let check = |outcome: Option<Outcome>, standing, expect: &str| {
         let ending = outcome.as_ref().map(ToString::to_string);
@@ -192,7 +192,7 @@ fn a_sentence_says_how_it_went() {
 }
 
 #[test]
-fn a_long_run_has_a_page_that_is_read_at_once() {
+fn the_page_of_a_long_run_stays_small() {
     let mut asked = 0;
     let mut diff = |_: &TreeId, _: &TreeId| {
         asked += 1;
@@ -202,14 +202,14 @@ fn a_long_run_has_a_page_that_is_read_at_once() {
     assert!(page.len() < 3_000_000, "{} bytes", page.len());
     assert!(asked <= 40, "{asked} diffs");
     read_tags(&page);
-    for said in [
+    for part in [
         "Each column stands for 16 iterations.",
         "800 earlier iterations are not shown here.",
         "960 earlier attempts are not shown here.",
         "more bytes are not shown here",
-        "The diff is left out: the page is long enough.",
+        "The diff is not shown: the page is long enough.",
     ] {
-        assert!(page.contains(said), "{said}");
+        assert!(page.contains(part), "{part}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Text of others as part of a page: harmless, bounded, and nothing but text.
+//! Escapes foreign text for a page: sanitized, limited in length, without HTML.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::time::WallClock;
 /// More than any title or error line needs.
 const LONGEST_LINE: usize = 400;
 
-/// Returns a text that is nothing but text in a page or a picture.
+/// Returns a text escaped for HTML and SVG.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -26,12 +26,13 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Returns a text as words of one line.
+/// Returns a text as one escaped line.
 pub(super) fn line(text: &str) -> String {
     escape(&safe::one_line(text, LONGEST_LINE, "…"))
 }
 
-/// Returns a text with its lines, at most so many characters of it, and says what is missing.
+/// Returns at most so many characters of a text with its line breaks, and a note on what is
+/// missing.
 pub(super) fn block(text: &str, most: usize) -> String {
     let kept = safe::cut(text, most);
     let mut shown = escape(&safe::harmless(kept));
@@ -47,12 +48,12 @@ pub(super) fn code(text: &str) -> String {
     format!("<code>{}</code>", line(text))
 }
 
-/// Returns a moment for people and programs.
+/// Returns a time as an HTML element for people and programs.
 pub(super) fn moment(clock: &WallClock, at: Timestamp) -> String {
     format!("<time datetime=\"{}\">{}</time>", at.utc(), clock.full(at))
 }
 
-/// Returns an id of ours for something that others named: letters, digits and dashes only.
+/// Returns an element id for a foreign name: letters, digits and dashes only.
 pub(super) fn anchor(kind: &str, name: impl std::fmt::Display) -> String {
     let name: String = name
         .to_string()
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_others_wrote_is_more_than_text() {
+    fn foreign_text_is_escaped() {
         for (text, expect) in [
             ("plain", "plain"),
             (
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_say_what_is_missing() {
+    fn long_texts_are_cut_with_a_note() {
         assert_eq!(block("a\nb", 10), "a\nb");
         assert_eq!(block("abcdef", 2), "ab\n… 4 more bytes are not shown here");
     }

@@ -1,7 +1,7 @@
-//! The page that goes into an archive beside a task list: what became of it.
+//! The summary page that is archived with a task list.
 //!
-//! Made from the list alone, so it says the same whoever worked on it. Not here: what single runs
-//! took, which their own accounts tell.
+//! Made from the list alone, so it does not depend on who worked on it. Not here: the cost of
+//! single runs, which is in their own reports.
 
 use ralph_core::report::{AutoApproved, Reviews};
 use ralph_core::task::{Task, TaskList, TaskStatus};
@@ -10,22 +10,21 @@ use super::markdown::{plain, table};
 use super::{how_far, sections};
 use crate::stream::plural;
 
-/// What an archive is about.
+/// An archived task list.
 #[derive(Debug, Clone, Copy)]
 pub struct Archived<'a> {
-    /// The name of the archive.
     pub name: &'a str,
-    /// The day it is made.
+    /// The day of archiving.
     pub on: &'a str,
-    /// The day the work began, where that is known.
+    /// The day the work began, if known.
     pub begun: Option<&'a str>,
-    /// The day of the last change, where that is known.
+    /// The day of the last change, if known.
     pub last: Option<&'a str>,
-    /// The list; nothing where it has mistakes, or there is none.
+    /// `None` if the list is missing or invalid.
     pub list: Option<&'a TaskList>,
 }
 
-/// Returns the page.
+/// Returns the page as Markdown.
 pub fn markdown(archived: &Archived<'_>) -> String {
     let project = archived.list.map_or("", |list| list.project.trim());
     let title = if project.is_empty() { archived.name } else { project };
@@ -39,7 +38,7 @@ pub fn markdown(archived: &Archived<'_>) -> String {
         (None, None) => String::new(),
     });
     let Some(list) = archived.list else {
-        page.push_str("\nThere is no task list in it that could be read.\n");
+        page.push_str("\nThe archive has no readable task list.\n");
         return page;
     };
     if let Some(branch) = list.branch.as_deref().filter(|branch| !branch.trim().is_empty()) {
@@ -65,7 +64,7 @@ fn failed(page: &mut String, list: &TaskList) {
     page.push_str("\n## Failed tasks\n\n");
     for task in failed {
         let reason = match task.notes.trim() {
-            "" => "nobody noted why",
+            "" => "no reason recorded",
             notes => notes,
         };
         let s = plural(task.attempts as usize);
@@ -104,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_says_what_became_of_a_list() {
+    fn the_page_summarizes_a_list() {
         let done = |id: &str, count, feedback: &str| Task {
             status: TaskStatus::Done,
             review: ReviewState {
@@ -183,7 +182,7 @@ mod tests {
             - Archived: 2026-11-15
             - Last change: 2026-11-14
 
-            There is no task list in it that could be read.
+            The archive has no readable task list.
         "#]]
         .assert_eq(&markdown(&nothing));
     }

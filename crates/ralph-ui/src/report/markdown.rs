@@ -1,14 +1,14 @@
-//! Text of others as part of a Markdown page: one line, harmless, and without meaning to Markdown.
+//! Escapes foreign text for a Markdown page: one line, sanitized, without Markdown syntax.
 
 use crate::safe;
 
 /// More than any title or error line needs.
 const LONGEST: usize = 400;
 
-/// Returns a text as plain words of a page.
+/// Returns a text with its Markdown escaped.
 ///
-/// Nothing in it begins a line, so that marks of headings and lists need no care; what is left
-/// is what means something in the middle of a line.
+/// The text never begins a line, so headings and list markers need no escaping; only what is
+/// syntax in the middle of a line does.
 pub(super) fn plain(text: &str) -> String {
     let line = safe::one_line(text, LONGEST, "…");
     let letters: Vec<char> = line.chars().collect();
@@ -21,10 +21,10 @@ pub(super) fn plain(text: &str) -> String {
         };
         let means = match character {
             '\\' | '`' | '*' | '<' | '|' => true,
-            // Brackets alone link to nothing, for no line of the page defines a link.
+            // Brackets alone make no link, because the page defines no link references.
             ']' => matches!(letters.get(at + 1), Some('(' | '[')),
             '~' => letters.get(at + 1) == Some(&'~'),
-            // `snake_case` is plain to Markdown, and stays readable.
+            // `snake_case` is no emphasis in Markdown, and stays readable.
             '_' => !is_inside_word(),
             '&' => letters.get(at + 1).is_some_and(|it| it.is_alphanumeric() || *it == '#'),
             _ => false,
@@ -37,7 +37,7 @@ pub(super) fn plain(text: &str) -> String {
     escaped
 }
 
-/// Returns a text as code within a line. A bar is escaped for tables, where it would end a cell.
+/// Returns a text as inline code. Escapes `|`, which would end a table cell.
 pub(super) fn code(text: &str) -> String {
     let line = safe::one_line(text, LONGEST, "…").replace('|', "\\|");
     let (mut longest, mut run) = (0, 0);

@@ -1,4 +1,4 @@
-//! The sections of the page behind what needs a person: what was done, and what it took.
+//! The sections of the report after those that need a person: what was done, and what it cost.
 
 use ralph_core::control::Wish;
 use ralph_core::gate::Severity;
@@ -132,12 +132,12 @@ pub(super) fn roles(page: &mut String, summary: &Summary) {
     table(page, &["Role", "Calls", "Iterations", "Time", "Cost", "Tokens"], &rows);
 }
 
-/// Returns the cells for iterations, time, cost and tokens.
+/// Returns the columns for iterations, time, cost and tokens.
 fn spent(spent: &Spent) -> Vec<String> {
     let usage = spent.usage();
     let cost = spent.cost.map(|cost| cost.to_string()).unwrap_or_default();
-    let words = if usage.tokens().0 == 0 { String::new() } else { tokens(usage) };
-    vec![spent.iterations.to_string(), spent.ran.to_string(), cost, words]
+    let shown = if usage.tokens().0 == 0 { String::new() } else { tokens(usage) };
+    vec![spent.iterations.to_string(), spent.ran.to_string(), cost, shown]
 }
 
 pub(super) fn gates(page: &mut String, summary: &Summary) {
@@ -174,7 +174,7 @@ pub(super) fn gates(page: &mut String, summary: &Summary) {
     table(page, &head, &rows);
 }
 
-/// Adds what is only worth a line where there was something.
+/// Adds counters of unusual events that are not zero.
 pub(super) fn events(page: &mut String, summary: &Summary) {
     let waits = &summary.waits;
     let (refused, proposed) = (summary.amendments_refused, summary.amendments_proposed);
@@ -223,31 +223,33 @@ pub(super) fn commits(page: &mut String, summary: &Summary) {
     listed(page, "Commits", &summary.commits, |commit| {
         format!("{} {}", code(&short(&commit.id)), plain(&commit.subject))
     });
-    listed(page, "Shelved work", &summary.shelved, |shelved| {
-        let task = shelved.task.as_ref().map(|task| plain(&task.0)).unwrap_or_default();
-        format!("{} {task}", code(&shelved.branch)).trim_end().to_owned()
+    listed(page, "Failure branches", &summary.shelved, |saved| {
+        let task = saved.task.as_ref().map(|task| plain(&task.0)).unwrap_or_default();
+        format!("{} {task}", code(&saved.branch)).trim_end().to_owned()
     });
     listed(page, "Kept refs", &summary.kept, |name| code(name));
 }
 
-/// What a person should look at before opening, building or running the project.
-pub(super) fn planted(page: &mut String, planted: &[Planted]) {
-    if planted.is_empty() {
+/// Adds the autorun files that a person should check before opening or running the project.
+pub(super) fn planted(page: &mut String, files: &[Planted]) {
+    if files.is_empty() {
         return;
     }
-    page.push_str("\n## Acts by itself (look at it before you open or run the project)\n\n");
-    for Planted { path, kind } in planted {
+    page.push_str("\n## Autorun files (check them before you open or run the project)\n\n");
+    for Planted { path, kind } in files {
         page.push_str(&format!("- {}: {}\n", code(path), kind.name()));
     }
 }
 
 pub(super) fn notes(page: &mut String, summary: &Summary) {
-    listed(page, "Asked of the run", &summary.wishes, |note| {
-        let by = note.by.as_deref().unwrap_or("somebody");
-        let refused = note.refused.as_ref().map(|why| format!(" (nothing came of it: {why})"));
+    listed(page, "Control requests", &summary.wishes, |note| {
+        let by = note.by.as_deref().unwrap_or("user");
+        let refused = note.refused.as_ref().map(|why| format!(" (rejected: {why})"));
         let what = match &note.wish {
             Wish::Note { text } => format!("note: {text}"),
-            wish @ (Wish::Pause | Wish::GoOn | Wish::Stop | Wish::Skip { .. }) => wish.words(),
+            request @ (Wish::Pause | Wish::GoOn | Wish::Stop | Wish::Skip { .. }) => {
+                request.words()
+            }
         };
         let at = note.at.utc();
         plain(&format!("{at} {by}: {what}{}", refused.unwrap_or_default()))

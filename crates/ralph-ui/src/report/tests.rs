@@ -1,5 +1,5 @@
-//! The account of a constructed journal: one task done, one stuck, one blocked, all of it told
-//! by an agent that does not mean well.
+//! The report of a constructed journal: one task done, one stuck, one blocked, with hostile text
+//! of the agent.
 
 use expect_test::expect;
 use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
@@ -101,7 +101,7 @@ impl Journal {
         self.tell(Event::IterationEnded { iteration: IterationNumber(number) });
     }
 
-    fn shelve(&mut self, number: u32, branch: &str) {
+    fn save_failed_work(&mut self, number: u32, branch: &str) {
         let commit = CommitId("deadbeef00".into());
         self.land(number, Landed::Shelved { branch: branch.into(), commit });
     }
@@ -190,7 +190,7 @@ fn begun() -> Journal {
     journal
 }
 
-/// Returns the account of a run with so many attempts at one task, all of them failed alike.
+/// Returns the report of a run with so many failed attempts at one task.
 pub(crate) fn long_report(iterations: u32) -> Report {
     let mut journal = begun();
     let tasks = vec![task("T1", "Never done")];
@@ -208,7 +208,7 @@ fn night() -> Summary {
     night_report().summary().expect("it has begun")
 }
 
-/// Returns the account of a run over three tasks: done, stuck, blocked.
+/// Returns the report of a run over three tasks: done, stuck, blocked.
 pub(crate) fn night_report() -> Report {
     let mut journal = begun();
     let tasks =
@@ -236,7 +236,7 @@ pub(crate) fn night_report() -> Report {
     for number in 5..=7 {
         journal.iterate(number, Role::Implement, "T2", &handoff("T2"), std::slice::from_ref(&red));
         if number == 7 {
-            journal.shelve(number, "wip/ralph-fail-T2-20261114-231600");
+            journal.save_failed_work(number, "wip/ralph-fail-T2-20261114-231600");
         } else {
             journal.tell(Event::IterationEnded { iteration: IterationNumber(number) });
         }
@@ -246,7 +246,7 @@ pub(crate) fn night_report() -> Report {
     journal.iterate(8, Role::Implement, "T3", &blocked, std::slice::from_ref(&green));
     journal.land(8, Landed::RolledBack { kept: Some("refs/ralph/kept/k3f9/8".into()) });
     journal.iterate(9, Role::Implement, "T3", &blocked, std::slice::from_ref(&green));
-    journal.shelve(9, "wip/ralph-fail-T3-20261114-231700");
+    journal.save_failed_work(9, "wip/ralph-fail-T3-20261114-231700");
     journal.tell(Event::Warned { text: "the disk is nearly full".into() });
     let failed = vec![TaskId("T2".into()), TaskId("T3".into())];
     let outcome = Outcome::TasksLeft { failed, waiting: Vec::new() };
@@ -255,7 +255,7 @@ pub(crate) fn night_report() -> Report {
 }
 
 #[test]
-fn the_page_says_what_needs_a_person_first() {
+fn the_page_starts_with_what_needs_a_person() {
     expect![[r#"
         # Execution summary
 
@@ -338,7 +338,7 @@ fn the_page_says_what_needs_a_person_first() {
         - `1abcdef` ralph[1]: T1 — Write the parser
         - `3abcdef` ralph[3]: T1 — Write the parser
 
-        ## Shelved work
+        ## Failure branches
 
         - `wip/ralph-fail-T2-20261114-231600` T2
         - `wip/ralph-fail-T3-20261114-231700` T3
@@ -355,11 +355,11 @@ fn the_page_says_what_needs_a_person_first() {
 
         ```sh
         git diff main...wip/ralph-fail-T2-20261114-231600  # see what was tried
-        ralph build --task T2 --from-shelf  # go on from that
-        ralph build --task T2 --fresh  # try it afresh
+        ralph build --task T2 --from-shelf  # continue from that work
+        ralph build --task T2 --fresh  # start over
         git diff main...wip/ralph-fail-T3-20261114-231700  # see what was tried
-        ralph build --task T3 --from-shelf  # go on from that
-        ralph build --task T3 --fresh  # try it afresh
+        ralph build --task T3 --from-shelf  # continue from that work
+        ralph build --task T3 --fresh  # start over
         ralph tasks show T1  # what the last review still wanted
         git log -n 2  # see the commits of this run
         ralph log 20261114-231500-k3f9  # everything that happened

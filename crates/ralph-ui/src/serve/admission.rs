@@ -1,18 +1,18 @@
-//! Who may ask for what: decided from the request alone, before anything is looked at.
+//! Decides which requests are allowed, from the request alone, before any run is read.
 //!
-//! The token is part of every path. It is no cookie, because cookies go to every port of an
-//! address. A site that has its name point to this machine is known by the Host it asks for; a
-//! site that sends a browser here is known by Origin and `Sec-Fetch-Site`. A wish needs the token
-//! once more in a header that no form and no plain request of another site can set.
+//! The token is part of every path. It is not a cookie, because cookies are sent to every port of
+//! an address. The Host header reveals DNS rebinding; Origin and `Sec-Fetch-Site` reveal requests
+//! from other sites. A control request needs the token also in a header, which no form and no
+//! simple request of another site can set.
 
 use ralph_core::control::{LONGEST_NOTE, Wish};
 
 use super::http::{Method, Request, Response};
 
-/// Longer keys than any that we made.
+/// Longer than any key of a run.
 const LONGEST_KEY: usize = 120;
 
-/// Where a request leads.
+/// The target of an allowed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
     List,
@@ -21,17 +21,17 @@ pub(super) enum Route {
     Open { ticket: String },
     Run { key: String },
     Events { key: String, since: Option<String> },
-    Wish { key: String, wish: Wish },
+    Wish { key: String, request: Wish },
 }
 
-/// What becomes of a request.
+/// Whether a request is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Admitted {
     Yes(Route),
     No(Response),
 }
 
-/// Decides about a request.
+/// Decides whether a request is allowed.
 pub(super) fn admit(request: &Request, port: u16, token: &str) -> Admitted {
     match route(request, port, token) {
         Ok(route) => Admitted::Yes(route),
@@ -49,11 +49,11 @@ fn route(request: &Request, port: u16, token: &str) -> Result<Route, Response> {
     let is_foreign = request.header("origin").is_some_and(|origin| origin != own)
         || matches!(request.header("sec-fetch-site"), Some("cross-site" | "same-site"));
     if is_foreign {
-        return Err(Response::plain(403, "Other sites have no business here."));
+        return Err(Response::plain(403, "Requests from other sites are not allowed."));
     }
-    let mut words = request.path.split('/').skip(1);
-    let first = words.next().unwrap_or_default();
-    let rest: Vec<&str> = words.collect();
+    let mut segments = request.path.split('/').skip(1);
+    let first = segments.next().unwrap_or_default();
+    let rest: Vec<&str> = segments.collect();
     if first == "open" {
         return match (request.method, rest.as_slice()) {
             (Method::Get, [ticket]) => Ok(Route::Open { ticket: (*ticket).to_owned() }),
@@ -61,8 +61,8 @@ fn route(request: &Request, port: u16, token: &str) -> Result<Route, Response> {
         };
     }
     if !is_same(first, token) {
-        let words = "The address is not complete. Use the one that `ralph serve` printed.";
-        return Err(Response::plain(403, words));
+        let message = "The address is not complete. Use the one that `ralph serve` printed.";
+        return Err(Response::plain(403, message));
     }
     match (request.method, rest.as_slice()) {
         (Method::Get, [""]) => Ok(Route::List),
@@ -71,15 +71,15 @@ fn route(request: &Request, port: u16, token: &str) -> Result<Route, Response> {
         (Method::Get, ["run", run, ""]) => Ok(Route::Run { key: key(run)? }),
         (Method::Get, ["run", run, "events"]) => {
             let given = request.query.as_deref().and_then(|query| query.strip_prefix("since="));
-            // A browser that connects again by itself names the last thing it heard.
+            // A browser that reconnects by itself sends the id of the last event.
             let since = request.header("last-event-id").or(given).map(str::to_owned);
             Ok(Route::Events { key: key(run)?, since })
         }
         (Method::Post, ["run", run, "wish"]) => {
-            Ok(Route::Wish { key: key(run)?, wish: wish(request, &own, token)? })
+            Ok(Route::Wish { key: key(run)?, request: wish(request, &own, token)? })
         }
         (Method::Get, _) => Err(nothing()),
-        (Method::Post | Method::Other, _) => Err(Response::plain(405, "This can only be read.")),
+        (Method::Post | Method::Other, _) => Err(Response::plain(405, "This page is read-only.")),
     }
 }
 
@@ -87,23 +87,25 @@ fn wish(request: &Request, own: &str, token: &str) -> Result<Wish, Response> {
     let is_own = request.header("origin") == Some(own)
         && is_same(request.header("x-ralph-token").unwrap_or_default(), token);
     if !is_own {
-        return Err(Response::plain(403, "A wish comes from the page itself."));
+        return Err(Response::plain(403, "A control request must come from the page itself."));
     }
     let kind = request.header("content-type").unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
-        return Err(Response::plain(415, "A wish is JSON."));
+        return Err(Response::plain(415, "A control request must be JSON."));
     }
-    let wish: Wish = serde_json::from_slice(&request.body)
-        .map_err(|_| Response::plain(400, "This is no wish that ralph knows."))?;
-    match &wish {
+    let control: Wish = serde_json::from_slice(&request.body)
+        .map_err(|_| Response::plain(400, "Unknown control request."))?;
+    match &control {
         Wish::Note { text } if text.trim().is_empty() || text.chars().count() > LONGEST_NOTE => {
             Err(Response::plain(400, "A note has between 1 and 4000 characters."))
         }
-        Wish::Pause | Wish::GoOn | Wish::Stop | Wish::Skip { .. } | Wish::Note { .. } => Ok(wish),
+        Wish::Pause | Wish::GoOn | Wish::Stop | Wish::Skip { .. } | Wish::Note { .. } => {
+            Ok(control)
+        }
     }
 }
 
-/// Returns a key that could be one of ours: never a path.
+/// Returns a syntactically valid key, which is never a path.
 fn key(text: &str) -> Result<String, Response> {
     let is_ours = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'-';
     if !text.is_empty() && text.len() <= LONGEST_KEY && text.bytes().all(is_ours) {
@@ -114,10 +116,10 @@ fn key(text: &str) -> Result<String, Response> {
 }
 
 fn nothing() -> Response {
-    Response::plain(404, "There is nothing here.")
+    Response::plain(404, "Not found.")
 }
 
-/// Compares without telling by its time how far two texts agree.
+/// Compares two texts in constant time.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     let differences =
         one.bytes().zip(other.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_whole_address_leads_anywhere() {
+    fn only_the_complete_address_is_routed() {
         let get =
             |path: &str| decide(&request(Method::Get, path, &[("host", "127.0.0.1:7777")], ""));
         assert_eq!(get("/TOKEN/"), Ok(Route::List));
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_and_other_sites_are_turned_away() {
+    fn other_hosts_and_other_sites_are_rejected() {
         for (headers, status) in [
             (vec![], 421),
             (vec![("host", "evil.example")], 421),
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_needs_the_page_itself() {
+    fn a_control_request_must_come_from_the_page() {
         let host = ("host", "127.0.0.1:7777");
         let origin = ("origin", "http://127.0.0.1:7777");
         let token = ("x-ralph-token", "TOKEN");
@@ -217,8 +219,8 @@ mod tests {
             decide(&request(Method::Post, "/TOKEN/run/a/wish", headers, body))
         };
         let all = [host, origin, token, kind];
-        let wish = Wish::Skip { task: TaskId("T1".into()) };
-        assert_eq!(post(&all, skip), Ok(Route::Wish { key: "a".into(), wish }));
+        let control = Wish::Skip { task: TaskId("T1".into()) };
+        assert_eq!(post(&all, skip), Ok(Route::Wish { key: "a".into(), request: control }));
         let long = format!(r#"{{"wish":"note","text":"{}"}}"#, "x".repeat(4_001));
         for (headers, body, status) in [
             (vec![host, token, kind], skip, 403),

@@ -1,7 +1,7 @@
-//! As much of HTTP as one page needs: reading a request within limits, writing an answer, and a
-//! stream of events.
+//! The part of HTTP that one page needs: reading a request within limits, writing a response, and
+//! an event stream.
 //!
-//! Every connection serves one request. Not here: who may ask.
+//! Every connection serves one request. Not here: which requests are allowed.
 
 use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
@@ -14,19 +14,19 @@ const LONGEST_HEAD: usize = 16 * 1024;
 /// More headers than any browser sends.
 const MOST_HEADERS: usize = 64;
 
-/// A wish with the longest note, escaped.
+/// A control request with the longest note, escaped.
 const LONGEST_BODY: usize = 32 * 1024;
 
-/// On loopback a request is there at once; this leaves room for a loaded machine.
+/// On loopback a request arrives at once; this leaves room for a loaded machine.
 const REQUEST_TIME: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 5_000 });
 
-/// The time for a whole answer, also to somebody who reads it a byte at a time.
+/// The time for a whole response, also to a client that reads one byte at a time.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
-/// How long the rest of what a client sent is taken in, so that it gets to read the answer.
+/// How long the rest of the client's data is read, so that the client gets the response.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// Headers of every answer.
+/// Headers of every response.
 const ALWAYS: &str = "Connection: close\r\nCache-Control: no-store\r\n\
 X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n\
 Cross-Origin-Opener-Policy: same-origin\r\nCross-Origin-Resource-Policy: same-origin\r\n\
@@ -35,7 +35,7 @@ Permissions-Policy: camera=(), microphone=(), geolocation=()\r\n\
 Content-Security-Policy: default-src 'none'; style-src 'self'; script-src 'self'; \
 connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n";
 
-/// A request.
+/// An HTTP request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) method: Method,
@@ -46,7 +46,7 @@ pub(super) struct Request {
     pub(super) body: Vec<u8>,
 }
 
-/// What a request wants to do.
+/// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Get,
@@ -55,36 +55,33 @@ pub(super) enum Method {
 }
 
 impl Request {
-    /// Returns a header that is there exactly once; reading refuses those that matter twice.
+    /// Returns a header. Security-relevant headers occur at most once: parsing rejects duplicates.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// A request that could not be read.
+/// Why a request could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The client went away, or said nothing.
+    /// The client disconnected, or sent nothing.
     Gone,
-    /// It took too long.
     Slow,
-    /// The headers are too long.
     LongHead,
-    /// The body is too long.
     LongBody,
-    /// It is not HTTP as browsers speak it.
+    /// Not HTTP as browsers send it.
     Malformed,
 }
 
 impl Refusal {
-    /// Returns what to answer, where somebody listens.
+    /// Returns the response, or `None` if the client has gone.
     pub(super) fn response(self) -> Option<Response> {
         match self {
             Self::Gone => None,
-            Self::Slow => Some(Response::plain(408, "That took too long.")),
+            Self::Slow => Some(Response::plain(408, "The request took too long.")),
             Self::LongHead => Some(Response::plain(431, "The request is too long.")),
-            Self::LongBody => Some(Response::plain(413, "That is too much.")),
-            Self::Malformed => Some(Response::plain(400, "This is no request of a browser's.")),
+            Self::LongBody => Some(Response::plain(413, "The request body is too long.")),
+            Self::Malformed => Some(Response::plain(400, "The request is malformed.")),
         }
     }
 }
@@ -138,28 +135,28 @@ pub(super) fn read(mut stream: &TcpStream) -> Result<Request, Refusal> {
     while body.len() < length {
         more(&mut body)?;
     }
-    // What follows belongs to no request that will be answered.
+    // Only one request is served, so further data is ignored.
     body.truncate(length);
     request.body = body;
     Ok(request)
 }
 
-/// Reads a request that is there whole, for fuzzing.
+/// Parses a complete request, for fuzzing.
 pub(super) fn read_whole(bytes: &[u8]) -> Option<Request> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
     let request = parse(&bytes[..end]).ok()?;
     Some(Request { body: bytes[end + 4..].to_vec(), ..request })
 }
 
-/// Reads request line and headers.
+/// Parses request line and headers.
 fn parse(head: &[u8]) -> Result<Request, Refusal> {
     let text = str::from_utf8(head).map_err(|_| Refusal::Malformed)?;
     let is_plain =
         |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte) || byte == b'\t');
     let mut lines = text.split("\r\n");
     let line = lines.next().unwrap_or_default();
-    let words: Vec<&str> = line.split(' ').collect();
-    let [method, target, version] = words.as_slice() else { return Err(Refusal::Malformed) };
+    let fields: Vec<&str> = line.split(' ').collect();
+    let [method, target, version] = fields.as_slice() else { return Err(Refusal::Malformed) };
     let is_http = matches!(*version, "HTTP/1.1" | "HTTP/1.0");
     if !is_http || !target.starts_with('/') || !is_plain(line) {
         return Err(Refusal::Malformed);
@@ -173,7 +170,7 @@ fn parse(head: &[u8]) -> Result<Request, Refusal> {
             return Err(Refusal::Malformed);
         }
         let name = name.to_ascii_lowercase();
-        // Two of these are two stories about one request; the last one needs a parser of its own.
+        // Duplicates of these make a request ambiguous; `transfer-encoding` is not supported.
         let matters = ["host", "origin", "content-length", "content-type", "x-ralph-token"];
         let is_double =
             matters.contains(&name.as_str()) && headers.iter().any(|(known, _)| *known == name);
@@ -193,7 +190,7 @@ fn parse(head: &[u8]) -> Result<Request, Refusal> {
     Ok(Request { method, path: path.to_owned(), query, headers, body: Vec::new() })
 }
 
-/// An answer.
+/// An HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Response {
     pub(super) status: u16,
@@ -211,14 +208,18 @@ impl Response {
         Self { status: 200, kind, location: None, body }
     }
 
-    /// Returns a refusal in a few words.
-    pub(super) fn plain(status: u16, words: &str) -> Self {
-        let body = format!("{}\n", crate::safe::one_line(words, 500, "…"));
+    /// Returns a plain-text response with this status.
+    pub(super) fn plain(status: u16, text: &str) -> Self {
+        let body = format!("{}\n", crate::safe::one_line(text, 500, "…"));
         Self { status, ..Self::text("text/plain; charset=utf-8", body) }
     }
 
     pub(super) fn elsewhere(location: &str) -> Self {
-        Self { status: 303, location: Some(location.to_owned()), ..Self::plain(303, "Go on.") }
+        Self {
+            status: 303,
+            location: Some(location.to_owned()),
+            ..Self::plain(303, "Redirecting.")
+        }
     }
 
     fn head(&self) -> String {
@@ -255,10 +256,10 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Writes an answer and ends the connection.
+/// Writes a response and closes the connection.
 pub(super) fn write(stream: &TcpStream, response: &Response) -> io::Result<()> {
     say(stream, &format!("{}{}", response.head(), response.body))?;
-    // A connection that is closed with unread bytes is reset, and the answer is lost with it.
+    // Closing a connection with unread bytes resets it, and the response is lost.
     stream.shutdown(Shutdown::Write)?;
     stream.set_read_timeout(Some(FAREWELL))?;
     let (mut rest, mut reader, until) = ([0; 4096], stream, Instant::now() + FAREWELL);
@@ -266,7 +267,7 @@ pub(super) fn write(stream: &TcpStream, response: &Response) -> io::Result<()> {
     Ok(())
 }
 
-/// Turns somebody away without reading anything, and without waiting.
+/// Rejects a connection without reading or blocking.
 pub(super) fn turn_away(stream: &TcpStream) {
     let response = Response::plain(503, "Too many connections.");
     let _ = stream.set_nonblocking(true);
@@ -274,7 +275,7 @@ pub(super) fn turn_away(stream: &TcpStream) {
     let _ = writer.write(format!("{}{}", response.head(), response.body).as_bytes());
 }
 
-/// Begins a stream of events.
+/// Starts an event stream.
 pub(super) fn begin_stream(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     say(
@@ -285,7 +286,7 @@ pub(super) fn begin_stream(stream: &TcpStream) -> io::Result<()> {
     )
 }
 
-/// Writes all of a text within the time for an answer.
+/// Writes a whole text within the time for a response.
 pub(super) fn say(mut stream: &TcpStream, text: &str) -> io::Result<()> {
     let deadline = Instant::now() + ANSWER_TIME;
     let mut rest = text.as_bytes();
@@ -305,8 +306,8 @@ pub(super) fn say(mut stream: &TcpStream, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits a while, and returns early with true when the other side has gone away or says something
-/// in the middle of a stream.
+/// Waits for a while. Returns true early if the client disconnects or sends something during the
+/// stream.
 pub(super) fn is_gone_within(stream: &TcpStream, span: Duration) -> bool {
     if stream.set_read_timeout(Some(span)).is_err() {
         return true;

@@ -1,5 +1,5 @@
-//! The server over real sockets: what it shows, whom it turns away, and what it does with those
-//! who do not mean well.
+//! The server over real sockets: what it shows, what it rejects, and how it handles hostile
+//! clients.
 
 use std::io::{Read as _, Write as _};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -14,14 +14,14 @@ const TOKEN: &str = "00112233445566778899aabbccddeeff";
 /// Runs that a test changes.
 struct Stage {
     now: Arc<Mutex<Option<Shown>>>,
-    wished: Mutex<Sender<(String, Wish)>>,
+    requests: Mutex<Sender<(String, Wish)>>,
     opened: Arc<AtomicUsize>,
 }
 
 struct Actor {
     key: String,
     now: Arc<Mutex<Option<Shown>>>,
-    wished: Sender<(String, Wish)>,
+    requests: Sender<(String, Wish)>,
 }
 
 impl Follow for Actor {
@@ -29,11 +29,11 @@ impl Follow for Actor {
         Ok(lock(&self.now).clone())
     }
 
-    fn wish(&mut self, wish: &Wish) -> Result<(), String> {
+    fn wish(&mut self, request: &Wish) -> Result<(), String> {
         if self.key == "run-over" {
             return Err("No run is active.".into());
         }
-        self.wished.send((self.key.clone(), wish.clone())).map_err(|error| error.to_string())
+        self.requests.send((self.key.clone(), request.clone())).map_err(|error| error.to_string())
     }
 }
 
@@ -48,14 +48,14 @@ impl Runs for Stage {
         }
         self.opened.fetch_add(1, Ordering::SeqCst);
         let (key, now) = (key.to_owned(), Arc::clone(&self.now));
-        Some(Box::new(Actor { key, now, wished: lock(&self.wished).clone() }))
+        Some(Box::new(Actor { key, now, requests: lock(&self.requests).clone() }))
     }
 }
 
 struct Scene {
     port: u16,
     now: Arc<Mutex<Option<Shown>>>,
-    wishes: Receiver<(String, Wish)>,
+    requests: Receiver<(String, Wish)>,
     opened: Arc<AtomicUsize>,
     ticket: String,
 }
@@ -83,17 +83,17 @@ fn scene() -> Scene {
 /// A server that was started at a moment.
 fn scene_at(began: fn() -> Timestamp) -> Scene {
     let now = Arc::new(Mutex::new(Some(shown("first"))));
-    let (tx, wishes) = mpsc::channel();
+    let (tx, requests) = mpsc::channel();
     let opened = Arc::<AtomicUsize>::default();
     let stage =
-        Stage { now: Arc::clone(&now), wished: Mutex::new(tx), opened: Arc::clone(&opened) };
+        Stage { now: Arc::clone(&now), requests: Mutex::new(tx), opened: Arc::clone(&opened) };
     let clock = WallClock { zone: TimeZone::UTC, now: began };
     let server = Server::bind(0, TOKEN.into(), Box::new(stage), clock).expect("a port");
     let port = server.port();
     assert_eq!(server.url(), format!("http://127.0.0.1:{port}/{TOKEN}/"));
     let ticket = server.ticket_url("abc".into());
     thread::spawn(move || server.run());
-    Scene { port, now, wishes, opened, ticket }
+    Scene { port, now, requests, opened, ticket }
 }
 
 impl Scene {
@@ -129,7 +129,7 @@ impl Scene {
         )
     }
 
-    fn wish(&self, run: &str, body: &str) -> String {
+    fn request_control(&self, run: &str, body: &str) -> String {
         let headers = format!(
             "Origin: http://127.0.0.1:{}\r\nX-Ralph-Token: {TOKEN}\r\nContent-Type: application/json\r\n",
             self.port
@@ -172,7 +172,7 @@ fn a_page_is_served_with_a_strict_policy() {
 }
 
 #[test]
-fn strangers_learn_nothing() {
+fn requests_without_token_learn_nothing() {
     let scene = scene();
     for (path, status) in [("/", 403), ("/wrong/", 403), ("/TOKEN/nothing", 404)] {
         check_status(&scene.get(path), status);
@@ -184,7 +184,7 @@ fn strangers_learn_nothing() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_and_closed() {
+fn malformed_requests_are_rejected_and_closed() {
     let scene = scene();
     let long = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(1 << 20));
     check_status(&scene.raw(long.as_bytes()), 431);
@@ -219,7 +219,7 @@ fn slow_clients_are_dropped_and_others_are_served_meanwhile() {
 }
 
 #[test]
-fn connections_are_bounded_and_places_are_given_back() {
+fn connections_are_limited_and_released() {
     let scene = scene();
     let crowd: Vec<TcpStream> = (0..MOST_CONNECTIONS + 8).map(|_| scene.connect()).collect();
     let mut answers = Vec::new();
@@ -228,38 +228,38 @@ fn connections_are_bounded_and_places_are_given_back() {
         let _ = stream.read_to_string(&mut answer);
         answers.push(answer);
     }
-    let turned_away = answers.iter().filter(|answer| answer.starts_with("HTTP/1.1 503")).count();
-    assert!(turned_away >= 1, "some were turned away");
+    let rejected = answers.iter().filter(|answer| answer.starts_with("HTTP/1.1 503")).count();
+    assert!(rejected >= 1, "some were rejected");
     check_status(&scene.get("/TOKEN/"), 200);
 }
 
 #[test]
-fn wishes_reach_the_run_or_say_why_not() {
+fn control_requests_reach_the_run_or_report_why_not() {
     let scene = scene();
-    check_status(&scene.wish("run-1", r#"{"wish":"pause"}"#), 200);
-    assert_eq!(scene.wishes.recv().expect("a wish"), ("run-1".into(), Wish::Pause));
-    let answer = scene.wish("run-over", r#"{"wish":"stop"}"#);
+    check_status(&scene.request_control("run-1", r#"{"wish":"pause"}"#), 200);
+    assert_eq!(scene.requests.recv().expect("a request"), ("run-1".into(), Wish::Pause));
+    let answer = scene.request_control("run-over", r#"{"wish":"stop"}"#);
     check_status(&answer, 409);
     assert!(answer.ends_with("No run is active.\n"), "{answer}");
     let forged = scene.ask("POST", "/TOKEN/run/run-1/wish", "", r#"{"wish":"stop"}"#);
     check_status(&forged, 403);
-    assert!(scene.wishes.try_recv().is_err(), "nothing else arrived");
-    check_status(&scene.wish("none", r#"{"wish":"stop"}"#), 404);
+    assert!(scene.requests.try_recv().is_err(), "nothing else arrived");
+    check_status(&scene.request_control("none", r#"{"wish":"stop"}"#), 404);
 }
 
 #[test]
-fn a_run_is_opened_once_for_its_pages_and_all_wishes() {
+fn a_run_is_opened_once_for_its_pages_and_all_requests() {
     let scene = scene();
     check_status(&scene.get("/TOKEN/run/run-1/"), 200);
     for _ in 0..5 {
-        check_status(&scene.wish("run-1", r#"{"wish":"pause"}"#), 200);
+        check_status(&scene.request_control("run-1", r#"{"wish":"pause"}"#), 200);
         check_status(&scene.get("/TOKEN/run/run-1/"), 200);
     }
     assert_eq!(scene.opened.load(Ordering::SeqCst), 1);
 }
 
 #[test]
-fn a_page_that_comes_back_to_another_server_gets_everything() {
+fn a_page_that_reconnects_to_another_server_gets_everything() {
     let (before, after) = (scene_at(|| Timestamp(7)), scene_at(|| Timestamp(8)));
     let since = |page: &str| {
         let rest = page.split("data-since=\"").nth(1).and_then(|rest| rest.split('"').next());
@@ -278,18 +278,18 @@ fn a_page_that_comes_back_to_another_server_gets_everything() {
 
 /// Reads a stream up to a text.
 fn read_until(stream: &mut TcpStream, text: &str) -> String {
-    let mut heard = String::new();
+    let mut received = String::new();
     let mut piece = [0; 4096];
-    while !heard.contains(text) {
-        let count = stream.read(&mut piece).expect("it goes on");
-        assert!(count > 0, "it ended before {text:?}: {heard}");
-        heard.push_str(&String::from_utf8_lossy(&piece[..count]));
+    while !received.contains(text) {
+        let count = stream.read(&mut piece).expect("more data");
+        assert!(count > 0, "it ended before {text:?}: {received}");
+        received.push_str(&String::from_utf8_lossy(&piece[..count]));
     }
-    heard
+    received
 }
 
 #[test]
-fn changes_are_pushed_and_a_reconnect_goes_on_where_it_was() {
+fn changes_are_pushed_and_a_reconnect_resumes() {
     let scene = scene();
     let page = scene.get("/TOKEN/run/run-1/");
     let since = page.split("data-since=\"").nth(1).and_then(|rest| rest.split('"').next());
@@ -328,7 +328,7 @@ fn a_ticket_is_good_for_one_visit() {
 fn a_port_is_taken_by_one() {
     let scene = scene();
     let (tx, _) = mpsc::channel();
-    let stage = Stage { now: Arc::default(), wished: Mutex::new(tx), opened: Arc::default() };
+    let stage = Stage { now: Arc::default(), requests: Mutex::new(tx), opened: Arc::default() };
     let clock = WallClock { zone: TimeZone::UTC, now: || Timestamp(0) };
     let error = Server::bind(scene.port, TOKEN.into(), Box::new(stage), clock).err();
     assert_eq!(error.map(|error| error.kind()), Some(io::ErrorKind::AddrInUse));

@@ -1,4 +1,4 @@
-//! A run that pages look at: what is shown of it, and since when each part is as it is.
+//! A cached run: its content, and the revision in which each part changed last.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,18 +8,18 @@ use serde_json::{Map, Value, json};
 
 use super::{Follow, Shown};
 
-/// Several pages of one run do not make it be looked at more often.
+/// Minimum time between two reads, also with several pages of one run.
 const OFTEN_ENOUGH: Duration = Duration::from_millis(150);
 
-/// A run and what is shown of it.
+/// A run and its content.
 pub(super) struct Watched {
-    /// Tells it from another that had the same key before.
+    /// Distinguishes it from an earlier one with the same key.
     number: usize,
     follow: Box<dyn Follow>,
     shown: Option<Shown>,
-    /// Counts the changes.
+    /// Number of changes so far.
     revision: u64,
-    /// The last change of each part.
+    /// The revision of the last change of each part.
     changed: BTreeMap<&'static str, u64>,
     looked: Option<Instant>,
     used: Instant,
@@ -50,7 +50,7 @@ impl Watched {
         self.shown.as_ref()
     }
 
-    /// Looks at the run again, unless somebody just did.
+    /// Reads the run again, unless it was read just now.
     pub(super) fn look(&mut self) -> Result<(), String> {
         if self.looked.is_some_and(|at| at.elapsed() < OFTEN_ENOUGH) {
             return Ok(());
@@ -63,10 +63,10 @@ impl Watched {
         Ok(())
     }
 
-    /// Sends a wish to the run, and has it looked at again at once.
-    pub(super) fn wish(&mut self, wish: &Wish) -> Result<(), String> {
+    /// Sends a control request to the run, and forces the next read.
+    pub(super) fn wish(&mut self, request: &Wish) -> Result<(), String> {
         self.looked = None;
-        self.follow.wish(wish)
+        self.follow.wish(request)
     }
 
     fn take(&mut self, new: Shown) {
@@ -85,13 +85,13 @@ impl Watched {
         self.shown = Some(new);
     }
 
-    /// Returns what names the present state.
+    /// Returns the id of the current revision.
     pub(super) fn id(&self) -> String {
         format!("{}-{}", self.number, self.revision)
     }
 
-    /// Returns what is new since a state that [`Watched::id`] named, with the name of the present
-    /// one. To somebody with another name, or none, everything is new.
+    /// Returns the changes since the revision with an id of [`CachedRun::id`], with the current id.
+    /// Returns everything if the id is unknown or missing.
     pub(super) fn news(&self, since: Option<&str>) -> Option<(String, String)> {
         let shown = self.shown.as_ref()?;
         let known = since.and_then(|since| {
@@ -134,7 +134,7 @@ mod tests {
         }
 
         fn wish(&mut self, _: &Wish) -> Result<(), String> {
-            Err("nobody is there".to_owned())
+            Err("no run is active".to_owned())
         }
     }
 
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Looks as often as it is asked to.
+    /// Reads again in any case.
     fn look(watched: &mut Watched) -> Result<(), String> {
         watched.looked = None;
         watched.look()
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_hears_of_each_change_once_wherever_it_left_off() {
+    fn a_page_gets_each_change_once_from_any_revision() {
         let script = [
             Ok(Some(shown("a", "b"))),
             Ok(Some(shown("a", "b"))),
@@ -187,11 +187,11 @@ mod tests {
         look(&mut watched).expect("readable");
         assert_eq!(parts(watched.news(Some("7-1"))), Some(("7-3".into(), both())));
         assert_eq!(parts(watched.news(Some("7-2"))), Some(("7-3".into(), vec!["one".into()])));
-        for stranger in ["6-3", "7-9", "", "junk", "7-", "-3"] {
+        for unknown in ["6-3", "7-9", "", "junk", "7-", "-3"] {
             assert_eq!(
-                parts(watched.news(Some(stranger))),
+                parts(watched.news(Some(unknown))),
                 Some(("7-3".into(), both())),
-                "{stranger}"
+                "{unknown}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! The last commits, a line each.
+//! The last commits, one line each.
 //!
 //! Not here: asking git for them.
 
@@ -9,21 +9,20 @@ use crate::style::{Paint, Style};
 use crate::tasks;
 use crate::time::WallClock;
 
-/// A line of a terminal or two.
+/// About two lines of a terminal.
 const LONGEST: usize = 200;
 
-/// A commit.
+/// A commit as a line of `ralph status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitLine {
-    /// Its id, abbreviated.
+    /// Abbreviated.
     pub id: String,
-    /// When it was made.
     pub at: Timestamp,
-    /// The first line of its message, as it was written.
+    /// The first line of its message, not sanitized.
     pub subject: String,
 }
 
-/// Returns commits as a list with a heading, or nothing where there are none.
+/// Returns commits as a list with a heading, or an empty string if there are none.
 pub fn last_commits(commits: &[CommitLine], clock: &WallClock, style: &Style) -> String {
     if commits.is_empty() {
         return String::new();
@@ -46,7 +45,7 @@ pub fn last_commits(commits: &[CommitLine], clock: &WallClock, style: &Style) ->
 }
 
 impl CommitLine {
-    /// Returns the same for programs; the time is in milliseconds since the Unix epoch.
+    /// Returns the commit as JSON; the time is in milliseconds since the Unix epoch.
     pub fn to_json(&self) -> serde_json::Value {
         let (commit, subject) = (line(&self.id), line(&self.subject));
         serde_json::json!({ "commit": commit, "at": self.at, "subject": subject })

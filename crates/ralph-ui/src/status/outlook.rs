@@ -1,7 +1,7 @@
-//! What a run is about to do: whether it pauses or waits, what was asked of it and is not done
-//! yet, and how long the rest takes.
+//! What a run will do next: whether it is paused or waits, pending control requests, and the
+//! estimated time left.
 //!
-//! Not here: what it has done.
+//! Not here: what it has done so far.
 
 use ralph_core::control::{Control, Note, Pause, SkipAsked};
 use ralph_core::run::RunState;
@@ -12,42 +12,40 @@ use super::line;
 use crate::board;
 use crate::time::{WallClock, countdown};
 
-/// What a run is about to do, from a state that has heard everything.
+/// Derives what a run will do next from its state, which must include all recorded requests.
 pub struct Outlook<'a> {
-    /// The state.
     pub state: &'a RunState,
-    /// The time of day.
     pub clock: &'a WallClock,
 }
 
-/// What lies ahead of a run, for people.
+/// Pending requests and remaining time of a run, for people.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ahead {
-    /// What was asked and is not done yet, a line each.
+    /// Pending control requests, one line each.
     pub asked: Vec<String>,
-    /// How long the rest takes at the run's own pace, if that can be said.
+    /// The remaining time at the run's pace, if it can be estimated.
     pub rest: Option<Millis>,
 }
 
 impl Outlook<'_> {
-    /// Returns what lies ahead.
+    /// Returns pending requests and remaining time.
     pub fn ahead(&self) -> Ahead {
         Ahead { asked: self.asked(), rest: self.rest() }
     }
 
-    /// Returns whether an active run pauses or waits, as the end of a sentence.
+    /// Returns why an active run is idle (paused or waiting), as the end of a sentence.
     pub fn standstill(&self) -> Option<String> {
         let now = (self.clock.now)();
         if let Pause::Since { at } = self.state.control.pause {
             let (since, long) = (self.clock.minutes(at, now), countdown(now.since(at)));
-            return Some(format!("paused since {since} ({long}); `ralph go` goes on"));
+            return Some(format!("paused since {since} ({long}); `ralph go` resumes"));
         }
         let (until, left) = self.waits_until()?;
         let at = self.clock.minutes(until, now);
         Some(format!("waiting until {at} (in {})", countdown(left)))
     }
 
-    /// Returns until when an agent cannot be asked.
+    /// Returns until when the run waits before the next agent call, and how long that is.
     fn waits_until(&self) -> Option<(Timestamp, Millis)> {
         let current = self.state.current.as_ref()?;
         let asking = [&current.message, &current.gate, &current.work]
@@ -58,7 +56,7 @@ impl Outlook<'_> {
         (left > Millis::ZERO).then_some((until, left))
     }
 
-    /// A run that has ended takes no longer.
+    /// Returns the remaining time; `None` for a run that has ended.
     fn rest(&self) -> Option<Millis> {
         self.state.outcome.as_ref().map_or_else(|| board::rest(self.state), |_| None)
     }
@@ -85,7 +83,7 @@ impl Outlook<'_> {
         asked.iter().map(|asked| line(asked)).collect()
     }
 
-    /// Returns the same as facts.
+    /// Returns the same as JSON.
     pub fn to_json(&self) -> Value {
         let Control { pause, stop, skips, notes, .. } = &self.state.control;
         let (asked, since) = match pause {

@@ -1,6 +1,6 @@
-//! How far the plan is that an agent keeps, and what is next in it.
+//! The progress of the agent's plan, and its next items.
 //!
-//! Not here: whether the project works by a plan, and reading it.
+//! Not here: whether the project uses a plan, and reading the file.
 
 use ralph_core::checklist::{Checklist, Counts};
 
@@ -8,27 +8,23 @@ use crate::safe;
 use crate::stream::plural;
 use crate::style::{Paint, Style};
 
-/// A screen has room for them and for the rest of the status.
+/// Leaves room on a screen for the rest of the status.
 const SHOWN: usize = 10;
 
-/// A line of a terminal or two.
+/// About two lines of a terminal.
 const LONGEST: usize = 200;
 
-/// What is to be said of a plan.
+/// The state of the plan file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlanStanding {
-    /// There is none yet.
     Missing,
-    /// There is a file with text in it, or without.
+    /// The file exists; it may be empty.
     There {
-        /// Its text.
         text: String,
-        /// How much of it.
         extent: Extent,
     },
-    /// There is something that is no plan.
+    /// The file exists but cannot be read.
     Unreadable {
-        /// Why.
         why: String,
     },
 }
@@ -36,23 +32,22 @@ pub enum PlanStanding {
 /// How much of a file was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// All of it.
     Whole,
-    /// Its beginning; more than anybody reads.
+    /// Only its beginning, because it is too long.
     Beginning,
 }
 
-/// Returns how far a plan is and what is open in it.
-pub fn plan(file: &str, standing: &PlanStanding, style: &Style) -> String {
+/// Returns the progress of a plan and its open items.
+pub fn plan(file: &str, state: &PlanStanding, style: &Style) -> String {
     let file = safe::one_line(file, LONGEST, "…");
-    let (text, extent) = match standing {
+    let (text, extent) = match state {
         PlanStanding::Missing => return "Plan       none yet: `ralph plan` makes it\n".to_owned(),
         PlanStanding::Unreadable { why } => {
             let why = safe::one_line(why, LONGEST, "…");
             return format!("Plan       {file} cannot be read: {why}\n");
         }
         PlanStanding::There { text, .. } if text.trim().is_empty() => {
-            return format!("Plan       {file} is empty: `ralph plan` makes it anew\n");
+            return format!("Plan       {file} is empty: `ralph plan` creates it again\n");
         }
         PlanStanding::There { text, extent } => (text, extent),
     };
@@ -80,7 +75,7 @@ pub fn plan(file: &str, standing: &PlanStanding, style: &Style) -> String {
 }
 
 impl PlanStanding {
-    /// Returns the same for programs: nothing where there is no plan.
+    /// Returns the same as JSON; null if there is no plan.
     pub fn to_json(&self, file: &str) -> serde_json::Value {
         let (text, problem) = match self {
             Self::Missing => return serde_json::Value::Null,
@@ -99,7 +94,7 @@ impl PlanStanding {
     }
 }
 
-/// Returns the first open items, as harmless lines.
+/// Returns the first open items as sanitized lines.
 fn next(list: &Checklist) -> Vec<String> {
     list.open().take(SHOWN).map(|item| safe::one_line(&item.text, LONGEST, "…")).collect()
 }
@@ -116,8 +111,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(standing: &PlanStanding, expect: &Expect) {
-        expect.assert_eq(&plan(".ralph/plan.md", standing, &style()));
+    fn check(state: &PlanStanding, expect: &Expect) {
+        expect.assert_eq(&plan(".ralph/plan.md", state, &style()));
     }
 
     fn there(text: &str) -> PlanStanding {
@@ -142,9 +137,9 @@ mod tests {
             "]],
         );
         let text = "- [ ] a\n".repeat(12);
-        let standing = PlanStanding::There { text, extent: Extent::Beginning };
+        let state = PlanStanding::There { text, extent: Extent::Beginning };
         check(
-            &standing,
+            &state,
             &expect![[r"
                 Plan       0 of 12 items done (.ralph/plan.md, its beginning)
                   [ ] a
@@ -163,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_is_none_is_said_plainly() {
+    fn an_unusable_plan_is_reported() {
         check(
             &PlanStanding::Missing,
             &expect![[r"
@@ -173,7 +168,7 @@ mod tests {
         check(
             &there("\n \n"),
             &expect![[r"
-                Plan       .ralph/plan.md is empty: `ralph plan` makes it anew
+                Plan       .ralph/plan.md is empty: `ralph plan` creates it again
             "]],
         );
         check(
@@ -191,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_wrote_can_only_be_read() {
+    fn the_text_of_an_agent_is_sanitized() {
         let text = format!("- [ ] \x1b[2Jclean\u{202e} slate\x07\n- [ ] {}\n", "long ".repeat(99));
         let shown = plan("a\nb", &there(&text), &style());
         assert!(!shown.contains(['\x1b', '\u{202e}', '\x07']), "{shown}");
@@ -202,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_the_same() {
+    fn json_has_the_same_facts() {
         let facts = there("- [x] a\n- [ ] b\n- [ ] c\n").to_json(".ralph/plan.md");
         expect![[r#"{"file":".ralph/plan.md","open":2,"done":1,"next":["b","c"],"problem":null}"#]]
             .assert_eq(&facts.to_string());

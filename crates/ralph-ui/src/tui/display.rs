@@ -1,6 +1,6 @@
-//! The thread of a screen: takes news and keys, draws, and gives the terminal back whatever happens.
+//! The thread of a screen: handles updates and keys, draws, and always restores the terminal.
 //!
-//! Not here: what is drawn (`draw`) and what keys do (`press`).
+//! Not here: drawing (`draw`) and key handling (`key_actions`).
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -19,75 +19,73 @@ use crate::tui::press::{Deed, press};
 use crate::tui::screen::Screen;
 use crate::tui::scroll::Kind;
 
-/// A terminal with somebody in front of it.
+/// An interactive terminal.
 ///
-/// Whoever drops it gives it back, also in a panic.
+/// Dropping it restores the terminal, also in a panic.
 pub trait Device: std::marker::Send {
-    /// Takes the terminal: another page than the one of the shell, no echo, keys one by one.
+    /// Enters full-screen mode: alternate screen, no echo, unbuffered keys.
     fn enter(&mut self) -> io::Result<()>;
 
-    /// Gives the terminal back as it was. May be called at any time, and more than once.
+    /// Restores the terminal. May be called at any time, and more than once.
     fn leave(&mut self);
 
-    /// Returns whether the terminal is this process's to take: a job in the background has none.
+    /// Returns whether this process may use the terminal; a background job may not.
     fn is_ours(&self) -> bool;
 
     /// Returns columns and rows.
     fn size(&self) -> Option<(u16, u16)>;
 
-    /// Returns whether the terminal was resized since it was last asked. One that has its old size
-    /// again has lost what was on it all the same.
+    /// Returns whether the terminal was resized since the last call. Its content is lost even if it
+    /// has its old size again.
     fn was_resized(&mut self) -> bool;
 
-    /// Waits for keys as long as `patience`, and puts their bytes behind `keys`.
+    /// Waits for keys up to `patience`, and appends their bytes to `keys`.
     fn read(&mut self, patience: Duration, keys: &mut Vec<u8>) -> Heard;
 
-    /// Writes everything.
+    /// Writes all bytes.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// What came of waiting for keys.
+/// The result of waiting for keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// There are some.
     Keys,
-    /// There are none.
     Nothing,
-    /// The terminal has vanished.
+    /// The terminal was closed.
     Gone,
 }
 
-/// Sends a wish to the run, and returns why it cannot.
+/// Sends a control request to the run. Fails with the reason.
 pub type Send = Box<dyn FnMut(&Wish) -> Result<(), String> + std::marker::Send>;
 
-/// Takes a terminal: the other page, no cursor, pastes told from keys.
+/// Enters full-screen mode: alternate screen, hidden cursor, bracketed paste.
 pub const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[?2004h\u{1b}[2J";
 
-/// Gives it back.
+/// Leaves full-screen mode.
 pub const LEAVE: &str = "\u{1b}[0m\u{1b}[?2004l\u{1b}[?25h\u{1b}[?1049l";
 
-/// A person does not see a shorter delay, and a spinner needs no more.
+/// Time between frames; a person does not notice a shorter delay.
 const FRAME: Duration = Duration::from_millis(50);
-/// What moves by itself moves this often.
+/// How often spinners and countdowns are redrawn.
 const TURN: Duration = Duration::from_millis(100);
-/// A terminal that claims to be larger gets no larger screen: cells cost memory.
+/// Limits the memory for a terminal that reports an absurd size.
 const GREATEST: Size = Size { width: 1_000, height: 500 };
 
-/// Where news come from, and where keys go that are no business of the screen.
+/// The source of updates, and the receiver of actions that the screen cannot do itself.
 pub(super) trait Host {
-    /// Brings the screen up to date, and returns whether anything changed.
+    /// Updates the screen, and returns whether anything changed.
     fn refresh(&mut self, screen: &mut Screen) -> bool;
 
-    /// Does what a key asked for. Returns whether the screen stays.
-    fn serve(&mut self, deed: Deed, screen: &mut Screen) -> Stay;
+    /// Executes an action. Returns whether the screen stays.
+    fn serve(&mut self, action: Deed, screen: &mut Screen) -> Stay;
 
-    /// Returns what to do with the terminal.
+    /// Returns what the screen must do.
     fn ordered(&self) -> Order;
 
-    /// Waits a moment for another order.
+    /// Waits briefly until the order changes.
     fn wait(&self, order: Order);
 
-    /// Is told where the screen is.
+    /// Sets where the screen is now.
     fn is_now(&mut self, presence: Presence);
 }
 
@@ -98,11 +96,10 @@ pub(super) enum Stay {
     No,
 }
 
-/// Shows a screen on a terminal that was taken, until it is left. The terminal is given back in any
-/// case.
+/// Shows a screen on a terminal in full-screen mode until it is left. Always restores the terminal.
 pub(super) fn show(device: Box<dyn Device>, host: &mut dyn Host, screen: &mut Screen) {
-    // Told by a guard, so that nobody waits for a screen that panicked; and after the terminal was
-    // given back, as the host may write as soon as it is told.
+    // A guard sets `Gone`, so that no thread waits for a screen that panicked. It is declared first
+    // and thus dropped after the terminal was restored, because the host may write from then on.
     let guard = Farewell { host };
     let mut display = Display {
         device,
@@ -125,9 +122,8 @@ impl Drop for Farewell<'_> {
 
 struct Display {
     device: Box<dyn Device>,
-    /// What is on the terminal.
+    /// The content of the terminal.
     shown: Buffer,
-    /// When it was drawn last.
     drawn: Option<Instant>,
     keyboard: Keyboard,
 }
@@ -154,7 +150,7 @@ impl Display {
             screen.now = (screen.clock.now)();
             let is_new = host.refresh(screen);
             if self.redraw(screen, is_new).is_err() {
-                // A terminal that cannot be written to is no terminal.
+                // The terminal is unusable if it cannot be written to.
                 return;
             }
             match self.hear(host, screen) {
@@ -164,7 +160,7 @@ impl Display {
         }
     }
 
-    /// Gives the terminal back until it is wanted again and can be had.
+    /// Restores the terminal until the screen is wanted again and the terminal is available.
     fn step_aside(&mut self, host: &mut dyn Host) -> io::Result<()> {
         self.device.leave();
         host.is_now(Presence::Aside);
@@ -173,7 +169,7 @@ impl Display {
                 Order::StepAside => host.wait(Order::StepAside),
                 Order::Leave => return Ok(()),
                 Order::Show if self.device.is_ours() => break,
-                // In the background; whoever brings it back does not say so.
+                // In the background; ralph gets no notification when it returns to the foreground.
                 Order::Show => host.wait(Order::Show),
             }
         }
@@ -183,14 +179,14 @@ impl Display {
         Ok(())
     }
 
-    /// Forgets what is on the terminal, so that everything is drawn anew.
+    /// Discards the known content of the terminal, so that everything is redrawn.
     fn forget(&mut self) {
         self.shown = Buffer::empty(Rect::ZERO);
         self.drawn = None;
     }
 
     fn redraw(&mut self, screen: &mut Screen, is_new: bool) -> io::Result<()> {
-        // Asked before the size: who resizes it in between is heard the next time.
+        // Checked before the size is read, so that a resize in between is noticed the next time.
         let was_resized = self.device.was_resized();
         let (width, height) = self.device.size().unwrap_or((80, 24));
         let size = Size::new(width.min(GREATEST.width), height.min(GREATEST.height));
@@ -228,12 +224,12 @@ impl Display {
             Heard::Gone => return Stay::No,
         };
         for key in keys {
-            // Keys are answered at once.
+            // Redraw immediately after a key.
             self.drawn = None;
             match press(screen, &key) {
                 None => {}
                 Some(Deed::Redraw) => self.forget(),
-                Some(deed) => match host.serve(deed, screen) {
+                Some(action) => match host.serve(action, screen) {
                     Stay::Yes => {}
                     Stay::No => return Stay::No,
                 },
@@ -270,14 +266,14 @@ impl Host for Live {
         is_new
     }
 
-    fn serve(&mut self, deed: Deed, screen: &mut Screen) -> Stay {
-        let (wish, stay) = match deed {
-            Deed::Wish(wish) => (wish, Stay::Yes),
-            Deed::WishAndLeave(wish) => (wish, Stay::No),
+    fn serve(&mut self, action: Deed, screen: &mut Screen) -> Stay {
+        let (request, stay) = match action {
+            Deed::Wish(request) => (request, Stay::Yes),
+            Deed::WishAndLeave(request) => (request, Stay::No),
             Deed::Leave => return Stay::No,
             Deed::Redraw | Deed::Jump(_) => return Stay::Yes,
         };
-        send(&mut self.send, &wish, screen, stay)
+        send(&mut self.send, &request, screen, stay)
     }
 
     fn ordered(&self) -> Order {
@@ -293,13 +289,13 @@ impl Host for Live {
     }
 }
 
-/// Sends a wish; one that cannot be sent is said on the screen, which stays for that.
-pub(super) fn send(send: &mut Send, wish: &Wish, screen: &mut Screen, stay: Stay) -> Stay {
-    match send(wish) {
+/// Sends a control request. If that fails, shows the reason on the screen, which then stays.
+pub(super) fn send(send: &mut Send, request: &Wish, screen: &mut Screen, stay: Stay) -> Stay {
+    match send(request) {
         Ok(()) => stay,
         Err(why) => {
             let why = crate::safe::one_line(&why, 200, "…");
-            screen.scroll.push_line(Kind::Warning, &format!("That could not be asked: {why}"));
+            screen.scroll.push_line(Kind::Warning, &format!("Request not sent: {why}"));
             screen.hint = Some(why);
             Stay::Yes
         }

@@ -1,7 +1,7 @@
-//! Draws the state of the screen into cells.
+//! Draws the state of the screen into a buffer.
 //!
-//! Works for any size, down to nothing. Only rows that can be seen are looked at. Not here: bringing
-//! the cells to a terminal.
+//! Works for any size, down to zero. Only visible rows are processed. Not here: writing the buffer
+//! to a terminal.
 
 use ralph_core::event::WaitReason;
 use ralph_core::gate::Severity;
@@ -40,14 +40,14 @@ struct Pen<'a> {
     buffer: &'a mut Buffer,
 }
 
-/// Long enough to read a line.
+/// How long a hint stays: enough to read a line.
 const READING_TIME: Millis = Millis::from_secs(5);
-/// A turn of the spinner takes a second.
+/// One rotation takes a second.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const PLAIN_SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
 
 impl Pen<'_> {
-    /// Writes a text from a column on, and returns the column behind it.
+    /// Writes a text at a column, and returns the column after it.
     fn put(&mut self, row: Rect, x: u16, text: &str, style: CellStyle) -> u16 {
         if row.height == 0 || x >= row.right() || row.y >= self.buffer.area.bottom() {
             return x;
@@ -96,7 +96,7 @@ impl Pen<'_> {
 
     fn standing(&self) -> String {
         let screen = self.screen;
-        let standing = match (&screen.facts.standing, screen.stopping) {
+        let status = match (&screen.facts.standing, screen.stopping) {
             (Standing::Ended { how }, _) => format!("ended: {how}"),
             (_, Stopping::AfterThisStep) => "stopping after this step".to_owned(),
             (_, Stopping::Now) => "ending what is running".to_owned(),
@@ -107,13 +107,13 @@ impl Pen<'_> {
                 Wanted::Stop => "stopping after this step".to_owned(),
             },
             (Standing::Paused { since }, _) => {
-                format!("paused for {}, p goes on", whole(screen.now.since(*since)))
+                format!("paused for {}, p resumes", whole(screen.now.since(*since)))
             }
             (Standing::Waiting { until, reason }, _) => {
                 let at = screen.clock.minutes(*until, screen.now);
                 let left = time::countdown(until.since(screen.now));
                 match reason {
-                    WaitReason::UsageLimit => format!("usage limit: goes on at {at}, in {left}"),
+                    WaitReason::UsageLimit => format!("usage limit: resumes at {at}, in {left}"),
                     WaitReason::Retry => format!("retry in {left}"),
                     WaitReason::Delay => format!("waiting {left}"),
                 }
@@ -121,26 +121,26 @@ impl Pen<'_> {
         };
         match screen.deck {
             None if screen.facts.standing == Standing::Running => {
-                format!("{} {standing}", self.spinner())
+                format!("{} {status}", self.spinner())
             }
-            None => standing,
-            Some(deck) => self.played(deck, &standing),
+            None => status,
+            Some(deck) => self.played(deck, &status),
         }
     }
 
-    fn played(&self, deck: Deck, standing: &str) -> String {
+    fn played(&self, deck: Deck, status: &str) -> String {
         let at = self.screen.clock.seconds(deck.at);
         let is_over = matches!(self.screen.facts.standing, Standing::Ended { .. });
         match (deck.play, deck.source) {
-            (Play::On, Source::Live) if is_over => standing.to_owned(),
-            (Play::On, Source::Record) => format!("replay {} {at}  {standing}", deck.speed.name()),
-            (Play::On, Source::Live) => format!("{} live  {standing}", self.spinner()),
-            (Play::Halted, _) => format!("replay halted {at}  {standing}"),
-            (Play::AtEnd, _) => standing.to_owned(),
+            (Play::On, Source::Live) if is_over => status.to_owned(),
+            (Play::On, Source::Record) => format!("replay {} {at}  {status}", deck.speed.name()),
+            (Play::On, Source::Live) => format!("{} live  {status}", self.spinner()),
+            (Play::Halted, _) => format!("replay halted {at}  {status}"),
+            (Play::AtEnd, _) => status.to_owned(),
         }
     }
 
-    /// Draws the lines around the body, with the names of its parts.
+    /// Draws the lines around the body, with the names of the panels.
     fn lines_between(&mut self, layout: &Layout) {
         let [across, down, tee, foot] = match self.screen.look.marks {
             Marks::Emoji => ["─", "│", "┬", "┴"],
@@ -236,7 +236,7 @@ impl Pen<'_> {
         if query.is_empty() {
             return;
         }
-        // What was searched for is seen at once, colors or not.
+        // Highlights matches, also without colors.
         let text: String = row.iter().map(|(_, text)| text.as_str()).collect();
         let lower = text.to_lowercase();
         if lower.len() != text.len() {
@@ -317,7 +317,7 @@ impl Pen<'_> {
         self.painted(row, row.x, Paint::Dim, keys);
     }
 
-    /// Draws what is asked or typed over the last row, however small the screen is.
+    /// Draws a question or the line editor over the last row, on a screen of any size.
     fn prompt(&mut self) {
         let area = self.buffer.area;
         if area.height == 0 {
@@ -333,7 +333,7 @@ impl Pen<'_> {
                 format!("Skip {} for good? y/n", crate::tasks::name(task))
             }
             (Mode::Ask(Question::Leave), _) => {
-                "Leave: s stops the run, l lets it go on in plain lines, Esc stays".to_owned()
+                "Leave: s stops the run, l continues it in plain lines, Esc stays".to_owned()
             }
             (Mode::Note(editor), _) => return self.editor(row, "Note: ", editor),
             (Mode::Search(editor), _) => return self.editor(row, "/", editor),
@@ -342,14 +342,14 @@ impl Pen<'_> {
         self.painted(row, row.x, Paint::Warn, &question);
     }
 
-    /// Returns whether what there was to say of the last key has been read. In a run that is shown
-    /// again time goes at any speed, so it stays until the next key.
+    /// Returns whether the hint has been shown long enough. In a replay, where time runs at any
+    /// speed, it stays until the next key.
     fn is_stale(&self) -> bool {
         let screen = self.screen;
         screen.deck.is_none() && screen.now.since(screen.pressed) > READING_TIME
     }
 
-    /// Draws a line that is being typed, with its cursor in sight.
+    /// Draws the line editor, with its cursor visible.
     fn editor(&mut self, row: Rect, label: &str, editor: &Editor) {
         self.wipe(row);
         let x = self.painted(row, row.x, Paint::Strong, label);
@@ -404,7 +404,7 @@ impl Pen<'_> {
     }
 }
 
-/// Returns a span that grows while one looks at it: in whole seconds.
+/// Returns a running duration in whole seconds.
 fn whole(span: Millis) -> String {
     match span.0 / 1_000 {
         seconds @ 0..60 => format!("{seconds}s"),
@@ -413,7 +413,7 @@ fn whole(span: Millis) -> String {
 }
 
 const HELP: &[&str] = &[
-    "p        pause after this step, or go on",
+    "p        pause after this step, or resume",
     "s        stop after this step (asks)",
     "k        skip the current task (asks)",
     "m        a note for the next agent",
@@ -424,8 +424,8 @@ const HELP: &[&str] = &[
     "End      follow the newest line again",
     "Tab      the list, or the stream",
     "f, 1-5   all, text, tools, gates, errors",
-    "/ n N    search, on, back",
-    "Ctrl-L   draw anew",
+    "/ n N    search, next, previous",
+    "Ctrl-L   redraw",
     "",
     "any key closes this",
 ];
@@ -440,7 +440,7 @@ const REPLAY_HELP: &[&str] = &[
     "End        follow the newest line again",
     "Tab        the list, or the stream",
     "f, 1-5     all, text, tools, gates, errors",
-    "/ n N      search, on, back",
+    "/ n N      search, next, previous",
     "",
     "any key closes this",
 ];

@@ -1,33 +1,33 @@
-//! A line that is being typed: a note, or what to search for.
+//! A line editor for notes and searches.
 //!
-//! Not here: drawing it, and what becomes of it.
+//! Not here: drawing it, and using the text.
 
 use crate::safe;
 use crate::tui::keys::Key;
 
-/// A note longer than this is a document.
+/// Limits the length of a note.
 const LONGEST: usize = 2_000;
 
-/// A line that is being typed.
+/// A line that the user is typing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Editor {
     text: String,
-    /// Where the next character goes, in bytes.
+    /// Byte position of the next character.
     cursor: usize,
 }
 
 impl Editor {
-    /// Returns what was typed.
+    /// Returns the typed text.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns what is before and behind the cursor.
+    /// Returns the text before and after the cursor.
     pub(crate) fn parts(&self) -> (&str, &str) {
         self.text.split_at(self.cursor)
     }
 
-    /// Takes in a key that edits; others do nothing.
+    /// Applies an editing key; ignores others.
     pub(crate) fn press(&mut self, key: &Key) {
         match key {
             Key::Char(it) => self.insert(it.encode_utf8(&mut [0; 4])),
@@ -64,13 +64,13 @@ impl Editor {
         self.text.replace_range(range, "");
     }
 
-    /// Returns where what is read as one character before the cursor begins.
+    /// Returns where the (possibly combined) character before the cursor begins.
     fn before(&self) -> usize {
         let count = self.text[..self.cursor].chars().count();
         safe::cut(&self.text[..self.cursor], count.saturating_sub(1)).len()
     }
 
-    /// Returns where what is read as one character behind the cursor ends.
+    /// Returns where the (possibly combined) character after the cursor ends.
     fn behind(&self) -> usize {
         let rest = &self.text[self.cursor..];
         let mut ends = (1..=rest.chars().count()).map(|count| safe::cut(rest, count).len());
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pasted_is_one_harmless_line() {
+    fn pasted_text_becomes_one_sanitized_line() {
         check("a\nb\t\u{1b}[2Jc\r\n", &[], ("a b c", ""));
         let long = typed(&[Key::Paste("x".repeat(9_000)), Key::Char('y')]);
         assert_eq!(long.text().len(), LONGEST);

@@ -1,7 +1,7 @@
-//! What the screen shows of a run beside its lines: the work, the gates, the budget.
+//! What the screen shows of a run in addition to its lines: work, gates, budget.
 //!
-//! Made of events and the state that follows from them, on the run's own thread, and small enough to
-//! be handed to the screen with every event. Not here: drawing.
+//! Built from events and the run state on the thread of the run, and small enough to be sent to
+//! the screen with every event. Not here: drawing.
 
 use std::sync::Arc;
 
@@ -26,41 +26,40 @@ use crate::safe;
 use crate::style::{Mark, Paint};
 use crate::tasks;
 
-/// What the screen shows of a run beside its lines.
+/// What the screen shows of a run in addition to its lines.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
-    /// The run's id; empty before it began.
+    /// The run id; empty before the run began.
     pub(crate) run: String,
-    /// What the open iteration is for.
+    /// The role of the current iteration.
     pub(crate) role: Option<Role>,
-    /// The task of the open iteration.
+    /// The task of the current iteration.
     pub(crate) task: Option<TaskId>,
     pub(crate) standing: Standing,
-    /// What was asked of the run and is not done yet.
+    /// The pending control request.
     pub(crate) asked: Wanted,
     pub(crate) iteration: u32,
     pub(crate) last_iteration: u32,
-    /// How long the run had been running at `at`.
+    /// The running time of the run at `at`.
     pub(crate) ran: Millis,
     pub(crate) at: Timestamp,
     pub(crate) usage: Usage,
     pub(crate) cost_limit: Option<UsdMicros>,
     pub(crate) token_limit: Option<Tokens>,
     pub(crate) time_limit: Option<Millis>,
-    /// The estimated rest.
+    /// The estimated remaining time.
     pub(crate) rest: Option<Millis>,
     pub(crate) work: WorkRows,
     pub(crate) gates: Vec<GateRow>,
-    /// What the agent that is talking has used so far, as far as it says.
+    /// Usage that the current agent call has reported so far.
     talking: Usage,
-    /// The event that last said how far the plan is; 0 where there is none.
+    /// Sequence number of the last `PlanSeen` event; 0 if there is none.
     plan_seen: u64,
 }
 
-/// How the run stands.
+/// The status of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Standing {
-    /// Nothing has happened yet.
     #[default]
     Beginning,
     Running,
@@ -68,48 +67,44 @@ pub(crate) enum Standing {
         until: Timestamp,
         reason: WaitReason,
     },
-    /// Until somebody says to go on.
+    /// Until a resume request.
     Paused {
         since: Timestamp,
     },
     Ended {
-        /// Its outcome, in words.
+        /// The outcome as text.
         how: String,
     },
 }
 
-/// What was asked of a run and is not done yet, as far as it changes how the run stands.
+/// A pending control request that changes the status of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Wanted {
     #[default]
     Nothing,
-    /// A pause after this step.
     Pause,
-    /// An end after this step.
     Stop,
 }
 
 /// The list on the left.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WorkRows {
-    /// Tasks, or iterations where there is no task list.
+    /// Tasks, or iterations if there is no task list.
     pub(crate) rows: Arc<Vec<WorkRow>>,
-    /// Items of the plan, where there is one: below the iterations.
+    /// Items of the plan, shown below the iterations.
     pub(crate) items: Arc<Vec<WorkRow>>,
-    /// The row that is being worked on.
     pub(crate) current: Option<usize>,
     pub(crate) kind: WorkKind,
 }
 
-/// What the list on the left consists of.
+/// The content of the list on the left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum WorkKind {
-    /// Iterations; there is no list.
+    /// Iterations, without a list.
     #[default]
     Iterations,
-    /// Iterations, and the items of a plan.
+    /// Iterations and plan items.
     Plan(Counts),
-    /// Tasks.
     Tasks(Progress),
 }
 
@@ -118,45 +113,43 @@ pub(crate) enum WorkKind {
 pub(crate) struct WorkRow {
     pub(crate) mark: Mark,
     pub(crate) paint: Paint,
-    /// Shared, because lists are long and change in a few rows.
+    /// Shared, because lists are long and few rows change.
     pub(crate) text: Arc<str>,
-    /// What of a task it was made from.
+    /// The task fields that the row was built from.
     made_from: Option<(TaskStatus, ReviewStatus, u32)>,
 }
 
-/// A gate.
+/// A gate on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GateRow {
     pub(crate) name: String,
     pub(crate) state: GateState,
 }
 
-/// How a gate stands in this iteration.
+/// The state of a gate in this iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GateState {
-    /// It has not been run.
     Pending,
-    /// It is being run.
     Running {
         since: Timestamp,
     },
     Passed {
         took: Option<Millis>,
     },
-    /// It failed; a soft one only warns.
+    /// A soft gate only warns.
     Failed {
         severity: Severity,
         took: Option<Millis>,
     },
 }
 
-/// Names on the screen are bounded before they are laid out.
+/// Limits names before layout.
 const LONGEST: usize = 200;
-/// A list of iterations is shown from its end; more than this is in the report.
+/// Older iterations are only in the report.
 const MOST_ITERATIONS: usize = 1_000;
 
 impl Facts {
-    /// Takes in an event with the state that follows from it.
+    /// Applies an event with the state that follows from it.
     pub(crate) fn tell(&mut self, recorded: &Recorded, state: &RunState) {
         if self.run.is_empty() {
             self.begin(state);
@@ -213,7 +206,7 @@ impl Facts {
         }
     }
 
-    /// Takes in what the agent says of its use. Returns whether it did.
+    /// Applies a usage event of the agent. Returns whether it was one.
     pub(crate) fn hear(&mut self, event: &AgentEvent) -> bool {
         let AgentEvent::Usage { usage, scope } = event else { return false };
         self.talking = match scope {
@@ -223,7 +216,7 @@ impl Facts {
         true
     }
 
-    /// Takes in what is going on at this moment.
+    /// Applies a current activity.
     pub(crate) fn doing(&mut self, activity: &Activity<'_>, now: Timestamp) {
         match activity {
             Activity::Gate(gate) => {
@@ -234,23 +227,23 @@ impl Facts {
             Activity::Waiting { until, reason, left: _ } => {
                 self.standing = Standing::Waiting { until: *until, reason: *reason };
             }
-            // The screen counts by itself.
+            // The screen counts the time itself.
             Activity::GateRuns { .. } => {}
             Activity::Paused { since } => self.standing = Standing::Paused { since: *since },
         }
     }
 
-    /// Returns whether what is shown of the plan is what this event said.
+    /// Returns whether the shown plan is that of the event with this sequence number.
     pub(crate) fn saw_plan(&self, seq: Option<u64>) -> bool {
         seq == Some(self.plan_seen)
     }
 
-    /// Returns what was used, the call that is under way included.
+    /// Returns the usage, including the current call.
     pub(crate) fn used(&self) -> Usage {
         self.usage.plus(self.talking)
     }
 
-    /// Returns how long the run has been running by this moment.
+    /// Returns the running time at this moment.
     pub(crate) fn elapsed(&self, now: Timestamp) -> Millis {
         match self.standing {
             Standing::Running => self.ran.plus(now.since(self.at)),
@@ -281,7 +274,7 @@ impl Facts {
             }
             Event::RunEnded { outcome, .. } => Standing::Ended { how: named(&outcome.to_string()) },
             Event::Paused => Standing::Paused { since: recorded.at },
-            // Neither ends a wait; what does is told by the next step.
+            // Neither ends a wait; the event of the next step does.
             Event::Warned { .. } | Event::Wished { .. } => return,
             Event::RunStarted { .. }
             | Event::RunResumed { .. }
@@ -304,10 +297,10 @@ impl Facts {
         };
     }
 
-    /// Makes the rows of a task list anew, if that is the work.
+    /// Rebuilds the rows of a task list, if there is one.
     ///
-    /// This happens on the run's own thread and several times an iteration, so of a long list only
-    /// what changed is made.
+    /// This happens on the thread of the run several times per iteration, so only changed rows of a
+    /// long list are rebuilt.
     fn list(&mut self, state: &RunState, which: Rows) {
         let Some(board) = &state.board else { return };
         let tasks = &board.list.tasks;
@@ -355,7 +348,7 @@ impl Facts {
         self.work.kind = WorkKind::Tasks(board.progress());
     }
 
-    /// Adds a row for an iteration, where there is no task list.
+    /// Adds a row for an iteration, if there is no task list.
     fn open_iteration(&mut self, state: &RunState) {
         let (None, Some(current)) = (&state.board, &state.current) else { return };
         let text = format!("{} {}", current.number, current.role).into();
@@ -369,7 +362,7 @@ impl Facts {
 
     fn judge(&mut self, verdict: &Verdict) {
         let (WorkKind::Iterations | WorkKind::Plan(_)) = self.work.kind else { return };
-        let (mark, paint, words) = match verdict {
+        let (mark, paint, label) = match verdict {
             Verdict::Complete => (Mark::TaskDone, Paint::Good, "complete"),
             Verdict::Passed { .. } => (Mark::TaskDone, Paint::Good, "passed"),
             Verdict::Reviewed { verdict, feedback } => {
@@ -389,7 +382,7 @@ impl Facts {
         let Some(at) = self.work.current else { return };
         if let Some(row) = Arc::make_mut(&mut self.work.rows).get_mut(at) {
             (row.mark, row.paint) = (mark, paint);
-            row.text = format!("{} {words}", row.text).into();
+            row.text = format!("{} {label}", row.text).into();
         }
     }
 
@@ -421,19 +414,19 @@ impl Facts {
     }
 }
 
-/// Which rows of a list are made anew.
+/// Which rows of a list are rebuilt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rows {
     All,
-    /// Those of tasks that stand otherwise than before.
+    /// Those of tasks whose state changed.
     Changed,
 }
 
-/// Reads the plan as it was when the run looked at it last.
+/// Reads the plan as the run saw it last.
 pub type ReadPlan = Box<dyn FnMut() -> Option<Checklist> + std::marker::Send>;
 
-/// All items of the plan, of which the journal names the first that are open. Read where the screen
-/// is drawn, and only after the run has looked at the plan.
+/// All items of the plan; the journal has only the first open ones. Read on the thread of the
+/// screen, once after each `PlanSeen` event.
 #[derive(Debug, Default)]
 pub(crate) struct WholePlan {
     seen: u64,
@@ -441,7 +434,7 @@ pub(crate) struct WholePlan {
 }
 
 impl WholePlan {
-    /// Puts all items in the place of the first. What is open comes first.
+    /// Replaces the items from the journal with all items, open ones first.
     pub(crate) fn complete(&mut self, facts: &mut Facts, read: impl FnOnce() -> Option<Checklist>) {
         if facts.plan_seen == 0 {
             return;
@@ -462,12 +455,12 @@ impl WholePlan {
 }
 
 impl WorkRows {
-    /// Returns how many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.rows.len() + self.items.len()
     }
 
-    /// Returns the rows from one on.
+    /// Returns the rows starting at an index.
     pub(crate) fn from(&self, first: usize) -> impl Iterator<Item = (usize, &WorkRow)> {
         let items = first.saturating_sub(self.rows.len()).min(self.items.len());
         let rows = self.rows.get(first..).unwrap_or_default();
@@ -475,12 +468,12 @@ impl WorkRows {
     }
 }
 
-fn item_row(mark: checklist::Mark, words: &str) -> WorkRow {
+fn item_row(mark: checklist::Mark, text: &str) -> WorkRow {
     let (mark, paint) = match mark {
         checklist::Mark::Open => (Mark::TaskPending, Paint::None),
         checklist::Mark::Done => (Mark::TaskDone, Paint::Good),
     };
-    WorkRow { mark, paint, text: named(words).into(), made_from: None }
+    WorkRow { mark, paint, text: named(text).into(), made_from: None }
 }
 
 fn gates_of(recipe: &Recipe) -> Vec<GateRow> {

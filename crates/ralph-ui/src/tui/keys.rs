@@ -1,9 +1,9 @@
-//! Keys, as the bytes of a terminal say them.
+//! Parses the bytes of a terminal into keys.
 //!
-//! Reads what is common to all terminals of today and passes over the rest. Not here: what a key
-//! does (`press`), and Ctrl-C and Ctrl-Z, which the terminal turns into signals.
+//! Understands the sequences common to current terminals and ignores the rest. Not here: what a
+//! key does (`key_actions`), and Ctrl-C and Ctrl-Z, which the terminal turns into signals.
 
-/// A key.
+/// A key press or a paste.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
     Char(char),
@@ -26,34 +26,34 @@ pub(crate) enum Key {
     WordBack,
     /// Ctrl-L.
     Redraw,
-    /// What was pasted at once: never a command.
+    /// Pasted text: never a command.
     Paste(String),
 }
 
-/// Turns bytes into keys, wherever the bytes are cut.
+/// Turns bytes into keys, also if sequences are split between reads.
 #[derive(Debug, Default)]
 pub(crate) struct Keyboard {
     held: Vec<u8>,
     paste: Option<Vec<u8>>,
 }
 
-/// More than a note may have; a clipboard may hold megabytes.
+/// Longer than a note may be; a clipboard may hold megabytes.
 const LONGEST_PASTE: usize = 16 * 1024;
-/// A sequence that is longer is none.
+/// Longer sequences are ignored.
 const LONGEST_SEQUENCE: usize = 32;
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
-/// What the beginning of the bytes is.
+/// The result of parsing the first bytes.
 enum Step {
-    /// This many bytes, and the key that they are, if any.
+    /// The number of bytes consumed, and their key, if any.
     Done(usize, Option<Key>),
-    /// A beginning whose end has not come yet.
+    /// The sequence is incomplete.
     More,
 }
 
 impl Keyboard {
-    /// Takes in bytes, and returns the keys that are complete.
+    /// Adds bytes, and returns the complete keys.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.held.extend_from_slice(bytes);
         let mut keys = Vec::new();
@@ -78,7 +78,7 @@ impl Keyboard {
         }
     }
 
-    /// Returns the keys in what was held back, as nothing more has come: a lone ESC is a key.
+    /// Returns the key in the buffered bytes when no more bytes follow: a lone ESC is a key.
     pub(crate) fn settle(&mut self) -> Vec<Key> {
         if self.paste.is_some() || self.held.is_empty() {
             return Vec::new();
@@ -87,11 +87,11 @@ impl Keyboard {
         if held == b"\x1b" { vec![Key::Escape] } else { Vec::new() }
     }
 
-    /// Reads on in what is being pasted; returns it once it is complete.
+    /// Reads more of a paste; returns the text once it is complete.
     fn read_paste(&mut self) -> Option<String> {
         let paste = self.paste.as_mut()?;
         let end = self.held.windows(PASTE_ENDS.len()).position(|it| it == PASTE_ENDS);
-        // The end may be cut in two.
+        // The end marker may be split between reads.
         let kept = PASTE_ENDS.len() - 1;
         let upto = end.unwrap_or(self.held.len().saturating_sub(kept));
         let room = LONGEST_PASTE.saturating_sub(paste.len());
@@ -152,26 +152,26 @@ fn escape(bytes: &[u8]) -> Step {
             None => Step::More,
             Some(last) => Step::Done(3, named(*last, b"")),
         },
-        // Somebody typed ESC and went on, or held Alt.
+        // The user typed ESC followed by another key, or held Alt.
         Some(_) => Step::Done(1, Some(Key::Escape)),
     }
 }
 
 fn sequence(bytes: &[u8]) -> Step {
-    // No more than this is looked at, so that it does not matter how much is there already.
+    // Reads no further than this, so that the result does not depend on how the bytes are split.
     let parameters = &bytes[2..bytes.len().min(LONGEST_SEQUENCE)];
     match parameters.iter().position(|it| !matches!(it, 0x20..=0x3f)) {
         Some(end) if matches!(parameters[end], 0x40..=0x7e) => {
             Step::Done(end + 3, named(parameters[end], &parameters[..end]))
         }
-        // What belongs to no sequence breaks it off, and is read for itself.
+        // A byte that cannot be part of a sequence ends it, and is parsed separately.
         Some(end) => Step::Done(end + 2, None),
         None if bytes.len() >= LONGEST_SEQUENCE => Step::Done(LONGEST_SEQUENCE, None),
         None => Step::More,
     }
 }
 
-/// Returns the key of a sequence by its last byte and what is before it.
+/// Returns the key of a sequence by its final byte and parameters.
 fn named(last: u8, parameters: &[u8]) -> Option<Key> {
     let number = parameters.split(|it| *it == b';').next().unwrap_or_default();
     Some(match (last, number) {
@@ -189,27 +189,27 @@ fn named(last: u8, parameters: &[u8]) -> Option<Key> {
     })
 }
 
-/// Reads keys whole and in pieces, for fuzzing: they are the same, and little is held back.
+/// Checks, for fuzzing, that splitting the bytes does not change the keys and little is buffered.
 pub(super) fn fuzz(bytes: &[u8]) {
     let read = |size: usize| {
         let mut keyboard = Keyboard::default();
         let mut keys = Vec::new();
         for piece in bytes.chunks(size) {
             keys.extend(keyboard.feed(piece));
-            assert!(keyboard.held.len() <= LONGEST_SEQUENCE + size, "little is held back");
+            assert!(keyboard.held.len() <= LONGEST_SEQUENCE + size, "little is buffered");
         }
         keys.extend(keyboard.settle());
         keys
     };
     let whole = read(bytes.len().max(1));
-    assert_eq!(whole, read(1), "however it is cut");
-    assert_eq!(whole, read(3), "however it is cut");
+    assert_eq!(whole, read(1), "however it is split");
+    assert_eq!(whole, read(3), "however it is split");
     for key in whole {
         if let Key::Paste(text) = &key {
             assert!(text.len() <= LONGEST_PASTE * 3, "a paste is bounded");
         }
         if let Key::Char(character) = key {
-            assert!(!character.is_control(), "{character:?} is no key");
+            assert!(!character.is_control(), "{character:?} is not a key");
         }
     }
 }
@@ -226,7 +226,7 @@ mod tests {
         let mut whole = keyboard.feed(bytes);
         whole.extend(keyboard.settle());
         assert_eq!(whole, expect, "{bytes:?}");
-        // One byte at a time says the same.
+        // One byte at a time gives the same keys.
         let mut keyboard = Keyboard::default();
         let mut single: Vec<Key> = bytes.iter().flat_map(|it| keyboard.feed(&[*it])).collect();
         single.extend(keyboard.settle());
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_what_terminals_say() {
+    fn terminal_sequences_become_keys() {
         check(b"q", &[Key::Char('q')]);
         check("ü日👍".as_bytes(), &[Key::Char('ü'), Key::Char('日'), Key::Char('👍')]);
         check(b"\x1b", &[Key::Escape]);
@@ -249,14 +249,14 @@ mod tests {
         );
         check(b"\x1b[15~x\x00\xff\xc3y", &[Key::Char('x'), Key::Char('y')]);
         check(b"\x1bq", &[Key::Escape, Key::Char('q')]);
-        // What is no part of a sequence breaks it off; nothing waits for the end of a long one.
+        // A byte that cannot be part of a sequence ends it; a long sequence is not waited for.
         check(b"\x1b[2\x1b[A\x1b[1\rx", &[Key::Up, Key::Enter, Key::Char('x')]);
         let long = [b"\x1b[".as_slice(), &[b'1'; LONGEST_SEQUENCE - 2], b"C"].concat();
         check(&long, &[Key::Char('C')]);
     }
 
     #[test]
-    fn what_is_pasted_is_no_command() {
+    fn pasted_text_is_no_command() {
         let text = "stop\nnow \u{1b}[A ü".to_owned();
         let bytes = [PASTE_BEGINS, text.as_bytes(), PASTE_ENDS, b"q"].concat();
         check(&bytes, &[Key::Paste(text), Key::Char('q')]);

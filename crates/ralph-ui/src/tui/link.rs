@@ -1,7 +1,7 @@
-//! Between a run and its screen: two threads that never wait for each other.
+//! Connects the threads of a run and its screen without blocking either.
 //!
-//! Lines are dropped and counted where the screen cannot follow; facts are not, for only the newest
-//! counts. Not here: what is done at either end.
+//! Lines are dropped and counted if the screen is too slow; facts are replaced, because only the
+//! newest matter. Not here: what either thread does.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use crate::tui::facts::Facts;
 use crate::tui::screen::Stopping;
 use crate::tui::scroll::Kind;
 
-/// A handle on the screen of a run. Clones mean the same screen.
+/// A handle to the screen of a run. Clones refer to the same screen.
 #[derive(Debug, Clone, Default)]
 pub struct Screen {
     shared: Arc<Shared>,
@@ -24,7 +24,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// What the screen has not seen yet.
+/// Updates that the screen has not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct News {
     pub(super) pieces: VecDeque<(Kind, String)>,
@@ -37,37 +37,35 @@ pub(super) struct News {
     presence: Presence,
 }
 
-/// What the screen is to do.
+/// What the screen must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Order {
-    /// Be there.
     #[default]
     Show,
-    /// Give the terminal back for a while.
+    /// Release the terminal temporarily.
     StepAside,
-    /// Give it back for good.
+    /// Release the terminal permanently.
     Leave,
 }
 
 /// Where the screen is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Presence {
-    /// It has not begun.
+    /// Not started.
     #[default]
     None,
-    /// On the terminal.
     Shown,
-    /// Aside.
+    /// Temporarily left.
     Aside,
-    /// Gone for good.
+    /// Permanently left.
     Gone,
 }
 
-/// What fits on many screens; more would only be scrolled by.
+/// Fills many screens; more would only scroll past.
 const MOST_BYTES: usize = 1 << 20;
 
 impl Screen {
-    /// Returns whether the terminal is the screen's, so that nobody else may write to it.
+    /// Returns whether the screen uses the terminal, so that no other code may write to it.
     pub fn is_shown(&self) -> bool {
         match self.lock().presence {
             Presence::Shown => true,
@@ -75,22 +73,22 @@ impl Screen {
         }
     }
 
-    /// Returns whether there is no screen any more.
+    /// Returns whether the screen was left permanently.
     pub fn is_gone(&self) -> bool {
         self.lock().presence == Presence::Gone
     }
 
-    /// Gives the terminal back for good, and waits for that as long as `patience`.
+    /// Leaves the screen permanently, and waits for that up to `patience`.
     pub fn leave(&self, patience: Duration) {
         self.order(Order::Leave, Presence::Gone, patience);
     }
 
-    /// Gives the terminal back for a while, and waits for that as long as `patience`.
+    /// Leaves the screen temporarily, and waits for that up to `patience`.
     pub fn step_aside(&self, patience: Duration) {
         self.order(Order::StepAside, Presence::Aside, patience);
     }
 
-    /// Takes the terminal again once it can be had.
+    /// Shows the screen again as soon as the terminal is available.
     pub fn come_back(&self) {
         let mut news = self.lock();
         if news.order == Order::StepAside {
@@ -99,34 +97,34 @@ impl Screen {
         }
     }
 
-    /// Says that the terminal was given back by somebody else, in a hurry.
+    /// Marks the screen as left, after other code restored the terminal.
     pub fn is_left(&self) {
         let mut news = self.lock();
         (news.order, news.presence) = (Order::Leave, Presence::Gone);
         self.shared.changed.notify_all();
     }
 
-    /// Shows that the run is going to stop.
+    /// Shows that the run will stop after this step.
     pub fn stops_after_this_step(&self) {
         self.lock().stopping = Stopping::AfterThisStep;
     }
 
-    /// Shows that what is running is being ended.
+    /// Shows that running processes are being ended.
     pub fn stops_now(&self) {
         self.lock().stopping = Stopping::Now;
     }
 
-    /// Sets what the lines to come are about.
+    /// Sets the kind of the following lines.
     pub(super) fn set_kind(&self, kind: Kind) {
         self.lock().kind = kind;
     }
 
-    /// Hands over facts.
+    /// Passes new facts to the screen.
     pub(super) fn put_facts(&self, facts: Facts) {
         self.lock().facts = Some(facts);
     }
 
-    /// Takes everything that is new.
+    /// Takes all pending updates.
     pub(super) fn take(&self) -> News {
         let mut news = self.lock();
         let (kind, order, presence, stopping) =
@@ -134,19 +132,19 @@ impl Screen {
         std::mem::replace(&mut *news, News { kind, stopping, order, presence, ..News::default() })
     }
 
-    /// Returns what to do.
+    /// Returns what the screen must do.
     pub(super) fn ordered(&self) -> Order {
         self.lock().order
     }
 
-    /// Waits a moment for another order than this one.
+    /// Waits up to `patience` until the order is another one.
     pub(super) fn wait_while(&self, order: Order, patience: Duration) {
         let waits = |news: &mut News| news.order == order;
         let news = self.lock();
         drop(self.shared.changed.wait_timeout_while(news, patience, waits));
     }
 
-    /// Says where the screen is now.
+    /// Sets where the screen is now.
     pub(super) fn is_now(&self, presence: Presence) {
         self.lock().presence = presence;
         self.shared.changed.notify_all();
@@ -178,20 +176,20 @@ impl Screen {
         }
     }
 
-    /// A panic elsewhere leaves the news as they were; they are still good.
+    /// Ignores poisoning: a panic elsewhere leaves the data valid.
     fn lock(&self) -> MutexGuard<'_, News> {
         self.shared.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl News {
-    /// Returns whether the run is going to stop.
+    /// Returns whether the run is stopping.
     pub(super) fn stopping(&self) -> Stopping {
         self.stopping
     }
 }
 
-/// Lines of the stream go to the screen.
+/// Sends lines of the stream to the screen.
 impl Write for Screen {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.push(None, &String::from_utf8_lossy(bytes));
@@ -203,8 +201,7 @@ impl Write for Screen {
     }
 }
 
-/// A writer for all that is said beside the view: to the screen as long as there is one, and to the
-/// terminal otherwise.
+/// A writer for messages outside the view: to the screen while it is shown, else to the terminal.
 #[derive(Debug)]
 pub struct Aside<W> {
     screen: Screen,
@@ -212,7 +209,7 @@ pub struct Aside<W> {
 }
 
 impl<W: Write> Aside<W> {
-    /// Returns a writer beside a screen.
+    /// Returns a writer that prefers the screen over `inner`.
     pub fn new(screen: Screen, inner: W) -> Self {
         Self { screen, inner }
     }

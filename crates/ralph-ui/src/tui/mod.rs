@@ -1,11 +1,11 @@
 //! The full-screen view of a run: tasks, the live stream, gates and budget, and keys.
 //!
-//! [`FullScreen`] is a [`Ui`](ralph_core::ports::Ui) like the streaming view and is fed by the same
-//! lines; drawing and keys live on a thread of their own, so that a slow terminal never slows the
-//! run. [`replay`] shows a run that is over, or that another process drives.
+//! [`FullScreen`] is a [`Ui`](ralph_core::ports::Ui) like the streaming view and shows the same
+//! lines; drawing and key handling run on a separate thread, so that a slow terminal never slows
+//! the run. [`replay_run`] shows a run that has ended, or that another process drives.
 //!
-//! Not here: the terminal itself, which the binary gives as a [`Device`], and what becomes of a
-//! wish, which it gives as a closure.
+//! Not here: the terminal itself, which the binary passes as a [`Device`], and sending control
+//! requests, which it passes as a closure.
 
 mod display;
 mod draw;
@@ -26,7 +26,7 @@ pub use link::{Aside, Screen as ScreenLink};
 pub use player::{Moment, Recording, Said, replay};
 pub use view::{FullScreen, Setup};
 
-/// Reads what a terminal sends, for fuzzing.
+/// Parses terminal input, for fuzzing.
 pub(crate) fn fuzz(bytes: &[u8]) {
     keys::fuzz(bytes);
 }

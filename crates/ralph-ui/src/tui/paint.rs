@@ -1,14 +1,13 @@
-//! The colors of the lines on the screen: read back from lines of the streaming view, and given to
-//! cells.
+//! Converts the color codes of the streaming view into styles of the screen.
 //!
-//! The screen shows the very lines of the streaming view, so it must know the few codes that those
-//! carry. Not here: any other escape sequence, none of which is in them.
+//! The screen shows the lines of the streaming view, so it must parse the few codes in them. Not
+//! here: other escape sequences, which these lines never contain.
 
 use ratatui_core::style::{Color as Ink, Modifier, Style as CellStyle};
 
 use crate::style::{Color, Paint};
 
-/// Returns how a cell looks.
+/// Returns the style of a cell.
 pub(crate) fn cell(color: Color, paint: Paint) -> CellStyle {
     let style = CellStyle::new();
     let inked = |ink| match color {
@@ -26,8 +25,8 @@ pub(crate) fn cell(color: Color, paint: Paint) -> CellStyle {
     }
 }
 
-/// Splits a piece of a line into what is painted alike. A code at its beginning goes on from
-/// `paint`; the last one is left there for the next piece.
+/// Splits a piece of a line into spans of one color. Starts with the color in `paint`, and stores
+/// the last color there for the next piece.
 pub(crate) fn spans(piece: &str, paint: &mut Paint) -> Vec<(Paint, String)> {
     let mut spans: Vec<(Paint, String)> = Vec::new();
     let mut parts = piece.split('\u{1b}');
@@ -74,7 +73,7 @@ mod tests {
     use crate::style::{Style, Wishes};
 
     #[test]
-    fn every_paint_of_a_line_comes_back() {
+    fn every_color_is_parsed_back() {
         let style = Style::choose(&Wishes::default(), &terminal());
         let all = [
             Paint::None,

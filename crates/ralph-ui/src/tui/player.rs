@@ -1,7 +1,7 @@
-//! A run that is shown again from what was kept of it, or as another process drives it.
+//! Replays a recorded run, or follows one that another process drives.
 //!
-//! Facts come with their times; what an agent said is spread over the time of its call. Not here:
-//! reading files.
+//! Journal events have timestamps; the output of an agent is spread over the time of its call. Not
+//! here: reading files.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,44 +22,40 @@ use crate::tui::scroll::Kind;
 use crate::tui::view::{kind_of, kind_of_heard, on_screen};
 use crate::view::{TerminalView, ViewOptions};
 
-/// What was kept of a run.
+/// A recorded run.
 pub trait Recording {
-    /// Returns the facts that are new since the last call, in their order.
+    /// Returns the journal events since the last call, in order.
     fn facts(&mut self) -> Result<Vec<Recorded>, String>;
 
-    /// Turns to a call, with the state that followed from its beginning.
+    /// Selects an agent call, with the state after its `Asked` event.
     fn turn_to(&mut self, state: &RunState, asked: &Event);
 
-    /// Returns what the agent said next in that call; nothing where there is nothing more of it, or
-    /// not yet. What was returned once is not read again.
+    /// Returns the next agent events of that call; empty if there are no more, or not yet. Does not
+    /// return the same events again.
     fn heard(&mut self) -> Said;
 
     /// Returns the plan as the run saw it last.
     fn plan(&mut self, state: &RunState) -> Option<Checklist>;
 }
 
-/// A piece of what an agent said.
+/// A part of the output of an agent call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Said {
-    /// The events, in their order.
     pub events: Vec<AgentEvent>,
-    /// How far into the call they reach, in bytes of what is kept of it.
+    /// Bytes of the recorded output read so far.
     pub read: u64,
-    /// How much is kept of it by now.
+    /// Size of the recorded output by now, in bytes.
     pub of: u64,
 }
 
-/// Whether a run is over.
+/// Whether a run has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// It is.
     Past,
-    /// Another process drives it.
     Present,
 }
 
-/// Shows a run again until the user has seen enough. `sends` takes wishes for a run that is
-/// going on.
+/// Replays a run until the user leaves. `sends` takes control requests for an active run.
 pub fn replay(
     mut device: Box<dyn Device>,
     link: &Link,
@@ -78,7 +74,7 @@ pub fn replay(
     Ok(())
 }
 
-/// Shows a run again.
+/// Replays a run on a screen.
 pub(super) struct Player {
     link: Link,
     options: ViewOptions,
@@ -88,28 +84,28 @@ pub(super) struct Player {
     source: Source,
     told: Told,
     facts: Vec<Recorded>,
-    /// What the agent says until the next fact.
+    /// Agent events until the next journal event.
     pending: VecDeque<(Timestamp, AgentEvent)>,
-    /// The call whose words are being told.
+    /// The agent call that is being replayed.
     call: Option<Call>,
     plan: WholePlan,
-    /// The last event by which the run looked at its plan.
+    /// Sequence number of the last `PlanSeen` event.
     plan_seen: Option<u64>,
-    /// When the recording was asked last.
+    /// When the recording was read last.
     looked: Option<Timestamp>,
-    /// When the screen was brought up to date last.
+    /// When the screen was refreshed last.
     refreshed: Option<Timestamp>,
 }
 
-/// A call whose words are being told.
+/// An agent call that is being replayed.
 struct Call {
     began: Timestamp,
     ended: Timestamp,
-    /// When the words that were heard last were said.
+    /// The replay time of the last events read.
     upto: Timestamp,
 }
 
-/// What follows from the facts that were told.
+/// The state after the replayed events.
 #[derive(Default)]
 struct Told {
     count: usize,
@@ -117,9 +113,9 @@ struct Told {
     shown: Facts,
 }
 
-/// A wait of five hours is worth a look, not five hours.
+/// Shortens long waits in a replay.
 const LONGEST_GAP: Millis = Millis(2_000);
-/// How often another process's run is looked at.
+/// How often the run of another process is read.
 const LOOK_AGAIN: Millis = Millis(250);
 
 impl Player {
@@ -152,7 +148,7 @@ impl Player {
         }
     }
 
-    /// Shows the beginning of a run that is over, or all of one that is going on.
+    /// Shows the beginning of an ended run, or catches up with an active one.
     pub(super) fn begin(&mut self, screen: &mut Screen) {
         self.look(screen);
         let at = self.facts.first().map_or(screen.now, |fact| fact.at);
@@ -161,7 +157,7 @@ impl Player {
         match self.source {
             Source::Record => {}
             Source::Live => {
-                // Only the open iteration is told again; what was before is in the log.
+                // Only the current iteration is shown; earlier ones are in the log.
                 let from = self.starts().last().copied().unwrap_or(0);
                 self.fold_to(from);
                 while self.step(screen) {}
@@ -169,7 +165,7 @@ impl Player {
         }
     }
 
-    /// Reads facts that are new.
+    /// Reads new journal events.
     fn look(&mut self, screen: &mut Screen) {
         self.looked = Some(screen.now);
         match self.recording.facts() {
@@ -186,14 +182,14 @@ impl Player {
         }
     }
 
-    /// Returns where iterations begin.
+    /// Returns the indices at which iterations begin.
     fn starts(&self) -> Vec<usize> {
         let begins =
             |(_, fact): &(usize, &Recorded)| matches!(fact.event, Event::IterationStarted { .. });
         self.facts.iter().enumerate().filter(begins).map(|(at, _)| at).collect()
     }
 
-    /// Takes in facts without a word, up to this one.
+    /// Applies events up to this index without showing them.
     fn fold_to(&mut self, end: usize) {
         if end < self.told.count {
             self.told = Told::default();
@@ -203,7 +199,7 @@ impl Player {
         while self.told.count < end && self.told.next(&self.facts).is_some() {}
     }
 
-    /// Tells what comes next, and returns whether there was something.
+    /// Shows the next event, and returns whether there was one.
     fn step(&mut self, screen: &mut Screen) -> bool {
         self.listen();
         if let Some((at, event)) = self.pending.pop_front() {
@@ -230,19 +226,19 @@ impl Player {
         true
     }
 
-    /// Takes in the next piece of what the agent said, if the last one is told.
+    /// Reads the next agent events, if all earlier ones are shown.
     fn listen(&mut self) {
         let (true, Some(call)) = (self.pending.is_empty(), &mut self.call) else { return };
-        let said = self.recording.heard();
+        let output = self.recording.heard();
         let span = u128::from(call.ended.since(call.began).0);
-        let part = span * u128::from(said.read.min(said.of)) / u128::from(said.of.max(1));
+        let part = span * u128::from(output.read.min(output.of)) / u128::from(output.of.max(1));
         let upto = call.began.plus(Millis(u64::try_from(part).unwrap_or(u64::MAX)));
         let upto = upto.max(call.upto);
-        self.pending = spread(call.upto, upto, said.events);
+        self.pending = spread(call.upto, upto, output.events);
         call.upto = upto;
     }
 
-    /// Returns whether the agent said more before the next fact.
+    /// Returns whether there are more agent events before the next journal event.
     fn has_more_to_hear(&mut self) -> bool {
         self.listen();
         !self.pending.is_empty()
@@ -260,25 +256,25 @@ impl Player {
             screen.admit_loss(news.lost);
         }
         let mut facts = self.told.shown.clone();
-        // What is kept of the plan is how the run saw it last, not before.
+        // The recording has only the latest state of the plan.
         if let Some(state) = self.told.state.as_ref().filter(|_| facts.saw_plan(self.plan_seen)) {
             self.plan.complete(&mut facts, || self.recording.plan(state));
         }
         screen.facts = facts;
-        // Elapsed time and countdowns are those of the run's own time.
+        // Elapsed time and countdowns use the replayed time.
         if self.source == Source::Record {
             screen.facts.at = screen.deck.map_or(at, |deck| deck.at);
         }
     }
 
-    /// Returns when what comes next is due.
+    /// Returns when the next event is due.
     fn due(&mut self) -> Option<Timestamp> {
         self.listen();
-        let heard = self.pending.front().map(|(at, _)| *at);
-        heard.or_else(|| self.facts.get(self.told.count).map(|fact| fact.at))
+        let pending = self.pending.front().map(|(at, _)| *at);
+        pending.or_else(|| self.facts.get(self.told.count).map(|fact| fact.at))
     }
 
-    /// Lets a span of the run's time go by.
+    /// Advances the replay by a span of real time.
     fn play(&mut self, screen: &mut Screen, deck: Deck, span: Millis) -> bool {
         let Some(due) = self.due() else {
             return match self.source {
@@ -300,7 +296,7 @@ impl Player {
         is_new
     }
 
-    /// Brings a run that is going on up to date.
+    /// Catches up with an active run.
     fn catch_up(&mut self, screen: &mut Screen) -> bool {
         if self.looked.is_some_and(|looked| screen.now.since(looked) < LOOK_AGAIN) {
             return false;
@@ -341,12 +337,12 @@ impl Player {
             *deck = Deck { at, play: Play::Halted, ..*deck };
         }
         while (self.told.count < end || self.has_more_to_hear()) && self.step(screen) {}
-        screen.hint = Some("halted after this iteration; Space plays on".to_owned());
+        screen.hint = Some("halted after this iteration; Space continues".to_owned());
     }
 }
 
 impl Told {
-    /// Takes in the next fact, and returns which it is. One that does not fit ends the show.
+    /// Applies the next event, and returns its index. An event that does not fit ends the replay.
     fn next(&mut self, facts: &[Recorded]) -> Option<usize> {
         let at = self.count;
         let fact = facts.get(at)?;
@@ -362,19 +358,19 @@ impl Told {
     }
 }
 
-/// Spreads what an agent said evenly over the time of its call.
+/// Spreads agent events evenly over a time span.
 fn spread(
     from: Timestamp,
     end: Timestamp,
-    heard: Vec<AgentEvent>,
+    events: Vec<AgentEvent>,
 ) -> VecDeque<(Timestamp, AgentEvent)> {
-    let parts = heard.len() as u64 + 1;
+    let parts = events.len() as u64 + 1;
     let span = end.since(from).0;
     let place = |(at, event): (usize, AgentEvent)| {
         let part = u128::from(span) * (at as u128 + 1) / u128::from(parts);
         (from.plus(Millis(u64::try_from(part).unwrap_or(span))), event)
     };
-    heard.into_iter().enumerate().map(place).collect()
+    events.into_iter().enumerate().map(place).collect()
 }
 
 impl Host for Player {
@@ -386,21 +382,21 @@ impl Host for Player {
             (Source::Record, Some(deck)) if deck.play == Play::On => self.play(screen, deck, span),
             (Source::Record, _) => false,
         };
-        // What is shown is the run's own time.
+        // The screen shows the replayed time.
         if let (Source::Record, Some(deck)) = (self.source, screen.deck) {
             screen.now = deck.at;
         }
         is_new
     }
 
-    fn serve(&mut self, deed: Deed, screen: &mut Screen) -> Stay {
-        match deed {
+    fn serve(&mut self, action: Deed, screen: &mut Screen) -> Stay {
+        match action {
             Deed::Jump(jump) => {
                 self.jump(screen, jump);
                 Stay::Yes
             }
-            Deed::Wish(wish) => send(&mut self.sends, &wish, screen, Stay::Yes),
-            Deed::WishAndLeave(wish) => send(&mut self.sends, &wish, screen, Stay::No),
+            Deed::Wish(request) => send(&mut self.sends, &request, screen, Stay::Yes),
+            Deed::WishAndLeave(request) => send(&mut self.sends, &request, screen, Stay::No),
             Deed::Leave => Stay::No,
             Deed::Redraw => Stay::Yes,
         }

@@ -1,6 +1,6 @@
-//! What keys do: from a state and a key to a state and what is to be done.
+//! Handles keys: maps a screen state and a key to a new state and an action.
 //!
-//! Pure. Not here: doing it.
+//! Pure. Not here: executing the action.
 
 use ralph_core::control::Wish;
 
@@ -10,29 +10,29 @@ use crate::tui::keys::Key;
 use crate::tui::screen::{Layout, Mode, Panel, Play, Question, Screen, Source, Stopping};
 use crate::tui::scroll::{Direction, Filter};
 
-/// What is to be done after a key.
+/// The action that a key requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Deed {
-    /// A wish is to be sent to the run.
+    /// Send a control request to the run.
     Wish(Wish),
-    /// A wish is to be sent, and then the screen is left.
+    /// Send a control request, then leave the screen.
     WishAndLeave(Wish),
-    /// The screen is left; the run goes on.
+    /// Leave the screen; the run continues.
     Leave,
-    /// Everything is drawn anew.
+    /// Redraw everything.
     Redraw,
-    /// Another iteration of a run that is shown again.
+    /// Show another iteration of a replay.
     Jump(Jump),
 }
 
-/// Where to go on in a run that is shown again.
+/// The iteration to jump to in a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Jump {
     Next,
     Previous,
 }
 
-/// Takes in a key.
+/// Handles a key.
 pub(crate) fn press(screen: &mut Screen, key: &Key) -> Option<Deed> {
     screen.hint = None;
     screen.pressed = screen.now;
@@ -70,12 +70,12 @@ fn watch(screen: &mut Screen, key: &Key) -> Option<Deed> {
         | Key::Clear
         | Key::WordBack
         | Key::Redraw => {}
-        Key::Paste(_) => screen.hint = Some("m begins a note; paste into that".to_owned()),
+        Key::Paste(_) => screen.hint = Some("press m to start a note, then paste".to_owned()),
     }
     None
 }
 
-/// What letters do that concerns the screen alone.
+/// Handles letters that only affect the screen.
 fn letter_pressed(screen: &mut Screen, letter: char) {
     let room = screen.room();
     match letter {
@@ -94,7 +94,7 @@ fn letter_pressed(screen: &mut Screen, letter: char) {
     }
 }
 
-/// What letters ask of the run.
+/// Handles letters that control the run or the replay.
 fn command(screen: &mut Screen, letter: char) -> Option<Deed> {
     match (letter, screen.deck) {
         ('q', Some(_)) => Some(Deed::Leave),
@@ -135,12 +135,12 @@ fn pause(screen: &mut Screen) -> Deed {
         Wanted::Pause => {}
         Wanted::Nothing | Wanted::Stop if is_paused => {}
         Wanted::Nothing | Wanted::Stop => {
-            screen.hint = Some("pausing after this step; p goes on".to_owned());
+            screen.hint = Some("pausing after this step; p resumes".to_owned());
             screen.facts.asked = Wanted::Pause;
             return Deed::Wish(Wish::Pause);
         }
     }
-    screen.hint = Some("going on".to_owned());
+    screen.hint = Some("resuming".to_owned());
     screen.facts.asked = Wanted::Nothing;
     Deed::Wish(Wish::GoOn)
 }
@@ -159,7 +159,7 @@ fn answer(screen: &mut Screen, question: Question, key: &Key) -> Option<Deed> {
         (Question::Leave, Key::Char('s')) => Some(Deed::WishAndLeave(Wish::Stop)),
         (Question::Leave, Key::Char('l')) => Some(Deed::Leave),
         (Question::Stop | Question::Skip(_) | Question::Leave, _) => {
-            screen.hint = Some("nothing was done".to_owned());
+            screen.hint = Some("canceled".to_owned());
             None
         }
     }
@@ -178,7 +178,7 @@ fn note(screen: &mut Screen, mut editor: Editor, key: &Key) -> Option<Deed> {
     if text.is_empty() {
         return None;
     }
-    screen.hint = Some("the next agent is told".to_owned());
+    screen.hint = Some("sent to the next agent".to_owned());
     Some(Deed::Wish(Wish::Note { text }))
 }
 
@@ -233,7 +233,7 @@ fn to_edge(screen: &mut Screen, direction: Direction) {
         (Panel::Stream, Direction::Up) => screen.scroll.rewind(room),
         (Panel::Stream, Direction::Down) => screen.scroll.follow(),
         (Panel::List, Direction::Up) => screen.list_top = Some(0),
-        // The current one is kept in sight again.
+        // Keeps the current row visible again.
         (Panel::List, Direction::Down) => screen.list_top = None,
     }
 }
@@ -281,7 +281,7 @@ fn page(screen: &Screen) -> usize {
         Panel::Stream => screen.room().height,
         Panel::List => list_height(screen),
     };
-    // A row of the page before stays in sight.
+    // Keeps one row of the previous page visible.
     rows.saturating_sub(1).max(1)
 }
 

@@ -1,6 +1,6 @@
-//! The state of the screen: what is shown, what is being typed, and where everything goes.
+//! The state of the screen: content, input, and layout.
 //!
-//! Plain data. Not here: what keys do to it (`press`), and drawing it (`draw`).
+//! Plain data. Not here: handling keys (`key_actions`), and drawing (`draw`).
 
 use ralph_core::ids::TaskId;
 use ralph_core::units::{Millis, Timestamp};
@@ -12,12 +12,10 @@ use crate::tui::editor::Editor;
 use crate::tui::facts::Facts;
 use crate::tui::scroll::{Kind, Room, Scroll};
 
-/// How the screen looks.
+/// The style of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// Whether there are colors.
     pub(crate) color: Color,
-    /// How marks and lines are drawn.
     pub(crate) marks: Marks,
 }
 
@@ -36,36 +34,32 @@ pub(crate) struct Screen {
     pub(crate) scroll: Scroll,
     pub(crate) mode: Mode,
     pub(crate) focus: Panel,
-    /// The first row of the list on the left; none where the current one is kept in sight.
+    /// The first row of the list on the left; `None` keeps the current row visible.
     pub(crate) list_top: Option<usize>,
-    /// What there is to say of the last key.
+    /// The message about the last key.
     pub(crate) hint: Option<String>,
     /// When that key was pressed.
     pub(crate) pressed: Timestamp,
     pub(crate) stopping: Stopping,
     pub(crate) size: Size,
     pub(crate) now: Timestamp,
-    /// Only where a run is shown again.
+    /// Only in a replay.
     pub(crate) deck: Option<Deck>,
 }
 
-/// What keys are about.
+/// Which input mode is active.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Mode {
-    /// The run.
+    /// Keys control the run and the view.
     #[default]
     Watch,
-    /// The help is open.
     Help,
-    /// A question is open.
     Ask(Question),
-    /// A note is being typed.
     Note(Editor),
-    /// What to search for is being typed.
     Search(Editor),
 }
 
-/// A question that is open.
+/// A confirmation prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Question {
     Stop,
@@ -73,7 +67,7 @@ pub(crate) enum Question {
     Leave,
 }
 
-/// What arrows move in.
+/// The panel that the arrow keys scroll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Panel {
     List,
@@ -81,7 +75,7 @@ pub(crate) enum Panel {
     Stream,
 }
 
-/// Whether the run was asked to stop.
+/// Whether the run is stopping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Stopping {
     #[default]
@@ -90,36 +84,34 @@ pub(crate) enum Stopping {
     Now,
 }
 
-/// How a run is shown again.
+/// The state of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Deck {
     pub(crate) play: Play,
     pub(crate) speed: Speed,
-    /// The moment of the run that is shown.
+    /// The replayed time of the run.
     pub(crate) at: Timestamp,
-    /// Whether the run is going on elsewhere.
     pub(crate) source: Source,
 }
 
-/// Whether the show goes on by itself.
+/// Whether the replay is playing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Play {
     On,
     Halted,
-    /// All has been shown.
     AtEnd,
 }
 
-/// Where a run that is shown again comes from.
+/// The source of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// It is over.
+    /// A run that has ended.
     Record,
-    /// Another process drives it.
+    /// A run that another process drives.
     Live,
 }
 
-/// How fast a run is shown again.
+/// The speed of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Speed {
     #[default]
@@ -129,7 +121,7 @@ pub(crate) enum Speed {
 }
 
 impl Speed {
-    /// Returns how much of the run's time goes by in a span.
+    /// Returns how much of the run's time passes in a span.
     pub(crate) fn of(self, span: Millis) -> Millis {
         Millis(span.0.saturating_mul(match self {
             Self::X1 => 1,
@@ -162,7 +154,7 @@ impl Speed {
 }
 
 impl Screen {
-    /// Returns the screen before anything has happened.
+    /// Returns an empty screen.
     pub(crate) fn new(look: Look, clock: WallClock) -> Self {
         let now = (clock.now)();
         Self {
@@ -182,35 +174,35 @@ impl Screen {
         }
     }
 
-    /// Says how many lines of the stream could not be shown.
+    /// Adds a line that reports how many lines of the stream were dropped.
     pub(crate) fn admit_loss(&mut self, lines: u64) {
         let count = crate::writer::thousands(lines);
         let s = if lines == 1 { "" } else { "s" };
         self.scroll.push_line(Kind::Ralph, &format!("... {count} line{s} not shown"));
     }
 
-    /// Returns the room of the lines.
+    /// Returns the size of the stream panel.
     pub(crate) fn room(&self) -> Room {
         let stream = Layout::of(self.size).stream;
         Room { width: usize::from(stream.width), height: usize::from(stream.height) }
     }
 
-    /// Returns the first row of the list on the left that is shown in this many rows.
+    /// Returns the first visible row of the list on the left, for this height.
     pub(crate) fn first_row(&self, height: usize) -> usize {
         let work = &self.facts.work;
         let last = work.len().saturating_sub(height);
         let top = match (self.list_top, work.current) {
             (Some(top), _) => top,
-            // With some of what is done above it.
+            // Keeps some finished rows above it.
             (None, Some(current)) => current.saturating_sub(height / 3),
-            // What was done last, and what is next.
+            // Shows the last finished and the next rows.
             (None, None) => work.rows.len().saturating_sub((height / 3).max(1)),
         };
         top.min(last)
     }
 }
 
-/// Where everything goes. What there is no room for has no rows.
+/// The areas of the screen. An area without room has no rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Layout {
     pub(crate) title: Rect,
@@ -225,13 +217,13 @@ pub(crate) struct Layout {
     pub(crate) keys: Rect,
 }
 
-/// Below this, title, stream and budget are all there is room for.
+/// Below this, there is room only for title, stream and budget.
 const LEAST_HEIGHT: u16 = 10;
-/// Below this, a list beside the stream would leave too little of both.
+/// Below this, list and stream do not fit side by side.
 const LEAST_WIDTH: u16 = 60;
 
 impl Layout {
-    /// Lays out a screen of any size.
+    /// Computes the layout for any size.
     pub(crate) fn of(size: Size) -> Self {
         let Size { width, height } = size;
         let is_whole = height >= LEAST_HEIGHT && width >= 24;
@@ -254,10 +246,11 @@ impl Layout {
         };
         let (title, head, body) = (take(title), take(head), take(body));
         let (foot, gates, budget, keys) = (take(foot), take(gates), take(budget), take(keys));
-        let beside = if is_whole && width >= LEAST_WIDTH { (width / 3).clamp(22, 48) } else { 0 };
-        let list = Rect { width: beside, ..body };
-        // A column for the line between the two.
-        let gap = if beside > 0 { beside + 1 } else { 0 };
+        let list_width =
+            if is_whole && width >= LEAST_WIDTH { (width / 3).clamp(22, 48) } else { 0 };
+        let list = Rect { width: list_width, ..body };
+        // One column for the line between the two.
+        let gap = if list_width > 0 { list_width + 1 } else { 0 };
         let stream = Rect { x: gap, width: width - gap, ..body };
         Self { title, head, list, stream, foot, gates, budget, keys }
     }

@@ -1,7 +1,7 @@
-//! The lines that went by: kept within bounds, wrapped, filtered, searched and scrolled.
+//! The scrollback: keeps a limited number of lines, and wraps, filters, searches and scrolls them.
 //!
-//! Only what can be seen is wrapped, so that a long run costs no more than a short one. Not here:
-//! what the lines say, and drawing them.
+//! Only visible lines are wrapped, so that a long run costs no more than a short one. Not here:
+//! the text of the lines, and drawing them.
 
 use std::collections::VecDeque;
 
@@ -12,19 +12,19 @@ use ratatui_core::text::Span;
 use crate::style::Paint;
 use crate::tui::paint;
 
-/// What a line is about.
+/// The kind of a line, for filters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Kind {
-    /// What ralph says of the run.
+    /// A line of ralph.
     #[default]
     Ralph,
-    /// Words of the agent.
+    /// Text of the agent.
     Text,
-    /// A tool call that went well, or is under way.
+    /// A tool call that succeeded, or is running.
     Tool,
     /// A tool call that failed.
     ToolError,
-    /// A gate that passed, or is under way.
+    /// A gate that passed, or is running.
     Gate,
     /// A gate that failed.
     GateError,
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Warning,
 }
 
-/// Which lines are shown.
+/// Selects the lines that are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Filter {
     #[default]
@@ -44,11 +44,10 @@ pub(crate) enum Filter {
 }
 
 impl Filter {
-    /// All of them, in the order of their keys.
+    /// All filters, in the order of their keys.
     pub(crate) const ALL: [Self; 5] =
         [Self::All, Self::Text, Self::Tools, Self::Gates, Self::Errors];
 
-    /// Returns its name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -59,7 +58,7 @@ impl Filter {
         }
     }
 
-    /// Returns the one that follows.
+    /// Returns the filter that follows.
     pub(crate) fn next(self) -> Self {
         match self {
             Self::All => Self::Text,
@@ -81,63 +80,62 @@ impl Filter {
     }
 }
 
-/// What is painted alike, in order.
+/// Pieces of a line with their colors, in order.
 pub(crate) type Spans = Vec<(Paint, String)>;
 
 #[derive(Debug)]
 struct Entry {
     kind: Kind,
     spans: Spans,
-    /// How many characters it has.
+    /// In characters.
     length: usize,
 }
 
-/// A row of the screen at the bottom of what is shown: a line by its number since the beginning,
-/// and a row within it.
+/// A row of the scrollback: a line by its number since the beginning, and a row within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     line: u64,
     row: usize,
 }
 
-/// The room that lines have.
+/// The size of the visible area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
     pub(crate) width: usize,
     pub(crate) height: usize,
 }
 
-/// Where to search on.
+/// The direction of a search or a scroll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     Up,
     Down,
 }
 
-/// The lines that went by.
+/// The scrollback.
 #[derive(Debug, Default)]
 pub(crate) struct Scroll {
     lines: VecDeque<Entry>,
-    /// The number of the first line that is kept.
+    /// The number of the oldest kept line.
     first: u64,
-    /// The paint of the line that is still open.
+    /// The color of the line that is still open.
     open: Option<Paint>,
-    /// The row at the bottom; none where the newest line is.
+    /// The bottom row; `None` follows the newest line.
     bottom: Option<Place>,
     filter: Filter,
     query: String,
     found: Option<u64>,
 }
 
-/// An hour of a talkative agent; the raw stream has it all.
+/// About an hour of a talkative agent; the raw stream has it all.
 const MOST_LINES: usize = 20_000;
-/// More than a screen holds of one line.
+/// More than fits on a screen.
 const LONGEST_LINE: usize = 8_000;
-/// A tab is as wide as this, wherever it stands.
+/// Replaces a tab, at any column.
 const TAB: &str = "    ";
 
 impl Scroll {
-    /// Takes in a piece of text; its last line stays open without a line break at its end.
+    /// Appends a piece of text; its last line stays open unless it ends with a line break.
     pub(crate) fn push(&mut self, kind: Kind, text: &str) {
         for piece in text.split_inclusive('\n') {
             let (piece, ends) = match piece.strip_suffix('\n') {
@@ -162,13 +160,13 @@ impl Scroll {
         }
     }
 
-    /// Takes in a line of its own, whatever line was open before.
+    /// Appends a separate line, ending an open line first.
     pub(crate) fn push_line(&mut self, kind: Kind, text: &str) {
         self.open = None;
         self.push(kind, &format!("{text}\n"));
     }
 
-    /// Forgets all lines; filter and search stay.
+    /// Removes all lines; filter and search stay.
     pub(crate) fn clear(&mut self) {
         let (filter, query) = (self.filter, std::mem::take(&mut self.query));
         *self = Self { filter, query, ..Self::default() };
@@ -178,7 +176,7 @@ impl Scroll {
         self.filter
     }
 
-    /// Shows other lines, the newest first.
+    /// Sets the filter and scrolls to the newest line.
     pub(crate) fn set_filter(&mut self, filter: Filter) {
         self.filter = filter;
         self.bottom = None;
@@ -193,19 +191,19 @@ impl Scroll {
         self.bottom.is_none()
     }
 
-    /// Returns how many lines are below what is shown.
+    /// Returns how many lines are below the visible area.
     pub(crate) fn below(&self) -> usize {
         let Some(bottom) = self.bottom else { return 0 };
         let next = usize::try_from((bottom.line + 1).saturating_sub(self.first)).unwrap_or(0);
         self.lines.iter().skip(next).filter(|entry| self.filter.shows(entry.kind)).count()
     }
 
-    /// Goes to the newest line and stays there.
+    /// Scrolls to the newest line and follows it.
     pub(crate) fn follow(&mut self) {
         self.bottom = None;
     }
 
-    /// Goes to the oldest line.
+    /// Scrolls to the oldest line.
     pub(crate) fn rewind(&mut self, room: Room) {
         if let Some(first) = self.next_shown(self.first) {
             self.bottom = Some(Place { line: first, row: 0 });
@@ -216,7 +214,7 @@ impl Scroll {
     /// Scrolls up by rows, but never past the first page.
     pub(crate) fn up(&mut self, room: Room, rows: usize) {
         let Some(mut place) = self.place(room) else { return };
-        // The rows above the bottom that must stay on the screen.
+        // The rows above the bottom row that must stay visible.
         let keep = room.height.saturating_sub(1);
         let mut above = self.walk_up(room, place, rows + keep);
         if above.steps < rows + keep {
@@ -227,7 +225,7 @@ impl Scroll {
         self.bottom = Some(place);
     }
 
-    /// Scrolls down by rows; at the end the newest line is followed again.
+    /// Scrolls down by rows; follows the newest line again at the end.
     pub(crate) fn down(&mut self, room: Room, rows: usize) {
         let Some(mut place) = self.bottom.map(|it| self.within(it)) else { return };
         for _ in 0..rows {
@@ -243,14 +241,14 @@ impl Scroll {
         self.bottom = Some(place);
     }
 
-    /// Searches for a text from what is shown upwards, and returns whether it is there.
+    /// Searches for a text upwards from the visible area, and returns whether it was found.
     pub(crate) fn search(&mut self, query: &str, room: Room) -> bool {
         query.to_lowercase().clone_into(&mut self.query);
         self.found = None;
         self.search_on(Direction::Up, room)
     }
 
-    /// Searches on, and returns whether there is more.
+    /// Continues the search, and returns whether there is another match.
     pub(crate) fn search_on(&mut self, direction: Direction, room: Room) -> bool {
         if self.query.is_empty() {
             return false;
@@ -271,7 +269,7 @@ impl Scroll {
         let Some(line) = found else { return false };
         self.found = Some(line);
         self.bottom = Some(Place { line, row: self.rows_of(line, room.width).len() - 1 });
-        // In the middle, so that what led to it is seen.
+        // Centers the match, so that its context is visible.
         self.down(room, room.height / 2);
         if self.walk_up(room, self.within(Place { line, row: 0 }), room.height).steps
             < room.height / 2
@@ -281,7 +279,7 @@ impl Scroll {
         true
     }
 
-    /// Returns the rows that are shown, from above, at most as many as there is room for.
+    /// Returns the visible rows from top to bottom.
     pub(crate) fn shown(&self, room: Room) -> Vec<(Kind, Spans)> {
         let mut shown = Vec::new();
         let Some(bottom) = self.place(room) else { return shown };
@@ -307,7 +305,7 @@ impl Scroll {
         }
     }
 
-    /// Returns the row at the bottom, if there is any.
+    /// Returns the bottom row, if there are lines.
     fn place(&self, room: Room) -> Option<Place> {
         if let Some(place) = self.bottom {
             return Some(self.within(place));
@@ -316,7 +314,7 @@ impl Scroll {
         Some(Place { line, row: self.rows_of(line, room.width).len() - 1 })
     }
 
-    /// Returns a place that is still there.
+    /// Returns the place, or the oldest line if it was removed.
     fn within(&self, place: Place) -> Place {
         if place.line < self.first { Place { line: self.first, row: 0 } } else { place }
     }
@@ -334,7 +332,7 @@ impl Scroll {
         Walked { place, steps: rows }
     }
 
-    /// Returns the first line from this one on that the filter shows.
+    /// Returns the first line at or after this one that the filter shows.
     fn next_shown(&self, from: u64) -> Option<u64> {
         let skip = usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let more = self.lines.iter().enumerate().skip(skip);
@@ -354,7 +352,7 @@ impl Scroll {
         self.lines.get(usize::try_from(line.checked_sub(self.first)?).ok()?)
     }
 
-    /// Returns the rows of a line; at least one.
+    /// Returns the wrapped rows of a line; at least one.
     fn rows_of(&self, line: u64, width: usize) -> Vec<Spans> {
         self.entry(line).map_or_else(|| vec![Vec::new()], |entry| wrap(&entry.spans, width))
     }
@@ -383,7 +381,7 @@ impl Entry {
     }
 }
 
-/// Breaks a line into rows, at spaces where that does not waste the better part of a row. At least
+/// Breaks a line into rows, at spaces unless that wastes more than half a row. Returns at least
 /// one row.
 fn wrap(spans: &Spans, width: usize) -> Vec<Spans> {
     let width = width.max(1);
@@ -405,12 +403,12 @@ fn wrap(spans: &Spans, width: usize) -> Vec<Spans> {
                 rows.push(joined(row));
                 used = rest.iter().map(|(_, _, columns)| columns).sum();
                 row = rest;
-                // What was left of the row may leave no room either.
+                // The rest of the row may be too long as well.
                 if used + columns > width {
                     rows.push(joined(std::mem::take(&mut row)));
                     used = 0;
                 }
-                // A row does not begin with the space that it was broken at.
+                // A row does not begin with the space at which it was broken.
                 if symbol == " " && row.is_empty() {
                     continue;
                 }

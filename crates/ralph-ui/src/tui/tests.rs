@@ -1,4 +1,4 @@
-//! The screen as people see it, and what keys do to it. The state is that of real events.
+//! The screen as a user sees it, and key handling, with states of real events.
 
 mod keys;
 mod layouts;
@@ -52,9 +52,9 @@ impl Rig {
         Self::with(&Wishes::default(), &terminal())
     }
 
-    fn with(wishes: &Wishes, around: &Surroundings) -> Self {
+    fn with(preferences: &Wishes, around: &Surroundings) -> Self {
         NOW.set(START);
-        let (link, options) = (Link::default(), options(wishes, around));
+        let (link, options) = (Link::default(), options(preferences, around));
         let mut screen = Screen::new((&options.style).into(), options.clock.clone());
         screen.size = Size::new(80, 20);
         Self {
@@ -121,7 +121,7 @@ impl Rig {
         self.tell(Event::GateChecked { result: result(name, status, output) })
     }
 
-    /// Brings the screen up to date and returns what is on it.
+    /// Updates the screen and returns its content.
     fn cells(&mut self) -> Buffer {
         self.screen.now = NOW.get();
         self.live.refresh(&mut self.screen);
@@ -145,7 +145,7 @@ fn cells(screen: &Screen) -> Buffer {
     buffer
 }
 
-/// What can be read in cells, line by line.
+/// Returns the text of a buffer, line by line.
 fn lines(buffer: &Buffer) -> String {
     let mut text = String::new();
     for row in buffer.content().chunks(usize::from(buffer.area.width.max(1))) {
@@ -153,7 +153,7 @@ fn lines(buffer: &Buffer) -> String {
         let mut skip = 0;
         for cell in row {
             use ratatui_core::buffer::CellWidth as _;
-            // The right half of a wide character is no cell of its own.
+            // Skips the right half of a wide character.
             if skip == 0 {
                 line.push_str(cell.symbol());
                 skip = cell.cell_width();
@@ -166,9 +166,9 @@ fn lines(buffer: &Buffer) -> String {
     text
 }
 
-fn options(wishes: &Wishes, around: &Surroundings) -> ViewOptions {
+fn options(preferences: &Wishes, around: &Surroundings) -> ViewOptions {
     ViewOptions {
-        style: Style::choose(wishes, around),
+        style: Style::choose(preferences, around),
         verbosity: Verbosity::Normal,
         agent_stream: AgentStream::Shown,
         clock: WallClock { zone: TimeZone::UTC, now: || NOW.get() },
@@ -177,8 +177,8 @@ fn options(wishes: &Wishes, around: &Surroundings) -> ViewOptions {
 
 /// No emoji and no colors.
 fn plain() -> (Wishes, Surroundings) {
-    let wishes = Wishes { emoji: Choice::Never, ..Wishes::default() };
-    (wishes, Surroundings { no_color: Some("1".into()), ..terminal() })
+    let preferences = Wishes { emoji: Choice::Never, ..Wishes::default() };
+    (preferences, Surroundings { no_color: Some("1".into()), ..terminal() })
 }
 
 fn gate(name: &str, severity: Severity) -> Gate {
@@ -232,15 +232,15 @@ fn task_list(count: usize) -> TaskList {
     TaskList { tasks: (0..count).map(task).collect(), ..TaskList::default() }
 }
 
-fn text(words: &str) -> AgentEvent {
+fn text(message: &str) -> AgentEvent {
     let (speaker, form) = (Speaker::Agent, TextForm::Message);
-    AgentEvent::Text { text: words.into(), speaker, form }
+    AgentEvent::Text { text: message.into(), speaker, form }
 }
 
-/// A run over a task list whose second task is being worked on.
+/// A run over a task list with its second task in progress.
 fn tasks() -> Rig {
-    let (wishes, around) = (Wishes::default(), terminal());
-    tasks_with(Rig::with(&wishes, &around))
+    let (preferences, around) = (Wishes::default(), terminal());
+    tasks_with(Rig::with(&preferences, &around))
 }
 
 fn tasks_with(mut rig: Rig) -> Rig {

@@ -1,7 +1,7 @@
-//! The full-screen view as the run knows it: tells the screen, and the plain view once there is no
-//! screen any more.
+//! The full-screen view as a [`Ui`] of the run: forwards events to the screen, and to the plain
+//! view once the screen is gone.
 //!
-//! Not here: the screen's own thread (`display`).
+//! Not here: the thread of the screen (`display`).
 
 use std::io::Write;
 use std::thread;
@@ -22,24 +22,21 @@ use crate::tui::screen::Screen;
 use crate::tui::scroll::Kind;
 use crate::view::{TerminalView, Verbosity, ViewOptions};
 
-/// A terminal that hangs is not waited for longer than this at the end.
+/// How long the end of the run waits for a terminal that hangs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a full-screen view is made of.
+/// The parts of a full-screen view.
 pub struct Setup {
-    /// The terminal.
     pub device: Box<dyn Device>,
-    /// Sends wishes to the run.
+    /// Sends control requests to the run.
     pub send: Send,
-    /// Reads the plan that the run keeps.
     pub read_plan: ReadPlan,
-    /// The handle on the screen, which others may hold as well.
+    /// A handle to the screen; other code may hold clones.
     pub screen: Link,
-    /// How things look.
     pub options: ViewOptions,
 }
 
-/// A run on a whole screen.
+/// Shows a run on the whole screen.
 pub struct FullScreen<W: Write, P: Ui> {
     link: Link,
     teller: Teller<W>,
@@ -47,17 +44,16 @@ pub struct FullScreen<W: Write, P: Ui> {
 }
 
 impl<W: Write, P: Ui> FullScreen<W, P> {
-    /// Takes the terminal and starts the thread of the screen.
+    /// Enters the full screen and starts its thread.
     ///
-    /// `lines` gets the writer for the lines of the stream and may put something before it;
-    /// `plain` is told once there is no screen any more, which may be at once, and how the run
-    /// ended.
+    /// `lines` gets the writer for the lines of the stream and may wrap it. `plain` receives events
+    /// once the screen is gone, which may be at once, and always the end of the run.
     pub fn start(setup: Setup, lines: impl FnOnce(Link) -> W, plain: P) -> Self {
         let Setup { mut device, send, read_plan, screen: link, options } = setup;
         let mut screen = Screen::new((&options.style).into(), options.clock.clone());
         let teller = Teller::new(link.clone(), lines(link.clone()), options);
         let mut live = Live { link: link.clone(), send, read_plan, plan: WholePlan::default() };
-        // Before the thread says so: a screen that is left at once must be waited for.
+        // Set before the thread starts: leaving must wait for a screen that is left at once.
         link.is_now(Presence::Shown);
         let begun = device.enter().and_then(|()| {
             let thread = thread::Builder::new().name("screen".to_owned());
@@ -69,7 +65,7 @@ impl<W: Write, P: Ui> FullScreen<W, P> {
         Self { link, teller, plain }
     }
 
-    /// Returns who is to be told now.
+    /// Returns the view that receives events now.
     fn who(&mut self) -> &mut dyn Ui {
         if self.link.is_gone() { &mut self.plain } else { &mut self.teller }
     }
@@ -79,7 +75,7 @@ impl<W: Write, P: Ui> Ui for FullScreen<W, P> {
     fn tell(&mut self, recorded: &Recorded, state: &RunState) {
         if let Event::RunEnded { .. } = &recorded.event {
             self.link.leave(PATIENCE);
-            // A terminal that hangs is not the screen's any more, either.
+            // Also release a terminal that hangs.
             self.link.is_left();
         }
         self.who().tell(recorded, state);
@@ -100,7 +96,7 @@ impl<W: Write, P: Ui> Drop for FullScreen<W, P> {
     }
 }
 
-/// Tells a screen of a run: facts, and the lines of the streaming view.
+/// Sends facts and the lines of the streaming view to a screen.
 pub(super) struct Teller<W: Write> {
     link: Link,
     facts: Facts,
@@ -143,18 +139,18 @@ impl<W: Write> Ui for Teller<W> {
     }
 }
 
-/// Returns the options of the lines on a screen: whole, and never rewritten.
+/// Returns the options for lines on a screen: unwrapped, and never rewritten.
 pub(super) fn on_screen(options: ViewOptions) -> ViewOptions {
     let verbosity = match options.verbosity {
         Verbosity::Quiet | Verbosity::Normal => Verbosity::Normal,
         Verbosity::Verbose => Verbosity::Verbose,
     };
-    // The screen wraps by itself, whatever its width is by then.
+    // The screen wraps lines itself, according to its current width.
     let style = Style { motion: Motion::Appends, width: usize::from(u16::MAX), ..options.style };
     ViewOptions { style, verbosity, ..options }
 }
 
-/// Returns what the lines of an event are about.
+/// Returns the kind of the lines of an event.
 pub(super) fn kind_of(event: &Event) -> Kind {
     match event {
         Event::GateChecked { result } | Event::BaselineChecked { result } => match result.status {
@@ -187,7 +183,7 @@ pub(super) fn kind_of(event: &Event) -> Kind {
     }
 }
 
-/// Returns what the lines of something that was heard are about.
+/// Returns the kind of the lines of an agent event.
 pub(super) fn kind_of_heard(event: &AgentEvent) -> Kind {
     match event {
         AgentEvent::Text { .. }

@@ -30,20 +30,20 @@ use crate::style::{Choice, Surroundings, Wishes};
 pub(crate) const START: Timestamp = Timestamp(1_794_698_100_000);
 
 thread_local! {
-    /// What the view's clock says; each test has a thread of its own.
+    /// The time of the view's clock; each test has its own thread.
     static NOW: Cell<Timestamp> = const { Cell::new(START) };
 }
 
-/// A run that is told to a view as it happens.
+/// A run whose events are sent to a view as they happen.
 struct Stage {
     view: TerminalView<Vec<u8>>,
     course: Course,
 }
 
-/// The facts of a run as they come, and what follows from them.
+/// The events of a run, and the state that follows from them.
 #[derive(Default)]
 pub(crate) struct Course {
-    pub(crate) told: Vec<Recorded>,
+    pub(crate) events: Vec<Recorded>,
     state: Option<RunState>,
     ran: Millis,
 }
@@ -61,20 +61,20 @@ impl Course {
         self.state.as_ref().expect("the run has begun")
     }
 
-    /// Takes in what happens next.
+    /// Applies the next event.
     pub(crate) fn take(&mut self, event: Event) -> (&Recorded, &RunState) {
-        let seq = self.told.len() as u64 + 1;
+        let seq = self.events.len() as u64 + 1;
         let recorded = Recorded { seq, at: self.now(), ran: self.ran, event };
         match &mut self.state {
             Some(state) => state.apply(&recorded).expect("the event fits"),
             None => self.state = Some(RunState::begin(&recorded).expect("the first event")),
         }
-        self.told.push(recorded);
-        (self.told.last().expect("it is there"), self.state())
+        self.events.push(recorded);
+        (self.events.last().expect("it is there"), self.state())
     }
 }
 
-/// Returns how a run by a recipe begins.
+/// Returns the first event of a run.
 pub(crate) fn started(recipe: Recipe) -> Event {
     Event::RunStarted {
         journal: JOURNAL_VERSION,
@@ -90,8 +90,8 @@ impl Stage {
         Self::with(&Wishes::default(), around, Verbosity::Normal)
     }
 
-    fn with(wishes: &Wishes, around: &Surroundings, verbosity: Verbosity) -> Self {
-        Self::of(options(wishes, around, verbosity))
+    fn with(preferences: &Wishes, around: &Surroundings, verbosity: Verbosity) -> Self {
+        Self::of(options(preferences, around, verbosity))
     }
 
     fn of(options: ViewOptions) -> Self {
@@ -149,7 +149,7 @@ impl Stage {
         })
     }
 
-    /// Lets the agent say this as its last words and leave.
+    /// Lets the agent give this final answer and exit.
     fn answer(&mut self, number: u32, words: &str) -> &mut Self {
         let text = AgentEvent::Text {
             text: words.into(),
@@ -216,16 +216,16 @@ impl Stage {
     }
 }
 
-fn options(wishes: &Wishes, around: &Surroundings, verbosity: Verbosity) -> ViewOptions {
+fn options(preferences: &Wishes, around: &Surroundings, verbosity: Verbosity) -> ViewOptions {
     ViewOptions {
-        style: Style::choose(wishes, around),
+        style: Style::choose(preferences, around),
         verbosity,
         agent_stream: AgentStream::Shown,
         clock: WallClock { zone: TimeZone::UTC, now: || NOW.get() },
     }
 }
 
-/// A pipe, and the wish for ASCII.
+/// Preferences for ASCII output.
 fn ascii() -> Wishes {
     Wishes { emoji: Choice::Never, ..Wishes::default() }
 }

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
 
-/// Long enough that only a hang runs into it.
+/// Long enough that only a hang reaches it.
 const GENEROUS: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Default)]
@@ -27,7 +27,7 @@ impl Write for Sheet {
     }
 }
 
-/// A terminal that says when it is written to, and takes the piece when it is told to.
+/// A terminal that reports when it is written to, and accepts the piece when the test allows it.
 struct Stopped {
     asked: Sender<()>,
     go: Receiver<()>,
@@ -59,7 +59,7 @@ impl Write for Fails {
 }
 
 #[test]
-fn the_first_error_is_remembered_and_swallowed() {
+fn the_first_error_is_kept_and_ignored() {
     let mut writer = Swallow::new(Fails(io::ErrorKind::BrokenPipe));
     writer.put(b"one");
     writer.put(b"two");
@@ -111,10 +111,10 @@ fn a_terminal_that_does_not_read_is_not_waited_for() {
 }
 
 #[test]
-fn a_lost_piece_of_a_line_is_admitted_too() {
+fn a_lost_piece_of_a_line_is_reported_too() {
     let mut queue = Queue::default();
     let half = vec![b'x'; QUEUE_BYTES];
-    // One piece that is alone is taken, whatever its size.
+    // A single piece is accepted, whatever its size.
     queue.push([half.clone(), half.clone()].concat());
     queue.push(half);
     queue.admit_loss();

@@ -1,4 +1,4 @@
-//! Lines that went by: what is seen of them, wherever one has scrolled to.
+//! The visible rows of the scrollback at any scroll position.
 
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn check(scroll: &Scroll, expect: &[&str]) {
 }
 
 #[test]
-fn the_newest_lines_are_followed_until_one_scrolls_up() {
+fn the_newest_lines_are_followed_until_the_user_scrolls_up() {
     let mut scroll = scroll(&["1", "2", "3", "4", "5", "6"]);
     check(&scroll, &["4", "5", "6"]);
     scroll.up(ROOM, 1);
@@ -68,7 +68,7 @@ fn pieces_of_a_line_are_one_line() {
 }
 
 #[test]
-fn a_filter_leaves_out_and_a_search_finds() {
+fn filters_hide_lines_and_searches_find_them() {
     let mut scroll = Scroll::default();
     for number in 0..50 {
         scroll.push_line(Kind::Text, &format!("text {number}"));
@@ -93,7 +93,7 @@ fn a_filter_leaves_out_and_a_search_finds() {
 }
 
 #[test]
-fn memory_is_bounded_and_a_place_that_is_gone_is_none() {
+fn memory_is_bounded_and_removed_lines_are_skipped() {
     let mut scroll = scroll(&["first"]);
     scroll.rewind(ROOM);
     scroll.up(ROOM, 1);
@@ -108,7 +108,7 @@ fn memory_is_bounded_and_a_place_that_is_gone_is_none() {
 }
 
 #[derive(Debug, Clone)]
-enum Deed {
+enum ScrollAction {
     Push(String),
     Line(Kind, String),
     Up(usize),
@@ -119,38 +119,39 @@ enum Deed {
     On(Direction),
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn action() -> impl Strategy<Value = ScrollAction> {
     let kinds = vec![Kind::Ralph, Kind::Text, Kind::Tool, Kind::ToolError, Kind::Gate];
     prop_oneof![
-        any::<String>().prop_map(Deed::Push),
-        "[a-z 日\n]{0,40}".prop_map(Deed::Push),
-        (prop::sample::select(kinds), "[a-z 日]{0,40}").prop_map(|(kind, it)| Deed::Line(kind, it)),
-        (0usize..20).prop_map(Deed::Up),
-        (0usize..20).prop_map(Deed::Down),
-        Just(Deed::Top),
-        prop::sample::select(Filter::ALL.to_vec()).prop_map(Deed::Filter),
-        "[a-z]{0,2}".prop_map(Deed::Search),
-        prop::sample::select(vec![Direction::Up, Direction::Down]).prop_map(Deed::On),
+        any::<String>().prop_map(ScrollAction::Push),
+        "[a-z 日\n]{0,40}".prop_map(ScrollAction::Push),
+        (prop::sample::select(kinds), "[a-z 日]{0,40}")
+            .prop_map(|(kind, it)| ScrollAction::Line(kind, it)),
+        (0usize..20).prop_map(ScrollAction::Up),
+        (0usize..20).prop_map(ScrollAction::Down),
+        Just(ScrollAction::Top),
+        prop::sample::select(Filter::ALL.to_vec()).prop_map(ScrollAction::Filter),
+        "[a-z]{0,2}".prop_map(ScrollAction::Search),
+        prop::sample::select(vec![Direction::Up, Direction::Down]).prop_map(ScrollAction::On),
     ]
 }
 
 proptest! {
     #[test]
-    fn whatever_one_does_there_is_something_to_see(
-        deeds in prop::collection::vec((deed(), 0usize..12, 0usize..6), 0..40)
+    fn any_sequence_of_actions_shows_rows(
+        actions in prop::collection::vec((action(), 0usize..12, 0usize..6), 0..40)
     ) {
         let mut scroll = Scroll::default();
-        for (deed, width, height) in deeds {
+        for (action, width, height) in actions {
             let room = Room { width, height };
-            match deed {
-                Deed::Push(text) => scroll.push(Kind::Text, &text),
-                Deed::Line(kind, text) => scroll.push_line(kind, &text),
-                Deed::Up(rows) => scroll.up(room, rows),
-                Deed::Down(rows) => scroll.down(room, rows),
-                Deed::Top => scroll.rewind(room),
-                Deed::Filter(filter) => scroll.set_filter(filter),
-                Deed::Search(query) => drop(scroll.search(&query, room)),
-                Deed::On(direction) => drop(scroll.search_on(direction, room)),
+            match action {
+                ScrollAction::Push(text) => scroll.push(Kind::Text, &text),
+                ScrollAction::Line(kind, text) => scroll.push_line(kind, &text),
+                ScrollAction::Up(rows) => scroll.up(room, rows),
+                ScrollAction::Down(rows) => scroll.down(room, rows),
+                ScrollAction::Top => scroll.rewind(room),
+                ScrollAction::Filter(filter) => scroll.set_filter(filter),
+                ScrollAction::Search(query) => drop(scroll.search(&query, room)),
+                ScrollAction::On(direction) => drop(scroll.search_on(direction, room)),
             }
             let shown = scroll.shown(room);
             prop_assert!(shown.len() <= height);

@@ -1,4 +1,4 @@
-//! What keys do: from a state and a key to a state and what is to be done.
+//! Key handling: from a state and a key to a state and an action.
 
 use ralph_core::control::Wish;
 
@@ -8,8 +8,8 @@ use crate::tui::press::{Deed, press};
 use crate::tui::screen::{Mode, Panel, Stopping};
 use crate::tui::scroll::Filter;
 
-fn keys(words: &str) -> Vec<Key> {
-    words
+fn keys(typed: &str) -> Vec<Key> {
+    typed
         .chars()
         .map(|letter| match letter {
             '\n' => Key::Enter,
@@ -20,17 +20,17 @@ fn keys(words: &str) -> Vec<Key> {
 }
 
 #[track_caller]
-fn check(words: &str, expect: &[Deed]) {
+fn check(typed: &str, expect: &[Deed]) {
     let mut rig = tasks();
     rig.text();
-    let deeds: Vec<Deed> =
-        keys(words).iter().filter_map(|key| press(&mut rig.screen, key)).collect();
-    assert_eq!(deeds, expect, "{words:?}");
-    assert_eq!(rig.screen.mode, Mode::Watch, "{words:?}");
+    let actions: Vec<Deed> =
+        keys(typed).iter().filter_map(|key| press(&mut rig.screen, key)).collect();
+    assert_eq!(actions, expect, "{typed:?}");
+    assert_eq!(rig.screen.mode, Mode::Watch, "{typed:?}");
 }
 
 #[test]
-fn wishes_need_a_yes_where_they_cannot_be_taken_back() {
+fn irreversible_requests_need_a_confirmation() {
     let task = || TaskId("T-002".into());
     check("p", &[Deed::Wish(Wish::Pause)]);
     check("pp", &[Deed::Wish(Wish::Pause), Deed::Wish(Wish::GoOn)]);
@@ -60,11 +60,11 @@ fn a_paste_is_no_command_and_a_task_is_needed_to_skip_one() {
 }
 
 #[test]
-fn keys_change_what_is_seen() {
+fn keys_change_the_screen() {
     let mut rig = tasks();
     rig.text();
-    let mut type_in = |words: &str| {
-        for key in keys(words) {
+    let mut type_in = |typed: &str| {
+        for key in keys(typed) {
             press(&mut rig.screen, &key);
         }
         rig.text()

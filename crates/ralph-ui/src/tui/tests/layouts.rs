@@ -1,4 +1,4 @@
-//! What is on the screen, at several sizes, in several states, with and without color.
+//! The content of the screen at several sizes, in several states, with and without color.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ fn check(rig: &mut Rig, (width, height): (u16, u16), expect: &Expect) {
 }
 
 #[test]
-fn a_task_list_is_beside_its_stream() {
+fn a_task_list_is_left_of_the_stream() {
     check(
         &mut tasks(),
         (80, 20),
@@ -94,8 +94,8 @@ fn a_small_screen_shows_the_stream() {
 
 #[test]
 fn a_plain_terminal_gets_ascii_and_no_colors() {
-    let (wishes, around) = plain();
-    let mut rig = tasks_with(Rig::with(&wishes, &around));
+    let (preferences, around) = plain();
+    let mut rig = tasks_with(Rig::with(&preferences, &around));
     check(
         &mut rig,
         (64, 14),
@@ -159,14 +159,14 @@ fn a_plan_has_iterations_and_what_is_next() {
 }
 
 #[test]
-fn a_wait_counts_down_and_an_end_is_said() {
+fn a_wait_counts_down_and_the_end_is_shown() {
     let mut rig = tasks();
     let until = START.plus(Millis::from_mins(30));
     rig.tell(Event::Waiting { until, reason: WaitReason::UsageLimit }).pass(5);
     let title = |rig: &mut Rig| rig.text().lines().next().unwrap_or_default().to_owned();
     assert_eq!(
         title(&mut rig),
-        " usage limit: goes on at 23:45, in 28:50  implement T-002  run 20261114-231500-k"
+        " usage limit: resumes at 23:45, in 28:50  implement T-002  run 20261114-231500-k"
     );
     rig.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
     assert_eq!(title(&mut rig), " ended: interrupted  implement T-002  run 20261114-231500-k3f9");
@@ -186,20 +186,20 @@ fn ten_thousand_tasks_keep_the_current_one_in_sight() {
     assert!(seen.contains("T-10000"), "{seen}");
 }
 
-/// Claims that a task is being worked on, and returns the words of the rows.
-fn words(rig: &mut Rig) -> Vec<Arc<str>> {
+/// Updates the screen, and returns the texts of the rows.
+fn row_texts(rig: &mut Rig) -> Vec<Arc<str>> {
     rig.cells();
     rig.screen.facts.work.rows.iter().map(|row| Arc::clone(&row.text)).collect()
 }
 
 #[test]
-fn of_ten_thousand_rows_only_those_are_made_again_that_changed() {
+fn only_changed_rows_are_rebuilt() {
     let mut rig = Rig::new();
     rig.begin(recipe(Work::Tasks(TaskWork::new("plan.json"))));
     rig.tell(Event::TasksRead { list: Box::new(task_list(10_000)), remarks: Vec::new() });
-    let before = words(&mut rig);
+    let before = row_texts(&mut rig);
     rig.iterate(1, Role::Implement, Some("T-5000"));
-    let after = words(&mut rig);
+    let after = row_texts(&mut rig);
     let made: Vec<usize> =
         (0..10_000).filter(|at| !Arc::ptr_eq(&before[*at], &after[*at])).collect();
     assert_eq!(made, [4_999]);
@@ -232,11 +232,11 @@ fn all_items_of_a_long_plan_can_be_scrolled_to() {
     rig.screen.list_top = Some(usize::MAX);
     let seen = rig.text();
     assert!(seen.contains("○ Item 9999 ") && seen.contains("✔ Item 2 "), "{seen}");
-    assert_eq!(looks.load(Ordering::SeqCst), 1, "it is read after the run has looked at it");
+    assert_eq!(looks.load(Ordering::SeqCst), 1, "it is read once for each plan event");
 }
 
 #[test]
-fn nothing_an_agent_says_moves_the_cursor() {
+fn agent_output_cannot_move_the_cursor() {
     let mut rig = tasks();
     rig.hear(&text("\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31mwords\r\n\tmore"));
     let cells = rig.cells();
@@ -247,7 +247,7 @@ fn nothing_an_agent_says_moves_the_cursor() {
 }
 
 #[test]
-fn what_is_searched_for_stands_out() {
+fn search_matches_are_highlighted() {
     let mut rig = tasks();
     rig.text();
     let room = rig.screen.room();

@@ -1,4 +1,4 @@
-//! A run shown again: played, and stepped through by iteration.
+//! Replays: played, and stepped through by iteration.
 
 use std::collections::VecDeque;
 
@@ -12,10 +12,10 @@ use crate::tui::player::{Moment, Player, Recording, Said};
 use crate::tui::press::{Deed, press};
 use crate::tui::screen::Play;
 
-/// A record of three iterations with a word in each.
+/// A recording of three iterations with a short text in each.
 struct Record {
     facts: Vec<Recorded>,
-    said: VecDeque<AgentEvent>,
+    output: VecDeque<AgentEvent>,
     looks: usize,
 }
 
@@ -25,17 +25,17 @@ impl Recording for Record {
     }
 
     fn turn_to(&mut self, state: &RunState, _: &Event) {
-        self.said = [text(&format!("word {}\n", state.iterations)), text("more\n")].into();
+        self.output = [text(&format!("word {}\n", state.iterations)), text("more\n")].into();
     }
 
     fn heard(&mut self) -> Said {
-        let events: Vec<AgentEvent> = self.said.pop_front().into_iter().collect();
-        Said { events, read: 2 - self.said.len() as u64, of: 2 }
+        let events: Vec<AgentEvent> = self.output.pop_front().into_iter().collect();
+        Said { events, read: 2 - self.output.len() as u64, of: 2 }
     }
 
     fn plan(&mut self, _: &RunState) -> Option<Checklist> {
         self.looks += 1;
-        assert_eq!(self.looks, 1, "it is read once for each time that the run looked");
+        assert_eq!(self.looks, 1, "it is read once for each plan event");
         Some(Checklist::read("- [x] Read\n- [ ] Print\n- [ ] Say why\n"))
     }
 }
@@ -48,22 +48,22 @@ fn record() -> Vec<Recorded> {
         rig.pass(60).check("lint", GateStatus::Passed, "");
         rig.tell(Event::IterationEnded { iteration: IterationNumber(number) });
     }
-    rig.course.told
+    rig.course.events
 }
 
 fn player(facts: Vec<Recorded>, moment: Moment) -> (Player, Screen) {
     let options = options(&Wishes::default(), &terminal());
     let mut screen = Screen::new((&options.style).into(), options.clock.clone());
     screen.size = Size::new(80, 24);
-    let send = Box::new(|_: &_| Err("nobody is there".to_owned()));
-    let record = Box::new(Record { facts, said: VecDeque::new(), looks: 0 });
+    let send = Box::new(|_: &_| Err("no run is active".to_owned()));
+    let record = Box::new(Record { facts, output: VecDeque::new(), looks: 0 });
     let mut player = Player::new(Link::default(), options, record, moment, send);
     player.begin(&mut screen);
     (player, screen)
 }
 
 fn push(player: &mut Player, screen: &mut Screen, key: &Key) -> Option<Stay> {
-    press(screen, key).map(|deed| player.serve(deed, screen))
+    press(screen, key).map(|action| player.serve(action, screen))
 }
 
 fn later(player: &mut Player, screen: &mut Screen, millis: u64) -> String {
@@ -74,13 +74,13 @@ fn later(player: &mut Player, screen: &mut Screen, millis: u64) -> String {
 }
 
 #[test]
-fn it_plays_in_its_own_time_and_long_gaps_are_short() {
+fn it_plays_with_shortened_gaps() {
     let (mut player, mut screen) = player(record(), Moment::Past);
     later(&mut player, &mut screen, 0);
     let seen = later(&mut player, &mut screen, 1);
     assert!(seen.starts_with(" replay x8 23:15:00"), "{seen}");
     assert!(!seen.contains("Iteration 1/10"), "{seen}");
-    // Ten seconds of the run are little more than one at this speed.
+    // At this speed, ten seconds of the run take little more than one.
     let seen = later(&mut player, &mut screen, 1_300);
     assert!(seen.contains("Iteration 1/10") && !seen.contains("word 1"), "{seen}");
     let seen = later(&mut player, &mut screen, 3_000);
@@ -115,7 +115,7 @@ fn it_steps_by_iteration_both_ways() {
 }
 
 #[test]
-fn a_run_elsewhere_is_shown_up_to_now_and_can_be_asked() {
+fn an_active_run_is_shown_up_to_now_and_takes_requests() {
     let mut facts = record();
     let rest = facts.split_off(facts.len() - 2);
     let (mut player, mut screen) = player(facts, Moment::Present);
@@ -128,12 +128,12 @@ fn a_run_elsewhere_is_shown_up_to_now_and_can_be_asked() {
     );
     assert_eq!(push(&mut player, &mut screen, &Key::Char('p')), Some(Stay::Yes));
     let seen = later(&mut player, &mut screen, 1);
-    assert!(seen.contains("nobody is there"), "{seen}");
+    assert!(seen.contains("no run is active"), "{seen}");
     assert_eq!(rest.len(), 2);
 }
 
 #[test]
-fn of_the_last_plan_all_items_are_shown_and_of_those_before_what_was_recorded() {
+fn the_last_plan_is_complete_and_earlier_ones_are_as_recorded() {
     let mut rig = Rig::new();
     rig.begin(prompt_recipe());
     for (number, plan) in [(1, "- [ ] Read\n"), (2, "- [x] Read\n- [ ] Print\n")] {
@@ -141,7 +141,7 @@ fn of_the_last_plan_all_items_are_shown_and_of_those_before_what_was_recorded() 
         rig.tell(Event::PlanSeen { look: PlanLook::of(plan) });
         rig.pass(10).tell(Event::IterationEnded { iteration: IterationNumber(number) });
     }
-    let (mut player, mut screen) = player(rig.course.told, Moment::Past);
+    let (mut player, mut screen) = player(rig.course.events, Moment::Past);
     let step = |player: &mut Player, screen: &mut Screen| {
         push(player, screen, &Key::Right);
         later(player, screen, 1)
@@ -153,5 +153,5 @@ fn of_the_last_plan_all_items_are_shown_and_of_those_before_what_was_recorded() 
         .iter()
         .map(|item| last.find(item).unwrap_or_else(|| panic!("no {item}: {last}")))
         .collect();
-    assert!(items.is_sorted(), "what is open comes first: {last}");
+    assert!(items.is_sorted(), "open items come first: {last}");
 }

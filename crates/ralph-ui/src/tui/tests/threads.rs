@@ -1,4 +1,4 @@
-//! The screen on a thread of its own, on a terminal that may hang, vanish or break.
+//! The screen on its own thread, on a terminal that may hang, close or fail.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use super::*;
 use crate::tui::display::{Device, Heard};
 use crate::tui::view::{FullScreen, Setup};
 
-/// A terminal that a test holds in its hands.
+/// A terminal that a test controls.
 #[derive(Clone, Default)]
 struct Toy(Arc<(Mutex<State>, Condvar)>);
 
@@ -31,9 +31,9 @@ struct State {
 enum Mood {
     #[default]
     Well,
-    /// Takes no output.
+    /// Accepts no output.
     Hangs,
-    /// Is not there any more.
+    /// Was closed.
     Gone,
     /// Makes the screen panic.
     Mad,
@@ -49,11 +49,11 @@ impl Toy {
         let state = self.0.0.lock().expect("no panic");
         let patience = Duration::from_secs(20);
         let waited = self.0.1.wait_timeout_while(state, patience, |it| !holds(it));
-        assert!(!waited.expect("no panic").1.timed_out(), "it never came to this");
+        assert!(!waited.expect("no panic").1.timed_out(), "timed out");
     }
 
-    fn shows(&self, words: &str) {
-        self.until(|state| String::from_utf8_lossy(&state.written).contains(words));
+    fn shows(&self, text: &str) {
+        self.until(|state| String::from_utf8_lossy(&state.written).contains(text));
     }
 }
 
@@ -106,12 +106,12 @@ impl Device for Toy {
     }
 }
 
-/// Counts what the plain view is told.
+/// Counts the calls of the plain view.
 #[derive(Clone, Default)]
 struct Plain(Arc<AtomicUsize>);
 
 impl Plain {
-    fn told(&self) -> usize {
+    fn calls(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 }
@@ -134,20 +134,20 @@ struct Scene {
     toy: Toy,
     plain: Plain,
     link: Link,
-    wishes: Arc<Mutex<Vec<Wish>>>,
+    requests: Arc<Mutex<Vec<Wish>>>,
     view: FullScreen<Link, Plain>,
-    told: Vec<Recorded>,
+    events: Vec<Recorded>,
     state: RunState,
 }
 
 fn scene() -> Scene {
     let (toy, plain, link) = (Toy::default(), Plain::default(), Link::default());
-    let wishes: Arc<Mutex<Vec<Wish>>> = Arc::default();
-    let kept = Arc::clone(&wishes);
+    let requests: Arc<Mutex<Vec<Wish>>> = Arc::default();
+    let kept = Arc::clone(&requests);
     let mut options = options(&Wishes::default(), &terminal());
     options.clock.now = || START;
-    let send = Box::new(move |wish: &Wish| {
-        kept.lock().expect("no panic").push(wish.clone());
+    let send = Box::new(move |request: &Wish| {
+        kept.lock().expect("no panic").push(request.clone());
         Ok(())
     });
     let setup = Setup {
@@ -158,19 +158,19 @@ fn scene() -> Scene {
         options,
     };
     let mut view = FullScreen::start(setup, |link| link, plain.clone());
-    let told = tasks().course.told;
-    let mut state = RunState::begin(&told[0]).expect("the first event");
-    view.tell(&told[0], &state);
-    for fact in &told[1..] {
+    let events = tasks().course.events;
+    let mut state = RunState::begin(&events[0]).expect("the first event");
+    view.tell(&events[0], &state);
+    for fact in &events[1..] {
         state.apply(fact).expect("it fits");
         view.tell(fact, &state);
     }
-    Scene { toy, plain, link, wishes, view, told, state }
+    Scene { toy, plain, link, requests, view, events, state }
 }
 
 impl Scene {
     fn end(&mut self) {
-        let last = self.told.last().expect("an event");
+        let last = self.events.last().expect("an event");
         let event = Event::RunEnded { outcome: Outcome::Complete, left: None };
         let fact = Recorded { seq: last.seq + 1, event, ..last.clone() };
         self.state.apply(&fact).expect("it fits");
@@ -179,34 +179,34 @@ impl Scene {
 }
 
 #[test]
-fn the_end_is_told_on_the_normal_screen() {
+fn the_end_is_printed_on_the_normal_screen() {
     let mut scene = scene();
     scene.toy.shows("T-002");
     assert!(scene.link.is_shown());
     scene.end();
     scene.toy.until(|state| (state.entered, state.left) == (1, 1));
     assert!(scene.link.is_gone());
-    assert_eq!(scene.plain.told(), 1);
+    assert_eq!(scene.plain.calls(), 1);
 }
 
 #[test]
-fn keys_become_wishes_and_leaving_is_no_stop() {
+fn keys_become_requests_and_leaving_is_no_stop() {
     let mut scene = scene();
     scene.toy.set(|state| state.keys.extend(b"mhi\rpql"));
     scene.toy.until(|state| state.left == 1);
-    let wishes = scene.wishes.lock().expect("no panic").clone();
-    assert_eq!(wishes, [Wish::Note { text: "hi".into() }, Wish::Pause]);
+    let requests = scene.requests.lock().expect("no panic").clone();
+    assert_eq!(requests, [Wish::Note { text: "hi".into() }, Wish::Pause]);
     let gone = || scene.link.is_gone();
     let begun = Instant::now();
     while !gone() && begun.elapsed() < Duration::from_secs(20) {
         std::thread::yield_now();
     }
-    scene.view.hear(&text("goes on"));
-    assert_eq!(scene.plain.told(), 1);
+    scene.view.hear(&text("more"));
+    assert_eq!(scene.plain.calls(), 1);
 }
 
 #[test]
-fn a_terminal_that_hangs_slows_nobody_and_lines_are_counted() {
+fn a_terminal_that_hangs_does_not_block_and_lines_are_counted() {
     let mut scene = scene();
     scene.toy.shows("T-002");
     scene.toy.set(|state| state.mood = Mood::Hangs);
@@ -215,29 +215,29 @@ fn a_terminal_that_hangs_slows_nobody_and_lines_are_counted() {
         scene.view.hear(&text(&format!("line {number} of many\n")));
     }
     assert!(begun.elapsed() < Duration::from_secs(20));
-    // Drawn anew, so that no cell is left out because it is the same.
+    // Forces a full redraw, so that no cell is skipped because it is unchanged.
     scene.toy.set(|state| {
         (state.mood, state.keys) = (Mood::Well, vec![0x0c]);
         state.written.clear();
     });
     scene.toy.shows("shown");
     scene.end();
-    assert_eq!(scene.plain.told(), 1);
+    assert_eq!(scene.plain.calls(), 1);
 }
 
 #[test]
-fn a_terminal_that_vanishes_or_breaks_leaves_the_run_alone() {
+fn a_closed_or_failing_terminal_does_not_affect_the_run() {
     for mood in [Mood::Gone, Mood::Mad] {
         let mut scene = scene();
         scene.toy.set(|state| state.mood = mood);
         scene.toy.until(|state| state.left == 1);
         scene.end();
-        assert_eq!(scene.plain.told(), 1);
+        assert_eq!(scene.plain.calls(), 1);
     }
 }
 
 #[test]
-fn a_terminal_that_has_its_old_size_again_is_drawn_anew() {
+fn a_terminal_resized_to_its_old_size_is_redrawn() {
     let scene = scene();
     scene.toy.shows("T-002");
     scene.toy.set(|state| {
@@ -249,7 +249,7 @@ fn a_terminal_that_has_its_old_size_again_is_drawn_anew() {
 }
 
 #[test]
-fn a_screen_steps_aside_and_comes_back_whole() {
+fn a_screen_steps_aside_and_is_restored() {
     let scene = scene();
     scene.toy.shows("T-002");
     scene.link.step_aside(Duration::from_secs(20));

@@ -1,4 +1,4 @@
-//! Any events, any keys and any sizes: never a panic, and nothing on the screen that acts.
+//! Any events, keys and sizes: never a panic, and no control characters on the screen.
 
 use proptest::prelude::*;
 use ralph_core::event::WaitReason;
@@ -19,7 +19,7 @@ enum Happening {
     Pass(u64),
 }
 
-fn words() -> impl Strategy<Value = String> {
+fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
         "[a-z 日\n\t]{0,60}",
@@ -30,45 +30,45 @@ fn words() -> impl Strategy<Value = String> {
 fn event() -> impl Strategy<Value = Event> {
     let roles = vec![Role::Prompt, Role::Implement, Role::Review, Role::Compact];
     prop_oneof![
-        (0usize..30, words()).prop_map(|(count, title)| {
+        (0usize..30, any_text()).prop_map(|(count, title)| {
             let mut list = task_list(count);
             list.tasks.iter_mut().for_each(|task| task.title.clone_from(&title));
             Event::TasksRead { list: Box::new(list), remarks: vec![title] }
         }),
-        (any::<u32>(), prop::sample::select(roles), proptest::option::of(words())).prop_map(
+        (any::<u32>(), prop::sample::select(roles), proptest::option::of(any_text())).prop_map(
             |(number, role, task)| Event::IterationStarted {
                 iteration: IterationNumber(number),
                 role,
                 task: task.map(TaskId),
             }
         ),
-        words().prop_map(|text| Event::Warned { text }),
+        any_text().prop_map(|text| Event::Warned { text }),
         any::<i64>().prop_map(|until| Event::Waiting {
             until: Timestamp(until),
             reason: WaitReason::UsageLimit
         }),
-        words().prop_map(|output| Event::BaselineChecked {
+        any_text().prop_map(|output| Event::BaselineChecked {
             result: result("lint", GateStatus::Failed, &output)
         }),
         Just(Event::IterationEnded { iteration: IterationNumber(1) }),
     ]
 }
 
-fn heard() -> impl Strategy<Value = AgentEvent> {
+fn agent_event() -> impl Strategy<Value = AgentEvent> {
     prop_oneof![
-        words().prop_map(|words| text(&words)),
-        words().prop_map(|text| AgentEvent::Text {
+        any_text().prop_map(|message| text(&message)),
+        any_text().prop_map(|text| AgentEvent::Text {
             text,
             speaker: Speaker::Subagent,
             form: TextForm::Delta
         }),
-        (words(), words()).prop_map(|(name, summary)| AgentEvent::ToolStarted {
+        (any_text(), any_text()).prop_map(|(name, summary)| AgentEvent::ToolStarted {
             id: "1".into(),
             name,
             summary,
             speaker: Speaker::Agent
         }),
-        words().prop_map(|output| AgentEvent::ToolEnded {
+        any_text().prop_map(|output| AgentEvent::ToolEnded {
             id: "1".into(),
             outcome: ToolOutcome::Error,
             output
@@ -77,7 +77,7 @@ fn heard() -> impl Strategy<Value = AgentEvent> {
             usage: Usage { cost: Some(UsdMicros(cost)), ..Usage::default() },
             scope: UsageScope::Step
         }),
-        words().prop_map(|line| AgentEvent::Unparsed { line }),
+        any_text().prop_map(|line| AgentEvent::Unparsed { line }),
     ]
 }
 
@@ -101,7 +101,7 @@ fn key() -> impl Strategy<Value = Key> {
             Key::Home,
             Key::End,
         ]),
-        words().prop_map(Key::Paste),
+        any_text().prop_map(Key::Paste),
     ]
 }
 
@@ -109,8 +109,8 @@ fn happening() -> impl Strategy<Value = Happening> {
     let edge = || prop::sample::select(vec![0u16, 1, 2, 3, 5, 9, 10, 20, 24, 60, 61, 200]);
     prop_oneof![
         event().prop_map(Happening::Tell),
-        heard().prop_map(Happening::Hear),
-        words().prop_map(Happening::Gate),
+        agent_event().prop_map(Happening::Hear),
+        any_text().prop_map(Happening::Gate),
         any::<i64>().prop_map(Happening::Wait),
         key().prop_map(Happening::Press),
         (edge(), edge()).prop_map(|(width, height)| Happening::Size(width, height)),
@@ -121,7 +121,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn whatever_happens_there_is_a_screen(all in prop::collection::vec(happening(), 0..60)) {
+    fn any_sequence_of_events_can_be_drawn(all in prop::collection::vec(happening(), 0..60)) {
         let mut rig = Rig::new();
         rig.begin(recipe(Work::Tasks(TaskWork::new("plan.json"))));
         for happening in all {

@@ -1,4 +1,4 @@
-//! What the agent says and does.
+//! The messages and tool calls of the agent.
 
 use super::*;
 use expect_test::expect;
@@ -33,7 +33,7 @@ fn todo() -> AgentEvent {
     }
 }
 
-/// A turn with most of what an agent does.
+/// A turn with most kinds of events.
 fn turn() -> Vec<AgentEvent> {
     vec![
         AgentEvent::Session {
@@ -195,7 +195,7 @@ fn results_find_their_calls_side_by_side() {
             finish("b", "two"),
             finish("a", "one"),
             finish("c", "src/main.rs"),
-            finish("z", "nobody asked"),
+            finish("z", "unasked call"),
         ],
         &expect![[r#"
             ⏺ Read(src/one.rs)
@@ -208,7 +208,7 @@ fn results_find_their_calls_side_by_side() {
               ✅ Result ← Grep(fn main) (1 line, 11 chars)
                 ⎿  src/main.rs
             ✅ Result ← unknown call (1 line, 12 chars)
-              ⎿  nobody asked
+              ⎿  unasked call
         "#]],
     );
 }
@@ -317,7 +317,7 @@ fn lines_that_are_no_events_do_not_flood() {
 }
 
 #[test]
-fn a_final_text_is_shown_only_if_it_is_news() {
+fn a_final_text_is_shown_only_if_it_is_new() {
     let result = AgentEvent::Result {
         status: ResultStatus::Failed("too many turns".into()),
         text: Some("All done.".into()),
@@ -343,7 +343,7 @@ fn a_final_text_is_shown_only_if_it_is_news() {
 }
 
 #[test]
-fn repeated_news_of_a_limit_is_told_once() {
+fn a_repeated_limit_is_reported_once() {
     let news = |status| AgentEvent::RateLimit { status, resets_at: None };
     check(
         &[
@@ -399,18 +399,18 @@ fn a_million_events_need_no_memory() {
 }
 
 #[test]
-fn an_agent_that_says_too_much_is_cut_short_until_it_is_asked_again() {
+fn too_much_output_of_a_call_is_cut() {
     let mut stage = Stage::new(&pipe());
     stage.begin(recipe()).iterate(1).ask(1, Role::Prompt);
     let flood = text(&"x".repeat(1 << 20), TextForm::Message);
     for _ in 0..40 {
         stage.hear(&flood);
     }
-    stage.answer(1, "not heard");
-    let said = "… the agent says too much to show: the rest is in the raw stream only";
+    stage.answer(1, "not shown");
+    let said = "… too much agent output to show: the rest is only in the raw stream";
     assert_eq!(stage.text().matches(said).count(), 1);
-    assert!(!stage.text().contains("not heard"));
+    assert!(!stage.text().contains("not shown"));
     assert!(stage.text().len() < 18 << 20);
-    stage.ask(2, Role::Prompt).answer(2, "heard again");
-    assert!(stage.text().contains("heard again"));
+    stage.ask(2, Role::Prompt).answer(2, "shown again");
+    assert!(stage.text().contains("shown again"));
 }

@@ -1,4 +1,4 @@
-//! What ralph itself says, from the first line of a run to the last.
+//! The lines of ralph itself, from the first line of a run to the last.
 
 use super::*;
 use crate::style::Timestamps;
@@ -42,9 +42,9 @@ fn two_iterations(stage: &mut Stage) {
         checked_out: None,
     };
     stage.tell(Event::Landed { landed: surveyed });
-    stage.ask(2, Role::Message).answer(2, "Mend the parser");
+    stage.ask(2, Role::Message).answer(2, "Fix the parser");
     let commit = CommitId("fedcba9876543210".into());
-    let subject = "ralph: Mend the parser".to_owned();
+    let subject = "ralph: Fix the parser".to_owned();
     stage.tell(Event::Landed { landed: Landed::Committed { commit, subject } });
     stage.tell(Event::Landed { landed: Landed::ScmRan { command: "git push".into() } });
     stage.pass(3).tell(Event::IterationEnded { iteration: IterationNumber(2) });
@@ -73,7 +73,7 @@ fn a_run_in_a_pipe() {
           ⎿  test one ... FAILED
              expected 1, got 2
           output: .ralph/guardrail_1_test.log
-        ✘ Failed gate: test; the next iteration is told
+        ✘ Failed gate: test; the next prompt reports it
         ↩ Rolled back to the checkpoint; kept on refs/ralph/20261114-231500-k3f9/1
         Progress: iteration 1/10, 6m 10s elapsed, $5.76 so far
 
@@ -91,9 +91,9 @@ fn a_run_in_a_pipe() {
           output: .ralph/guardrail_1_style.log
         ✔ Complete: the hard gates passed and the agent said DONE
         Asking claude for a commit message
-        Mend the parser
+        Fix the parser
         ✅ Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
-        ✔ Commit fedcba9 ralph: Mend the parser
+        ✔ Commit fedcba9 ralph: Fix the parser
         ✔ Ran git push
         Progress: iteration 2/10, 12m 20s elapsed, $17.28 so far
 
@@ -129,7 +129,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
         [23:21:07]   |  test one ... FAILED
         [23:21:07]      expected 1, got 2
         [23:21:07]   output: .ralph/guardrail_1_test.log
-        [23:21:07] [ERR] Failed gate: test; the next iteration is told
+        [23:21:07] [ERR] Failed gate: test; the next prompt reports it
         [23:21:07] [<] Rolled back to the checkpoint; kept on
         [23:21:07]     refs/ralph/20261114-231500-k3f9/1
         [23:21:10] Progress: iteration 1/10, 6m 10s elapsed, $5.76 so far
@@ -149,9 +149,9 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
         [23:27:17]   output: .ralph/guardrail_1_style.log
         [23:27:17] [OK] Complete: the hard gates passed and the agent said DONE
         [23:27:17] Asking claude for a commit message
-        [23:27:17] Mend the parser
+        [23:27:17] Fix the parser
         [23:27:17] [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
-        [23:27:17] [OK] Commit fedcba9 ralph: Mend the parser
+        [23:27:17] [OK] Commit fedcba9 ralph: Fix the parser
         [23:27:17] [OK] Ran git push
         [23:27:20] Progress: iteration 2/10, 12m 20s elapsed, $17.28 so far
 
@@ -164,7 +164,7 @@ fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
 }
 
 #[test]
-fn a_run_on_a_terminal_replaces_passing_lines() {
+fn a_run_on_a_terminal_replaces_temporary_lines() {
     let mut stage = Stage::new(&terminal());
     stage.begin(recipe()).iterate(1).ask(1, Role::Prompt).answer(1, "<promise>not yet</promise>");
     stage.check("lint", GateStatus::Passed, 0, "").judge();
@@ -185,13 +185,13 @@ fn a_run_on_a_terminal_replaces_passing_lines() {
         ^[33m⚠^[0m Run ended: interrupted
           1 iteration, 0 commits, $5.76, 0.0s
           tokens: 1.2M in (850K cached) / 45K out
-          ralph resume  go on where it stopped
+          ralph resume  resume where it stopped
           ralph log     read what happened
     "#]]);
 }
 
 #[test]
-fn a_verbose_run_says_why() {
+fn a_verbose_run_shows_reasons() {
     let mut stage = Stage::with(&ascii(), &pipe(), Verbosity::Verbose);
     stage.view.remark("Loading settings from .ralph/settings.json");
     two_iterations(&mut stage);
@@ -223,9 +223,9 @@ fn a_verbose_run_says_why() {
           |  test one ... FAILED
              expected 1, got 2
           output: .ralph/guardrail_1_test.log
-        [ralph] Completion: not looked at, because a gate failed: test
-        [ralph] The work tree goes back to the checkpoint; feedback for the next iteration: 1
-        [ERR] Failed gate: test; the next iteration is told
+        [ralph] Completion: not checked, because a gate failed: test
+        [ralph] The work tree is rolled back to the checkpoint; feedback for the next iteration: 1
+        [ERR] Failed gate: test; the next prompt reports it
         [<] Rolled back to the checkpoint; kept on refs/ralph/20261114-231500-k3f9/1
         Progress: iteration 1/10, 6m 10s elapsed, $5.76 so far
         [ralph] Iteration 1 took 6m 10s
@@ -259,10 +259,10 @@ fn a_verbose_run_says_why() {
         [ralph] Agent command: claude -p --model opus 'two words'
         [ralph] Prompt (1234 chars): Do it well. and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well and well...
         Asking claude for a commit message
-        Mend the parser
+        Fix the parser
         [OK] Complete (cost: $5.76, tokens: 1.2M in (850K cached) / 45K out, tools: 58, errors: 4, time: 6m7s)
         [ralph] Agent ended: exit code 0 (6m 7s), model opus
-        [OK] Commit fedcba9 ralph: Mend the parser
+        [OK] Commit fedcba9 ralph: Fix the parser
         [OK] Ran git push
         Progress: iteration 2/10, 12m 20s elapsed, $17.28 so far
         [ralph] Iteration 2 took 6m 10s
@@ -276,7 +276,7 @@ fn a_verbose_run_says_why() {
 }
 
 #[test]
-fn a_quiet_run_says_only_what_matters() {
+fn a_quiet_run_shows_only_what_matters() {
     let mut stage = Stage::with(&Wishes::default(), &pipe(), Verbosity::Quiet);
     stage.view.remark("not said");
     two_iterations(&mut stage);
@@ -308,7 +308,7 @@ fn without_the_stream_only_the_summary_of_a_call_is_shown() {
 }
 
 #[test]
-fn failures_of_the_agent_are_told_with_what_follows() {
+fn failures_of_the_agent_are_reported_with_consequences() {
     let crash = || Failure::new(FailureClass::Crashed, "panic at the disco\nand more");
     let mut stage = Stage::new(&pipe());
     stage.begin(recipe()).iterate(1).ask(1, Role::Prompt).fail(1, crash());
@@ -347,7 +347,7 @@ fn failures_of_the_agent_are_told_with_what_follows() {
         ❌ Run ended: the agent failed (not logged in, asked 3 times): Invalid API key
           1 iteration, 0 commits, 5.0s
           hint: run `claude` once and log in
-          ralph resume  go on, once that is mended
+          ralph resume  resume after fixing this
           ralph log     read what happened
     "#]]);
 }
@@ -379,10 +379,10 @@ fn a_wait_in_a_pipe_is_a_line_now_and_then() {
         Iteration 1/10
         Checkpoint 1a2b3c4
         ❌ Failed (tools: 0, errors: 0, time: 2.5s)
-        ⚠ The agent was refused by a usage limit: 5-hour limit reached
-        ⏳ Usage limit: waiting until 23:40 (in 25m 0s); this counts against nothing
-        ⏳ Usage limit: still waiting, goes on at 23:40 (in 15m 0s)
-        ⏳ Usage limit: still waiting, goes on at 23:40 (in 5m 0s)
+        ⚠ The agent reached a usage limit: 5-hour limit reached
+        ⏳ Usage limit: waiting until 23:40 (in 25m 0s); this counts against no limit
+        ⏳ Usage limit: still waiting, resumes at 23:40 (in 15m 0s)
+        ⏳ Usage limit: still waiting, resumes at 23:40 (in 5m 0s)
         Asking claude again (call 2)
     "#]]);
 }
@@ -397,10 +397,10 @@ fn a_wait_on_a_terminal_counts_down_on_one_line() {
     wait(&mut stage);
     let text = stage.text();
     assert_eq!(text.matches("\r\u{1b}[2K").count(), 1_501);
-    let countdown = &text[text.find("Usage limit: goes on").expect("a countdown")..];
+    let countdown = &text[text.find("Usage limit: resumes").expect("a countdown")..];
     let first = &countdown[..countdown.find('\r').expect("rewritten")];
-    expect!["Usage limit: goes on at 23:40, in 25:00"].assert_eq(first);
-    assert_eq!(text.lines().filter(|line| line.contains("goes on at")).count(), 1);
+    expect!["Usage limit: resumes at 23:40, in 25:00"].assert_eq(first);
+    assert_eq!(text.lines().filter(|line| line.contains("resumes at")).count(), 1);
 }
 
 #[test]
@@ -429,17 +429,18 @@ fn leftovers_and_slowness_are_warned_about() {
         Checkpoint 1a2b3c4
         ✅ Complete (tools: 0, errors: 0, time: 31m0s)
         ⚠ the agent ran past its soft limit (31m 0s)
-        ⚠ ended 2 processes the agent left behind
-        ⚠ something the agent started kept its output open; it was not waited for
+        ⚠ ended 2 processes that the agent left behind
+        ⚠ a process that the agent started kept its output open; ralph did not wait for
+          it
         Nothing to commit
-        ✘ The commit was refused; the next iteration is told
+        ✘ The commit was refused; the next prompt reports it
           ⎿  lint-staged: 3 errors
         ↩ Rolled back to the checkpoint; there was nothing to keep
     "#]]);
 }
 
 #[test]
-fn every_end_says_what_to_type_next() {
+fn every_end_suggests_the_next_command() {
     use ralph_core::budget::Exhausted;
     let used = UsdMicros::from_dollars(20.5);
     let limit = UsdMicros::from_dollars(20.0);
@@ -471,39 +472,39 @@ fn every_end_says_what_to_type_next() {
 
         ⚠ Run ended: not complete after 10 iterations
           0 iterations, 0 commits, 0.0s
-          ralph resume -m 20  go on with more iterations
+          ralph resume -m 20  resume with more iterations
           ralph log           read what happened
 
         ⚠ Run ended: not complete: cost budget used up ($20.50 of $20.00)
           0 iterations, 0 commits, 0.0s
-          ralph resume --max-cost USD  go on with more money
+          ralph resume --max-cost USD  resume with a higher cost limit
           ralph log                    read what happened
 
         ⚠ Run ended: not complete: the usage limit resets too late (weekly limit
           reached)
           0 iterations, 0 commits, 0.0s
-          ralph resume  go on, once the limit has reset at Sun 09:15
+          ralph resume  resume after the limit has reset at Sun 09:15
           ralph log     read what happened
 
         ❌ Run ended: the agent gave no commit message; the changes are kept,
            uncommitted
           0 iterations, 0 commits, 0.0s
-          ralph resume  go on, once that is mended
+          ralph resume  resume after fixing this
           ralph log     read what happened
 
         ❌ Run ended: git failed: cannot lock ref 'HEAD'
           0 iterations, 0 commits, 0.0s
-          ralph resume  go on, once that is mended
+          ralph resume  resume after fixing this
           ralph log     read what happened
 
         ❌ Run ended: prompt file `p.md` is gone
           0 iterations, 0 commits, 0.0s
-          ralph resume  go on, once that is mended
+          ralph resume  resume after fixing this
           ralph log     read what happened
 
         ⚠ Run ended: interrupted
           0 iterations, 0 commits, 0.0s
-          ralph resume  go on where it stopped
+          ralph resume  resume where it stopped
           ralph log     read what happened
     "#]]
     .assert_eq(&shown);
@@ -516,11 +517,11 @@ fn own_lines_keep_to_eighty_columns() {
         (terminal(), Timestamps::Hidden),
         (pipe(), Timestamps::Shown),
     ] {
-        let wishes = Wishes { color: Choice::Never, timestamps, ..Wishes::default() };
-        let mut stage = Stage::with(&wishes, &around, Verbosity::Normal);
+        let preferences = Wishes { color: Choice::Never, timestamps, ..Wishes::default() };
+        let mut stage = Stage::with(&preferences, &around, Verbosity::Normal);
         two_iterations(&mut stage);
         stage.tell(Event::Warned { text: "a long warning ".repeat(30) });
-        let mut waiting = Stage::with(&wishes, &around, Verbosity::Normal);
+        let mut waiting = Stage::with(&preferences, &around, Verbosity::Normal);
         wait(&mut waiting);
         let text = format!("{}{}", stage.text(), waiting.text());
         // The line that sums up a call is the one that people search for; it stays whole.
@@ -545,9 +546,9 @@ fn an_interrupted_agent_did_not_fail() {
 
         [WARN] Run ended: interrupted
           1 iteration, 0 commits, 0.0s
-          ralph resume  go on where it stopped
+          ralph resume  resume where it stopped
           ralph log     read what happened
-        > ralph 0.2.0 goes on with run 20261114-231500-k3f9, 1 iteration so far
+        > ralph 0.2.0 resumes run 20261114-231500-k3f9, 1 iteration so far
     "#]]
     .assert_eq(&stage.text()[header..]);
 }

@@ -1,4 +1,4 @@
-//! Views on writers that break, are given away, or come in numbers.
+//! Views on broken writers, moved writers, and several writers at once.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ impl Write for Broken {
     }
 }
 
-/// A writer that the test can still read after it was given away.
+/// A writer that the test can still read after moving it into a view.
 #[derive(Clone, Default)]
 struct Kept(Rc<RefCell<Vec<u8>>>);
 
@@ -38,7 +38,7 @@ impl Write for Kept {
 }
 
 #[test]
-fn every_view_is_told_and_a_broken_one_stops_nothing() {
+fn every_view_gets_the_events_and_a_broken_one_stops_nothing() {
     let options = |verbosity| options(&Wishes::default(), &pipe(), verbosity);
     let (quiet, normal) = (Kept::default(), Kept::default());
     let mut fanout = Fanout::new(vec![
@@ -52,15 +52,15 @@ fn every_view_is_told_and_a_broken_one_stops_nothing() {
     let event = Event::Warned { text: "careful".into() };
     let recorded = Recorded { seq: 2, at: START, ran: Millis::ZERO, event };
     fanout.tell(&recorded, state);
-    fanout.hear(&AgentEvent::Notice { text: "heard".into() });
+    fanout.hear(&AgentEvent::Notice { text: "noticed".into() });
     fanout.doing(&Activity::Gate(&state.recipe.gates[0]));
     assert_eq!(quiet.text(), "⚠ careful\n");
     let normal = normal.text();
-    assert!(normal.starts_with("⚠ careful\n") && normal.contains("heard"), "{normal}");
+    assert!(normal.starts_with("⚠ careful\n") && normal.contains("noticed"), "{normal}");
 }
 
 #[test]
-fn an_error_of_the_writer_is_remembered() {
+fn an_error_of_the_writer_is_kept() {
     let options = options(&Wishes::default(), &pipe(), Verbosity::Normal);
     let mut view = TerminalView::new(Broken, options);
     assert!(view.first_error().is_none());
@@ -69,7 +69,7 @@ fn an_error_of_the_writer_is_remembered() {
 }
 
 #[test]
-fn a_view_that_is_gone_leaves_a_fresh_line() {
+fn a_dropped_view_leaves_a_fresh_line() {
     for (around, expect) in [(terminal(), "\r\u{1b}[2K"), (pipe(), "make lint\n")] {
         let kept = Kept::default();
         let options = options(&Wishes::default(), &around, Verbosity::Normal);
