@@ -15,7 +15,7 @@ use tempfile::TempDir;
 /// Nothing in a test takes this long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A browser with one window. It ends with this value.
+/// A browser with one window. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Browser {
     driver: Child,
@@ -25,7 +25,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts a browser, or returns nothing where there is none.
+    /// Starts a browser, or returns `None` if none is installed.
     pub fn start() -> Option<Self> {
         let has = |program: &str| {
             let paths = env::var_os("PATH").unwrap_or_default();
@@ -50,8 +50,8 @@ impl Browser {
             .find_map(|line| {
                 line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse().ok()
             })
-            .expect("it says its port");
-        // It must not stop on a pipe that nobody reads.
+            .expect("it prints its port");
+        // Drains the pipe, or chromedriver would block on it.
         thread::spawn(move || lines.for_each(drop));
         let mut browser = Self { driver, port, session: String::new(), profile };
         let data = browser.profile.path().join("data");
@@ -84,7 +84,7 @@ impl Browser {
         self.command("url", &json!({ "url": url }));
     }
 
-    /// Runs a script in the page and returns what it returns.
+    /// Runs a script in the page and returns its result.
     pub fn run(&self, script: &str) -> Value {
         self.run_with(script, &json!([]))
     }
@@ -99,13 +99,13 @@ impl Browser {
         self.command("execute/async", &json!({ "script": script, "args": args }))
     }
 
-    /// Returns what an expression is in the page, as text.
+    /// Returns the value of an expression in the page, as text.
     pub fn text(&self, expression: &str) -> String {
         let value = self.run(&format!("return String({expression})"));
         value.as_str().unwrap_or_else(|| panic!("{expression} is {value}")).to_owned()
     }
 
-    /// Waits until an expression holds in the page. Between two pages it may well make no sense.
+    /// Waits until an expression holds in the page. Between two pages evaluating it may fail.
     #[track_caller]
     pub fn wait_for(&self, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
@@ -113,26 +113,26 @@ impl Browser {
         let body = json!({ "script": format!("return Boolean({expression})"), "args": [] });
         loop {
             let (status, answer) = self.exchange("POST", &path, &body).expect("the driver answers");
-            let said = &answer["value"];
-            if status == 200 && *said == Value::Bool(true) {
+            let value = &answer["value"];
+            if status == 200 && *value == Value::Bool(true) {
                 return;
             }
             if Instant::now() > deadline {
                 let page = self.text("document.body?.innerText");
-                panic!("it never came to this: {expression}\n{said}\n{page}");
+                panic!("it never came to this: {expression}\n{value}\n{page}");
             }
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Clicks what a selector finds, as a person would.
+    /// Clicks the element that a selector finds, as a user would.
     #[track_caller]
     pub fn click(&self, selector: &str) {
         let id = self.element(selector);
         self.command(&format!("element/{id}/click"), &json!({}));
     }
 
-    /// Types into what a selector finds.
+    /// Types into the element that a selector finds.
     #[track_caller]
     pub fn write(&self, selector: &str, text: &str) {
         let id = self.element(selector);
@@ -145,19 +145,19 @@ impl Browser {
         id.unwrap_or_else(|| panic!("there is no {selector}")).to_owned()
     }
 
-    /// Says yes to a question of the page.
+    /// Accepts a dialog of the page.
     pub fn accept(&self) {
         self.command("alert/accept", &json!({}));
     }
 
-    /// Makes the window of this size, as a telephone has it where it is narrow.
+    /// Resizes the window; a narrow one is shown as on a phone.
     pub fn resize(&self, width: u32, height: u32) {
         let size =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.devtools("Emulation.setDeviceMetricsOverride", &size);
     }
 
-    /// Makes the surroundings light or dark.
+    /// Sets the preferred color scheme to light or dark.
     pub fn prefer(&self, scheme: &str) {
         let features = json!([
             { "name": "prefers-color-scheme", "value": scheme },
@@ -166,7 +166,7 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
-    /// Returns a picture of the window, as PNG.
+    /// Returns a screenshot as PNG.
     pub fn picture(&self) -> Vec<u8> {
         let taken = self.devtools("Page.captureScreenshot", &json!({ "format": "png" }));
         decode(taken["data"].as_str().expect("a picture"))
@@ -177,18 +177,19 @@ impl Browser {
         self.command("goog/cdp/execute", &json!({ "cmd": name, "params": params }))
     }
 
-    /// Returns what the console said since it was last asked.
+    /// Returns the console messages since the last call.
     pub fn console(&self) -> Vec<String> {
         self.log("browser")
     }
 
-    /// Returns the addresses that were asked for since this was last asked.
+    /// Returns the URLs that were requested since the last call.
     pub fn requested(&self) -> Vec<String> {
-        let told = self.log("performance");
-        let told = told.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
-        told.filter(|told| told["message"]["method"] == "Network.requestWillBeSent")
-            .filter_map(|told| {
-                Some(told["message"]["params"]["request"]["url"].as_str()?.to_owned())
+        let entry = self.log("performance");
+        let entry = entry.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
+        entry
+            .filter(|entry| entry["message"]["method"] == "Network.requestWillBeSent")
+            .filter_map(|entry| {
+                Some(entry["message"]["params"]["request"]["url"].as_str()?.to_owned())
             })
             .collect()
     }
@@ -203,7 +204,7 @@ impl Browser {
         self.ask("POST", &format!("/session/{}/{name}", self.session), body)
     }
 
-    /// Asks the driver, and fails the test with its words where it refuses.
+    /// Sends a request to the driver, and fails the test with the driver's error if it refuses.
     #[track_caller]
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let (status, answer) = self.exchange(method, path, body).expect("the driver answers");
@@ -244,7 +245,7 @@ impl Browser {
 }
 
 impl Drop for Browser {
-    /// Ends the browser, and then its driver, whatever the test came to.
+    /// Ends the browser, then its driver.
     fn drop(&mut self) {
         if !self.session.is_empty() {
             let _ = self.exchange("DELETE", &format!("/session/{}", self.session), &json!({}));
@@ -254,7 +255,7 @@ impl Drop for Browser {
     }
 }
 
-/// Reads base64 as the protocol writes it.
+/// Decodes base64 as the protocol writes it.
 fn decode(text: &str) -> Vec<u8> {
     let value = |letter: u8| match letter {
         b'A'..=b'Z' => Some(letter - b'A'),

@@ -1,5 +1,5 @@
-//! A server on loopback that writes down what it is sent, and answers as it is told: well, badly,
-//! elsewhere, too much, or never.
+//! A server on loopback that records its requests and gives scripted answers: good, bad, a
+//! redirect, too much, or none.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -14,11 +14,9 @@ use serde_json::Value;
 pub enum Answer {
     /// With this status, these further header lines and this body.
     Says {
-        /// The status.
         status: u16,
         /// Header lines, each with its end.
         headers: String,
-        /// The body.
         body: String,
     },
     /// Never: the connection stays open.
@@ -32,14 +30,12 @@ impl Answer {
     }
 }
 
-/// What a server was sent.
+/// A request that the server received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
-    /// The path.
     pub path: String,
     /// The headers, with names in lower case.
     pub headers: BTreeMap<String, String>,
-    /// The body.
     pub body: String,
 }
 
@@ -59,16 +55,17 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Starts one that gives these answers one after the other, and the last of them for ever.
+    /// Starts a server that gives these answers one after the other, and then repeats the last
+    /// one.
     pub fn start(answers: Vec<Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
         let port = listener.local_addr().expect("an address").port();
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let theirs = Arc::clone(&heard);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let theirs = Arc::clone(&requests);
         thread::spawn(move || {
             let mut answers = answers.into_iter().peekable();
             let mut last = Answer::status(200);
-            // Connections that hang live as long as the test.
+            // Connections that hang stay open as long as the test.
             let mut open = Vec::new();
             for stream in listener.incoming().flatten() {
                 if let Some(next) = answers.next() {
@@ -79,7 +76,7 @@ impl Receiver {
                 }
             }
         });
-        Self { port, heard }
+        Self { port, heard: requests }
     }
 
     /// Returns a URL of the server.
@@ -87,21 +84,21 @@ impl Receiver {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Returns what it was sent so far.
+    /// Returns the requests so far.
     pub fn heard(&self) -> Vec<Heard> {
         lock(&self.heard).clone()
     }
 }
 
-fn lock(heard: &Mutex<Vec<Heard>>) -> MutexGuard<'_, Vec<Heard>> {
-    heard.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(requests: &Mutex<Vec<Heard>>) -> MutexGuard<'_, Vec<Heard>> {
+    requests.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads one request and answers it; returns the connection if it is to stay open.
+/// Reads one request and answers it; returns the connection if it must stay open.
 fn serve(
     mut stream: TcpStream,
     answer: &Answer,
-    heard: &Mutex<Vec<Heard>>,
+    requests: &Mutex<Vec<Heard>>,
 ) -> io::Result<Option<TcpStream>> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut first = String::new();
@@ -121,7 +118,7 @@ fn serve(
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let body = String::from_utf8_lossy(&body).into_owned();
-    lock(heard).push(Heard { path, headers, body });
+    lock(requests).push(Heard { path, headers, body });
     match answer {
         Answer::Hangs => Ok(Some(stream)),
         Answer::Says { status, headers, body } => {

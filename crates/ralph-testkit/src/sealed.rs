@@ -1,5 +1,5 @@
 //! A sealed environment for the built binary: own home, own state, own project, a git without
-//! user configuration, default signal handling, and nothing of the machine's own settings.
+//! user configuration, default signal handling, and none of the machine's settings.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -34,20 +34,17 @@ pub struct Sealed {
 /// Whether runs are isolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Walls {
-    /// By nothing, so that what is not about isolation is tried on any machine.
+    /// Not isolated, so that tests about other things run on any machine.
     None,
-    /// As they are for users.
     Usual,
 }
 
-/// What a finished command left.
+/// The result of a finished command.
 #[derive(Debug)]
 pub struct Finished {
-    /// Its exit code; none if a signal ended it.
+    /// The exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// Its standard output.
     pub stdout: String,
-    /// Its standard error.
     pub stderr: String,
 }
 
@@ -96,7 +93,7 @@ impl Sealed {
         sealed
     }
 
-    /// Returns the directory above everything.
+    /// Returns the directory that contains everything.
     pub fn root(&self) -> &Path {
         self.root.path()
     }
@@ -106,7 +103,7 @@ impl Sealed {
         self.root.path().join("project")
     }
 
-    /// Returns the directory on the `PATH` for programs of the test's own.
+    /// Returns the directory on the `PATH` for the test's own programs.
     pub fn bin(&self) -> PathBuf {
         self.root.path().join("bin")
     }
@@ -182,30 +179,30 @@ impl Sealed {
     }
 
     /// Runs `ralph` to its end.
-    pub fn ralph(&self, words: &[&str]) -> Finished {
-        self.start(words).wait()
+    pub fn ralph(&self, args: &[&str]) -> Finished {
+        self.start(args).wait()
     }
 
-    /// Trusts the project with all that its settings ask for.
+    /// Trusts the project with everything that its settings ask for.
     #[track_caller]
-    pub fn trust(&self, words: &[&str]) {
-        self.ralph(&[&["trust", "--yes"], words].concat()).expect_code(0);
+    pub fn trust(&self, args: &[&str]) {
+        self.ralph(&[&["trust", "--yes"], args].concat()).expect_code(0);
     }
 
     /// Starts `ralph` in a process group of its own.
-    pub fn start(&self, words: &[&str]) -> Running {
+    pub fn start(&self, args: &[&str]) -> Running {
         let mut command = self.command(&self.ralph);
-        command.args(words);
+        command.args(args);
         Running::start(command)
     }
 
     /// Runs git in the project and returns what it prints.
     #[track_caller]
-    pub fn git(&self, words: &[&str]) -> String {
-        let output = self.command("git").args(words).output().expect("git runs");
+    pub fn git(&self, args: &[&str]) -> String {
+        let output = self.command("git").args(args).output().expect("git runs");
         assert!(
             output.status.success(),
-            "git {words:?}: {}",
+            "git {args:?}: {}",
             String::from_utf8_lossy(&output.stderr)
         );
         String::from_utf8_lossy(&output.stdout).into_owned()
@@ -224,7 +221,7 @@ impl Sealed {
                 runs.push(run.path());
             }
         }
-        // Several runs may begin within the second that their ids tell.
+        // Several runs may begin within the same second, which is all that their ids contain.
         runs.sort_by_key(|run| {
             let text = fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
             let first: Option<Value> =
@@ -249,7 +246,7 @@ impl Sealed {
         self.events().into_iter().filter(|event| event["type"] == kind).collect()
     }
 
-    /// Returns the prompts that the agent was given in the last run, in the order of the calls.
+    /// Returns the prompts of the agent calls in the last run, in order.
     pub fn prompts(&self) -> Vec<String> {
         let Some(run) = self.runs().pop() else { return Vec::new() };
         let mut found: Vec<(u32, u32, String)> = fs::read_dir(run)
@@ -269,8 +266,8 @@ impl Sealed {
     }
 
     /// Returns the processes that still belong to this environment: those that mention its
-    /// directory or one of its runs in their command line or environment. Waits a moment for those
-    /// that are leaving.
+    /// directory or one of its runs in their command line or environment. Waits a moment for
+    /// those that are ending.
     pub fn survivors(&self) -> Vec<String> {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -283,7 +280,7 @@ impl Sealed {
     }
 
     fn processes(&self) -> Vec<String> {
-        // A warden has no environment; it is known by the id of its run.
+        // A warden has no environment; the id of its run identifies it.
         let runs = self.runs().into_iter().filter_map(|run| Some(run.file_name()?.to_owned()));
         let mut markers: Vec<String> = runs.filter_map(|run| run.into_string().ok()).collect();
         markers.push(self.root.path().to_string_lossy().into_owned());
@@ -311,7 +308,7 @@ impl Sealed {
         found
     }
 
-    /// Waits until a file is there, as a scripted agent leaves it to say how far it is.
+    /// Waits until a file exists, which a scripted agent writes to report its progress.
     #[track_caller]
     pub fn wait_for(&self, path: &str) {
         wait_until(path, || self.project().join(path).exists());
@@ -320,9 +317,9 @@ impl Sealed {
 
 /// Makes every child that this process starts from now on begin with default signal handling.
 ///
-/// A process inherits which signals are ignored: under `nohup` and in some CI systems that is HUP,
-/// in background jobs of a script INT and QUIT. `exec` resets a signal that has a handler to its
-/// default and keeps an ignored one ignored. So each ignored signal gets a handler that does
+/// A process inherits which signals are ignored: under `nohup` and in some CI systems that is
+/// HUP, in background jobs of a script INT and QUIT. `exec` resets a signal that has a handler to
+/// its default and keeps an ignored one ignored. So each ignored signal gets a handler that does
 /// nothing, which is the same for this process. (`Command` resets PIPE itself.)
 pub fn start_children_with_default_signals() {
     static ONCE: Once = Once::new();
@@ -342,7 +339,7 @@ pub fn start_children_with_default_signals() {
     });
 }
 
-/// Waits until something holds; what is named in the failure.
+/// Waits until a condition holds; `what` is named in the failure.
 #[track_caller]
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -352,8 +349,8 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Starts a command. A program that was written a moment ago may still be open in a child of another
-/// test that is between its fork and its exec.
+/// Starts a command. A program that was just written may still be open in a child of another test
+/// that is between its fork and its exec.
 fn spawn(command: &mut Command) -> Child {
     for _ in 0..100 {
         match command.spawn() {
@@ -376,7 +373,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a command and listens to both of its streams.
+    /// Starts a command and reads both of its streams.
     pub fn start(mut command: Command) -> Self {
         use std::os::unix::process::CommandExt as _;
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -407,14 +404,14 @@ impl Running {
         })
     }
 
-    /// Waits until stderr has said something.
+    /// Waits until stderr contains a text.
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.heard.contains(text) {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = self.stderr.recv_timeout(left) else {
-                panic!("it never said {text:?}:\n{}", self.heard);
+                panic!("it never printed {text:?}:\n{}", self.heard);
             };
             self.heard.push_str(&line);
         }
@@ -447,7 +444,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// A test that fails leaves nothing running.
+    /// Ends the command, so that a failing test leaves nothing running.
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             let _ = self.child.kill();
@@ -485,7 +482,7 @@ mod tests {
         let output = sealed.command("grep").args(["SigIgn", "/proc/self/status"]).output();
         let ignored = String::from_utf8(output.expect("grep runs").stdout).expect("text");
         let mask = ignored.trim_start_matches("SigIgn:").trim();
-        // The standard signals; those from 32 on are the C library's own.
+        // The standard signals; those from 32 on belong to the C library.
         assert_eq!(u64::from_str_radix(mask, 16).expect("a mask") & 0x7fff_ffff, 0);
     }
 

@@ -1,6 +1,6 @@
-//! A small world behind the six ports: scripted agents and gates, a repository that is a list
-//! of trees, a journal in memory, a clock that jumps. It can die at any port call, before or
-//! after the call has its effect, and what was durable survives.
+//! A small world behind the six ports: scripted agents and gates, a repository that is a list of
+//! trees, a journal in memory, a clock that jumps. It can die at any port call, before or after
+//! the call's effect; what was durable survives.
 
 mod repository;
 mod time;
@@ -32,97 +32,90 @@ use ralph_core::run::RunState;
 use ralph_core::task::TaskList;
 use ralph_core::units::{Millis, Tokens, UsdMicros};
 
-/// What a scripted agent does when it is asked.
+/// What a scripted agent does in a call.
 #[derive(Debug, Clone)]
 pub struct Deed {
-    /// The state it leaves the tree in; none leaves it alone.
+    /// The state it leaves the tree in; `None` leaves it unchanged.
     pub tree: Option<String>,
-    /// Its last words.
     pub text: String,
-    /// Why it brings no answer, if it does not.
+    /// Why it gives no answer, if so.
     pub failure: Option<FailureClass>,
 }
 
-/// Decides what the agent does: from the request and the tree it finds.
+/// Decides what the agent does, from the request and the current tree.
 pub type Script = fn(&Request, &str) -> Deed;
 
-/// What an agent that keeps the task list does to it: from the request and the world's seed.
+/// What an agent that owns the task list does to it, from the request and the world's seed.
 pub type Keeping = fn(&Request, u64, &mut TaskList);
 
-/// What an agent does to the world beside its deed.
+/// What else an agent does to the world.
 pub type Doing = fn(&Request, &mut World);
 
-/// Everything that outlives a crash, and what the world was asked to do.
+/// Everything that survives a crash, and the scripted behavior of the world.
 pub struct World {
-    /// The journal.
     pub journal: Vec<Recorded>,
     /// Replies that were received completely, by iteration and call.
     pub received: BTreeMap<(u32, u32), Reply>,
-    /// The work tree.
     pub tree: String,
     /// The commits, oldest first: tree, message, mark.
     pub commits: Vec<(String, String, Mark)>,
-    /// What rollbacks removed.
     pub kept: Vec<String>,
-    /// Work that was shelved, with its order.
+    /// Failure branches: tree and order.
     pub shelves: Vec<(String, ShelveOrder)>,
     /// How many commits the agent made by itself on top of ours.
     pub foreign_commits: u32,
     /// How often the tree was surveyed.
     pub surveys: u32,
-    /// The prompts the agent was given, with role.
+    /// The prompts of the agent calls, with their roles.
     pub prompts: Vec<(Role, String)>,
-    /// What was written down for the hooks, before each call to the agent.
+    /// The state written for the hooks before each agent call.
     pub active: Vec<Active>,
-    /// The memory that was last written down for people.
+    /// The last memory view that was written.
     pub memory: Option<Compacted>,
-    /// Source-control commands run.
     pub scm: Vec<String>,
-    /// The wall clock.
+    /// The wall clock in milliseconds.
     pub now: i64,
     /// How long the run has been running.
     pub ran: u64,
-    /// Time spent waiting.
     pub waited: u64,
-    /// The task file; none if it is missing.
+    /// The task file; `None` if it is missing.
     pub tasks: Option<TaskList>,
-    /// The prompt file; none if it is missing.
+    /// The prompt file; `None` if it is missing.
     pub prompt_file: Option<String>,
-    /// The project's own templates of prompts, by name; an error says what is wrong with one.
+    /// The project's own prompt templates, by name; an error describes what is wrong with one.
     pub templates: BTreeMap<String, Result<String, String>>,
-    /// The files beside the task file, by name.
+    /// The files next to the task file, by name.
     pub beside: BTreeMap<String, String>,
-    /// The plan that the agent keeps.
+    /// The plan that the agent maintains.
     pub plan: Option<String>,
-    /// The copy of it that no agent reaches.
+    /// ralph's copy of it, which no agent can change.
     pub plan_copy: Option<String>,
     /// The output of a hook that refuses commits, while there is one.
     pub hook: Option<String>,
-    /// The user wants to stop once the clock shows this.
+    /// The user stops the run once the clock shows this.
     pub stop_at: Option<i64>,
-    /// What people ask of the run; each wish is there once the clock shows its time.
+    /// Control requests; each arrives once the clock shows its time.
     pub inbox: Vec<Asked>,
     /// The port call to die at, counted over the whole test; odd ones die after the effect.
     pub die_at: Option<u64>,
-    /// Port calls so far, twice: before and after each effect.
+    /// Port calls so far, counted twice: before and after each effect.
     pub calls: u64,
-    /// What the agent does to the task file, where it keeps it.
+    /// What the agent does to the task file, if it owns it.
     pub keeping: Option<Keeping>,
-    /// What the agent does beside.
     pub doing: Option<Doing>,
-    /// What tells one random world from another.
+    /// Distinguishes random worlds.
     pub seed: u64,
     script: Script,
 }
 
-/// The payload of a death, so that a real panic is told apart.
+/// The panic payload of a death, to distinguish it from a real panic.
 struct Died;
 
-/// A handle to the world, as the ports share it.
+/// A handle to the world, shared by the ports.
 #[derive(Clone)]
 pub struct Shared(pub Rc<RefCell<World>>);
 
-/// The first moment of every world.
+/// The start time of every world.
 pub const BEGINNING: i64 = 1_700_000_000_000;
 
 impl Shared {
@@ -162,7 +155,7 @@ impl Shared {
         })))
     }
 
-    /// Runs a recipe to its end, dying and resuming as the world demands.
+    /// Runs a recipe to its end, dying and resuming as configured.
     pub fn run(&self, recipe: &Recipe) -> Result<Outcome, EngineError> {
         loop {
             let run = AssertUnwindSafe(|| self.run_once(recipe));
@@ -203,7 +196,7 @@ impl Shared {
         engine.run()
     }
 
-    /// Dies here if this is the call to die at. Called before and after every effect.
+    /// Dies if this is the call to die at. Called before and after every effect.
     fn step(&self) {
         let mut world = self.0.borrow_mut();
         world.calls += 1;
@@ -225,15 +218,15 @@ fn ended(code: i32) -> ChildEnd {
 }
 
 impl Agent for Shared {
-    fn ask(&mut self, request: &Request, hear: &mut dyn FnMut(&AgentEvent)) -> Reply {
+    fn ask(&mut self, request: &Request, on_event: &mut dyn FnMut(&AgentEvent)) -> Reply {
         self.step();
         let reply = {
             let mut world = self.0.borrow_mut();
             world.prompts.push((request.role, request.prompt.clone()));
             world.now += 1_000;
             world.ran += 1_000;
-            let deed = (world.script)(request, &world.tree);
-            if let Some(tree) = deed.tree {
+            let action = (world.script)(request, &world.tree);
+            if let Some(tree) = action.tree {
                 world.tree = tree;
             }
             let seed = world.seed;
@@ -244,8 +237,8 @@ impl Agent for Shared {
                 doing(request, &mut world);
             }
             let reply = Reply {
-                signal: ralph_core::completion::signal(&deed.text),
-                text: deed.text,
+                signal: ralph_core::completion::signal(&action.text),
+                text: action.text,
                 structured: None,
                 usage: Usage {
                     input: Tokens(100),
@@ -258,13 +251,13 @@ impl Agent for Shared {
                 tool_errors: 0,
                 unparsed: 0,
                 end: ended(0),
-                failure: deed.failure.map(|class| Failure::new(class, "scripted")),
+                failure: action.failure.map(|class| Failure::new(class, "scripted")),
                 warnings: Vec::new(),
             };
             world.received.insert((request.iteration.0, request.ask.0), reply.clone());
             reply
         };
-        hear(&AgentEvent::Notice { text: "asked".into() });
+        on_event(&AgentEvent::Notice { text: "asked".into() });
         self.step();
         reply
     }
@@ -281,7 +274,7 @@ impl Agent for Shared {
 }
 
 impl Gates for Shared {
-    /// A gate's command is a word that must occur in the tree. With `+` in front it is added where
+    /// A gate's command is a word that must occur in the tree. With `+` in front it is added if
     /// it is missing, and with `*` in front each time.
     fn check(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult {
         self.step();

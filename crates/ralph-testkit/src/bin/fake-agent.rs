@@ -1,7 +1,7 @@
 //! The scripted agent as a program of its own, for tests that need an agent on `PATH`.
 //!
-//! The scenario is `FAKE_AGENT_SCENARIO`, else the first argument, so that it can also stand in
-//! for an agent that is called with arguments of its own. Not here: the agent itself.
+//! The scenario is `FAKE_AGENT_SCENARIO`, else the first argument, so that it can also replace an
+//! agent that is called with its own arguments. Not here: the agent itself.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
-//! Simulates runs for as long as it is told, and says what it found.
+//! Simulates runs for a given time, and reports violations.
 //!
-//! `simulate [--for 10m] [--runs N] [--from SEED] [--jobs 2] [--sweep] [--all]`, or
-//! `simulate --plan FILE` and `simulate --seed SEED` to see one run with its journal. With `--sweep` the process dies at every
-//! step of every plan; with `--all` the search goes on after something was found.
+//! `simulate [--for 10m] [--runs N] [--from SEED] [--jobs 2] [--sweep] [--all]`, or `simulate
+//! --plan FILE` and `simulate --seed SEED` to show one run with its journal. With `--sweep` the
+//! process dies at every step of every plan; with `--all` the search continues after a violation.
 
-#![expect(clippy::print_stdout, reason = "a program that says what it found")]
+#![expect(clippy::print_stdout, reason = "a program that prints its findings")]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,10 +14,10 @@ use std::{env, fs, panic, process, thread};
 
 use ralph_testkit::simulation::{Plan, Tally, Violation, check, draw, run, shrink, sweep};
 
-/// Whoever takes longer than this is named.
+/// Runs that take longer than this are reported.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// What is to be done.
+/// The command-line arguments.
 struct Wanted {
     time: Option<Duration>,
     runs: Option<u64>,
@@ -30,41 +30,40 @@ struct Wanted {
 
 /// How plans are played.
 enum Kind {
-    /// As they were drawn.
     Drawn,
     /// With a death at every step.
     Sweep,
 }
 
-/// What happens after something was found.
+/// What happens after a violation.
 enum After {
     Stop,
     GoOn,
 }
 
-/// What all workers found.
+/// The results of all workers.
 #[derive(Default)]
 struct Sums {
     tally: Tally,
     runs: u64,
-    /// How many runs were played, again without deaths included.
+    /// How many runs were played, including repetitions without deaths.
     played: u64,
-    /// The events of the runs whose reports were seen.
+    /// The events of the runs with a report.
     events: u64,
     reports: u64,
-    /// By what is wrong: how often, and the first seed and plan.
+    /// By kind of violation: how often, and the first seed and plan.
     found: BTreeMap<String, (u64, u64, Plan, Violation)>,
 }
 
 fn main() {
     let wanted = match wanted(env::args().skip(1)) {
         Ok(wanted) => wanted,
-        Err(said) => {
-            println!("simulate: {said}");
+        Err(error) => {
+            println!("simulate: {error}");
             process::exit(2);
         }
     };
-    // What a panic says is part of the report.
+    // The panic message is part of the report.
     panic::set_hook(Box::new(|_| {}));
     if let Some(plan) = &wanted.plan {
         return play(plan);
@@ -85,13 +84,13 @@ fn main() {
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     let reports = reports as f64;
     println!(
-        "{played} with those that were played again without deaths; on average {:.1} events, {:.1} iterations, {:.1} calls",
+        "{played} including repetitions without deaths; on average {:.1} events, {:.1} iterations, {:.1} calls",
         share(events, reports),
         share(tally.of("events iteration"), reports),
         share(tally.sum("roles"), reports),
     );
     if found.is_empty() {
-        println!("nothing was found");
+        println!("no violations");
         return;
     }
     for (times, seed, plan, found) in found.values() {
@@ -105,7 +104,7 @@ fn share(many: u64, of: f64) -> f64 {
     if of > 0.0 { many as f64 / of } else { 0.0 }
 }
 
-/// Takes seeds until the time is over or something is found.
+/// Takes seeds until the time is over or a violation is found.
 fn worker(
     wanted: &Wanted,
     begun: Instant,
@@ -113,10 +112,10 @@ fn worker(
     is_over: &AtomicBool,
     sums: &Mutex<Sums>,
 ) {
-    let goes_on = || {
+    let may_continue = || {
         !is_over.load(Ordering::Relaxed) && wanted.time.is_none_or(|time| begun.elapsed() <= time)
     };
-    while goes_on() {
+    while may_continue() {
         let number = next.fetch_add(1, Ordering::Relaxed);
         if wanted.runs.is_some_and(|most| number >= most) {
             break;
@@ -128,7 +127,7 @@ fn worker(
                 let report = check(&plan);
                 (1, report.played, plan, report)
             }
-            Kind::Sweep => match sweep(&plan, goes_on) {
+            Kind::Sweep => match sweep(&plan, may_continue) {
                 (Some((deadly, report)), deaths) => (deaths + 1, deaths + 1, deadly, report),
                 (None, deaths) => {
                     let report = run(&plan);
@@ -156,10 +155,10 @@ fn worker(
     }
 }
 
-/// Says what was found, in the smallest plan in which it can be.
+/// Reports a violation, in the smallest plan that shows it.
 fn tell(times: u64, seed: u64, plan: &Plan, found: &Violation) {
     println!("\nseed {seed}: {found}");
-    println!("({times} times alike)");
+    println!("({times} times)");
     let wrong = found.kind();
     let fails = |plan: &Plan| check(plan).violations.iter().any(|found| found.kind() == wrong);
     let small = if fails(plan) { shrink(plan, fails) } else { plan.clone() };
@@ -198,7 +197,7 @@ fn wanted(mut args: impl Iterator<Item = String>) -> Result<Wanted, String> {
             "--sweep" => wanted.kind = Kind::Sweep,
             "--all" => wanted.after = After::GoOn,
             _ => {
-                let value = args.next().ok_or(format!("`{arg}` wants a value"))?;
+                let value = args.next().ok_or(format!("`{arg}` needs a value"))?;
                 take(&mut wanted, &arg, &value)?;
             }
         }
@@ -210,7 +209,7 @@ fn wanted(mut args: impl Iterator<Item = String>) -> Result<Wanted, String> {
 }
 
 fn take(wanted: &mut Wanted, arg: &str, value: &str) -> Result<(), String> {
-    let number = || value.parse::<u64>().map_err(|_| format!("`{value}` is no number"));
+    let number = || value.parse::<u64>().map_err(|_| format!("`{value}` is not a number"));
     match arg {
         "--for" => wanted.time = Some(span(value)?),
         "--runs" => wanted.runs = Some(number()?),
@@ -222,14 +221,14 @@ fn take(wanted: &mut Wanted, arg: &str, value: &str) -> Result<(), String> {
             let plan = serde_json::from_str(&text);
             wanted.plan = Some(plan.map_err(|why| format!("no plan in `{value}`: {why}"))?);
         }
-        _ => return Err(format!("nobody knows `{arg}`")),
+        _ => return Err(format!("unknown argument `{arg}`")),
     }
     Ok(())
 }
 
-/// Reads a span such as `90s`, `10m` or `2h`.
+/// Reads a duration such as `90s`, `10m` or `2h`.
 fn span(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no span such as `10m`");
+    let wrong = || format!("`{text}` is not a duration such as `10m`");
     let (digits, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
     let number: u64 = digits.parse().map_err(|_| wrong())?;
     match unit {

@@ -1,8 +1,7 @@
 //! Runs `supervise` on a description from the command line, for tests from outside.
 //!
-//! Signals, orphans and sweeps concern a whole process, so each test needs one of its own.
-//!
-//! Not here: the tests themselves (`tests/it/process.rs`).
+//! Signals, orphans and cleanup affect a whole process, so each test needs one of its own. Not
+//! here: the tests themselves (`tests/it/process.rs`).
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -27,7 +26,6 @@ struct Request {
     args: Vec<String>,
     env: BTreeMap<String, String>,
     cwd: Option<PathBuf>,
-    /// How many bytes to feed.
     stdin_bytes: Option<usize>,
     soft: Option<u64>,
     hard: Option<u64>,
@@ -35,27 +33,29 @@ struct Request {
     grace: Option<u64>,
     drain: Option<u64>,
     linger: Option<u64>,
-    /// The run that a warden is to be started for.
+    /// The run id for which to start a warden.
     warden: Option<String>,
     /// A file that gets one line per stage.
     stages: Option<PathBuf>,
     /// How often to run it; the last end is reported.
     times: Option<u32>,
-    /// A second request, to be run at the same time.
+    /// A second request, run at the same time.
+    #[serde(rename = "beside")]
     beside: Option<Box<Request>>,
     /// A file that is written when the second request is over.
+    #[serde(rename = "beside_over")]
     beside_over: Option<PathBuf>,
-    /// Seconds for a `sleep` that runs as a companion meanwhile.
+    /// Seconds for a `sleep` that runs as a companion.
     companion: Option<String>,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Report {
     end: ChildEnd,
     stdout_bytes: u64,
     stderr_bytes: u64,
-    /// Lines of standard output, the first hundred.
+    /// The first hundred lines of standard output.
     lines: Vec<String>,
     peak_rss_kib: u64,
     took_ms: u128,
@@ -82,7 +82,7 @@ fn run(mut request: Request) -> Result<Report, Box<dyn Error>> {
         if let Some(file) = &stages {
             let mut log = fs::read_to_string(file).unwrap_or_default();
             log = format!("{log}{stage:?}\n");
-            // The test sees a missing line; there is nobody else to tell.
+            // The test notices a missing line; there is no other way to report it.
             let _ = fs::write(file, log);
         }
     })?;
@@ -93,7 +93,7 @@ fn run(mut request: Request) -> Result<Report, Box<dyn Error>> {
     };
     let times = request.times.unwrap_or(1);
     let companion = request.companion.as_ref().map(|seconds| companion(&request, seconds));
-    let beside = request.beside.take().map(|beside| start_beside(*beside, &watch));
+    let second = request.beside.take().map(|second| start_beside(*second, &watch));
     let over = request.beside_over.take();
     let spawn = spawn(request)?;
     let mut splitter = Lines::default();
@@ -101,17 +101,17 @@ fn run(mut request: Request) -> Result<Report, Box<dyn Error>> {
     let mut lines = Vec::new();
     let mut end = None;
     let start = Instant::now();
-    let beside = thread::spawn(move || {
-        let end = beside.map(thread::JoinHandle::join);
+    let second = thread::spawn(move || {
+        let end = second.map(thread::JoinHandle::join);
         end.zip(over).map(|(_, file)| fs::write(file, ""))
     });
     for _ in 0..times {
         end = Some(supervise(&spawn, &watch, &mut |chunk| match chunk {
             Chunk::Stdout(bytes) => {
                 stdout_bytes += bytes.len() as u64;
-                let mut heard = Heard::Noise;
-                splitter.feed(bytes, |line| heard = judge(&line, heard, &mut lines));
-                heard
+                let mut activity = Heard::Noise;
+                splitter.feed(bytes, |line| activity = judge(&line, activity, &mut lines));
+                activity
             }
             Chunk::Stderr(bytes) => {
                 stderr_bytes += bytes.len() as u64;
@@ -123,7 +123,7 @@ fn run(mut request: Request) -> Result<Report, Box<dyn Error>> {
     splitter.finish(|line| {
         judge(&line, Heard::Noise, &mut lines);
     });
-    beside.join().map_err(|_| "the second request panicked")?.transpose()?;
+    second.join().map_err(|_| "the second request panicked")?.transpose()?;
     drop(companion.transpose().map_err(|reason| reason.to_string())?);
     if let Some(warden) = warden {
         warden.release();
@@ -155,13 +155,13 @@ fn companion(request: &Request, seconds: &str) -> Result<Companion, NotStarted> 
     })
 }
 
-/// Keeps a line; the word in it says what it means for the limits.
+/// Keeps a line; its text decides what it means for the limits.
 fn judge(line: &Line<'_>, before: Heard, kept: &mut Vec<String>) -> Heard {
     let text = match line {
         Line::Whole(text) => text.to_string(),
         Line::TooLong { bytes, .. } => format!("too long: {bytes}"),
     };
-    let heard = match text.as_str() {
+    let activity = match text.as_str() {
         "final" => Heard::Final,
         "useful" => Heard::Useful,
         _ => before,
@@ -169,7 +169,7 @@ fn judge(line: &Line<'_>, before: Heard, kept: &mut Vec<String>) -> Heard {
     if kept.len() < 100 {
         kept.push(text);
     }
-    heard
+    activity
 }
 
 fn spawn(request: Request) -> io::Result<Spawn> {

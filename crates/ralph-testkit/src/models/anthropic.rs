@@ -6,7 +6,7 @@ use super::http::Frame;
 use super::server::{Frames, Mode, Route, fresh, offers_tools};
 use super::turn::{Answer, Refusal};
 
-/// Returns what a request asks for.
+/// Classifies a request.
 pub(super) fn route(path: &str, body: &Value) -> Route {
     if path.ends_with("/count_tokens") {
         return Route::Beside(json!({ "input_tokens": 100 }));
@@ -18,7 +18,7 @@ pub(super) fn route(path: &str, body: &Value) -> Route {
     if offers_tools(body) { Route::Turn(mode) } else { Route::Aside(mode) }
 }
 
-/// Returns an answer in one piece.
+/// Builds an answer in one piece.
 pub(super) fn message(body: &Value, answer: &Answer) -> Value {
     let mut content = Vec::new();
     if !answer.text.is_empty() {
@@ -41,7 +41,7 @@ pub(super) fn message(body: &Value, answer: &Answer) -> Value {
     })
 }
 
-/// Returns an answer as events.
+/// Builds an answer as a stream of events.
 pub(super) fn frames(body: &Value, answer: &Answer) -> Frames {
     let message = message(body, answer);
     let mut start = message.clone();
@@ -89,7 +89,7 @@ fn frame(name: &'static str, data: Value) -> Frame {
     Frame { name: Some(name), data: data.to_string() }
 }
 
-/// Returns the body of an error.
+/// Builds the body of an error.
 pub(super) fn error(refusal: &Refusal) -> Value {
     let kind = match refusal.status {
         400 => "invalid_request_error",
@@ -104,7 +104,7 @@ pub(super) fn error(refusal: &Refusal) -> Value {
     json!({ "type": "error", "error": { "type": kind, "message": refusal.message } })
 }
 
-/// Returns headers and body at the limit of a subscription.
+/// Builds headers and body of a reached subscription limit.
 pub(super) fn limit(resets_at: u64) -> (Vec<(String, String)>, Value) {
     let unified =
         |name: &str, value: &str| (format!("anthropic-ratelimit-unified-{name}"), value.to_owned());

@@ -6,7 +6,7 @@ use super::http::Frame;
 use super::server::{Frames, Mode, Route, fresh, offers_tools};
 use super::turn::{Answer, Refusal};
 
-/// Returns what a request asks for.
+/// Classifies a request.
 pub(super) fn route(path: &str, body: &Value) -> Route {
     let mode = if path.ends_with(":streamGenerateContent") {
         Mode::Stream
@@ -20,7 +20,7 @@ pub(super) fn route(path: &str, body: &Value) -> Route {
     if offers_tools(body) { Route::Turn(mode) } else { Route::Aside(mode) }
 }
 
-/// Returns the answer to a question without tools. The CLI lets a model choose the model.
+/// Returns the answer to a request without tools. The CLI lets a model choose the model.
 pub(super) fn aside(body: &Value) -> String {
     if body["generationConfig"]["responseMimeType"] == "application/json" {
         json!({ "reasoning": "scripted", "model_choice": "pro" }).to_string()
@@ -29,13 +29,13 @@ pub(super) fn aside(body: &Value) -> String {
     }
 }
 
-/// Returns an answer in one piece.
+/// Builds an answer in one piece.
 pub(super) fn whole(answer: &Answer) -> Value {
     let text = (!answer.text.is_empty()).then(|| json!({ "text": answer.text }));
     payload(&text.into_iter().chain(calls(answer)).collect::<Vec<_>>(), Some("STOP"))
 }
 
-/// Returns an answer as events.
+/// Builds an answer as a stream of events.
 pub(super) fn frames(answer: &Answer) -> Frames {
     let pieces = answer.pieces().into_iter().map(|text| json!({ "text": text }));
     let frame = |parts: &[Value], end| Frame { name: None, data: payload(parts, end).to_string() };
@@ -66,7 +66,7 @@ fn payload(parts: &[Value], end: Option<&str>) -> Value {
     })
 }
 
-/// Returns the body of an error.
+/// Builds the body of an error.
 pub(super) fn error(refusal: &Refusal) -> Value {
     let status = match refusal.status {
         400 => "INVALID_ARGUMENT",
@@ -80,7 +80,7 @@ pub(super) fn error(refusal: &Refusal) -> Value {
     json!({ "error": { "code": refusal.status, "message": refusal.message, "status": status } })
 }
 
-/// Returns the body at the limit of a day, which does not tell when the day is over.
+/// Builds the body of a reached daily limit, which does not include the reset time.
 pub(super) fn limit() -> Value {
     let quota = "GenerateRequestsPerDayPerProjectPerModel-FreeTier";
     json!({ "error": {

@@ -1,7 +1,8 @@
-//! As much of HTTP/1.1 as a scripted server needs: one request a connection, answers as JSON or
+//! As much of HTTP/1.1 as a scripted server needs: one request per connection, answers as JSON or
 //! as a stream of events.
 //!
-//! Not here: keeping connections, compression, and everything else that a client can do without.
+//! Not here: persistent connections, compression, and everything else that a client can do
+//! without.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,34 +12,31 @@ use serde_json::Value;
 /// The longest body that is read. A request of an agent has some hundred kilobytes.
 const LONGEST_BODY: u64 = 64 << 20;
 
-/// A request as it came.
+/// A request as received.
 #[derive(Debug)]
 pub(super) struct Request {
-    /// The method.
     pub(super) method: String,
     /// The path without its query.
     pub(super) path: String,
-    /// The body.
     pub(super) body: Vec<u8>,
 }
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Frame {
-    /// Its name, in the dialects that name events.
+    /// The event's name, in dialects that name events.
     pub(super) name: Option<&'static str>,
-    /// What it carries.
     pub(super) data: String,
 }
 
-/// Reads a request; none where the client went away without one.
+/// Reads a request; `None` if the client disconnected without one.
 pub(super) fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> {
     let mut line = String::new();
     if stream.read_line(&mut line)? == 0 {
         return Ok(None);
     }
-    let mut words = line.split_whitespace().map(str::to_owned);
-    let (Some(method), Some(target)) = (words.next(), words.next()) else {
+    let mut parts = line.split_whitespace().map(str::to_owned);
+    let (Some(method), Some(target)) = (parts.next(), parts.next()) else {
         return Err(io::ErrorKind::InvalidData.into());
     };
     let (mut length, mut is_chunked) = (0, false);
@@ -105,11 +103,11 @@ pub(super) fn begin_events(stream: &mut TcpStream, headers: &[(String, String)])
 pub(super) fn event(stream: &mut TcpStream, frame: &Frame) -> io::Result<()> {
     let name = frame.name.map(|name| format!("event: {name}\n")).unwrap_or_default();
     let text = format!("{name}data: {}\n\n", frame.data);
-    // One write: a client that reads byte by byte of a chunk is not what is tested here.
+    // A single write: clients that read a chunk byte by byte are not tested here.
     stream.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
 }
 
-/// Ends a stream of events. Without it the client knows that something is missing.
+/// Ends a stream of events. Without it the client notices that something is missing.
 pub(super) fn end_events(stream: &mut TcpStream) -> io::Result<()> {
     stream.write_all(b"0\r\n\r\n")
 }

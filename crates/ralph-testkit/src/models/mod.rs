@@ -1,7 +1,7 @@
-//! Stand-ins for the servers behind real agent CLIs: scripted, on loopback only, with no network
-//! and no account.
+//! Stand-ins for the servers behind real agent CLIs: scripted, on loopback only, without network
+//! and without a login.
 //!
-//! Not here: how a CLI is pointed at one; that belongs to the test of the CLI.
+//! Not here: how a CLI is pointed at one; the test of the CLI does that.
 
 mod anthropic;
 mod gemini;

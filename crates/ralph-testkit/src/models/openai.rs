@@ -1,4 +1,4 @@
-//! `OpenAI`'s responses, as Codex asks for them, and its chat completions, which most other CLIs
+//! `OpenAI`'s responses, as Codex requests them, and its chat completions, which most other CLIs
 //! can be pointed at.
 
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use super::server::{Frames, Mode, Route, Schemas, fresh, offers_tools};
 use super::strict::refuse_strict_schema;
 use super::turn::{Answer, Refusal, ToolUse};
 
-/// Where responses are asked for; everything else is chat completions.
+/// The path of the responses API; everything else is chat completions.
 const RESPONSES: &str = "/responses";
 
-/// Returns what a request asks for.
+/// Classifies a request.
 pub(super) fn route(path: &str, body: &Value) -> Route {
     if !path.ends_with(RESPONSES) && !path.ends_with("/chat/completions") {
         return Route::Beside(json!({}));
@@ -20,7 +20,7 @@ pub(super) fn route(path: &str, body: &Value) -> Route {
     if offers_tools(body) { Route::Turn(mode) } else { Route::Aside(mode) }
 }
 
-/// Returns the error about the schema that an answer is to have, in the real API's words.
+/// Returns the error about the requested schema, in the wording of the real API.
 pub(super) fn refuse_schema(path: &str, body: &Value, schemas: Schemas) -> Option<Value> {
     let (format, param) = if path.ends_with(RESPONSES) {
         (&body["text"]["format"], "text.format.schema")
@@ -42,7 +42,7 @@ pub(super) fn refuse_schema(path: &str, body: &Value, schemas: Schemas) -> Optio
     } }))
 }
 
-/// Returns an answer in one piece.
+/// Builds an answer in one piece.
 pub(super) fn whole(path: &str, body: &Value, answer: &Answer) -> Value {
     if path.ends_with(RESPONSES) {
         return response(body, &items(answer), "completed");
@@ -55,7 +55,7 @@ pub(super) fn whole(path: &str, body: &Value, answer: &Answer) -> Value {
     chat("chat.completion", body, &json!([choice]), &usage())
 }
 
-/// Returns an answer as events.
+/// Builds an answer as a stream of events.
 pub(super) fn frames(path: &str, body: &Value, answer: &Answer) -> Frames {
     if path.ends_with(RESPONSES) {
         return response_frames(body, answer);
@@ -123,7 +123,7 @@ fn items(answer: &Answer) -> Vec<Value> {
     text.into_iter().chain(answer.tools.iter().map(response_call)).collect()
 }
 
-/// Returns a call; of a tool that takes free text where the input is a string.
+/// Builds a tool call; a string input is for a tool that takes free text.
 fn response_call(tool: &ToolUse) -> Value {
     let (id, call) = (fresh(), fresh());
     let (kind, field, input) = match tool.input.as_str() {
@@ -199,7 +199,7 @@ fn named(name: &'static str, data: Value) -> Frame {
     Frame { name: Some(name), data: data.to_string() }
 }
 
-/// Returns the body of an error.
+/// Builds the body of an error.
 pub(super) fn error(refusal: &Refusal) -> Value {
     let code = match refusal.status {
         401 => "invalid_api_key",
@@ -210,7 +210,7 @@ pub(super) fn error(refusal: &Refusal) -> Value {
     json!({ "error": { "message": refusal.message, "type": code, "code": code } })
 }
 
-/// Returns the body at the limit of a subscription.
+/// Builds the body of a reached subscription limit.
 pub(super) fn limit(resets_at: u64) -> Value {
     json!({ "error": {
         "type": "usage_limit_reached",

@@ -1,8 +1,8 @@
-//! A scripted model behind a port on loopback. Each request that offers tools takes the next
-//! turn of the script; what a CLI asks beside it (titles, lists of models, counts of tokens,
-//! telemetry) is answered harmlessly and takes none.
+//! A scripted model behind a port on loopback. Each request that offers tools takes the next turn
+//! of the script; other requests of a CLI (titles, lists of models, counts of tokens, telemetry)
+//! get a harmless answer and take no turn.
 //!
-//! Not here: the words of the dialects.
+//! Not here: the formats of the dialects.
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read as _};
@@ -19,38 +19,37 @@ use super::turn::{Answer, Refusal, Turn};
 use super::{anthropic, gemini, openai};
 use crate::sealed::wait_until;
 
-/// The language that a server speaks.
+/// The API format of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// Anthropic's messages.
     Anthropic,
-    /// `OpenAI`'s responses and chat completions; the path tells which.
+    /// `OpenAI`'s responses and chat completions; the path decides which.
     OpenAi,
     /// Google's generated content.
     Gemini,
 }
 
-/// What a server makes of the JSON Schema of an answer, where its dialect has one.
+/// How a server treats the JSON Schema of an answer, if its dialect has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schemas {
-    /// It refuses what the real API refuses.
+    /// Refuses what the real API refuses.
     AsReal,
-    /// It refuses every schema.
     Refused,
 }
 
-/// A request that the server got.
+/// A request that the server received.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     /// The path without its query.
     pub path: String,
-    /// The body; null where it is no JSON.
+    /// Null if it is not JSON.
     pub body: Value,
-    /// The turn of the script that it took, from 0; none for what was asked beside the script.
+    /// The index of the script's turn that it took; `None` for other requests.
     pub turn: Option<usize>,
 }
 
-/// A scripted model server, which ends with its value.
+/// A scripted model server, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
@@ -74,30 +73,27 @@ struct Script {
     asked: Vec<Asked>,
 }
 
-/// What a dialect makes of a request.
+/// The kind of a request.
 pub(super) enum Route {
-    /// The model is asked for its next turn.
+    /// Takes the next turn of the script.
     Turn(Mode),
-    /// Something else is asked; this is the answer.
+    /// Another request, with this answer.
     Beside(Value),
-    /// The model is asked for something small, without tools.
+    /// A small request to the model, without tools.
     Aside(Mode),
 }
 
-/// How an answer is to be written.
+/// How an answer is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// As events.
     Stream,
-    /// In one piece.
     Whole,
 }
 
 /// A streamed answer.
 pub(super) struct Frames {
-    /// Everything that the model says.
     pub(super) content: Vec<Frame>,
-    /// What tells that this was all.
+    /// The events that mark the end.
     pub(super) ending: Vec<Frame>,
 }
 
@@ -107,7 +103,7 @@ impl ModelServer {
         Self::start_with(dialect, Schemas::AsReal, script)
     }
 
-    /// Starts a server with a script that treats schemas in its own way.
+    /// Starts a server with a script and a treatment of schemas.
     pub fn start_with(
         dialect: Dialect,
         schemas: Schemas,
@@ -130,7 +126,7 @@ impl ModelServer {
         Self { address, shared, listener: Some(listener) }
     }
 
-    /// Returns the address as a CLI wants it: `http://127.0.0.1:PORT`.
+    /// Returns the address in the form that CLIs expect: `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -141,12 +137,12 @@ impl ModelServer {
         script.asked.iter().filter(|asked| asked.turn.is_some()).cloned().collect()
     }
 
-    /// Returns every request, also those beside the script.
+    /// Returns every request, including those that took no turn.
     pub fn requests(&self) -> Vec<Asked> {
         lock(&self.shared.script).asked.clone()
     }
 
-    /// Waits until this many turns were asked for.
+    /// Waits until this many turns were requested.
     #[track_caller]
     pub fn wait_for_turns(&self, count: usize) {
         wait_until(&format!("{count} turns are asked for"), || self.turns().len() >= count);
@@ -159,7 +155,7 @@ impl Drop for ModelServer {
         for stream in lock(&self.shared.open).drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
-        // Wakes the listener, which sees that it is over.
+        // Wakes the listener, which then sees that it must end.
         let _ = TcpStream::connect(self.address);
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
@@ -182,7 +178,7 @@ fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
             lock(&shared.open).push(copy);
         }
         let shared = Arc::clone(shared);
-        // A client that goes away in the middle is none of the server's business.
+        // A client that disconnects in the middle is not an error of the server.
         serving.push(thread::spawn(move || drop(serve(stream, &shared))));
     }
     for stream in lock(&shared.open).drain(..) {
@@ -195,7 +191,7 @@ fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
 
 fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     let result = answer(&mut stream, shared);
-    // The copy among the open ones would keep the connection alive.
+    // The copy in `open` would keep the connection alive.
     stream.shutdown(Shutdown::Both)?;
     result
 }
@@ -256,7 +252,7 @@ impl Dialect {
         }
     }
 
-    /// Returns the answer to what a CLI asks for its own use: a title, a summary, a choice.
+    /// Returns the answer to a CLI's own small request: a title, a summary, a choice.
     fn aside(self, body: &Value) -> Answer {
         let text = match self {
             Self::Anthropic | Self::OpenAi => "ok".to_owned(),
@@ -343,14 +339,14 @@ fn begin(stream: &mut TcpStream, frames: &Frames) -> io::Result<()> {
     frames.content.iter().try_for_each(|frame| http::event(stream, frame))
 }
 
-/// Says nothing until the client has gone, or the server ends.
+/// Sends nothing until the client disconnects, or the server ends.
 fn wait_for_the_client(stream: &mut TcpStream) -> io::Result<()> {
     let mut rest = [0; 64];
     while stream.read(&mut rest)? > 0 {}
     Ok(())
 }
 
-/// Returns a number that no other call returns, for ids of messages and of calls.
+/// Returns a unique number, for ids of messages and of calls.
 pub(super) fn fresh() -> u64 {
     use std::sync::atomic::AtomicU64;
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -367,7 +363,7 @@ mod tests {
     use super::*;
     use std::io::Write as _;
 
-    /// Posts a body and returns everything that comes back.
+    /// Posts a body and returns the complete response.
     fn post(server: &ModelServer, path: &str, body: &Value) -> String {
         let mut stream = TcpStream::connect(server.address).expect("it listens");
         let body = body.to_string();
@@ -383,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_played_in_order_and_asides_take_none() {
+    fn turns_are_played_in_order_and_side_requests_take_none() {
         for (dialect, path) in [
             (Dialect::Anthropic, "/v1/messages?beta=true"),
             (Dialect::OpenAi, "/v1/responses"),

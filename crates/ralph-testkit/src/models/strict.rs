@@ -1,10 +1,10 @@
-//! What the real API refuses of a strict JSON Schema, in its own wording.
+//! What the real API refuses in a strict JSON Schema, in its own wording.
 //!
-//! Not here: whether an answer fits its schema.
+//! Not here: whether an answer matches its schema.
 
 use serde_json::Value;
 
-/// Keywords that a strict schema may hold; others are refused.
+/// Keywords that a strict schema may contain; others are refused.
 const KEYWORDS: [&str; 11] = [
     "$defs",
     "$ref",
@@ -19,16 +19,16 @@ const KEYWORDS: [&str; 11] = [
     "type",
 ];
 
-/// How deep objects may nest.
+/// Maximum nesting of objects.
 const DEEPEST: usize = 10;
 
-/// How many properties all objects may have together.
+/// Maximum number of properties in all objects together.
 const MOST_PROPERTIES: usize = 5000;
 
-/// How many words all enums may have together.
+/// Maximum number of values in all enums together.
 const MOST_WORDS: usize = 1000;
 
-/// How many characters all names and words may have together.
+/// Maximum number of characters in all names and values together.
 const MOST_CHARS: usize = 120_000;
 
 /// Returns why the API refuses a schema, if it does.
@@ -80,9 +80,9 @@ fn check(
             describe_place(place)
         ));
     }
-    if let Some(Value::Array(words)) = entries.get("enum") {
-        sums.words += words.len();
-        sums.chars += words.iter().filter_map(Value::as_str).map(str::len).sum::<usize>();
+    if let Some(Value::Array(values)) = entries.get("enum") {
+        sums.words += values.len();
+        sums.chars += values.iter().filter_map(Value::as_str).map(str::len).sum::<usize>();
     }
     if has_type(schema, "object") {
         check_object(schema, &describe_place(place), sums)?;
@@ -110,7 +110,7 @@ fn check(
     Ok(())
 }
 
-/// Names a place in a schema as the API does.
+/// Describes a position in a schema as the API does.
 fn describe_place(place: &[String]) -> String {
     match place {
         [] => "In context=()".to_owned(),
@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// Every schema that the engine sends, whatever the role.
+    /// Every schema that the engine sends, for all roles.
     fn sent() -> [(&'static str, Schema); 3] {
         [
             ("handoff", handoff::read::schema()),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_real_api_refuses_is_refused_in_its_words() {
+    fn schemas_are_refused_in_the_wording_of_the_real_api() {
         let closed = |properties: Value| {
             let required: Vec<&String> =
                 properties.as_object().into_iter().flat_map(|it| it.keys()).collect();

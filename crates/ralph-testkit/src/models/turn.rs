@@ -1,6 +1,6 @@
-//! What a scripted model does when it is asked: answers, refuses, breaks off, or says nothing.
+//! What a scripted model does with a request: answers, refuses, breaks off, or stays silent.
 //!
-//! Not here: how any of it is written in a provider's dialect.
+//! Not here: the formats of the providers.
 
 use std::time::Duration;
 
@@ -9,57 +9,52 @@ use serde_json::Value;
 /// What the model does with one request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Turn {
-    /// It answers.
     Says(Answer),
-    /// It answers with an HTTP error.
+    /// Answers with an HTTP error.
     Refuses(Refusal),
-    /// The account's usage limit is reached, and resets some time after the request came.
+    /// The usage limit is reached, and resets some time after the request.
     Limited {
-        /// How long after the request.
         resets_in: Duration,
     },
     /// The whole content arrives, and the connection breaks before the end of the stream.
     Drops(Answer),
-    /// The whole content arrives, and the response ends in order, but without the events that end
-    /// an answer: no stop reason, no usage. Gateways do this when the model behind them breaks off.
+    /// The whole content arrives, and the response ends properly, but without the events that end
+    /// an answer: no stop reason, no usage. Gateways do this when the model behind them breaks
+    /// off.
     EndsEarly(Answer),
-    /// The request is accepted, and nothing is ever said.
+    /// The request is accepted, but nothing is ever sent.
     Hangs,
     /// The whole content arrives, and then nothing more.
     HangsAfter(Answer),
 }
 
-/// An answer: text, then calls of tools.
+/// An answer: text, then tool calls.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
-    /// What it says; nothing where it is empty.
+    /// May be empty.
     pub text: String,
-    /// The tools it calls.
     pub tools: Vec<ToolUse>,
 }
 
-/// The call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolUse {
-    /// The tool's name.
     pub name: String,
-    /// What it is given. A string stands for a tool that takes free text.
+    /// The input. A string is for a tool that takes free text.
     pub input: Value,
 }
 
 /// An HTTP error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The status.
     pub status: u16,
-    /// The message in the body, which has the shape of the dialect.
+    /// The message in the body, whose format depends on the dialect.
     pub message: String,
-    /// Headers beside the usual ones.
     pub headers: Vec<(String, String)>,
 }
 
 impl Turn {
-    /// Returns an answer of text alone.
+    /// Returns an answer with text only.
     pub fn says(text: impl Into<String>) -> Self {
         Self::Says(Answer { text: text.into(), tools: Vec::new() })
     }
@@ -69,7 +64,7 @@ impl Turn {
         Self::Says(Answer::calling(name, input))
     }
 
-    /// Returns the same turn with other words, where it has any.
+    /// Returns the same turn with another text, if it has one.
     #[must_use]
     pub fn saying(mut self, text: &str) -> Self {
         match &mut self {
@@ -91,13 +86,13 @@ impl Turn {
 }
 
 impl Answer {
-    /// Returns an answer that calls one tool and says a word before.
+    /// Returns an answer that calls one tool after a short text.
     pub fn calling(name: impl Into<String>, input: Value) -> Self {
         let tools = vec![ToolUse { name: name.into(), input }];
         Self { text: "Working.".to_owned(), tools }
     }
 
-    /// Returns the text in pieces, as it would arrive: a tag is never in one of them.
+    /// Returns the text in pieces, as it would arrive: no piece contains a complete tag.
     pub(super) fn pieces(&self) -> Vec<String> {
         let letters: Vec<char> = self.text.chars().collect();
         letters.chunks(7).map(|piece| piece.iter().collect()).collect()

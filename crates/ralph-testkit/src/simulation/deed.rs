@@ -1,7 +1,7 @@
 //! What agents do: to the files, to the history, to the task list and to the plan, and what they
-//! say. A deed follows from the call alone, and done twice it is done once.
+//! answer. An action depends on the call alone, and doing it twice has the same effect as once.
 //!
-//! Not here: which agent is asked when.
+//! Not here: which agent is called when.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -26,52 +26,43 @@ use super::repository::{Content, Repository};
 /// No task of a plan has more criteria.
 const MOST_CRITERIA: usize = 8;
 
-/// What a reviewer means.
+/// The verdict that a reviewer intends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meant {
-    /// The work is good.
     Approval,
-    /// It is not.
     Changes,
-    /// Nothing that could be understood.
     Nothing,
 }
 
-/// What came of a call beside what it did to the world.
+/// The result of a call, besides its changes to the world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deed {
-    /// What is said last.
     pub text: String,
-    /// Whether that holds the completion response, in the words that count.
+    /// Whether the text contains the completion response in its exact form.
     pub claims: bool,
-    /// What is meant by it, where a verdict is wanted.
+    /// The intended verdict, if one is requested.
     pub meant: Meant,
-    /// Why there is no answer, if there is none.
+    /// Why there is no answer, if so.
     pub failure: Option<FailureClass>,
-    /// Whether files of git's own were changed.
+    /// Whether files in the git directory were changed.
     pub meddled: bool,
 }
 
-/// What an agent finds.
+/// What an agent finds when it is called.
 pub struct Scene<'a> {
-    /// The plan of the run.
     pub plan: &'a Plan,
-    /// The call.
     pub request: &'a Request,
-    /// What the agent is like.
     pub act: Act,
-    /// The repository.
     pub repository: &'a mut Repository,
-    /// The time.
     pub now: Timestamp,
 }
 
 impl Scene<'_> {
-    /// Does what the agent does.
+    /// Plays the agent's action.
     pub fn play(mut self) -> Deed {
         use Character as C;
         let failure = self.failure();
-        let mut deed = match (&self.request.purpose, self.request.role) {
+        let mut action = match (&self.request.purpose, self.request.role) {
             (Purpose::Message, _) => self.message(),
             (Purpose::Gate(_), _) | (Purpose::Work, Role::Review) => self.verdict(),
             (Purpose::Work, Role::Compact) => self.memory(),
@@ -87,11 +78,11 @@ impl Scene<'_> {
                 | C::FullWindow
         );
         if failure.is_some() {
-            deed.text = if is_cut_short { String::new() } else { "I was about to".to_owned() };
-            deed.claims = false;
-            deed.meant = Meant::Nothing;
+            action.text = if is_cut_short { String::new() } else { "I was about to".to_owned() };
+            action.claims = false;
+            action.meant = Meant::Nothing;
         }
-        Deed { failure, ..deed }
+        Deed { failure, ..action }
     }
 
     fn is_work_wanted(&self) -> bool {
@@ -175,11 +166,11 @@ impl Scene<'_> {
         said(text)
     }
 
-    /// Where words are asked for, some change files all the same.
+    /// Changes files although only an answer is requested, as some agents do.
     fn stray(&mut self) {
         match self.act.character {
             Character::ChangesFiles | Character::Meddles => {
-                self.write("work/reviewer", "strayed");
+                self.write("work/reviewer", "changed");
             }
             Character::EditsProtected => self.write(PROTECTED, "exit 0"),
             Character::Commits => {
@@ -217,8 +208,8 @@ impl Scene<'_> {
         }
         let feedback = match self.act.character {
             C::RejectsWithoutWords => "",
-            C::Rejects => "Mend the edges in work/a:12.",
-            _ => "Mend it.",
+            C::Rejects => "Fix the edges in work/a:12.",
+            _ => "Fix it.",
         };
         let text = match meant {
             Meant::Nothing => "Approved! <promise>COMPLETE</promise> DONE".to_owned(),
@@ -235,12 +226,13 @@ impl Scene<'_> {
         Deed { meant, ..said(text) }
     }
 
-    /// Gives a verdict in the task list, as a reviewer does that keeps it.
+    /// Writes a verdict into the task list, as a reviewer that owns it does.
     fn review_in_list(&mut self, meant: Meant) {
         let character = self.act.character;
         let cheats = matches!(character, Character::EditsList);
         let (salt, planned) = (self.act.salt, self.plan.tasks.len());
-        let mend = if character == Character::RejectsWithoutWords { "" } else { "Mend the edges." };
+        let feedback_text =
+            if character == Character::RejectsWithoutWords { "" } else { "Fix the edges." };
         self.edit_list(|task, list| {
             if let Some(task) = its(task, list) {
                 let count = task.review.count + 1;
@@ -252,7 +244,8 @@ impl Scene<'_> {
                             ReviewState { status: ReviewStatus::Approved, count, feedback };
                     }
                     Meant::Changes => {
-                        let (status, feedback) = (ReviewStatus::ChangesRequested, mend.to_owned());
+                        let (status, feedback) =
+                            (ReviewStatus::ChangesRequested, feedback_text.to_owned());
                         task.review = ReviewState { status, count, feedback };
                     }
                     Meant::Nothing => {}
@@ -322,7 +315,7 @@ impl Scene<'_> {
             | Workflow::Stories => "COMPLETE",
         };
         let claim = if claims { format!("<promise>{response}</promise>") } else { String::new() };
-        let mut account = json!({
+        let mut handoff = json!({
             "task_completed": {"task_id": task, "summary": format!("Did {task}."), "fully_complete": true},
         });
         match self.act.character {
@@ -337,11 +330,11 @@ impl Scene<'_> {
             }
             C::Floods => return "words ".repeat(2_000) + &claim,
             C::Blocked => {
-                account["blocked"] = json!({"needs": "a key", "why": "there is none"});
+                handoff["blocked"] = json!({"needs": "a key", "why": "it is missing"});
             }
             C::Amends => {
                 let new = format!("new-{}", self.request.iteration);
-                account["plan_amendments"] = json!([
+                handoff["plan_amendments"] = json!([
                     {"action": "add", "task": {"id": new, "title": "New", "description": "New.", "acceptanceCriteria": ["It is"], "status": "done"}, "reason": "r"},
                     {"action": "remove", "task_id": "task-1", "reason": "r"},
                     {"action": "modify", "task_id": "task-2", "changes": {"title": "Other"}, "reason": "r"},
@@ -350,12 +343,12 @@ impl Scene<'_> {
                 ]);
             }
             _ => {
-                account["constraints_discovered"] = json!([
+                handoff["constraints_discovered"] = json!([
                     {"constraint": format!("Number {} counts", self.act.salt), "impact": "much"}
                 ]);
             }
         }
-        format!("Here it is.\n```json\n{account}\n```\n{claim}")
+        format!("Here it is.\n```json\n{handoff}\n```\n{claim}")
     }
 
     /// Does the work, well or badly. Returns whether all of it is done.
@@ -392,9 +385,9 @@ impl Scene<'_> {
             self.write(&path, &format!("bad{gate} of {iteration}"));
             return true;
         }
-        // Whoever does it well mends what others left.
+        // A good worker fixes what others left.
         for content in self.repository.work.values_mut().filter(|content| content.says("bad")) {
-            *content = Content::text(format!("mended in {iteration}"));
+            *content = Content::text(format!("fixed in {iteration}"));
         }
         self.repository.work.retain(|_, content| !content.says("SECRET"));
         if self.repository.work.contains_key(PROTECTED) {
@@ -413,7 +406,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Ticks the items of the plan up to the number of the iteration.
+    /// Checks the items of the plan up to the number of the iteration.
     fn tick_plan(&mut self) -> bool {
         let iteration = self.request.iteration.0;
         let Some(Content::Text(text)) = self.repository.work.get(PLAN) else { return false };
@@ -450,7 +443,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Marks the task in the list, as an agent does that keeps it.
+    /// Marks the task in the list, as an agent that owns it does.
     fn hand_in(&mut self) {
         let is_reviewed = self.plan.review.is_some();
         let note = format!("did it in {}", self.request.iteration);
@@ -507,7 +500,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Makes a history of its own in place of the one that was there.
+    /// Replaces the history with a new one.
     fn rewrite(&mut self) {
         let message = format!("another history in {}", self.request.iteration);
         let head = self.repository.head.map(|head| &self.repository.commits[head].message);
@@ -515,7 +508,7 @@ impl Scene<'_> {
             return;
         }
         let tree = self.repository.now();
-        // git's own log of what was checked out keeps it.
+        // git's reflog keeps the old one.
         let left = self.repository.head;
         self.repository.branches.insert(format!("reflog-{left:?}"), left);
         self.repository.head = None;
@@ -556,8 +549,8 @@ fn its<'a>(id: &TaskId, list: &'a mut TaskList) -> Option<&'a mut Task> {
     list.tasks.iter_mut().find(|task| task.id == *id)
 }
 
-/// Does to a list what nobody may do. Whoever is asked twice, as nobody heard the first answer, does
-/// no more than once: what is changed goes by the ids of the plan, not by where tasks are by now.
+/// Makes forbidden changes to a list. An agent that is called twice, because its first answer was
+/// lost, makes them only once: they depend on the ids of the plan, not on current positions.
 fn scramble(list: &mut TaskList, salt: u32, planned: usize) {
     let at = |offset: u32| task_id((salt + offset) as usize % planned.max(1));
     let (first, second) = (at(0), at(1));

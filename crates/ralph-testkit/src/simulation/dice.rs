@@ -1,6 +1,6 @@
-//! Chance that is the same each time: numbers from a seed, and numbers from what they are about.
+//! Reproducible randomness: numbers from a seed, and numbers derived from other numbers.
 
-/// A sequence of numbers that follows from a seed.
+/// A sequence of numbers derived from a seed.
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
@@ -16,30 +16,30 @@ impl Dice {
         mixed(self.0)
     }
 
-    /// Returns a number below `sides`, or 0 where there is none.
+    /// Returns a number below `sides`, or 0 if `sides` is 0.
     pub fn below(&mut self, sides: u64) -> u64 {
         self.roll().checked_rem(sides).unwrap_or(0)
     }
 
-    /// Returns a number of a range, both ends included.
+    /// Returns a number in a range, both ends included.
     pub fn between(&mut self, least: u32, most: u32) -> u32 {
         let sides = u64::from(most.saturating_sub(least)) + 1;
         least + u32::try_from(self.below(sides)).unwrap_or(0)
     }
 
-    /// Returns whether something happens that happens in so many of a hundred cases.
+    /// Returns true with this probability in percent.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// Returns one of them.
+    /// Returns a random element.
     pub fn pick<T: Clone>(&mut self, all: &[T]) -> T {
         let at = usize::try_from(self.below(all.len() as u64)).unwrap_or(0);
         all[at].clone()
     }
 }
 
-/// Returns a number that follows from what it is about, and from nothing else.
+/// Returns a number that depends on the arguments only.
 pub fn number_of(about: &[u64]) -> u64 {
     about
         .iter()

@@ -1,7 +1,7 @@
-//! Drawing a plan from a seed.
+//! Draws a plan from a seed.
 //!
-//! Most runs must get somewhere, or nothing that comes late in a run would ever be tried: so
-//! about half of all acts are honest, and each kind of trouble is rare by itself.
+//! Most runs must get somewhere, or nothing late in a run would ever be tested: about half of all
+//! acts are honest, and each kind of fault is rare by itself.
 
 use ralph_core::gate::{FailAction, GateKind, Persistence, Reuse, Severity, ValidationStrategy};
 use ralph_core::recipe::{BaselinePolicy, OnFailure};
@@ -87,14 +87,14 @@ pub fn draw(seed: u64) -> Plan {
 }
 
 fn mode(dice: &mut Dice, workflow: Workflow) -> CommitMode {
-    let usual = match workflow {
+    let default = match workflow {
         Workflow::Prompt | Workflow::PromptFile => CommitMode::Nobody,
         Workflow::Template => CommitMode::AgentMay,
         Workflow::SpecsPlan | Workflow::SpecsBuild | Workflow::Stories => CommitMode::Agent,
         Workflow::ListPlan | Workflow::Tasks => CommitMode::Ralph,
     };
     if dice.chance(55) {
-        return usual;
+        return default;
     }
     let all = [
         CommitMode::Ralph,
@@ -116,7 +116,7 @@ fn tasks(dice: &mut Dice) -> Vec<TaskPlan> {
     (0..many)
         .map(|place| {
             let after = (0..dice.below(3)).filter_map(|_| {
-                // In a tangled list everything may wait for everything, and for what is not there.
+                // In a tangled list every task may wait for every other, and for unknown ones.
                 let known = if is_tangled { many + 1 } else { place };
                 (known > 0).then(|| usize::try_from(dice.below(known)).unwrap_or(0))
             });
@@ -177,7 +177,7 @@ fn gate(dice: &mut Dice) -> GatePlan {
 }
 
 fn script(dice: &mut Dice) -> Vec<Act> {
-    // Some agents are bad through and through, most are good enough.
+    // Some agents are thoroughly bad, most are good enough.
     let honesty = dice.pick(&[0, 40, 70, 85, 95]);
     let length = dice.between(1, 14);
     (0..length)
@@ -201,7 +201,7 @@ fn faults(dice: &mut Dice) -> Vec<Fault> {
                 kind,
                 FaultKind::EditedByHand | FaultKind::ListEditedByHand | FaultKind::CommittedByHand
             );
-            // Few runs are gone on with more than once.
+            // Few runs are resumed more than once.
             let at = if is_persons { 1 } else { at };
             Fault { kind, at }
         })

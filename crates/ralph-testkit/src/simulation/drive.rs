@@ -1,5 +1,5 @@
-//! Driving a plan to its end: starting the engine, dying, resuming, and comparing the end with
-//! the one that nothing disturbed.
+//! Drives a plan to its end: starts the engine, dies, resumes, and compares the end with that of
+//! an undisturbed run.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
@@ -22,33 +22,28 @@ use super::repository::{Commit, Content, Tree};
 use super::tally::Tally;
 use super::world::World;
 
-/// What a run came to.
+/// The result of a simulated run.
 #[derive(Debug)]
 pub struct Report {
-    /// What may not be.
     pub violations: Vec<Violation>,
-    /// How it ended.
     pub ended: Ended,
-    /// What happened.
     pub tally: Tally,
-    /// The steps of the run: what it can die at.
+    /// The steps of the run: each is a point at which it can die.
     pub steps: u64,
-    /// The journal.
     pub journal: Vec<Recorded>,
     /// How many runs were played for it.
     pub played: u64,
 }
 
-/// What is the same whenever the process died.
+/// The end state that must not depend on deaths.
 #[derive(Debug, Clone)]
 pub struct Ended {
     /// How the run ended, each time.
     outcomes: Vec<String>,
-    /// The commits that are checked out but for those of agents, oldest first: message and tree.
+    /// The commits in the checked-out history except those of agents, oldest first: message and
+    /// tree.
     commits: Vec<Told>,
-    /// The work tree.
     work: Rc<Tree>,
-    /// The shelved work.
     shelves: Vec<Rc<Tree>>,
 }
 
@@ -74,7 +69,7 @@ pub fn run(plan: &Plan) -> Report {
         let outcome = match process(&port, || engine(&port, plan)) {
             Process::Caught => break,
             Process::Ended(outcome) => outcome,
-            // Whoever dies after the last word has ended all the same.
+            // A process that dies after writing the end has still ended the run.
             Process::Died => match last_word(&port.world.borrow().journal[known..]) {
                 Some(outcome) => outcome,
                 None => continue,
@@ -90,7 +85,7 @@ pub fn run(plan: &Plan) -> Report {
         port.world.borrow_mut().mend();
     }
     let mut world = port.world.borrow_mut();
-    // To read all of it takes as long as to play it; one in eight is enough.
+    // Reading all of it takes as long as playing it; one in eight is enough.
     if !port.observer.borrow().has_found() && world.all_steps.is_multiple_of(8) {
         port.observer.borrow_mut().refold(&world);
     }
@@ -105,8 +100,7 @@ pub fn run(plan: &Plan) -> Report {
     }
 }
 
-/// Returns how a process ended the run that wrote this. One that died before its first word left
-/// the end of an earlier one standing, which is not its own.
+/// Returns the outcome that this process recorded. The end of an earlier process does not count.
 fn last_word(written: &[Recorded]) -> Option<Outcome> {
     written.iter().rev().find_map(|recorded| {
         let Event::RunEnded { outcome, .. } = &recorded.event else { return None };
@@ -126,7 +120,7 @@ fn process(port: &Port, engine: impl FnOnce() -> Result<Outcome, EngineError>) -
             port.world.borrow_mut().repair();
             Process::Died
         }
-        // Nobody in here changes what is protected while a run stands still.
+        // Nothing in the simulation changes protected files while a run is stopped.
         Ok(Err(
             error @ (EngineError::Fold(_)
             | EngineError::Protected { .. }
@@ -140,8 +134,8 @@ fn process(port: &Port, engine: impl FnOnce() -> Result<Outcome, EngineError>) -
         Err(payload) => {
             let text = payload.downcast_ref::<String>().cloned();
             let text = text.or_else(|| payload.downcast_ref::<&str>().map(ToString::to_string));
-            let said = text.unwrap_or_else(|| "a panic without words".to_owned());
-            port.observer.borrow_mut().accuse(Invariant::Panics, said);
+            let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
+            port.observer.borrow_mut().accuse(Invariant::Panics, message);
             Process::Caught
         }
     }
@@ -170,8 +164,8 @@ fn engine(port: &Port, plan: &Plan) -> Result<Outcome, EngineError> {
     engine.run()
 }
 
-/// Plays a plan, and again without deaths where that must come to the same. Returns everything
-/// that is wrong, and what the run itself came to.
+/// Plays a plan, and again without deaths if that must give the same end. Returns all violations
+/// and the report of the run.
 pub fn check(plan: &Plan) -> Report {
     let mut report = run(plan);
     let calm = plan.undisturbed();
@@ -183,14 +177,14 @@ pub fn check(plan: &Plan) -> Report {
     report
 }
 
-/// How many deaths a sweep tries in one plan: each costs a whole run, and a few plans have tens of
-/// thousands of steps.
+/// How many deaths a sweep tries in one plan: each costs a complete run, and a few plans have
+/// tens of thousands of steps.
 const MOST_DEATHS: u64 = 2_000;
 
-/// Plays a plan with a death at every step of it, one after the other, while `goes_on` says so. In
-/// a plan of very many steps the deaths are spread over it. Returns the first report in which
-/// something is wrong, with the plan that leads to it, and how many deaths were tried.
-pub fn sweep(plan: &Plan, goes_on: impl Fn() -> bool) -> (Option<(Plan, Report)>, u64) {
+/// Plays a plan with a death at every step, one after the other, while `may_continue` holds. In a
+/// plan with very many steps the deaths are spread over it. Returns the first report with a
+/// violation, with its plan, and how many deaths were tried.
+pub fn sweep(plan: &Plan, may_continue: impl Fn() -> bool) -> (Option<(Plan, Report)>, u64) {
     let calm = plan.undisturbed();
     let undisturbed = run(&calm);
     if !undisturbed.violations.is_empty() {
@@ -199,7 +193,7 @@ pub fn sweep(plan: &Plan, goes_on: impl Fn() -> bool) -> (Option<(Plan, Report)>
     let apart = undisturbed.steps.div_ceil(MOST_DEATHS).max(1);
     let mut deaths = 0;
     for step in (1..=undisturbed.steps).step_by(usize::try_from(apart).unwrap_or(usize::MAX)) {
-        if !goes_on() {
+        if !may_continue() {
             break;
         }
         deaths += 1;
@@ -217,9 +211,9 @@ pub fn sweep(plan: &Plan, goes_on: impl Fn() -> bool) -> (Option<(Plan, Report)>
 
 fn compare(report: &mut Report, expected: &Ended) {
     let ended = &report.ended;
-    // What was done before a death is seen to be done afterwards, and not tried again: then there
-    // is nothing for git to fail at, and the run does not stop for it. What was seen before a death
-    // is looked at again, and git fails earlier.
+    // Work done before a death is detected afterwards and not repeated: then git cannot fail at
+    // it, and the run does not stop for it. A survey taken before a death is repeated, and git
+    // fails earlier.
     let stops = |ended: &Ended| -> Vec<bool> {
         ended.outcomes.iter().map(|it| it.starts_with(GIT_FAILS)).collect()
     };
@@ -228,7 +222,7 @@ fn compare(report: &mut Report, expected: &Ended) {
         return;
     }
     let is_same = |(one, other): (&Told, &Told)| one.0 == other.0 && are_alike(&one.1, &other.1);
-    let said = if ended.outcomes != expected.outcomes {
+    let difference = if ended.outcomes != expected.outcomes {
         format!("ended {:?}, and undisturbed {:?}", ended.outcomes, expected.outcomes)
     } else if ended.commits.len() != expected.commits.len()
         || !ended.commits.iter().zip(&expected.commits).all(is_same)
@@ -242,19 +236,19 @@ fn compare(report: &mut Report, expected: &Ended) {
     } else if ended.shelves.len() != expected.shelves.len()
         || !ended.shelves.iter().zip(&expected.shelves).all(|(one, other)| are_alike(one, other))
     {
-        format!("shelved {:?}, and undisturbed {:?}", ended.shelves, expected.shelves)
+        format!("failure branches {:?}, and undisturbed {:?}", ended.shelves, expected.shelves)
     } else {
         return;
     };
     let seq = report.journal.last().map_or(0, |last| last.seq);
-    report.violations.push(Violation { invariant: Invariant::Deaths, said, seq });
+    report.violations.push(Violation { invariant: Invariant::Deaths, said: difference, seq });
 }
 
-/// Takes what a run left out of its world.
+/// Extracts the end state from the world.
 fn ended(world: &mut World, outcomes: Vec<String>) -> Ended {
     let work = Rc::new(std::mem::take(&mut world.repository.work));
     let repository = &world.repository;
-    // How often agents commit depends on how often they are asked, and that on deaths.
+    // How often agents commit depends on how often they are called, and that on deaths.
     let is_agents = |at: &usize| {
         let Commit { mark, parent, .. } = &repository.commits[*at];
         mark.is_none() && parent.is_some()
@@ -262,22 +256,22 @@ fn ended(world: &mut World, outcomes: Vec<String>) -> Ended {
     let ancestors = repository.ancestors(repository.head);
     let mut commits: Vec<usize> = ancestors.filter(|at| !is_agents(at)).collect();
     commits.reverse();
-    let told = |at: usize| {
+    let describe = |at: usize| {
         let commit = &repository.commits[at];
         (commit.message.clone(), repository.tree(commit.tree))
     };
-    let shelves = repository.shelves.iter();
+    let branches = repository.shelves.iter();
     Ended {
         outcomes,
-        commits: commits.into_iter().map(told).collect(),
+        commits: commits.into_iter().map(describe).collect(),
         work,
-        shelves: shelves
+        shelves: branches
             .map(|(_, commit)| repository.tree(repository.commits[*commit].tree))
             .collect(),
     }
 }
 
-/// Returns whether two trees are the same but for the times that are in them.
+/// Returns whether two trees are the same except for times in them.
 fn are_alike(one: &Tree, other: &Tree) -> bool {
     let is_alike = |one: &Content, other: &Content| match (one, other) {
         (Content::Text(one), Content::Text(other)) => {
@@ -303,7 +297,8 @@ fn timeless(line: &str) -> &str {
     }
 }
 
-/// Returns what counts of the tasks of a list. Where shelved work lies depends on deaths.
+/// Returns the relevant fields of the tasks of a list. The name of a failure branch depends on
+/// deaths.
 fn told(list: &TaskList) -> impl Iterator<Item = impl PartialEq + '_> {
     list.tasks.iter().map(|task| {
         let notes = task.notes.split("; its work is on").next();
@@ -311,12 +306,12 @@ fn told(list: &TaskList) -> impl Iterator<Item = impl PartialEq + '_> {
     })
 }
 
-/// Returns how a run ended without the times and counts that are in it.
+/// Returns how a run ended, without times and counts.
 fn said(outcome: &Outcome) -> String {
     match outcome {
         Outcome::TasksLeft { failed, waiting } => format!("tasks left {failed:?} {waiting:?}"),
         Outcome::AgentFailed { failure, .. } => format!("agent failed {:?}", failure.class),
-        // Which of two failures of git's comes first depends on what is looked at again.
+        // Which of two git failures comes first depends on what is surveyed again.
         Outcome::GitFailed { message } if message.starts_with(GIT_FAILS) => GIT_FAILS.to_owned(),
         Outcome::GitFailed { message } => message.clone(),
         Outcome::Complete
@@ -334,7 +329,7 @@ fn said(outcome: &Outcome) -> String {
     }
 }
 
-/// The names of all outcomes.
+/// Returns the name of an outcome.
 pub(super) fn name(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Complete => "complete",

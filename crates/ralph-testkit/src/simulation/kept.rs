@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::plan::Plan;
 
-/// Returns the kept plans with the names of their files.
+/// Reads the kept plans with the names of their files.
 pub fn plans() -> Vec<(String, Plan)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulation");
     let entries = fs::read_dir(&directory).into_iter().flatten().flatten();

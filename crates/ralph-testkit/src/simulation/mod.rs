@@ -1,11 +1,10 @@
-//! Simulation: the real engine over a world that is drawn from a seed, with agents that lie, crash
-//! and cheat, ports that fail, people that interfere and a process that dies, thousands of whole
-//! runs a second; and one who looks on after every event and knows what must hold.
+//! Simulation: runs the real engine in a world drawn from a seed, with agents that lie, crash and
+//! cheat, ports that fail, users that interfere and a process that dies; thousands of complete
+//! runs a second. An observer checks the invariants after every event.
 //!
-//! From a seed comes a [`plan`] (by [`draw`](draw())), from a plan the recipe that the engine gets
-//! and the world that it acts in; [`run`](run()) plays it and [`check`](check()) says what was
-//! wrong. A plan that fails is made smaller ([`shrink`](shrink())) and kept ([`kept`]). Not here:
-//! any decision of ralph's own.
+//! A seed yields a [`plan`] (by [`draw_plan`]), a plan yields the engine's recipe and its
+//! world; [`run_plan`] plays it and [`check_plan`] reports violations. A plan that fails is
+//! reduced ([`shrink_plan`]) and kept ([`kept_plans`]). Not here: any decision of ralph's own.
 
 pub mod deed;
 pub mod dice;

@@ -1,11 +1,10 @@
-//! The one who looks on: what must hold in every run, checked after every event against the truth
-//! of the world.
+//! The observer: the invariants of every run, checked after every event against the truth of the
+//! world.
 //!
-//! It has its own notion of what is right, and takes nothing from the parts of the engine that it
-//! checks: no judgement, no choice, no rules of review. It folds the journal as the engine does,
-//! to see that both come to the same. Commits and what may be lost are looked at in `commits`, the
-//! task list in `tasks`, what a person made of that in `person`, what must come to an end in `bounds`, prompts in
-//! `prompts`.
+//! It has its own definition of what is right, and uses no code of the engine that it checks: no
+//! judgement, no choice, no rules of review. It folds the journal as the engine does, to check
+//! that both get the same state. Commits and losses are checked in `commits`, the task list in
+//! `tasks`, users' edits of it in `user_edits`, termination in `bounds`, prompts in `prompts`.
 
 mod bounds;
 mod commits;
@@ -31,54 +30,48 @@ use super::dice::number_of;
 use super::world::{Truth, World};
 use bounds::Bounds;
 
-/// What must hold, by its number in the list of what is promised.
+/// The invariants, by their numbers in the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Invariant {
     /// 1: no commit by ralph in which a hard gate failed.
     Commits,
     /// 2: no task done without green gates and, with review on, the approval of another agent.
     Done,
-    /// 2: a claim of completion counts only after the gates, and only in the words that count.
+    /// 2: a claim of completion counts only after the gates, and only in its exact form.
     Completion,
     /// 3: no illegal transition survives an iteration.
     Transitions,
-    /// 4: every run ends.
     Ends,
     /// 5: nothing the user had is lost.
     NothingLost,
     /// 6: what ralph removes is on a ref first.
     KeptFirst,
-    /// 7: a death changes nothing.
     Deaths,
-    /// 7: no answer that was received is asked for again.
+    /// 7: no reply that was received is requested again.
     PaidTwice,
     /// 9: the fold of the journal is the state.
     Fold,
-    /// 10: prompts keep to their budget, and what is protected is in them.
+    /// 10: prompts keep to their budget and contain the protected parts.
     Prompts,
-    /// 11: nothing panics.
     Panics,
 }
 
-/// One event in so many is read back as it was written.
+/// One event in this many is serialized and read back.
 const READ_BACK: u64 = 32;
 
-/// Something that may not be.
+/// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// What does not hold.
     pub invariant: Invariant,
-    /// What was seen.
     pub said: String,
-    /// After which event.
     pub seq: u64,
 }
 
 impl Violation {
-    /// Returns what was violated in words that are the same in runs alike.
+    /// Returns a description that is the same in similar runs.
     pub fn kind(&self) -> String {
-        let words = self.said.chars().filter(|letter| !letter.is_ascii_digit());
-        format!("{:?} {}", self.invariant, words.take(40).collect::<String>())
+        let letters = self.said.chars().filter(|letter| !letter.is_ascii_digit());
+        format!("{:?} {}", self.invariant, letters.take(40).collect::<String>())
     }
 }
 
@@ -88,7 +81,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What is known of the iteration that is open.
+/// What is known about the open iteration.
 #[derive(Debug, Clone)]
 struct Watched {
     number: u32,
@@ -97,7 +90,7 @@ struct Watched {
     checkpoint: Option<Checkpoint>,
     /// Calls without a reply in the journal.
     open: Vec<(u32, Purpose)>,
-    /// The call whose reply is the answer to the work, if it brought one.
+    /// The call that answered the work, if there is one.
     answer: Option<u32>,
     observed: Option<Observation>,
     gates: Vec<GateResult>,
@@ -105,17 +98,16 @@ struct Watched {
     committed: bool,
 }
 
-/// The one who looks on.
+/// Checks the invariants.
 #[derive(Debug, Default)]
 pub struct Observer {
-    /// What was found.
     pub violations: Vec<Violation>,
     state: Option<RunState>,
     recipe: Option<Rc<Recipe>>,
     /// The task list as it is now.
     list: Option<Rc<TaskList>>,
     watched: Option<Watched>,
-    /// The last iteration that ended, for what is said about the end of a run.
+    /// The last iteration that ended, for checks at the end of a run.
     last: Option<Watched>,
     iteration: u32,
     commits: usize,
@@ -125,7 +117,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Returns whether something was found.
+    /// Returns whether a violation was found.
     pub fn has_found(&self) -> bool {
         !self.violations.is_empty()
     }
@@ -135,28 +127,28 @@ impl Observer {
         self.iteration
     }
 
-    /// Returns the state as the journal has it.
+    /// Returns the state according to the journal.
     pub fn state(&self) -> Option<&RunState> {
         self.state.as_ref()
     }
 
-    /// Notes something that may not be.
-    pub fn accuse(&mut self, invariant: Invariant, said: impl Into<String>) {
+    /// Records a violation.
+    pub fn accuse(&mut self, invariant: Invariant, message: impl Into<String>) {
         let seq = self.state.as_ref().map_or(0, |state| state.seq);
-        self.violations.push(Violation { invariant, said: said.into(), seq });
+        self.violations.push(Violation { invariant, said: message.into(), seq });
     }
 
-    /// Looks at the state that the engine has.
+    /// Checks the engine's state.
     pub fn told(&mut self, state: &RunState) {
         if self.state.as_ref() != Some(state) {
             self.accuse(Invariant::Fold, "the state of the engine is not the fold of its journal");
         }
     }
 
-    /// Looks at an event that is in the journal.
+    /// Checks an event in the journal.
     pub fn see(&mut self, recorded: &Recorded, world: &mut World) {
-        if let Err(said) = self.fold(recorded) {
-            return self.accuse(Invariant::Fold, said);
+        if let Err(message) = self.fold(recorded) {
+            return self.accuse(Invariant::Fold, message);
         }
         if let Event::RunStarted { recipe, .. } = &recorded.event {
             self.recipe = Some(Rc::new((**recipe).clone()));
@@ -178,17 +170,19 @@ impl Observer {
         if matches!(recorded.event, Event::IterationEnded { .. }) {
             self.last = self.watched.take();
         }
-        // To write and to read an event takes as long as all else about it.
+        // Writing and reading an event takes as long as all other checks.
         if number_of(&[recorded.seq, world.all_steps]).is_multiple_of(READ_BACK) {
             self.read_back(recorded, serde_json::to_string(recorded));
         }
     }
 
-    /// Looks whether an event is read from disk as it was.
+    /// Checks that an event is read from disk as it was written.
     fn read_back(&mut self, recorded: &Recorded, line: serde_json::Result<String>) {
         match line.and_then(|line| serde_json::from_str::<Recorded>(&line)) {
             Ok(read) if read == *recorded => {}
-            Ok(_) => self.accuse(Invariant::Fold, "an event is read as another than was written"),
+            Ok(_) => {
+                self.accuse(Invariant::Fold, "an event that is read differs from the written one")
+            }
             Err(error) => self.accuse(Invariant::Fold, error.to_string()),
         }
     }
@@ -203,7 +197,7 @@ impl Observer {
         }
     }
 
-    /// Folds the journal anew, as it is read from disk.
+    /// Folds the journal again, as read from disk.
     pub fn refold(&mut self, world: &World) {
         let line = |recorded: &Recorded| {
             let line = serde_json::to_string(recorded).map_err(|error| error.to_string())?;
@@ -215,13 +209,16 @@ impl Observer {
         match folded {
             Ok(folded) if self.state.as_ref() == Some(&folded) => {}
             Ok(_) => {
-                self.accuse(Invariant::Fold, "the journal as it is read folds to another state");
+                self.accuse(
+                    Invariant::Fold,
+                    "the journal as read from disk folds to another state",
+                );
             }
-            Err(said) => self.accuse(Invariant::Fold, said),
+            Err(message) => self.accuse(Invariant::Fold, message),
         }
     }
 
-    /// Takes in what an event says about the open iteration.
+    /// Updates what is known about the open iteration.
     fn note(&mut self, recorded: &Recorded) {
         if let Event::IterationStarted { iteration, role, task } = &recorded.event {
             self.iteration = iteration.0;
@@ -257,7 +254,7 @@ impl Observer {
                     seen.tree = meanwhile.tree.clone();
                 }
             }
-            // What a gate says anew counts.
+            // The latest result of a gate counts.
             Event::GateChecked { result } => {
                 watched.gates.retain(|it| it.gate != result.gate);
                 watched.gates.push(result.clone());
@@ -286,7 +283,7 @@ impl Observer {
         }
     }
 
-    /// No answer that was received is asked for again.
+    /// Checks that no reply that was received is requested again.
     fn see_asked(&mut self, recorded: &Recorded, world: &World) {
         let (Event::Asked { ask, purpose, budget, .. }, Some(watched)) =
             (&recorded.event, &self.watched)
@@ -298,15 +295,15 @@ impl Observer {
         let has = |open: u32| world.received.contains_key(&(number, open));
         let paid = watched.open.iter().find(|(open, of)| of == purpose && has(*open));
         if let Some((open, _)) = paid {
-            let said = format!(
+            let message = format!(
                 "call {open} of iteration {number} was answered, and call {} asks again",
                 ask.0
             );
-            self.accuse(Invariant::PaidTwice, said);
+            self.accuse(Invariant::PaidTwice, message);
         }
     }
 
-    /// A gate passed only if it did.
+    /// Checks that a gate reported as passed really passed.
     fn see_gate(&mut self, recorded: &Recorded, recipe: &Recipe, world: &World) {
         let (Event::GateChecked { result }, Some(watched)) = (&recorded.event, &self.watched)
         else {
@@ -314,9 +311,9 @@ impl Observer {
         };
         let Some(gate) = recipe.gates.iter().find(|gate| gate.name == result.gate) else { return };
         if result.status != GateStatus::Failed
-            && let Err(said) = is_passed(gate, watched, world)
+            && let Err(message) = is_passed(gate, watched, world)
         {
-            self.accuse(Invariant::Commits, said);
+            self.accuse(Invariant::Commits, message);
         }
     }
 
@@ -343,14 +340,14 @@ impl Observer {
         };
         let green = are_green(recipe, last, world);
         if !is_claimed {
-            self.accuse(Invariant::Completion, "complete, and the agent never said so");
-        } else if let Err(said) = green {
-            self.accuse(Invariant::Completion, format!("complete, but {said}"));
+            self.accuse(Invariant::Completion, "complete, but the agent never reported it");
+        } else if let Err(message) = green {
+            self.accuse(Invariant::Completion, format!("complete, but {message}"));
         }
     }
 }
 
-/// Counts what people want to see in a tally.
+/// Counts events for the tally.
 fn count(recorded: &Recorded, world: &mut World) {
     let what = match &recorded.event {
         Event::RunResumed { .. } => "events resumed",
@@ -360,8 +357,8 @@ fn count(recorded: &Recorded, world: &mut World) {
             "events follow-up"
         }
         Event::Waiting { .. } => "events wait",
-        Event::PlanSeen { look } if look.is_to_be_put_back() => "events plan put back",
-        Event::Observed { kept: Some(_), .. } => "events history put back",
+        Event::PlanSeen { look } if look.is_to_be_put_back() => "events plan restored",
+        Event::Observed { kept: Some(_), .. } => "events history restored",
         Event::Claimed { claim } if !claim.refused.is_empty() => "events claim refused",
         Event::GateChecked { result } => match (result.status, result.severity) {
             (GateStatus::Passed, _) => "events gate passed",
@@ -373,16 +370,16 @@ fn count(recorded: &Recorded, world: &mut World) {
             Landed::Committed { .. } => "events commit",
             Landed::CommitRefused { .. } => "events commit refused",
             Landed::RolledBack { .. } => "events rollback",
-            Landed::Shelved { .. } => "events shelf",
+            Landed::Shelved { .. } => "events failure branch",
             Landed::ScmRan { .. } => "events scm",
-            Landed::Heard { kept: Some(_) } => "events stray undone",
+            Landed::Heard { kept: Some(_) } => "events side effect reverted",
             Landed::Surveyed { .. }
             | Landed::Heard { kept: None }
             | Landed::NothingToCommit
             | Landed::ListWritten => return,
         },
-        Event::Wished { refused: None, .. } => "events wish",
-        Event::Wished { .. } => "events wish refused",
+        Event::Wished { refused: None, .. } => "events request",
+        Event::Wished { .. } => "events request refused",
         Event::Paused => "events pause",
         Event::TaskSkipped { .. } => "events skip",
         Event::BaselineChecked { .. } => "events baseline",
@@ -404,7 +401,7 @@ fn count(recorded: &Recorded, world: &mut World) {
     world.tally.count(what);
 }
 
-/// Returns how severe a gate is in a recipe; none if it is not run.
+/// Returns the severity of a gate in a recipe; `None` if it is not run.
 fn severity(recipe: &Recipe, gate: &Gate) -> Option<Severity> {
     match (recipe.strategy, gate.kind) {
         (ValidationStrategy::Lenient, GateKind::Lint) => Some(Severity::Soft),
@@ -417,7 +414,8 @@ fn severity(recipe: &Recipe, gate: &Gate) -> Option<Severity> {
     }
 }
 
-/// Returns whether every hard gate passed on what an iteration left, and what is wrong if not.
+/// Returns whether every hard gate passed on the result of an iteration, and what is wrong if
+/// not.
 fn are_green(recipe: &Recipe, watched: &Watched, world: &World) -> Result<(), String> {
     if let Some(red) = watched
         .gates
@@ -436,8 +434,8 @@ fn are_green(recipe: &Recipe, watched: &Watched, world: &World) -> Result<(), St
         if !(is_hard && is_for_role && is_for_paths) {
             continue;
         }
-        let has_spoken = watched.gates.iter().any(|result| result.gate == gate.name);
-        if !has_spoken {
+        let has_run = watched.gates.iter().any(|result| result.gate == gate.name);
+        if !has_run {
             return Err(format!("`{}` was not run in iteration {}", gate.name, watched.number));
         }
         is_passed(gate, watched, world)?;
@@ -445,10 +443,10 @@ fn are_green(recipe: &Recipe, watched: &Watched, world: &World) -> Result<(), St
     Ok(())
 }
 
-/// Returns whether a gate really passed on what an iteration left.
+/// Returns whether a gate really passed on the result of an iteration.
 fn is_passed(gate: &Gate, watched: &Watched, world: &World) -> Result<(), String> {
     let (name, number) = (&gate.name, watched.number);
-    let failed = || Err(format!("`{name}` is said to have passed in iteration {number}"));
+    let failed = || Err(format!("`{name}` is wrongly reported as passed in iteration {number}"));
     let tree =
         watched.observed.as_ref().and_then(|seen| super::repository::tree_number(&seen.tree));
     match &gate.check {

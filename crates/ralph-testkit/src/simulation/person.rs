@@ -1,6 +1,6 @@
-//! What a person does to the project while a run stands still, before going on with it.
+//! What a user does to the project while a run is stopped, before resuming it.
 //!
-//! Not here: wishes, which reach a run that is under way.
+//! Not here: control requests, which reach a running run.
 
 use std::rc::Rc;
 
@@ -13,23 +13,21 @@ use super::recipe::{TASKS, task_id};
 use super::repository::{Content, commit_number};
 use super::world::World;
 
-/// Where a person changes files.
+/// Where a user changes files.
 pub const BY_HAND: &str = "by-hand/";
 
-/// What a person says of a commit.
+/// The message of a user's commit.
 pub const PERSONS: &str = "of a person's";
 
-/// The task list as a run left it, and as a person did.
+/// The task list as the run left it, and after a user's edit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EditedList {
-    /// As it was.
     pub before: Rc<TaskList>,
-    /// As it is.
     pub after: Rc<TaskList>,
 }
 
 impl World {
-    /// Does to the project what the plan has a person do now.
+    /// Makes the changes that the plan has a user make now.
     pub(super) fn interfere(&mut self) {
         let is_end = |it: &&Recorded| matches!(it.event, Event::RunEnded { .. });
         let ends = u32::try_from(self.journal.iter().filter(is_end).count()).unwrap_or(u32::MAX);
@@ -51,14 +49,14 @@ impl World {
             let (tree, _) = self.repository.only(|it| it == path);
             let made = self.repository.commit(tree, PERSONS, None);
             self.committed = Some(made);
-            // Where git failed to the end, nobody knows what was checked out then.
+            // If git failed to the end, the run does not know what was checked out then.
             let is_known = self.left().is_some_and(|left| left.repository.is_some());
             self.persons.extend(is_known.then_some(made));
         }
     }
 
-    /// A person takes a commit back that a run will not go on with, and keeps it elsewhere. Returns
-    /// whether there was one.
+    /// Takes back a user's commit that the run refuses to continue with, and keeps it on a
+    /// branch. Returns whether there was one.
     pub fn take_back(&mut self, left: &CheckedOut) -> bool {
         let Some(made) = self.committed.take() else { return false };
         self.persons.retain(|it| *it != made);
@@ -70,9 +68,9 @@ impl World {
         true
     }
 
-    /// Returns what the run noted of what it left.
+    /// Returns the state that the run recorded at its end.
     fn left(&self) -> Option<&Left> {
-        // That a view could not be written is told behind the end.
+        // A warning about a view that could not be written may follow the end.
         let mut last = self.journal.iter().rev().map(|recorded| &recorded.event);
         let Event::RunEnded { left, .. } =
             last.find(|event| !matches!(event, Event::Warned { .. }))?
@@ -82,13 +80,13 @@ impl World {
         left.as_deref()
     }
 
-    /// Returns whether git may say that it failed to commit, and did not.
+    /// Returns whether git may report a failed commit although it was made.
     fn may_git_lie(&self) -> bool {
         self.plan.faults.iter().any(|fault| fault.kind == FaultKind::CommitFailsLate)
     }
 
-    /// Returns whether a run ended with work that was looked at and has not landed. Where a gate
-    /// makes commits, or git lies, nobody can tell whether it has.
+    /// Returns whether a run ended with observed work that has not landed. If a gate makes
+    /// commits, or git reports falsely, that cannot be determined.
     fn is_under_check(&self) -> bool {
         if self.plan.gates.iter().any(|gate| gate.commits) || self.may_git_lie() {
             return false;
@@ -102,7 +100,7 @@ impl World {
         last.any(|event| matches!(event, Event::Observed { .. }))
     }
 
-    /// Returns the task list if the run left it right. What an agent that keeps it has done to it may
+    /// Returns the task list if the run left it in sync. The changes of an agent that owns it may
     /// be about to land.
     fn list_to_edit(&self) -> Option<Rc<TaskList>> {
         let latest = |is_it: fn(&Event) -> bool| {
@@ -130,7 +128,7 @@ impl Plan {
     }
 }
 
-/// Returns what a person makes of a list.
+/// Returns a list after a user's edits.
 fn edited(list: &TaskList, number: u64) -> TaskList {
     let mut list = list.clone();
     for number in [number, number_of(&[number])] {

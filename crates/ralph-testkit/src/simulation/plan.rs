@@ -1,7 +1,7 @@
-//! The plan of a simulated run: plain data that says everything that will happen in it, so that a
-//! run can be repeated, made smaller and kept.
+//! The plan of a simulated run: plain data that determines everything that happens in it, so that
+//! a run can be repeated, reduced and kept.
 //!
-//! Not here: how plans are drawn, and what a run makes of one.
+//! Not here: how plans are drawn, and how they are played.
 
 use ralph_core::gate::{FailAction, GateKind, Persistence, Reuse, Severity, ValidationStrategy};
 use ralph_core::recipe::{BaselinePolicy, OnFailure};
@@ -12,63 +12,56 @@ use serde::{Deserialize, Serialize};
 /// Everything about a simulated run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What kind of work it is.
+    /// The kind of work.
     pub workflow: Workflow,
-    /// The task list, where there is one.
+    /// The task list, if there is one.
     pub tasks: Vec<TaskPlan>,
-    /// The one task to do, by its place; none means all.
+    /// The index of the one task to do; `None` for all.
     pub only: Option<usize>,
-    /// Whether tasks that failed before are tried again.
+    /// Whether tasks that failed before are retried.
     pub retry: bool,
-    /// The cap of reviews; none where nothing is reviewed.
+    /// The cap of reviews; `None` without reviews.
     pub review: Option<u32>,
     /// How many attempts a task gets.
     pub attempts: u32,
     /// How many changes to the list an iteration may make.
     pub amendments: u32,
-    /// After how many failures alike a task is stuck, and how many shifts follow.
+    /// After how many equal failures a task is stuck, and how many strategy shifts follow.
     pub stuck: (u32, u32),
     /// How long a task may take, in seconds.
     pub task_seconds: Option<u64>,
     /// How often a failed call is repeated.
     pub retries: u32,
-    /// How long a usage limit is waited for, in minutes; none where it is not.
+    /// The longest wait for a usage limit, in minutes; `None` to stop instead.
     pub wait_minutes: Option<u64>,
-    /// The limit of iterations.
     pub iterations: u32,
-    /// The limit of cents.
     pub cents: Option<u64>,
-    /// The limit of tokens.
     pub tokens: Option<u64>,
-    /// The limit of seconds.
     pub seconds: Option<u64>,
     /// The pause between iterations, in seconds.
     pub delay: u64,
-    /// Who commits.
     pub commit: CommitMode,
-    /// What becomes of work that failed.
+    /// What happens to failed work.
     pub on_failure: OnFailure,
-    /// Whether gates are run before the work.
+    /// Whether gates run before the work.
     pub baseline: BaselinePolicy,
-    /// Which gates must pass.
     pub strategy: ValidationStrategy,
-    /// The gates.
     pub gates: Vec<GatePlan>,
-    /// The gate, by its place, that is red before the run begins.
+    /// The index of the gate that fails before the run begins.
     pub red_before: Option<usize>,
-    /// After how many iterations handoffs are compacted; none where they are not.
+    /// After how many iterations handoffs are compacted; `None` for never.
     pub memory: Option<u32>,
-    /// What a prompt may hold, in tokens.
+    /// The token budget of a prompt.
     pub context: u64,
-    /// What agents do, one call after the other, over and over.
+    /// What agents do in each call, repeated from the start when it is used up.
     pub script: Vec<Act>,
-    /// What goes wrong with the world.
+    /// What goes wrong in the world.
     pub faults: Vec<Fault>,
-    /// What people wish.
+    #[serde(rename = "wishes")]
     pub wishes: Vec<WishPlan>,
-    /// When the process dies: the first after so many steps, the next after so many more.
+    /// When the process dies: the first time after this many steps, then after this many more.
     pub deaths: Vec<u64>,
-    /// How often a person goes on with a run that has ended.
+    /// How often a user resumes a run that has ended.
     pub resumes: u32,
 }
 
@@ -80,7 +73,7 @@ pub enum Workflow {
     Prompt,
     /// `ralph run -f`.
     PromptFile,
-    /// `ralph prompt`: a template of the user's own.
+    /// `ralph prompt`: the user's own template.
     Template,
     /// `ralph plan` by specifications.
     SpecsPlan,
@@ -88,14 +81,13 @@ pub enum Workflow {
     SpecsBuild,
     /// `ralph plan` for a task list.
     ListPlan,
-    /// `ralph build` over a task list that ralph keeps.
+    /// `ralph build` over a task list that ralph owns.
     Tasks,
-    /// `ralph build` over a task list that the agent keeps.
+    /// `ralph build` over a task list that the agent owns.
     Stories,
 }
 
 impl Workflow {
-    /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Prompt,
         Self::PromptFile,
@@ -121,22 +113,18 @@ impl Workflow {
     }
 }
 
-/// A task.
+/// A planned task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskPlan {
-    /// What it waits for, by place. A place that is not there is an unknown task.
+    /// Indexes of the tasks it waits for. An index out of range is an unknown task.
     pub after: Vec<usize>,
-    /// How far it is.
     pub status: TaskStatus,
-    /// What reviews said before.
     pub review: ReviewStatus,
     /// How many retries it allows itself.
     pub retries: Option<u32>,
-    /// Whether it wants documentation.
     pub docs: bool,
-    /// Whether it names a skill.
     pub skill: bool,
-    /// Whether it speaks of the file that is protected.
+    /// Whether it names the protected file.
     pub names_protected: bool,
 }
 
@@ -144,40 +132,37 @@ pub struct TaskPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommitMode {
-    /// ralph.
     Ralph,
-    /// The agent, who must.
+    /// The agent must commit.
     Agent,
-    /// The agent, if its prompt wants that.
+    /// The agent, if its prompt asks for it.
     AgentMay,
-    /// A source-control command.
     Scm,
-    /// Nobody, in a repository.
+    /// No commits, in a repository.
+    #[serde(rename = "nobody")]
     Nobody,
-    /// Nobody, and there is no repository.
+    /// No commits and no repository.
     NoGit,
 }
 
-/// A gate.
+/// A planned gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatePlan {
-    /// Its kind.
     pub kind: GateKind,
-    /// How severe a failure is.
     pub severity: Severity,
     /// Whether it runs after another one failed.
     pub persistence: Persistence,
-    /// Whether it is run again on the same tree.
+    /// Whether it runs again on the same tree.
     pub reuse: Reuse,
-    /// How a failure joins the next prompt.
+    /// How a failure is added to the next prompt.
     pub action: FailAction,
-    /// Whether an agent is asked in place of a command.
+    /// Whether it asks an agent instead of running a command.
     pub asks: bool,
-    /// Whether it is only about paths of the work.
+    /// Whether it only applies to paths of the work.
     pub paths: bool,
-    /// In how many of a hundred iterations it fails for no reason.
+    /// In how many percent of the iterations it fails for no reason.
     pub flaky: u64,
-    /// In how many of a hundred iterations it cannot be started.
+    /// In how many percent of the iterations it cannot be started.
     pub broken: u64,
     /// Whether the code that it runs makes a commit.
     #[serde(default)]
@@ -187,9 +172,9 @@ pub struct GatePlan {
 /// What an agent does in one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Act {
-    /// What kind of agent it is.
+    /// The kind of agent.
     pub character: Character,
-    /// What tells it from another of its kind.
+    /// Distinguishes agents of the same kind.
     pub salt: u32,
 }
 
@@ -208,196 +193,162 @@ macro_rules! named {
 }
 
 named! {
-    /// A kind of agent.
     Character {
-        /// Does what it is asked for, and says so.
+        /// Does the work and reports it.
         Honest,
-        /// Does it, and does not say that it is done.
+        /// Does the work but does not report completion.
         Silent,
-        /// Changes nothing, and says that it did.
+        /// Changes nothing but reports work.
         Lazy,
-        /// Does it badly, and says that it is done.
+        /// Does it badly but reports completion.
         Sloppy,
-        /// Says in prose that all is complete, in other words than those that count.
+        /// Claims completion in prose, but not with the completion tag.
         ClaimsInProse,
         /// Changes nothing and gives the completion response.
         Liar,
-        /// Says that it needs something of a person.
+        /// Reports that it needs something from a person.
         Blocked,
-        /// Crashes after its work.
         Crashes,
-        /// Crashes at once.
         CrashesAtOnce,
-        /// Says nothing.
         Empty,
-        /// Prints what nobody can read.
         Malformed,
-        /// Hangs until it is ended, in the middle of its work.
+        /// Hangs in the middle of its work until it is ended.
         Hangs,
         /// Is idle until it is ended.
         Idles,
-        /// Runs out of turns.
         RunsOutOfTurns,
-        /// Is at a usage limit.
         Limited,
-        /// Is at a usage limit that it says is over.
+        /// Is at a usage limit whose reset time is in the past.
         LimitedInThePast,
-        /// Is at a usage limit that does not say when it resets.
+        /// Is at a usage limit without a reset time.
         LimitedForLong,
-        /// Is overloaded.
         Overloaded,
-        /// Is not installed.
         NotInstalled,
-        /// Is not logged in.
         NotLoggedIn,
-        /// Does not know a flag.
         BadCall,
-        /// Has a full context window.
         FullWindow,
-        /// Answers with nonsense.
         Garbage,
         /// Approves whatever it is asked about; as a worker marks every task as done.
         Approves,
         /// Asks for changes without end.
         Rejects,
-        /// Asks for changes without saying which.
+        /// Asks for changes without feedback.
         RejectsWithoutWords,
         /// Approves its own work in the task list.
         ApprovesItself,
-        /// Edits a protected file.
         EditsProtected,
-        /// Makes commits of its own.
         Commits,
-        /// Rewrites the history.
         Rewrites,
-        /// Switches the branch.
         SwitchesBranch,
         /// Changes criteria and counts in the task list, and removes and adds tasks.
         EditsList,
-        /// Deletes the task list.
         DeletesList,
-        /// Makes the task list unreadable.
         BreaksList,
-        /// Deletes the plan.
         DeletesPlan,
-        /// Empties the plan.
         EmptiesPlan,
-        /// Leaves a secret.
         Leaks,
-        /// Changes files of git's own.
         Meddles,
-        /// Changes files where it is asked for words.
+        /// Changes files although it is only asked for an answer.
         ChangesFiles,
         /// Proposes changes to the task list.
         Amends,
-        /// Says very much.
         Floods,
     }
 }
 
-/// Something that goes wrong with the world.
+/// Something that goes wrong in the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// What.
     pub kind: FaultKind,
     /// In which iteration; for the journal, at which event.
     pub at: u32,
 }
 
 named! {
-    /// What can go wrong with the world.
+    /// What can go wrong in the world.
     FaultKind {
-        /// A hook refuses the commit.
         HookRefuses,
-        /// git cannot note a checkpoint, until a person goes on.
+        /// git cannot create a checkpoint, until a user resumes the run.
         CheckpointFails,
-        /// git cannot survey the tree, until a person goes on.
+        /// git cannot survey the tree, until a user resumes the run.
         SurveyFails,
-        /// git cannot look at what became of the tree, until a person goes on.
+        /// git cannot observe changes to the tree, until a user resumes the run.
         ObserveFails,
-        /// git cannot commit, until a person goes on.
+        /// git cannot commit, until a user resumes the run.
         CommitFails,
-        /// git cannot go back, until a person goes on.
+        /// git cannot roll back, until a user resumes the run.
         RollbackFails,
-        /// git cannot shelve, until a person goes on.
+        /// git cannot create a failure branch, until a user resumes the run.
         ShelveFails,
-        /// git cannot tell what changed, until a person goes on.
+        /// git cannot compute a diff, until a user resumes the run.
         DiffFails,
-        /// git commits and then fails to say so.
+        /// git commits but then reports a failure.
         CommitFailsLate,
-        /// The source-control command fails, until a person goes on.
+        /// The source-control command fails, until a user resumes the run.
         ScmFails,
-        /// Views for people cannot be written.
+        /// Views for users cannot be written.
         ViewsFail,
         /// The task file cannot be written.
         ListIsReadOnly,
-        /// The task file is not there when the run begins, until a person goes on.
+        /// The task file is missing when the run begins, until a user resumes it.
         ListIsMissing,
-        /// The prompt file is not there, until a person goes on.
+        /// The prompt file is missing, until a user resumes the run.
         PromptIsMissing,
-        /// The plan is not there when the run begins.
+        /// The plan is missing when the run begins.
         PlanIsMissing,
-        /// The plan cannot be written.
         PlanIsReadOnly,
-        /// The journal refuses an event.
         JournalIsFull,
-        /// The journal takes an event and cannot say so.
+        /// The journal stores an event but then reports a failure.
         JournalFailsLate,
         /// The clock jumps forward by a day.
         ClockJumpsForward,
         /// The clock jumps back by a day.
         ClockJumpsBack,
-        /// The user ends a gate.
         GateIsInterrupted,
-        /// The user ends an agent.
         AgentIsInterrupted,
-        /// The user wants to stop.
         Signal,
         /// The raw stream of a reply is lost when the process dies.
         StreamIsLost,
-        /// A template of the project's own cannot be used.
+        /// A template of the project is unusable.
         TemplateIsBroken,
-        /// A person changes a file before going on.
+        /// A user changes a file before resuming.
         EditedByHand,
-        /// A person edits the task list before going on.
+        /// A user edits the task list before resuming.
         ListEditedByHand,
-        /// A person commits something before going on.
+        /// A user commits something before resuming.
         CommittedByHand,
     }
 }
 
-/// What somebody wishes.
+/// A planned control request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WishPlan {
     /// How many seconds after the beginning.
     pub after: u64,
-    /// What.
+    #[serde(rename = "wish")]
     pub wish: WishKind,
 }
 
-/// What somebody may wish.
+/// The kinds of control requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WishKind {
-    /// To pause.
     Pause,
-    /// To go on.
+    #[serde(rename = "go_on")]
     GoOn,
-    /// To stop.
     Stop,
-    /// To leave out a task, by its place.
+    /// Skip a task, by its index.
     Skip(usize),
-    /// To tell the next agent something.
+    /// Add a note to the next prompt.
     Note,
-    /// Nothing that anybody understands.
     Junk,
 }
 
 impl Plan {
-    /// Returns whether the end must be the same however often the process dies: whether nothing
-    /// in it depends on time, or on what is lost with a process.
+    /// Returns whether the end must be the same however often the process dies, because nothing
+    /// in the plan depends on time or on what a death loses.
     pub fn is_timeless(&self) -> bool {
-        let is_timeless_wish = |wish: &WishPlan| match wish.wish {
+        let is_timeless_request = |planned: &WishPlan| match planned.wish {
             WishKind::Pause | WishKind::GoOn | WishKind::Note | WishKind::Junk => true,
             WishKind::Stop | WishKind::Skip(_) => false,
         };
@@ -407,13 +358,13 @@ impl Plan {
                 FaultKind::Signal
                     | FaultKind::AgentIsInterrupted
                     | FaultKind::StreamIsLost
-                    // Nobody can take back what a call did to the list that was cut off.
+                    // Changes of an interrupted call to the list cannot be reverted.
                     | FaultKind::ListIsReadOnly
             )
         };
         self.seconds.is_none()
             && self.task_seconds.is_none()
-            && self.wishes.iter().all(is_timeless_wish)
+            && self.wishes.iter().all(is_timeless_request)
             && self.faults.iter().all(is_timeless_fault)
     }
 

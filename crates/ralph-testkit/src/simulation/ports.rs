@@ -1,4 +1,4 @@
-//! The six ports over a simulated world. Before and after every effect the process may die.
+//! The six ports over a simulated world. The process may die before and after every effect.
 //!
 //! The repository is in `ports::vcs`, files and journal are in `ports::store`. Not here: what the
 //! world is like, and what must hold in it.
@@ -29,29 +29,27 @@ use super::recipe::{LIST_GATE, TASKS};
 use super::repository::Content;
 use super::world::{Checked, Truth, World, gate_number};
 
-/// The payload of a death, so that a real panic is told apart.
+/// The panic payload of a death, to distinguish it from a real panic.
 pub struct Died;
 
-/// The payload that ends a run in which something was found that may not be.
+/// The panic payload that ends a run after a violation.
 pub struct Caught;
 
-/// No run takes as many steps as this, unless it never ends.
+/// No run takes this many steps, unless it never ends.
 pub(super) const MOST_STEPS: u64 = 200_000;
 
-/// How git begins when it refuses something.
+/// Prefix of git's error messages.
 pub(super) const GIT_FAILS: &str = "git says no";
 
-/// A handle to the world, as the ports share it.
+/// A handle to the world, shared by the ports.
 #[derive(Clone)]
 pub struct Port {
-    /// The world.
     pub world: Rc<RefCell<World>>,
-    /// The one who looks on.
     pub observer: Rc<RefCell<Observer>>,
 }
 
 impl Port {
-    /// Dies here, if this is the step to die at.
+    /// Dies if this is the step to die at.
     fn step(&self) {
         let mut world = self.world.borrow_mut();
         world.steps += 1;
@@ -63,8 +61,8 @@ impl Port {
         }
         drop(world);
         if is_endless {
-            let said = format!("{MOST_STEPS} steps and no end");
-            self.observer.borrow_mut().accuse(Invariant::Ends, said);
+            let message = format!("{MOST_STEPS} steps and no end");
+            self.observer.borrow_mut().accuse(Invariant::Ends, message);
             panic::resume_unwind(Box::new(Caught));
         }
         if is_death {
@@ -77,7 +75,7 @@ impl Port {
         self.observer.borrow().iteration()
     }
 
-    /// Returns whether something goes wrong now, for as long as nobody mends it.
+    /// Returns whether a fault occurs now, until a user fixes it.
     fn fails(&self, kind: FaultKind) -> bool {
         let iteration = self.iteration();
         self.world.borrow_mut().fails(kind, iteration)
@@ -94,23 +92,23 @@ fn ended(ending: Ending) -> ChildEnd {
 }
 
 impl Agent for Port {
-    fn ask(&mut self, request: &Request, hear: &mut dyn FnMut(&AgentEvent)) -> Reply {
+    fn ask(&mut self, request: &Request, on_event: &mut dyn FnMut(&AgentEvent)) -> Reply {
         self.step();
         self.observer.borrow_mut().asked(request, &self.world.borrow());
         let is_interrupted = self.fails(FaultKind::AgentIsInterrupted);
-        let mut deed = self.play(request);
-        // Its work may be there when it is not heard out.
+        let mut action = self.play(request);
+        // Its work may exist although its reply is never received.
         self.step();
         if is_interrupted {
-            deed.failure = Some(FailureClass::Interrupted);
+            action.failure = Some(FailureClass::Interrupted);
         }
-        let reply = reply(&deed);
+        let reply = reply(&action);
         {
             let mut world = self.world.borrow_mut();
             world.now += 1_000;
             world.ran += 1_000;
             world.stops |= is_interrupted;
-            world.meddled |= deed.meddled;
+            world.meddled |= action.meddled;
             let listed = match (world.repository.work.get(TASKS), &request.task) {
                 (Some(Content::List(list)), Some(task)) => list.task(task).cloned(),
                 (_, _) => None,
@@ -118,9 +116,9 @@ impl Agent for Port {
             let truth = Truth {
                 purpose: request.purpose.clone(),
                 role: request.role,
-                claims: deed.claims,
-                meant: deed.meant,
-                answered: deed.failure.is_none(),
+                claims: action.claims,
+                meant: action.meant,
+                answered: action.failure.is_none(),
                 listed,
                 tree: world.repository.now(),
             };
@@ -129,7 +127,7 @@ impl Agent for Port {
                 world.hear(request, &reply);
             }
         }
-        hear(&AgentEvent::Notice { text: "asked".to_owned() });
+        on_event(&AgentEvent::Notice { text: "asked".to_owned() });
         self.step();
         reply
     }
@@ -170,11 +168,11 @@ impl Port {
     }
 }
 
-/// Returns what is heard of a deed.
-pub(super) fn reply(deed: &Deed) -> Reply {
+/// Returns the reply to an action.
+pub(super) fn reply(action: &Deed) -> Reply {
     Reply {
-        signal: completion::signal(&deed.text),
-        text: deed.text.clone(),
+        signal: completion::signal(&action.text),
+        text: action.text.clone(),
         structured: None,
         usage: Usage {
             input: Tokens(100),
@@ -187,7 +185,7 @@ pub(super) fn reply(deed: &Deed) -> Reply {
         tool_errors: 0,
         unparsed: 0,
         end: ended(Ending::Exited { code: 0 }),
-        failure: deed.failure.clone().map(|class| Failure::new(class, "scripted")),
+        failure: action.failure.clone().map(|class| Failure::new(class, "scripted")),
         warnings: Vec::new(),
     }
 }
@@ -233,7 +231,7 @@ impl Gates for Port {
     }
 }
 
-/// Runs a gate: it is red on a tree that holds something bad, and now and then for no reason.
+/// Runs a gate: it fails on a tree with bad content, and sometimes for no reason.
 fn run_gate(world: &World, order: &GateOrder<'_>) -> (bool, Ending) {
     let exit = |passed: bool| (passed, Ending::Exited { code: i32::from(!passed) });
     let name = &order.gate.name;
@@ -253,7 +251,7 @@ fn run_gate(world: &World, order: &GateOrder<'_>) -> (bool, Ending) {
     exit(!is_bad && !is_flaky)
 }
 
-/// Does what code under test may do: it makes a commit.
+/// Does what code under test may do: make a commit.
 fn commit_in_gate(world: &mut World, order: &GateOrder<'_>) {
     let planned = usize::try_from(gate_number(&order.gate.name)).ok();
     let commits = planned.and_then(|at| world.plan.gates.get(at)).is_some_and(|gate| gate.commits);

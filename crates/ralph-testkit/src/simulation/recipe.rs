@@ -1,8 +1,8 @@
-//! From a plan to a recipe and a task list: what the binary would have made of settings that say
-//! the same.
+//! Builds a recipe and a task list from a plan: what the binary would build from equivalent
+//! settings.
 //!
-//! The binary's own way to a recipe needs settings and a machine, and is not at hand here: these
-//! are the same values, put together from the core's constructors.
+//! The binary's own code for this needs settings and a machine and is not available here: these
+//! are the same values, built with the core's constructors.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,13 +30,13 @@ use super::plan::{CommitMode, GatePlan, Plan, TaskPlan, Workflow};
 /// The task file.
 pub const TASKS: &str = "plan.json";
 
-/// The plan that the agent keeps.
+/// The plan that the agent maintains.
 pub const PLAN: &str = "implementation_plan.md";
 
-/// The file that is protected.
+/// The protected file.
 pub const PROTECTED: &str = "gates/check.sh";
 
-/// Where work is done.
+/// The directory of the work.
 pub const WORK: &str = "work/";
 
 /// The gate of `ralph plan` for a task list.
@@ -81,7 +81,7 @@ pub fn recipe(plan: &Plan) -> Recipe {
     recipe
 }
 
-/// Adds what one workflow has and the others have not.
+/// Sets what is specific to one workflow.
 fn shape(plan: &Plan, recipe: &mut Recipe) {
     let exactly = |path: &str| Pattern::exactly(path).into_iter();
     match plan.workflow {
@@ -196,12 +196,12 @@ fn gate(at: usize, plan: &GatePlan) -> Gate {
     }
 }
 
-/// Returns the name of the gate at a place.
+/// Returns the name of the gate with this index.
 pub fn gate_name(at: usize) -> String {
     format!("gate-{at}")
 }
 
-/// Returns the id of the task at a place.
+/// Returns the id of the task with this index.
 pub fn task_id(at: usize) -> TaskId {
     TaskId(format!("task-{at}"))
 }
@@ -237,7 +237,7 @@ fn task(at: usize, plan: &TaskPlan) -> Task {
                 ReviewStatus::ChangesRequested | ReviewStatus::Approved
             )),
             feedback: match plan.review {
-                ReviewStatus::ChangesRequested => "Mend the edges.".to_owned(),
+                ReviewStatus::ChangesRequested => "Fix the edges.".to_owned(),
                 ReviewStatus::None | ReviewStatus::NeedsReview | ReviewStatus::Approved => {
                     String::new()
                 }

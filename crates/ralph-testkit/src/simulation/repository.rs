@@ -1,7 +1,7 @@
-//! A small repository: trees of files, commits with parents, branches, and refs that keep what
-//! was removed. It does what the real one promises, in memory.
+//! A small repository in memory: trees of files, commits with parents, branches, and refs that
+//! keep removed work. It behaves as the real one promises.
 //!
-//! Not here: when something is done to it, and what goes wrong with it.
+//! Not here: when it is changed, and what goes wrong with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -12,80 +12,71 @@ use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::ports::{Mark, ShelveOrder};
 use ralph_core::task::TaskList;
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// Some text.
     Text(Rc<str>),
-    /// A task list.
     List(Rc<TaskList>),
 }
 
 impl Content {
-    /// Returns a text.
+    /// Returns a text content.
     pub fn text(text: impl Into<Rc<str>>) -> Self {
         Self::Text(text.into())
     }
 
-    /// Returns whether it is a text with these words.
-    pub fn says(&self, words: &str) -> bool {
+    /// Returns whether the content is a text that contains a fragment.
+    pub fn says(&self, fragment: &str) -> bool {
         match self {
-            Self::Text(text) => text.contains(words),
+            Self::Text(text) => text.contains(fragment),
             Self::List(_) => false,
         }
     }
 }
 
-/// Everything in a work tree.
+/// A work tree.
 pub type Tree = BTreeMap<String, Content>;
 
 /// A commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// Its tree.
     pub tree: usize,
-    /// The one before it.
     pub parent: Option<usize>,
-    /// Its message.
     pub message: String,
-    /// The iteration it belongs to; none if ralph did not make it.
+    /// The mark of the iteration it belongs to; `None` if ralph did not make it.
     pub mark: Option<Mark>,
 }
 
 /// What a ref keeps: a tree, and the commit that was checked out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// The tree.
     pub tree: usize,
-    /// The commit.
     pub head: Option<usize>,
 }
 
-/// The branch that is checked out in the beginning.
+/// The branch that is checked out at first.
 pub const MAIN: &str = "refs/heads/main";
 
 /// A repository and its work tree.
 #[derive(Debug)]
 pub struct Repository {
-    /// Every tree that somebody asked about.
+    /// Every tree that was ever referred to.
     trees: Vec<Rc<Tree>>,
-    /// Every commit.
     pub commits: Vec<Commit>,
     /// The commit that is checked out.
     pub head: Option<usize>,
     /// The branch that is checked out.
     pub branch: String,
-    /// Other branches, and those that were left.
+    /// Other branches, including those that were left.
     pub branches: BTreeMap<String, Option<usize>>,
-    /// The work tree.
     pub work: Tree,
-    /// The refs that keep what was removed.
+    /// The refs that keep removed work.
     pub kept: BTreeMap<String, Kept>,
-    /// The branches of shelved work, with the order they were made by.
+    /// The failure branches, with the orders that created them.
     pub shelves: Vec<(ShelveOrder, usize)>,
-    /// The trees that checkpoints noted.
+    /// The trees of checkpoints.
     noted: BTreeSet<usize>,
-    /// The tree that is held while somebody is asked for words only.
+    /// The tree that is held during a read-only agent call.
     held: Option<usize>,
 }
 
@@ -107,17 +98,17 @@ impl Repository {
         }
     }
 
-    /// Notes a tree as a checkpoint does.
+    /// Records the tree of a checkpoint.
     pub fn note(&mut self, tree: &TreeId) {
         self.noted.extend(tree_number(tree));
     }
 
-    /// Holds the tree of a checkpoint in place of the one that was held.
+    /// Holds the tree of a checkpoint instead of the one held before.
     pub fn hold(&mut self, to: &Checkpoint) {
         self.held = Place::of(to, self).map(|place| place.tree);
     }
 
-    /// Returns whether something leads to a tree, so that no cleaning takes it away.
+    /// Returns whether a tree is referenced, so that no cleanup removes it.
     pub fn is_within_reach(&self, tree: usize) -> bool {
         self.held == Some(tree)
             || self.noted.contains(&tree)
@@ -125,7 +116,7 @@ impl Repository {
             || self.kept.values().any(|kept| kept.tree == tree)
     }
 
-    /// Returns whether a file is in the work tree, or in a tree that something leads to.
+    /// Returns whether a file is in the work tree, or in a referenced tree.
     pub fn has_anywhere(&self, path: &str) -> bool {
         let has = |tree: &usize| self.trees.get(*tree).is_some_and(|tree| tree.contains_key(path));
         let commits = self.commits.iter().map(|commit| commit.tree);
@@ -142,8 +133,8 @@ impl Repository {
         self.trees.len() - 1
     }
 
-    /// Returns the tree in which only these paths are as they are in the work tree, and whether it
-    /// differs from the one that is checked out.
+    /// Returns the tree in which only these paths are taken from the work tree, and whether it
+    /// differs from the checked-out one.
     pub fn only(&mut self, is_one: impl Fn(&str) -> bool) -> (usize, Changes) {
         let head = self.head_tree();
         let mut tree: Tree = (*head).clone();
@@ -163,17 +154,17 @@ impl Repository {
         self.trees.get(number).cloned().unwrap_or_default()
     }
 
-    /// Returns the tree that is checked out.
+    /// Returns the checked-out tree.
     pub fn head_tree(&self) -> Rc<Tree> {
         self.head.map(|head| self.tree(self.commits[head].tree)).unwrap_or_default()
     }
 
-    /// Returns whether the work tree differs from the commit that is checked out.
+    /// Returns whether the work tree differs from the checked-out commit.
     pub fn changes(&self) -> Changes {
         if *self.head_tree() == self.work { Changes::None } else { Changes::Some }
     }
 
-    /// Returns the state of the repository.
+    /// Returns a checkpoint of the repository.
     pub fn checkpoint(&mut self) -> Checkpoint {
         let tree = self.now();
         Checkpoint::Git {
@@ -191,7 +182,7 @@ impl Repository {
         self.commits.len() - 1
     }
 
-    /// Returns what became of the history since a commit and a branch.
+    /// Returns what happened to the history since a commit and a branch.
     pub fn history(&self, head: Option<usize>, branch: Option<&str>) -> History {
         if branch != Some(self.branch.as_str()) {
             return History::Rewritten;
@@ -206,12 +197,12 @@ impl Repository {
         }
     }
 
-    /// Returns a commit and those before it.
+    /// Returns a commit and its ancestors.
     pub fn ancestors(&self, from: Option<usize>) -> impl Iterator<Item = usize> {
         std::iter::successors(from, move |at| self.commits[*at].parent)
     }
 
-    /// Goes back to a state after keeping what that removes, and returns the ref.
+    /// Resets to a state after keeping what that removes, and returns the ref.
     pub fn go_back(&mut self, to: &Place, name: &str) -> Option<String> {
         let tree = self.now();
         let has_moved = self.head != to.head || to.branch != self.branch;
@@ -225,7 +216,7 @@ impl Repository {
         first.or(Some(kept))
     }
 
-    /// Checks out a branch at a commit, and leaves the work tree as it is.
+    /// Checks out a branch at a commit without changing the work tree.
     pub fn put_head(&mut self, to: &Place) {
         if self.branch != to.branch {
             self.branches.insert(self.branch.clone(), self.head);
@@ -234,7 +225,7 @@ impl Repository {
         self.head = to.head;
     }
 
-    /// Puts something on a ref, or on the next free one of that name with a number.
+    /// Stores something on a ref, or on the next free one of that name with a number.
     pub fn keep(&mut self, name: &str, what: Kept) -> String {
         let mut free = name.to_owned();
         let mut number = 1;
@@ -246,7 +237,7 @@ impl Repository {
         free
     }
 
-    /// Puts everything but a scope back to a state, after keeping what that removes.
+    /// Resets everything outside a scope to a state, after keeping what that removes.
     pub fn confine(&mut self, to: &Place, scope: &[Pattern], name: &str) -> Option<String> {
         let (now, target) = (self.now(), self.tree(to.tree));
         let is_in = |path: &str| scope.iter().any(|pattern| pattern.matches(path));
@@ -263,7 +254,7 @@ impl Repository {
         first.or(Some(kept))
     }
 
-    /// Puts the work tree on a branch of its own. Done again it does nothing.
+    /// Commits the work tree on a failure branch. Does nothing if that was done before.
     pub fn shelve(&mut self, order: &ShelveOrder) -> usize {
         if let Some((_, commit)) = self.shelves.iter().find(|(it, _)| it.mark == order.mark) {
             return *commit;
@@ -296,7 +287,7 @@ impl Repository {
         touched
     }
 
-    /// Returns whether a commit can be reached from what is checked out or from any ref.
+    /// Returns whether a commit can be reached from the checked-out commit or from any ref.
     pub fn is_reachable(&self, commit: usize) -> bool {
         let kept = self.kept.values().map(|kept| kept.head);
         let mut tips = self.branches.values().copied().chain(kept).chain([self.head]);
@@ -304,19 +295,18 @@ impl Repository {
     }
 }
 
-/// A state to go back to.
+/// A state to reset to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The commit that is checked out.
     pub head: Option<usize>,
     /// The branch that is checked out.
     pub branch: String,
-    /// The tree.
     pub tree: usize,
 }
 
 impl Place {
-    /// Reads a checkpoint; none if there is nothing to go back to.
+    /// Reads a checkpoint; `None` if there is nothing to reset to.
     pub fn of(checkpoint: &Checkpoint, repository: &Repository) -> Option<Self> {
         let Checkpoint::Git { head, branch, tree } = checkpoint else { return None };
         let head = head.as_ref().and_then(commit_number);
@@ -351,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_is_within_reach_while_something_leads_to_it() {
+    fn a_tree_is_referenced_while_something_leads_to_it() {
         let mut repository = Repository::new(Tree::new());
         let write = |repository: &mut Repository, text: &str| {
             repository.work.insert("file".to_owned(), Content::text(text));

@@ -1,6 +1,6 @@
-//! Making a plan that fails smaller, as long as it fails in the same way.
+//! Reduces a plan that fails, as long as it fails in the same way.
 //!
-//! Greedy: everything that can be left out is, one after the other, until nothing can.
+//! Greedy: removes everything that can be removed, one thing after the other.
 
 use ralph_core::gate::{FailAction, Persistence, Reuse, ValidationStrategy};
 use ralph_core::recipe::{BaselinePolicy, OnFailure};
@@ -9,13 +9,13 @@ use ralph_core::task::TaskStatus;
 
 use super::plan::{Act, Character, Plan};
 
-/// Returns the smallest plan that can be found from one on which `fails` still holds.
+/// Returns the smallest plan found for which `fails` still holds.
 pub fn shrink(plan: &Plan, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
     let mut best = plan.clone();
     loop {
         let mut is_smaller = false;
         let mut at = 0;
-        // Candidates are made anew after each success: the plan has changed.
+        // Candidates are built again after each success, because the plan has changed.
         while let Some(candidate) = candidates(&best).into_iter().nth(at) {
             if candidate != best && fails(&candidate) {
                 best = candidate;
@@ -37,7 +37,7 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
     without(&mut all, plan, |plan| &mut plan.wishes);
     without(&mut all, plan, |plan| &mut plan.gates);
     without(&mut all, plan, |plan| &mut plan.tasks);
-    // Somebody must answer.
+    // At least one act must be left.
     let mut scripts = Vec::new();
     without(&mut scripts, plan, |plan| &mut plan.script);
     all.extend(scripts.into_iter().filter(|plan| !plan.script.is_empty()));

@@ -1,4 +1,4 @@
-//! Counting what happened in simulated runs, so that one sees that nothing is dead.
+//! Counts what happened in simulated runs, to show that everything was exercised.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

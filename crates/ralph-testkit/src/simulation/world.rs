@@ -1,5 +1,5 @@
-//! The world of a simulated run: everything that outlives a death, what goes wrong, and the truth
-//! about what happened, which the engine is not told.
+//! The world of a simulated run: everything that survives a death, the faults, and the truth
+//! about what happened, which the engine does not know.
 //!
 //! Not here: the ports, through which the engine sees it.
 
@@ -24,28 +24,23 @@ use super::recipe::{PLAN, PROTECTED, TASKS, list, task_id};
 use super::repository::{Content, Repository, Tree};
 use super::tally::Tally;
 
-/// The first moment of every world.
+/// The start time of every world.
 const BEGINNING: i64 = 1_700_000_000_000;
 
-/// A day.
 const DAY: i64 = 86_400_000;
 
 /// The truth about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Truth {
-    /// What the answer was for.
     pub purpose: Purpose,
-    /// The role.
     pub role: Role,
-    /// Whether the agent gave the completion response, in the words that count.
+    /// Whether the agent gave the completion response in its exact form.
     pub claims: bool,
-    /// What it meant, where a verdict is wanted.
+    /// The intended verdict, if one is requested.
     pub meant: Meant,
-    /// Whether it brought an answer.
     pub answered: bool,
-    /// The task it was about, as the file had it after the call.
+    /// The call's task, as the file had it after the call.
     pub listed: Option<Task>,
-    /// The tree after the call.
     pub tree: usize,
 }
 
@@ -54,71 +49,59 @@ pub struct Truth {
 pub struct Checked {
     /// The iteration; 0 before the work.
     pub iteration: u32,
-    /// The gate.
     pub gate: String,
-    /// The tree.
     pub tree: usize,
-    /// Whether it passed.
     pub passed: bool,
 }
 
-/// Everything that outlives a death.
-#[expect(clippy::struct_excessive_bools, reason = "each says whether something has happened")]
+/// Everything that survives a death.
+#[expect(clippy::struct_excessive_bools, reason = "each records whether something has happened")]
 #[derive(Debug)]
 pub struct World {
-    /// The plan.
     pub plan: Plan,
-    /// The journal.
     pub journal: Vec<Recorded>,
     /// Replies that were received completely, by iteration and call.
     pub received: BTreeMap<(u32, u32), Reply>,
-    /// How many replies each question brought.
+    /// How many replies each call purpose got.
     heard: BTreeMap<(u32, String), u32>,
     /// The truth about every call, by iteration and call.
     pub truths: BTreeMap<(u32, u32), Truth>,
     /// The truth about every gate that was run.
     pub checks: Vec<Checked>,
-    /// The repository.
     pub repository: Repository,
-    /// The copy of the plan that no agent reaches.
+    /// ralph's copy of the plan, which no agent can change.
     pub plan_copy: Option<Content>,
-    /// Whether files of git's own are changed.
+    /// Whether files in the git directory are changed.
     pub meddled: bool,
-    /// What a person last wrote.
     pub by_hand: Option<u32>,
-    /// What a person made of the task list, until the run goes on.
+    /// A user's edit of the task list, until the run resumes.
     pub edited: Option<EditedList>,
-    /// What a person committed since the run ended.
+    /// A user's commit since the run ended.
     pub committed: Option<usize>,
-    /// What persons committed and the run went on from.
+    /// Users' commits that the run continued from.
     pub persons: Vec<usize>,
     /// The list as this process last wrote it.
     pub left_list: Option<Rc<TaskList>>,
-    /// Whether the task file could not be written at some time.
+    /// Whether writing the task file ever failed.
     pub list_failed: bool,
-    /// Whether the plan could not be written at some time.
+    /// Whether writing the plan ever failed.
     pub plan_failed: bool,
-    /// The wall clock.
+    /// The wall clock in milliseconds.
     pub now: i64,
     /// How long the run has been running.
     pub ran: u64,
     /// Whether the user wants to stop.
     pub stops: bool,
-    /// What people ask.
     pub inbox: Vec<Asked>,
-    /// When something lies in the inbox that is no wish.
+    /// When an invalid file appears in the inbox.
     junk: Vec<i64>,
-    /// Steps since the process began.
     pub steps: u64,
-    /// Steps in all.
     pub all_steps: u64,
-    /// The step to die at.
     pub die_at: Option<u64>,
-    /// Faults that have shown since a person last began the run.
+    /// Faults that have occurred since a user last started the run.
     fired: BTreeSet<usize>,
     /// Faults that are over.
     spent: BTreeSet<usize>,
-    /// What happened.
     pub tally: Tally,
 }
 
@@ -126,18 +109,18 @@ impl World {
     /// Returns the world in which a plan begins.
     pub fn new(plan: &Plan) -> Self {
         let at = |seconds: u64| BEGINNING + i64::try_from(seconds * 1_000).unwrap_or(0);
-        let wishes = plan.wishes.iter().enumerate();
-        let inbox = wishes.filter_map(|(number, planned)| {
+        let requests = plan.wishes.iter().enumerate();
+        let inbox = requests.filter_map(|(number, planned)| {
             Some(Asked {
-                id: WishId(format!("wish-{number}")),
+                id: WishId(format!("request-{number}")),
                 at: Timestamp(at(planned.after)),
-                by: number.is_multiple_of(2).then(|| "somebody".to_owned()),
+                by: number.is_multiple_of(2).then(|| "a user".to_owned()),
                 wish: match planned.wish {
                     WishKind::Pause => Wish::Pause,
                     WishKind::GoOn => Wish::GoOn,
                     WishKind::Stop => Wish::Stop,
                     WishKind::Skip(place) => Wish::Skip { task: task_id(place) },
-                    WishKind::Note => Wish::Note { text: format!("Mind the {number}th step.") },
+                    WishKind::Note => Wish::Note { text: format!("Watch the {number}th step.") },
                     WishKind::Junk => return None,
                 },
             })
@@ -186,31 +169,31 @@ impl World {
         self.left_list = None;
     }
 
-    /// A person goes on with a run that has ended, after mending what was wrong.
+    /// A user fixes the faults and resumes a run that has ended.
     pub fn mend(&mut self) {
         self.repair();
         self.stops = false;
         self.interfere();
     }
 
-    /// A person mends what has gone wrong.
+    /// A user fixes the faults.
     pub fn repair(&mut self) {
         self.spent.append(&mut self.fired);
     }
 
-    /// Returns whether something goes wrong in an iteration, for as long as nobody mends it.
+    /// Returns whether a fault occurs in this iteration, until a user fixes it.
     pub fn fails(&mut self, kind: FaultKind, iteration: u32) -> bool {
         let place = self.fault(kind, |at| at == iteration);
         self.show(kind, place)
     }
 
-    /// Returns whether something goes wrong from an iteration on, for as long as nobody mends it.
+    /// Returns whether a fault occurs from this iteration on, until a user fixes it.
     pub fn fails_since(&mut self, kind: FaultKind, iteration: u32) -> bool {
         let place = self.fault(kind, |at| at <= iteration);
         self.show(kind, place)
     }
 
-    /// Returns whether something happens that happens only once.
+    /// Returns whether a fault occurs that occurs only once.
     pub fn happens(&mut self, kind: FaultKind, now: u32) -> bool {
         let place = self.fault(kind, |at| at <= now);
         if let Some(place) = place {
@@ -236,8 +219,8 @@ impl World {
         place.is_some()
     }
 
-    /// Returns what the agent is like that is asked now. It is the same one until the question
-    /// has brought a reply.
+    /// Returns the agent's act for this request. It stays the same until the request gets a
+    /// reply.
     pub fn act(&self, request: &Request) -> Act {
         let key = (request.iteration.0, purpose_name(&request.purpose));
         let nth = self.heard.get(&key).copied().unwrap_or(0);
@@ -253,14 +236,14 @@ impl World {
         script.get(at).copied().unwrap_or(honest)
     }
 
-    /// Notes that a question brought a reply.
+    /// Records that a request got a reply.
     pub fn hear(&mut self, request: &Request, reply: &Reply) {
         let key = (request.iteration.0, purpose_name(&request.purpose));
         *self.heard.entry(key).or_default() += 1;
         self.received.insert((request.iteration.0, request.ask.0), reply.clone());
     }
 
-    /// Returns what lies in the inbox by now.
+    /// Returns what is in the inbox by now.
     pub fn wishes(&mut self) -> Vec<Found> {
         let now = self.now;
         let there = self.inbox.iter().filter(|asked| asked.at.0 <= now);
@@ -273,13 +256,13 @@ impl World {
         found
     }
 
-    /// Waits until a moment, or until somebody asks something.
+    /// Waits until a time, or until a control request arrives.
     pub fn wait(&mut self, until: i64) {
         let next = self.inbox.iter().map(|asked| asked.at.0).min();
         if until == i64::MAX && next.is_none() {
-            // Nobody pauses a run for ever.
+            // No run stays paused forever.
             self.now += 3_600_000;
-            let id = WishId(format!("go-on-{}", self.now));
+            let id = WishId(format!("resume-{}", self.now));
             let at = Timestamp(self.now);
             self.inbox.push(Asked { id, at, by: None, wish: Wish::GoOn });
             return;
@@ -288,7 +271,7 @@ impl World {
         self.now = self.now.max(end);
     }
 
-    /// Lets the clock jump, where the plan says so.
+    /// Lets the clock jump, if planned.
     pub fn jump(&mut self, iteration: u32) {
         if self.happens(FaultKind::ClockJumpsForward, iteration) {
             self.now += DAY;
@@ -298,7 +281,7 @@ impl World {
         }
     }
 
-    /// Looks at the plan that the agent keeps.
+    /// Reads the plan that the agent maintains.
     pub fn look_at_plan(&mut self) -> PlanLook {
         let text = match self.repository.work.get(PLAN) {
             Some(Content::Text(text)) => Some(text.to_string()),

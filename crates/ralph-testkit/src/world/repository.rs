@@ -15,7 +15,7 @@ use super::{Shared, World};
 /// The branch that is checked out.
 const MAIN: &str = "refs/heads/main";
 
-/// Returns how many commits of the agent's own are behind a head that was looked at.
+/// Returns how many commits of the agent's own a head contains.
 fn foreign(head: Option<&CommitId>) -> u32 {
     let (_, many) = head.and_then(|CommitId(head)| head.split_once('+')).unwrap_or_default();
     many.parse().unwrap_or(0)
@@ -27,7 +27,7 @@ impl World {
         CheckedOut { head, branch: Some(MAIN.to_owned()) }
     }
 
-    /// The last commit, with so many of the agent's on top of it.
+    /// Returns the last commit, with this many commits of the agent on top of it.
     fn head_with(&self, foreign: u32) -> Option<CommitId> {
         let last = self.commits.len().checked_sub(1).map(|at| at.to_string());
         match (last, foreign) {
@@ -81,7 +81,7 @@ impl Vcs for Shared {
         self.step();
     }
 
-    /// The tree is one file to the world, named `tree`.
+    /// The world's tree is a single file named `tree`.
     fn observe(
         &mut self,
         since: &Checkpoint,
@@ -155,7 +155,7 @@ impl Vcs for Shared {
         Ok(Some("refs/ralph/kept".into()))
     }
 
-    /// The tree is one file to the world: all of it is in a scope, or nothing.
+    /// The world's tree is a single file: it is in the scope as a whole, or not at all.
     fn confine(
         &mut self,
         mark: &Mark,
@@ -205,7 +205,7 @@ impl Vcs for Shared {
             place
         };
         self.step();
-        Ok(Shelved { branch: order.branch.clone(), commit: CommitId(format!("shelf-{place}")) })
+        Ok(Shelved { branch: order.branch.clone(), commit: CommitId(format!("failed-{place}")) })
     }
 
     fn diff(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> Result<String, VcsError> {
@@ -214,9 +214,9 @@ impl Vcs for Shared {
         Ok(patch.chars().take(chars).collect())
     }
 
-    fn scm(&mut self, command: &str, words: &[String]) -> Result<ScmResult, VcsError> {
+    fn scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError> {
         self.step();
-        self.0.borrow_mut().scm.push(format!("{command} {}", words.join(" ")));
+        self.0.borrow_mut().scm.push(format!("{command} {}", args.join(" ")));
         self.step();
         Ok(ScmResult::Done)
     }

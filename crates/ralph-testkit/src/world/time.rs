@@ -1,5 +1,5 @@
-//! The clock and the view of a small world: time that jumps, wishes that come at a moment, and a
-//! view that checks the fold.
+//! The clock and the UI of a small world: time that jumps, control requests that arrive at a set
+//! time, and a UI that checks the fold.
 
 use ralph_core::control::{Found, WishId};
 use ralph_core::event::Recorded;
@@ -20,10 +20,10 @@ impl World {
         is_there.cloned().map(Found::Wish).collect()
     }
 
-    /// Returns when something happens that ends a wait.
+    /// Returns when the next event that ends a wait happens.
     fn next_interruption(&self) -> Option<i64> {
-        let wishes = self.inbox.iter().map(|asked| asked.at.0);
-        wishes.chain(self.stop_at).min().map(|at| at.max(self.now))
+        let arrivals = self.inbox.iter().map(|asked| asked.at.0);
+        arrivals.chain(self.stop_at).min().map(|at| at.max(self.now))
     }
 }
 
@@ -42,7 +42,7 @@ impl Clock for Shared {
         tick(Millis(1));
         let mut world = self.0.borrow_mut();
         let end = world.next_interruption().map_or(until.0, |at| at.min(until.0));
-        assert!(end < i64::MAX, "nobody ends this wait");
+        assert!(end < i64::MAX, "this wait never ends");
         let left = u64::try_from(end - world.now).unwrap_or(0);
         world.waited += left;
         world.now = world.now.max(end);

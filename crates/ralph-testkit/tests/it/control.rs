@@ -1,5 +1,5 @@
-//! What people ask of a run, in a scripted world: pauses, stops, skips and notes, and a death at
-//! every port call.
+//! Control requests in a scripted world: pauses, stops, skips and notes, and a death at every
+//! port call.
 
 use ralph_core::control::{Asked, LONGEST_NOTE, Wish, WishId};
 use ralph_core::event::Event;
@@ -19,9 +19,9 @@ use crate::tasks::{gate, handoff, honest, list, recipe, says, statuses, subjects
 /// An agent takes a second, so this is in the middle of the first call.
 const DURING_FIRST: i64 = 500;
 
-fn asked(after: i64, wish: Wish) -> Asked {
-    let id = WishId(format!("{after:015}-{}", wish.words()));
-    Asked { id, at: Timestamp(BEGINNING + after), by: Some("ann".into()), wish }
+fn asked(after: i64, request: Wish) -> Asked {
+    let id = WishId(format!("{after:015}-{}", request.words()));
+    Asked { id, at: Timestamp(BEGINNING + after), by: Some("ann".into()), wish: request }
 }
 
 fn skip(after: i64, name: &str) -> Asked {
@@ -33,7 +33,7 @@ fn note(after: i64, text: &str) -> Asked {
 }
 
 /// Returns a world with two tasks, of which `a` never passes its gate.
-fn world(wishes: &[Asked]) -> Shared {
+fn world(requests: &[Asked]) -> Shared {
     fn script(request: &Request, tree: &str) -> Deed {
         if request.task.as_ref().is_some_and(|task| task.0 == "a") {
             let tree = Some(format!("{tree} bad{}", request.iteration));
@@ -43,7 +43,7 @@ fn world(wishes: &[Asked]) -> Shared {
     }
     let world = Shared::new(script);
     world.0.borrow_mut().tasks = Some(list(vec![task("a", &[]), task("good", &[])]));
-    world.0.borrow_mut().inbox = wishes.to_vec();
+    world.0.borrow_mut().inbox = requests.to_vec();
     world
 }
 
@@ -56,15 +56,15 @@ fn stubborn() -> Recipe {
 /// Runs undisturbed, and then with a death at every port call.
 fn every_death(
     recipe: &Recipe,
-    wishes: &[Asked],
+    requests: &[Asked],
     check: impl Fn(&Shared, Outcome, Option<u64>),
 ) -> Shared {
-    let calm = world(wishes);
+    let calm = world(requests);
     let outcome = calm.run(recipe).expect("it runs");
     check(&calm, outcome, None);
     let calls = calm.0.borrow().calls;
     for death in 1..=calls {
-        let world = world(wishes);
+        let world = world(requests);
         world.0.borrow_mut().die_at = Some(death);
         let outcome = world.run(recipe).expect("it runs");
         check(&world, outcome, Some(death));
@@ -106,8 +106,8 @@ fn a_task_is_skipped_in_the_middle_of_its_work_and_the_work_is_kept() {
                 "{notes}"
             );
             let world = world.0.borrow();
-            let shelves: Vec<&str> = world.shelves.iter().map(|(tree, _)| tree.as_str()).collect();
-            assert_eq!(shelves, [tree], "{when}");
+            let branches: Vec<&str> = world.shelves.iter().map(|(tree, _)| tree.as_str()).collect();
+            assert_eq!(branches, [tree], "{when}");
             assert_eq!(world.tree, "start good", "{when}");
             assert_eq!(world.inbox, [], "{when}");
         });
@@ -115,7 +115,7 @@ fn a_task_is_skipped_in_the_middle_of_its_work_and_the_work_is_kept() {
 }
 
 #[test]
-fn a_task_without_work_is_left_out_without_a_branch() {
+fn a_task_without_work_is_skipped_without_a_branch() {
     every_death(&stubborn(), &[skip(0, "a"), skip(0, "good")], |world, outcome, death| {
         assert_eq!(outcome, Outcome::Complete, "{death:?}");
         assert!(statuses(world).iter().all(|(_, status)| *status == TaskStatus::Skipped));
@@ -138,7 +138,7 @@ fn a_task_that_lands_first_is_done_and_not_skipped() {
 }
 
 #[test]
-fn a_review_that_is_under_way_is_given_up_with_its_task() {
+fn an_open_review_is_closed_when_its_task_is_skipped() {
     let review = ReviewPolicy::Fresh { cap: 5 };
     let recipe = recipe(TaskWork { review, ..work() }, vec![gate("start")]);
     // The first task is implemented in the first second and reviewed in the next.
@@ -154,27 +154,27 @@ fn a_review_that_is_under_way_is_given_up_with_its_task() {
 }
 
 #[test]
-fn a_note_is_told_to_one_iteration_whatever_happens() {
-    let wishes = [note(DURING_FIRST, "Use tabs."), note(700, "And `$$` stays.")];
-    every_death(&stubborn(), &wishes, |world, _, death| {
+fn a_note_is_in_one_prompt_whatever_happens() {
+    let requests = [note(DURING_FIRST, "Use tabs."), note(700, "And `$$` stays.")];
+    every_death(&stubborn(), &requests, |world, _, death| {
         let world = world.0.borrow();
-        let told: Vec<usize> = (world.prompts.iter().enumerate())
+        let found: Vec<usize> = (world.prompts.iter().enumerate())
             .filter(|(_, (_, prompt))| prompt.contains("# A note from ann\n\nUse tabs."))
             .map(|(at, _)| at)
             .collect();
-        assert_eq!(told, [1], "died at {death:?}");
+        assert_eq!(found, [1], "died at {death:?}");
         let second = &world.prompts[1].1;
         assert!(second.contains("# A note from ann\n\nAnd `$$` stays."), "{second}");
-        assert!(second.contains("Guardrail \"good\" failed"), "what failed is told as well");
+        assert!(second.contains("Guardrail \"good\" failed"), "the failure is reported as well");
     });
 }
 
 #[test]
-fn a_pause_costs_no_running_time_and_ends_when_somebody_says_so() {
-    let wishes = [asked(DURING_FIRST, Wish::Pause), asked(900_000, Wish::GoOn)];
+fn a_pause_costs_no_running_time_and_ends_on_request() {
+    let requests = [asked(DURING_FIRST, Wish::Pause), asked(900_000, Wish::GoOn)];
     let undisturbed = world(&[]);
     let expect = undisturbed.run(&stubborn()).expect("it runs");
-    let calm = every_death(&stubborn(), &wishes, |world, outcome, death| {
+    let calm = every_death(&stubborn(), &requests, |world, outcome, death| {
         assert_eq!(outcome, expect, "died at {death:?}");
         assert_eq!(world.0.borrow().ran, undisturbed.0.borrow().ran, "died at {death:?}");
     });
@@ -184,7 +184,7 @@ fn a_pause_costs_no_running_time_and_ends_when_somebody_says_so() {
 }
 
 #[test]
-fn a_paused_run_can_be_stopped_by_a_wish_and_by_a_signal() {
+fn a_paused_run_can_be_stopped_by_a_request_and_by_a_signal() {
     for by_signal in [true, false] {
         let world = world(&[asked(DURING_FIRST, Wish::Pause), note(2_000, "Later.")]);
         if by_signal {
@@ -195,7 +195,7 @@ fn a_paused_run_can_be_stopped_by_a_wish_and_by_a_signal() {
         assert_eq!(world.run(&stubborn()).expect("it runs"), Outcome::Interrupted);
         assert_eq!(world.0.borrow().now, BEGINNING + 60_000);
         world.0.borrow_mut().stop_at = None;
-        // Whoever resumes it wants it to go on, and the note is still there.
+        // The pause is over in the resumed run, and the note is still there.
         world.run(&stubborn()).expect("it runs");
         assert!(world.0.borrow().prompts[1].1.contains("# A note from ann\n\nLater."));
     }
@@ -210,14 +210,14 @@ fn a_stop_that_came_too_late_does_not_stop_the_resumed_run() {
     world.0.borrow_mut().inbox = vec![asked(600, Wish::Stop), asked(601, Wish::Pause)];
     recipe.limits.iterations = 9;
     assert!(matches!(world.run(&recipe).expect("it runs"), Outcome::TasksLeft { .. }));
-    let late = "the run ended before, and was resumed since";
+    let late = "the run ended and was resumed since";
     assert_eq!(refusals(&world), [late, late]);
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_and_said() {
+fn impossible_requests_are_refused_and_reported() {
     let long = "x".repeat(LONGEST_NOTE + 1);
-    let wishes = [
+    let requests = [
         asked(1, Wish::GoOn),
         skip(2, "nowhere"),
         note(3, &long),
@@ -228,7 +228,7 @@ fn what_makes_no_sense_is_refused_and_said() {
         skip(8, "a"),
         skip(9, "a"),
     ];
-    let world = world(&wishes);
+    let world = world(&requests);
     world.run(&stubborn()).expect("it runs");
     assert_eq!(
         refusals(&world),
@@ -237,10 +237,10 @@ fn what_makes_no_sense_is_refused_and_said() {
             "there is no such task",
             "it is too long",
             "it is empty",
-            "that was asked before",
-            "that was asked before",
+            "that was requested before",
+            "that was requested before",
         ]
     );
-    assert_eq!(events(&world, |event| *event == Event::Paused), 0, "gone on before it began");
-    assert_eq!(events(&world, |event| matches!(event, Event::Wished { .. })), wishes.len());
+    assert_eq!(events(&world, |event| *event == Event::Paused), 0, "resumed before it began");
+    assert_eq!(events(&world, |event| matches!(event, Event::Wished { .. })), requests.len());
 }

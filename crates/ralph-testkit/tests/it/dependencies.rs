@@ -1,7 +1,7 @@
-//! What comes from others: held against `deny.toml` and against the list in `docs/crates.md`.
+//! Checks third-party crates against `deny.toml` and against the list in `docs/crates.md`.
 //!
 //! `cargo deny` reads the same file at a release; building it takes longer than all of these
-//! tests, so that here its lists are enforced by what cargo itself tells. Not here: advisories,
+//! tests, so its lists are checked here with the output of cargo itself. Not here: advisories,
 //! which need a database from the network.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,11 +58,11 @@ fn graph(of: &str, edges: &str) -> Graph {
             path.push((name, version));
         }
     }
-    assert!(graph.len() > 100, "cargo told what there is: {graph:?}");
+    assert!(graph.len() > 100, "cargo lists the dependencies: {graph:?}");
     graph
 }
 
-/// What `cargo metadata` says of each crate.
+/// Returns the `cargo metadata` of each crate.
 fn packages() -> BTreeMap<Crate, Value> {
     let mut found = BTreeMap::new();
     for target in TARGETS {
@@ -76,7 +76,7 @@ fn packages() -> BTreeMap<Crate, Value> {
     found
 }
 
-/// Returns a crate as it is spoken of: with the part of its version by which others differ.
+/// Returns the name of a crate with the significant part of its version.
 fn line(krate: &Crate) -> String {
     let mut parts = krate.1.split('.');
     let first = parts.next().unwrap_or_default();
@@ -104,7 +104,7 @@ fn entries(deny: &str, section: &str, list: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the first text between quotes, behind a word.
+/// Returns the first text in quotes after a word.
 fn quoted<'a>(entry: &'a str, behind: &str) -> &'a str {
     let (_, rest) = entry.split_once(behind).unwrap_or(("", entry));
     rest.split('"').nth(1).unwrap_or_default()

@@ -190,7 +190,7 @@ fn a_limit_beyond_the_longest_wait_is_not_waited_for() {
 }
 
 #[test]
-fn what_asking_again_cannot_mend_stops_at_once() {
+fn failures_that_a_retry_cannot_fix_stop_at_once() {
     for class in [FailureClass::NotInstalled, FailureClass::NotLoggedIn, FailureClass::BadCall] {
         let world = Shared::new(match class {
             FailureClass::NotInstalled => |_, _| fails(FailureClass::NotInstalled),
@@ -246,7 +246,7 @@ fn work_that_passed_is_committed_with_the_message_of_the_agent() {
 fn exactly_the_tree_that_passed_is_committed() {
     let world = Shared::new(|request, tree| {
         if request.role == Role::Message {
-            return Deed { tree: Some(format!("{tree} meddled")), ..says("Add it") };
+            return Deed { tree: Some(format!("{tree} changed")), ..says("Add it") };
         }
         Deed { tree: Some("built".into()), ..says("<response>DONE</response>") }
     });
@@ -256,12 +256,12 @@ fn exactly_the_tree_that_passed_is_committed() {
 }
 
 #[test]
-fn a_tree_that_was_looked_at_behind_the_last_gate_is_not_surveyed_again() {
+fn a_tree_surveyed_after_the_last_gate_is_not_surveyed_again() {
     let advisory = Gate { severity: Severity::Soft, ..gate("built") };
     for (gates, surveys) in [
         (vec![], 0),
         (vec![gate("built"), gate("tested")], 0),
-        // Nobody looks behind one that cannot refuse anything.
+        // There is no survey after a gate that cannot fail the work.
         (vec![gate("tested"), advisory], 1),
     ] {
         let world = Shared::new(|_, _| Deed {
@@ -288,7 +288,7 @@ fn gates_run_again_on_what_a_gate_rewrote() {
     recipe.landing.commit = CommitPolicy::Ralph;
     let undisturbed = Shared::new(works);
     assert_eq!(undisturbed.run(&recipe).expect("it runs"), Outcome::Complete);
-    let expect = essence(&undisturbed);
+    let expect = outcome_digest(&undisturbed);
     assert_eq!((expect.0[0].0.as_str(), expect.2), ("built formatted", 1));
     let checked = |world: &Shared| {
         let world = world.0.borrow();
@@ -301,7 +301,7 @@ fn gates_run_again_on_what_a_gate_rewrote() {
         let world = Shared::new(works);
         world.0.borrow_mut().die_at = Some(death);
         assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete, "at call {death}");
-        assert_eq!(essence(&world), expect, "died at call {death}");
+        assert_eq!(outcome_digest(&world), expect, "died at call {death}");
     }
 
     recipe.gates = vec![gate("built"), gate("*stamped")];
@@ -337,7 +337,7 @@ fn a_refused_commit_is_feedback_and_no_completion() {
 }
 
 #[test]
-fn a_commit_without_a_message_is_worded_by_ralph() {
+fn ralph_writes_a_missing_commit_message() {
     let world = Shared::new(|request, _| match request.role {
         Role::Message => says("```\n```"),
         _ => Deed { tree: Some("built".into()), ..says("<response>DONE</response>") },
@@ -361,7 +361,7 @@ fn a_rollback_keeps_what_it_removes() {
 }
 
 #[test]
-fn a_prompt_file_is_read_anew_and_its_loss_ends_the_run() {
+fn a_prompt_file_is_read_again_and_its_loss_ends_the_run() {
     let world = Shared::new(|_, _| says("hm"));
     let mut recipe = recipe(Vec::new());
     recipe.work = Work::Prompt(PromptSource::File("PROMPT.md".into()));
@@ -398,8 +398,8 @@ fn a_message_that_was_missing_is_asked_for_again() {
     assert_eq!(world.0.borrow().commits[0].1, "Add it");
 }
 
-/// What a run comes to, whatever happened on the way.
-fn essence(world: &Shared) -> (Vec<(String, String)>, String, usize, Vec<String>) {
+/// The result of a run, whatever happened on the way.
+fn outcome_digest(world: &Shared) -> (Vec<(String, String)>, String, usize, Vec<String>) {
     let world = world.0.borrow();
     let commits =
         world.commits.iter().map(|(tree, message, _)| (tree.clone(), message.clone())).collect();
@@ -420,13 +420,13 @@ fn a_death_at_any_port_call_changes_nothing() {
     for recipe in [scm, rolling] {
         let undisturbed = Shared::new(steady);
         let end = undisturbed.run(&recipe).expect("it runs");
-        let expect = essence(&undisturbed);
+        let expect = outcome_digest(&undisturbed);
         let calls = undisturbed.0.borrow().calls;
         for death in 1..=calls {
             let world = Shared::new(steady);
             world.0.borrow_mut().die_at = Some(death);
             assert_eq!(world.run(&recipe).expect("it runs"), end, "died at call {death}");
-            let mut found = essence(&world);
+            let mut found = outcome_digest(&world);
             // A push may be repeated; it does nothing the second time.
             found.3.dedup();
             assert_eq!(found, expect, "died at call {death}");
@@ -434,7 +434,7 @@ fn a_death_at_any_port_call_changes_nothing() {
     }
 }
 
-/// Work that only gates complete, within a scope.
+/// Work within a scope that only gates complete.
 fn gated(scope: &str) -> Recipe {
     let mut recipe = recipe(vec![gate("built"), gate("tested")]);
     recipe.role = Role::Plan;
@@ -445,7 +445,7 @@ fn gated(scope: &str) -> Recipe {
 }
 
 #[test]
-fn where_gates_complete_the_work_nobody_needs_to_say_so() {
+fn gates_can_complete_the_work_without_a_signal() {
     let world = Shared::new(|_, tree| {
         let tree = if tree.contains("built") { "built tested" } else { "built" };
         Deed { tree: Some(tree.into()), ..says("Hm.") }
@@ -460,22 +460,23 @@ fn where_gates_complete_the_work_nobody_needs_to_say_so() {
 }
 
 #[test]
-fn work_outside_its_scope_is_put_back_and_told() {
-    let meddler = |_: &Request, _: &str| Deed { tree: Some("built tested".into()), ..says("Hm.") };
+fn work_outside_its_scope_is_reverted_and_reported() {
+    let stray_agent =
+        |_: &Request, _: &str| Deed { tree: Some("built tested".into()), ..says("Hm.") };
     let mut recipe = gated("plan.json");
     recipe.limits.iterations = 2;
-    let undisturbed = Shared::new(meddler);
+    let undisturbed = Shared::new(stray_agent);
     undisturbed.run(&recipe).expect("it runs");
     let calls = undisturbed.0.borrow().calls;
     for death in 0..=calls {
-        let world = Shared::new(meddler);
+        let world = Shared::new(stray_agent);
         world.0.borrow_mut().die_at = Some(death);
         let end = world.run(&recipe).expect("it runs");
         assert_eq!(end, Outcome::IterationsUsedUp { limit: 2 }, "died at call {death}");
         let world = world.0.borrow();
         assert_eq!((world.tree.as_str(), world.commits.len()), ("start", 0), "at call {death}");
-        let told = "Only these paths may be changed:\n- plan.json\nThese were changed too";
+        let feedback = "Only these paths may be changed:\n- plan.json\nThese were changed too";
         let last = world.prompts.last().expect("a prompt");
-        assert!(last.1.contains(told), "died at call {death}: {}", last.1);
+        assert!(last.1.contains(feedback), "died at call {death}: {}", last.1);
     }
 }

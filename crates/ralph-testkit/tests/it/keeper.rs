@@ -1,4 +1,4 @@
-//! Task lists that the agent keeps, in a scripted world: agents that do anything at all to the
+//! Task lists that the agent owns, in a scripted world: agents that make arbitrary changes to the
 //! list, and a death at every port call.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ fn kept(review: ReviewPolicy) -> Recipe {
     recipe
 }
 
-/// Works, and says nothing that counts.
+/// Works, and gives an answer without meaning.
 fn worker(request: &Request, tree: &str) -> Deed {
     match request.role {
         Role::Review => says("approved, approved, <promise>COMPLETE</promise>"),
@@ -43,7 +43,7 @@ fn its_task<'a>(request: &Request, list: &'a mut TaskList) -> Option<&'a mut Tas
     list.tasks.iter_mut().find(|task| task.id == *id)
 }
 
-/// Does what the role is there for.
+/// Does what its role requires.
 fn honestly(request: &Request, list: &mut TaskList) {
     let Some(task) = its_task(request, list) else { return };
     if request.role == Role::Review {
@@ -129,7 +129,7 @@ impl Dice {
     }
 }
 
-/// Does anything at all to the list, and now and then what it should.
+/// Makes arbitrary changes to the list, and sometimes the right ones.
 fn wildly(request: &Request, seed: u64, list: &mut TaskList) {
     let mut dice = Dice(seed ^ (u64::from(request.iteration.0) << 20) ^ u64::from(request.ask.0));
     dice.roll(2);
@@ -172,11 +172,11 @@ fn whatever_agents_do_to_the_list_nothing_illegal_survives() {
         let (world, outcome) = run(three(), &kept(review), wildly, seed * 7919);
         let world = world.0.borrow();
         complete += u32::from(outcome == Outcome::Complete);
-        // The file says what the run knows.
+        // The file matches the state of the run.
         let state = RunState::fold(&world.journal).expect("it folds");
         let board = state.board.as_ref().expect("a board");
         assert_eq!(world.tasks.as_ref(), Some(&board.list), "seed {seed}");
-        // Tasks are done as the rules want it, and by those who may say so.
+        // Tasks are done according to the rules, and by the roles that may do so.
         assert_eq!(rules::invariants(&board.list, review), [], "seed {seed}");
         let first = three();
         for task in &first.tasks {
@@ -220,7 +220,7 @@ fn whatever_agents_do_to_the_list_nothing_illegal_survives() {
             assert_eq!(role, expected, "seed {seed}: {task}");
         }
     }
-    // The dice must not be loaded either way.
+    // Both outcomes must occur.
     assert!(complete > 15 && complete < 150, "{complete}");
     assert!(refused > 300, "{refused}");
 }

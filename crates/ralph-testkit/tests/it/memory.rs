@@ -1,4 +1,4 @@
-//! Compaction in a scripted world: when it comes, what it leaves, how it fails, and a death at
+//! Compaction in a scripted world: when it runs, its result, how it fails, and a death at
 //! every port call.
 
 use ralph_core::event::{Checkpoint, Event, TreeId};
@@ -48,7 +48,7 @@ fn answer(more: &Value) -> Deed {
     says(format!("```json\n{value}\n```"))
 }
 
-/// A compaction that speaks of nothing, and changes a file.
+/// A compaction that mentions nothing, and changes a file.
 fn forgetful(request: &Request) -> Deed {
     let summary = format!("A project after iteration {}.", request.iteration);
     Deed { tree: Some("scribbled".into()), ..answer(&json!({"project_summary": summary})) }
@@ -102,7 +102,7 @@ fn constraints(memory: &Memory) -> Vec<&str> {
 }
 
 #[test]
-fn every_few_iterations_what_was_handed_over_is_compacted() {
+fn handoffs_are_compacted_every_few_iterations() {
     let (world, outcome) = run(tasks(12), &remembering(MemoryPolicy::default()), finder);
     assert_eq!(outcome, Outcome::Complete);
     assert_eq!(compactions(&world), [(6, Ok(Trigger::Periodic)), (12, Ok(Trigger::Periodic))]);
@@ -116,7 +116,7 @@ fn every_few_iterations_what_was_handed_over_is_compacted() {
     assert_eq!((since.coding_iterations, since.accounts.len()), (2, 2));
     let world = world.0.borrow();
     assert_eq!(world.memory.as_ref().map(|it| &it.memory), Some(memory));
-    // What it did to the tree is undone and kept.
+    // Its changes to the tree are reverted and kept.
     assert_eq!(world.kept, ["scribbled", "scribbled"]);
     assert!(world.tree.ends_with("t12"), "{}", world.tree);
     assert_eq!(world.commits.len(), 12);
@@ -131,11 +131,11 @@ fn every_few_iterations_what_was_handed_over_is_compacted() {
         assert!(prompt.contains(expect), "{expect}: {prompt}");
     }
     assert!(!prompt.contains("Iteration 5:"), "{prompt}");
-    assert!(!prompt.contains("What is to be looked up"), "{prompt}");
+    assert!(!prompt.contains("Documentation to look up"), "{prompt}");
 }
 
 #[test]
-fn large_handoffs_are_compacted_before_their_time() {
+fn large_handoffs_are_compacted_early() {
     let policy = MemoryPolicy { threshold_bytes: 1_000, ..MemoryPolicy::default() };
     let (world, outcome) = run(tasks(9), &remembering(policy), finder);
     assert_eq!(outcome, Outcome::Complete);
@@ -145,7 +145,7 @@ fn large_handoffs_are_compacted_before_their_time() {
 }
 
 #[test]
-fn a_task_that_wants_documentation_gets_it_once() {
+fn a_task_that_needs_documentation_gets_it_once() {
     fn script(request: &Request, _: &str) -> Deed {
         match request.role {
             Role::Compact => {
@@ -179,7 +179,7 @@ fn a_task_that_wants_documentation_gets_it_once() {
 }
 
 #[test]
-fn what_cannot_be_looked_up_is_said() {
+fn missing_documentation_is_reported() {
     fn script(request: &Request, tree: &str) -> Deed {
         if request.role == Role::Compact { answer(&json!({})) } else { honest(request, tree) }
     }
@@ -202,16 +202,16 @@ fn fails(script: fn(&Request, &str) -> Deed, asks: usize, words: &str) {
     assert_eq!(compactions(&world), [(6, Err(words.to_owned()))]);
     let state = state(&world);
     assert_eq!((state.memory, state.since.last, state.since.compactions), (None, None, 1));
-    // The counter began anew, and nothing that was handed over is lost.
+    // The counter starts again, and no handoff is lost.
     assert_eq!((state.since.coding_iterations, state.since.accounts.len()), (2, 7));
     let world_ = world.0.borrow();
     let asked = world_.prompts.iter().filter(|(role, _)| *role == Role::Compact).count();
     assert_eq!(asked, asks, "{words}");
     drop(world_);
-    let said = warnings(&world);
+    let found = warnings(&world);
     assert!(
-        said.iter().any(|it| it.starts_with("compaction failed (") && it.contains(words)),
-        "{said:?}"
+        found.iter().any(|it| it.starts_with("compaction failed (") && it.contains(words)),
+        "{found:?}"
     );
 }
 
@@ -223,11 +223,11 @@ fn broken(request: &Request, tree: &str, class: FailureClass) -> Deed {
 }
 
 #[test]
-fn without_a_memory_the_run_goes_on() {
+fn without_a_memory_the_run_continues() {
     fn words(request: &Request, tree: &str, text: &str) -> Deed {
         if request.role == Role::Compact { says(text) } else { honest(request, tree) }
     }
-    fails(|r, t| words(r, t, "I would rather not."), 1, "the answer holds no memory");
+    fails(|r, t| words(r, t, "I would rather not."), 1, "the answer contains no memory");
     fails(
         |r, t| words(r, t, "{\"project_summary\": \" \"}"),
         1,
@@ -236,7 +236,7 @@ fn without_a_memory_the_run_goes_on() {
     fails(
         |r, t| words(r, t, "{\"verdict\": 1}"),
         1,
-        "the answer holds no memory: it has no `project_summary`",
+        "the answer contains no memory: it has no `project_summary`",
     );
     fails(
         |r, t| words(r, t, &json!({"project_summary": "x".repeat(40_000)}).to_string()),
@@ -303,7 +303,7 @@ fn work_that_is_under_way_outlives_a_compaction() {
     assert_eq!(compactions(&world).iter().map(|it| it.0).collect::<Vec<_>>(), [3, 6]);
     let world = world.0.borrow();
     assert_eq!(world.commits[0].0, "start half1 half2 half4 half5 good7");
-    // What failed is told after the compaction as well.
+    // The failure is reported after the compaction as well.
     assert!(world.prompts[3].1.contains("Guardrail \"good\" failed"), "{}", world.prompts[3].1);
     let bases: Vec<&str> = world
         .journal
@@ -319,7 +319,7 @@ fn work_that_is_under_way_outlives_a_compaction() {
 }
 
 #[test]
-fn somebody_else_may_compact() {
+fn another_agent_may_compact() {
     fn script(request: &Request, tree: &str) -> Deed {
         let is_other = request.agent.command == "librarian";
         assert_eq!(is_other, request.role == Role::Compact);
@@ -333,7 +333,7 @@ fn somebody_else_may_compact() {
 }
 
 #[test]
-fn what_an_earlier_run_left_is_known() {
+fn the_memory_of_an_earlier_run_is_used() {
     let known = Memory {
         project_summary: "Old.".into(),
         unresolved_issues: vec!["the login is slow".into()],
@@ -355,7 +355,7 @@ fn a_death_at_any_call_gives_the_same_memory() {
         finder(request, tree)
     }
     let recipe = remembering(MemoryPolicy { every_iterations: 3, ..MemoryPolicy::default() });
-    let told = |world: &Shared| {
+    let summarize = |world: &Shared| {
         let state = state(world);
         let world = world.0.borrow();
         let published = world.memory.clone().map(|it| it.memory);
@@ -364,13 +364,13 @@ fn a_death_at_any_call_gives_the_same_memory() {
     };
     let (world, outcome) = run(tasks(8), &recipe, script);
     assert_eq!(outcome, Outcome::Complete);
-    let (expect, calls) = (told(&world), world.0.borrow().calls);
+    let (expect, calls) = (summarize(&world), world.0.borrow().calls);
     assert_eq!(compactions(&world).len(), 2);
     for die_at in 1..=calls {
         let world = Shared::new(script);
         world.0.borrow_mut().tasks = Some(list(tasks(8)));
         world.0.borrow_mut().die_at = Some(die_at);
         assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete, "{die_at}");
-        assert_eq!(told(&world), expect, "{die_at}");
+        assert_eq!(summarize(&world), expect, "{die_at}");
     }
 }

@@ -1,5 +1,5 @@
-//! Work by a plan that the agent keeps: the plan is never lost, what is left uncommitted is told,
-//! and the agent's word is weighed against its own plan.
+//! Work by a plan that the agent maintains: the plan is never lost, uncommitted changes are
+//! reported, and a claim of completion is checked against the plan.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ fn world(plan: Option<&str>, doing: Doing) -> Shared {
     world
 }
 
-/// What the agent does that commits whatever it did.
+/// Commits everything, as an agent does.
 fn commit(request: &Request, world: &mut World, tree: &str) {
     let mark = Mark { run: request.run.clone(), iteration: request.iteration, task: None };
     world.tree = String::from(tree);
@@ -78,35 +78,35 @@ fn warnings(world: &Shared) -> Vec<String> {
     warned.collect()
 }
 
-const TYPO: &str = "nobody knows the variable `${TYPO}` in build.md";
+const TYPO: &str = "unknown variable `${TYPO}` in build.md";
 
 #[test]
-fn what_is_left_uncommitted_is_told_and_keeps_the_work_open() {
+fn uncommitted_changes_are_reported_and_keep_the_work_open() {
     let world = world(Some("- [x] one\n"), |request, world| match request.iteration.0 {
         1 | 2 => world.tree = "half".to_owned(),
         _ => commit(request, world, "whole"),
     });
     assert_eq!(world.run(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::Complete);
-    let told = "\n\nThe previous iteration did not hand its work in as it must:\nThere are uncommitted changes in the work tree. Commit everything that belongs to the work, and leave nothing behind:\n  tree";
+    let feedback = "\n\nThe previous iteration did not hand in its work correctly:\nThere are uncommitted changes in the work tree. Commit everything that belongs to the work, and leave nothing behind:\n  tree";
     let base = |at: u32| format!("build {at}: <promise>COMPLETE</promise> ${{TYPO}}");
-    let expect = [base(1), format!("{}{told}", base(2)), format!("{}{told}", base(3))];
+    let expect = [base(1), format!("{}{feedback}", base(2)), format!("{}{feedback}", base(3))];
     assert_eq!(prompts(&world), expect);
     assert_eq!(warnings(&world), [TYPO]);
 }
 
 #[test]
-fn where_the_prompt_decides_what_is_left_is_told_and_no_more() {
+fn uncommitted_changes_are_only_reported_if_the_prompt_decides() {
     let world = world(Some("- [x] one\n"), |_, world| world.tree = "half".to_owned());
     let mut recipe = recipe(PlanPart::Follows);
     recipe.landing.uncommitted = Uncommitted::Told;
     assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
-    let told = "The previous iteration left uncommitted changes in the work tree. Commit them if the prompt wants that:\n  tree";
-    assert!(prompts(&world)[1].ends_with(told), "{:?}", prompts(&world));
+    let feedback = "The previous iteration left uncommitted changes in the work tree. Commit them if the prompt wants that:\n  tree";
+    assert!(prompts(&world)[1].ends_with(feedback), "{:?}", prompts(&world));
     assert_eq!(warnings(&world), [TYPO, "uncommitted changes are left in the work tree"]);
 }
 
 #[test]
-fn a_plan_that_the_agent_lost_is_put_back() {
+fn a_plan_that_the_agent_lost_is_restored() {
     for (doing, how) in [
         (
             (|request, world| {
@@ -128,15 +128,15 @@ fn a_plan_that_the_agent_lost_is_put_back() {
         let world = world(Some("- [x] one\n"), doing);
         assert_eq!(world.run(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::Complete);
         assert_eq!(world.0.borrow().plan.as_deref(), Some("- [x] one\n"));
-        let told = format!(
-            "`plan.md` was {how}; it was put back as it was. Keep the plan: mark items as done in it."
+        let feedback = format!(
+            "`plan.md` was {how}; it was restored. Keep the plan: mark items as done in it."
         );
-        assert!(prompts(&world)[1].ends_with(&told), "{:?}", prompts(&world));
+        assert!(prompts(&world)[1].ends_with(&feedback), "{:?}", prompts(&world));
     }
 }
 
 #[test]
-fn a_plan_that_is_lost_however_the_run_ends_is_put_back() {
+fn a_lost_plan_is_restored_however_the_run_ends() {
     let world = world(Some(PLAN), |_, world| world.plan = None);
     let mut recipe = recipe(PlanPart::Follows);
     recipe.limits.iterations = 2;
@@ -146,7 +146,7 @@ fn a_plan_that_is_lost_however_the_run_ends_is_put_back() {
 }
 
 #[test]
-fn without_a_plan_nobody_is_asked_to_follow_it() {
+fn without_a_plan_no_agent_is_called() {
     let world = world(None, |_, _| {});
     assert_eq!(world.run(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::PlanMissing);
     assert_eq!(prompts(&world), [""; 0]);
@@ -158,9 +158,9 @@ fn a_claim_that_the_plan_contradicts_is_believed_the_second_time() {
     assert_eq!(world.run(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::Complete);
     let prompts = prompts(&world);
     assert_eq!(prompts.len(), 3);
-    let told = "You said that the work is complete, but 2 items are open in `plan.md`:\n  - [ ] one\n  - [ ] two\nDo them, or strike what is not to be done any more and say why there; then say it again.";
-    assert!(prompts[2].ends_with(told), "{}", prompts[2]);
-    let expect = "the agent says twice that all is done; 2 items of its plan left open";
+    let feedback = "You said that the work is complete, but 2 items are open in `plan.md`:\n  - [ ] one\n  - [ ] two\nDo them, or remove items that are no longer needed and note why there; then report completion again.";
+    assert!(prompts[2].ends_with(feedback), "{}", prompts[2]);
+    let expect = "the agent reported twice that all is done; 2 items of its plan left open";
     assert_eq!(warnings(&world), [TYPO, expect]);
 }
 
@@ -175,8 +175,8 @@ fn a_plan_is_made_once_it_has_items() {
     let prompts = prompts(&world);
     assert_eq!(prompts.len(), 4);
     assert!(prompts[2].ends_with("There is no plan: `plan.md` was not written."), "{}", prompts[2]);
-    let told = "`plan.md` has no items. Write each as a line with a check box: `- [ ] what is to be done`.";
-    assert!(prompts[3].ends_with(told), "{}", prompts[3]);
+    let feedback = "`plan.md` has no items. Write each as a line with a check box: `- [ ] what is to be done`.";
+    assert!(prompts[3].ends_with(feedback), "{}", prompts[3]);
 }
 
 #[test]

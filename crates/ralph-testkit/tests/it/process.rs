@@ -185,7 +185,7 @@ fn a_child_that_ends_by_itself_is_reported_as_it_ended() {
 }
 
 #[test]
-fn a_child_that_cannot_start_says_why() {
+fn a_child_that_cannot_start_reports_why() {
     let scene = Scene::new();
     fs::write(scene.file("plain"), "text").expect("written");
     fs::write(scene.file("orphan"), "#!/no/such/interpreter\n").expect("written");
@@ -242,7 +242,7 @@ fn limits_end_a_child_whatever_it_prints() {
 }
 
 #[test]
-fn a_stopped_child_still_hears_that_it_is_to_end() {
+fn a_stopped_child_still_gets_the_signal_to_end() {
     let scene = Scene::new();
     let script = scene.script("trap 'echo bye; exit 0' TERM; kill -STOP $$; sleep $N");
     let report = scene.run(&with(script, json!({ "hard": 300, "grace": 60_000 })));
@@ -257,7 +257,7 @@ fn passing_the_soft_limit_ends_nothing() {
 }
 
 #[test]
-fn a_child_that_stays_after_its_final_word_is_ended_as_lingering() {
+fn a_child_that_stays_after_its_final_line_is_ended_as_lingering() {
     let limits = json!({ "linger": 1000, "idle": 60_000 });
     let force = Force::Terminated;
     let stays = "echo useful; echo final; sleep $N";
@@ -284,7 +284,7 @@ fn what_a_child_leaves_running_is_ended_and_counted() {
         ("setsid sleep $N >/dev/null 2>&1 & exit 0", 1, false),
         // A daemon that forked twice and cleared its environment.
         ("( ( env -i PATH=\"$PATH\" setsid sleep $N >/dev/null 2>&1 & ) & ) ; exit 0", 1, false),
-        // One that does not want to go.
+        // One that ignores signals to end.
         ("setsid sh -c 'trap \"\" TERM; exec sleep $N' >/dev/null 2>&1 & exit 0", 1, false),
         ("sleep $N & setsid sleep $N & setsid sleep $N >/dev/null & exit 0", 3, true),
     ];
@@ -319,7 +319,7 @@ fn a_timed_out_child_takes_its_whole_tree_with_it() {
 }
 
 #[test]
-fn input_that_is_not_read_blocks_nobody() {
+fn unread_input_blocks_nothing() {
     let fed = json!({ "stdin_bytes": 1_000_000 });
     let cases = [("exit 0", 0), ("head -c 10 >/dev/null", 0), ("wc -c", 8)];
     for (script, stdout_bytes) in cases {
@@ -379,7 +379,7 @@ fn the_first_signal_lets_the_child_finish() {
 
 #[test]
 fn the_second_signal_ends_the_tree() {
-    let quiet = "trap 'echo > told; exit 0' TERM; setsid sleep $N & echo > ready; sleep $N & wait";
+    let quiet = "trap 'echo > ended; exit 0' TERM; setsid sleep $N & echo > ready; sleep $N & wait";
     let stubborn = "trap '' TERM; setsid sleep $N & echo > ready; while :; do sleep 1; done";
     let flood = "echo > ready; while :; do echo useful; done";
     let cases = [(quiet, Force::Terminated), (stubborn, Force::Killed), (flood, Force::Terminated)];
@@ -414,7 +414,7 @@ fn the_third_signal_leaves_at_once_and_leaves_nothing() {
 }
 
 #[test]
-fn a_terminal_that_hangs_up_twice_is_one_signal() {
+fn two_hangups_of_a_terminal_are_one_signal() {
     let scene = Scene::new();
     let ralph = start(&scene.script(WAITS_TO_GO));
     scene.wait_for("ready", "");
@@ -503,7 +503,7 @@ fn the_warden_ends_everything_when_ralph_is_killed() {
 }
 
 #[test]
-fn the_warden_goes_home_when_the_run_is_over() {
+fn the_warden_ends_with_the_run() {
     let scene = Scene::new();
     let request = with(scene.script("exit 0"), json!({ "warden": scene.run_id() }));
     // `run` looks for survivors, of which the warden would be one.
@@ -513,7 +513,7 @@ fn the_warden_goes_home_when_the_run_is_over() {
 }
 
 #[test]
-fn many_children_in_a_row_leave_no_trace() {
+fn many_children_in_a_row_leave_nothing_behind() {
     let scene = Scene::new();
     let request = with(scene.script("true & true"), json!({ "times": 50 }));
     let report = scene.run(&request);
@@ -523,7 +523,7 @@ fn many_children_in_a_row_leave_no_trace() {
 }
 
 #[test]
-fn children_beside_each_other_do_not_lose_their_orphans_to_each_other() {
+fn parallel_children_keep_their_own_orphans() {
     let scene = Scene::new();
     // The orphan is a child of ralph by the time that the second child ends.
     let script = "(setsid sh -c 'echo > ready; exec sleep $N' >/dev/null 2>&1 &); \

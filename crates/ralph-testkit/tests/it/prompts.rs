@@ -1,5 +1,5 @@
-//! Prompts and the progress log in a scripted world: templates of the project's own, what lies
-//! beside the task file, and what is told of iterations that land.
+//! Prompts and the progress log in a scripted world: the project's own templates, the files next
+//! to the task file, and the log entries of iterations that land.
 
 use ralph_core::gate::{Check, Gate, GateKind};
 use ralph_core::ids::Role;
@@ -25,7 +25,7 @@ fn template(world: &Shared, name: &str, text: Result<&str, &str>) {
     world.0.borrow_mut().templates.insert(name.to_owned(), text);
 }
 
-fn beside(world: &Shared, name: &str, text: &str) {
+fn add_companion(world: &Shared, name: &str, text: &str) {
     world.0.borrow_mut().beside.insert(name.to_owned(), text.to_owned());
 }
 
@@ -43,7 +43,7 @@ fn reviewed() -> TaskWork {
 }
 
 #[test]
-fn a_template_of_the_project_takes_the_place_of_ralphs() {
+fn a_template_of_the_project_replaces_the_built_in_one() {
     let world = world(honest);
     template(&world, "implement", Ok("N ${ITERATION} of ${MAX_ITERATIONS}: ${TEAM} ${TAKS}"));
     template(&world, "review", Err("`review.md` cannot be used: it is empty"));
@@ -58,8 +58,8 @@ fn a_template_of_the_project_takes_the_place_of_ralphs() {
     assert_eq!(
         warnings(&world),
         [
-            "nobody knows the variable `${TAKS}` in implement.md; did you mean `${TASK}`?",
-            "`review.md` cannot be used: it is empty; the template of ralph's own is used",
+            "unknown variable `${TAKS}` in implement.md; did you mean `${TASK}`?",
+            "`review.md` cannot be used: it is empty; ralph's own template is used",
         ]
     );
 }
@@ -80,11 +80,11 @@ fn a_gate_that_asks_how_good_the_work_is_has_a_template_too() {
 }
 
 #[test]
-fn what_lies_beside_the_list_joins_every_prompt() {
+fn files_next_to_the_list_are_in_every_prompt() {
     let world = world(honest);
-    beside(&world, "prompt.md", "<!-- Ours. -->\nUse tabs for ${TASK_ID}.\n");
-    beside(&world, "prd.md", "# Secret plan\n");
-    beside(&world, "progress.txt", "## Codebase Patterns\n- Dates are UTC\n\n---\n");
+    add_companion(&world, "prompt.md", "<!-- Ours. -->\nUse tabs for ${TASK_ID}.\n");
+    add_companion(&world, "prd.md", "# Secret plan\n");
+    add_companion(&world, "progress.txt", "## Codebase Patterns\n- Dates are UTC\n\n---\n");
     run(&world, &recipe(reviewed(), vec![]));
     for number in 0..2 {
         let prompt = prompt(&world, number);
@@ -99,7 +99,7 @@ fn what_lies_beside_the_list_joins_every_prompt() {
     }
 }
 
-/// Marks its task as done, as an agent does that keeps the list.
+/// Marks its task as done, as an agent that owns the list does.
 fn ticks(request: &Request, _seed: u64, list: &mut TaskList) {
     for task in list.tasks.iter_mut().filter(|task| request.task.as_ref() == Some(&task.id)) {
         (task.status, task.notes) = (TaskStatus::Done, "did it".into());
@@ -107,7 +107,7 @@ fn ticks(request: &Request, _seed: u64, list: &mut TaskList) {
 }
 
 #[test]
-fn an_agent_that_keeps_the_list_is_told_how() {
+fn an_agent_that_owns_the_list_gets_its_rules() {
     let world = world(honest);
     world.0.borrow_mut().keeping = Some(ticks);
     run(&world, &recipe(TaskWork { keeper: Keeper::Agent, ..work() }, vec![]));
@@ -118,7 +118,7 @@ fn learns(request: &Request, tree: &str) -> Deed {
     let found = json!({"constraints_discovered": [{"constraint": "no net", "impact": "slow"}]});
     match (request.role, request.iteration.0) {
         (Role::Review, 2) => {
-            says(r#"{"verdict": "changes_requested", "feedback": "Mend x:3.", "criteria": []}"#)
+            says(r#"{"verdict": "changes_requested", "feedback": "Fix x:3.", "criteria": []}"#)
         }
         (Role::Implement | Role::Fix, number) => {
             Deed { tree: Some(format!("{tree} {number}")), ..says(handoff("a", &found)) }
@@ -128,10 +128,10 @@ fn learns(request: &Request, tree: &str) -> Deed {
 }
 
 #[test]
-fn the_log_is_told_of_what_landed() {
+fn the_log_has_an_entry_for_each_landing() {
     let world = Shared::new(learns);
     world.0.borrow_mut().tasks = Some(list(vec![task("a", &[])]));
-    beside(&world, "progress.txt", "# Log\n\n## Codebase Patterns\n- Mine\n\n---\ntorn");
+    add_companion(&world, "progress.txt", "# Log\n\n## Codebase Patterns\n- Mine\n\n---\ntorn");
     run(&world, &recipe(reviewed(), vec![gate("start")]));
     expect_test::expect![[r"
         # Log
@@ -153,7 +153,7 @@ fn the_log_is_told_of_what_landed() {
         ## 2023-11-14 22:13 — a The a (review)
         <!-- ralph 20260101-000000-test/2 -->
         - Verdict: changes requested
-          > Mend x:3.
+          > Fix x:3.
 
         ## 2023-11-14 22:13 — a The a (fix)
         <!-- ralph 20260101-000000-test/3 -->
@@ -171,31 +171,31 @@ fn the_log_is_told_of_what_landed() {
 }
 
 #[test]
-fn there_is_no_log_unless_somebody_made_one() {
+fn no_log_is_created() {
     let world = world(honest);
     run(&world, &recipe(work(), vec![]));
     assert!(world.0.borrow().beside.is_empty());
     let world = self::world(honest);
-    beside(&world, "progress.txt", "");
+    add_companion(&world, "progress.txt", "");
     world.0.borrow_mut().keeping = Some(ticks);
     run(&world, &recipe(TaskWork { keeper: Keeper::Agent, ..work() }, vec![]));
     assert_eq!(world.0.borrow().beside["progress.txt"], "");
 }
 
 #[test]
-fn what_did_not_land_is_not_told() {
+fn failed_landings_are_not_logged() {
     let world = world(honest);
     world.0.borrow_mut().hook = Some("no ticket".into());
-    beside(&world, "progress.txt", "# Log\n\n");
+    add_companion(&world, "progress.txt", "# Log\n\n");
     let outcome = world.run(&recipe(TaskWork { attempts: 2, ..work() }, vec![])).expect("runs");
     assert!(matches!(outcome, Outcome::TasksLeft { .. }));
     assert_eq!(world.0.borrow().beside["progress.txt"], "# Log\n\n");
 }
 
 #[test]
-fn a_template_is_read_anew_each_time() {
+fn a_template_is_read_again_each_time() {
     fn script(request: &Request, tree: &str) -> Deed {
-        // The words of the prompt show which template it was made from.
+        // The text of the prompt shows which template it was made from.
         let tree = format!("{tree} {}", request.prompt.lines().next().unwrap_or_default());
         Deed { tree: Some(tree), ..says(handoff("x", &json!({}))) }
     }

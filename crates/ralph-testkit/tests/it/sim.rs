@@ -175,7 +175,7 @@ fn what_a_dialect_has_no_line_for_is_on_stderr() {
         (AgentKind::Amp, "amp", error("overloaded"), 1, false),
         (AgentKind::Amp, "amp", json!({"notice": "no luck"}), 0, true),
         (AgentKind::Cline, "cline", error("malformed"), 0, true),
-        // It says it twice.
+        // It is printed twice.
         (AgentKind::Cline, "cline", error("overloaded"), 1, true),
         (AgentKind::Cline, "cline", json!({"notice": "no luck"}), 0, false),
         (AgentKind::Codex, "codex", error("malformed"), 0, true),
@@ -195,7 +195,7 @@ fn what_a_dialect_has_no_line_for_is_on_stderr() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn mistakes_are_reported_with_their_position() {
     #[track_caller]
     fn check(scenario: &str, status: i32, words: &str) {
         let stage = Stage::new(&json!({}));
@@ -213,7 +213,7 @@ fn what_is_wrong_is_said_with_its_place() {
     check(r#"{"calls": []}"#, 64, "role build, iteration 1");
     let edit =
         r#"{"calls": [{"do": ["noResult", {"edit": {"path": "a", "find": "", "replace": ""}}]}]}"#;
-    check(edit, 65, "deed 2: `a`");
+    check(edit, 65, "step 2: `a`");
     check(r#"{"calls": [{"do": [{"waitFor": {"path": "never", "seconds": 0}}]}]}"#, 65, "`never`");
 }
 
@@ -224,13 +224,13 @@ fn calls_are_counted() {
         {"repeat": 2, "do": [{"text": "one of two"}]},
         {"do": [{"text": "the rest"}]},
     ]}));
-    let said: Vec<String> = (0..4).map(|_| read(&stage.play("build", "")).text()).collect();
-    assert_eq!(said, ["one of two", "second", "one of two", "the rest"]);
+    let texts: Vec<String> = (0..4).map(|_| read(&stage.play("build", "")).text()).collect();
+    assert_eq!(texts, ["one of two", "second", "one of two", "the rest"]);
     assert!(stage.path("count.json").exists());
 }
 
 #[test]
-fn files_are_changed_as_told() {
+fn files_are_changed_as_scripted() {
     let stage = Stage::of(json!([
         {"write": {"path": "a/b.txt", "text": "one\n"}},
         {"append": {"path": "a/b.txt", "text": "two\n"}},
@@ -251,7 +251,7 @@ fn files_are_changed_as_told() {
 }
 
 #[test]
-fn it_ends_as_told() {
+fn it_ends_as_scripted() {
     let end = |deeds| Stage::of(deeds).play("build", "").status;
     assert_eq!(end(json!([{"exit": 7}])).code(), Some(7));
     assert_eq!(end(json!([{"die": "KILL"}])).signal(), Some(9));
@@ -263,7 +263,7 @@ fn it_ends_as_told() {
 }
 
 #[test]
-fn it_survives_term_if_told_to() {
+fn it_survives_term_if_scripted() {
     let stage = Stage::of(json!(["ignoreTerm", {"touch": "ready"}, {"waitFor": {"path": "go"}}]));
     let child = stage.start("build", "");
     wait_until("the mark", || stage.path("ready").exists());

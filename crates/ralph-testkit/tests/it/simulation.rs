@@ -5,27 +5,27 @@ use std::panic;
 use ralph_testkit::simulation::plan::{Act, Character, CommitMode, Fault, FaultKind, Workflow};
 use ralph_testkit::simulation::{Plan, Tally, check, draw, kept, run, shrink, sweep};
 
-/// So many that everything happens, and so few that nobody waits for it.
+/// Enough that everything happens, and few enough to be fast.
 const RUNS: u64 = 900;
 
-/// Of a run with as many steps as this, nobody waits for a death at each.
+/// Runs with more steps than this are too slow for a death at each step.
 const LONG: u64 = 150;
 
-/// Plays a plan, and fails with the smallest one that fails alike.
+/// Plays a plan, and fails with the smallest one that fails in the same way.
 #[track_caller]
-fn holds(name: &str, plan: &Plan) -> Tally {
+fn check_invariants(name: &str, plan: &Plan) -> Tally {
     let report = check(plan);
     let Some(first) = report.violations.first() else { return report.tally };
     let fails = |plan: &Plan| check(plan).violations.iter().any(|it| it.kind() == first.kind());
     let small = shrink(plan, fails);
     let json = serde_json::to_string(&small).expect("a plan is plain data");
-    panic!("{name}: {first}\nkeep this in tests/simulation/, and mend ralph:\n{json}");
+    panic!("{name}: {first}\nkeep this in tests/simulation/, and fix ralph:\n{json}");
 }
 
 #[test]
 fn plans_that_once_failed_hold() {
     for (name, plan) in kept::plans() {
-        holds(&name, &plan);
+        check_invariants(&name, &plan);
     }
 }
 
@@ -53,8 +53,8 @@ const EVENTS: [&str; 21] = [
     "list edited",
     "iteration",
     "wait",
-    "plan put back",
-    "history put back",
+    "plan restored",
+    "history restored",
     "claim refused",
     "gate passed",
     "gate cached",
@@ -63,15 +63,15 @@ const EVENTS: [&str; 21] = [
     "commit",
     "commit refused",
     "rollback",
-    "shelf",
+    "failure branch",
     "scm",
-    "wish",
+    "request",
     "pause",
     "skip",
     "baseline",
 ];
 
-/// Plans in which something goes wrong that can only go wrong where much else comes together.
+/// Plans with faults that only occur in rare combinations.
 fn rare() -> Vec<Plan> {
     let drawn =
         (0..10_000).map(draw).find(|it| it.workflow == Workflow::Tasks && !it.tasks.is_empty());
@@ -110,15 +110,15 @@ fn rare() -> Vec<Plan> {
 }
 
 #[test]
-fn whatever_happens_what_must_hold_does() {
+fn all_invariants_hold_in_drawn_runs() {
     let mut tally = Tally::default();
     for seed in 0..RUNS {
-        tally.add(&holds(&format!("seed {seed}"), &draw(seed)));
+        tally.add(&check_invariants(&format!("seed {seed}"), &draw(seed)));
     }
     for plan in rare() {
-        tally.add(&holds("what is seldom drawn", &plan));
+        tally.add(&check_invariants("a rare plan", &plan));
     }
-    // A simulation in which something never happens proves nothing about it.
+    // A simulation proves nothing about events that never happen in it.
     let agents = Character::ALL.iter().map(|it| format!("agents {it:?}"));
     let faults = FaultKind::ALL.iter().map(|it| format!("fault {it:?}"));
     let ends = ENDS.iter().map(|it| format!("ends {it}"));
@@ -136,7 +136,7 @@ fn a_death_at_every_step_changes_nothing() {
     for seed in (0..).step_by(97).filter(is_short).take(12) {
         let (failed, tried) = sweep(&draw(seed), || true);
         if let Some((plan, report)) = failed {
-            holds(&format!("seed {seed}"), &plan);
+            check_invariants(&format!("seed {seed}"), &plan);
             panic!("seed {seed}: {:?}", report.violations);
         }
         deaths += tried;
@@ -155,7 +155,7 @@ fn a_seed_is_one_plan_and_a_plan_is_plain_data() {
 }
 
 #[test]
-fn a_plan_is_made_as_small_as_it_can_be() {
+fn a_plan_is_reduced_as_far_as_possible() {
     let plan = (0..10_000).map(draw).find(|plan| plan.tasks.len() > 3 && plan.deaths.len() > 1);
     let plan = plan.expect("there is one");
     let small = shrink(&plan, |plan| plan.tasks.len() > 1);

@@ -138,7 +138,7 @@ fn a_list_becomes_one_commit_a_task() {
 }
 
 #[test]
-fn a_failed_task_is_shelved_and_what_waits_for_it_is_named() {
+fn a_failed_task_gets_a_failure_branch_and_its_dependents_are_named() {
     fn script(request: &Request, tree: &str) -> Deed {
         if task_of(request) == "a" {
             let tree = Some(format!("{tree} bad{}", request.iteration));
@@ -160,11 +160,11 @@ fn a_failed_task_is_shelved_and_what_waits_for_it_is_named() {
     assert_eq!(outcome.to_string(), "not complete: task a failed; b waits for a");
     assert_eq!(subjects(&world), ["ralph[3]: c — The c"]);
     let world = world.0.borrow();
-    let (tree, shelf) = &world.shelves[0];
+    let (tree, order) = &world.shelves[0];
     assert_eq!(tree, "start bad1 bad2");
-    assert!(shelf.branch.starts_with("wip/ralph-fail-a-"), "{}", shelf.branch);
-    assert!(shelf.message.contains("Iterations: 2/2\nLast gate: tests\nError hash: "));
-    assert!(shelf.files[0].1.contains("## Attempt History"), "{}", shelf.files[0].1);
+    assert!(order.branch.starts_with("wip/ralph-fail-a-"), "{}", order.branch);
+    assert!(order.message.contains("Iterations: 2/2\nLast gate: tests\nError hash: "));
+    assert!(order.files[0].1.contains("## Attempt History"), "{}", order.files[0].1);
     assert_eq!(world.tree, "start c");
     let notes = &world.tasks.as_ref().expect("a list").tasks[0].notes;
     assert!(notes.starts_with("failed: none of 2 attempts passed; its work is on wip/"), "{notes}");
@@ -223,10 +223,10 @@ fn an_attempt_that_changes_nothing_has_failed() {
 }
 
 #[test]
-fn blocked_is_believed_the_second_time() {
+fn blocked_status_counts_the_second_time() {
     fn script(request: &Request, tree: &str) -> Deed {
         if task_of(request) == "a" {
-            let blocked = json!({"blocked": {"needs": "an API key", "why": "there is none"}});
+            let blocked = json!({"blocked": {"needs": "an API key", "why": "it is missing"}});
             return says(handoff("a", &blocked));
         }
         honest(request, tree)
@@ -236,9 +236,9 @@ fn blocked_is_believed_the_second_time() {
     assert!(matches!(outcome, Outcome::TasksLeft { .. }));
     let world = world.0.borrow();
     assert_eq!(world.prompts.len(), 3);
-    assert!(world.prompts[1].1.contains("it needs an API key (there is none)"));
+    assert!(world.prompts[1].1.contains("it needs an API key (it is missing)"));
     let notes = &world.tasks.as_ref().expect("a list").tasks[0].notes;
-    assert!(notes.starts_with("blocked: needs an API key (there is none)"), "{notes}");
+    assert!(notes.starts_with("blocked: needs an API key (it is missing)"), "{notes}");
     assert_eq!(world.commits.len(), 1);
 }
 
@@ -264,9 +264,9 @@ fn reviews_by_a_fresh_agent_decide() {
     fn script(request: &Request, tree: &str) -> Deed {
         match (request.role, request.iteration.0) {
             (Role::Review, 2) => Deed {
-                tree: Some("meddled".into()),
+                tree: Some("side effect".into()),
                 ..says(
-                    r#"{"verdict": "changes_requested", "feedback": "Mend x:3.", "criteria": []}"#,
+                    r#"{"verdict": "changes_requested", "feedback": "Fix x:3.", "criteria": []}"#,
                 )
             },
             (Role::Fix, _) => Deed { tree: Some(format!("{tree} fixed")), ..says("fixed") },
@@ -280,17 +280,17 @@ fn reviews_by_a_fresh_agent_decide() {
     let roles: Vec<Role> = world.prompts.iter().map(|(role, _)| *role).collect();
     assert_eq!(roles, [Role::Implement, Role::Review, Role::Fix, Role::Review]);
     assert!(world.prompts[1].1.contains("    -start\n    +start a"), "{}", world.prompts[1].1);
-    assert!(world.prompts[2].1.contains("Mend x:3."));
-    assert!(world.prompts[3].1.contains("## What the last review wanted\nMend x:3."));
+    assert!(world.prompts[2].1.contains("Fix x:3."));
+    assert!(world.prompts[3].1.contains("## What the last review wanted\nFix x:3."));
     let review = &world.tasks.as_ref().expect("a list").tasks[0].review;
     assert_eq!((review.status, review.count), (ReviewStatus::Approved, 2));
-    // What the reviewer did to the tree is gone.
+    // The changes of the reviewer are reverted.
     assert_eq!(world.tree, "start a fixed");
-    assert!(world.kept.contains(&"meddled".to_owned()));
+    assert!(world.kept.contains(&"side effect".to_owned()));
 }
 
 #[test]
-fn the_last_review_approves_and_says_so() {
+fn the_last_review_approves_with_a_mark() {
     fn script(request: &Request, tree: &str) -> Deed {
         match request.role {
             Role::Review => {
@@ -311,7 +311,7 @@ fn agent_gates_judge_the_work_of_others() {
     fn script(request: &Request, tree: &str) -> Deed {
         match (request.role, request.iteration.0) {
             (Role::Review, 1) => Deed {
-                tree: Some("meddled".into()),
+                tree: Some("side effect".into()),
                 ..says(
                     r#"{"verdict": "changes_requested", "feedback": "No reset flow.", "criteria": []}"#,
                 )
@@ -335,13 +335,13 @@ fn agent_gates_judge_the_work_of_others() {
 }
 
 #[test]
-fn what_a_reviewer_does_beside_its_verdict_is_undone_and_nothing_else() {
+fn side_effects_of_a_reviewer_are_reverted_and_nothing_else() {
     fn script(request: &Request, tree: &str) -> Deed {
         honest(request, tree)
     }
     fn changes_files(request: &Request, world: &mut World) {
         match request.role {
-            Role::Review => "meddled".clone_into(&mut world.tree),
+            Role::Review => "side effect".clone_into(&mut world.tree),
             _ => world.foreign_commits = 1,
         }
     }
@@ -361,7 +361,7 @@ fn what_a_reviewer_does_beside_its_verdict_is_undone_and_nothing_else() {
         (CommitPolicy::Agent, commits, 0, "made commits, which was undone"),
         (CommitPolicy::Ralph, commits, 0, "made commits, which was undone"),
     ];
-    for (policy, doing, commits, told) in cases {
+    for (policy, doing, commits, message) in cases {
         let world = Shared::new(script);
         world.0.borrow_mut().tasks = Some(list(vec![task("a", &[])]));
         world.0.borrow_mut().doing = Some(doing);
@@ -369,8 +369,8 @@ fn what_a_reviewer_does_beside_its_verdict_is_undone_and_nothing_else() {
         recipe.landing.commit = policy.clone();
         recipe.limits.iterations = 1;
         world.run(&recipe).expect("it runs");
-        let said = warnings(&world);
-        assert!(said.iter().any(|said| said.contains(told)), "{policy:?}: {said:?}");
+        let found = warnings(&world);
+        assert!(found.iter().any(|it| it.contains(message)), "{policy:?}: {found:?}");
         let world = world.0.borrow();
         assert_eq!(
             (world.foreign_commits, world.tree.as_str()),
@@ -425,7 +425,7 @@ fn protected_paths_stay_as_they_are() {
 }
 
 #[test]
-fn the_baseline_tells_what_was_broken_before() {
+fn the_baseline_reports_what_was_broken_before() {
     let mut noted = recipe(work(), vec![gate("a")]);
     noted.baseline = BaselinePolicy::Note;
     let (world, outcome) = run(list(vec![task("a", &[])]), &noted, honest);
@@ -465,8 +465,8 @@ fn commits_of_the_agent_are_taken_back() {
     world.0.borrow_mut().foreign_commits = 2;
     let outcome = world.run(&recipe(work(), vec![])).expect("it runs");
     assert_eq!(outcome, Outcome::Complete);
-    let said = warnings(&world);
-    assert!(said[0].contains("made 2 commits"), "{said:?}");
+    let found = warnings(&world);
+    assert!(found[0].contains("made 2 commits"), "{found:?}");
 }
 
 #[test]
@@ -486,8 +486,8 @@ fn log() -> BTreeMap<String, String> {
     BTreeMap::from([("progress.txt".to_owned(), "## Codebase Patterns\n\n---\n".to_owned())])
 }
 
-fn untimed(beside: &BTreeMap<String, String>) -> String {
-    let lines = beside["progress.txt"].lines();
+fn untimed(files: &BTreeMap<String, String>) -> String {
+    let lines = files["progress.txt"].lines();
     lines.map(|line| line.rsplit(" — ").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
@@ -529,7 +529,7 @@ fn a_death_anywhere_changes_nothing() {
             assert_eq!(statuses(&world), statuses(&calm), "dead at {die_at}");
             let (one, two) = (world.0.borrow(), calm.0.borrow());
             assert_eq!(one.tree, two.tree, "dead at {die_at}");
-            // Entries say when an iteration began, and an answer may have to be asked for again.
+            // Entries contain the start of an iteration, and an answer may have to be requested again.
             assert_eq!(untimed(&one.beside), untimed(&two.beside), "dead at {die_at}");
             assert_eq!(one.shelves.len(), two.shelves.len(), "dead at {die_at}");
             let state = RunState::fold(&one.journal).expect("it folds");

@@ -1,4 +1,4 @@
-//! The house rules, checked on the source itself: layers, file length, headers, words.
+//! The house rules, checked on the source code: layers, file length, headers, words.
 //!
 //! A rule that only lives in a document is broken by accident; these cannot be.
 
@@ -12,7 +12,6 @@ struct Source {
     path: String,
     /// Its text without the tests at its end.
     code: String,
-    /// Its whole text.
     text: String,
 }
 
@@ -49,7 +48,7 @@ impl Source {
             || self.path.contains("/benches/")
     }
 
-    /// Returns the lines of code that contain a word, comments left out.
+    /// Returns the lines of code that contain a word, without comments.
     fn lines_with(&self, word: &str) -> Vec<String> {
         self.code
             .lines()
@@ -102,7 +101,7 @@ fn only_the_process_room_spawns() {
     check_nowhere(&["Command::new"], |source| {
         !source.path.starts_with("crates/ralph-io/src/process/")
             && !source.path.starts_with("crates/ralph-io/src/sandbox/stage/")
-            && source.path != "crates/ralph-io/src/sandbox/around.rs"
+            && source.path != "crates/ralph-io/src/sandbox/client_wrapper.rs"
             && !source.path.starts_with("crates/ralph-io/src/sim/")
             && !source.path.starts_with("crates/ralph-testkit/")
     });
@@ -216,7 +215,7 @@ fn unsafe_lines(text: &str) -> Vec<usize> {
     let has = |line: &str| {
         let code = line.split("//").next().unwrap_or_default();
         let mut words = code.split(|it: char| !it.is_alphanumeric() && it != '_');
-        // Between quotes and behind a dash it is a word of somebody else.
+        // In quotes or after a dash the word is not the keyword.
         words.any(|it| it == keyword || it == ban) && !code.contains(&format!("{keyword}-"))
     };
     text.lines().enumerate().filter(|(_, line)| has(line)).map(|(at, _)| at + 1).collect()
@@ -263,7 +262,7 @@ fn code_that_the_compiler_cannot_check_is_in_one_file_with_its_reasons() {
     assert_eq!(number, 5, "a new one is a decision: change this number with docs/dependencies.md");
 }
 
-/// Returns what stands between back quotes.
+/// Returns the texts in back quotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

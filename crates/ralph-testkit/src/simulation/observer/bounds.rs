@@ -1,4 +1,4 @@
-//! What must come to an end: iterations, repetitions, waits, and events at all.
+//! Checks that everything ends: iterations, repetitions, waits, and the number of events.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "most events are about something else")]
 
@@ -12,7 +12,7 @@ use ralph_core::recipe::Recipe;
 use super::{Invariant, Observer};
 use crate::simulation::world::World;
 
-/// No run of a plan has as many events as this.
+/// No run of a plan has this many events.
 pub(super) const MOST_EVENTS: u64 = 40_000;
 
 /// The shortest wait for a usage limit after which the next one is not longer, in minutes.
@@ -23,15 +23,15 @@ const SHORTEST_WAIT: u64 = 4;
 pub(super) struct Bounds {
     iterations: u32,
     compactions: u32,
-    /// Calls of one question that failed and are to be repeated, since a person began the run.
+    /// Failed calls of one purpose that are repeated, since a user started the run.
     repeated: BTreeMap<(u32, String), u32>,
-    /// Waits for usage limits in one iteration, since a person began the run.
+    /// Waits for usage limits in one iteration, since a user started the run.
     waits: BTreeMap<u32, u64>,
     has_ended: bool,
 }
 
 impl Observer {
-    /// Looks whether something goes on for too long.
+    /// Checks that nothing continues for too long.
     pub(super) fn see_bounds(&mut self, recorded: &Recorded, recipe: &Recipe, world: &World) {
         let iteration = self.iteration;
         let bounds = &mut self.bounds;
@@ -68,7 +68,7 @@ impl Observer {
                     let many = bounds.repeated.entry((iteration, purpose)).or_default();
                     *many += 1;
                     if *many > recipe.retries.max + 1 {
-                        found = Some(format!("call {many} of one question failed alike"));
+                        found = Some(format!("call {many} of one purpose failed"));
                     }
                 }
             }
@@ -88,7 +88,7 @@ impl Observer {
             }
             Event::RunEnded { .. } => bounds.has_ended = true,
             Event::RunResumed { .. } if bounds.has_ended => {
-                // A person gives it another chance.
+                // A user resumes it, so the counts start again.
                 bounds.has_ended = false;
                 bounds.repeated.clear();
                 bounds.waits.clear();
@@ -98,8 +98,8 @@ impl Observer {
         if recorded.seq > MOST_EVENTS {
             found = Some(format!("{MOST_EVENTS} events and no end"));
         }
-        if let Some(said) = found {
-            self.accuse(Invariant::Ends, said);
+        if let Some(message) = found {
+            self.accuse(Invariant::Ends, message);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What ralph commits, and what it takes away.
+//! Checks what ralph commits, and what it removes.
 
 use ralph_core::event::{Event, Landed, Recorded};
 use ralph_core::gate::{GateResult, GateStatus, Severity};
@@ -12,27 +12,28 @@ use crate::simulation::recipe::{PLAN, PROTECTED, TASKS};
 use crate::simulation::repository::{Commit, Content, Kept, Place, Repository, Tree, tree_number};
 use crate::simulation::world::World;
 
-/// Returns whether a path is ralph's own to write.
+/// Returns whether ralph itself writes a path.
 fn is_document(world: &World, path: &str) -> bool {
     world.plan.workflow.is_list() && [TASKS, PROGRESS].contains(&path)
 }
 
-/// Returns what differs between two trees but for what ralph writes itself.
+/// Returns the differing paths of two trees except for files that ralph writes itself.
 fn differing(world: &World, from: &Tree, to: &Tree) -> Vec<String> {
     let touched = Repository::touched(from, to).into_iter();
     touched.map(|file| file.path).filter(|path| !is_document(world, path)).collect()
 }
 
 impl Observer {
-    /// Looks at commits that were made since the last event.
+    /// Checks commits that were made since the last event.
     pub(super) fn see_commits(&mut self, recipe: &Recipe, world: &World) {
-        let shelved = |at: usize| world.repository.shelves.iter().any(|(_, made)| *made == at);
+        let is_failure_branch =
+            |at: usize| world.repository.shelves.iter().any(|(_, made)| *made == at);
         for at in self.commits..world.repository.commits.len() {
             if world.repository.commits[at].mark.is_some()
-                && !shelved(at)
-                && let Err(said) = self.may_commit(at, recipe, world)
+                && !is_failure_branch(at)
+                && let Err(message) = self.may_commit(at, recipe, world)
             {
-                self.accuse(Invariant::Commits, said);
+                self.accuse(Invariant::Commits, message);
             }
         }
         self.commits = world.repository.commits.len();
@@ -58,12 +59,12 @@ impl Observer {
             return match changed.as_slice() {
                 [] => Ok(()),
                 paths => Err(format!(
-                    "the commit of iteration {} ({}) is about the list alone, and changes {paths:?}",
+                    "the commit of iteration {} ({}) may only change the list, but changes {paths:?}",
                     watched.number, watched.role
                 )),
             };
         }
-        are_green(recipe, watched, world).map_err(|said| format!("committed, but {said}"))?;
+        are_green(recipe, watched, world).map_err(|error| format!("committed, but {error}"))?;
         is_what_was_checked(watched, &tree, world)?;
         let names = |path: &str| {
             let task = watched.task.as_ref().and_then(|id| self.list.as_ref()?.task(id));
@@ -83,7 +84,7 @@ impl Observer {
         Ok(())
     }
 
-    /// Looks at what a landing took away.
+    /// Checks what a landing removed.
     pub(super) fn see_landed(&mut self, recorded: &Recorded, world: &World) {
         let (Event::Landed { landed }, Some(watched)) = (&recorded.event, &self.watched) else {
             return;
@@ -99,12 +100,12 @@ impl Observer {
             | Landed::ScmRan { .. }
             | Landed::ListWritten => Ok(()),
         };
-        if let Err(said) = found {
-            self.accuse(Invariant::KeptFirst, said);
+        if let Err(message) = found {
+            self.accuse(Invariant::KeptFirst, message);
         }
     }
 
-    /// Looks whether what failed is gone, where it is to be rolled back.
+    /// Checks that failed work is gone, if it must be rolled back.
     pub(super) fn see_failed(&mut self, recorded: &Recorded, recipe: &Recipe, world: &World) {
         let (Event::IterationEnded { .. }, Some(watched)) = (&recorded.event, &self.watched) else {
             return;
@@ -114,33 +115,34 @@ impl Observer {
             && !matches!(watched.role, Role::Review | Role::Compact);
         let is_red =
             |it: &GateResult| it.severity == Severity::Hard && it.status == GateStatus::Failed;
-        // What is put aside goes with what earlier attempts left.
-        let shelves = &world.repository.shelves;
-        let is_shelved = shelves.iter().any(|(order, _)| order.mark.iteration.0 == watched.number);
-        let is_to_go = is_wanted && !is_shelved && watched.gates.iter().any(is_red);
+        // A failure branch takes the work of earlier attempts along.
+        let branches = &world.repository.shelves;
+        let is_on_branch =
+            branches.iter().any(|(order, _)| order.mark.iteration.0 == watched.number);
+        let is_to_go = is_wanted && !is_on_branch && watched.gates.iter().any(is_red);
         let place = watched.checkpoint.as_ref().and_then(|it| Place::of(it, &world.repository));
         let (true, Some(place)) = (is_to_go, place) else { return };
         let target = world.repository.tree(place.tree);
         let paths = differing(world, &target, &world.repository.work);
         if !paths.is_empty() {
-            let said = format!("iteration {} failed, and {paths:?} stayed", watched.number);
-            self.accuse(Invariant::KeptFirst, said);
+            let message = format!("iteration {} failed, but {paths:?} stayed", watched.number);
+            self.accuse(Invariant::KeptFirst, message);
         }
     }
 
-    /// Looks at what must be there when a run ends.
+    /// Checks what must exist when a run ends.
     pub(super) fn see_losses(&mut self, recipe: &Recipe, world: &World) {
         if !world.repository.work.contains_key("README.md") {
-            self.accuse(Invariant::NothingLost, "a file of the user's is gone");
+            self.accuse(Invariant::NothingLost, "a file of the user is gone");
         }
         if let Some(number) = world.by_hand
             && !world.repository.has_anywhere(&format!("{BY_HAND}{number}"))
         {
-            self.accuse(Invariant::NothingLost, "what a person wrote is nowhere");
+            self.accuse(Invariant::NothingLost, "a file that a user wrote is lost");
         }
         let history: Vec<usize> = world.repository.ancestors(world.repository.head).collect();
         if world.persons.iter().any(|it| !history.contains(it)) {
-            self.accuse(Invariant::NothingLost, "what a person committed was taken apart");
+            self.accuse(Invariant::NothingLost, "a commit of a user was removed from the history");
         }
         let lost =
             (0..world.repository.commits.len()).find(|at| !world.repository.is_reachable(*at));
@@ -155,7 +157,7 @@ impl Observer {
         if recipe.plan.is_some() && world.plan_copy.is_some() && !world.plan_failed && !is_there {
             self.accuse(Invariant::NothingLost, "the plan is gone");
         }
-        // What git was told not to touch is as it was, unless an agent may commit as it likes.
+        // The protected file is unchanged in the history, unless agents may commit.
         if world.plan.commit == CommitMode::Ralph
             && self.watched.is_none()
             && world.repository.head_tree().get(PROTECTED).is_none()
@@ -165,7 +167,7 @@ impl Observer {
     }
 }
 
-/// Where ralph commits, nothing is below its commits but its own, and what was there before.
+/// Checks that where ralph commits, the history below contains only its own and earlier commits.
 fn is_all_by_ralph(at: usize, repository: &Repository) -> Result<(), String> {
     let is_theirs = |at: &usize| {
         let Commit { mark, parent, message, .. } = &repository.commits[*at];
@@ -174,13 +176,13 @@ fn is_all_by_ralph(at: usize, repository: &Repository) -> Result<(), String> {
     match repository.ancestors(Some(at)).find(is_theirs) {
         Some(theirs) => {
             let message = &repository.commits[theirs].message;
-            Err(format!("committed on top of `{message}`, which passed nothing"))
+            Err(format!("committed on top of `{message}`, which passed no gate"))
         }
         None => Ok(()),
     }
 }
 
-/// What a rollback removed is on a ref, and the tree is what it was.
+/// Checks that a rollback's removals are on a ref, and that the tree is as before.
 fn is_kept(watched: &Watched, kept: Option<&str>, world: &World) -> Result<(), String> {
     if world.plan.commit == CommitMode::NoGit {
         return Ok(());
@@ -190,7 +192,7 @@ fn is_kept(watched: &Watched, kept: Option<&str>, world: &World) -> Result<(), S
     let target = world.repository.tree(place.tree);
     let paths = differing(world, &target, &world.repository.work);
     if !paths.is_empty() {
-        return Err(format!("rolled back, and yet {paths:?} are not as they were"));
+        return Err(format!("rolled back, but {paths:?} differ"));
     }
     let last = world.truths.range((watched.number, 0)..=(watched.number, u32::MAX)).next_back();
     let Some(left) = last.map(|(_, truth)| world.repository.tree(truth.tree)) else {
@@ -199,13 +201,13 @@ fn is_kept(watched: &Watched, kept: Option<&str>, world: &World) -> Result<(), S
     if differing(world, &target, &left).is_empty() {
         return Ok(());
     }
-    // A plan that was lost is put back before.
+    // A lost plan is restored before.
     let is_that = |kept: &Kept| {
         let tree = world.repository.tree(kept.tree);
         differing(world, &tree, &left).iter().all(|path| path == PLAN || path.starts_with(BY_HAND))
     };
     if kept.is_none() || !world.repository.kept.values().any(is_that) {
-        return Err("what a rollback removed is on no ref".to_owned());
+        return Err("the work that a rollback removed is on no ref".to_owned());
     }
     Ok(())
 }
@@ -213,17 +215,17 @@ fn is_kept(watched: &Watched, kept: Option<&str>, world: &World) -> Result<(), S
 fn is_on_shelf(branch: &str, world: &World) -> Result<(), String> {
     match world.repository.branches.get(&format!("refs/heads/{branch}")) {
         Some(Some(_)) => Ok(()),
-        Some(None) | None => Err(format!("shelved on `{branch}`, which is not there")),
+        Some(None) | None => Err(format!("failure branch `{branch}` does not exist")),
     }
 }
 
-/// What is committed is what the gates were run on.
+/// Checks that the committed tree is the one the gates ran on.
 fn is_what_was_checked(watched: &Watched, tree: &Tree, world: &World) -> Result<(), String> {
     let seen = watched.observed.as_ref().and_then(|seen| tree_number(&seen.tree));
     let checked = world.checks.iter().rev().find(|it| it.iteration == watched.number);
     let Some(checked) = seen.or(checked.map(|it| it.tree)) else { return Ok(()) };
     match differing(world, &world.repository.tree(checked), tree).as_slice() {
         [] => Ok(()),
-        paths => Err(format!("committed {paths:?} as nobody checked it")),
+        paths => Err(format!("committed {paths:?} without checking it")),
     }
 }

@@ -1,4 +1,4 @@
-//! What a person did to the task list while a run stood still, and what becomes of that.
+//! Checks what happens to a user's edit of the task list while a run is stopped.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "most events are about something else")]
 
@@ -10,7 +10,7 @@ use crate::simulation::person::EditedList;
 use crate::simulation::world::World;
 
 impl Observer {
-    /// Looks whether the list is what a person made of it, once the run goes on.
+    /// Checks that a user's edit of the list is applied once the run resumes.
     pub(super) fn see_edits(&mut self, recorded: &Recorded, world: &mut World) {
         match &recorded.event {
             Event::RunResumed { .. }
@@ -22,11 +22,12 @@ impl Observer {
         }
         let (Some(edited), Some(now)) = (world.edited.take(), &self.list) else { return };
         let watched = self.watched.as_ref();
-        // An answer that is of no use is asked for again, in the words that there are now.
+        // An unusable answer is requested again, with the current task text.
         let is_asked_again = matches!(recorded.event, Event::Asked { purpose: Purpose::Work, .. });
         let is_answered = !is_asked_again && watched.is_some_and(|it| it.answer.is_some());
         let mut expected = expected(&edited, watched, is_answered);
-        // What is committed and not over yet is in the file, and in the list when it is over.
+        // Committed work of an open iteration is in the file, and in the list when the iteration
+        // ends.
         let settled = watched.filter(|it| it.committed).and_then(|it| it.task.as_ref());
         for task in expected.tasks.iter_mut().filter(|it| Some(&it.id) == settled) {
             task.clone_from(now.task(&task.id).unwrap_or(&task.clone()));
@@ -34,14 +35,14 @@ impl Observer {
         if now.tasks != expected.tasks && !world.list_failed {
             let differs = |(one, other): &(&Task, &Task)| one != other;
             let found = now.tasks.iter().zip(&expected.tasks).find(differs);
-            let said = format!("what a person made of the list was not taken over: {found:?}");
-            self.accuse(Invariant::NothingLost, said);
+            let message = format!("a user's edit of the list was not applied: {found:?}");
+            self.accuse(Invariant::NothingLost, message);
         }
     }
 }
 
-/// Returns what the list is once a person's edit is taken over: theirs, but for the task that is being
-/// worked on, and unless it cannot be worked with.
+/// Returns the expected list after a user's edit: the edited one, except for the task that is
+/// being worked on, and unless it is invalid.
 fn expected(
     EditedList { before, after }: &EditedList,
     watched: Option<&Watched>,
@@ -52,7 +53,7 @@ fn expected(
     for task in &mut expected.tasks {
         let Some(old) = before.task(&task.id) else { continue };
         if current != Some(&task.id) {
-            // Nobody is at work on it.
+            // No iteration works on it.
             if task.status == TaskStatus::InProgress {
                 task.status = old.status;
             }

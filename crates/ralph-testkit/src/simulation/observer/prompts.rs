@@ -1,4 +1,4 @@
-//! What agents are told: never more than the budget, and never without what is protected.
+//! Checks prompts: never over the budget, and never without the protected parts.
 
 use ralph_core::context::{SectionCost, SectionName};
 use ralph_core::event::Purpose;
@@ -9,29 +9,29 @@ use ralph_core::run::RunState;
 use super::{Invariant, Observer};
 use crate::simulation::world::World;
 
-/// What was written down about the prompt that goes out.
+/// The recorded costs of the prompt that is sent.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     pub(super) budget: Vec<SectionCost>,
 }
 
-/// What is left of a section that was cut: a line that says so.
+/// Tokens left of a section that was cut: a line that notes it.
 const CUT: u64 = 60;
 
 impl Observer {
-    /// Looks at a prompt that goes out.
+    /// Checks a prompt that is sent.
     pub fn asked(&mut self, request: &Request, world: &World) {
         let Some(state) = &self.state else { return };
         let current = state.current.as_ref();
         let is_follow_up =
             current.is_some_and(|current| current.asking(&request.purpose).wrong.is_some());
         let found = match (&request.purpose, request.role) {
-            // Only the form of the answer is asked for.
+            // A follow-up only asks for the form of the answer.
             (Purpose::Work, Role::Implement | Role::Fix) if is_follow_up => {
                 if request.prompt.starts_with("Your last answer could not be used") {
                     Ok(())
                 } else {
-                    Err("a follow-up that does not say why".to_owned())
+                    Err("a follow-up without a reason".to_owned())
                 }
             }
             (Purpose::Work, Role::Implement | Role::Fix) => {
@@ -41,13 +41,13 @@ impl Observer {
             (Purpose::Work, Role::Review) | (Purpose::Gate(_), _) => of_review(state, request),
             (Purpose::Work | Purpose::Message, _) => Ok(()),
         };
-        if let Err(said) = found {
-            self.accuse(Invariant::Prompts, said);
+        if let Err(message) = found {
+            self.accuse(Invariant::Prompts, message);
         }
     }
 }
 
-/// Never over budget, unless what is protected alone is.
+/// Checks that a prompt is not over budget, unless its protected parts alone are.
 fn within(costs: &[SectionCost], budget: u64) -> Result<(), String> {
     let of = |name: SectionName| {
         costs.iter().filter(|it| it.name == name).map(|it| it.tokens.0).sum::<u64>()
@@ -69,7 +69,7 @@ fn within(costs: &[SectionCost], budget: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// What may not be left out of a prompt for work is there.
+/// Checks that a work prompt contains everything required.
 fn is_whole(state: &RunState, request: &Request) -> Result<(), String> {
     let prompt = &request.prompt;
     let missing = |what: &str| Err(format!("a prompt without {what}"));
@@ -80,12 +80,12 @@ fn is_whole(state: &RunState, request: &Request) -> Result<(), String> {
     for feedback in &state.feedback {
         let start: String = feedback.text.chars().take(80).collect();
         if !prompt.contains(&start) {
-            return missing("the feedback of the iteration before");
+            return missing("the feedback of the previous iteration");
         }
     }
     let mut notes = state.current.iter().flat_map(|current| &current.notes);
     if notes.any(|note| !prompt.contains(&note.text)) {
-        return missing("a note from a person");
+        return missing("a note from a user");
     }
     let task = request.task.as_ref().and_then(|id| state.board.as_ref()?.list.task(id));
     let (Some(task), false) = (task, replaced) else { return Ok(()) };
@@ -105,10 +105,10 @@ fn is_whole(state: &RunState, request: &Request) -> Result<(), String> {
     Ok(())
 }
 
-/// What may not be left out of a prompt for a verdict is there.
+/// Checks that a review prompt contains everything required.
 fn of_review(state: &RunState, request: &Request) -> Result<(), String> {
     let task = request.task.as_ref().and_then(|id| state.board.as_ref()?.list.task(id));
     let Some(task) = task else { return Ok(()) };
-    let is_told = task.acceptance_criteria.iter().all(|it| request.prompt.contains(it));
-    if is_told { Ok(()) } else { Err("a reviewer without the criteria".to_owned()) }
+    let is_complete = task.acceptance_criteria.iter().all(|it| request.prompt.contains(it));
+    if is_complete { Ok(()) } else { Err("a review prompt without the criteria".to_owned()) }
 }

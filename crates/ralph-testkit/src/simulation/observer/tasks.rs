@@ -1,4 +1,4 @@
-//! What becomes of the task list: which tasks are done and why, and what may change by whom.
+//! Checks the task list: which tasks are done and why, and who may change what.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "most events are about something else")]
 
@@ -17,17 +17,17 @@ use crate::simulation::recipe::TASKS;
 use crate::simulation::repository::Content;
 use crate::simulation::world::World;
 
-/// What is remembered of tasks over the whole run.
+/// What is remembered about tasks over the whole run.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// Tasks whose work passed the gates and waits for its review.
+    /// Tasks whose work passed the gates and waits for review.
     green: BTreeSet<TaskId>,
-    /// How many attempts at each failed in a row.
+    /// How many attempts at each task failed in a row.
     failed: BTreeMap<TaskId, u32>,
 }
 
 impl Observer {
-    /// Looks at what an event made of the task list.
+    /// Checks what an event did to the task list.
     pub(super) fn see_list(&mut self, recorded: &Recorded, recipe: &Recipe, world: &World) {
         let Some(work) = recipe.task_work() else { return };
         let is_end = matches!(recorded.event, Event::IterationEnded { .. });
@@ -45,12 +45,12 @@ impl Observer {
             return self.first_read(&now, work);
         };
         let found = match &recorded.event {
-            // A person's edits are looked at once all of them are taken over.
+            // A user's edits are checked once all of them are applied.
             Event::TasksRead { .. } if world.edited.is_some() => Ok(()),
             Event::TasksRead { .. } => edited(&before, &now, self.watched.as_ref()),
             Event::IterationStarted { task, .. } => begun(&before, &now, task.as_ref()),
             Event::TaskSkipped { task, .. } => {
-                // Whoever takes it up again begins anew.
+                // If it is taken up again, its attempts count from zero.
                 self.tasks.failed.remove(task);
                 skipped(&before, &now, task)
             }
@@ -60,18 +60,18 @@ impl Observer {
             },
             _ => Err(format!("the list changed by {:?}", recorded.event)),
         };
-        if let Err(said) = found {
-            self.accuse(Invariant::Transitions, said);
+        if let Err(message) = found {
+            self.accuse(Invariant::Transitions, message);
         }
     }
 
-    /// What the list says in the beginning is taken as it is.
+    /// Accepts the list as it is at the beginning.
     fn first_read(&mut self, now: &TaskList, work: &TaskWork) {
         let waits = now.tasks.iter().filter(|it| it.review.status == ReviewStatus::NeedsReview);
         self.tasks.green = waits.map(|task| task.id.clone()).collect();
         let is_left = |task: &&Task| task.status == TaskStatus::Failed && work.retry == Retry::All;
         if let Some(task) = now.tasks.iter().find(is_left) {
-            self.accuse(Invariant::Transitions, format!("{} is not tried again", task.id));
+            self.accuse(Invariant::Transitions, format!("{} is not retried", task.id));
         }
     }
 
@@ -110,7 +110,7 @@ impl Observer {
         Ok(())
     }
 
-    /// Looks at what an iteration made of its own task.
+    /// Checks what an iteration did to its own task.
     fn moved(
         &mut self,
         old: &Task,
@@ -123,7 +123,7 @@ impl Observer {
         if (&old.title, &old.description, &old.acceptance_criteria, &old.depends_on)
             != (&new.title, &new.description, &new.acceptance_criteria, &new.depends_on)
         {
-            return Err(format!("the words of {id} changed while it was worked on"));
+            return Err(format!("the text of {id} changed while it was worked on"));
         }
         let counts = new.review.count.checked_sub(old.review.count);
         match (watched.role, counts) {
@@ -135,8 +135,8 @@ impl Observer {
         }
         if new.status == TaskStatus::Done && old.status != TaskStatus::Done {
             let found = self.may_be_done(new, watched, (recipe, work), world);
-            if let Err(said) = found {
-                self.accuse(Invariant::Done, said);
+            if let Err(message) = found {
+                self.accuse(Invariant::Done, message);
             }
         }
         if old.status != new.status {
@@ -145,7 +145,7 @@ impl Observer {
                     return Err(format!("{id} was {} and is {}", old.status, new.status));
                 }
                 (_, TaskStatus::Skipped) if !is_skipped(world) => {
-                    return Err(format!("{id} was skipped, and nobody wished so"));
+                    return Err(format!("{id} was skipped without a request"));
                 }
                 (TaskStatus::Pending | TaskStatus::InProgress, _) => {}
             }
@@ -153,7 +153,8 @@ impl Observer {
         reviewed(old, new, watched.role, work)
     }
 
-    /// No task is done without green gates and, with review on, the approval of another agent.
+    /// Checks that no task is done without passed gates and, with reviews, the approval of
+    /// another agent.
     fn may_be_done(
         &self,
         task: &Task,
@@ -163,7 +164,7 @@ impl Observer {
     ) -> Result<(), String> {
         let id = &task.id;
         let Some(ask) = watched.answer else {
-            return Err(format!("{id} is done, and nobody answered"));
+            return Err(format!("{id} is done, but there was no answer"));
         };
         match work.review {
             ReviewPolicy::Skip => {
@@ -171,20 +172,20 @@ impl Observer {
                     return Err(format!("{id} is done by {}", watched.role));
                 }
                 if watched.refused {
-                    return Err(format!("{id} is done, and its commit was refused"));
+                    return Err(format!("{id} is done, but its commit was refused"));
                 }
                 are_green(recipe, watched, world)
-                    .map_err(|said| format!("{id} is done, but {said}"))
+                    .map_err(|error| format!("{id} is done, but {error}"))
             }
             ReviewPolicy::Fresh { cap } => {
                 if watched.role != Role::Review {
                     return Err(format!("{id} is done by {}, not by a review", watched.role));
                 }
                 if !self.tasks.green.contains(id) {
-                    return Err(format!("{id} is done, and its work never passed the gates"));
+                    return Err(format!("{id} is done, but its work never passed the gates"));
                 }
                 if task.review.status != ReviewStatus::Approved {
-                    return Err(format!("{id} is done, and not approved"));
+                    return Err(format!("{id} is done, but not approved"));
                 }
                 let truth = world.truths.get(&(watched.number, ask));
                 let is_approved = truth.is_some_and(|truth| match work.keeper {
@@ -195,7 +196,7 @@ impl Observer {
                     }),
                 });
                 if !is_approved && task.review.count < cap {
-                    return Err(format!("{id} is done, and its reviewer did not say so"));
+                    return Err(format!("{id} is done, but its reviewer did not approve it"));
                 }
                 Ok(())
             }
@@ -220,10 +221,10 @@ impl Observer {
             && after.status != TaskStatus::Skipped;
         if waits {
             if watched.answer.is_none() || watched.refused {
-                return Err(format!("{task} waits for a review, and its work never landed"));
+                return Err(format!("{task} waits for a review, but its work never landed"));
             }
             are_green(recipe, watched, world)
-                .map_err(|said| format!("{task} waits for a review, but {said}"))?;
+                .map_err(|error| format!("{task} waits for a review, but {error}"))?;
             self.tasks.green.insert(task.clone());
         }
         let has_passed = is_over || waits;
@@ -231,14 +232,14 @@ impl Observer {
         *failed = if has_passed { 0 } else { *failed + 1 };
         let limit = after.max_retries.map_or(work.attempts, |retries| retries + 1).max(1);
         if *failed >= limit {
-            let said = format!("{failed} attempts at {task} failed, and it may go on");
-            self.accuse(Invariant::Ends, said);
+            let message = format!("{failed} attempts at {task} failed, and it may continue");
+            self.accuse(Invariant::Ends, message);
         }
         Ok(())
     }
 
-    /// When a run ends, the file says what the run knows. What is committed is known, even if the
-    /// iteration is still open.
+    /// Checks that the file matches the run's list when a run ends. Committed work counts, even
+    /// if the iteration is still open.
     pub(super) fn see_file(&mut self, world: &World) {
         let Some(list) = &self.list else { return };
         let repository = &world.repository;
@@ -253,27 +254,27 @@ impl Observer {
             Some(Content::List(file)) if *file == *known
         );
         if !is_same && !world.list_failed {
-            self.accuse(Invariant::Transitions, "the file does not say what the run knows");
+            self.accuse(Invariant::Transitions, "the task file differs from the run's list");
         }
     }
 
-    /// A list is complete when nothing is left of it.
+    /// Checks that nothing is left in a completed list.
     pub(super) fn see_finished_list(&mut self, only: Option<&TaskId>) {
         let Some(list) = &self.list else {
-            return self.accuse(Invariant::Completion, "complete, and the list was never read");
+            return self.accuse(Invariant::Completion, "complete, but the list was never read");
         };
         let only = only.filter(|only| list.task(only).is_some());
         let mut tasks = list.tasks.iter().filter(|task| only.is_none_or(|only| *only == task.id));
         let open =
             tasks.find(|task| !matches!(task.status, TaskStatus::Done | TaskStatus::Skipped));
         if let Some(open) = open {
-            let said = format!("complete, and {} is {}", open.id, open.status);
-            self.accuse(Invariant::Completion, said);
+            let message = format!("complete, but {} is {}", open.id, open.status);
+            self.accuse(Invariant::Completion, message);
         }
     }
 }
 
-/// What an iteration commits says what it comes to.
+/// Checks that the commit of an iteration contains its result.
 fn is_committed(now: &TaskList, watched: &Watched, world: &World) -> Result<(), String> {
     let repository = &world.repository;
     let head = repository.head.map(|head| &repository.commits[head]);
@@ -281,21 +282,21 @@ fn is_committed(now: &TaskList, watched: &Watched, world: &World) -> Result<(), 
     if mark.is_none_or(|mark| mark.iteration.0 != watched.number) || world.list_failed {
         return Ok(());
     }
-    // What a person made of the others since is not in it.
+    // A later edit by a user of other tasks is not in it.
     let is_commit =
         |event: &Event| matches!(event, Event::Landed { landed: Landed::Committed { .. } });
     let mut since = world.journal.iter().rev().map(|it| &it.event).take_while(|it| !is_commit(it));
     let is_edited = since.any(|event| matches!(event, Event::TasksRead { .. }));
     let own = |list: &TaskList| watched.task.as_ref().and_then(|id| list.task(id)).cloned();
-    let says_it = match repository.head_tree().get(TASKS) {
+    let is_same = match repository.head_tree().get(TASKS) {
         Some(Content::List(list)) if is_edited => own(list) == own(now),
         Some(Content::List(list)) => **list == *now,
         Some(_) | None => false,
     };
-    if says_it {
+    if is_same {
         return Ok(());
     }
-    Err(format!("the commit of iteration {} does not say what it came to", watched.number))
+    Err(format!("the commit of iteration {} does not contain its result", watched.number))
 }
 
 fn is_skipped(world: &World) -> bool {
@@ -308,7 +309,7 @@ fn is_skipped(world: &World) -> bool {
     })
 }
 
-/// A task that is new has not gone far.
+/// Checks that a new task has not progressed.
 fn is_fresh(task: &Task) -> Result<(), String> {
     let is_far = !matches!(task.status, TaskStatus::Pending | TaskStatus::Skipped)
         || task.review.status != ReviewStatus::None
@@ -316,28 +317,28 @@ fn is_fresh(task: &Task) -> Result<(), String> {
     if is_far { Err(format!("{} is new and {}", task.id, task.status)) } else { Ok(()) }
 }
 
-/// Looks at what an iteration made of a task that is not its own.
+/// Checks what an iteration did to another task.
 fn untouched(old: &Task, new: &Task, work: &TaskWork) -> Result<(), String> {
     let id = &old.id;
     if (old.status, &old.review, old.attempts) != (new.status, &new.review, new.attempts) {
         return Err(format!("{id} moved in an iteration on another task"));
     }
-    let has_other_words = (&old.acceptance_criteria, &old.description)
+    let has_other_text = (&old.acceptance_criteria, &old.description)
         != (&new.acceptance_criteria, &new.description);
-    if has_other_words && (old.status == TaskStatus::Done || work.keeper == Keeper::Agent) {
+    if has_other_text && (old.status == TaskStatus::Done || work.keeper == Keeper::Agent) {
         return Err(format!("the criteria of {id} changed"));
     }
     Ok(())
 }
 
-/// Looks at what became of the review of a task.
+/// Checks what happened to the review of a task.
 fn reviewed(old: &Task, new: &Task, role: Role, work: &TaskWork) -> Result<(), String> {
     use ReviewStatus as S;
     let id = &old.id;
     let is_on = work.review != ReviewPolicy::Skip;
-    let is_put_by = new.status == TaskStatus::Skipped || !is_on;
+    let is_closed = new.status == TaskStatus::Skipped || !is_on;
     let (before, after) = (old.review.status, new.review.status);
-    // Only a person makes something open of what was approved.
+    // Only a user reopens an approved task.
     let is_reopened = before == S::Approved && old.status != TaskStatus::Done;
     let is_legal = match role {
         Role::Implement | Role::Fix => {
@@ -349,12 +350,12 @@ fn reviewed(old: &Task, new: &Task, role: Role, work: &TaskWork) -> Result<(), S
         }
         Role::Prompt | Role::Plan | Role::Build | Role::Compact | Role::Message => false,
     };
-    if before != after && !is_legal && !(is_put_by && before.is_open() && after == S::None) {
+    if before != after && !is_legal && !(is_closed && before.is_open() && after == S::None) {
         let (before, after) = (before.name(), after.name());
         return Err(format!("{role} made {after} out of {before} for {id}"));
     }
     if is_on && new.review.status == S::ChangesRequested && new.review.feedback.trim().is_empty() {
-        return Err(format!("{id} is to be changed, and nobody says how"));
+        return Err(format!("{id} has changes requested without feedback"));
     }
     let is_approved = after == S::Approved && !(is_reopened && before == after);
     if is_on && is_approved != (new.status == TaskStatus::Done) {
@@ -363,7 +364,7 @@ fn reviewed(old: &Task, new: &Task, role: Role, work: &TaskWork) -> Result<(), S
     Ok(())
 }
 
-/// Looks at what was taken over from an edited file.
+/// Checks what was applied from an edited file.
 fn edited(before: &TaskList, now: &TaskList, watched: Option<&Watched>) -> Result<(), String> {
     let current = watched.and_then(|watched| watched.task.as_ref());
     for old in &before.tasks {

@@ -1,5 +1,4 @@
-//! The one who looks on is shown what may not be, and sees it: a journal that is forged, or a
-//! world that does not fit it.
+//! The observer finds violations: in a forged journal, or in a world that does not match it.
 
 mod edited;
 mod endless;
@@ -85,7 +84,7 @@ fn plan(workflow: Workflow) -> Plan {
     }
 }
 
-/// A journal that somebody makes up, in a world that somebody makes up.
+/// A forged journal in a forged world.
 struct Forged {
     world: World,
     observer: Observer,
@@ -95,7 +94,7 @@ impl Forged {
     /// Returns a journal that has begun.
     fn new(plan: &Plan) -> Self {
         let mut forged = Self { world: World::new(plan), observer: Observer::default() };
-        forged.tell(Event::RunStarted {
+        forged.record(Event::RunStarted {
             journal: JOURNAL_VERSION,
             version: "0".into(),
             run: RunId("forged".into()),
@@ -104,35 +103,35 @@ impl Forged {
         });
         if plan.workflow.is_list() {
             let list = Box::new(list(plan));
-            forged.tell(Event::TasksRead { list, remarks: Vec::new() });
+            forged.record(Event::TasksRead { list, remarks: Vec::new() });
         }
         forged
     }
 
-    fn tell(&mut self, event: Event) {
+    fn record(&mut self, event: Event) {
         let seq = self.world.journal.len() as u64 + 1;
         let recorded = Recorded { seq, at: Timestamp(0), ran: Millis(0), event };
         self.world.journal.push(recorded.clone());
         self.observer.see(&recorded, &mut self.world);
     }
 
-    /// Tells that the run was interrupted, whatever the world looks like.
-    fn tell_end(&mut self) {
+    /// Records that the run was interrupted, whatever the world looks like.
+    fn record_end(&mut self) {
         let before = self.observer.violations.len();
-        self.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
+        self.record(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
         self.observer.violations.truncate(before);
     }
 
     fn begin(&mut self, iteration: u32, role: Role) {
         let task = self.world.plan.workflow.is_list().then(|| task_id(0));
         let iteration = IterationNumber(iteration);
-        self.tell(Event::IterationStarted { iteration, role, task });
+        self.record(Event::IterationStarted { iteration, role, task });
         let checkpoint = self.world.repository.checkpoint();
-        self.tell(Event::Checkpointed { checkpoint });
+        self.record(Event::Checkpointed { checkpoint });
     }
 
     fn ask(&mut self, ask: u32, role: Role) {
-        self.tell(Event::Asked {
+        self.record(Event::Asked {
             ask: AskNumber(ask),
             role,
             purpose: Purpose::Work,
@@ -145,7 +144,7 @@ impl Forged {
         });
     }
 
-    /// Tells of work that was answered, with what is true about it.
+    /// Records work that was answered, and the truth about it.
     fn answer(&mut self, role: Role, claims: bool, meant: Meant) {
         let work = Content::text("good of 1");
         self.world.repository.work.insert("work/task-0".into(), work);
@@ -162,15 +161,15 @@ impl Forged {
         };
         self.world.truths.insert((number, 1), truth);
         self.ask(1, role);
-        let deed = crate::simulation::deed::Deed {
-            text: "said".into(),
+        let action = crate::simulation::deed::Deed {
+            text: "an answer".into(),
             claims,
             meant,
             failure: None,
             meddled: false,
         };
-        let reply = Box::new(crate::simulation::ports::reply(&deed));
-        self.tell(Event::Replied { ask: AskNumber(1), reply });
+        let reply = Box::new(crate::simulation::ports::reply(&action));
+        self.record(Event::Replied { ask: AskNumber(1), reply });
         let observation = Observation {
             tree: tree_id(tree),
             changes: Changes::Some,
@@ -183,11 +182,11 @@ impl Forged {
             meddling: Vec::new(),
             planted: Vec::new(),
         };
-        self.tell(Event::Observed { observation: Some(observation), kept: None });
+        self.record(Event::Observed { observation: Some(observation), kept: None });
     }
 
-    /// Tells of a gate: what is said, and what is true.
-    fn gate(&mut self, said: GateStatus, passed: bool) {
+    /// Records a gate: the reported and the true result.
+    fn gate(&mut self, reported: GateStatus, passed: bool) {
         let (iteration, tree) = (self.observer.iteration(), self.world.repository.now());
         let gate = "gate-0".to_owned();
         self.world.checks.push(Checked { iteration, gate: gate.clone(), tree, passed });
@@ -195,7 +194,7 @@ impl Forged {
             gate: gate.clone(),
             command: gate,
             severity: Severity::Hard,
-            status: said,
+            status: reported,
             end: None,
             log: None,
             output: String::new(),
@@ -204,10 +203,10 @@ impl Forged {
             reason: None,
             sandbox: None,
         };
-        self.tell(Event::GateChecked { result });
+        self.record(Event::GateChecked { result });
     }
 
-    /// Makes a commit of ralph's, and tells nobody.
+    /// Makes a commit of ralph without recording it.
     fn commit_only(&mut self) {
         let iteration = IterationNumber(self.observer.iteration());
         let mark = Mark { run: RunId("forged".into()), iteration, task: Some(task_id(0)) };
@@ -218,7 +217,7 @@ impl Forged {
     fn commit(&mut self) {
         self.commit_only();
         let (commit, subject) = (CommitId("commit-1".into()), "forged".into());
-        self.tell(Event::Landed { landed: Landed::Committed { commit, subject } });
+        self.record(Event::Landed { landed: Landed::Committed { commit, subject } });
     }
 
     fn end(&mut self, changes: Vec<TaskChange>) {
@@ -235,23 +234,29 @@ impl Forged {
             doubted: None,
             compacted: None,
         };
-        self.tell(Event::Judged { judgement: Box::new(judgement) });
-        self.tell(Event::IterationEnded { iteration: IterationNumber(self.observer.iteration()) });
+        self.record(Event::Judged { judgement: Box::new(judgement) });
+        self.record(Event::IterationEnded {
+            iteration: IterationNumber(self.observer.iteration()),
+        });
     }
 
     #[track_caller]
-    fn finds(&self, invariant: Option<Invariant>) {
+    fn expect_violation(&self, invariant: Option<Invariant>) {
         let found: Vec<Invariant> =
             self.observer.violations.iter().map(|it| it.invariant).collect();
         let expected: Vec<Invariant> = invariant.into_iter().collect();
         assert_eq!(found, expected, "{:?}", self.observer.violations);
     }
 
-    /// Looks whether just this was found, in these words.
+    /// Checks that exactly this was found, with this message.
     #[track_caller]
-    fn finds_that(&self, invariant: Invariant, said: &str) {
-        self.finds(Some(invariant));
-        assert!(self.observer.violations[0].said.contains(said), "{:?}", self.observer.violations);
+    fn expect_message(&self, invariant: Invariant, reported: &str) {
+        self.expect_violation(Some(invariant));
+        assert!(
+            self.observer.violations[0].said.contains(reported),
+            "{:?}",
+            self.observer.violations
+        );
     }
 }
 
@@ -260,7 +265,7 @@ fn done(place: usize) -> TaskChange {
 }
 
 #[test]
-fn nothing_is_found_where_all_is_well() {
+fn a_valid_run_has_no_violations() {
     let mut forged = Forged::new(&plan(Workflow::Tasks));
     forged.begin(1, Role::Implement);
     forged.answer(Role::Implement, false, Meant::Nothing);
@@ -271,38 +276,38 @@ fn nothing_is_found_where_all_is_well() {
     forged.world.repository.work.insert(TASKS.into(), list);
     forged.commit();
     forged.end(vec![done(0)]);
-    forged.finds(None);
+    forged.expect_violation(None);
 }
 
 #[test]
 fn a_commit_after_a_failed_gate_is_found() {
-    for (said, passed) in [(GateStatus::Failed, false), (GateStatus::Passed, false)] {
+    for (reported, passed) in [(GateStatus::Failed, false), (GateStatus::Passed, false)] {
         let mut forged = Forged::new(&plan(Workflow::Tasks));
         forged.begin(1, Role::Implement);
         forged.answer(Role::Implement, false, Meant::Nothing);
-        forged.gate(said, passed);
-        if said == GateStatus::Failed {
-            forged.finds(None);
+        forged.gate(reported, passed);
+        if reported == GateStatus::Failed {
+            forged.expect_violation(None);
             forged.commit();
         }
-        forged.finds(Some(Invariant::Commits));
+        forged.expect_violation(Some(Invariant::Commits));
     }
     let mut unchecked = Forged::new(&plan(Workflow::Tasks));
     unchecked.begin(1, Role::Implement);
     unchecked.answer(Role::Implement, false, Meant::Nothing);
     unchecked.commit();
-    unchecked.finds(Some(Invariant::Commits));
+    unchecked.expect_violation(Some(Invariant::Commits));
 }
 
 #[test]
-fn a_commit_of_something_else_than_what_was_checked_is_found() {
+fn a_commit_of_an_unchecked_tree_is_found() {
     let mut forged = Forged::new(&plan(Workflow::Tasks));
     forged.begin(1, Role::Implement);
     forged.answer(Role::Implement, false, Meant::Nothing);
     forged.gate(GateStatus::Passed, true);
     forged.world.repository.work.insert("work/late".into(), Content::text("late"));
     forged.commit();
-    forged.finds(Some(Invariant::Commits));
+    forged.expect_violation(Some(Invariant::Commits));
 }
 
 #[test]
@@ -311,7 +316,7 @@ fn a_task_that_is_done_without_gates_or_review_is_found() {
     unchecked.begin(1, Role::Implement);
     unchecked.answer(Role::Implement, false, Meant::Nothing);
     unchecked.end(vec![done(0)]);
-    unchecked.finds(Some(Invariant::Done));
+    unchecked.expect_violation(Some(Invariant::Done));
 
     let reviewed = Plan { review: Some(3), ..plan(Workflow::Tasks) };
     let review = |status, count| TaskChange::SetReview {
@@ -328,7 +333,7 @@ fn a_task_that_is_done_without_gates_or_review_is_found() {
             forged.begin(2, Role::Review);
             forged.answer(Role::Review, false, meant);
             forged.end(vec![done(0), review(ReviewStatus::Approved, 1)]);
-            forged.finds(Some(Invariant::Done));
+            forged.expect_violation(Some(Invariant::Done));
         } else {
             forged.end(vec![done(0), review(ReviewStatus::Approved, 0)]);
             let found = forged.observer.violations.iter();
@@ -344,57 +349,57 @@ fn a_task_that_moves_in_an_iteration_on_another_is_found() {
     forged.answer(Role::Implement, false, Meant::Nothing);
     forged.gate(GateStatus::Passed, true);
     forged.end(vec![done(1)]);
-    forged.finds(Some(Invariant::Transitions));
+    forged.expect_violation(Some(Invariant::Transitions));
 
     let mut edited = Forged::new(&plan(Workflow::Tasks));
     let mut list = list(&edited.world.plan);
     list.tasks[1].status = TaskStatus::Done;
-    edited.tell(Event::TasksRead { list: Box::new(list), remarks: Vec::new() });
-    edited.finds(Some(Invariant::Transitions));
+    edited.record(Event::TasksRead { list: Box::new(list), remarks: Vec::new() });
+    edited.expect_violation(Some(Invariant::Transitions));
 }
 
 #[test]
-fn completion_that_nobody_claimed_is_found() {
-    for (claims, said) in [(false, GateStatus::Passed), (true, GateStatus::Failed)] {
+fn unclaimed_completion_is_found() {
+    for (claims, reported) in [(false, GateStatus::Passed), (true, GateStatus::Failed)] {
         let mut forged = Forged::new(&plan(Workflow::Prompt));
         forged.begin(1, Role::Prompt);
         forged.answer(Role::Prompt, claims, Meant::Nothing);
-        forged.gate(said, said == GateStatus::Passed);
+        forged.gate(reported, reported == GateStatus::Passed);
         forged.end(Vec::new());
-        forged.tell(Event::RunEnded { outcome: Outcome::Complete, left: None });
-        forged.finds(Some(Invariant::Completion));
+        forged.record(Event::RunEnded { outcome: Outcome::Complete, left: None });
+        forged.expect_violation(Some(Invariant::Completion));
     }
     let mut open = Forged::new(&plan(Workflow::Tasks));
-    open.tell(Event::RunEnded { outcome: Outcome::Complete, left: None });
-    open.finds(Some(Invariant::Completion));
+    open.record(Event::RunEnded { outcome: Outcome::Complete, left: None });
+    open.expect_violation(Some(Invariant::Completion));
 }
 
 #[test]
 fn a_run_without_end_is_found() {
     let mut forged = Forged::new(&plan(Workflow::Prompt));
     for iteration in 1..=3 {
-        forged.tell(Event::IterationStarted {
+        forged.record(Event::IterationStarted {
             iteration: IterationNumber(iteration),
             role: Role::Prompt,
             task: None,
         });
     }
-    forged.finds(Some(Invariant::Ends));
+    forged.expect_violation(Some(Invariant::Ends));
 }
 
 #[test]
 fn what_is_lost_is_found() {
     let mut file = Forged::new(&plan(Workflow::Prompt));
     file.world.repository.work.remove("README.md");
-    file.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
-    file.finds(Some(Invariant::NothingLost));
+    file.record(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
+    file.expect_violation(Some(Invariant::NothingLost));
 
     let mut commit = Forged::new(&plan(Workflow::Prompt));
     let tree = commit.world.repository.now();
     commit.world.repository.commit(tree, "of an agent's", None);
     commit.world.repository.head = Some(0);
-    commit.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
-    commit.finds(Some(Invariant::NothingLost));
+    commit.record(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
+    commit.expect_violation(Some(Invariant::NothingLost));
 
     for (is_there, found) in [(true, None), (false, Some(Invariant::NothingLost))] {
         let mut edit = Forged::new(&plan(Workflow::Prompt));
@@ -402,8 +407,8 @@ fn what_is_lost_is_found() {
         if is_there {
             edit.world.repository.work.insert("by-hand/1".into(), Content::text("bad1"));
         }
-        edit.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
-        edit.finds(found);
+        edit.record(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
+        edit.expect_violation(found);
     }
 }
 
@@ -413,8 +418,8 @@ fn a_rollback_that_keeps_nothing_is_found() {
     forged.begin(1, Role::Prompt);
     forged.answer(Role::Prompt, false, Meant::Nothing);
     forged.world.repository.work.remove("work/task-0");
-    forged.tell(Event::Landed { landed: Landed::RolledBack { kept: None } });
-    forged.finds(Some(Invariant::KeptFirst));
+    forged.record(Event::Landed { landed: Landed::RolledBack { kept: None } });
+    forged.expect_violation(Some(Invariant::KeptFirst));
 }
 
 #[test]
@@ -422,16 +427,16 @@ fn an_answer_that_is_paid_for_twice_is_found() {
     let mut forged = Forged::new(&plan(Workflow::Prompt));
     forged.begin(1, Role::Prompt);
     forged.ask(1, Role::Prompt);
-    let deed = crate::simulation::deed::Deed {
-        text: "said".into(),
+    let action = crate::simulation::deed::Deed {
+        text: "an answer".into(),
         claims: false,
         meant: Meant::Nothing,
         failure: None,
         meddled: false,
     };
-    forged.world.received.insert((1, 1), crate::simulation::ports::reply(&deed));
+    forged.world.received.insert((1, 1), crate::simulation::ports::reply(&action));
     forged.ask(2, Role::Prompt);
-    forged.finds(Some(Invariant::PaidTwice));
+    forged.expect_violation(Some(Invariant::PaidTwice));
 }
 
 #[test]
@@ -439,32 +444,32 @@ fn a_state_that_is_not_the_fold_is_found() {
     let mut forged = Forged::new(&plan(Workflow::Prompt));
     let mut other: RunState = forged.observer.state().cloned().expect("it has begun");
     forged.observer.told(&other);
-    forged.finds(None);
+    forged.expect_violation(None);
     other.iterations += 1;
     forged.observer.told(&other);
-    forged.finds(Some(Invariant::Fold));
+    forged.expect_violation(Some(Invariant::Fold));
 
     let mut torn = Forged::new(&plan(Workflow::Prompt));
     torn.world.journal.remove(0);
-    torn.tell(Event::Paused);
-    torn.finds(Some(Invariant::Fold));
+    torn.record(Event::Paused);
+    torn.expect_violation(Some(Invariant::Fold));
 
     let mut read = Forged::new(&plan(Workflow::Prompt));
     read.observer.refold(&read.world);
-    read.finds(None);
+    read.expect_violation(None);
     let last = read.world.journal.pop().expect("it has begun");
     let ran = Millis(7);
     read.world.journal.push(Recorded { ran, ..last });
     read.observer.refold(&read.world);
-    read.finds_that(Invariant::Fold, "the journal as it is read folds to another state");
+    read.expect_message(Invariant::Fold, "the journal as read from disk folds to another state");
 
     let mut other = Forged::new(&plan(Workflow::Prompt));
     let written = other.world.journal[0].clone();
     other.observer.read_back(&written, serde_json::to_string(&written));
-    other.finds(None);
+    other.expect_violation(None);
     let changed = Recorded { ran: Millis(7), ..written.clone() };
     other.observer.read_back(&written, serde_json::to_string(&changed));
-    other.finds_that(Invariant::Fold, "an event is read as another than was written");
+    other.expect_message(Invariant::Fold, "an event that is read differs from the written one");
 }
 
 #[test]
@@ -473,14 +478,14 @@ fn a_prompt_without_its_task_is_found() {
     forged.begin(1, Role::Implement);
     let request = prompted::request(Role::Implement, "Do something.");
     forged.observer.asked(&request, &forged.world);
-    forged.finds(Some(Invariant::Prompts));
+    forged.expect_violation(Some(Invariant::Prompts));
 }
 
 #[test]
-fn a_checkpoint_of_nothing_is_no_reason_to_complain() {
+fn an_empty_checkpoint_is_not_a_violation() {
     let mut forged = Forged::new(&Plan { commit: CommitMode::NoGit, ..plan(Workflow::Prompt) });
     forged.begin(1, Role::Prompt);
-    forged.tell(Event::Checkpointed { checkpoint: Checkpoint::None });
-    forged.tell(Event::Landed { landed: Landed::RolledBack { kept: None } });
-    forged.finds(None);
+    forged.record(Event::Checkpointed { checkpoint: Checkpoint::None });
+    forged.record(Event::Landed { landed: Landed::RolledBack { kept: None } });
+    forged.expect_violation(None);
 }

@@ -78,7 +78,7 @@ impl Store for Port {
         self.step();
         let world = self.world.borrow();
         match (world.repository.work.get(TASKS), &world.left_list) {
-            // What is as this process left it is not read anew.
+            // A file as this process left it is not read again.
             (Some(Content::List(there)), Some(left)) if Rc::ptr_eq(there, left) => TasksFound::Same,
             (there, _) => found(there, path, known),
         }
@@ -94,8 +94,8 @@ impl Store for Port {
         {
             let mut world = self.world.borrow_mut();
             let list = match (world.repository.work.get(TASKS), &left) {
-                // What is still as it was left is changed where the order says that it may have
-                // to be, and nowhere else.
+                // A file that is still as it was left is only changed where the order requires
+                // it.
                 (Some(Content::List(there)), Some(left)) if Rc::ptr_eq(there, left) => {
                     let mut list = TaskList::clone(left);
                     for change in order.changes_since(left) {
@@ -180,7 +180,7 @@ impl Store for Port {
     }
 }
 
-/// Returns what a look at the task file finds.
+/// Returns the state of the task file.
 fn found(there: Option<&Content>, path: &Path, known: &TaskList) -> TasksFound {
     match there {
         Some(Content::List(list)) if **list == *known => TasksFound::Same,

@@ -16,7 +16,7 @@ use crate::simulation::plan::{CommitMode, FaultKind};
 use crate::simulation::repository::{Kept, Place, Repository, commit_id, tree_id, tree_number};
 
 impl Port {
-    /// Fails as git does, if this is what goes wrong now.
+    /// Fails like git, if this fault occurs now.
     fn try_git(&self, kind: FaultKind) -> Result<(), VcsError> {
         if self.fails(kind) {
             return Err(VcsError { message: format!("{GIT_FAILS}: {kind:?}") });
@@ -179,8 +179,8 @@ impl Vcs for Port {
             if let Some(place) = &place
                 && !world.repository.is_within_reach(place.tree)
             {
-                let said = "nothing leads to the tree that is gone back to";
-                self.observer.borrow_mut().accuse(Invariant::KeptFirst, said);
+                let message = "the tree to roll back to is not referenced";
+                self.observer.borrow_mut().accuse(Invariant::KeptFirst, message);
             }
             place.and_then(|place| world.repository.go_back(&place, &kept_ref(mark)))
         };

@@ -1,4 +1,4 @@
-//! What may not go on for ever.
+//! What must not continue forever.
 
 use ralph_core::event::{Event, Recorded, WaitReason};
 use ralph_core::failure::FailureClass;
@@ -23,10 +23,10 @@ fn compactions_without_work_between_them_are_found() {
         task: None,
     };
     // As many as there are tasks, and one more.
-    (1..=3).for_each(|number| forged.tell(compaction(number)));
-    forged.finds(None);
-    forged.tell(compaction(4));
-    forged.finds_that(Invariant::Ends, "4 compactions");
+    (1..=3).for_each(|number| forged.record(compaction(number)));
+    forged.expect_violation(None);
+    forged.record(compaction(4));
+    forged.expect_message(Invariant::Ends, "4 compactions");
 }
 
 #[test]
@@ -35,13 +35,13 @@ fn attempts_beyond_the_limit_are_found() {
     plan.tasks[0] = TaskPlan { retries: Some(1), ..plan.tasks[0].clone() };
     let mut forged = Forged::new(&plan);
     for number in 1..=2 {
-        forged.finds(None);
+        forged.expect_violation(None);
         forged.begin(number, Role::Implement);
         forged.answer(Role::Implement, false, Meant::Nothing);
         forged.gate(GateStatus::Failed, false);
         forged.end(Vec::new());
     }
-    forged.finds_that(Invariant::Ends, "2 attempts at task-0 failed, and it may go on");
+    forged.expect_message(Invariant::Ends, "2 attempts at task-0 failed, and it may continue");
 }
 
 #[test]
@@ -49,36 +49,36 @@ fn calls_that_are_repeated_too_often_are_found() {
     let mut forged = Forged::new(&Plan { retries: 1, ..plan(Workflow::Prompt) });
     forged.begin(1, Role::Prompt);
     for number in 1..=3 {
-        forged.finds(None);
+        forged.expect_violation(None);
         forged.ask(number, Role::Prompt);
-        let deed = Deed {
+        let action = Deed {
             text: String::new(),
             claims: false,
             meant: Meant::Nothing,
             failure: Some(FailureClass::Crashed),
             meddled: false,
         };
-        let reply = Box::new(reply(&deed));
-        forged.tell(Event::Replied { ask: AskNumber(number), reply });
+        let reply = Box::new(reply(&action));
+        forged.record(Event::Replied { ask: AskNumber(number), reply });
     }
-    forged.finds_that(Invariant::Ends, "call 3 of one question failed alike");
+    forged.expect_message(Invariant::Ends, "call 3 of one purpose failed");
 }
 
 #[test]
-fn waits_that_nobody_wants_or_that_never_end_are_found() {
+fn unwanted_and_endless_waits_are_found() {
     let waiting = || Event::Waiting { until: Timestamp(1), reason: WaitReason::UsageLimit };
     let mut unwanted = Forged::new(&plan(Workflow::Prompt));
     unwanted.begin(1, Role::Prompt);
-    unwanted.tell(waiting());
-    unwanted.finds_that(Invariant::Ends, "wait 1 for a usage limit");
+    unwanted.record(waiting());
+    unwanted.expect_message(Invariant::Ends, "wait 1 for a usage limit");
 
     let mut endless = Forged::new(&Plan { wait_minutes: Some(0), ..plan(Workflow::Prompt) });
     endless.begin(1, Role::Prompt);
-    // One gate, and nobody who wishes or dies: 3 questions of 32 waits each.
-    (0..96).for_each(|_| endless.tell(waiting()));
-    endless.finds(None);
-    endless.tell(waiting());
-    endless.finds_that(Invariant::Ends, "wait 97 for a usage limit");
+    // One gate, no requests and no deaths: 3 purposes of 32 waits each.
+    (0..96).for_each(|_| endless.record(waiting()));
+    endless.expect_violation(None);
+    endless.record(waiting());
+    endless.expect_message(Invariant::Ends, "wait 97 for a usage limit");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_journal_without_end_is_found() {
     let recipe = recipe(&forged.world.plan);
     let event = |seq| Recorded { seq, at: Timestamp(0), ran: Millis(0), event: Event::Paused };
     forged.observer.see_bounds(&event(MOST_EVENTS), &recipe, &forged.world);
-    forged.finds(None);
+    forged.expect_violation(None);
     forged.observer.see_bounds(&event(MOST_EVENTS + 1), &recipe, &forged.world);
-    forged.finds_that(Invariant::Ends, "events and no end");
+    forged.expect_message(Invariant::Ends, "events and no end");
 }

@@ -1,4 +1,4 @@
-//! What may not be in a commit, and what may not be taken away.
+//! What must not be in a commit, and what must not be removed.
 
 use ralph_core::event::{CommitId, Event, Landed};
 use ralph_core::gate::GateStatus;
@@ -14,7 +14,7 @@ use crate::simulation::plan::{Plan, TaskPlan, Workflow};
 use crate::simulation::recipe::{PLAN, PROTECTED, task_id};
 use crate::simulation::repository::Content;
 
-/// Returns an iteration in which all is well so far, with files that somebody wrote beside the work.
+/// Returns an iteration without violations so far, with additional files.
 fn checked(plan: &Plan, files: &[(&str, &str)]) -> Forged {
     let mut forged = Forged::new(plan);
     forged.begin(1, Role::Implement);
@@ -23,19 +23,19 @@ fn checked(plan: &Plan, files: &[(&str, &str)]) -> Forged {
     }
     forged.answer(Role::Implement, false, Meant::Nothing);
     forged.gate(GateStatus::Passed, true);
-    forged.finds(None);
+    forged.expect_violation(None);
     forged
 }
 
 #[test]
-fn a_commit_on_top_of_one_that_passed_nothing_is_found() {
+fn a_commit_on_top_of_an_unchecked_one_is_found() {
     let mut below = checked(&plan(Workflow::Tasks), &[]);
     let tree = below.world.repository.now();
     below.world.repository.commit(tree, "of an agent's", None);
     below.commit();
-    below.finds_that(Invariant::Commits, "committed on top of `of an agent's`");
+    below.expect_message(Invariant::Commits, "committed on top of `of an agent's`");
 
-    // Not only the one right below it.
+    // Also further below, not only directly below it.
     let mut deep = checked(&plan(Workflow::Tasks), &[]);
     let first = deep.world.repository.commits[0].tree;
     deep.world.repository.commit(first, "of a gate's", None);
@@ -43,67 +43,67 @@ fn a_commit_on_top_of_one_that_passed_nothing_is_found() {
     deep.world.repository.commit(first, "of ralph's", Some(mark));
     deep.observer.commits = deep.world.repository.commits.len();
     deep.commit();
-    deep.finds_that(Invariant::Commits, "committed on top of `of a gate's`");
+    deep.expect_message(Invariant::Commits, "committed on top of `of a gate's`");
 }
 
 #[test]
 fn a_commit_of_a_protected_file_or_a_secret_is_found() {
-    for (path, text, said) in [
+    for (path, text, message) in [
         (PROTECTED, "exit 0", "which is protected"),
         ("work/key", "a SECRET", "committed a secret in `work/key`"),
     ] {
         let mut forged = checked(&plan(Workflow::Tasks), &[(path, text)]);
         forged.commit();
-        forged.finds_that(Invariant::Commits, said);
+        forged.expect_message(Invariant::Commits, message);
     }
     // A task that names the file may change it.
     let mut named = plan(Workflow::Tasks);
     named.tasks[0] = TaskPlan { names_protected: true, ..named.tasks[0].clone() };
     let mut forged = checked(&named, &[(PROTECTED, "exit 0")]);
     forged.commit();
-    forged.finds(None);
+    forged.expect_violation(None);
 }
 
 #[test]
 fn a_commit_at_a_wrong_time_is_found() {
     let mut late = checked(&plan(Workflow::Tasks), &[]);
     late.end(Vec::new());
-    late.finds(None);
+    late.expect_violation(None);
     late.commit_only();
-    late.tell(Event::Warned { text: "between".into() });
-    late.finds_that(Invariant::Commits, "between two iterations");
+    late.record(Event::Warned { text: "between".into() });
+    late.expect_message(Invariant::Commits, "between two iterations");
 
     let mut other = checked(&plan(Workflow::Tasks), &[]);
     let mark = Mark { run: RunId("forged".into()), iteration: IterationNumber(7), task: None };
     let tree = other.world.repository.now();
     other.world.repository.commit(tree, "forged", Some(mark));
-    other.tell(Event::Warned { text: "within".into() });
-    other.finds_that(Invariant::Commits, "the mark of another iteration");
+    other.record(Event::Warned { text: "within".into() });
+    other.expect_message(Invariant::Commits, "the mark of another iteration");
 
     let mut review = Forged::new(&Plan { review: Some(3), ..plan(Workflow::Tasks) });
     review.begin(1, Role::Review);
     review.answer(Role::Review, false, Meant::Approval);
     review.commit();
-    review.finds_that(Invariant::Commits, "is about the list alone");
+    review.expect_message(Invariant::Commits, "may only change the list");
 }
 
 #[test]
-fn what_is_taken_away_and_kept_nowhere_is_found() {
+fn removed_work_that_is_not_kept_is_found() {
     let mut back = Forged::new(&plan(Workflow::Prompt));
     back.begin(1, Role::Prompt);
     back.answer(Role::Prompt, false, Meant::Nothing);
-    back.tell(Event::Landed { landed: Landed::RolledBack { kept: Some("a ref".into()) } });
-    back.finds_that(Invariant::KeptFirst, "are not as they were");
+    back.record(Event::Landed { landed: Landed::RolledBack { kept: Some("a ref".into()) } });
+    back.expect_message(Invariant::KeptFirst, "differ");
 
-    let mut shelf = Forged::new(&plan(Workflow::Tasks));
-    shelf.begin(1, Role::Implement);
+    let mut branch_lost = Forged::new(&plan(Workflow::Tasks));
+    branch_lost.begin(1, Role::Implement);
     let (branch, commit) = (format!("ralph/{}", task_id(0)), CommitId("commit-1".into()));
-    shelf.tell(Event::Landed { landed: Landed::Shelved { branch, commit } });
-    shelf.finds_that(Invariant::KeptFirst, "which is not there");
+    branch_lost.record(Event::Landed { landed: Landed::Shelved { branch, commit } });
+    branch_lost.expect_message(Invariant::KeptFirst, "does not exist");
 }
 
 #[test]
-fn work_that_failed_and_stays_where_it_is_to_be_rolled_back_is_found() {
+fn failed_work_that_is_not_rolled_back_is_found() {
     let back = Plan { on_failure: OnFailure::Rollback, ..plan(Workflow::Prompt) };
     for (plan, is_kept_by_mistake) in [(plan(Workflow::Prompt), false), (back, true)] {
         let mut forged = Forged::new(&plan);
@@ -112,32 +112,32 @@ fn work_that_failed_and_stays_where_it_is_to_be_rolled_back_is_found() {
         forged.gate(GateStatus::Failed, false);
         forged.end(Vec::new());
         if is_kept_by_mistake {
-            let said = "iteration 1 failed, and [\"work/task-0\"] stayed";
-            forged.finds_that(Invariant::KeptFirst, said);
+            let message = "iteration 1 failed, but [\"work/task-0\"] stayed";
+            forged.expect_message(Invariant::KeptFirst, message);
         } else {
-            forged.finds(None);
+            forged.expect_violation(None);
         }
     }
 }
 
 #[test]
-fn a_plan_or_a_protected_file_that_is_gone_in_the_end_is_found() {
+fn a_missing_plan_or_protected_file_at_the_end_is_found() {
     let over = || Event::RunEnded { outcome: Outcome::Interrupted, left: None };
     let mut lost = Forged::new(&plan(Workflow::SpecsBuild));
     lost.world.plan_copy = lost.world.repository.work.remove(PLAN);
-    lost.tell(over());
-    lost.finds_that(Invariant::NothingLost, "the plan is gone");
+    lost.record(over());
+    lost.expect_message(Invariant::NothingLost, "the plan is gone");
 
     let mut empty = Forged::new(&plan(Workflow::SpecsBuild));
     let blank = empty.world.repository.work.insert(PLAN.into(), Content::text(" \n"));
     empty.world.plan_copy = blank;
-    empty.tell(over());
-    empty.finds_that(Invariant::NothingLost, "the plan is gone");
+    empty.record(over());
+    empty.expect_message(Invariant::NothingLost, "the plan is gone");
 
     let mut unprotected = Forged::new(&plan(Workflow::Prompt));
     unprotected.world.repository.work.remove(PROTECTED);
     let tree = unprotected.world.repository.now();
     unprotected.world.repository.commit(tree, "of an agent's", None);
-    unprotected.tell(over());
-    unprotected.finds_that(Invariant::NothingLost, "gone from the history");
+    unprotected.record(over());
+    unprotected.expect_message(Invariant::NothingLost, "gone from the history");
 }

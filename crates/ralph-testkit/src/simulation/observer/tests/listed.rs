@@ -1,4 +1,4 @@
-//! What may not become of the task list: by event, role and keeper, and in the file.
+//! What must not happen to the task list: by event, role and list owner, and in the file.
 
 use ralph_core::event::Event;
 use ralph_core::gate::GateStatus;
@@ -23,20 +23,20 @@ fn review(status: ReviewStatus, count: u32) -> TaskChange {
     TaskChange::SetReview { task: task_id(0), review: ReviewState { status, count, feedback } }
 }
 
-/// Tells of an iteration on the first task that makes this of the list.
+/// Records an iteration on the first task that makes these changes to the list.
 #[track_caller]
-fn check(plan: &Plan, role: Role, changes: Vec<TaskChange>, said: &str) {
+fn check(plan: &Plan, role: Role, changes: Vec<TaskChange>, message: &str) {
     let mut forged = Forged::new(plan);
     forged.begin(1, role);
     forged.answer(role, false, Meant::Nothing);
     forged.gate(GateStatus::Passed, true);
-    forged.finds(None);
+    forged.expect_violation(None);
     forged.end(changes);
-    forged.finds_that(Invariant::Transitions, said);
+    forged.expect_message(Invariant::Transitions, message);
 }
 
 #[test]
-fn what_an_iteration_may_not_make_of_the_list_is_found() {
+fn forbidden_list_changes_of_an_iteration_are_found() {
     let (tasks, stories) = (plan(Workflow::Tasks), plan(Workflow::Stories));
     let reviewed = Plan { review: Some(3), ..tasks.clone() };
     let words = |place| TaskChange::Modify {
@@ -50,10 +50,10 @@ fn what_an_iteration_may_not_make_of_the_list_is_found() {
     let gone = |place| vec![TaskChange::Remove { task: task_id(place) }];
     check(&tasks, implement, gone(0), "task-0 was removed");
     check(&stories, implement, gone(1), "the agent removed task-1");
-    check(&tasks, implement, vec![words(0)], "the words of task-0 changed");
+    check(&tasks, implement, vec![words(0)], "the text of task-0 changed");
     check(&stories, implement, vec![words(1)], "the criteria of task-1 changed");
     let skipped = vec![status(0, TaskStatus::Skipped)];
-    check(&tasks, implement, skipped, "was skipped, and nobody wished so");
+    check(&tasks, implement, skipped, "was skipped without a request");
     let counted = vec![review(ReviewStatus::NeedsReview, 1)];
     check(&reviewed, implement, counted, "changed the count of reviews");
     let again = vec![review(ReviewStatus::ChangesRequested, 0)];
@@ -61,14 +61,14 @@ fn what_an_iteration_may_not_make_of_the_list_is_found() {
 }
 
 #[test]
-fn a_file_that_does_not_say_what_the_run_knows_is_found() {
+fn a_file_that_differs_from_the_list_is_found() {
     let mut forged = Forged::new(&plan(Workflow::Tasks));
     let mut other = list(&forged.world.plan);
     other.tasks[1].status = TaskStatus::Done;
     let other = Content::List(std::rc::Rc::new(other));
     forged.world.repository.work.insert(TASKS.into(), other);
-    forged.tell(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
-    forged.finds_that(Invariant::Transitions, "the file does not say");
+    forged.record(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
+    forged.expect_message(Invariant::Transitions, "the task file differs");
 
     let mut committed = Forged::new(&plan(Workflow::Tasks));
     committed.begin(1, Role::Implement);
@@ -76,15 +76,15 @@ fn a_file_that_does_not_say_what_the_run_knows_is_found() {
     committed.gate(GateStatus::Passed, true);
     committed.commit();
     committed.end(vec![done(0)]);
-    committed.finds_that(Invariant::Transitions, "does not say what it came to");
+    committed.expect_message(Invariant::Transitions, "does not contain its result");
 }
 
 #[test]
-fn a_list_that_changes_by_an_event_that_changes_none_is_found() {
+fn a_list_change_by_an_unrelated_event_is_found() {
     let mut forged = Forged::new(&plan(Workflow::Tasks));
     let list = forged.observer.list.as_mut().expect("it was read");
     let list = std::rc::Rc::make_mut(list);
     list.tasks[1].status = TaskStatus::Failed;
-    forged.tell(Event::Paused);
-    forged.finds_that(Invariant::Transitions, "the list changed by Paused");
+    forged.record(Event::Paused);
+    forged.expect_message(Invariant::Transitions, "the list changed by Paused");
 }

@@ -1,4 +1,4 @@
-//! What may not be missing from a prompt, and how long none may be.
+//! What must not be missing from a prompt, and its maximum length.
 
 use ralph_core::context::{SectionCost, SectionName};
 use ralph_core::control::Note;
@@ -18,7 +18,7 @@ use crate::simulation::recipe::task_id;
 
 /// A prompt with everything that the tests below look for.
 const WHOLE: &str = "ID: task-0\nMake the thing number 0.\nThing number 0 is there\nIt works\n\
-                     Mend the edges.\nMind the gap.\nNever sleep.\nWhat failed.";
+                     Fix the edges.\nMind the gap.\nNever sleep.\nWhat failed.";
 
 pub(super) fn request(role: Role, prompt: &str) -> Request {
     Request {
@@ -38,7 +38,7 @@ pub(super) fn request(role: Role, prompt: &str) -> Request {
     }
 }
 
-/// Returns an iteration in whose prompt all of `WHOLE` has to be.
+/// Returns an iteration whose prompt must contain all of `WHOLE`.
 fn demanding(role: Role) -> Forged {
     let mut forged = Forged::new(&plan(Workflow::Tasks));
     forged.begin(1, role);
@@ -48,7 +48,7 @@ fn demanding(role: Role) -> Forged {
     let note = Note { at: Timestamp(0), by: None, text };
     state.current.as_mut().expect("an iteration is open").notes.push(note);
     let board = state.board.as_mut().expect("the list was read");
-    board.list.tasks[0].review.feedback = "Mend the edges.".into();
+    board.list.tasks[0].review.feedback = "Fix the edges.".into();
     let constraint = "Never sleep.".into();
     let memory = Memory {
         active_constraints: vec![ActiveConstraint { constraint, source_iteration: None }],
@@ -59,28 +59,28 @@ fn demanding(role: Role) -> Forged {
 }
 
 #[track_caller]
-fn check(role: Role, missing: &str, said: &str) {
+fn check(role: Role, missing: &str, message: &str) {
     let mut whole = demanding(role);
     whole.observer.asked(&request(role, WHOLE), &whole.world);
-    whole.finds(None);
+    whole.expect_violation(None);
     let mut forged = demanding(role);
     assert!(WHOLE.contains(missing), "{missing}");
     forged.observer.asked(&request(role, &WHOLE.replace(missing, "")), &forged.world);
-    forged.finds_that(Invariant::Prompts, said);
+    forged.expect_message(Invariant::Prompts, message);
 }
 
 #[test]
-fn a_prompt_without_something_that_belongs_into_it_is_found() {
+fn a_prompt_without_a_required_part_is_found() {
     for role in [Role::Implement, Role::Fix] {
         check(role, "ID: task-0", "a prompt without its task");
         check(role, "Make the thing number 0.", "a prompt without its task");
         check(role, "Thing number 0 is there", "a prompt without a criterion");
         check(role, "What failed.", "a prompt without the feedback");
-        check(role, "Mend the edges.", "a prompt without what the review found");
+        check(role, "Fix the edges.", "a prompt without what the review found");
         check(role, "Mind the gap.", "a prompt without a note");
         check(role, "Never sleep.", "a prompt without a constraint");
     }
-    check(Role::Review, "It works", "a reviewer without the criteria");
+    check(Role::Review, "It works", "a review prompt without the criteria");
 }
 
 #[test]
@@ -90,10 +90,10 @@ fn a_prompt_over_its_budget_is_found() {
     let budget = vec![cost(SectionName::Task, 7_000), cost(SectionName::Skills, 1_000)];
     fitting.observer.prompts.budget = budget;
     fitting.observer.asked(&request(Role::Implement, WHOLE), &fitting.world);
-    fitting.finds(None);
+    fitting.expect_violation(None);
     let mut forged = demanding(Role::Implement);
     let budget = vec![cost(SectionName::Task, 7_000), cost(SectionName::Skills, 1_001)];
     forged.observer.prompts.budget = budget;
     forged.observer.asked(&request(Role::Implement, WHOLE), &forged.world);
-    forged.finds_that(Invariant::Prompts, "a prompt of 8001 tokens, where 8000 are allowed");
+    forged.expect_message(Invariant::Prompts, "a prompt of 8001 tokens, where 8000 are allowed");
 }
