@@ -11,7 +11,7 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let variable = |name: &str| env::var(name).unwrap_or_default();
-    // A static musl build has start files of its own for either kind; it says so by its flags.
+    // A static musl build brings its own start files and sets its own flags.
     if variable("CARGO_CFG_TARGET_OS") != "linux" || variable("CARGO_CFG_TARGET_ENV") != "gnu" {
         return;
     }
@@ -25,8 +25,8 @@ fn main() {
     }
 }
 
-/// Makes the linker take the unwinder from the compiler's archive, where there is one: one shared
-/// library less to find, map and bind is a sixth of an empty process.
+/// Makes the linker take the unwinder from the compiler's static archive, if there is one. One shared
+/// library less to find, map and bind saves a sixth of the time of an empty process.
 fn unwinder_inside(out: &Path) -> Option<PathBuf> {
     let found = Command::new("cc").arg("-print-file-name=libgcc_eh.a").output().ok()?;
     let archive = PathBuf::from(String::from_utf8(found.stdout).ok()?.trim());

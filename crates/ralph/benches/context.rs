@@ -1,6 +1,6 @@
-//! What it costs to put a prompt together within its budget, after a thousand iterations.
+//! Measures building a prompt within its budget, after a thousand iterations.
 //!
-//! Beside it stands plain concatenation of the same text. `cargo bench -p ralph --bench context`
+//! The baseline is plain concatenation of the same text. `cargo bench -p ralph --bench context`
 //! prints the figures; nothing is asserted.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]

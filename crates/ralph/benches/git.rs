@@ -1,6 +1,6 @@
-//! What looking at a work tree costs, against the bare git commands that the same takes.
+//! Measures surveying a work tree, compared with the bare git commands for the same.
 //!
-//! Both work on an index of their own beside the user's, in the same repository and in turns,
+//! Both work on their own index next to the user's, in the same repository and in turns,
 //! with one changed file before each. `cargo bench` prints the figures; nothing is asserted.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
@@ -162,7 +162,7 @@ fn compare(place: &Place, files: usize, rounds: usize) {
     }
 }
 
-/// Notes everything in the work tree on a ref, with what is checked out and whether anything is
+/// Saves everything in the work tree on a ref, with what is checked out and whether anything is
 /// staged.
 fn bare_checkpoint(place: &Place, name: &str) -> String {
     let head = place.git(&["rev-parse", "HEAD"]);

@@ -1,6 +1,6 @@
-//! What a hook costs: before and after every tool call of a session, so next to nothing is allowed.
+//! Measures hooks, which run before and after every tool call, so they must cost next to nothing.
 //!
-//! `ralph hook post-tool-use` stands beside `/bin/true`, in turns, with transcripts of 1, 10 and
+//! `ralph hook post-tool-use` is compared with `/bin/true`, in turns, with transcripts of 1, 10 and
 //! 100 MB, whose last answer is near the end as in a real one, and without a transcript. The guard
 //! (`ralph hook pre-tool-use`) is given every line of its tables within a run.
 //! `cargo bench -p ralph --bench hook` prints the figures; nothing is asserted.

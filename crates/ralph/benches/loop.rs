@@ -1,6 +1,6 @@
-//! What ralph itself costs: start-up, the gap between two iterations, memory under a flood.
+//! Measures ralph itself: start-up, the gap between two iterations, memory under a flood.
 //!
-//! Every figure stands beside a baseline measured in the same run, because absolute times say
+//! Every figure has a baseline measured in the same run, because absolute times say
 //! more about the machine than about ralph. `cargo bench` prints them all; nothing is asserted.
 //! The agent is this very program, started again, so that nothing but ralph is measured.
 
@@ -32,7 +32,7 @@ fn main() {
     gap("each iteration committed", &Place::with_files(Landing::Commit, Walls::None, 0));
     if gaps::has_native_cells() {
         let place = Place::with_files(Landing::Commit, Walls::Native, 0);
-        gap("each iteration committed, in cells", &place);
+        gap("each iteration committed, in the sandbox", &place);
     }
     long_history();
     memory();

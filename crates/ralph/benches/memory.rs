@@ -1,9 +1,9 @@
-//! What the memory server costs, beside the npm package that it stands in for.
+//! Measures the memory server, compared with the npm package that it replaces.
 //!
-//! Start to the first answer beside `/bin/true` and Node, in turns; then `search_nodes` over
+//! Start to the first answer compared with `/bin/true` and Node, in turns; then `search_nodes` over
 //! 100 000 things with a million observations, and a change of such a graph.
 //! `cargo bench -p ralph --bench memory` prints the figures; nothing is asserted. The package is
-//! installed by `scripts/install-memory-reference`; without npm its figures are left out.
+//! installed by `scripts/install-memory-reference`; without npm its figures are skipped.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -56,7 +56,7 @@ fn main() {
     let nothing = Times::from(nothing).median();
     println!("{:<44} {:>9.2} ms", "/bin/true", milliseconds(nothing));
     for (times, (name, _)) in starts.into_iter().zip(&servers) {
-        tell(&format!("{name}: start to first answer"), Times::from(times).median(), nothing);
+        print_time(&format!("{name}: start to first answer"), Times::from(times).median(), nothing);
     }
 
     let large = sealed.project().join("large.jsonl");
@@ -83,13 +83,13 @@ fn main() {
             ("a change", Times::from(changes).median()),
         ];
         for ((what, time), floor) in figures.into_iter().zip(&mut floor) {
-            tell(&format!("{name}: {what}"), time, *floor.get_or_insert(time));
+            print_time(&format!("{name}: {what}"), time, *floor.get_or_insert(time));
         }
         println!("{:<44} {:>9} MB", format!("{name}: peak memory"), server.peak() / 1_000);
         server.leave();
     }
 }
 
-fn tell(what: &str, time: Duration, floor: Duration) {
+fn print_time(what: &str, time: Duration, floor: Duration) {
     println!("{what:<44} {:>9.2} ms, ratio {:.2}", milliseconds(time), ratio(time, floor));
 }

@@ -1,7 +1,7 @@
-//! What a cell costs: every agent, gate and git command starts in one.
+//! Measures a start in the sandbox: every agent, gate and git command starts in one.
 //!
-//! `/bin/true` alone, and in a cell of each backend that works here, in turns. The figures are those
-//! of one git command's cell, from launch to end; the backend is chosen and tried before.
+//! `/bin/true` alone, and in a sandbox of each backend that works here, in turns. The figures are those
+//! of one sandboxed git command, from launch to end; the backend is chosen and tried before.
 //! `cargo bench -p ralph --bench sandbox` prints them; nothing is asserted.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
@@ -30,7 +30,7 @@ fn main() {
             Err(why) => println!("{backend}: left out, {why}"),
         }
     }
-    // Which there are is known only here, so the turns are taken by hand.
+    // The number of backends is known only here, so the turns are taken by hand.
     let mut times: Vec<Vec<Duration>> = vec![Vec::new(); launchers.len()];
     for _ in 0..ROUNDS {
         for ((_, launcher), times) in launchers.iter().zip(&mut times) {

@@ -1,4 +1,4 @@
-//! What reading an agent's stream costs: bytes to common events and their reading, against
+//! Measures what reading an agent's stream costs: bytes to common events and their reading, against
 //! `serde_json` reading the same bytes into typed values.
 //!
 //! Both are measured in turn, several times over, in one run, and the best of each counts;
@@ -48,37 +48,37 @@ fn main() {
     }
     let megabytes = words.get(1).and_then(|word| word.parse().ok()).unwrap_or(200);
     for name in samples::NAMES {
-        compare(&samples::of(name), megabytes);
+        compare(&samples::load_sample(name), megabytes);
         let [short, long] = [20, megabytes].map(|size| peak_of(name, size));
         println!("{name}: {short:.1} MiB at most for 20 MB, {long:.1} MiB for {megabytes} MB");
     }
     for (kind, name) in [(AgentKind::Gemini, "gemini"), (AgentKind::Pi, "pi")] {
         compare(&samples::Sample { name, kind, unit: samples::all_recorded(name) }, 20);
     }
-    beside_a_screen(&samples::of(samples::NAMES[0]), megabytes.min(50));
+    compare_with_screen(&samples::load_sample(samples::NAMES[0]), megabytes.min(50));
 }
 
-/// Says how many events a second are heard with a full screen, and with the plain view.
-fn beside_a_screen(sample: &samples::Sample, megabytes: usize) {
+/// Prints how many events per second are read with a full screen, and with the plain view.
+fn compare_with_screen(sample: &samples::Sample, megabytes: usize) {
     let rounds = rounds(sample, megabytes);
     let paces = [None, Some(Pace::Quick), Some(Pace::Slow), Some(Pace::Stopped)];
     let mut best = [0.0; 4];
     for _ in 0..REPETITIONS {
         for (best, pace) in best.iter_mut().zip(paces) {
-            let mut heard = 0_u32;
+            let mut count = 0_u32;
             let mut view: Box<dyn Ui + Send> = match pace {
                 None => Box::new(view()),
                 Some(pace) => Box::new(screen(pace)),
             };
             let (time, ()) = timed(|| {
                 black_box(listen(sample, rounds, |event| {
-                    heard += 1;
+                    count += 1;
                     view.hear(event);
                 }));
             });
-            // Leaving a terminal that hangs is waited for, but that is not what is measured.
+            // Leaving a hanging terminal waits, which must not be measured.
             thread::spawn(move || drop(view));
-            *best = f64::max(*best, f64::from(heard) / time.as_secs_f64());
+            *best = f64::max(*best, f64::from(count) / time.as_secs_f64());
         }
     }
     let [plain, quick, slow, stopped] = best;
@@ -180,10 +180,10 @@ fn options() -> ViewOptions {
 /// Reads one sample in this process, and prints the most memory it held.
 fn flat(name: &str, megabytes: usize) {
     let name = samples::NAMES.into_iter().find(|it| *it == name).expect("a sample");
-    let sample = samples::of(name);
+    let sample = samples::load_sample(name);
     let mut view = view();
     black_box(listen(&sample, rounds(&sample, megabytes), |event| view.hear(event)));
-    println!("{}", peak_memory(std::process::id()).expect("a kernel that tells"));
+    println!("{}", peak_memory(std::process::id()).expect("a kernel that reports it"));
 }
 
 /// Returns the most memory in MiB that reading a stream of this size takes.

@@ -1,7 +1,7 @@
-//! Every figure that ralph is held to, in one table, each beside its baseline.
+//! All figures with limits, in one table, each with its baseline.
 //!
-//! `cargo bench -p ralph --bench table` takes some minutes. What the same work is done by takes
-//! turns with ralph; nothing is asserted, and a row that is over its bar says so. Words after `--`
+//! `cargo bench -p ralph --bench table` takes some minutes. Baselines are
+//! measured in turns with ralph; nothing is asserted, and a row over its limit is marked. Words after `--`
 //! name the parts to measure; `--build` measures a cold build as well, and `--markdown FILE` puts
 //! the table where FILE has the marks for it, or writes FILE.
 //!
@@ -48,7 +48,7 @@ use row::Row;
 
 const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
 
-/// Measures some rows and tells each.
+/// Measures some rows and reports each.
 type Part = fn(&mut dyn FnMut(Row));
 
 /// What is measured together. What is about small files comes first: file systems are slow to make
@@ -88,20 +88,20 @@ fn main() {
         let mut named = PARTS.iter().filter(|(name, _)| words.contains(name)).peekable();
         named.peek().is_none() || words.contains(&part)
     };
-    let machine = machine::described();
+    let machine = machine::describe();
     eprintln!("{machine}");
     let begun = Instant::now();
     let mut rows = Vec::new();
-    let mut tell = |row: Row| {
+    let mut report = |row: Row| {
         eprintln!("{}", row.line());
         rows.push(row);
     };
     for (_, measure) in PARTS.iter().filter(|(name, _)| is_wanted(name)) {
         settle();
-        measure(&mut tell);
+        measure(&mut report);
     }
     if words.contains(&"--build") {
-        tell(whole::cold_build());
+        report(whole::cold_build());
     }
     let minutes = begun.elapsed().as_secs_f64() / 60.0;
     let text = format!("{machine} It took {minutes:.1} minutes.\n\n{}", row::table(&rows));
@@ -111,10 +111,9 @@ fn main() {
     }
 }
 
-/// Waits until the disk has what was written before, by whomever: a sync in what is measured would
-/// wait for that too.
+/// Waits until all earlier writes are on disk: a sync during a measurement would wait for them too.
 fn settle() {
-    // Without the program it is as it is.
+    // Ignored if the program is missing.
     let _ = Command::new("sync").status();
     thread::sleep(Duration::from_secs(2));
 }
@@ -124,7 +123,7 @@ fn from_the_root(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)
 }
 
-/// Replaces what stands between two marks in a file; one without marks is replaced whole.
+/// Replaces the text between two marks in a file; a file without marks is replaced completely.
 fn write_between_marks(path: &Path, text: &str) {
     const MARKS: [&str; 2] = ["<!-- table -->\n", "<!-- end of the table -->"];
     let old = fs::read_to_string(path).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! What a list of ten thousand tasks costs: choosing, checking, reading, changing.
+//! Measures a list of ten thousand tasks: choosing, checking, reading, changing.
 //!
-//! Reading stands beside what `serde_json` takes to read the same bytes into values. `cargo
+//! Reading is compared with `serde_json` reading the same bytes into values. `cargo
 //! bench -p ralph --bench tasks` prints the figures; nothing is asserted.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]

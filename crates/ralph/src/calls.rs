@@ -1,6 +1,6 @@
-//! How agents would be called, for people to look at before anything is.
+//! Shows how ralph would call the agents, before it calls any.
 //!
-//! The words are those of a run, made by the same adapters. Not here: calling anything.
+//! The command lines come from the same adapters that a run uses. Not here: starting a process.
 
 use ralph_core::event::Purpose;
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
@@ -18,12 +18,12 @@ use crate::project::Project;
 use crate::recipe;
 use crate::settings::Loaded;
 
-/// Shows calls of a project.
+/// Builds the command lines of agent calls for a project, without starting any.
 #[derive(Debug)]
 pub(crate) struct Calls(AgentCaller);
 
 impl Calls {
-    /// Returns what shows the calls of a project.
+    /// Returns a preview for the agents of a project.
     pub(crate) fn of(project: &Project, loaded: &Loaded) -> Result<Self, Complaint> {
         let self_exe = std::env::current_exe().map_err(|error| {
             Complaint::input(format!("cannot find ralph's own executable: {error}"))
@@ -43,7 +43,7 @@ impl Calls {
         }))
     }
 
-    /// Returns the words of a call, with secrets masked and `{prompt}` in the place of the prompt.
+    /// Returns the command line of a call, with secrets masked and `{prompt}` in place of the prompt.
     pub(crate) fn words(
         &self,
         agent: &AgentChoice,
@@ -54,13 +54,13 @@ impl Calls {
         self.words_of(&request(agent, role, prompt, limits))
     }
 
-    /// The same for a request as it is.
+    /// Returns the command line for a given request, masked the same way.
     pub(crate) fn words_of(&self, request: &Request) -> Vec<String> {
         self.0.command_line(request)
     }
 }
 
-/// Returns the first request of a run.
+/// Returns the first request that a run would send.
 pub(crate) fn request(
     agent: &AgentChoice,
     role: Role,
@@ -85,7 +85,7 @@ pub(crate) fn request(
     }
 }
 
-/// Returns words as a shell takes them.
+/// Returns arguments quoted for a shell.
 pub(crate) fn quoted(words: &[String]) -> String {
     let quote = |word: &String| {
         let is_plain = !word.is_empty()

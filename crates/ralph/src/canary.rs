@@ -1,6 +1,6 @@
-//! Before a run starts, the guard must deny a call that it always denies.
+//! Tests the command guard before a run starts: it must deny a call that it always denies.
 //!
-//! Not here: starting the hook, and what it denies.
+//! Not here: how the hook is started, and the rules of the guard.
 
 use std::ffi::OsString;
 
@@ -18,11 +18,11 @@ use crate::complaint::Complaint;
 use crate::desk::Desk;
 use crate::plugin;
 
-/// What the run is called that the canary sings in.
+/// Run id used by the guard self-test.
 const RUN: &str = "canary";
 
-/// Refuses to start with a guard that does not deny, for every agent that calls hooks.
-pub(crate) fn sings(desk: &Desk, recipe: &Recipe) -> Result<(), Complaint> {
+/// Fails if the guard does not deny a command it must always deny, for every agent that calls hooks.
+pub(crate) fn sings(context: &Desk, recipe: &Recipe) -> Result<(), Complaint> {
     let mut hooked: Vec<&AgentChoice> =
         recipe.asked().into_iter().filter(|agent| agents::takes_hooks(agent)).collect();
     hooked.dedup_by(|one, other| one.env == other.env);
@@ -36,25 +36,25 @@ pub(crate) fn sings(desk: &Desk, recipe: &Recipe) -> Result<(), Complaint> {
         )
         .hint("`ralph hook explain 'rm -rf /'` shows what the guard makes of a command")
     };
-    let file = desk.layout.active();
+    let file = context.layout.active();
     let first = Active::new(RunId(RUN.into()), std::process::id(), clock::now());
     active::publish(&file, &first).map_err(|error| refuse(error.to_string()))?;
     let self_exe = std::env::current_exe().map_err(|error| refuse(error.to_string()))?;
-    let sung = hooked.iter().try_for_each(|agent| {
+    let results = hooked.iter().try_for_each(|agent| {
         let ours: [(OsString, OsString); 3] = [
             (RUN_ID_VARIABLE.into(), RUN.into()),
             (ACTIVE_VARIABLE.into(), file.clone().into()),
             ("RALPH_EXE".into(), self_exe.clone().into()),
         ];
         let theirs = agent.env.iter().map(|(name, value)| (name.into(), value.into()));
-        let mut env = desk.env.clone();
+        let mut env = context.env.clone();
         for (name, value) in ours.into_iter().chain(theirs) {
             env.retain(|(known, _)| *known != name);
             env.push((name, value));
         }
-        canary::sing(&command, desk.layout.project(), env, &desk.watch)
+        canary::sing(&command, context.layout.project(), env, &context.watch)
     });
-    // A run writes its own.
+    // The run publishes its own hook state later.
     let _ = active::withdraw(&file);
-    sung.map_err(refuse)
+    results.map_err(refuse)
 }

@@ -1,4 +1,4 @@
-//! The command line, as clap reads it. Help texts live here.
+//! The command line, parsed by clap, with its help texts.
 //!
 //! Not here: what a command does, and settings that come from files.
 
@@ -61,7 +61,7 @@ pub(crate) struct Cli {
     version: Option<bool>,
 }
 
-/// What the options of every command are called in the help, where they come last.
+/// Heading of the options of every command, last in the help.
 const EVERYWHERE: &str = "Options of every command";
 
 /// Options of every command.
@@ -70,10 +70,10 @@ pub(crate) struct CommonArgs {
     /// Work in this directory, not in the current one.
     #[arg(short = 'C', long, value_name = "DIR", global = true, help_heading = EVERYWHERE)]
     pub(crate) project_dir: Option<PathBuf>,
-    /// Say only what went wrong and how it ended.
+    /// Print only errors and how the run ended.
     #[arg(short, long, global = true, help_heading = EVERYWHERE, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Say more: settings, command lines, prompts, timings.
+    /// Print more: settings, command lines, prompts, timings.
     #[arg(short = 'V', long, global = true, help_heading = EVERYWHERE)]
     pub(crate) verbose: bool,
     /// When to use color: auto, always or never.
@@ -122,44 +122,44 @@ pub(crate) enum Command {
     /// Do the work: by the implementation plan, or by the task list, one task at a time.
     #[command(after_help = BUILDING)]
     Build(BuildArgs),
-    /// Go on with an interrupted or crashed run exactly where its journal ends.
+    /// Resume an interrupted or crashed run exactly where its journal ends.
     #[command(after_help = RESUMING)]
     Resume(ResumeArgs),
-    /// Ask the active run to pause after its current step; files may be edited meanwhile.
+    /// Ask the active run to pause after its current step; you may edit files then.
     #[command(after_help = PAUSING)]
     Pause(control::HaltArgs),
-    /// Let a paused run go on.
+    /// Let a paused run continue.
     #[command(after_help = GOING_ON)]
     Go(control::GoArgs),
     /// Ask the active run to stop after its current step, like Ctrl-C; it can be resumed.
     #[command(after_help = STOPPING)]
     Stop(control::HaltArgs),
-    /// Leave a task of the active run out; work on it so far is kept on a branch.
+    /// Skip a task of the active run; work on it so far is kept on a branch.
     Skip(control::SkipArgs),
-    /// Tell the next agent of the active run something, once.
+    /// Leave a note for the next agent of the active run.
     #[command(after_help = NOTING)]
     Note(control::NoteArgs),
-    /// Show where the run of this directory stands.
+    /// Show the status of the run of this directory.
     Status(StatusArgs),
     /// Show the journal of a run.
     #[command(after_help = LOOKING_BACK)]
     Log(LogArgs),
-    /// Give the account of a run: what was done, what failed and why, what it took.
+    /// Show the report of a run: what was done, what failed and why, what it took.
     Report(ReportArgs),
     /// Show runs live in a browser on this machine, with buttons to pause, stop and steer them.
     #[command(after_help = SERVING)]
     Serve(ServeArgs),
     /// Show what the next prompt would be and what each of its sections costs; start nothing.
     Context(ContextArgs),
-    /// List, show, add and mend the tasks of a task file, in either of its forms.
+    /// List, show, add and change the tasks of a task file, in either of its formats.
     Tasks(TasksArgs),
-    /// Put a task list and its documents away, and begin with fresh ones.
+    /// Archive a task list and its documents, and start with fresh ones.
     #[command(after_help = ARCHIVING)]
     Archive(ArchiveArgs),
-    /// Remove what old runs of this directory have left: journals, streams, logs and refs.
+    /// Remove the files of old runs of this directory: journals, streams, logs and refs.
     #[command(after_help = CLEANING)]
     Clean(CleanArgs),
-    /// Look at agents, git and this machine, and say how to mend what is wrong.
+    /// Check agents, git and this machine, and say how to fix what is wrong.
     #[command(after_help = DOCTOR_CODES)]
     Doctor(DoctorArgs),
     /// Accept what a project's settings would run, read or loosen, after showing it.
@@ -171,29 +171,29 @@ pub(crate) enum Command {
     /// Watch a complete loop in a throw-away repository with the built-in scripted agent.
     #[command(display_order = 0)]
     Demo(DemoArgs),
-    /// Make the documents and settings that a workflow needs: by questions, or by what is found.
+    /// Create the documents and settings that a workflow needs: by questions, or by detection.
     #[command(after_help = SCAFFOLD, display_order = 0)]
     Init(InitArgs),
     /// Explain a topic or a command.
     #[command(after_help = TOPICS)]
     Help(HelpArgs),
-    /// Print what makes a shell complete the words of ralph: commands, options, tasks, runs.
+    /// Print the shell completion script for ralph: commands, options, tasks, runs.
     #[command(after_help = COMPLETING)]
     Completions(CompletionsArgs),
     /// Print the manual page of ralph, or write those of all commands into a directory.
     Man(ManArgs),
-    /// Show, search or draw what agents remember in the knowledge graph of this project.
+    /// Show, search or draw the knowledge graph that agents of this project maintain.
     Memory(memory::MemoryArgs),
     /// Serve the knowledge graph of this project to an agent, over MCP on stdin and stdout.
     Mcp(memory::McpArgs),
-    /// Show who is told what happens in a run, or try it with a notice to every channel.
+    /// Show the notification channels of runs, or test them with a notification.
     #[command(after_help = NOTIFYING)]
     Notify(notify::NotifyArgs),
     /// Send a run to an OpenTelemetry collector, after it is over.
     Otel(notify::OtelArgs),
     /// Show what agents and gates of this project can reach, or run a command where they would.
     Sandbox(sandbox::SandboxArgs),
-    /// Answer a hook of Claude Code, or explain what the guard makes of a command.
+    /// Answer a hook of Claude Code, or explain how the guard judges a command.
     Hook(HookArgs),
     /// The scripted agent's own process.
     #[command(name = "__sim", hide = true)]
@@ -201,7 +201,7 @@ pub(crate) enum Command {
         /// The scenario.
         scenario: PathBuf,
     },
-    /// Standard input and output to a host, through the proxy of the sandbox.
+    /// Connect stdin and stdout to a host, through the proxy of the sandbox.
     #[command(name = "__connect", hide = true)]
     Connect {
         /// The host.
@@ -212,7 +212,7 @@ pub(crate) enum Command {
     /// The warden's own process.
     #[command(name = "__warden", hide = true)]
     Warden {
-        /// The run it looks after.
+        /// The run it watches.
         run: String,
     },
 }
@@ -223,7 +223,7 @@ pub(crate) struct RunArgs {
     /// The prompt.
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) prompt: Option<String>,
-    /// A file with the prompt; it is read anew for each iteration.
+    /// A file with the prompt; it is read again for each iteration.
     #[arg(short = 'f', long, value_name = "FILE")]
     pub(crate) prompt_file: Option<PathBuf>,
     /// What the agent answers in `<response>` tags when it is done [default: DONE].
@@ -233,7 +233,7 @@ pub(crate) struct RunArgs {
     pub(crate) start: StartArgs,
 }
 
-/// Options that bound a run, and may be changed when it is resumed.
+/// Limits of a run, which may be changed when it is resumed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LimitArgs {
     /// The agent: a command such as claude, or sim.
@@ -280,7 +280,7 @@ pub(crate) struct PlanArgs {
     /// Stop after this many iterations [default: 50 from specs, 3 for a task list].
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: Option<u32>,
-    /// Plan a task list anew although work on it has begun; the list is kept as a backup.
+    /// Plan a task list again although work on it has begun; the list is kept as a backup.
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
@@ -304,7 +304,7 @@ pub(crate) struct BuildArgs {
     /// Take a task as done once its gates pass, without a review by a fresh agent.
     #[arg(long)]
     pub(crate) skip_review: bool,
-    /// Approve a task at this review whatever it finds, and say so [default: 5].
+    /// Approve a task at this review whatever it finds, and report that [default: 5].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) review_cap: Option<u32>,
     /// Multiply every timeout.
@@ -313,13 +313,13 @@ pub(crate) struct BuildArgs {
     /// Try failed tasks again.
     #[arg(long)]
     pub(crate) retry_failed: bool,
-    /// Begin a failed task from where its work was shelved.
+    /// Start a failed task from the work on its failure branch.
     #[arg(long, conflicts_with = "fresh", requires = "task")]
     pub(crate) from_shelf: bool,
-    /// Begin a failed task afresh, and archive what was shelved.
+    /// Start a failed task from scratch, and archive its failure branch.
     #[arg(long, requires = "task")]
     pub(crate) fresh: bool,
-    /// Print the prompt template of a role, to begin one of your own with, and do nothing.
+    /// Print the prompt template of a role, as a start for your own, and do nothing else.
     #[arg(long, value_name = "NAME")]
     pub(crate) print_prompt: Option<PromptName>,
     #[command(flatten)]
@@ -355,7 +355,7 @@ impl PromptName {
     }
 }
 
-/// The values of `--sandbox`, as `sandbox.backend` has them.
+/// The values of `--sandbox`, the same as of `sandbox.backend`.
 const BACKENDS: [&str; 8] =
     ["auto", "sbx", "native", "bwrap", "container", "landlock", "guard", "none"];
 
@@ -394,10 +394,10 @@ pub(crate) struct StartArgs {
     /// Show each prompt, command line, gate and git action; start no agent and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Begin although there are uncommitted changes; they become part of the first commit.
+    /// Start although there are uncommitted changes; they become part of the first commit.
     #[arg(long, conflicts_with = "set_aside")]
     pub(crate) include_dirty: bool,
-    /// Put uncommitted changes aside on a private ref, and put them back at the end.
+    /// Set uncommitted changes aside on a private ref, and restore them at the end.
     #[arg(long)]
     pub(crate) set_aside: bool,
 }
@@ -415,16 +415,16 @@ pub(crate) struct ResumeArgs {
     pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) tui: TuiArgs,
-    /// Read the place of the state from this settings file instead of .ralph/settings.json.
+    /// Read the state directory from this settings file instead of .ralph/settings.json.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Show what would be done next; start no agent and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Go on although there are uncommitted changes; they become part of the next commit.
+    /// Resume although there are uncommitted changes; they become part of the next commit.
     #[arg(long, conflicts_with = "set_aside")]
     pub(crate) include_dirty: bool,
-    /// Put uncommitted changes aside on a private ref, and put them back at the end.
+    /// Set uncommitted changes aside on a private ref, and restore them at the end.
     #[arg(long)]
     pub(crate) set_aside: bool,
 }
@@ -446,10 +446,10 @@ pub(crate) struct StatusArgs {
 pub(crate) struct LogArgs {
     /// The run; without it, the last one of this directory.
     pub(crate) run: Option<String>,
-    /// Go on as long as the run is active.
+    /// Print new events as long as the run is active.
     #[arg(long)]
     pub(crate) follow: bool,
-    /// With --follow: also wait while the run is not active, and go on when it is resumed.
+    /// With --follow: also wait while the run is not active, and continue when it is resumed.
     #[arg(long, requires = "follow")]
     pub(crate) forever: bool,
     /// Show only this iteration.
@@ -467,7 +467,7 @@ pub(crate) struct LogArgs {
     /// Print what the agent itself wrote.
     #[arg(long, conflicts_with = "follow")]
     pub(crate) raw: bool,
-    /// Show the run again on a full screen; with --follow, one that is going on.
+    /// Replay the run on a full screen; with --follow, watch an active one.
     #[arg(long, conflicts_with_all = ["json", "raw"])]
     pub(crate) tui: bool,
 }
@@ -488,7 +488,7 @@ pub(crate) struct ReportArgs {
 /// Options of `archive`.
 #[derive(Debug, Args)]
 pub(crate) struct ArchiveArgs {
-    /// What the archive is called behind the date [default: the branch of the list].
+    /// The name of the archive after the date [default: the branch of the list].
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
 }
@@ -519,11 +519,11 @@ pub(crate) struct PluginArgs {
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum PluginCommand {
-    /// Write it out and tell Claude Code of it; runs of ralph do not need that.
+    /// Write it out and register it with Claude Code; runs of ralph do not need that.
     Install(PluginInstallArgs),
     /// Write it out as runs use it, and print where.
     Path,
-    /// Look for mistakes in it, also with `claude` where that is installed.
+    /// Check it for mistakes, also with `claude` if that is installed.
     Validate {
         /// Another copy than the one in this binary.
         #[arg(value_name = "DIR")]
@@ -537,7 +537,7 @@ pub(crate) struct PluginInstallArgs {
     /// For you, in all projects; this is the default.
     #[arg(long, conflicts_with = "project")]
     pub(crate) user: bool,
-    /// For everybody who works in this project: its .claude/settings.json names the plugin.
+    /// For all who work in this project: its .claude/settings.json names the plugin.
     #[arg(long)]
     pub(crate) project: bool,
 }
@@ -545,10 +545,10 @@ pub(crate) struct PluginInstallArgs {
 /// Options of `demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// Keep the repository of the demo and say where it is.
+    /// Keep the repository of the demo and print its path.
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Leave out the pauses that are there for the eye.
+    /// Skip the pauses that make it easier to watch.
     #[arg(long)]
     pub(crate) fast: bool,
 }

@@ -1,8 +1,8 @@
-//! A run that died: what it leaves to whoever comes next.
+//! Recovers from a run that was killed (crash, `kill -9`, power loss).
 //!
-//! Its journal has no end, its git may have been cut off in the middle of a commit, and its agent may
-//! have done anything to the task list or the plan. The next command that uses the list puts things
-//! right and writes the end down, once. Not here: going on with the run, which stays possible.
+//! Its journal has no end event, git may have been interrupted in the middle of a commit, and the
+//! agent may have changed the task list or the plan. The next command that uses the list repairs
+//! this once and records the end of the run. Not here: resuming the run, which stays possible.
 
 use std::fs;
 use std::time::Duration;
@@ -22,17 +22,17 @@ use crate::complaint::Complaint;
 use crate::project::Project;
 use crate::settings::Loaded;
 
-/// No agent outlives its run for so long.
+/// No agent outlives its run longer than this.
 const GONE: Duration = Duration::from_secs(60);
 
-/// Puts the task list or the plan right if the last run died, and returns what a person should know.
+/// Restores the task list or the plan if the last run was killed, and returns remarks for the user.
 pub(crate) fn put_right(project: &Project, loaded: &Loaded) -> Result<Vec<String>, Complaint> {
     let repository = project.repository(&Watch::detached())?;
     let layout = project.layout_in(loaded, repository.as_ref())?;
     let last = runs::runs(layout.state()).into_iter().find(|run| run.started.is_some());
     let (Some(last), None) = (last, Lock::look(layout.state())) else { return Ok(Vec::new()) };
     let path = layout.run(&last.id).journal();
-    // A journal that cannot be read is told about by who needs it.
+    // Commands that need the journal report that it cannot be read.
     let Ok(mut state) = journal::fold(&path) else { return Ok(Vec::new()) };
     if state.outcome.is_some() || state.project != project.directory {
         return Ok(Vec::new());
@@ -48,45 +48,45 @@ pub(crate) fn put_right(project: &Project, loaded: &Loaded) -> Result<Vec<String
         facts.extend(commit_that_was_made(repository.clone(), &layout, &mut state)?);
         left = left_by(&repository, &files, &state)?;
     }
-    let put_back = store::put_right(&layout, &state)
+    let restored = store::put_right(&layout, &state)
         .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
     let plan = store::plan::put_right(&layout, &state)
         .transpose()
         .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
-    // The task list is right now, if there is one.
+    // The task file, if there is one, is in sync now.
     let left = Some(Box::new(Left { repository: left, is_listed: state.board.is_some() }));
     facts.push(next(&state, Event::RunEnded { outcome: Outcome::Interrupted, left }));
-    // If the end cannot be written down, the next command comes here again.
+    // If the end cannot be recorded, the next command repeats this recovery.
     if let Ok(mut journal) = Journal::open_for_append(&path) {
         let _ = facts.iter().try_for_each(|fact| journal.append(fact));
     }
     let run = &state.run;
-    let tasks = put_back
+    let tasks = restored
         .into_iter()
-        .map(|what| format!("run {run} died, and this was put back in the task list: {what}"));
+        .map(|what| format!("run {run} was killed; restored in the task list: {what}"));
     remarks.extend(tasks.chain(plan.map(|what| format!("run {run} died: {what}"))));
     Ok(remarks)
 }
 
-/// Moves away the locks of a git that died with a run, and says which.
+/// Moves away the lock files of a git process that was killed with the run, and reports them.
 pub(crate) fn free_locks(repository: &Repository, files: &RunDir) -> Vec<String> {
-    let last_heard = fs::metadata(files.journal()).and_then(|journal| journal.modified());
-    let Ok(since) = last_heard else { return Vec::new() };
+    let last_write = fs::metadata(files.journal()).and_then(|journal| journal.modified());
+    let Ok(since) = last_write else { return Vec::new() };
     let locks = repository.set_stale_locks_aside(since, files.path());
-    let told = |lock: &std::path::PathBuf| {
-        format!("git was cut off with the run; its lock `{}` was moved away", lock.display())
+    let describe = |lock: &std::path::PathBuf| {
+        format!("git was killed with the run; its lock `{}` was moved away", lock.display())
     };
-    locks.iter().map(told).collect()
+    locks.iter().map(describe).collect()
 }
 
-/// Returns what was checked out when a run died, and what is now, if a person has changed that since. No
-/// agent is blamed for commits that were made when all of them were gone.
+/// Returns what was checked out when the run was killed and what is checked out now, if the user
+/// changed it since. Commits made after all agents were gone are not attributed to an agent.
 pub(crate) fn moved_since(
     repository: &Repository,
     files: &RunDir,
     state: &RunState,
 ) -> Result<Option<Moved>, Complaint> {
-    let (Some(Checkpoint::Git { head, branch, .. }), Some(last_heard)) =
+    let (Some(Checkpoint::Git { head, branch, .. }), Some(last_write)) =
         (state.ground(), files.last_heard())
     else {
         return Ok(None);
@@ -94,21 +94,21 @@ pub(crate) fn moved_since(
     if !state.recipe.landing.is_history_ralphs() {
         return Ok(None);
     }
-    let moved = repository.checked_out_since(last_heard + GONE).map_err(trouble)?;
+    let moved = repository.checked_out_since(last_write + GONE).map_err(trouble)?;
     Ok(moved.and_then(|(before, now)| {
         let left = CheckedOut { head: before.or(head.clone()), branch: branch.clone() };
         (left != now).then_some(Moved { left, now })
     }))
 }
 
-/// What was checked out, and what is.
+/// What was checked out when the run was killed, and what is checked out now.
 pub(crate) struct Moved {
     pub(crate) left: CheckedOut,
     pub(crate) now: CheckedOut,
 }
 
-/// Returns the state of the repository that a dead run left work in which has not landed, as far as
-/// that can be told.
+/// Returns the state of the repository in which a killed run left work that has not landed, as far
+/// as it is known.
 fn left_by(
     repository: &Repository,
     files: &RunDir,
@@ -128,7 +128,7 @@ fn trouble(error: VcsError) -> Complaint {
     Complaint::new(ExitStatus::GitFailed, error.message)
 }
 
-/// Asks git whether the commit was made that was under way, and has the state know of it.
+/// Asks git whether the commit in progress was made, and applies it to the state.
 fn commit_that_was_made(
     repository: Repository,
     layout: &Layout,
@@ -139,7 +139,7 @@ fn commit_that_was_made(
     let found = git.finish_commit(&mark).map_err(trouble)?;
     let Some((commit, subject)) = found else { return Ok(None) };
     let fact = next(state, Event::Landed { landed: Landed::Committed { commit, subject } });
-    // What does not fit is left to those who go on with the run.
+    // An event that does not fit is left for `ralph resume` to handle.
     Ok(state.apply(&fact).is_ok().then_some(fact))
 }
 

@@ -1,4 +1,4 @@
-//! What a run works with: terminal, signals, lock, repository. Held as long as the run lasts.
+//! What a run works with (terminal, signals, lock, repository), held for as long as the run lasts.
 //!
 //! Not here: the run itself.
 
@@ -43,74 +43,69 @@ use crate::session::{self, Incomplete};
 use crate::settings::types::sections::LogLevel;
 use crate::settings::{self, Loaded};
 
-/// A terminal that has stopped reading is not waited for longer than this at the end.
+/// How long ralph waits at the end for a terminal that has stopped reading.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// More paths than these do not help anybody to decide.
+/// More paths than this do not help the user to decide.
 const SHOWN_PATHS: usize = 5;
 
 /// What to do with uncommitted changes where ralph is going to commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DirtyPlan {
-    /// Refuse to begin.
+    /// Refuse to start.
     Refuse,
-    /// Begin; they become part of the first commit.
+    /// Start; they become part of the first commit.
     Include,
-    /// Put them aside, and back at the end.
+    /// Stash them, and restore them at the end.
     SetAside,
 }
 
-/// A task that failed before, whose work was put on a branch of its own.
+/// A task that failed before, whose work is on a failure branch.
 #[derive(Debug, Clone)]
 pub(crate) struct Shelved {
-    /// The task.
     pub(crate) task: TaskId,
-    /// What becomes of the work.
     pub(crate) plan: ShelfPlan,
 }
 
-/// What becomes of the work of a task that failed before.
+/// What to do with the failure branch of a task that is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ShelfPlan {
-    /// It is gone on with.
+    /// Continue from it.
     Take,
-    /// It is archived, and the task begins afresh.
+    /// Archive it and start the task from scratch.
     Archive,
-    /// The user is asked; if there is nobody to ask, it is archived.
+    /// Ask the user; without a terminal, archive it.
     Ask,
 }
 
-/// What a run works with.
+/// The resources of a run.
 pub(crate) struct Desk {
     /// ralph's own signals.
     pub(crate) watch: Watch,
-    /// Where the project's files and state are.
     pub(crate) layout: Layout,
     /// The environment ralph was started with.
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// Whether the machine is kept awake.
     pub(crate) keeps_awake: bool,
-    /// Where the project's skills are.
     pub(crate) skills: PathBuf,
-    /// Tokens of the model's context window, where the user says so.
+    /// Tokens of the model's context window, if the user sets it.
     pub(crate) context_window: Option<u64>,
-    /// Where the project's own templates of prompts are.
+    /// The directory of the project's own prompt templates.
     pub(crate) prompts: PathBuf,
     screen: Screen,
-    /// Whether the run is to be shown on a full screen.
+    /// Whether the user asked for the full-screen view.
     wants_tui: bool,
     full_screen: ScreenLink,
     out: NonBlocking,
     repository: Option<Repository>,
     agent_stream: AgentStream,
-    /// How much the log in the project tells.
+    /// Level of the log file in the project.
     log_level: LogLevel,
     remarks: Vec<String>,
     _lock: Lock,
 }
 
 impl Desk {
-    /// Takes the lock of the work tree, and everything else that a run needs.
+    /// Takes the lock of the work tree and opens everything else that a run needs.
     pub(crate) fn open(
         common: &CommonArgs,
         project: &Project,
@@ -123,13 +118,15 @@ impl Desk {
         let full_screen = ScreenLink::default();
         let out = NonBlocking::start(Aside::new(full_screen.clone(), screen::stderr()))
             .map_err(|error| cannot("start a thread", error))?;
-        let (voice, shown) = (out.clone(), full_screen.clone());
-        let watch = Watch::install(move |stage| announce(&voice, &shown, stage))
+        let (writer, shown) = (out.clone(), full_screen.clone());
+        let watch = Watch::install(move |stage| announce(&writer, &shown, stage))
             .map_err(|error| cannot("watch for signals", error))?;
-        let voice = out.clone();
-        full_screen::make_room(&watch, &full_screen, move |stood| {
-            let stood = Millis::from(stood);
-            voice.say(&format!("Going on after a stop of {stood}; it counts against nothing."));
+        let writer = out.clone();
+        full_screen::make_room(&watch, &full_screen, move |paused_for| {
+            let paused_for = Millis::from(paused_for);
+            writer.say(&format!(
+                "Resuming after a stop of {paused_for}; it does not count against any limit."
+            ));
         });
         let repository = project.repository(&watch)?;
         let layout = project.layout_in(loaded, repository.as_ref())?;
@@ -168,7 +165,7 @@ impl Desk {
         })
     }
 
-    /// Notes which file of the work tree the run itself keeps, and which documents it is about.
+    /// Registers the task file that ralph writes, and the documents that may be uncommitted.
     pub(crate) fn keeps_list_of(&mut self, recipe: &Recipe) {
         if recipe.plan.is_some() {
             self.is_about_specs(recipe);
@@ -178,13 +175,13 @@ impl Desk {
         let project = self.layout.project();
         let file = project.join(file);
         repository.keeps(&file);
-        let beside = DOCUMENTS.iter().map(|name| file.with_file_name(name));
+        let companions = DOCUMENTS.iter().map(|name| file.with_file_name(name));
         let scaffold = [DIRECTORY, PROJECT_DIRECTORY, ".gitignore"].map(|path| project.join(path));
-        repository.is_about(&beside.chain(scaffold).collect::<Vec<_>>());
+        repository.is_about(&companions.chain(scaffold).collect::<Vec<_>>());
     }
 
-    /// Notes that specifications, plan and settings may be uncommitted: people write them before
-    /// the work, and mend them in between.
+    /// Registers specifications, plan and settings as files that may be uncommitted: users write them
+    /// before the work and edit them in between.
     fn is_about_specs(&mut self, recipe: &Recipe) {
         let Some(repository) = &mut self.repository else { return };
         let project = self.layout.project();
@@ -193,7 +190,7 @@ impl Desk {
         repository.is_about(&about.map(|path| project.join(path)).collect::<Vec<_>>());
     }
 
-    /// Keeps what the file held that the run is to write, before it begins.
+    /// Saves the content of the task file before a run that writes a draft of it.
     pub(crate) fn begin_draft(&self, run: &RunId, recipe: &Recipe) -> Result<(), Complaint> {
         let Some(draft) = self.draft(run, recipe) else { return Ok(()) };
         draft.begin().map_err(|error| {
@@ -201,7 +198,7 @@ impl Desk {
         })
     }
 
-    /// Brings back the draft of a run that goes on.
+    /// Restores the draft of a resumed run.
     pub(crate) fn take_up_draft(&self, run: &RunId, recipe: &Recipe) -> Result<(), Complaint> {
         let Some(draft) = self.draft(run, recipe) else { return Ok(()) };
         draft.take_up().map_err(|error| {
@@ -215,8 +212,7 @@ impl Desk {
         Some(Draft::new(self.layout.project().join(file), self.layout.run(run)))
     }
 
-    /// Takes away the draft of a run that ended before it was good. The run has it again when it
-    /// goes on.
+    /// Removes the draft of a run that ended before the draft was valid. `ralph resume` restores it.
     pub(crate) fn withdraw(&self, draft: Option<&Draft>, outcome: &Result<Outcome, Complaint>) {
         let draft = match (draft, outcome) {
             (None, _) | (Some(_), Ok(Outcome::Complete)) => return,
@@ -224,14 +220,14 @@ impl Desk {
         };
         match draft.withdraw() {
             Ok(Withdrawn::Unchanged) => {}
-            Ok(Withdrawn::PutBack) => self
-                .out
-                .say("The task file is what it was before; `ralph resume` goes on with the draft."),
+            Ok(Withdrawn::PutBack) => {
+                self.out.say("The task file is restored; `ralph resume` continues with the draft.")
+            }
             Err(error) => self.out.say(&format!("warning: the task file is a draft: {error}")),
         }
     }
 
-    /// Refuses a recipe that needs a repository where there is none.
+    /// Fails if the recipe needs a repository that does not exist.
     pub(crate) fn repository_is_there(&self, recipe: &Recipe) -> Result<(), Complaint> {
         if self.repository.is_some() || !recipe.needs_git() {
             return Ok(());
@@ -244,17 +240,17 @@ impl Desk {
         .hint("run `git init` first, or remove `scm`, `commit` and `onFailure` from the settings"))
     }
 
-    /// Returns the repository, where there is one.
+    /// Returns the repository, if there is one.
     pub(crate) fn repository(&self) -> Option<&Repository> {
         self.repository.as_ref()
     }
 
-    /// Refuses a run in which somebody commits in the middle of a merge or the like.
+    /// Fails if the run makes commits and a merge, rebase or the like is in progress.
     pub(crate) fn nothing_is_under_way(&self, recipe: &Recipe) -> Result<(), Complaint> {
         if recipe.takes_everything() { self.no_operation_is_under_way() } else { Ok(()) }
     }
 
-    /// Refuses to commit in the middle of a merge or the like: the first commit would end it.
+    /// Fails if a merge, rebase or the like is in progress: the first commit would end it.
     pub(crate) fn no_operation_is_under_way(&self) -> Result<(), Complaint> {
         let Some(operation) = self.repository.as_ref().and_then(Repository::operation) else {
             return Ok(());
@@ -272,8 +268,8 @@ impl Desk {
         Err(Complaint::new(ExitStatus::GitFailed, message).hint(hint))
     }
 
-    /// Refuses a run whose commits git could not make: it does not know who the user is, or cannot
-    /// sign. That is found before an agent is paid.
+    /// Fails if git could not make the commits of the run because the identity or the signing key is
+    /// missing. Checked before the first paid agent call.
     pub(crate) fn can_commit(&self, recipe: &Recipe) -> Result<(), Complaint> {
         match &self.repository {
             Some(repository) if recipe.takes_everything() => repository
@@ -283,7 +279,7 @@ impl Desk {
         }
     }
 
-    /// Refuses to commit on top of changes that are the user's own.
+    /// Fails if commits of the run would include uncommitted changes of the user.
     pub(crate) fn tree_is_clean(&self, recipe: &Recipe, dirty: DirtyPlan) -> Result<(), Complaint> {
         let repository = match (&self.repository, dirty) {
             (Some(repository), DirtyPlan::Refuse) if recipe.takes_everything() => repository,
@@ -312,7 +308,7 @@ impl Desk {
         .hint("or pass --set-aside to keep them out of the way and get them back at the end"))
     }
 
-    /// Puts uncommitted changes aside, if the user wants that.
+    /// Stashes uncommitted changes if the user asked for it.
     pub(crate) fn set_aside(&self, run: &RunId, dirty: DirtyPlan) -> Result<(), Complaint> {
         match (self.git(run, None), dirty) {
             (Some(mut git), DirtyPlan::SetAside) => git
@@ -323,19 +319,19 @@ impl Desk {
         }
     }
 
-    /// Looks after the work of a task that failed before and is tried again.
+    /// Takes over or archives the failure branch of a task that is tried again.
     pub(crate) fn unshelve(&self, run: &RunId, former: Option<&Shelved>) -> Result<(), Complaint> {
         let (Some(mut git), Some(Shelved { task, plan })) = (self.git(run, None), former) else {
             return Ok(());
         };
         let failed = |error: VcsError| Complaint::new(ExitStatus::GitFailed, error.message);
-        let shelves = git.shelves(task).map_err(failed)?;
-        let Some(newest) = shelves.first() else { return Ok(()) };
+        let failure_branches = git.shelves(task).map_err(failed)?;
+        let Some(newest) = failure_branches.first() else { return Ok(()) };
         let is_taken = match plan {
             ShelfPlan::Take => true,
             ShelfPlan::Archive => false,
             ShelfPlan::Ask => screen::ask(&format!(
-                "Task {task} failed before; its work is on {}. Go on from there?",
+                "Task {task} failed before; its work is on {}. Continue from there?",
                 newest.branch
             )),
         };
@@ -346,7 +342,7 @@ impl Desk {
                     return Err(Complaint::new(
                         ExitStatus::GitFailed,
                         format!(
-                            "the work on {} does not fit what is there now: {}",
+                            "the work on {} conflicts with the current files: {}",
                             newest.branch,
                             paths.join(", ")
                         ),
@@ -361,7 +357,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Puts back what was set aside, unless the run is only interrupted.
+    /// Restores the changes that were set aside, unless the run is only interrupted.
     pub(crate) fn put_back(&self, run: &RunId, outcome: &Result<Outcome, Complaint>) {
         match outcome {
             Ok(Outcome::Interrupted) | Err(_) => {}
@@ -373,20 +369,20 @@ impl Desk {
         let Some(mut git) = self.git(run, None) else { return };
         match git.put_back(run) {
             Ok(PutBack::Nothing) => {}
-            Ok(PutBack::Done) => self.out.say("The changes that were set aside are back."),
+            Ok(PutBack::Done) => self.out.say("The changes that were set aside are restored."),
             Ok(PutBack::Conflict { kept, paths }) => self.out.say(&format!(
-                "warning: the changes that were set aside do not fit the work of the run ({}); they are kept on {kept}",
+                "warning: the changes that were set aside conflict with the work of the run ({}); they are kept on {kept}",
                 paths.join(", ")
             )),
             Err(error) => self.out.say(&format!(
-                "warning: the changes that were set aside stay aside: {}",
+                "warning: cannot restore the changes that were set aside: {}",
                 error.message
             )),
         }
     }
 
-    /// Puts back what was set aside for runs of this work tree that were killed before they began
-    /// or after they had ended. Returns what a person should know of those that can go on.
+    /// Restores what was set aside for runs of this work tree that were killed before they began or
+    /// after they had ended. Returns remarks about the runs that can be resumed.
     pub(crate) fn bring_back(&self) -> Result<Vec<String>, Complaint> {
         let Some(repository) = self.repository.as_ref().filter(|it| it.operation().is_none())
         else {
@@ -398,28 +394,28 @@ impl Desk {
         if runs.is_empty() {
             return Ok(Vec::new());
         }
-        let mut news = Vec::new();
+        let mut remarks_found = Vec::new();
         for known in runs::runs(self.layout.state()).iter().filter(|it| runs.contains(&it.id)) {
             match (known.started, &known.outcome) {
-                (Some(_), None | Some(Outcome::Interrupted)) => news.push(format!(
-                    "changes were set aside for run {0}; they are back when it has ended: `ralph resume {0}`",
+                (Some(_), None | Some(Outcome::Interrupted)) => remarks_found.push(format!(
+                    "changes were set aside for run {0}; they are restored when it ends: `ralph resume {0}`",
                     known.id
                 )),
                 (None, _) | (Some(_), Some(_)) => self.put_back_now(&known.id),
             }
         }
-        Ok(news)
+        Ok(remarks_found)
     }
 
-    /// Moves away the locks of a git that died with the run, and says which. A history that went on
-    /// without the run is a person's.
+    /// Moves away the lock files of a git process that was killed with the run, and reports them.
+    /// Fails if the user moved the history since.
     pub(crate) fn free_repository(&self, state: &RunState) -> Result<Vec<String>, Complaint> {
         let Some(repository) = &self.repository else { return Ok(Vec::new()) };
         self.history_is_as_left(state)?;
         Ok(dead_run::free_locks(repository, &self.layout.run(&state.run)))
     }
 
-    /// Makes sure that no person has moved the history, if the run did not get to note where it was.
+    /// Fails if the user moved the history since, for a run that could not record where it ended.
     pub(crate) fn history_is_as_left(&self, state: &RunState) -> Result<(), Complaint> {
         let is_noted = state.left.as_ref().is_some_and(|left| left.repository.is_some());
         let (Some(repository), false) = (&self.repository, state.outcome.is_some() && is_noted)
@@ -432,16 +428,16 @@ impl Desk {
         }
     }
 
-    /// Returns the repository as a run uses it.
-    pub(crate) fn git(&self, run: &RunId, cell: Option<(Launcher, Variables)>) -> Option<Git> {
+    /// Returns the repository for a run, with git started inside the sandbox if there is one.
+    pub(crate) fn git(&self, run: &RunId, sandboxed: Option<(Launcher, Variables)>) -> Option<Git> {
         let mut repository = self.repository.clone()?;
-        if let Some((launcher, env)) = cell {
+        if let Some((launcher, env)) = sandboxed {
             repository = repository.launched_by(launcher, env);
         }
         Some(Git::new(repository, self.layout.run(run).path()))
     }
 
-    /// Returns what the user should know before the run.
+    /// Returns warnings to show before the run.
     pub(crate) fn warnings(&self, loaded: &Loaded, recipe: &Recipe) -> Vec<String> {
         let mut warnings = loaded.warnings.clone();
         warnings.extend(recipe::without_effect(loaded, recipe));
@@ -462,7 +458,7 @@ impl Desk {
         warnings
     }
 
-    /// Returns the views of a run: the terminal's, and the log in the project.
+    /// Returns the views of a run: the terminal and the logs in the project.
     pub(crate) fn views(
         &self,
         run: &RunId,
@@ -483,7 +479,7 @@ impl Desk {
             terminal.remark(remark);
         }
         let mut views = vec![self.on_terminal(run, masker, options_here, terminal)];
-        // Lost logs are no reason to stop; the journal has everything.
+        // A missing log is no reason to stop; the journal has everything.
         if let Ok(log) = files::open_log(&self.layout) {
             let style = self.screen.style.for_log();
             let verbosity = match self.log_level {
@@ -505,12 +501,12 @@ impl Desk {
         Fanout::new(views)
     }
 
-    /// Returns a writer to the terminal that never waits.
+    /// Returns a non-blocking writer to the terminal.
     pub(crate) fn terminal(&self) -> NonBlocking {
         self.out.clone()
     }
 
-    /// Returns the view of the terminal: the plain one, or a screen with the plain one behind it.
+    /// Returns the terminal view: plain lines, or the full screen with the plain view as fallback.
     fn on_terminal(
         &self,
         run: &RunId,
@@ -524,7 +520,8 @@ impl Desk {
         let device = match full_screen::device(screen::stderr()) {
             Ok(device) => device,
             Err(why) => {
-                self.out.say(&format!("warning: no full screen: {why}; going on line by line"));
+                self.out
+                    .say(&format!("warning: no full screen: {why}; continuing with plain lines"));
                 return Box::new(plain);
             }
         };
@@ -537,13 +534,13 @@ impl Desk {
         Box::new(FullScreen::start(setup, |screen| MaskWriter::new(masker, screen), plain))
     }
 
-    /// Waits until the last line is written, but not for a terminal that does not read.
+    /// Waits until the last line is written, but not long for a terminal that does not read.
     pub(crate) fn finish(&self) {
         self.out.finish(LAST_WORDS);
     }
 }
 
-/// Says that a signal was heard.
+/// Reports a received signal.
 fn announce(out: &NonBlocking, screen: &ScreenLink, stage: Stage) {
     match stage {
         Stage::Running => {}

@@ -1,7 +1,7 @@
-//! Reads what a project and this machine say of themselves: build files, and agents on the `PATH`.
+//! Finds a project's check commands (from its build files) and the agents on the `PATH`.
 //!
-//! Of a project little is read, and never more than its first levels. Not here: what the files
-//! say, which is the core's to tell.
+//! Reads little of a project, and only its first directory levels. Not here: what the build files
+//! mean, which the core decides.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -22,20 +22,20 @@ const LARGEST: u64 = 1 << 20;
 /// Parts of a project are `backend/` or `packages/web/`, no deeper.
 const DEEPEST: usize = 2;
 
-/// What a directory holds beyond this says nothing more about it.
+/// Entries beyond this are ignored.
 const MOST_ENTRIES: usize = 4000;
 
 /// Enough for the parts of any project, and quick on any disk.
 const MOST_DIRECTORIES: usize = 200;
 
-/// Directories that hold what others wrote.
+/// Directories with generated or third-party files.
 const PASSED_OVER: [&str; 8] =
     ["node_modules", "target", "vendor", "dist", "build", "venv", "third_party", "testdata"];
 
-/// Files that are looked for in a directory of their own.
+/// Files to look for in skipped directories.
 const FURTHER: [&str; 2] = [".config/nextest.toml", "bin/rails"];
 
-/// The agents that ralph knows by name, the ones that it can ask the most of first.
+/// The agents that ralph knows by name, the most capable ones first.
 pub(crate) const AGENTS: [AgentKind; 9] = [
     AgentKind::Claude,
     AgentKind::Codex,
@@ -51,16 +51,14 @@ pub(crate) const AGENTS: [AgentKind; 9] = [
 /// An agent on the `PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Installed {
-    /// Its command.
     pub(crate) command: &'static str,
-    /// What it says its version is.
+    /// As the agent reports it.
     pub(crate) version: Option<Version>,
-    /// Its file.
     pub(crate) path: PathBuf,
 }
 
 impl Installed {
-    /// Returns its name with its version.
+    /// Returns the command with its version, if known.
     pub(crate) fn told(&self) -> String {
         match &self.version {
             Some(version) => format!("{} {version}", self.command),
@@ -81,12 +79,12 @@ pub(crate) fn agents(project: &Project, watch: &Watch) -> Vec<Installed> {
     found.collect()
 }
 
-/// Returns the commands that check a project, in the words alone.
+/// Returns the commands that check a project.
 pub(crate) fn verify_commands(project: &Path) -> Vec<String> {
     gates(project).into_iter().map(|found| found.command).collect()
 }
 
-/// Returns the commands that check a project, and which file says so.
+/// Returns the commands that check a project, each with the file it was found in.
 pub(crate) fn gates(project: &Path) -> Vec<Found> {
     checks::checks(&tree(project))
 }
@@ -160,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_are_read_as_far_as_they_say_something() {
+    fn build_files_in_subdirectories_are_found() {
         check(&[], &[]);
         check(&[("Cargo.toml", "[package]\nname = \"a\"\n")], &["cargo test"]);
         check(&[("Cargo.toml", ""), (".config/nextest.toml", "")], &["cargo nextest run"]);

@@ -1,4 +1,4 @@
-//! The documents of the workflows: where they are, and whether somebody wrote into them.
+//! The documents of the workflows: where they are, and whether the user has filled them in.
 //!
 //! Not here: what fresh ones look like, and the forms of task files.
 
@@ -18,28 +18,26 @@ use crate::templates;
 
 /// The directory of the documents, where the settings name no other task file.
 pub(crate) const DIRECTORY: &str = "ralph";
-/// The task file.
 pub(crate) const TASKS: &str = "tasks.json";
 
 /// The first specification, in the directory of the specifications.
 pub(crate) const OVERVIEW: &str = "overview.md";
 
-/// What lies beside a task file.
+/// Documents in the same directory as the task file.
 pub(crate) const DOCUMENTS: [&str; 3] = [PRD, PROGRESS, PROMPT];
 
-/// What to do where there are no documents yet.
+/// Hint for a project without documents.
 pub(crate) const INIT: &str = "`ralph init --workflow tasks --name FEATURE` makes the documents";
 
 /// The documents of a project, as paths from its directory.
 #[derive(Debug)]
 pub(crate) struct Documents {
-    /// The task file.
     pub(crate) tasks: String,
     project: PathBuf,
 }
 
 impl Documents {
-    /// Returns the documents: those beside the task file of the settings, or else in `ralph/`.
+    /// Returns the documents next to the task file of the settings, or else in `ralph/`.
     pub(crate) fn of(project: &Project, settings: &Settings) -> Result<Self, Complaint> {
         let usual = || format!("{DIRECTORY}/{TASKS}");
         let named = settings.tasks.file.clone().unwrap_or_else(usual);
@@ -47,17 +45,17 @@ impl Documents {
         Ok(Self { tasks, project: project.directory.clone() })
     }
 
-    /// Returns the path of a document that lies beside the task file.
+    /// Returns the path of a document in the directory of the task file.
     pub(crate) fn beside(&self, name: &str) -> String {
         Path::new(&self.tasks).with_file_name(name).to_string_lossy().into_owned()
     }
 
-    /// Returns where a path from the project directory is.
+    /// Returns the absolute path for one relative to the project directory.
     pub(crate) fn place(&self, path: &str) -> PathBuf {
         self.project.join(path)
     }
 
-    /// Refuses a requirements document that says nothing yet.
+    /// Fails if the requirements document is missing or still the bare template.
     pub(crate) fn prd_is_written(&self) -> Result<(), Complaint> {
         let prd = self.beside(PRD);
         let place = self.place(&prd);
@@ -76,8 +74,7 @@ impl Documents {
     }
 }
 
-/// Returns a path of the settings as one from the project directory, and refuses one that leads
-/// out of it.
+/// Returns a path from the settings relative to the project directory. Fails if it leads out of it.
 pub(crate) fn inside(project: &Project, named: &str, setting: &str) -> Result<String, Complaint> {
     let within = Path::new(named).strip_prefix(&project.directory).unwrap_or(named.as_ref());
     let is_outside =
@@ -89,22 +86,22 @@ pub(crate) fn inside(project: &Project, named: &str, setting: &str) -> Result<St
     }
 }
 
-/// Returns the day it is, such as `2026-11-15`.
+/// Returns today's date, such as `2026-11-15`.
 pub(crate) fn today() -> String {
     let now = jiff::Timestamp::from_millisecond(clock::now().0).unwrap_or_default();
     now.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d").to_string()
 }
 
-/// What fresh documents call a feature that has no name yet.
+/// Feature name in fresh documents without a name.
 pub(crate) const UNNAMED: &str = "The next feature";
 
-/// Returns whether a fresh document has no name of a feature in it yet.
+/// Returns whether a fresh document has no feature name yet.
 pub(crate) fn is_unnamed(place: &Path) -> bool {
     let text = read_prompt(Path::new("/"), place).unwrap_or_default();
     text.contains(UNNAMED) || text.contains("\"project\": \"\"")
 }
 
-/// Returns whether a document holds nothing that anybody wrote.
+/// Returns whether a document holds only template text.
 pub(crate) fn is_fresh(place: &Path) -> bool {
     if place.metadata().is_ok_and(|it| it.is_file() && it.len() == 0) {
         return true;

@@ -1,7 +1,7 @@
-//! Which version of each agent is installed, what a recipe may therefore ask of it, and what else
-//! of this machine it must know.
+//! Fills a recipe with the installed version of each agent, what that version can do, and the
+//! directories an agent writes when it commits.
 //!
-//! Not here: what versions can do, which the adapters know.
+//! Not here: the capabilities of each version, which the adapters know.
 
 use std::path::PathBuf;
 
@@ -12,18 +12,18 @@ use ralph_io::versions::{Place, Versions, cache_directory};
 
 use crate::project::Project;
 
-/// How versions are found out.
+/// How agent versions are found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Asking<'a> {
-    /// Programs are asked, unless their version is remembered.
+    /// Start the programs, unless their version is cached.
     Programs(&'a Watch),
-    /// Nothing is started.
+    /// Use the cache only.
     Memory,
-    /// The programs are elsewhere; they are taken for the newest.
+    /// The programs are not on this machine; assume the newest version.
     Nobody,
 }
 
-/// Finds out which versions of the agents are installed and what they can do.
+/// Sets the version and the capabilities of each agent.
 pub(crate) fn equip<'a>(
     project: &Project,
     agents: impl Iterator<Item = &'a mut AgentChoice>,
@@ -49,7 +49,7 @@ pub(crate) fn equip<'a>(
     }
 }
 
-/// Returns a recipe for the versions that are installed now.
+/// Returns the recipe with the versions that are installed now.
 pub(crate) fn equipped(project: &Project, mut recipe: Recipe, asking: Asking<'_>) -> Recipe {
     equip(project, recipe.every_agent(), asking);
     let writable = match recipe.landing.commit {
@@ -62,7 +62,7 @@ pub(crate) fn equipped(project: &Project, mut recipe: Recipe, asking: Asking<'_>
     recipe
 }
 
-/// Returns the directories that an agent writes when it commits.
+/// Returns the directories of the repository that an agent writes when it commits.
 fn history(project: &Project, asking: Asking<'_>) -> Vec<PathBuf> {
     let unwatched = Watch::detached();
     let watch = match asking {
@@ -73,8 +73,8 @@ fn history(project: &Project, asking: Asking<'_>) -> Vec<PathBuf> {
     repository.map(|repository| repository.history_directories()).unwrap_or_default()
 }
 
-/// Returns whether a program of this kind can be asked for its version. Any other command may do
-/// anything when it is called.
+/// Returns whether a program of this kind can be started with `--version`. Any other command might
+/// have side effects.
 fn has_version(kind: AgentKind) -> bool {
     match kind.origin() {
         Origin::Product => true,

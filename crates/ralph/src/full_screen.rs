@@ -1,4 +1,4 @@
-//! The terminal of a full-screen view: taken, and given back on every way out.
+//! Takes the terminal for a full-screen view, and restores it on every way out.
 //!
 //! Not here: what is shown (`ralph_ui::tui`).
 
@@ -13,13 +13,13 @@ use ralph_io::process::{Halt, Watch};
 use ralph_io::terminal::{Console, Keys};
 use ralph_ui::tui::{Device, ENTER, Heard, LEAVE, ScreenLink, Send};
 
-/// A terminal that hangs may keep Ctrl-Z waiting this long.
+/// How long Ctrl-Z waits for a terminal that hangs.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The terminal that is or was taken, for ways out that know nothing of it.
+/// The terminal that is or was taken, for exits (panic, signal) that have no handle to it.
 static TAKEN: OnceLock<Console> = OnceLock::new();
 
-/// Returns the terminal behind stdin and a stream, or why there can be no screen on it.
+/// Returns the terminal behind stdin and a stream. Fails with the reason if it cannot show a screen.
 pub(crate) fn device(stream: impl AsFd) -> Result<Box<dyn Device>, String> {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     let console = Console::behind(stream).map_err(|error| error.to_string())?;
@@ -39,38 +39,38 @@ pub(crate) fn device(stream: impl AsFd) -> Result<Box<dyn Device>, String> {
     Ok(Box::new(Tty(console.clone())))
 }
 
-/// Gives the terminal back, if it is taken.
+/// Restores the terminal if it is taken.
 pub(crate) fn give_back() {
     if let Some(console) = TAKEN.get() {
         console.give_back(LEAVE.as_bytes());
     }
 }
 
-/// Lets the screen make room while ralph is stopped by Ctrl-Z, and tells how long that took.
+/// Leaves the screen while ralph is stopped by Ctrl-Z. Calls `resumed` with the length of the stop.
 pub(crate) fn make_room(
     watch: &Watch,
     screen: &ScreenLink,
-    goes_on: impl Fn(Duration) + std::marker::Send + Sync + 'static,
+    resumed: impl Fn(Duration) + std::marker::Send + Sync + 'static,
 ) {
     let screen = screen.clone();
     watch.around_halts(move |halt| match halt {
         Halt::Begins => screen.step_aside(PATIENCE),
-        // Whoever stopped ralph without a word had its terminal all the same.
+        // A SIGSTOP gives no notice, but the shell used the terminal all the same.
         Halt::Ends { stood } => {
             screen.step_aside(PATIENCE);
             screen.come_back();
-            stood.into_iter().for_each(&goes_on);
+            stood.into_iter().for_each(&resumed);
         }
     });
 }
 
-/// Returns what sends wishes to the run whose files are in this directory.
+/// Returns a function that sends control requests to the run with this directory.
 pub(crate) fn sender(run: &std::path::Path) -> Send {
     let run = run.to_owned();
-    Box::new(move |wish: &Wish| control::send(&run, wish).map_err(|error| error.to_string()))
+    Box::new(move |request: &Wish| control::send(&run, request).map_err(|error| error.to_string()))
 }
 
-/// What a panic says would be lost on the screen, and the shell be left without echo.
+/// Without this a panic message would be lost on the screen, and the shell left without echo.
 fn give_back_in_a_panic() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -126,11 +126,11 @@ mod tests {
 
     use super::*;
 
-    /// Set where this program is started again to break down on a terminal.
+    /// Set for the child process that panics on a terminal.
     const BREAKS: &str = "RALPH_TEST_BREAKS_DOWN";
 
     #[test]
-    fn a_panic_gives_the_terminal_back_before_it_is_told() {
+    fn a_panic_restores_the_terminal_before_it_is_printed() {
         if std::env::var_os(BREAKS).is_some() {
             let mut device = device(io::stderr()).expect("a terminal");
             device.enter().expect("taken");
@@ -148,7 +148,7 @@ mod tests {
         let mut command = Command::new(std::env::current_exe().expect("a path"));
         command
             .args(["--exact", "--nocapture", "--test-threads=1"])
-            .arg("full_screen::tests::a_panic_gives_the_terminal_back_before_it_is_told")
+            .arg("full_screen::tests::a_panic_restores_the_terminal_before_it_is_printed")
             .env(BREAKS, "1")
             .env("TERM", "xterm")
             .stdin(other.try_clone().expect("a copy"))
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(format!("{before:?}"), format!("{after:?}"));
         drop(other);
         let mut seen = Vec::new();
-        // Reading ends with an error once nobody holds the other end.
+        // Reading fails once all handles of the other end are closed.
         let _ = File::from(master).read_to_end(&mut seen);
         let seen = String::from_utf8_lossy(&seen);
         let place = |words: &str| seen.find(words).unwrap_or_else(|| panic!("no {words}: {seen}"));

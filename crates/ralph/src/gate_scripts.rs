@@ -1,7 +1,7 @@
 //! The files of the project that gate commands run, and which of them are protected.
 //!
-//! Not here: the settings and the files that agents get their orders from, which are protected
-//! too; and what follows from a change.
+//! Not here: the settings and the files with the agents' instructions, which are protected too; and
+//! what follows from a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -15,8 +15,8 @@ use ralph_io::process::Watch;
 
 use crate::project::Project;
 
-/// Directories that package managers and builds fill. What lies there and is ignored by git is
-/// replaced by every installation and every build, so it is not protected.
+/// Directories that package managers and builds fill. Files there that git ignores are replaced by
+/// every installation or build, so they are not protected.
 const GENERATED: [&str; 18] = [
     "node_modules",
     ".venv",
@@ -38,18 +38,17 @@ const GENERATED: [&str; 18] = [
     "zig-out",
 ];
 
-/// Chains of links are followed this far, like the kernel does.
+/// Longest chain of links that is followed, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// A pattern of scripts is held against so many files; a larger project is no directory of scripts.
+/// Most files matched against a pattern; a larger directory is not a directory of scripts.
 const MOST_ENTRIES: usize = 10_000;
 
-/// So much of a file shows whether it is a compiled program.
+/// Bytes of a file that show whether it is a compiled program.
 const LOOKED_AT: u64 = 1024;
 
-/// Returns which files of the project are protected because gates run them: with every link on the
-/// way to them, and as paths from the project directory. Installed and built programs are not among
-/// them.
+/// Returns the files of the project that are protected because gates run them, with every link on
+/// the way to them, relative to the project directory. Skips installed and built programs.
 pub(crate) fn protected<'a>(
     project: &Project,
     commands: impl Iterator<Item = &'a str>,
@@ -73,7 +72,7 @@ pub(crate) fn protected<'a>(
     } else {
         match project.repository(&Watch::detached()) {
             Ok(Some(repository)) => repository.ignored(&generated),
-            // Without git nothing says that they belong to the project.
+            // Without git there is no sign that they belong to the project.
             Ok(None) | Err(_) => generated.into_iter().collect(),
         }
     };
@@ -82,8 +81,8 @@ pub(crate) fn protected<'a>(
     named.map(|file| file.to_string_lossy().into_owned()).collect()
 }
 
-/// Returns the file that a path leads to and the links on the way, as far as they lie in the
-/// project; nothing if there is no such file.
+/// Returns the file that a path leads to and the links on the way, those inside the project only.
+/// Empty if there is no such file.
 fn followed(project: &Path, script: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut at = project.to_owned();
@@ -112,14 +111,13 @@ fn followed(project: &Path, script: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the steps of a path, the last one first. An absolute path begins with a step to the
-/// root.
+/// Returns the components of a path, last one first. An absolute path includes the root.
 fn components_reversed(path: &Path) -> Vec<PathBuf> {
     let steps = path.components().filter(|it| *it != Component::CurDir);
     steps.rev().map(|it| PathBuf::from(it.as_os_str())).collect()
 }
 
-/// Returns whether a file looks like one that an installation or a build has made.
+/// Returns whether a file looks like the output of an installation or a build.
 fn is_generated(project: &Path, file: &Path) -> bool {
     let below = file.strip_prefix(project).unwrap_or(file);
     let is_known = |it: Component<'_>| GENERATED.iter().any(|name| it.as_os_str() == *name);

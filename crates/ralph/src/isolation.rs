@@ -1,6 +1,6 @@
 //! The sandbox of a run: the backend that works here, and how agents, gates and git start in it.
 //!
-//! Not here: the walls, and what the user wants of them.
+//! Not here: the sandbox backends, and the settings for them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -29,17 +29,15 @@ use crate::complaint::Complaint;
 use crate::project::Project;
 use crate::remembering::MEMORY_FILE;
 
-/// Where things lie that a sandbox has to do with.
+/// The paths, environment and signals that a sandbox is built from.
 pub(crate) struct Site<'a> {
-    /// The project directory.
     pub(crate) project: &'a Path,
-    /// Its repository.
     pub(crate) repository: Option<&'a Repository>,
-    /// The state of the project.
+    /// State directory of the project.
     pub(crate) state: &'a Path,
-    /// The state of all projects.
+    /// State directory of all projects.
     pub(crate) state_root: PathBuf,
-    /// The directory of the run, or another one for passing things.
+    /// The directory of the run, or another one for handing over sockets.
     pub(crate) run: &'a Path,
     /// ralph's own environment.
     pub(crate) env: &'a [(OsString, OsString)],
@@ -47,11 +45,10 @@ pub(crate) struct Site<'a> {
     pub(crate) watch: &'a Watch,
 }
 
-/// How the children of a run are started.
+/// How the child processes of a run are started.
 pub(crate) struct Isolation {
-    /// What enforces it.
     pub(crate) backend: Backend,
-    /// What people must know of it.
+    /// Limits of the isolation that the user must know.
     pub(crate) warnings: Vec<String>,
     cage: Option<Cage>,
     names: Vec<String>,
@@ -60,15 +57,15 @@ pub(crate) struct Isolation {
     space: Space,
 }
 
-/// What a user with a hook before pushes must know.
+/// Warning for users with a pre-push hook.
 const NO_PUSH_HOOK: &str = "the pre-push hook does not run: `push` runs outside the sandbox, where hooks \
                             are off; with Git LFS put `lfs push origin BRANCH` before `push` in `scm.tasks`";
 
-/// What the user of a VM must know.
-const SHARED_WHOLE: &str = "the VM shares the project whole: what is protected or hidden in it is not \
-                            so inside and is only checked afterwards, and gates have the agent's network";
+/// Warning for users of a VM.
+const SHARED_WHOLE: &str = "the VM shares the whole project: protected and hidden files are not \
+                            protected inside and only checked afterwards, and gates have the agent's network";
 
-/// The proxy, with what must live as long as children use it.
+/// The proxy, with what must live as long as child processes use it.
 struct WayOut {
     proxy: Proxy,
     _handover: Handover,
@@ -76,7 +73,7 @@ struct WayOut {
 }
 
 impl Isolation {
-    /// Makes ready what enforces the isolation of a run.
+    /// Sets up the sandbox of a run.
     pub(crate) fn begin(
         site: &Site<'_>,
         recipe: &Recipe,
@@ -91,12 +88,15 @@ impl Isolation {
         if isolation.backend == Backend::Sbx {
             let mut programs = Project::programs_of(recipe);
             programs.extend(site.repository.map(|_| "git"));
-            isolation.cage.as_ref().map_or(Ok(()), |cage| has(cage, &programs, site.watch))?;
+            isolation
+                .cage
+                .as_ref()
+                .map_or(Ok(()), |sandbox_launcher| has(sandbox_launcher, &programs, site.watch))?;
         }
         Ok(isolation)
     }
 
-    /// Makes ready what enforces a policy for agents of these kinds.
+    /// Sets up the sandbox for a policy and agents of these kinds.
     pub(crate) fn of(
         site: &Site<'_>,
         policy: Policy,
@@ -130,14 +130,16 @@ impl Isolation {
         let network = policy.network.mode;
         let places = places(site, opened)?;
         let mut roots = vec![places.project.clone()];
-        roots.extend(policy.rw.iter().map(|said| places.named(said)));
+        roots.extend(policy.rw.iter().map(|path| places.named(path)));
         roots.extend(places.outputs.iter().cloned());
         let kept = vec![places.state.clone()];
         let space = Space::new(roots, policy.limits.growth, kept);
-        let cage = Cage::new(wall, policy, places, door);
-        let cell = cage.cell(&Handed::default()).map_err(|error| complain(&error))?;
-        let cage = cage.move_in(network, &reach, site.watch).map_err(|error| not_lodged(&error))?;
-        let mut warnings = cell.notes;
+        let sandbox_launcher = Cage::new(wall, policy, places, door);
+        let spec = sandbox_launcher.cell(&Handed::default()).map_err(|error| complain(&error))?;
+        let sandbox_launcher = sandbox_launcher
+            .move_in(network, &reach, site.watch)
+            .map_err(|error| not_lodged(&error))?;
+        let mut warnings = spec.notes;
         for kind in kinds {
             for notice in agent_state::configuration::notices(*kind, site.env) {
                 if !warnings.contains(&notice) {
@@ -154,30 +156,30 @@ impl Isolation {
             | Backend::Guard
             | Backend::None => {}
         }
-        Ok(Self { backend, warnings, cage: Some(cage), names, way_out, output, space })
+        Ok(Self { backend, warnings, cage: Some(sandbox_launcher), names, way_out, output, space })
     }
 
-    /// Removes what a run left that was killed.
+    /// Removes what a killed run left behind.
     pub(crate) fn sweep(&mut self, watch: &Watch) {
-        if let Some(cage) = &self.cage {
-            self.warnings.extend(cage.clear().iter().map(ToString::to_string));
-            cage.sweep(watch);
+        if let Some(sandbox_launcher) = &self.cage {
+            self.warnings.extend(sandbox_launcher.clear().iter().map(ToString::to_string));
+            sandbox_launcher.sweep(watch);
         }
     }
 
-    /// Returns how many bytes a child may print, where that is bounded.
+    /// Returns how many bytes a child process may print, if that is limited.
     pub(crate) fn output(&self) -> Option<u64> {
         self.cage.as_ref().map(|_| self.output)
     }
 
-    /// Returns how much of the disk a child may take, where that is bounded.
+    /// Returns how much disk space a child process may use, if that is limited.
     pub(crate) fn space(&self) -> Option<Space> {
         self.cage.as_ref().map(|_| self.space.clone())
     }
 
-    /// Returns the cage for a tenant; nothing where there are no walls.
-    pub(crate) fn cage(&self, tenant: Tenant) -> Option<Cage> {
-        self.cage.as_ref().map(|cage| cage.with_tenant(tenant))
+    /// Returns the launcher for a kind of process; `None` without a sandbox.
+    pub(crate) fn cage(&self, process: Tenant) -> Option<Cage> {
+        self.cage.as_ref().map(|sandbox_launcher| sandbox_launcher.with_tenant(process))
     }
 
     fn without(backend: Backend, warning: String) -> Self {
@@ -192,15 +194,15 @@ impl Isolation {
         }
     }
 
-    /// Returns whether agents are kept in something.
+    /// Returns whether agents run in a sandbox of ralph's.
     pub(crate) fn walls(&self) -> Walls {
         if self.cage.is_some() { Walls::Ours } else { Walls::None }
     }
 
-    /// Returns whether agents can write the history of the repository.
+    /// Returns whether agents can write the repository's history.
     pub(crate) fn exposes_refs(&self, recipe: &Recipe) -> bool {
         match self.backend {
-            // All of the work tree is shared with it, and so is the history.
+            // The whole work tree is shared with the agent, and so is the history.
             Backend::Sbx | Backend::Guard | Backend::None => true,
             Backend::Native | Backend::Bwrap | Backend::Container | Backend::Landlock => {
                 recipe.sandbox.git == GitAccess::Agent
@@ -208,11 +210,11 @@ impl Isolation {
         }
     }
 
-    /// Returns what agents are kept in.
+    /// Returns the sandbox for agents.
     pub(crate) fn agents(&self, state: &Path) -> Option<Confined> {
-        let cage = self.cage.as_ref()?;
+        let sandbox_launcher = self.cage.as_ref()?;
         Some(Confined {
-            launcher: Launcher::Caged(cage.with_tenant(Tenant::Agent)),
+            launcher: Launcher::Caged(sandbox_launcher.with_tenant(Tenant::Agent)),
             names: self.names.clone(),
             state: state.to_owned(),
             proxy: self.way_out.as_ref().map(|way_out| way_out.proxy.clone()),
@@ -221,7 +223,7 @@ impl Isolation {
         })
     }
 
-    /// Returns how gates start, and what of an environment they inherit.
+    /// Returns the launcher for gates and the environment they inherit.
     pub(crate) fn gates(
         &self,
         recipe: &Recipe,
@@ -233,8 +235,7 @@ impl Isolation {
         (launcher, environment::for_gates(env))
     }
 
-    /// Returns how git starts, and what of an environment it inherits; nothing where it starts
-    /// directly.
+    /// Returns the launcher for git and the environment it inherits; `None` if git starts directly.
     pub(crate) fn git(&self, env: &[(OsString, OsString)]) -> Option<(Launcher, Variables)> {
         self.cage.as_ref()?;
         let child = Child::Gate(AgentKind::Sim, Credentials::Withheld);
@@ -243,13 +244,13 @@ impl Isolation {
 
     fn tenant(
         &self,
-        tenant: Tenant,
+        process: Tenant,
         child: Child,
         env: &[(OsString, OsString)],
     ) -> (Launcher, Variables) {
         match &self.cage {
-            Some(cage) => (
-                Launcher::Caged(cage.with_tenant(tenant)),
+            Some(sandbox_launcher) => (
+                Launcher::Caged(sandbox_launcher.with_tenant(process)),
                 environment::allowed(env, child, &self.names),
             ),
             None => (Launcher::Direct, env.to_vec()),
@@ -258,28 +259,28 @@ impl Isolation {
 }
 
 impl Drop for Isolation {
-    /// Nothing of the walls outlives a run, however it ended.
+    /// Removes the sandbox, however the run ended.
     fn drop(&mut self) {
-        if let Some(cage) = &self.cage {
-            cage.clear();
-            // Signals are over by now, and would end this at once.
-            cage.move_out(&Watch::detached());
+        if let Some(sandbox_launcher) = &self.cage {
+            sandbox_launcher.clear();
+            // The run's own watch has already received a signal, which would end this at once.
+            sandbox_launcher.move_out(&Watch::detached());
         }
     }
 }
 
-/// Returns the kinds of agents that a run asks.
+/// Returns the kinds of agents that a run calls.
 fn kinds(recipe: &Recipe) -> Vec<AgentKind> {
     recipe.asked().into_iter().map(agents::program_kind).collect()
 }
 
-fn has(cage: &Cage, programs: &[&str], watch: &Watch) -> Result<(), Complaint> {
-    let missing = cage.missing(programs, watch);
+fn has(sandbox_launcher: &Cage, programs: &[&str], watch: &Watch) -> Result<(), Complaint> {
+    let missing = sandbox_launcher.missing(programs, watch);
     if missing.is_empty() {
         return Ok(());
     }
     let names: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
-    let place = match cage.wall() {
+    let place = match sandbox_launcher.wall() {
         Wall::Container(container) => format!("the image `{}`", container.image),
         Wall::Native | Wall::Bwrap { .. } | Wall::Sbx(_) | Wall::Landlock => "the VM".to_owned(),
     };
@@ -287,10 +288,10 @@ fn has(cage: &Cage, programs: &[&str], watch: &Watch) -> Result<(), Complaint> {
     Err(Complaint::input(message).hint(format!("install it in {place}")))
 }
 
-/// Returns the policy with what the run itself protects.
+/// Returns the policy with the paths that the run itself protects.
 fn tightened(recipe: &Recipe) -> Policy {
     let mut policy = recipe.sandbox.clone();
-    // A wall around a directory has no holes for what the user takes out of it.
+    // A read-only directory cannot have writable exceptions, so one with exceptions is skipped.
     let is_whole = |path: &String| {
         let is_below = |it: &Pattern| {
             it.as_str().trim_start_matches('/').starts_with(path.as_str())
@@ -304,15 +305,15 @@ fn tightened(recipe: &Recipe) -> Policy {
     policy
 }
 
-/// Returns the single files that a run protects and that are there.
+/// Returns the existing single files that a run protects.
 pub(crate) fn protected_files(recipe: &Recipe, project: &Path) -> Vec<PathBuf> {
     let paths = recipe.protect.iter().filter_map(plain_path);
     let paths = paths.filter(|path| recipe.protects(path)).map(|path| project.join(path));
     paths.filter(|path| path.is_file()).collect()
 }
 
-/// Returns the one path, or the one directory, that a pattern stands for; other patterns cannot be
-/// made walls of, and are looked at after each call.
+/// Returns the single path or directory that a pattern means. Other patterns cannot be enforced by
+/// the sandbox and are checked after each call.
 fn plain_path(pattern: &Pattern) -> Option<String> {
     let text = pattern.as_str();
     let text = text.strip_prefix('/').unwrap_or(text);
@@ -323,19 +324,19 @@ fn plain_path(pattern: &Pattern) -> Option<String> {
     (is_plain && is_anchored).then(|| text.to_owned())
 }
 
-/// Returns the files among ralph's own that agents write.
+/// Returns the files of ralph's own that agents write.
 fn opened(recipe: &Recipe) -> Vec<PathBuf> {
     let plan = recipe.plan.as_ref().map(|plan| plan.file.clone());
     let memory = recipe.memory.as_ref().map(|_| PathBuf::from(MEMORY_FILE));
     plan.into_iter().chain(recipe.draft.clone()).chain(memory).collect()
 }
 
-/// Returns what is to isolate a run, or refuses it where nothing here can.
+/// Chooses the backend for a run. Fails if none works here.
 pub(crate) fn look_for(site: &Site<'_>, recipe: &Recipe) -> Result<Chosen<Wall>, Complaint> {
     chosen(site, &recipe.sandbox, &kinds(recipe))
 }
 
-/// Refuses programs that an image does not have, before a run begins in it.
+/// Fails if the image lacks one of these programs.
 pub(crate) fn image_has(
     site: &Site<'_>,
     recipe: &Recipe,
@@ -345,8 +346,9 @@ pub(crate) fn image_has(
     match chosen {
         Chosen::Enforced(wall @ Wall::Container(_)) => {
             let places = places(site, Vec::new())?;
-            let cage = Cage::new(wall.clone(), without_network(&recipe.sandbox), places, None);
-            has(&cage, programs, site.watch)
+            let sandbox_launcher =
+                Cage::new(wall.clone(), without_network(&recipe.sandbox), places, None);
+            has(&sandbox_launcher, programs, site.watch)
         }
         Chosen::Enforced(_) | Chosen::Guard { .. } | Chosen::Nothing => Ok(()),
     }
@@ -359,7 +361,7 @@ fn without_network(policy: &Policy) -> Policy {
     policy
 }
 
-/// Returns where the programs of a run are to be found.
+/// Returns where the programs of a run are installed.
 pub(crate) fn ground(chosen: &Chosen<Wall>) -> Ground {
     match chosen {
         Chosen::Enforced(wall) => wall.ground(),
@@ -367,7 +369,7 @@ pub(crate) fn ground(chosen: &Chosen<Wall>) -> Ground {
     }
 }
 
-/// Returns whether the programs of a run may be found elsewhere than on this machine.
+/// Returns whether the programs of a run may be installed elsewhere than on this machine.
 pub(crate) fn may_be_elsewhere(policy: &Policy, env: &[(OsString, OsString)]) -> bool {
     match policy.backend {
         Wanted::This(Backend::Container | Backend::Sbx) => true,
@@ -378,7 +380,7 @@ pub(crate) fn may_be_elsewhere(policy: &Policy, env: &[(OsString, OsString)]) ->
     }
 }
 
-/// Returns whether a policy wants agents to be kept in something.
+/// Returns whether a policy asks for a sandbox.
 pub(crate) fn wanted_walls(policy: &Policy) -> Walls {
     match policy.backend {
         Wanted::This(Backend::Guard | Backend::None) => Walls::None,
@@ -393,7 +395,7 @@ pub(crate) fn wanted_walls(policy: &Policy) -> Walls {
     }
 }
 
-/// Returns the backend for a policy.
+/// Chooses the backend for a policy.
 pub(crate) fn chosen(
     site: &Site<'_>,
     policy: &Policy,
@@ -412,7 +414,7 @@ pub(crate) fn chosen(
     choose(policy, |backend| look(backend, &around)).map_err(|refusal| refused(&refusal))
 }
 
-/// Returns what a whole VM may use.
+/// Returns the resource limits of a whole VM.
 pub(crate) fn bounds(policy: &Policy) -> Bounds {
     let limits = &policy.limits;
     Bounds {
@@ -428,7 +430,7 @@ fn refused(refusal: &Refusal) -> Complaint {
     refusal.hints().into_iter().fold(Complaint::input(refusal.to_string()), Complaint::hint)
 }
 
-/// Returns where things lie.
+/// Returns the paths that the sandbox mounts or hides.
 fn places(site: &Site<'_>, opened: Vec<PathBuf>) -> Result<Places, Complaint> {
     let variable = |name: &str| {
         site.env.iter().find_map(|(known, value)| (known == name).then(|| value.clone()))
@@ -461,19 +463,19 @@ fn own_executable() -> Result<PathBuf, Complaint> {
     })
 }
 
-/// Turns a cell that cannot be into a complaint.
+/// Returns the error for a sandbox that cannot be built.
 pub(crate) fn complain(error: &FurnishError) -> Complaint {
     let complaint = Complaint::of(ExitStatus::BadInput, error);
     match error {
         FurnishError::ProjectIsTooMuch { .. } => {
-            complaint.hint("work in a directory of its own; --no-sandbox goes on without isolation")
+            complaint.hint("work in a directory of its own; --no-sandbox runs without isolation")
         }
         FurnishError::NoProxy => complaint.hint("--network none does without"),
         FurnishError::Missing { .. } => complaint,
     }
 }
 
-/// Says why there is no VM to run in.
+/// Returns the error for a VM that cannot be used.
 fn not_lodged(error: &NoLodging) -> Complaint {
     match error {
         NoLodging::Furnish(error) => complain(error),
@@ -513,13 +515,12 @@ fn way_out(
 }
 
 fn misread_hosts(misread: &[Misread]) -> Complaint {
-    let words: Vec<String> =
+    let lines: Vec<String> =
         misread.iter().map(|it| format!("`{}`: {}", it.place, it.what)).collect();
-    Complaint::input(words.join("; "))
+    Complaint::input(lines.join("; "))
 }
 
-/// Returns the hosts that the user's own environment and configuration send an agent to instead of
-/// its vendor's.
+/// Returns the hosts that the user's environment and configuration set in place of the vendor's.
 fn endpoints(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
     let own = environment::allowed(env, Child::Agent(kind), &[]);
     let common = environment::allowed(env, Child::Agent(AgentKind::Sim), &[]);

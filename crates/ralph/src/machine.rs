@@ -1,5 +1,5 @@
-//! What a run needs of the machine beside its agents: git, a place for its state, staying awake,
-//! and what hooks need.
+//! Checks what a run needs of the machine apart from its agents: git, a state directory, staying
+//! awake, and what hooks need.
 //!
 //! Not here: agents, and how findings look.
 
@@ -20,15 +20,13 @@ use crate::plugin;
 use crate::project::Project;
 use crate::settings::Loaded;
 
-/// From so many bytes or runs on, it is said how to get rid of old ones.
+/// From this many bytes or runs on, a hint says how to remove old runs.
 const MUCH: u64 = 1_000_000_000;
 const MANY: usize = 100;
 
-/// One thing of the machine.
+/// The result of one check.
 pub(crate) struct Check {
-    /// Its name for scripts.
     pub(crate) name: &'static str,
-    /// What was found.
     pub(crate) finding: Finding,
 }
 
@@ -40,14 +38,14 @@ impl Check {
         Self { name, finding }
     }
 
-    /// Returns the same check with a further hint.
+    /// Adds a hint.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.finding.hints.push(hint.into());
         self
     }
 
-    /// Returns the check for scripts.
+    /// Returns the check as JSON.
     pub(crate) fn facts(&self) -> Value {
         let Finding { health, title, details, hints } = &self.finding;
         let health = match health {
@@ -72,7 +70,7 @@ impl Check {
     }
 }
 
-/// Looks at the machine.
+/// Runs all checks.
 pub(crate) fn look(project: &Project, loaded: &Loaded) -> Vec<Check> {
     let mut checks = vec![git(project), repository(project), state(project, loaded)];
     checks.extend(runs(project, loaded));
@@ -83,7 +81,7 @@ pub(crate) fn look(project: &Project, loaded: &Loaded) -> Vec<Check> {
 fn git(project: &Project) -> Check {
     let watch = Watch::detached();
     let place = Place { directory: &project.directory, env: &project.env, watch: &watch };
-    // It is asked each time: it answers within milliseconds.
+    // Not cached: git answers within milliseconds.
     match (project.find_program("git"), Versions::open(None).of("git", place)) {
         (Ok(_), Some(version)) => Check::new("git", Health::Good, format!("git {version}")),
         (Ok(_), None) => Check::new("git", Health::Doubtful, "git does not say its version")
@@ -124,7 +122,7 @@ fn state(project: &Project, loaded: &Loaded) -> Check {
     }
 }
 
-/// Tells how much the runs of this directory have left, if there were any.
+/// Reports how much disk space the runs of this directory use, if there are any.
 fn runs(project: &Project, loaded: &Loaded) -> Option<Check> {
     let layout = project.layout(loaded).ok()?;
     let count = runs::runs(layout.state()).len();
@@ -157,8 +155,8 @@ fn sleep(project: &Project, loaded: &Loaded) -> Check {
     }
 }
 
-/// Looks whether ralph's hooks can work in Claude Code: its version, the plugin, and the binary
-/// that they call.
+/// Checks that ralph's hooks can work in Claude Code: its version, the plugin, and the binary that
+/// the hooks call.
 pub(crate) fn hooks(project: &Project, loaded: &Loaded, claude: &AgentChoice) -> Check {
     const NAME: &str = "hooks";
     let command = &claude.command;
@@ -194,13 +192,13 @@ pub(crate) fn hooks(project: &Project, loaded: &Loaded, claude: &AgentChoice) ->
     }
 }
 
-/// Starts this binary as a hook would.
+/// Starts this binary as a hook would, and compares its version.
 fn own_binary(project: &Project) -> Result<(), String> {
     let exe = std::env::current_exe().map_err(|error| error.to_string())?;
     let watch = Watch::detached();
     let place = Place { directory: &project.directory, env: &project.env, watch: &watch };
-    let said = Versions::open(None).of(&exe.to_string_lossy(), place);
-    if said != Version::find(env!("CARGO_PKG_VERSION")) {
+    let reported = Versions::open(None).of(&exe.to_string_lossy(), place);
+    if reported != Version::find(env!("CARGO_PKG_VERSION")) {
         return Err(format!("`{}` does not answer as this version", exe.display()));
     }
     Ok(())

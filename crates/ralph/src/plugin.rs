@@ -1,6 +1,6 @@
 //! The Claude Code plugin that ships inside the binary: its files, and where they are written.
 //!
-//! Not here: what its hooks decide, and how Claude Code is told of it, which its adapter knows.
+//! Not here: what its hooks decide, and how it is passed to Claude Code, which its adapter knows.
 
 pub(crate) mod check;
 
@@ -41,20 +41,19 @@ embed! {
     "skills/ralph-plan/SKILL.md",
 }
 
-/// Returns the plugin as runs use it, below the directory that holds the state of all projects.
+/// Returns the plugin for runs, below the directory with the state of all projects.
 pub(crate) fn for_runs(state_root: &Path) -> Embedded {
     Embedded::by_content(&state_root.join("plugin"), VERSION, PLUGIN)
 }
 
-/// Returns the shell command by which the plugin calls the guard.
+/// Returns the shell command with which the plugin calls the guard.
 pub(crate) fn guard_command() -> Option<String> {
     let file = PLUGIN.iter().find(|file| file.path == "hooks/hooks.json")?;
     let hooks: serde_json::Value = serde_json::from_str(file.text).ok()?;
     hooks["hooks"]["PreToolUse"][0]["hooks"][0]["command"].as_str().map(str::to_owned)
 }
 
-/// Returns the marketplace that Claude Code installs the plugin from, below a directory for what
-/// ralph writes once for all runs.
+/// Returns the marketplace that Claude Code installs the plugin from, below ralph's data directory.
 pub(crate) fn to_install(data: &Path) -> Embedded {
     Embedded::by_content(&data.join("claude-marketplace"), VERSION, MARKETPLACE)
 }
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_embedded_has_no_mistakes() {
+    fn embedded_plugin_has_no_mistakes() {
         let directory = tempfile::tempdir().expect("a directory");
         let plugin = for_runs(directory.path());
         plugin.ensure().expect("written");
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn data_lies_where_the_variables_say() {
+    fn data_directory_follows_the_variables() {
         for (home, xdg, expect) in [
             (Some("/home/u"), None, Some("/home/u/.local/share/ralph")),
             (Some("/home/u"), Some("/x"), Some("/x/ralph")),

@@ -1,8 +1,7 @@
-//! What an agent would be asked next, without asking anybody: nothing is started, nothing changed.
+//! Builds the next agent call of a run without making it: nothing is started, nothing changed.
 //!
-//! The prompt is made from the state of a run by the same functions that a run uses; before a
-//! first run there is a state too, that of a run which has only read its list. Not here: what is
-//! shown of it.
+//! The prompt is built from the state of a run by the same functions that a run uses. Before the
+//! first run that is the state of a run which has only read its list. Not here: how it is shown.
 
 use ralph_core::answer::Schema;
 use ralph_core::board::Turn;
@@ -38,46 +37,39 @@ use crate::settings::Loaded;
 
 /// A call that would be made.
 pub(crate) struct Preview {
-    /// It, with the prompt as the agent would get it.
+    /// With the prompt as the agent would get it.
     pub(crate) request: Request,
-    /// The iteration.
     pub(crate) iteration: IterationNumber,
-    /// What its sections cost, where they are counted.
+    /// Tokens per section, where they are counted.
     pub(crate) budget: Vec<SectionCost>,
-    /// What a person should know about it.
     pub(crate) warnings: Vec<String>,
 }
 
-/// A compaction that would come before the next piece of work.
+/// A compaction that would run before the next task.
 pub(crate) struct Compaction {
-    /// Its call.
     pub(crate) preview: Preview,
-    /// Why it comes.
     pub(crate) trigger: Trigger,
-    /// What its parts cost.
+    /// Tokens per part.
     pub(crate) parts: Vec<(&'static str, Tokens)>,
-    /// The state that the work after it begins with, as far as that is known.
+    /// The state after the compaction, as far as it is known.
     pub(crate) after: RunState,
 }
 
-/// Where to look for what a prompt is made of.
+/// The inputs of a prompt.
 pub(crate) struct Places<'a> {
-    /// The project.
     pub(crate) project: &'a Project,
-    /// Its settings.
     pub(crate) loaded: &'a Loaded,
-    /// Its history, where there is one.
     pub(crate) vcs: Option<&'a mut dyn Vcs>,
 }
 
-/// What a call is about.
+/// Role, task and answer schema of a call.
 struct Call<'a> {
     role: Role,
     task: Option<&'a Task>,
     schema: Option<Schema>,
 }
 
-/// Returns the state of a run that has only read its list, if it has one.
+/// Returns the state of a run that has only started and read its task list, if it has one.
 pub(crate) fn first_state(project: &Project, recipe: &Recipe, list: Option<TaskList>) -> RunState {
     let recorded = |seq, event| Recorded { seq, at: clock::now(), ran: Millis::ZERO, event };
     let started = Event::RunStarted {
@@ -95,7 +87,7 @@ pub(crate) fn first_state(project: &Project, recipe: &Recipe, list: Option<TaskL
     RunState::fold(&events).expect("a run may begin and read its list")
 }
 
-/// Returns what would be asked next in a run that is in this state.
+/// Returns the next agent call of a run in this state.
 pub(crate) fn next(state: &RunState, mut places: Places<'_>) -> Result<Preview, Complaint> {
     match &state.recipe.work {
         Work::Prompt(source) => {
@@ -111,7 +103,7 @@ pub(crate) fn next(state: &RunState, mut places: Places<'_>) -> Result<Preview, 
     }
 }
 
-/// Returns the compaction that would come first, if one would.
+/// Returns the compaction that would run first, if one is due.
 pub(crate) fn compaction(
     state: &RunState,
     places: &Places<'_>,
@@ -122,7 +114,7 @@ pub(crate) fn compaction(
     };
     let Some(work) = state.recipe.task_work().filter(|_| is_due) else { return Ok(None) };
     let trigger = state.trigger();
-    // What follows counts it as done, and knows at least what is carried over by rule.
+    // The state afterwards counts it as done, and holds at least what is carried over by rule.
     let number = iteration(state);
     let mut after = state.clone();
     after.memory = memory::left(state.memory.as_deref(), &state.since).map(Box::new);
@@ -132,14 +124,14 @@ pub(crate) fn compaction(
     let surplus = after.handoffs.len().saturating_sub(1);
     after.handoffs.drain(..surplus);
 
-    let (beside, template, unusable) = places.around(work, RolePrompt::Compact);
+    let (companions, template, unusable) = places.around(work, RolePrompt::Compact);
     let gates = state.recipe.commands();
     let frame = Frame {
         template: template.as_deref(),
         iteration: number,
         limit: after.last_iteration(),
         vars: &state.recipe.prompt.vars,
-        beside: &beside,
+        beside: &companions,
         gates: &gates,
     };
     let parts = CompactParts::of(state, PromptSize::Full);
@@ -159,14 +151,13 @@ pub(crate) fn compaction(
     Ok(Some(Compaction { preview, trigger, parts, after }))
 }
 
-/// Returns the iteration that would be asked for: the open one, or the next.
+/// Returns the number of the open iteration, or of the next one.
 fn iteration(state: &RunState) -> IterationNumber {
     let is_open = state.current.is_some();
     IterationNumber(state.iterations + u32::from(!is_open))
 }
 
-/// Returns which task it would be, and what for. One that was asked for although it cannot begin
-/// is looked at all the same.
+/// Returns the next role and task. A task that the user named is returned even if it cannot begin.
 fn turn(state: &RunState, work: &TaskWork) -> Option<(Role, Task)> {
     let board = state.board.as_ref()?;
     let only = work.only.as_ref();
@@ -185,7 +176,7 @@ fn turn(state: &RunState, work: &TaskWork) -> Option<(Role, Task)> {
     }
 }
 
-/// Returns the text of work that is a prompt; nothing where it is a task list.
+/// Returns the text of a prompt workflow; empty for a task list.
 pub(crate) fn first_text(
     project: &Project,
     loaded: &Loaded,
@@ -251,17 +242,17 @@ impl Places<'_> {
             | Role::Compact
             | Role::Message => (RolePrompt::Implement, read::schema()),
         };
-        // An agent that keeps the list says there what came of its work.
+        // An agent that owns the list writes its result there.
         let schema = (!state.recipe.is_kept_by_agent()).then_some(schema);
         let call = Call { role, task: Some(task), schema };
-        let (beside, template, mut unusable) = self.around(work, prompt);
+        let (companions, template, mut unusable) = self.around(work, prompt);
         let gates = state.recipe.commands();
         let frame = Frame {
             template: template.as_deref(),
             iteration: iteration(state),
             limit: state.last_iteration(),
             vars: &state.recipe.prompt.vars,
-            beside: &beside,
+            beside: &companions,
             gates: &gates,
         };
         let mut rendered = match prompt {
@@ -278,14 +269,14 @@ impl Places<'_> {
         self.finish(state, &call, rendered)
     }
 
-    /// Reads what stands around a prompt, and the project's own template for it.
+    /// Reads the companion files of a prompt and the project's own template for it.
     fn around(
         &self,
         work: &TaskWork,
         prompt: RolePrompt,
     ) -> (Beside, Option<String>, Vec<PromptError>) {
         let (directory, settings) = (&self.project.directory, &self.loaded.settings);
-        let (beside, mut unusable) = Beside::gather(&work.file, directory, |name| {
+        let (companions, mut unusable) = Beside::gather(&work.file, directory, |name| {
             prompts::beside(directory, &work.file, name)
         });
         let own = prompts::template(directory, settings.prompts_dir.as_ref(), prompt.name());
@@ -293,7 +284,7 @@ impl Places<'_> {
             unusable.push(error);
             None
         });
-        (beside, template, unusable)
+        (companions, template, unusable)
     }
 
     fn review(
@@ -321,7 +312,7 @@ impl Places<'_> {
         task_prompt::review(&parts, frame)
     }
 
-    /// Reads what the prompt for an attempt needs beside the state.
+    /// Reads what the prompt for an attempt needs in addition to the state.
     fn gather(
         &mut self,
         state: &RunState,
@@ -363,13 +354,13 @@ impl Places<'_> {
         (Gathered { skills, patch, files, size: PromptSize::Full, reserved }, unusable)
     }
 
-    /// Returns a patch, or nothing where it cannot be had.
+    /// Returns a patch; empty if git cannot make it.
     fn diff(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> String {
         let vcs = self.vcs.as_mut();
         vcs.and_then(|vcs| vcs.diff(from, to, chars).ok()).unwrap_or_default()
     }
 
-    /// Adds what joins every prompt.
+    /// Adds what every prompt contains.
     fn finish(
         &self,
         state: &RunState,
@@ -382,7 +373,7 @@ impl Places<'_> {
         let feedback = &state.feedback;
         let parts = Parts { base: &base, feedback, iteration, limit, size: PromptSize::Full };
         let prompt = match (call.role, &call.schema) {
-            // A review that gives its verdict to ralph is told nothing but what it reviews.
+            // A review that returns its verdict to ralph gets nothing but what it reviews.
             (Role::Review, Some(_)) => base.clone(),
             (_, _) => prompt::assemble(&state.recipe.prompt, parts),
         };
@@ -391,7 +382,7 @@ impl Places<'_> {
         Ok(Preview { request: Request { iteration, ..request }, iteration, budget, warnings })
     }
 
-    /// Returns a call with what its agent cannot be told otherwise.
+    /// Returns the request. A system prompt that the agent cannot take separately precedes the prompt.
     fn request(
         &self,
         state: &RunState,
@@ -413,9 +404,9 @@ impl Places<'_> {
         let mut request = calls::request(agent, call.role, prompt, &recipe.limits);
         if let (Some(file), Support::No) = (&agent.system_prompt, agent.capabilities.system_prompt)
         {
-            let told = read_prompt(&self.project.directory, file)
+            let system_prompt = read_prompt(&self.project.directory, file)
                 .map_err(|error| Complaint::input(error.message))?;
-            request.prompt = format!("{}\n\n{}", told.trim_end(), request.prompt);
+            request.prompt = format!("{}\n\n{}", system_prompt.trim_end(), request.prompt);
         }
         request.task = call.task.map(|task| task.id.clone());
         Ok(match &call.schema {

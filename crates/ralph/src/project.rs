@@ -34,7 +34,7 @@ use crate::trust::{Subject, Trust};
 /// A project directory.
 #[derive(Debug)]
 pub(crate) struct Project {
-    /// Its canonical path.
+    /// Canonical path.
     pub(crate) directory: PathBuf,
     /// The environment ralph was started with.
     pub(crate) env: Vec<(OsString, OsString)>,
@@ -57,8 +57,8 @@ impl Project {
         Ok(Self { directory, env: env::vars_os().collect() })
     }
 
-    /// Opens the directory for work, and refuses one that belongs to a project above it, unless the
-    /// command line names it: the settings and gates of that project would not hold here.
+    /// Opens the directory for work. Fails if it belongs to a project above it, whose settings and
+    /// gates would not apply here, unless the command line names the directory.
     pub(crate) fn open_for_work(common: &CommonArgs) -> Result<Self, Complaint> {
         let project = Self::open(common)?;
         let steps = common.project_dir.is_none().then(|| project_above(&project.directory));
@@ -73,8 +73,8 @@ impl Project {
         .hint(format!("`ralph -C . {command}` takes this directory for a project of its own")))
     }
 
-    /// Reads the settings: files, environment, flags. What the project's files loosen, the user
-    /// must have accepted.
+    /// Reads the settings: files, environment, flags. Fails if the project's files loosen anything
+    /// that the user has not accepted.
     pub(crate) fn settings(
         &self,
         config: Option<&Path>,
@@ -96,8 +96,7 @@ impl Project {
             .hint(format!("or put it into {own}, for all projects")))
     }
 
-    /// Reads the settings like [`Self::settings`], whoever trusts the project: for commands that
-    /// start neither agents nor gates.
+    /// Reads the settings without the trust check, for commands that start neither agents nor gates.
     pub(crate) fn settings_as_written(
         &self,
         config: Option<&Path>,
@@ -106,18 +105,18 @@ impl Project {
         self.load(self.user_settings().as_deref(), config, flags, &self.env)
     }
 
-    /// Reads what the files of the project say by themselves.
+    /// Reads the settings of the project's files only.
     pub(crate) fn settings_of_project(&self) -> Result<Loaded, Complaint> {
         self.load(None, None, Vec::new(), &[])
     }
 
-    /// Returns what holds without any file, for settings with mistakes that are to be replaced.
+    /// Returns the settings without any file, for a settings file with mistakes that is to be replaced.
     pub(crate) fn settings_without_files(&self) -> Result<Loaded, Complaint> {
         settings::load(Sources::default().with_environment(self.env.clone()))
             .map_err(|error| Complaint::input(error.to_string()))
     }
 
-    /// Reads the settings without the user's own: for a project that only shows something.
+    /// Reads the settings without the user's own, for a demo project.
     pub(crate) fn settings_alone(&self) -> Result<Loaded, Complaint> {
         self.load(None, None, Vec::new(), &self.env)
     }
@@ -156,7 +155,7 @@ impl Project {
         Ok(loaded)
     }
 
-    /// Returns where the local settings come from: while a run is active, from what it began with.
+    /// Returns where the local settings come from: while a run is active, from its copy.
     fn local_settings_now(&self, without: Option<&Loaded>) -> LocalSettings {
         let stated = without.and_then(|loaded| loaded.settings.state_dir.as_ref());
         let stated = stated.map(|path| self.directory.join(path));
@@ -173,12 +172,12 @@ impl Project {
         }
     }
 
-    /// Returns the file of the user's own settings, whether it is there or not.
+    /// Returns the path of the user's own settings, whether the file exists or not.
     pub(crate) fn user_settings(&self) -> Option<PathBuf> {
         settings::user_file(|name| self.variable(name))
     }
 
-    /// Returns what the settings loosen that the user has not accepted.
+    /// Returns the loosenings that the user has not accepted.
     pub(crate) fn refused<'a>(
         &self,
         config: Option<&Path>,
@@ -191,30 +190,30 @@ impl Project {
         let subject = self.subject(config.as_deref());
         match Trust::read(|name| self.variable(name)) {
             Ok(trust) => Ok(trust.refused(subject, &loaded.loosenings)),
-            // Without a home nobody can have accepted anything.
+            // Without a home directory there is no trust file.
             Err(_) if self.user_settings().is_none() => Ok(loaded.loosenings.iter().collect()),
             Err(complaint) => Err(complaint),
         }
     }
 
-    /// Returns this project as something to trust.
+    /// Returns this project as a trust subject.
     pub(crate) fn subject<'a>(&'a self, config: Option<&'a Path>) -> Subject<'a> {
         Subject { project: &self.directory, config }
     }
 
-    /// Returns where a settings file really is that was given on the command line.
+    /// Returns the canonical path of a settings file given on the command line.
     pub(crate) fn given_config(&self, config: Option<&Path>) -> Option<PathBuf> {
         let path = self.directory.join(config?);
         Some(path.canonicalize().unwrap_or(path))
     }
 
-    /// Lists what settings loosen, one a line, with places from the project directory.
+    /// Lists loosenings, one per line, with paths relative to the project directory.
     pub(crate) fn listed<'a>(&self, loosenings: impl IntoIterator<Item = &'a Loosening>) -> String {
         let lines: Vec<String> = loosenings.into_iter().map(ToString::to_string).collect();
         self.seen_from_here(&lines.join("\n"))
     }
 
-    /// Tells places from the project directory, where people look for them.
+    /// Makes paths in a text relative to the project directory.
     pub(crate) fn seen_from_here(&self, text: &str) -> String {
         text.replace(&format!("{}/", self.directory.display()), "")
     }
@@ -223,7 +222,7 @@ impl Project {
         self.env.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone())
     }
 
-    /// Refuses to begin without the agents: nothing is written, nothing is paid.
+    /// Fails if an agent of the recipe is missing, before anything is written or paid.
     pub(crate) fn agents_are_there(&self, recipe: &Recipe) -> Result<(), Complaint> {
         for agent in recipe.asked() {
             self.find_agent(agent)?;
@@ -232,7 +231,7 @@ impl Project {
         Ok(())
     }
 
-    /// Returns the file of an agent: its program, or its scenario.
+    /// Returns the program of an agent, or its scenario file.
     pub(crate) fn find_agent(&self, agent: &AgentChoice) -> Result<PathBuf, Complaint> {
         match agent.kind.origin() {
             Origin::BuiltIn => {
@@ -253,7 +252,7 @@ impl Project {
         }
     }
 
-    /// Refuses files of an agent's that are not there or not what they should be.
+    /// Fails if a file of an agent is missing or invalid.
     fn files_are_usable(&self, agent: &AgentChoice) -> Result<(), Complaint> {
         if let Some(file) = &agent.mcp_config {
             let path = self.directory.join(file);
@@ -277,9 +276,9 @@ impl Project {
         Ok(())
     }
 
-    /// Refuses gates that nobody can run: a night of iterations would not make them pass.
+    /// Fails if the program of a gate is missing: no iteration could make the gate pass.
     ///
-    /// Only a plain first word is looked up. A path may be a script that the agent is to write.
+    /// Only a plain program name is looked up. A path may be a script that the agent is to write.
     pub(crate) fn gates_are_there(&self, recipe: &Recipe) -> Result<(), Complaint> {
         for gate in &recipe.gates {
             let command = match &gate.check {
@@ -290,13 +289,13 @@ impl Project {
             if self.find_program(program).is_err() {
                 let message = format!("the gate `{command}` cannot run: `{program}` was not found");
                 return Err(Complaint::input(message)
-                    .hint(format!("install `{program}`, or mend the command in the settings")));
+                    .hint(format!("install `{program}`, or fix the command in the settings")));
             }
         }
         Ok(())
     }
 
-    /// Returns the programs that a run needs where it is isolated, if that is not this machine.
+    /// Returns the programs that a run needs in an image or VM.
     pub(crate) fn programs_of(recipe: &Recipe) -> Vec<&str> {
         let asked = recipe.asked().into_iter().filter(|agent| agent.kind != AgentKind::Sim);
         let mut programs: Vec<&str> = asked.map(|agent| agent.command.as_str()).collect();
@@ -315,9 +314,9 @@ impl Project {
         process::find_program(&self.program(name))
     }
 
-    /// Protects what nothing but the settings lifts: the settings themselves, the scripts that gates
-    /// run, and the files that agents get their instructions from. An agent that could change those
-    /// could make every gate pass.
+    /// Protects the settings themselves, the scripts that gates run, and the files with the agents'
+    /// instructions; only the settings can lift this. An agent that could change those could make
+    /// every gate pass.
     pub(crate) fn lock(&self, recipe: &mut Recipe, loaded: &Loaded) {
         let settings = [".ralph/settings.json", ".ralph/settings.local.json"].map(str::to_owned);
         let named = loaded.files.iter().filter_map(|file| {
@@ -339,22 +338,21 @@ impl Project {
         recipe.gate_scripts = scripts;
     }
 
-    /// Protects the same from the agent of a prompt, where there are gates that it could make green
-    /// by that.
+    /// Protects the same for `ralph run`, if there are gates that the agent could make pass that way.
     pub(crate) fn lock_for_prompt(&self, recipe: &mut Recipe, loaded: &Loaded) {
         if !recipe.gates.is_empty() {
             self.lock(recipe, loaded);
         }
     }
 
-    /// Returns the files of the project that the settings start or give to agents: the programs of
+    /// Returns the files of the project that the settings start or pass to agents: the programs of
     /// `scm` and of agents, and the lists of MCP servers.
     fn started_by_settings(&self, loaded: &Loaded) -> Vec<String> {
         let settings = &loaded.settings;
         let sections = settings.agents.sections();
         let commands = sections.iter().map(|(_, section)| &section.command);
         let commands = commands.chain([&settings.agent.command, &settings.scm.command]).flatten();
-        // A plain name is looked for on the `PATH`.
+        // A plain name is looked up on the `PATH`.
         let programs = commands.filter(|command| command.contains('/'));
         let files =
             programs.chain([&settings.mcp.coding, &settings.mcp.memory].into_iter().flatten());
@@ -367,18 +365,17 @@ impl Project {
             .collect()
     }
 
-    /// Returns the files that agents get their orders from, whether they are there or not: no
-    /// agent gives orders to the next.
+    /// Returns the files with the agents' instructions, existing or not: no agent may instruct the next.
     fn orders(&self, recipe: &Recipe, loaded: &Loaded) -> Vec<String> {
         let prompts = self.directory.join(&loaded.settings.prompts_dir);
         let names = RolePrompt::ALL.map(RolePrompt::name).into_iter();
         let names = names.chain(RunPrompt::ALL.map(RunPrompt::name));
         let templates = names.map(|name| prompts.join(format!("{name}.md")));
-        let beside = recipe.task_work().map(|work| {
+        let companions = recipe.task_work().map(|work| {
             let list = self.directory.join(&work.file);
             [PROJECT_PROMPT, PRD].map(|name| list.with_file_name(name))
         });
-        let files = templates.chain(beside.into_iter().flatten());
+        let files = templates.chain(companions.into_iter().flatten());
         files
             .filter_map(|file| {
                 Some(file.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())
@@ -397,7 +394,7 @@ impl Project {
         }
     }
 
-    /// Looks for the repository that the project lies in.
+    /// Finds the repository that contains the project.
     pub(crate) fn repository(&self, watch: &Watch) -> Result<Option<Repository>, Complaint> {
         match self.discover(watch) {
             Ok(Discovery::Repository(repository)) => Ok(Some(*repository)),
@@ -406,7 +403,7 @@ impl Project {
         }
     }
 
-    /// Looks for git and for the repository.
+    /// Finds git and the repository.
     pub(crate) fn discover(&self, watch: &Watch) -> Result<Discovery, VcsError> {
         Repository::discover(&self.directory, self.env.clone(), watch.clone())
     }
@@ -436,8 +433,7 @@ impl Project {
     }
 }
 
-/// Returns how many steps up the project is that a directory of a repository belongs to, if that is
-/// not the directory itself.
+/// Returns how many levels up the enclosing project is, if it is not the directory itself.
 fn project_above(directory: &Path) -> Option<usize> {
     const MARKS: [&str; 3] =
         [".ralph/settings.json", ".ralph/settings.local.json", "ralph/tasks.json"];
@@ -447,7 +443,7 @@ fn project_above(directory: &Path) -> Option<usize> {
     (found > 0).then_some(found)
 }
 
-/// What a shell runs without looking for a program.
+/// Shell builtins and keywords.
 const SHELL_WORDS: [&str; 46] = [
     ".", ":", "alias", "bg", "break", "case", "cd", "command", "continue", "do", "done", "echo",
     "elif", "else", "esac", "eval", "exec", "exit", "export", "false", "fg", "fi", "for",
@@ -456,7 +452,7 @@ const SHELL_WORDS: [&str; 46] = [
     "unset", "until",
 ];
 
-/// Returns the program that a shell command begins with, if that is a plain name.
+/// Returns the program that a shell command starts with, if it is a plain name.
 fn plain_program(command: &str) -> Option<&str> {
     let word = command.split_whitespace().next()?;
     let is_plain = word
@@ -465,7 +461,7 @@ fn plain_program(command: &str) -> Option<&str> {
     (is_plain && !SHELL_WORDS.contains(&word) && !["wait", "while"].contains(&word)).then_some(word)
 }
 
-/// Returns the complaint about a place that cannot be used.
+/// Returns the error for a state or project directory that cannot be used.
 pub(crate) fn complain_of_layout(error: &LayoutError) -> Complaint {
     Complaint::of(ExitStatus::BadInput, error)
 }

@@ -1,6 +1,6 @@
-//! From settings and flags to a recipe: everything decided, nothing optional left.
+//! Builds a recipe from settings and flags: everything decided, nothing optional left.
 //!
-//! Not here: reading settings, and looking at the machine.
+//! Not here: reading settings, and checking the machine.
 
 mod gates;
 mod sandbox;
@@ -41,10 +41,9 @@ pub(crate) use specs::{ITERATIONS as SPECS_ITERATIONS, PLAN_FILE, for_specs, for
 /// The limit of iterations of a prompt when neither flags nor settings name one.
 pub(crate) const PROMPT_ITERATIONS: u32 = 10;
 
-/// What `ralph build` does by a task list, where nothing says otherwise.
+/// The limit of iterations of `ralph build` on a task list when nothing else sets one.
 pub(crate) const TASK_ITERATIONS: u32 = 15;
 
-/// Every role.
 const ROLES: [Role; 8] = [
     Role::Prompt,
     Role::Plan,
@@ -56,16 +55,16 @@ const ROLES: [Role; 8] = [
     Role::Message,
 ];
 
-/// What sets one workflow's recipe apart from another's, before the settings have their say.
+/// What differs between the recipes of the workflows, before the settings apply.
 struct Flow<'a> {
     workflow: &'static str,
     work: Work,
-    /// The role whose agent is asked where no other is named.
+    /// The role whose agent is the default.
     role: Role,
     /// The limit of iterations when neither flags nor settings name one.
     iterations: u32,
     completion_response: &'static str,
-    /// Who commits when neither flags nor settings say so.
+    /// Default for the setting `commit`.
     commit: sections::Commit,
     baseline: sections::Baseline,
     /// Gates for work whose settings define none.
@@ -105,7 +104,7 @@ pub(crate) fn for_tasks(
     retry: Retry,
 ) -> Result<Recipe, Complaint> {
     let settings = &loaded.settings;
-    // Who keeps the list commits it, unless the settings say otherwise.
+    // The list owner commits it, unless the settings say otherwise.
     let (keeper, commit) = match settings.tasks.keeper {
         sections::Keeper::Ralph => (Keeper::Ralph, sections::Commit::Ralph),
         sections::Keeper::Agent => (Keeper::Agent, sections::Commit::Agent),
@@ -152,11 +151,11 @@ pub(crate) fn for_tasks(
     )
 }
 
-/// How many times an agent may try to write a list that holds together.
+/// How often an agent may try to write a valid list.
 const PLAN_ITERATIONS: u32 = 3;
 
 /// Returns the recipe of `ralph plan` for a task list: the agent writes the file, and a command
-/// says whether it is a list that work can begin with.
+/// checks that it is a valid list.
 pub(crate) fn for_plan(
     loaded: &Loaded,
     mut values: BTreeMap<String, String>,
@@ -180,12 +179,12 @@ pub(crate) fn for_plan(
         memory: None,
     };
     let mut recipe = of(loaded, flow)?;
-    // The gates of the settings are about the code, which stays as it is, unless they say that
-    // they are about plans too. Before the work there is no list that could pass.
+    // The gates of the settings check the code, which does not change here, unless they name the
+    // role `plan`. No baseline: before the work there is no list that could pass.
     recipe.gates.retain(|gate| gate.roles.contains(&Role::Plan));
     recipe.gates.insert(0, gates::of_list(file, check));
     recipe.baseline = BaselinePolicy::Off;
-    // A draft with mistakes is what the next iteration mends.
+    // The next iteration fixes a draft with mistakes.
     recipe.landing.on_failure = OnFailure::Keep;
     let progress = std::path::Path::new(file).with_file_name(PROGRESS);
     let scope = [file.to_owned(), progress.to_string_lossy().into_owned()];
@@ -201,7 +200,7 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
     let settings = &loaded.settings;
     let agent = agent(loaded, flow.role)?;
     let mut agents = agents(loaded)?;
-    // The limit of compactions is a default: an agent that cannot be given one is not warned about.
+    // The turn limit of compactions is a default: no warning for an agent without such a limit.
     if let (Some(_), Some(agent)) = (&flow.memory, agents.get_mut(&Role::Compact))
         && agent.capabilities.turn_limit.is_there()
     {
@@ -284,8 +283,8 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
 /// The variable that names the directory of the specifications.
 pub(crate) const SPECS_DIR: &str = "SPECS_DIR";
 
-/// Returns when handoffs are compacted, where they are. Which servers there are for it is known
-/// once there is a run.
+/// Returns when handoffs are compacted, if they are. The MCP servers for it are known once there
+/// is a run.
 fn memory(settings: &Settings) -> Option<MemoryPolicy> {
     let memory = &settings.memory;
     let policy = MemoryPolicy {
@@ -297,14 +296,14 @@ fn memory(settings: &Settings) -> Option<MemoryPolicy> {
     memory.enabled.unwrap_or(true).then_some(policy)
 }
 
-/// Returns the variables of the user's for prompts.
+/// Returns the user's variables for prompts.
 fn vars(settings: &Settings) -> BTreeMap<String, String> {
     let mut vars = settings.vars.clone();
     vars.insert(SPECS_DIR.to_owned(), settings.specs_dir.clone());
     vars
 }
 
-/// Returns how much a prompt may hold.
+/// Returns the token budgets of a prompt.
 fn context(settings: &Settings) -> ContextPlan {
     let sections = &settings.context.sections;
     ContextPlan {
@@ -318,7 +317,7 @@ fn context(settings: &Settings) -> ContextPlan {
     }
 }
 
-/// Returns what bounds a run.
+/// Returns the limits of a run.
 pub(crate) fn limits(settings: &Settings, iterations: u32) -> RunLimits {
     let factor = settings.timeout_multiplier;
     RunLimits {
@@ -336,13 +335,13 @@ pub(crate) fn limits(settings: &Settings, iterations: u32) -> RunLimits {
     }
 }
 
-/// Returns what agents and gates can reach, where no workflow says who commits.
+/// Returns the sandbox policy for commands without a workflow.
 pub(crate) fn isolation(loaded: &Loaded) -> Policy {
     let landing = landing(&loaded.settings, sections::Commit::Ralph);
     sandbox::policy(&loaded.settings.sandbox, &landing.commit)
 }
 
-/// Returns what is set and has no effect, for a warning.
+/// Returns warnings about settings that have no effect.
 pub(crate) fn without_effect(loaded: &Loaded, recipe: &Recipe) -> Vec<String> {
     let mut warnings = Vec::new();
     if loaded.settings.memory.enabled == Some(true) && recipe.memory.is_none() {
@@ -368,7 +367,7 @@ pub(crate) fn agents(loaded: &Loaded) -> Result<BTreeMap<Role, AgentChoice>, Com
     ROLES.into_iter().map(|role| Ok((role, agent(loaded, role)?))).collect()
 }
 
-/// Returns the agent for attempts after a strategy shift, where one is set.
+/// Returns the agent for attempts after a strategy shift, if one is set.
 pub(crate) fn escalation(loaded: &Loaded) -> Result<Option<AgentChoice>, Complaint> {
     let settings = &loaded.settings;
     let section = &settings.agents.escalate;
@@ -393,7 +392,7 @@ pub(crate) fn agent(loaded: &Loaded, role: Role) -> Result<AgentChoice, Complain
     choice(loaded, settings.agent_for(settings_role(role)), servers)
 }
 
-/// Returns an agent of the settings with everything decided but its version.
+/// Returns an agent of the settings with everything decided except its version.
 fn choice(
     loaded: &Loaded,
     chosen: agents_in::Agent,
@@ -460,13 +459,13 @@ pub(crate) fn find_kind(agent: &agents_in::Agent) -> Option<AgentKind> {
 fn infer_kind(agent: &agents_in::Agent, command: &str) -> AgentKind {
     match (agent.kind, ralph_agents::kind_of(command)) {
         (Some(kind), _) => core_kind(kind),
-        // Filters make something of any command's output.
+        // With filters, any command's output can be read.
         (None, AgentKind::Text) if !agent.filters().is_empty() => AgentKind::Custom,
         (None, kind) => kind,
     }
 }
 
-/// Returns the filters of an agent that is read with them.
+/// Returns the output filters of a custom agent.
 fn selectors(agent: &agents_in::Agent) -> Result<Selectors, Complaint> {
     if agent.response_filter.is_none() && agent.delta_filter.is_none() {
         return Err(Complaint::input(
@@ -527,7 +526,7 @@ fn settings_role(role: Role) -> agents_in::Role {
     }
 }
 
-/// Work is committed by the source-control tasks, or by whom the settings name.
+/// Returns the landing policy: work is committed by the `scm` tasks, or as `commit` says.
 fn landing(settings: &Settings, usual: sections::Commit) -> LandingPolicy {
     let scm = settings.scm.command.as_ref().map(|command| Scm {
         command: command.clone(),
@@ -553,7 +552,7 @@ fn landing(settings: &Settings, usual: sections::Commit) -> LandingPolicy {
 fn scm_task(task: &str) -> ScmTask {
     match task.trim() {
         "commit" => ScmTask::Commit,
-        words => ScmTask::Run(words.split_whitespace().map(str::to_owned).collect()),
+        arguments => ScmTask::Run(arguments.split_whitespace().map(str::to_owned).collect()),
     }
 }
 

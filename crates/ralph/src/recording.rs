@@ -1,4 +1,4 @@
-//! A run shown again on a full screen: its journal and the raw streams of its agents.
+//! Replays a run on the full screen from its journal and the raw streams of its agents.
 //!
 //! Not here: what is shown (`ralph_ui::tui`).
 
@@ -30,22 +30,21 @@ use crate::full_screen;
 use crate::screen;
 use crate::secrets;
 
-/// What is read of a stream at once.
+/// Bytes read from a stream at once.
 const PIECE: usize = 64 * 1024;
 
-/// A terminal that hangs is not waited for longer than this.
+/// How long to wait for a terminal that hangs.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether a run that goes on is followed.
+/// Whether an active run is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follow {
-    /// It is.
     Yes,
-    /// What there is of it is shown from its beginning.
+    /// Show what exists so far, from the beginning.
     No,
 }
 
-/// Shows a run until the user has seen enough.
+/// Shows a run until the user leaves the screen.
 pub(crate) fn show(
     layout: &Layout,
     run: &RunId,
@@ -82,7 +81,7 @@ pub(crate) fn show(
     Ok(ExitStatus::Complete)
 }
 
-/// What was kept of a run.
+/// The files of a recorded run.
 struct Kept {
     tail: Tail,
     files: RunDir,
@@ -115,7 +114,7 @@ impl Recording for Kept {
     }
 }
 
-/// Returns the plan as a run saw it last, without secrets.
+/// Returns the plan as the run last read it, with secrets masked.
 pub(crate) fn plan_of(files: &RunDir, masker: &Masker) -> Option<Checklist> {
     let mut list = plan::seen(files)?;
     for item in &mut list.items {
@@ -127,7 +126,7 @@ pub(crate) fn plan_of(files: &RunDir, masker: &Masker) -> Option<Checklist> {
 }
 
 impl Kept {
-    /// Returns a call as far as its stream can be understood by it.
+    /// Rebuilds the request of a call, as far as its stream needs it.
     fn request(&self, state: &RunState, asked: &Event) -> Option<Request> {
         let Event::Asked { ask, role, purpose, agent, .. } = asked else { return None };
         let iteration = IterationNumber(state.iterations);
@@ -157,10 +156,10 @@ impl Kept {
     }
 }
 
-/// The stream of a call, translated as it comes.
+/// The stream of a call, translated while it is read.
 struct Call {
     stream: PathBuf,
-    /// There once the agent has ended.
+    /// Exists once the agent has ended.
     end: PathBuf,
     tail: Option<RawTail>,
     lines: Lines,
@@ -182,27 +181,27 @@ impl Call {
         }
     }
 
-    /// Returns the next events of the stream, in pieces, so that a stream of any length can be shown
-    /// in the same memory.
+    /// Returns the next events of the stream, in chunks, so that a stream of any length can be shown in
+    /// constant memory.
     fn heard(&mut self) -> Said {
         let mut events = Vec::new();
-        // Looked at before the stream: what an agent says before its end is there then.
+        // Checked before the stream: everything the agent wrote before its end is there then.
         let has_ended = self.end.exists();
         if self.tail.is_none() {
             self.tail = RawTail::open(&self.stream).ok();
         }
         while let (false, true, Some(tail)) = (self.is_over, events.is_empty(), &mut self.tail) {
-            let mut hear = |line: Line<'_>| match line {
+            let mut push_line = |line: Line<'_>| match line {
                 Line::Whole(line) => events.extend(self.translator.line(&line).events),
                 Line::TooLong { .. } => {}
             };
             match tail.read(&mut self.piece) {
-                Ok(count @ 1..) => self.lines.feed(&self.piece[..count], &mut hear),
-                // The last line of an agent that is still talking is not there yet.
+                Ok(count @ 1..) => self.lines.feed(&self.piece[..count], &mut push_line),
+                // The agent is still writing its last line.
                 Ok(0) if !has_ended => break,
                 Ok(_) | Err(_) => {
                     self.is_over = true;
-                    self.lines.finish(&mut hear);
+                    self.lines.finish(&mut push_line);
                     events.extend(self.translator.finish().events);
                 }
             }
@@ -256,9 +255,9 @@ mod tests {
         )
     }
 
-    fn words(said: &Said) -> usize {
+    fn text_events(batch: &Said) -> usize {
         let count = |event: &AgentEvent| usize::from(matches!(event, AgentEvent::Text { .. }));
-        said.events.iter().map(count).sum()
+        batch.events.iter().map(count).sum()
     }
 
     #[test]
@@ -270,7 +269,7 @@ mod tests {
         assert_eq!(call.heard(), Said::default(), "nothing is there yet");
         let path = files.stream(request.iteration, request.ask);
         let mut writer = RawWriter::create(&path).expect("created");
-        let (mut heard, mut most, mut written) = (0, 0, 0);
+        let (mut count, mut most, mut written) = (0, 0, 0);
         for number in 0..LINES {
             let line = line(number);
             written += line.len();
@@ -278,23 +277,23 @@ mod tests {
             let (most_of_it, rest) = line.split_at(line.len() - 9);
             writer.write(most_of_it.as_bytes()).expect("written");
             writer.flush().expect("flushed");
-            while let said = call.heard()
-                && !said.events.is_empty()
+            while let batch = call.heard()
+                && !batch.events.is_empty()
             {
-                most = most.max(said.events.len());
-                heard += words(&said);
+                most = most.max(batch.events.len());
+                count += text_events(&batch);
             }
             writer.write(format!("{rest}\n").as_bytes()).expect("written");
         }
-        assert_eq!(heard, LINES as usize - 1);
+        assert_eq!(count, LINES as usize - 1);
         writer.finish().expect("finished");
         fs::write(files.end(request.iteration, request.ask), "").expect("written");
-        while let said = call.heard()
-            && !said.events.is_empty()
+        while let batch = call.heard()
+            && !batch.events.is_empty()
         {
-            heard += words(&said);
+            count += text_events(&batch);
         }
-        assert_eq!(heard, LINES as usize);
+        assert_eq!(count, LINES as usize);
         assert!(written > 50_000_000, "{written}");
         assert!(most < 10, "{most} events were held at once");
         let length = fs::metadata(&path).expect("there").len();

@@ -1,5 +1,5 @@
-//! What a run needs for its memory: the servers of the agent that compacts, and what the run before
-//! it left.
+//! Sets up the memory of a run: the MCP servers of the compacting agent, and the memory of the
+//! previous run.
 //!
 //! Not here: compacting, which is an iteration of the loop like others.
 
@@ -16,23 +16,23 @@ use serde_json::{Map, Value, json};
 use crate::complaint::Complaint;
 use crate::project::Project;
 
-/// The file with the graph, from the project directory.
+/// Path of the knowledge graph, relative to the project directory.
 pub(crate) const MEMORY_FILE: &str = ".ralph/memory.jsonl";
 
-/// The servers of an agent that compacts.
+/// MCP servers of the compacting agent.
 const SERVERS: &str = "mcp-memory.json";
 
-/// The same, with one for documentation.
+/// The same, with a server for documentation.
 const WITH_DOCUMENTATION: &str = "mcp-documentation.json";
 
 /// The program that starts the server for documentation.
 const STARTER: &str = "npx";
 
-/// How many runs are looked through for one that left a memory.
+/// How many runs are searched for one that left a memory.
 const LOOKED_THROUGH: usize = 10;
 
-/// Gives the agent that compacts its servers, unless the settings name others, and returns the
-/// recipe with them. Their files lie with the run, where no agent has any business.
+/// Returns the recipe with MCP servers for the compacting agent, unless the settings name others.
+/// Their files are in the run directory, which agents do not write.
 pub(crate) fn with_servers(
     project: &Project,
     files: &RunDir,
@@ -56,7 +56,7 @@ pub(crate) fn with_servers(
     Ok(recipe)
 }
 
-/// Returns where the agent that compacts looks things up, if the files of the run are here.
+/// Returns which documentation server the compacting agent has, for files in this run directory.
 pub(crate) fn documentation(project: &Project, agent: &AgentChoice, files: &Path) -> Documentation {
     if !is_ours(agent, files) {
         return Documentation::Unknown;
@@ -71,13 +71,12 @@ pub(crate) fn documentation(project: &Project, agent: &AgentChoice, files: &Path
     }
 }
 
-/// Returns whether an agent gets the servers of ralph's choice. A run that goes on finds its own
-/// files named already.
+/// Returns whether an agent gets ralph's own servers. A resumed run already names its own files.
 fn is_ours(agent: &AgentChoice, files: &Path) -> bool {
     agent.mcp_config.as_ref().is_none_or(|file| *file == files.join(SERVERS))
 }
 
-/// Returns how the knowledge graph of this project is served by this very binary.
+/// Returns the MCP server entry that serves this project's knowledge graph with this binary.
 fn own_server(project: &Path) -> Result<Value, Complaint> {
     let exe = std::env::current_exe().map_err(|error| {
         let message = format!("cannot find ralph's own executable: {error}");
@@ -99,7 +98,7 @@ fn write<const N: usize>(path: &Path, servers: [(&str, Value); N]) -> Result<(),
     })
 }
 
-/// Returns a recipe with what the last run on the same list left.
+/// Returns the recipe with the memory that the last run on the same list left.
 pub(crate) fn with_memory(layout: &Layout, run: &RunId, mut recipe: Recipe) -> Recipe {
     let Some(file) = recipe.task_work().map(|work| work.file.clone()) else { return recipe };
     if let Some(policy) = &mut recipe.memory {

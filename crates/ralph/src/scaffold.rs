@@ -1,4 +1,4 @@
-//! Writes fresh documents into a project without losing what is there.
+//! Writes fresh documents into a project without losing existing files.
 //!
 //! Not here: what the documents say.
 
@@ -9,37 +9,36 @@ use std::path::{Path, PathBuf};
 
 use crate::complaint::Complaint;
 
-/// What becomes of a file that is there already.
+/// What to do with a file that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// It stays.
+    /// Leave it as it is.
     Keep,
-    /// It is kept beside the new one as `.bak`.
+    /// Rename it to `.bak`.
     KeepBeside,
-    /// Nothing in it is worth keeping.
+    /// Overwrite it.
     Replace,
 }
 
-/// What became of a file.
+/// What was done to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// It is new.
     New,
-    /// It was there, and stays.
+    /// It existed and was left as it is.
     Kept,
-    /// It was there, and is now this.
+    /// It existed and was renamed to this path.
     Beside(PathBuf),
 }
 
-/// Makes a directory unless it is there. A link is not written through: git would not follow it
-/// either, so that nothing below it could be committed.
+/// Creates a directory unless it exists. Refuses a link: git would not follow it either, so nothing
+/// below it could be committed.
 pub(crate) fn directory(path: &Path) -> Result<(), Complaint> {
     let name = path.display();
     match fs::symlink_metadata(path) {
         Ok(there) if there.is_dir() => Ok(()),
         Ok(there) if there.is_symlink() => {
             Err(Complaint::input(format!("`{name}` is a link, and must be a directory"))
-                .hint("git does not follow it: what lies behind it could not be committed"))
+                .hint("git does not follow links: files behind it could not be committed"))
         }
         Ok(_) => Err(Complaint::input(format!("`{name}` is a file, and must be a directory"))
             .hint("move it away, then try again")),
@@ -48,7 +47,7 @@ pub(crate) fn directory(path: &Path) -> Result<(), Complaint> {
     }
 }
 
-/// Writes a file; what is there already is treated as wanted.
+/// Writes a file; `existing` says what to do with one that exists.
 pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<Written, Complaint> {
     let refused =
         |error: io::Error| Complaint::input(format!("cannot write `{}`: {error}", path.display()));
@@ -57,16 +56,16 @@ pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<Writt
         (false, _) => Written::New,
         (true, Existing::Keep) => return Ok(Written::Kept),
         (true, Existing::KeepBeside) => {
-            let beside = free_backup(path);
-            fs::rename(path, &beside).map_err(refused)?;
-            Written::Beside(beside)
+            let backup = free_backup(path);
+            fs::rename(path, &backup).map_err(refused)?;
+            Written::Beside(backup)
         }
         (true, Existing::Replace) => {
             fs::remove_file(path).map_err(refused)?;
             Written::New
         }
     };
-    // Where somebody was quicker, what they wrote stays.
+    // `create_new`: a file that another process has just created is not overwritten.
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(refused)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| {
         let _ = fs::remove_file(path);
@@ -81,7 +80,7 @@ pub(crate) fn add_line(path: &Path, line: &str) -> Result<Written, Complaint> {
         |error: io::Error| Complaint::input(format!("cannot write `{}`: {error}", path.display()));
     let text = match fs::symlink_metadata(path) {
         Ok(there) if there.is_file() => fs::read(path).map_err(refused)?,
-        // A link leads elsewhere; that is not this project's to change.
+        // A link leads out of the project; its target is not changed.
         Ok(_) => return Ok(Written::Kept),
         Err(_) => Vec::new(),
     };
@@ -94,12 +93,12 @@ pub(crate) fn add_line(path: &Path, line: &str) -> Result<Written, Complaint> {
     Ok(Written::New)
 }
 
-/// Returns whether a `.gitignore` says a line already.
+/// Returns whether a `.gitignore` has a line already.
 pub(crate) fn has_line(path: &Path, line: &str) -> bool {
     fs::read(path).is_ok_and(|text| is_covered(&text, line))
 }
 
-/// Returns whether a line is there, with or without its slash, or one for all such files.
+/// Returns whether the text has the line, with or without its slash, or the bare file name.
 fn is_covered(text: &[u8], line: &str) -> bool {
     let plain = line.trim_start_matches('/');
     let all = plain.rsplit('/').next().unwrap_or(plain);
@@ -108,7 +107,7 @@ fn is_covered(text: &[u8], line: &str) -> bool {
         .any(|known| [line, plain, all].iter().any(|it| it.as_bytes() == known))
 }
 
-/// Returns the first name for a backup that nothing has: `a.bak`, then `a.2.bak`.
+/// Returns the first unused name for a backup: `a.bak`, then `a.2.bak`.
 fn free_backup(path: &Path) -> PathBuf {
     let with = |suffix: String| {
         let mut name = OsString::from(path);

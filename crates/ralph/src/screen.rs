@@ -1,6 +1,6 @@
-//! The terminal and the streams: the one place that knows what stdout and stderr are.
+//! The terminal and the standard streams: the only place that uses stdout and stderr.
 //!
-//! Not here: what is said, which is `ralph-ui`'s.
+//! Not here: the texts, which are in `ralph-ui`.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -13,7 +13,7 @@ use crate::cli::{ColorChoice, CommonArgs};
 use crate::complaint::Complaint;
 use crate::settings::types::sections::{Emoji, Ui};
 
-/// Asks the user a question whose usual answer is no. Where there is nobody, that is the answer.
+/// Asks the user a yes/no question; the default, also without a terminal, is no.
 pub(crate) fn ask(question: &str) -> bool {
     if !can_ask() {
         return false;
@@ -23,73 +23,71 @@ pub(crate) fn ask(question: &str) -> bool {
         return false;
     }
     let mut answer = String::new();
-    // A closed terminal has not said yes.
+    // A closed terminal counts as no.
     let _ = io::stdin().read_line(&mut answer);
     matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-/// Returns whether there is somebody to ask.
+/// Returns whether a user can be asked.
 pub(crate) fn can_ask() -> bool {
     use std::io::IsTerminal as _;
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Returns whether what is said on stderr is seen on a terminal.
+/// Returns whether stderr is a terminal.
 pub(crate) fn is_terminal() -> bool {
     use std::io::IsTerminal as _;
     io::stderr().is_terminal()
 }
 
-/// Returns whether data that is printed is seen on a terminal.
+/// Returns whether stdout is a terminal.
 pub(crate) fn is_data_seen() -> bool {
     use std::io::IsTerminal as _;
     io::stdout().is_terminal()
 }
 
-/// Asks a question on stdout, and returns the line that is typed; nothing at the end of input.
+/// Asks a question on stdout and returns the typed line; `None` at the end of input.
 pub(crate) fn ask_for_line(question: &str) -> Option<String> {
     use std::io::BufRead as _;
     print_data(question);
     let mut line = Vec::new();
-    // A terminal that is gone is the end of input too, and so is a line that never ended.
+    // A closed terminal and an unfinished line count as end of input too.
     let _ = io::stdin().lock().read_until(b'\n', &mut line);
     let line = line.strip_suffix(b"\n")?;
     Some(String::from_utf8_lossy(line).into_owned())
 }
 
-/// Returns whether somebody types at a terminal.
+/// Returns whether stdin is a terminal.
 pub(crate) fn is_typed() -> bool {
     use std::io::IsTerminal as _;
     io::stdin().is_terminal()
 }
 
-/// How this process talks to people.
+/// How this process prints to a stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Screen {
-    /// How stderr looks.
     pub(crate) style: Style,
-    /// How much is said.
     pub(crate) verbosity: Verbosity,
 }
 
 impl Screen {
-    /// Returns the screen before any settings are known.
+    /// Returns the output style before any settings are known.
     pub(crate) fn plain(common: &CommonArgs) -> Self {
         Self::new(common, &Ui::default())
     }
 
-    /// Returns the screen as flags and settings want it.
+    /// Returns the output style for stderr, from flags and settings.
     pub(crate) fn new(common: &CommonArgs, ui: &Ui) -> Self {
         Self::on(common, ui, sink(io::stderr()))
     }
 
-    /// Returns the same for what goes to stdout.
+    /// Returns the output style for stdout, from flags and settings.
     pub(crate) fn for_stdout(common: &CommonArgs, ui: &Ui) -> Self {
         Self::on(common, ui, sink(io::stdout()))
     }
 
     fn on(common: &CommonArgs, ui: &Ui, sink: Sink) -> Self {
-        let wishes = Wishes {
+        let options = Wishes {
             color: match common.color {
                 ColorChoice::Auto => Choice::Auto,
                 ColorChoice::Always => Choice::Always,
@@ -105,7 +103,7 @@ impl Screen {
             max_output_chars: ui.max_output_chars as usize,
         };
         Self {
-            style: Style::choose(&wishes, &surroundings(sink)),
+            style: Style::choose(&options, &surroundings(sink)),
             verbosity: match (common.quiet, common.verbose) {
                 (true, _) => Verbosity::Quiet,
                 (false, true) => Verbosity::Verbose,
@@ -114,12 +112,12 @@ impl Screen {
         }
     }
 
-    /// Says what is wrong and what to do about it.
-    pub(crate) fn complain(&self, complaint: &Complaint) {
+    /// Prints an error with its causes and hints.
+    pub(crate) fn complain(&self, error: &Complaint) {
         let problem = Problem {
-            message: complaint.message.clone(),
-            causes: complaint.causes.clone(),
-            hints: complaint.hints.clone(),
+            message: error.message.clone(),
+            causes: error.causes.clone(),
+            hints: error.hints.clone(),
         };
         problem.print(&self.style, &mut io::stderr().lock());
     }
@@ -149,18 +147,18 @@ fn surroundings(sink: Sink) -> Surroundings {
     }
 }
 
-/// Says a line on stderr, where no run is under way that would say it.
+/// Prints a line on stderr, for commands without a run view.
 pub(crate) fn say(line: &str) {
-    // Who cannot hear it is told elsewhere.
+    // A closed stderr is no error.
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Prints data on stdout. A reader that has gone away is no error.
+/// Prints data on stdout. A closed pipe is no error.
 pub(crate) fn print_data(text: &str) {
     let _ = try_printing(text);
 }
 
-/// Prints data on stdout, for those who go on only as long as somebody reads it.
+/// Prints data on stdout. Fails once the reader has closed the pipe.
 pub(crate) fn try_printing(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush())
@@ -168,23 +166,23 @@ pub(crate) fn try_printing(text: &str) -> io::Result<()> {
 
 /// Returns how many lines the terminal behind stdout has.
 pub(crate) fn rows() -> usize {
-    /// As terminals have always been.
+    /// The traditional height of a terminal.
     const USUAL: usize = 24;
     ralph_io::terminal::rows(io::stdout()).filter(|rows| *rows > 0).unwrap_or(USUAL)
 }
 
-/// Warns on stderr.
+/// Prints a warning on stderr.
 pub(crate) fn warn(text: &str) {
     let text = ralph_ui::safe::harmless(text);
     let _ = writeln!(io::stderr().lock(), "warning: {text}");
 }
 
-/// Returns stdout for a view of its own.
+/// Returns stdout, for a view that writes to it.
 pub(crate) fn stdout() -> io::Stdout {
     io::stdout()
 }
 
-/// Returns stderr for a view of its own.
+/// Returns stderr, for a view that writes to it.
 pub(crate) fn stderr() -> io::Stderr {
     io::stderr()
 }

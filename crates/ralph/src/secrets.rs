@@ -1,4 +1,4 @@
-//! The secrets of a run: what is masked in everything it writes, and what its journal left out.
+//! The secrets of a run: masked in everything it writes, and restored when it is resumed.
 //!
 //! Not here: how secrets are found (`ralph_io::mask`).
 
@@ -13,7 +13,7 @@ use ralph_io::mask::Masker;
 use crate::complaint::Complaint;
 use crate::settings::types::Settings;
 
-/// Returns what masks the secrets of the environment, of those that agents get, and of their logins.
+/// Returns a masker for the secrets of the environment, of the agents' variables and logins.
 pub(crate) fn masker(env: &[(OsString, OsString)], recipe: &Recipe) -> Masker {
     let agents = recipe.asked();
     let given: Vec<(OsString, OsString)> = agents
@@ -29,8 +29,8 @@ pub(crate) fn masker(env: &[(OsString, OsString)], recipe: &Recipe) -> Masker {
     Masker::of_environment(all, tokens)
 }
 
-/// Puts the secrets of agents' environments back, which the journal does not hold: from the
-/// settings, or else from ralph's own environment.
+/// Restores the secrets of the agents' environments, which the journal masks, from the settings or
+/// else from ralph's own environment.
 pub(crate) fn refill(
     recipe: &mut Recipe,
     settings: &Settings,
@@ -53,7 +53,7 @@ pub(crate) fn refill(
     recipe.every_agent().try_for_each(|choice| fill(choice, "agent"))
 }
 
-/// Looks for a secret: in the section of a role, in the one of all agents, in any, outside.
+/// Finds a secret: in the section of the role, in `agent`, in any other section, in the environment.
 fn secret(
     settings: &Settings,
     role: &str,

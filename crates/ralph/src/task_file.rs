@@ -1,6 +1,6 @@
-//! The task file of a project: where it is, and what to say when it cannot be used.
+//! Finds and reads the task file of a project, and reports its mistakes.
 //!
-//! Not here: its forms, which are `ralph-io`'s.
+//! Not here: its formats, which are in `ralph-io`.
 
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,11 @@ use crate::settings::Settings;
 /// Where a task file is looked for, in this order.
 const USUAL: [&str; 3] = ["ralph/tasks.json", "plan.json", "prd.json"];
 
-/// A thousand mistakes have one cause; the first screen of them shows it.
+/// A thousand mistakes have one cause; the first screen shows it.
 const TOLD: usize = 50;
 
-/// Returns where the task file is: as the flag says, as the settings say, or the first usual
-/// place where one is.
+/// Returns the path of the task file: from the flag, the settings, or the first default path that
+/// exists.
 pub(crate) fn find(
     project: &Project,
     settings: &Settings,
@@ -36,7 +36,7 @@ pub(crate) fn find(
     })
 }
 
-/// Returns the other task files in usual places.
+/// Returns the other task files in default places.
 pub(crate) fn others(project: &Project, list: &str) -> Vec<&'static str> {
     let is_other = |path: &&str| *path != list && project.directory.join(path).is_file();
     USUAL.into_iter().filter(is_other).collect()
@@ -51,8 +51,7 @@ pub(crate) fn open(
     TaskFile::read(&find(project, settings, flag)?).map_err(|problems| complain(project, &problems))
 }
 
-/// Returns the complaint about a file with mistakes. Places are told from the project directory,
-/// where people look for them.
+/// Returns the error for a file with mistakes, with paths relative to the project directory.
 pub(crate) fn complain(project: &Project, problems: &[FileProblem]) -> Complaint {
     let here = format!("{}/", project.directory.display());
     let mut lines: Vec<String> = problems

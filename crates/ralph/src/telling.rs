@@ -1,7 +1,7 @@
-//! Who is told of a run, beside the terminal: people by notices, a collector by telemetry.
+//! Subscribers of a run besides the terminal: notifications for users, telemetry for a collector.
 //!
-//! Settings become channels here. Not here: what is told (`ralph_core::notice`, `telemetry`), and
-//! how it gets there (`ralph_io::notify`, `telemetry`).
+//! Turns settings into channels. Not here: the content (`ralph_core::notice`, `telemetry`) and the
+//! delivery (`ralph_io::notify`, `telemetry`).
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -29,16 +29,16 @@ use crate::screen;
 use crate::settings::Loaded;
 use crate::settings::types::notify::{Notify, TerminalRing};
 
-/// A collector on this machine answers at once; one elsewhere gets the time of its own settings.
+/// A collector usually runs on this machine and answers at once.
 const COLLECTOR_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Enough for a server that is there.
+/// Enough for a reachable server.
 const HURRY: Duration = Duration::from_millis(500);
 
-/// Where collectors listen.
+/// The default endpoint of collectors.
 const COLLECTOR: &str = "http://localhost:4318";
 
-/// Who is to be told, checked before a run begins.
+/// Settings of the subscribers, checked before a run begins.
 #[derive(Debug)]
 pub(crate) struct Plan {
     notify: Notify,
@@ -48,7 +48,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Reads settings and the variables that they name.
+    /// Reads the settings and the variables that they name.
     pub(crate) fn of(env: &[(OsString, OsString)], loaded: &Loaded) -> Result<Self, Complaint> {
         let notify = loaded.settings.notify.clone();
         let named = notify.webhook.secret_env.as_deref();
@@ -61,7 +61,7 @@ impl Plan {
         Ok(Self { notify, secret, collector, roots })
     }
 
-    /// Returns the channels that are set, with where the programs among them run.
+    /// Builds the configured channels.
     pub(crate) fn channels(self, site: &Site<'_>) -> Vec<Channel> {
         let Self { notify, secret, roots, .. } = self;
         let mut channels = Vec::new();
@@ -108,33 +108,32 @@ impl Plan {
     }
 }
 
-/// Where channels are used.
+/// Where channels run.
 pub(crate) struct Site<'a> {
-    /// The project directory.
     pub(crate) project: PathBuf,
     /// ralph's own signals.
     pub(crate) watch: &'a Watch,
-    /// The environment of programs.
+    /// For programs that channels start.
     pub(crate) env: &'a [(OsString, OsString)],
-    /// The terminal, where there is one.
+    /// The terminal, if there is one.
     pub(crate) terminal: Option<NonBlocking>,
 }
 
-/// Everybody who is told of a run.
+/// The subscribers of a run.
 pub(crate) struct Telling {
     notifier: Option<Notifier>,
     exporter: Option<Exporter>,
     patience: Duration,
     watch: Watch,
-    /// What could not even be started.
+    /// Why a subscriber could not be started.
     troubles: Vec<String>,
 }
 
 impl Telling {
-    /// Starts the threads. Where that fails the run goes on, and says so at its end.
+    /// Starts the threads. If that fails the run continues, and warns at its end.
     pub(crate) fn begin(
         plan: Plan,
-        desk: &Desk,
+        context: &Desk,
         env: &Variables,
         files: &RunDir,
         masker: &Masker,
@@ -144,49 +143,49 @@ impl Telling {
             on: plan.notify.on.iter().map(|event| event.occasion()).collect(),
             long_wait: plan.notify.wait_over.0,
         };
-        let mut troubles = Vec::new();
+        let mut start_errors = Vec::new();
         let exporter = plan.collector.as_ref().and_then(|collector| {
             Exporter::start(collector)
-                .inspect_err(|error| troubles.push(format!("telemetry was not sent: {error}")))
+                .inspect_err(|error| start_errors.push(format!("telemetry was not sent: {error}")))
                 .ok()
         });
         let channels = plan.channels(&Site {
-            project: desk.layout.project().to_owned(),
-            watch: &desk.watch,
+            project: context.layout.project().to_owned(),
+            watch: &context.watch,
             env,
-            terminal: screen::is_terminal().then(|| desk.terminal()),
+            terminal: screen::is_terminal().then(|| context.terminal()),
         });
         let ledger = files.path().join("notices.jsonl");
         let notifier = (!channels.is_empty()).then(|| {
             Notifier::start(policy, channels, &ledger, masker.clone())
-                .inspect_err(|error| troubles.push(format!("notices were not sent: {error}")))
+                .inspect_err(|error| start_errors.push(format!("notices were not sent: {error}")))
                 .ok()
         });
-        let watch = desk.watch.clone();
-        Self { notifier: notifier.flatten(), exporter, patience, watch, troubles }
+        let watch = context.watch.clone();
+        Self { notifier: notifier.flatten(), exporter, patience, watch, troubles: start_errors }
     }
 
-    /// Returns what listens to the run.
+    /// Returns the views that receive the events of the run.
     pub(crate) fn views(&self) -> Vec<Box<dyn Ui>> {
         let notifier = self.notifier.clone().map(|it| Box::new(it) as Box<dyn Ui>);
         let exporter = self.exporter.clone().map(|it| Box::new(it) as Box<dyn Ui>);
         notifier.into_iter().chain(exporter).collect()
     }
 
-    /// Tells of what an earlier process did in the run, to those who go on from there.
+    /// Replays the events of earlier processes of a resumed run to the exporter.
     pub(crate) fn catch_up(&self, path: &Path) {
         let Some(exporter) = &self.exporter else { return };
-        // What cannot be read was refused when the run was folded.
+        // An unreadable journal has failed before, when the run was folded.
         let _ = each_event(path, |recorded, state| {
             exporter.catch_up(recorded, state);
             Ok::<(), String>(())
         });
     }
 
-    /// Waits a while until everybody is told. Returns who was not, and why.
+    /// Waits a limited time for deliveries. Returns warnings about the ones that failed.
     pub(crate) fn finish(&self) -> Vec<String> {
-        let mut untold = self.troubles.clone();
-        // Who asks twice to end does not want to wait for a server.
+        let mut undelivered = self.troubles.clone();
+        // After a second signal the user does not want to wait for a server.
         let patience = match self.watch.stage() {
             Stage::Running | Stage::Finish => self.patience,
             Stage::End | Stage::Leave => self.patience.min(HURRY),
@@ -195,26 +194,26 @@ impl Telling {
             let exporting =
                 self.exporter.as_ref().map(|exporter| scope.spawn(|| exporter.finish(patience)));
             if let Some(notifier) = &self.notifier {
-                untold.extend(notifier.finish(patience));
+                undelivered.extend(notifier.finish(patience));
             }
-            untold.extend(exporting.and_then(|it| it.join().ok().flatten()));
+            undelivered.extend(exporting.and_then(|it| it.join().ok().flatten()));
         });
-        untold
+        undelivered
     }
 }
 
-/// Why the events of a journal could not all be told.
+/// Why the replay of a journal stopped early.
 pub(crate) enum Stopped {
-    /// It cannot be read.
+    /// The journal cannot be read.
     Unreadable(String),
-    /// Who was told did not want to hear more.
+    /// The receiver failed.
     Told(String),
 }
 
-/// Tells of every event in a journal, with the state that follows from it.
+/// Calls `visit` for every event in a journal, with the state after it.
 pub(crate) fn each_event(
     path: &Path,
-    mut tell: impl FnMut(&ralph_core::event::Recorded, &RunState) -> Result<(), String>,
+    mut visit: impl FnMut(&ralph_core::event::Recorded, &RunState) -> Result<(), String>,
 ) -> Result<(), Stopped> {
     let mut state: Option<RunState> = None;
     let unreadable = |error: &dyn std::error::Error| Stopped::Unreadable(error.to_string());
@@ -227,7 +226,7 @@ pub(crate) fn each_event(
             }
             None => state.insert(RunState::begin(&recorded).map_err(|error| unreadable(&error))?),
         };
-        tell(&recorded, state).map_err(Stopped::Told)?;
+        visit(&recorded, state).map_err(Stopped::Told)?;
     }
     Ok(())
 }
@@ -245,7 +244,7 @@ fn secret(env: &[(OsString, OsString)], name: &str, loaded: &Loaded) -> Result<S
     })
 }
 
-/// Returns where spans and metrics go, now that it is sure that they do.
+/// Returns the collector for spans and metrics. Must be called only if telemetry is on.
 pub(crate) fn collector(
     env: &[(OsString, OsString)],
     loaded: &Loaded,
@@ -291,7 +290,7 @@ fn variable(env: &[(OsString, OsString)], name: &str) -> Option<String> {
     found.1.to_str().map(str::to_owned)
 }
 
-/// Reads `key=value,other=value`, as the variables of OpenTelemetry have it.
+/// Parses `key=value,other=value`, the format of OpenTelemetry's variables.
 fn headers(text: &str) -> Option<Vec<(String, String)>> {
     let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
     pairs
@@ -306,7 +305,7 @@ fn headers(text: &str) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
-/// Puts characters back that are written as `%20`.
+/// Decodes percent-encoded characters such as `%20`.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

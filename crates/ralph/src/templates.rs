@@ -1,4 +1,4 @@
-//! The documents of the workflows as they are when fresh.
+//! Templates of the workflows' documents.
 //!
 //! The texts are files of their own, in `templates/`. Not here: writing them anywhere.
 
@@ -10,29 +10,29 @@ use crate::complaint::Complaint;
 pub(crate) const PRD: &str = include_str!("../templates/prd.md");
 /// The notes of the iterations.
 pub(crate) const PROGRESS: &str = include_str!("../templates/progress.txt");
-/// The project's standing orders.
+/// The project's own instructions for agents.
 pub(crate) const PROMPT: &str = include_str!("../templates/prompt.md");
 /// A specification.
 pub(crate) const SPEC: &str = include_str!("../templates/spec.md");
 const TASKS: &str = include_str!("../templates/tasks.json");
 
-/// More than this is no name any more.
+/// Most characters of a feature name.
 const LONGEST_NAME: usize = 100;
 
-/// Branches and directories are called so; this leaves room for what stands around it.
+/// Slugs are parts of branch and directory names; this leaves room for the rest of the name.
 const LONGEST_SLUG: usize = 60;
 
-/// The name of a feature, as people write it and as branches can have it.
+/// The name of a feature, as the user wrote it and as a part of branch names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Feature {
-    /// As people write it.
+    /// As the user wrote it.
     pub(crate) name: String,
     /// Letters and digits with `-` between them.
     pub(crate) slug: String,
 }
 
 impl Feature {
-    /// Reads a name; says what is wrong with it in terms of the flag that gave it.
+    /// Parses a name. The error names the flag that gave it.
     pub(crate) fn named(name: &str, flag: &str) -> Result<Self, Complaint> {
         let name = name.trim();
         let slug = slug(name);
@@ -51,7 +51,7 @@ impl Feature {
             .hint(format!("for example {flag} \"Search in notes\"")))
     }
 
-    /// Returns the branch that the work belongs on.
+    /// Returns the branch for the work.
     pub(crate) fn branch(&self) -> String {
         format!("ralph/{}", self.slug)
     }
@@ -94,12 +94,12 @@ pub(crate) fn tasks(project: &str, branch: Option<&str>, commands: &[String]) ->
     fill(TASKS, &values.each_ref().map(|(name, value)| (*name, value.as_str())))
 }
 
-/// Returns fresh notes, begun on a day.
+/// Returns fresh progress notes with a start date.
 pub(crate) fn progress(name: &str, date: &str) -> String {
     fill(PROGRESS, &[("DATE", date), ("NAME", name)])
 }
 
-/// Returns a template with what it leaves open. A value is taken as it is.
+/// Fills in the placeholders of a template. Values are inserted verbatim.
 fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut pieces = template.split("${");
     let mut text = pieces.next().unwrap_or_default().to_owned();
@@ -111,8 +111,8 @@ fn fill(template: &str, values: &[(&str, &str)]) -> String {
     text
 }
 
-/// Returns whether nobody wrote anything into a document that began as a template. Headings,
-/// comments, and what the template says itself do not count.
+/// Returns whether a document holds nothing but its template. Headings, comments and the
+/// template's own text do not count.
 pub(crate) fn is_bare(text: &str, template: &str) -> bool {
     let template = without_comments(template);
     let known: Vec<&str> = template.lines().map(str::trim).collect();
@@ -125,7 +125,7 @@ pub(crate) fn is_bare(text: &str, template: &str) -> bool {
     lines.all(|line| line.starts_with('#') || known.contains(&line) || is_filled_in(line))
 }
 
-/// Returns a text without its HTML comments. One that does not end takes the rest with it.
+/// Returns a text without HTML comments. An unclosed comment runs to the end.
 fn without_comments(text: &str) -> String {
     let (mut rest, mut kept) = (text, String::new());
     while let Some((before, after)) = rest.split_once("<!--") {
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_is_told_from_what_is_bare() {
+    fn filled_in_documents_are_not_bare() {
         let fresh = prd("Notes");
         let written = fresh.replace("## 2.", "Notes can be searched.\n\n## 2.");
         let in_a_comment = fresh.replace("## 2.", "<!-- Notes can be searched. -->\n## 2.");

@@ -1,10 +1,10 @@
-//! Which projects the user trusts, and with what exactly.
+//! Which projects the user trusts, and which of their settings exactly.
 //!
-//! The mark lies in the user's state, where no project and no sandboxed agent can write, and names
-//! what was accepted key by key: a project that asks for more later is asked about again, and so
-//! is one whose user has become stricter since. `stateDir` does not move it, since a project may
-//! set that. Where a setting runs or reads a file of the project, its content is remembered as a
-//! digest. Not here: what counts as looser (`settings::bound`), and asking the user.
+//! The trust file is in the user's state directory, where no project and no sandboxed agent can
+//! write. It lists what was accepted key by key: the user is asked again if the project asks for
+//! more later, or if the user's own settings have become stricter. `stateDir` does not move it,
+//! since a project may set that. If a setting runs or reads a file of the project, the digest of
+//! that file is recorded. Not here: what counts as looser (`settings::trust_limits`), and asking the user.
 
 pub(crate) mod demands;
 
@@ -25,13 +25,13 @@ use crate::complaint::Complaint;
 use crate::project::complain_of_layout;
 use crate::settings::{Loosening, LooseningCause};
 
-/// The version of the file.
+/// Version of the trust file.
 const VERSION: u32 = 1;
 
 /// Thousands of projects fit; a larger file is not ours.
 const LARGEST: u64 = 1 << 22;
 
-/// What is trusted.
+/// The trust file.
 #[derive(Debug)]
 pub(crate) struct Trust {
     file: PathBuf,
@@ -41,22 +41,21 @@ pub(crate) struct Trust {
 /// A project that may loosen its isolation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Trusted {
-    /// Its canonical path.
     pub(crate) path: PathBuf,
-    /// The settings file, where one was given in the place of the usual one.
+    /// The settings file, if one was given in place of the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) config: Option<PathBuf>,
-    /// What it may ask for, by key; of lists, what it may add.
+    /// Accepted values by key; for lists, the entries that may be added.
     pub(crate) accepted: BTreeMap<String, Value>,
-    /// By key, the digest of what a setting runs or reads.
+    /// By key, the digest of the file that a setting runs or reads.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) digests: BTreeMap<String, String>,
-    /// When it was marked.
+    /// When the user accepted it.
     pub(crate) at: Timestamp,
 }
 
 impl Trusted {
-    /// Returns the mark for a project that loosens this.
+    /// Returns the trust entry for a project with these loosenings.
     pub(crate) fn new(subject: Subject<'_>, loosenings: &[Loosening], at: Timestamp) -> Self {
         let accepted = loosenings.iter().map(|it| (it.key.clone(), it.asks.clone())).collect();
         let digests = loosenings.iter().filter_map(|it| match &it.cause {
@@ -93,7 +92,7 @@ impl Trusted {
     }
 }
 
-/// What is trusted or not: a project with its settings.
+/// A project with its settings, as the subject of trust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subject<'a> {
     /// The canonical path of the project.
@@ -109,14 +108,14 @@ struct TrustFile {
 }
 
 impl Trust {
-    /// Reads what is trusted. Without a home nothing can be.
+    /// Reads the trust file. Fails without a home directory.
     pub(crate) fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Complaint> {
         let root =
             layout::state_root(None, variable).map_err(|error| complain_of_layout(&error))?;
         let file = root.join("trust.json");
         let unusable = |why: String| {
             Complaint::input(format!("cannot use the list of trusted projects: {why}"))
-                .hint(format!("mend or remove `{}`; `ralph trust` writes it anew", file.display()))
+                .hint(format!("fix or remove `{}`; `ralph trust` writes it again", file.display()))
         };
         let bytes = match bounded::read_beginning(&file, LARGEST) {
             Ok(bytes) => bytes,
@@ -133,23 +132,23 @@ impl Trust {
         Ok(Self { file, projects: read.projects })
     }
 
-    /// Returns the projects that are trusted.
+    /// Returns the trusted projects.
     pub(crate) fn projects(&self) -> &[Trusted] {
         &self.projects
     }
 
-    /// Returns what is not accepted of all that a project loosens.
+    /// Returns the loosenings of a project that are not accepted.
     pub(crate) fn refused<'a>(
         &self,
         subject: Subject<'_>,
         loosenings: &'a [Loosening],
     ) -> Vec<&'a Loosening> {
-        let mark = self.projects.iter().find(|it| it.is_of(subject));
-        let is_refused = |it: &&Loosening| !mark.is_some_and(|mark| mark.accepts(it));
+        let entry = self.projects.iter().find(|it| it.is_of(subject));
+        let is_refused = |it: &&Loosening| !entry.is_some_and(|entry| entry.accepts(it));
         loosenings.iter().filter(is_refused).collect()
     }
 
-    /// Marks a project, in the place of an earlier mark.
+    /// Adds a project, replacing an earlier entry for it.
     pub(crate) fn mark(mut self, trusted: Trusted) -> Result<(), Complaint> {
         let subject = Subject { project: &trusted.path, config: trusted.config.as_deref() };
         self.projects.retain(|it| !it.is_of(subject));
@@ -157,7 +156,7 @@ impl Trust {
         self.write()
     }
 
-    /// Takes all marks of a project away, and returns how many there were.
+    /// Removes all entries of a project, and returns how many there were.
     pub(crate) fn forget(mut self, project: &Path) -> Result<usize, Complaint> {
         let before = self.projects.len();
         self.projects.retain(|it| it.path != project);
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_accepted_is() {
+    fn only_accepted_loosenings_pass() {
         let subject = Subject { project: Path::new("/p"), config: None };
         let accepted = [
             loosening("sandbox.network.mode", json!("host")),

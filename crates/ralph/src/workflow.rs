@@ -1,6 +1,6 @@
-//! Which workflow a project has where `ralph plan` and `ralph build` have to know.
+//! Finds the workflow of a project, for `ralph plan` and `ralph build`.
 //!
-//! Not here: what each of them does.
+//! Not here: what the workflows do.
 
 use crate::documents::{DIRECTORY, PRD};
 use crate::project::Project;
@@ -9,19 +9,18 @@ use crate::settings::Loaded;
 use crate::settings::types::sections::Workflow;
 use crate::task_file;
 
-/// What plan and build go by.
+/// What `ralph plan` and `ralph build` work from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Basis {
-    /// A task list.
     Tasks,
-    /// Specifications, and a plan that the agent keeps.
+    /// Specifications, and a plan that the agent maintains.
     Specs,
-    /// Nobody can tell: there is nothing of either.
+    /// The project has neither.
     Unknown,
 }
 
 impl Basis {
-    /// Returns what the settings say or, where they do not, what the project holds.
+    /// Returns the workflow of the settings or, if not set, the one that the project's files suggest.
     pub(crate) fn of(project: &Project, loaded: &Loaded) -> Self {
         match loaded.settings.workflow {
             Workflow::Tasks => return Self::Tasks,

@@ -1,4 +1,4 @@
-//! What hooks are given: transcripts of all sizes, and every line of the guard's tables.
+//! Inputs of hooks: transcripts of all sizes, and every line of the guard's tables.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
@@ -18,7 +18,7 @@ pub(crate) fn give(command: &mut Command, input: &Path) {
     run(command);
 }
 
-/// Makes a run appear to be under way, and returns the file that tells hooks of it.
+/// Makes a run appear active, and returns the file with its hook state.
 pub(crate) fn active(sealed: &Sealed) -> PathBuf {
     let active = sealed.state().join("project-1/active.json");
     fs::create_dir_all(active.parent().expect("a parent")).expect("a directory");
@@ -30,7 +30,7 @@ pub(crate) fn active(sealed: &Sealed) -> PathBuf {
     active
 }
 
-/// Returns what the guard is given for each command of its tables, as files.
+/// Returns the input of the guard for each command of its tables, as files.
 pub(crate) fn calls(sealed: &Sealed) -> Vec<PathBuf> {
     let tables = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ralph-core/tests/data/guard");
     let mut calls = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn calls(sealed: &Sealed) -> Vec<PathBuf> {
     calls
 }
 
-/// Writes what a hook is given to a file.
+/// Writes the input of a hook to a file.
 pub(crate) fn input(sealed: &Sealed, transcript: &Path) -> PathBuf {
     let name = transcript.file_name().unwrap_or_default().to_string_lossy();
     let path = sealed.root().join(format!("input-{name}"));

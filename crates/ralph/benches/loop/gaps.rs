@@ -2,7 +2,7 @@
 //! but start the agent and run the git commands that the same takes.
 //!
 //! The agent is the benchmark itself, started again; it notes when it began and when it ended, so
-//! that one clock measures both loops. Not here: what the figures are held against.
+//! that one clock measures both loops. Not here: the limits of the figures.
 
 use std::fs;
 use std::io::Write as _;
@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 
 use crate::RALPH;
 
-/// What becomes of an iteration's work.
+/// What happens to an iteration's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Landing {
     Nothing,
     Commit,
 }
 
-/// What stands around agent and git.
+/// Whether agent and git run in a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Walls {
     None,
@@ -37,7 +37,7 @@ pub(crate) struct Place {
     walls: Walls,
 }
 
-/// What a run of ralph's was like.
+/// Measurements of a run.
 pub(crate) struct Ran {
     /// The time between each two agents.
     pub(crate) gaps: Vec<Duration>,
@@ -102,7 +102,7 @@ impl Place {
         self.ralph_with(iterations, &["run", "-p", "work"])
     }
 
-    /// Lets ralph do iterations by a command of its.
+    /// Lets ralph do iterations with one of its commands.
     pub(crate) fn ralph_with(&self, iterations: usize, words: &[&str]) -> Ran {
         let times = self.times();
         let _ = fs::remove_file(&times);
@@ -172,7 +172,7 @@ fn own() -> PathBuf {
     std::env::current_exe().expect("this program")
 }
 
-/// Returns whether cells of ralph's own can be made here.
+/// Returns whether the native sandbox works here.
 pub(crate) fn has_native_cells() -> bool {
     let sealed = Sealed::with_repository(RALPH);
     let mut command = sealed.command(RALPH);

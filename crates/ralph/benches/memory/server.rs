@@ -1,4 +1,4 @@
-//! A memory server, ralph's or the npm package that it stands in for, and a large graph to ask about.
+//! A memory server, ralph's or the npm package that it replaces, and a large graph to query.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
@@ -39,7 +39,7 @@ pub(crate) fn write_graph(path: &Path, entities: usize) {
     }
 }
 
-/// A server, and what it says.
+/// A running server.
 pub(crate) struct Server {
     child: Child,
     output: BufReader<ChildStdout>,

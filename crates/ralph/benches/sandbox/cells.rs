@@ -1,4 +1,4 @@
-//! One start, directly or in a cell of git's.
+//! One start, directly or in the sandbox of git.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use ralph_testkit::sealed::Sealed;
 
 use crate::RALPH;
 
-/// Returns what starts programs in cells of a backend, or why there can be none here.
+/// Returns a launcher for a backend, or why it does not work here.
 pub(crate) fn launcher(sealed: &Sealed, backend: Backend) -> Result<Launcher, String> {
     let env = vec![("PATH".into(), "/usr/bin:/bin".into())];
     let around = Surroundings::of_the_kernel(Path::new(RALPH), &sealed.project(), env);
@@ -34,8 +34,8 @@ pub(crate) fn start(sealed: &Sealed, launcher: &Launcher) {
     };
     let spawn = launcher.launch(spawn).expect("launched");
     let ran = capture(&spawn, &Watch::detached(), 4096);
-    let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.end.ending.is_success(), "{}: {said}", ran.end.ending);
+    let output = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.end.ending.is_success(), "{}: {output}", ran.end.ending);
 }
 
 fn policy() -> Policy {

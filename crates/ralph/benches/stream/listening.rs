@@ -16,7 +16,7 @@ use ralph_io::process::{Line, Lines};
 
 use crate::samples::Sample;
 
-/// What a full pipe gives at once.
+/// Bytes that a full pipe returns at once.
 pub(crate) const CHUNK: usize = 64 * 1024;
 
 /// Returns how often a sample makes this many megabytes.
@@ -25,20 +25,20 @@ pub(crate) fn rounds(sample: &Sample, megabytes: usize) -> usize {
 }
 
 /// Reads the sample over and over, as a call to an agent does, without masking.
-pub(crate) fn listen(sample: &Sample, rounds: usize, tell: impl FnMut(&AgentEvent)) -> Reading {
-    listen_through(sample, rounds, unchanged, tell)
+pub(crate) fn listen(sample: &Sample, rounds: usize, visit: impl FnMut(&AgentEvent)) -> Reading {
+    listen_through(sample, rounds, unchanged, visit)
 }
 
 fn unchanged(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Borrowed(bytes)
 }
 
-/// Reads the sample over and over, through something that changes what comes.
+/// Reads the sample over and over, through a function that changes the bytes.
 pub(crate) fn listen_through(
     sample: &Sample,
     rounds: usize,
     mut change: impl for<'a> FnMut(&'a [u8]) -> Cow<'a, [u8]>,
-    mut tell: impl FnMut(&AgentEvent),
+    mut visit: impl FnMut(&AgentEvent),
 ) -> Reading {
     let mut translator = agents::translator(&request(sample.kind), Path::new("/project"));
     let mut reading = Reading::default();
@@ -52,7 +52,7 @@ pub(crate) fn listen_through(
                     tail.feed("\n");
                     for event in &translator.line(&line).events {
                         reading.hear(event);
-                        tell(event);
+                        visit(event);
                     }
                 }
                 Line::TooLong { .. } => {}

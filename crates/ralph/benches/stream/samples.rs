@@ -17,11 +17,11 @@ pub(crate) struct Sample {
     pub(crate) unit: Vec<u8>,
 }
 
-/// The samples there are.
+/// The names of the samples.
 pub(crate) const NAMES: [&str; 3] = ["claude", "codex", "text"];
 
 /// Returns a sample.
-pub(crate) fn of(name: &'static str) -> Sample {
+pub(crate) fn load_sample(name: &'static str) -> Sample {
     let (kind, unit) = match name {
         "claude" => (AgentKind::Claude, claude()),
         "codex" => (AgentKind::Codex, codex()),
@@ -42,7 +42,7 @@ impl Sample {
     }
 }
 
-/// How often the recorded streams stand in a sample.
+/// How often the recorded streams are repeated in a sample.
 const CYCLES: usize = 24;
 
 /// The sizes of outputs: mostly small, some a whole file, few a whole log.
@@ -86,7 +86,7 @@ fn tool_call(id: &str, cycle: usize) -> String {
     with_ids("assistant", &format!(r#""message":{message}"#))
 }
 
-/// The CLI tells an output twice: as the model gets it, and taken apart.
+/// The CLI prints an output twice: as the model gets it, and parsed.
 fn tool_result(id: &str, output: &str) -> String {
     let message = json!({
         "role": "user",
@@ -125,8 +125,8 @@ fn codex() -> String {
             stream.push_str(&command("item.started", &id, "", "in_progress"));
             let output = output(cycle + at, lines);
             stream.push_str(&command("item.completed", &id, &output, "completed"));
-            let said = format!("Step {at} of {cycle} is done.\nNext I look at the tests.");
-            let item = json!({ "id": format!("{id}m"), "type": "agent_message", "text": said });
+            let message = format!("Step {at} of {cycle} is done.\nNext I look at the tests.");
+            let item = json!({ "id": format!("{id}m"), "type": "agent_message", "text": message });
             stream.push_str(&format!("{{\"type\":\"item.completed\",\"item\":{item}}}\n"));
         }
     }

@@ -1,4 +1,4 @@
-//! A terminal that takes a moment for everything, and one that takes nothing at all.
+//! A slow terminal, and one that accepts nothing.
 
 use std::io;
 use std::thread;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ralph_ui::tui::{Device, Heard};
 
-/// How a terminal takes what is written to it.
+/// How fast a terminal accepts output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pace {
     /// At once.
@@ -17,7 +17,7 @@ pub(crate) enum Pace {
     Stopped,
 }
 
-/// A terminal of 80 columns without a person.
+/// A terminal of 80 columns without input.
 pub(crate) struct Terminal(pub(crate) Pace);
 
 impl Device for Terminal {

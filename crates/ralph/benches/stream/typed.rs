@@ -22,7 +22,7 @@ pub(crate) fn read(kind: AgentKind, bytes: &[u8]) {
         AgentKind::Claude => each::<ClaudeLine<'_>>(bytes),
         AgentKind::Codex => each::<CodexLine<'_>>(bytes),
         AgentKind::Text => each::<String>(bytes),
-        // Their types are nobody's here, so that they are read as values of any shape.
+        // No types are defined for these here; they are read as generic values.
         AgentKind::Amp
         | AgentKind::Cline
         | AgentKind::Gemini

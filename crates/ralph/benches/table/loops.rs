@@ -1,4 +1,4 @@
-//! The loop itself: what lies between two agents, and how that grows with what has gathered.
+//! The loop itself: the gap between two agents, and how it grows with the history.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ const ITERATION: [Bar; 2] = [Bar::Times(1.5), Bar::Below(Figure::Time(Duration::
 const BARE: [&str; 2] =
     ["the agent's start, `git rev-parse`", "that and `add`, `write-tree`, `diff-index`, `commit`"];
 
-/// What each block of iterations takes, in turns with another.
+/// Blocks of iterations that are measured in turns with others.
 struct Blocks {
     rounds: usize,
     iterations: usize,
@@ -26,7 +26,7 @@ struct Blocks {
 
 impl Blocks {
     /// Returns the median gap under ralph and in a bare loop.
-    fn beside_bare(&self, place: &Place) -> [Figure; 2] {
+    fn compare_with_bare(&self, place: &Place) -> [Figure; 2] {
         self.in_turns(&mut || place.ralph(self.iterations).gaps, &mut || {
             place.bare(self.iterations)
         })
@@ -47,19 +47,19 @@ impl Blocks {
 }
 
 /// The gap in a small repository.
-pub(crate) fn gap(tell: &mut dyn FnMut(Row)) {
+pub(crate) fn gap(report: &mut dyn FnMut(Row)) {
     let blocks = Blocks { rounds: 16, iterations: 12 };
     let place = Place::with_files(Landing::Nothing, Walls::None, 0);
-    let [ours, bare] = blocks.beside_bare(&place);
+    let [ours, bare] = blocks.compare_with_bare(&place);
     let what = "from one agent's end to the next one's start, nothing committed";
-    tell(Row::beside(what, ours, (bare, BARE[0]), ITERATION));
+    report(Row::compared(what, ours, (bare, BARE[0]), ITERATION));
     let place = Place::with_files(Landing::Commit, Walls::None, 0);
-    let [ours, bare] = blocks.beside_bare(&place);
-    tell(Row::beside("the same, each iteration committed", ours, (bare, BARE[1]), ITERATION));
+    let [ours, bare] = blocks.compare_with_bare(&place);
+    report(Row::compared("the same, each iteration committed", ours, (bare, BARE[1]), ITERATION));
 }
 
-/// The gap where agent and git start in cells.
-pub(crate) fn cells(tell: &mut dyn FnMut(Row)) {
+/// The gap if agent and git start in a sandbox.
+pub(crate) fn cells(report: &mut dyn FnMut(Row)) {
     let blocks = Blocks { rounds: 6, iterations: 8 };
     let names = [
         "the gap in native cells, nothing committed",
@@ -69,31 +69,31 @@ pub(crate) fn cells(tell: &mut dyn FnMut(Row)) {
         [Landing::Nothing, Landing::Commit].into_iter().zip(names).zip(BARE)
     {
         if !gaps::has_native_cells() {
-            tell(Row::left_out(what, "no native cells can be made here"));
+            report(Row::skipped(what, "no native cells can be made here"));
             continue;
         }
-        let [ours, bare] = blocks.beside_bare(&Place::with_files(landing, Walls::Native, 0));
+        let [ours, bare] = blocks.compare_with_bare(&Place::with_files(landing, Walls::Native, 0));
         let limits = [Bar::Below(Figure::Time(Duration::from_millis(50)))];
-        let beside = (bare, format!("{baseline}, without cells"));
-        tell(Row::beside(what, ours, (beside.0, &beside.1), limits));
+        let compared_with = (bare, format!("{baseline}, without cells"));
+        report(Row::compared(what, ours, (compared_with.0, &compared_with.1), limits));
     }
 }
 
 /// The gap after ten thousand iterations, the memory they leave, and commands that read them.
-pub(crate) fn history(tell: &mut dyn FnMut(Row)) {
+pub(crate) fn history(report: &mut dyn FnMut(Row)) {
     let place = Place::with_files(Landing::Nothing, Walls::None, 0);
     let Ran { gaps, peak } = place.ralph(10_000);
     let of = |gaps: &[Duration]| Figure::Time(Times::from(gaps.to_vec()).median());
     let (early, late) = (of(&gaps[..1_000]), of(&gaps[gaps.len() - 1_000..]));
     let what = "the last 1 000 gaps of 10 000 iterations";
-    tell(Row::beside(what, late, (early, "the first 1 000"), [Bar::Times(1.2)]));
+    report(Row::compared(what, late, (early, "the first 1 000"), [Bar::Times(1.2)]));
     let bars = [Bar::Below(Figure::Size(25_000_000))];
-    tell(Row::alone("peak memory of 10 000 iterations", Figure::Size(peak * 1024), bars));
-    whole::reading(&place.sealed, tell);
+    report(Row::single("peak memory of 10 000 iterations", Figure::Size(peak * 1024), bars));
+    whole::reading(&place.sealed, report);
 }
 
 /// The gap with ten thousand tasks.
-pub(crate) fn tasks(tell: &mut dyn FnMut(Row)) {
+pub(crate) fn tasks(report: &mut dyn FnMut(Row)) {
     let [many, few] = [10_000, 20].map(|count| {
         let place = Place::with_files(Landing::Commit, Walls::None, 0);
         place.write_settings(&without_review());
@@ -107,25 +107,25 @@ pub(crate) fn tasks(tell: &mut dyn FnMut(Row)) {
     let [ours, few] = blocks.in_turns(&mut || gaps(&many), &mut || gaps(&few));
     let what =
         "the gap with a list of 10 000 tasks (3.4 MB), each iteration committed, the list not";
-    tell(Row::beside(what, ours, (few, "20 tasks"), [Bar::Times(1.2)]));
+    report(Row::compared(what, ours, (few, "20 tasks"), [Bar::Times(1.2)]));
 }
 
 /// The gap with a hundred thousand files.
-pub(crate) fn files(tell: &mut dyn FnMut(Row)) {
+pub(crate) fn files(report: &mut dyn FnMut(Row)) {
     let blocks = Blocks { rounds: 3, iterations: 6 };
     let place = Place::with_files(Landing::Commit, Walls::None, 100_000);
-    let [ours, bare] = blocks.beside_bare(&place);
+    let [ours, bare] = blocks.compare_with_bare(&place);
     let what = "the gap with 100 000 files, each iteration committed";
-    tell(Row::beside(what, ours, (bare, BARE[1]), [Bar::Times(1.0)]));
+    report(Row::compared(what, ours, (bare, BARE[1]), [Bar::Times(1.0)]));
 }
 
-/// `ralph build` beside a loop of bash and jq with the same agent, list and gate.
-pub(crate) fn bash(tell: &mut dyn FnMut(Row)) {
+/// `ralph build` compared with a loop of bash and jq with the same agent, list and gate.
+pub(crate) fn bash(report: &mut dyn FnMut(Row)) {
     const TASKS: usize = 12;
     const GATE: &str = "test -s work.txt";
     let what = "from one agent's end to the next one's start in `ralph build` with a gate";
     if !crate::starts::has_program("jq") || !crate::starts::has_program("bash") {
-        return tell(Row::left_out(what, "bash and jq are needed"));
+        return report(Row::skipped(what, "bash and jq are needed"));
     }
     let place = Place::with_files(Landing::Commit, Walls::None, 0);
     let mut settings = without_review();
@@ -163,10 +163,15 @@ pub(crate) fn bash(tell: &mut dyn FnMut(Row)) {
             })
         },
     );
-    let beside = "a loop of bash and jq";
-    tell(Row::beside(what, ours, (theirs, beside), []));
+    let compared_with = "a loop of bash and jq";
+    report(Row::compared(what, ours, (theirs, compared_with), []));
     let [ours, theirs] = [peaks, their_peaks].map(|kibibytes| Figure::Size(kibibytes * 1024));
-    tell(Row::beside("peak memory of the same", ours, (theirs, "bash, without jq and git"), []));
+    report(Row::compared(
+        "peak memory of the same",
+        ours,
+        (theirs, "bash, without jq and git"),
+        [],
+    ));
 }
 
 fn without_review() -> Value {

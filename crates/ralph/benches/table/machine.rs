@@ -5,7 +5,7 @@ use std::process::Command;
 use std::thread;
 
 /// Returns a sentence about the machine and the day.
-pub(crate) fn described() -> String {
+pub(crate) fn describe() -> String {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let processor = value_in("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned());
     let memory = value_in("/proc/meminfo", "MemTotal")

@@ -1,4 +1,4 @@
-//! One row of the table: a figure of ralph's, what stands beside it, and what it is held against.
+//! One row of the table: a figure of ralph, its baseline, and its limits.
 //!
 //! Not here: measuring.
 
@@ -15,7 +15,7 @@ pub(crate) enum Figure {
     Size(u64),
 }
 
-/// What a figure is held against.
+/// The limit of a figure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bar {
     /// At most this many times the baseline.
@@ -45,8 +45,8 @@ enum Found {
 const COLUMNS: [&str; 7] = ["what", "ralph", "baseline", "", "ratio", "bar", ""];
 
 impl Row {
-    /// Returns a figure beside what it is compared with.
-    pub(crate) fn beside(
+    /// Returns a figure with its baseline.
+    pub(crate) fn compared(
         what: impl Into<String>,
         ours: Figure,
         (baseline, name): (Figure, &str),
@@ -56,14 +56,14 @@ impl Row {
         Self { what: what.into(), found: Found::Figures { ours, baseline, bars: bars.into() } }
     }
 
-    /// Returns a figure that stands alone.
-    pub(crate) fn alone(what: &str, ours: Figure, bars: impl Into<Vec<Bar>>) -> Self {
+    /// Returns a figure without a baseline.
+    pub(crate) fn single(what: &str, ours: Figure, bars: impl Into<Vec<Bar>>) -> Self {
         let found = Found::Figures { ours, baseline: None, bars: bars.into() };
         Self { what: what.to_owned(), found }
     }
 
     /// Returns a row for what cannot be measured here.
-    pub(crate) fn left_out(what: &str, why: impl Into<String>) -> Self {
+    pub(crate) fn skipped(what: &str, why: impl Into<String>) -> Self {
         Self { what: what.to_owned(), found: Found::LeftOut(why.into()) }
     }
 
@@ -75,14 +75,14 @@ impl Row {
                 [what, none(), none(), none(), none(), none(), format!("LEFT OUT: {why}")]
             }
             Found::Figures { ours, baseline, bars } => {
-                let beside = baseline.as_ref().map(|(figure, _)| *figure);
-                let ratio = beside.map(|beside| ours.value() / beside.value());
-                let is_held = bars.iter().all(|bar| bar.is_held(*ours, beside));
+                let compared_with = baseline.as_ref().map(|(figure, _)| *figure);
+                let ratio = compared_with.map(|compared_with| ours.value() / compared_with.value());
+                let is_held = bars.iter().all(|bar| bar.is_held(*ours, compared_with));
                 let bar = bars.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                 [
                     what,
                     ours.to_string(),
-                    beside.map_or_else(none, |it| it.to_string()),
+                    compared_with.map_or_else(none, |it| it.to_string()),
                     baseline.as_ref().map_or_else(none, |(_, name)| name.clone()),
                     ratio.map_or_else(none, shown_ratio),
                     bar,
@@ -96,7 +96,7 @@ impl Row {
         }
     }
 
-    /// Returns the row on one line, for whoever waits.
+    /// Returns the row on one line, for progress output.
     pub(crate) fn line(&self) -> String {
         let cells = self.cells();
         let cells = cells.iter().filter(|cell| !cell.is_empty());
@@ -104,7 +104,7 @@ impl Row {
     }
 }
 
-/// Returns a Markdown table whose columns stand below each other.
+/// Returns a Markdown table with aligned columns.
 pub(crate) fn table(rows: &[Row]) -> String {
     let cells: Vec<[String; 7]> = rows.iter().map(Row::cells).collect();
     let header = COLUMNS.map(str::to_owned);
@@ -135,10 +135,14 @@ impl Figure {
 }
 
 impl Bar {
-    fn is_held(self, ours: Figure, beside: Option<Figure>) -> bool {
-        match (self, beside) {
-            (Self::Times(times), Some(beside)) => ours.value() <= times * beside.value(),
-            (Self::More(time), Some(beside)) => ours.value() <= beside.value() + time.as_secs_f64(),
+    fn is_held(self, ours: Figure, compared_with: Option<Figure>) -> bool {
+        match (self, compared_with) {
+            (Self::Times(times), Some(compared_with)) => {
+                ours.value() <= times * compared_with.value()
+            }
+            (Self::More(time), Some(compared_with)) => {
+                ours.value() <= compared_with.value() + time.as_secs_f64()
+            }
             (Self::Times(_) | Self::More(_), None) => unreachable!("a baseline for {self}"),
             (Self::Below(most), _) => ours.value() <= most.value(),
             (Self::Between(least, most), _) => {
@@ -189,7 +193,7 @@ fn shown_ratio(ratio: f64) -> String {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody looks at the sixteenth digit")]
+#[expect(clippy::cast_precision_loss, reason = "the sixteenth digit does not matter")]
 fn rough(number: u64) -> f64 {
     number as f64
 }

@@ -1,4 +1,4 @@
-//! Whatever starts often: the program itself, hooks, cells.
+//! What starts often: the program itself, hooks, sandboxed processes.
 
 use std::fs;
 use std::path::Path;
@@ -48,7 +48,7 @@ if [ "$tokens" -gt 1000000000 ]; then jq -n '{systemMessage: "the context is ful
 "#;
 
 /// `--version` and a hook against a process that does nothing, and against hooks in other languages.
-pub(crate) fn start(tell: &mut dyn FnMut(Row)) {
+pub(crate) fn start(report: &mut dyn FnMut(Row)) {
     let sealed = Sealed::new(RALPH);
     let bare = inputs::input(&sealed, Path::new("/nowhere"));
     let call = inputs::input(&sealed, &inputs::transcript(&sealed, 1));
@@ -63,12 +63,12 @@ pub(crate) fn start(tell: &mut dyn FnMut(Row)) {
         ],
     )
     .map(|times| Figure::Time(times.median()));
-    let beside = (nothing, "`/bin/true`");
-    tell(Row::beside("`ralph --version`", version, beside, [Bar::Times(2.0)]));
+    let compared_with = (nothing, "`/bin/true`");
+    report(Row::compared("`ralph --version`", version, compared_with, [Bar::Times(2.0)]));
     let what = "`ralph hook post-tool-use`";
-    tell(Row::beside(what, quiet, beside, [Bar::Times(2.0)]));
+    report(Row::compared(what, quiet, compared_with, [Bar::Times(2.0)]));
     let what = "the same, with a transcript of 1 MB";
-    tell(Row::beside(what, reading, beside, [Bar::Times(2.0)]));
+    report(Row::compared(what, reading, compared_with, [Bar::Times(2.0)]));
     for (name, program, script) in
         [("a hook in Python", "python3", PYTHON_HOOK), ("a hook of bash and jq", "bash", BASH_HOOK)]
     {
@@ -77,18 +77,18 @@ pub(crate) fn start(tell: &mut dyn FnMut(Row)) {
         let mut other = sealed.command(program);
         other.arg(&file).stdin(fs::File::open(&call).expect("opened")).stdout(Stdio::null());
         if !other.status().is_ok_and(|status| status.success()) {
-            tell(Row::left_out(what, format!("{name} does not run here")));
+            report(Row::skipped(what, format!("{name} does not run here")));
             continue;
         }
         let mut theirs = || give(sealed.command(program).arg(&file), &call);
         let [ours, theirs] = in_turns(30, [&mut || hook(&call), &mut theirs])
             .map(|times| Figure::Time(times.median()));
-        tell(Row::beside(what, ours, (theirs, name), []));
+        report(Row::compared(what, ours, (theirs, name), []));
     }
 }
 
 /// The context monitor on transcripts of all sizes.
-pub(crate) fn monitor(tell: &mut dyn FnMut(Row)) {
+pub(crate) fn monitor(report: &mut dyn FnMut(Row)) {
     let sealed = Sealed::new(RALPH);
     let [small, middle, large] = [1, 10, 100]
         .map(|megabytes| inputs::input(&sealed, &inputs::transcript(&sealed, megabytes)));
@@ -98,12 +98,12 @@ pub(crate) fn monitor(tell: &mut dyn FnMut(Row)) {
             .map(|times| Figure::Time(times.median()));
     for (megabytes, time) in [(10, middle), (100, large)] {
         let what = format!("context monitor on a transcript of {megabytes} MB");
-        tell(Row::beside(what, time, (small, "1 MB"), [Bar::Times(1.2)]));
+        report(Row::compared(what, time, (small, "1 MB"), [Bar::Times(1.2)]));
     }
 }
 
 /// The guard over its tables.
-pub(crate) fn guard(tell: &mut dyn FnMut(Row)) {
+pub(crate) fn guard(report: &mut dyn FnMut(Row)) {
     let sealed = Sealed::new(RALPH);
     let active = inputs::active(&sealed);
     let (mut guarded, mut nothing) = (Vec::new(), Vec::new());
@@ -117,19 +117,19 @@ pub(crate) fn guard(tell: &mut dyn FnMut(Row)) {
     let [ours, nothing] = [guarded, nothing].map(Times::from);
     let of = |times: &Times, part| Figure::Time(times.permille(part));
     let what = format!("the guard on the {} lines of its tables, median", ours.len());
-    tell(Row::beside(what, of(&ours, 500), (of(&nothing, 500), "`/bin/true`"), []));
+    report(Row::compared(what, of(&ours, 500), (of(&nothing, 500), "`/bin/true`"), []));
     let bars = [Bar::Below(Figure::Time(Duration::from_millis(5)))];
-    let beside = (of(&nothing, 990), "`/bin/true`, p99");
-    tell(Row::beside("the same, p99", of(&ours, 990), beside, bars));
+    let compared_with = (of(&nothing, 990), "`/bin/true`, p99");
+    report(Row::compared("the same, p99", of(&ours, 990), compared_with, bars));
 }
 
-/// A start in a cell.
-pub(crate) fn sandbox(tell: &mut dyn FnMut(Row)) {
+/// A start in a sandbox.
+pub(crate) fn sandbox(report: &mut dyn FnMut(Row)) {
     let sealed = Sealed::with_repository(RALPH);
     let bars = [Bar::More(Duration::from_millis(10))];
     let what = "start in a native cell";
     match cells::launcher(&sealed, Backend::Native) {
-        Err(why) => return tell(Row::left_out(what, why)),
+        Err(why) => return report(Row::skipped(what, why)),
         Ok(native) => {
             let [direct, caged] = in_turns(
                 ROUNDS,
@@ -138,7 +138,7 @@ pub(crate) fn sandbox(tell: &mut dyn FnMut(Row)) {
                 }],
             )
             .map(|times| Figure::Time(times.median()));
-            tell(Row::beside(what, caged, (direct, "a direct start"), bars));
+            report(Row::compared(what, caged, (direct, "a direct start"), bars));
         }
     }
     let alone = || {
@@ -153,10 +153,10 @@ pub(crate) fn sandbox(tell: &mut dyn FnMut(Row)) {
     let [direct, caged] =
         in_turns(40, [&mut { alone }, &mut { caged }]).map(|times| Figure::Time(times.median()));
     let what = "`ralph sandbox exec /bin/true`: settings, probe, cell of an agent";
-    tell(Row::beside(what, caged, (direct, "a direct start"), []));
+    report(Row::compared(what, caged, (direct, "a direct start"), []));
 }
 
-/// Returns whether a program is there to be compared with.
+/// Returns whether a program for a comparison is installed.
 pub(crate) fn has_program(name: &str) -> bool {
     let mut command = Command::new(name);
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());

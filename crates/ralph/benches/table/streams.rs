@@ -1,4 +1,4 @@
-//! What agents print: translating it, hearing it through a pipe, and what a flood leaves in memory.
+//! Agent output: translating it, reading it through a pipe, and the memory that a flood needs.
 
 use std::fs;
 use std::hint::black_box;
@@ -17,28 +17,28 @@ use crate::{RALPH, listening, samples, typed};
 const MEGABYTES: usize = 50;
 
 /// Each agent's stream, against `serde_json`, and through a pipe.
-pub(crate) fn stream(tell: &mut dyn FnMut(Row)) {
+pub(crate) fn stream(report: &mut dyn FnMut(Row)) {
     for name in samples::NAMES {
-        let sample = samples::of(name);
+        let sample = samples::load_sample(name);
         let (rounds, baseline) = (listening::rounds(&sample, MEGABYTES), sample.as_json());
         let mut ours = || {
             black_box(listening::listen(&sample, rounds, |_| {}));
         };
         let mut typed = || (0..rounds).for_each(|_| typed::read(sample.kind, &baseline));
-        // What else the machine does only ever adds to a time.
+        // Other load on the machine can only add to a time, so the best one counts.
         let [ours, typed] =
             in_turns(7, [&mut ours, &mut typed]).map(|times| Figure::Time(times.best()));
-        let (what, beside, bars) = match name {
+        let (what, compared_with, bars) = match name {
             "text" => ("lines of text", "`serde_json`, the lines as strings", vec![]),
             name => (name, "`serde_json`, typed values", vec![Bar::Times(1.0)]),
         };
         let what = format!("translating {MEGABYTES} MB of {what}");
-        tell(Row::beside(what, ours, (typed, beside), bars));
+        report(Row::compared(what, ours, (typed, compared_with), bars));
     }
     for (kind, name) in OTHERS {
-        recorded(kind, name, tell);
+        recorded(kind, name, report);
     }
-    pipe(tell);
+    pipe(report);
 }
 
 /// The agents of which there are recorded streams only, which are short.
@@ -53,7 +53,7 @@ const OTHERS: [(AgentKind, &str); 7] = [
 ];
 
 /// What was recorded of an agent, over and over, against values of any shape.
-fn recorded(kind: AgentKind, name: &'static str, tell: &mut dyn FnMut(Row)) {
+fn recorded(kind: AgentKind, name: &'static str, report: &mut dyn FnMut(Row)) {
     const MEGABYTES: usize = 10;
     let sample = samples::Sample { name, kind, unit: samples::all_recorded(name) };
     let rounds = listening::rounds(&sample, MEGABYTES);
@@ -64,12 +64,12 @@ fn recorded(kind: AgentKind, name: &'static str, tell: &mut dyn FnMut(Row)) {
     let [ours, values] =
         in_turns(5, [&mut ours, &mut values]).map(|times| Figure::Time(times.best()));
     let what = format!("translating {MEGABYTES} MB of {}", sample.name);
-    tell(Row::beside(what, ours, (values, "`serde_json`, values of any shape"), []));
+    report(Row::compared(what, ours, (values, "`serde_json`, values of any shape"), []));
 }
 
-/// Prints a stream as an agent does: each line is made of values when it is its turn.
+/// Prints a stream as an agent does: each line is serialized just before it is printed.
 pub(crate) fn print(megabytes: usize) {
-    let sample = samples::of("claude");
+    let sample = samples::load_sample("claude");
     let text = String::from_utf8_lossy(&sample.unit);
     let lines: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
@@ -78,13 +78,13 @@ pub(crate) fn print(megabytes: usize) {
         lines.iter().all(|line| out.write_all(format!("{line}\n").as_bytes()).is_ok())
     };
     let rounds = listening::rounds(&sample, megabytes);
-    // The last thing is a result, so that nobody asks again.
+    // The stream ends with a result, so that ralph does not ask again.
     let end = lines.iter().rposition(|line| line["type"] == "result").expect("a result");
     let _ = (0..rounds).all(|_| print(&lines)) && print(&lines[..=end]);
 }
 
-/// A whole call to an agent that prints as fast as it can, beside `cat` at the end of the same pipe.
-fn pipe(tell: &mut dyn FnMut(Row)) {
+/// A whole call to an agent that prints as fast as it can, compared with `cat` at the end of the same pipe.
+fn pipe(report: &mut dyn FnMut(Row)) {
     use std::os::unix::fs::PermissionsExt as _;
     let sealed = Sealed::new(RALPH);
     let own = std::env::current_exe().expect("this program");
@@ -99,7 +99,7 @@ fn pipe(tell: &mut dyn FnMut(Row)) {
         json!({ "agent": { "command": agent, "kind": "claude" }, "preventSleep": false });
     sealed.write(".ralph/settings.json", &settings.to_string());
     sealed.trust(&[]);
-    let mut heard = || {
+    let mut run_ralph = || {
         let mut command = sealed.command(RALPH);
         command.args(["run", "-m", "1", "-p", "work"]).stdout(Stdio::null()).stderr(Stdio::null());
         command.status().expect("it runs");
@@ -110,17 +110,18 @@ fn pipe(tell: &mut dyn FnMut(Row)) {
         let line = format!("{} print-stream {MEGABYTES} | cat >/dev/null", own.display());
         run(sealed.command("sh").args(["-c", &line]));
     };
-    let [ours, cat] = in_turns(5, [&mut heard, &mut cat]).map(|times| Figure::Time(times.best()));
+    let [ours, cat] =
+        in_turns(5, [&mut run_ralph, &mut cat]).map(|times| Figure::Time(times.best()));
     let what = format!("a whole run whose agent prints {MEGABYTES} MB of stream as fast as it can");
-    tell(Row::beside(what, ours, (cat, "the agent into `cat`"), []));
+    report(Row::compared(what, ours, (cat, "the agent into `cat`"), []));
 }
 
 /// What ralph holds of a gibibyte.
-pub(crate) fn flood(tell: &mut dyn FnMut(Row)) {
+pub(crate) fn flood(report: &mut dyn FnMut(Row)) {
     let [small, large] =
         [16, 1024].map(|mebibytes| crate::flood::peak_while_flooded(mebibytes << 20));
     let of = |(peak, _): (u64, Duration)| Figure::Size(peak * 1024);
     let what = "peak memory while an agent prints 1 GiB";
     let bars = [Bar::Below(Figure::Size(25_000_000)), Bar::Times(1.2)];
-    tell(Row::beside(what, of(large), (of(small), "16 MiB"), bars));
+    report(Row::compared(what, of(large), (of(small), "16 MiB"), bars));
 }

@@ -19,19 +19,19 @@ use crate::server::{Server, reference, write_graph};
 /// Things in the graph that both memory servers are asked about.
 const ENTITIES: usize = 10_000;
 
-/// The demo as a person sees it, and the size of the binary that it comes in.
-pub(crate) fn demo(tell: &mut dyn FnMut(Row)) {
+/// The demo at normal speed, and the size of the binary.
+pub(crate) fn demo(report: &mut dyn FnMut(Row)) {
     let sealed = Sealed::new(RALPH);
     let mut command = sealed.command(RALPH);
     let took = run(command.arg("demo").stdout(Stdio::null()).stderr(Stdio::null()));
     let [least, most] = [5, 15].map(|seconds| Figure::Time(Duration::from_secs(seconds)));
-    tell(Row::alone("`ralph demo`", Figure::Time(took), [Bar::Between(least, most)]));
+    report(Row::single("`ralph demo`", Figure::Time(took), [Bar::Between(least, most)]));
     let size = fs::metadata(RALPH).expect("it is there").len();
     let bars = [Bar::Below(Figure::Size(20_000_000))];
-    tell(Row::alone("the binary, stripped", Figure::Size(size), bars));
+    report(Row::single("the binary, stripped", Figure::Size(size), bars));
 }
 
-/// Builds everything anew, in a directory that is removed afterwards.
+/// Builds everything from scratch, in a directory that is removed afterwards.
 pub(crate) fn cold_build() -> Row {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let target = tempfile::tempdir_in(root.join("target")).expect("a directory");
@@ -39,14 +39,14 @@ pub(crate) fn cold_build() -> Row {
     command.args(["build", "--release", "--locked", "-p", "ralph"]).current_dir(&root);
     command.env("CARGO_TARGET_DIR", target.path()).stderr(Stdio::null());
     let bars = [Bar::Below(Figure::Time(Duration::from_secs(240)))];
-    Row::alone("cold build, two cores", Figure::Time(run(&mut command)), bars)
+    Row::single("cold build, two cores", Figure::Time(run(&mut command)), bars)
 }
 
-/// The memory server, beside the package that it stands in for.
-pub(crate) fn server(tell: &mut dyn FnMut(Row)) {
+/// The memory server, compared with the npm package that it replaces.
+pub(crate) fn server(report: &mut dyn FnMut(Row)) {
     let what = "`ralph mcp memory`: start to the first answer";
     let Some(program) = reference() else {
-        return tell(Row::left_out(what, "the npm package cannot be installed here"));
+        return report(Row::skipped(what, "the npm package cannot be installed here"));
     };
     let name = "the npm package";
     let sealed = Sealed::new(RALPH);
@@ -58,7 +58,7 @@ pub(crate) fn server(tell: &mut dyn FnMut(Row)) {
     };
     let [ours, theirs] = in_turns(15, [&mut || start(None), &mut || start(Some(&program))])
         .map(|times| Figure::Time(times.median()));
-    tell(Row::beside(what, ours, (theirs, name), []));
+    report(Row::compared(what, ours, (theirs, name), []));
 
     let large = sealed.project().join("large.jsonl");
     write_graph(&large, ENTITIES);
@@ -73,17 +73,17 @@ pub(crate) fn server(tell: &mut dyn FnMut(Row)) {
     let [found, theirs_found] = in_turns(15, [&mut || search(ours), &mut || search(theirs)])
         .map(|times| Figure::Time(times.median()));
     let what = format!("`search_nodes` among {ENTITIES} things");
-    tell(Row::beside(what, found, (theirs_found, name), []));
+    report(Row::compared(what, found, (theirs_found, name), []));
     let [ours, theirs] = servers.map(|server| {
         let peak = Figure::Size(server.peak() * 1024);
         server.leave();
         peak
     });
-    tell(Row::beside("peak memory of the same", ours, (theirs, name), []));
+    report(Row::compared("peak memory of the same", ours, (theirs, name), []));
 }
 
-/// Commands that read a long history, beside the same on a short one and beside jq.
-pub(crate) fn reading(long: &Sealed, tell: &mut dyn FnMut(Row)) {
+/// Commands that read a long history, compared with a short one and with jq.
+pub(crate) fn reading(long: &Sealed, report: &mut dyn FnMut(Row)) {
     let short = Place::with_files(Landing::Nothing, Walls::None, 0);
     short.ralph(10);
     let short = &short.sealed;
@@ -97,7 +97,7 @@ pub(crate) fn reading(long: &Sealed, tell: &mut dyn FnMut(Row)) {
         let [ours, few] = in_turns(9, [&mut || ask(long), &mut || ask(short)])
             .map(|times| Figure::Time(times.median()));
         let what = format!("`ralph {}` after 10 000 iterations ({size} MB)", words.join(" "));
-        tell(Row::beside(what, ours, (few, "10 iterations"), []));
+        report(Row::compared(what, ours, (few, "10 iterations"), []));
     }
     let mut page = || {
         let mut command = long.command(RALPH);
@@ -112,11 +112,11 @@ pub(crate) fn reading(long: &Sealed, tell: &mut dyn FnMut(Row)) {
     if crate::starts::has_program("jq") {
         let [ours, jq] =
             in_turns(5, [&mut page, &mut count]).map(|times| Figure::Time(times.median()));
-        tell(Row::beside(what, ours, (jq, "jq, counting the events"), [Bar::Times(1.0)]));
+        report(Row::compared(what, ours, (jq, "jq, counting the events"), [Bar::Times(1.0)]));
     }
     let [ours, few] = [long, short].map(first_page);
     let what = "`ralph serve`: from its start to the whole page of that run";
-    tell(Row::beside(what, ours, (few, "10 iterations"), []));
+    report(Row::compared(what, ours, (few, "10 iterations"), []));
 }
 
 /// Returns how long it takes from the start of the server to the end of a run's page.

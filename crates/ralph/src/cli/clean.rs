@@ -7,16 +7,16 @@ use clap::Args;
 /// Options of `clean`.
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
-    /// Remove runs that were last heard of so long ago, such as 12h or 90d.
+    /// Remove runs whose last activity is older than this, such as 12h or 90d.
     #[arg(long, value_name = "SPAN", default_value = "30d")]
     pub(crate) older_than: String,
-    /// Leave so many of the newest runs in any case.
+    /// Always keep this many of the newest runs.
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) keep: usize,
-    /// Remove also what these runs took away and kept under refs/ralph/kept/.
+    /// Also remove the work that these runs saved under refs/ralph/kept/.
     #[arg(long)]
     pub(crate) kept: bool,
-    /// Say what would be removed, and remove nothing.
+    /// Show what would be removed, and remove nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Print facts as JSON.

@@ -1,4 +1,4 @@
-//! The options of the commands that talk to an active run.
+//! The options of the commands that control an active run.
 
 use clap::Args;
 
@@ -34,7 +34,7 @@ pub(crate) struct SkipArgs {
 /// Options of `note`.
 #[derive(Debug, Args)]
 pub(crate) struct NoteArgs {
-    /// What to say; `-` reads it from stdin.
+    /// The text of the note; `-` reads it from stdin.
     #[arg(required = true, value_name = "TEXT", allow_hyphen_values = false)]
     pub(crate) text: Vec<String>,
     /// Print facts as JSON.

@@ -10,8 +10,8 @@ use clap::{Args, Command, CommandFactory as _, ValueEnum};
 
 use super::Cli;
 
-/// Returns the whole command line with the options of every command, which are otherwise made only
-/// for the one that is called.
+/// Returns the complete command line with the options of every command. Otherwise clap builds only
+/// those of the called command.
 pub(crate) fn whole() -> Command {
     let mut command = Cli::command();
     build(&mut command);
@@ -19,10 +19,10 @@ pub(crate) fn whole() -> Command {
     command
 }
 
-/// Makes the options of a command and of those within it. Options that are made late bring along
-/// the words of their own type; what a command is about is said where it is listed.
+/// Builds the options of a command and its subcommands. Deferred options bring the doc comment of
+/// their own type; this keeps the description of the command instead.
 fn build(command: &mut Command) {
-    // This makes one level and no more.
+    // This builds one level only.
     let _ = command.render_usage();
     for inner in command.get_subcommands_mut() {
         let about = inner.get_about().cloned();
@@ -33,7 +33,7 @@ fn build(command: &mut Command) {
     }
 }
 
-/// Returns a request for help with the help that the whole command line has for it.
+/// Replaces the help of a request for help by that of the complete command line.
 pub(crate) fn explained(error: clap::Error) -> clap::Error {
     let is_help = matches!(
         error.kind(),

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "a flag is there or it is not")]
 pub(crate) struct InitArgs {
-    /// What the project works by: prompt, specs or tasks. Asks nothing else.
+    /// The workflow of the project: prompt, specs or tasks. Asks nothing else.
     #[arg(long, value_name = "WORKFLOW", hide_possible_values = true)]
     pub(crate) workflow: Option<WorkflowChoice>,
     /// What is to be built, in a few words [default: the name of the directory].
@@ -22,7 +22,7 @@ pub(crate) struct InitArgs {
     /// Migrate from another loop: its directory, list, plan or script.
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "workflow")]
     pub(crate) from: Option<PathBuf>,
-    /// Write documents anew that are there; the old ones are kept beside them as .bak.
+    /// Overwrite documents that exist; the old ones are kept as .bak.
     #[arg(long)]
     pub(crate) force: bool,
     /// Do not try the gates in the sandbox.
@@ -36,7 +36,7 @@ pub(crate) struct InitArgs {
     pub(crate) print_schema: bool,
 }
 
-/// A workflow that a project can be made ready for.
+/// A workflow that a project can be set up for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WorkflowChoice {
     /// One prompt, again and again.
@@ -48,7 +48,7 @@ pub(crate) enum WorkflowChoice {
 }
 
 impl WorkflowChoice {
-    /// Every workflow, in the order in which people are asked.
+    /// Every workflow, in the order of the question.
     pub(crate) const ALL: [Self; 3] = [Self::Prompt, Self::Specs, Self::Tasks];
 
     /// Returns its name in the settings.

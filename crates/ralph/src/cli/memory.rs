@@ -1,4 +1,4 @@
-//! The command line of the knowledge graph: for people, and for the server that agents start.
+//! The command line of the knowledge graph: for users, and for the server that agents start.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ pub(crate) struct MemoryArgs {
     /// The file with the graph [default: `MEMORY_FILE_PATH`, or else .ralph/memory.jsonl].
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) file: Option<OsString>,
-    /// What to do; `show` where nothing is said.
+    /// What to do; `show` by default.
     #[command(subcommand)]
     pub(crate) command: Option<MemoryCommand>,
 }

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 /// Options of `notify`.
 #[derive(Debug, Args)]
 pub(crate) struct NotifyArgs {
-    /// Send a test to every channel, and say what came back.
+    /// Send a test to every channel, and print the results.
     #[arg(long)]
     pub(crate) test: bool,
     /// Print facts as JSON.

@@ -43,13 +43,13 @@ pub(crate) struct ShowArgs {
     pub(crate) json: bool,
 }
 
-/// Options that say which cell is meant.
+/// Options that select a sandbox.
 #[derive(Debug, Args)]
 pub(crate) struct CellArgs {
-    /// What is to enforce it: sbx, native, bwrap, container, landlock or none [default: as the settings say].
+    /// The backend: sbx, native, bwrap, container, landlock or none [default: as the settings say].
     #[arg(long, value_name = "BACKEND", hide_possible_values = true)]
     pub(crate) backend: Option<BackendChoice>,
-    /// Whose cell: that of an agent, a gate, or git.
+    /// Whose sandbox: that of an agent, a gate, or git.
     #[arg(long = "as", value_name = "WHO", default_value = "agent", hide_possible_values = true)]
     pub(crate) tenant: TenantChoice,
     /// Its network: none, host or proxy [default: as the settings say].
@@ -62,7 +62,7 @@ pub(crate) struct CellArgs {
 pub(crate) enum BackendChoice {
     /// The first that works.
     Auto,
-    /// Namespaces of our own.
+    /// Ralph's own namespaces.
     Native,
     /// Bubblewrap.
     Bwrap,
@@ -76,7 +76,7 @@ pub(crate) enum BackendChoice {
     None,
 }
 
-/// Whose cell.
+/// Whose sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TenantChoice {
     /// That of an agent.

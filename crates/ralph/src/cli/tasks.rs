@@ -17,13 +17,13 @@ pub(crate) struct TasksArgs {
     /// Print facts as JSON.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// What to do; `list` where nothing is said.
+    /// What to do; `list` by default.
     #[command(subcommand)]
     pub(crate) command: Option<TasksCommand>,
 }
 
 const TASK_FILES: &str = "\
-A task file is JSON. Its form is told by its content:
+A task file is JSON, in one of two formats:
   {\"tasks\": [{\"id\", \"title\", \"description\", \"acceptance_criteria\", \"status\", ...}]}
   {\"userStories\": [{\"id\", \"title\", \"description\", \"acceptanceCriteria\", \"passes\", ...}]}";
 
@@ -38,11 +38,11 @@ pub(crate) enum TasksCommand {
         /// The id of the task.
         id: String,
     },
-    /// Add a task; what the file held is kept beside it as .bak.
+    /// Add a task; the old file is kept as .bak.
     Add(TasksAddArgs),
-    /// Say how far a task is; what the file held is kept beside it as .bak.
+    /// Set the status of a task; the old file is kept as .bak.
     SetStatus(TasksStatusArgs),
-    /// Tell everything that is wrong with the file.
+    /// Report everything that is wrong with the file.
     Validate(TasksValidateArgs),
     /// Show the changes of the list that agents propose, or decide on one.
     Proposals {
@@ -55,7 +55,7 @@ pub(crate) enum TasksCommand {
 /// What `tasks proposals` can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProposalsCommand {
-    /// Make the change; what the file held is kept beside it as .bak.
+    /// Make the change; the old file is kept as .bak.
     Accept {
         /// The id of the proposal.
         id: String,
@@ -80,7 +80,7 @@ pub(crate) struct TasksValidateArgs {
 pub(crate) struct TasksAddArgs {
     /// What it is about, in one line.
     pub(crate) title: String,
-    /// How to tell that it is done; give it once for each criterion.
+    /// How to know that it is done; give it once for each criterion.
     #[arg(long, value_name = "TEXT", required = true, alias = "criteria")]
     pub(crate) criterion: Vec<String>,
     /// What is wanted [default: the title].
@@ -92,7 +92,7 @@ pub(crate) struct TasksAddArgs {
     /// Lower comes first [default: after all others, or as the task of --after].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) order: Option<i64>,
-    /// The task it stands behind in the file [default: the last].
+    /// The task to insert it after in the file [default: the last].
     #[arg(long, value_name = "ID")]
     pub(crate) after: Option<String>,
     /// Its id [default: the next number after those that are there].

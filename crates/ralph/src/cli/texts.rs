@@ -1,4 +1,4 @@
-//! The longer texts of the help: what follows the options of a command, and what `ralph` alone says.
+//! The longer help texts: those after the options of a command, and the output of `ralph` alone.
 //!
 //! Not here: the options and their own lines.
 
@@ -21,7 +21,7 @@ Examples:
   ralph run -f PROMPT.md -m 30 --max-cost 5
   ralph run -f PROMPT.md --dry-run           what would be done; does nothing
 
-Ctrl-C stops it after its current step, and `ralph resume` goes on. `ralph help exit-codes` lists
+Ctrl-C stops it after its current step, and `ralph resume` continues. `ralph help exit-codes` lists
 the exit codes, `ralph help prompts` says what makes a good prompt.";
 
 pub(super) const LOOKING_BACK: &str = "\
@@ -33,15 +33,15 @@ Examples:
 
 pub(super) const DOCTOR_CODES: &str = "\
 Exit codes:
-    0  every agent in the settings can be asked
+    0  every agent in the settings can be called
     2  there are mistakes in the settings, or they ask for what you did not accept
     4  no agent is set, or one is not installed or cannot run";
 
 pub(super) const PLANNING: &str = "\
 From specifications: the agent writes .ralph/implementation_plan.md, and says when it covers them
 all. From requirements: it writes ralph/tasks.json, which is then validated; mistakes go back to
-the agent until there are none, or the iterations are used up; then the file is what it was before.
-In both, whatever else it changes is put back.
+the agent until there are none, or the iterations are used up; then the old file is restored.
+In both, all other changes of the agent are reverted.
 
 `workflow` in the settings says which it is. Where it does not, a task file or ralph/prd.md means a
 task list, and else a directory `specs` means specifications.";
@@ -55,26 +55,26 @@ task list, and else .ralph/implementation_plan.md or a directory `specs` means a
 
 pub(super) const TEMPLATES: &str = "\
 In the file ${NAME} is a variable: one of `vars` in the settings, or MODE, SPECS_DIR, PLAN_FILE,
-SIGNAL, ITERATION, MAX_ITERATIONS, GATES; $$ is a dollar. The file is read anew for each iteration.
+SIGNAL, ITERATION, MAX_ITERATIONS, GATES; $$ is a dollar. The file is read again each iteration.
 It must say that the agent is to answer <promise>COMPLETE</promise> when it is done; else the exit
 code is 1.";
 
 pub(super) const ARCHIVING: &str = "\
 prd.md, tasks.json and progress.txt go to ralph-archive/<date>-<branch or label>/, with a summary of
-what became of the tasks. Archive and fresh documents are committed, and nothing else.";
+the results of the tasks. Archive and fresh documents are committed, and nothing else.";
 
 pub(super) const CLEANING: &str = "\
-Commits, branches and your files stay, and so does a run for which changes are set aside. What a
-run took away and kept stays under refs/ralph/kept/, unless --kept is given. A run that is removed
-cannot be resumed or reported any more.";
+Commits, branches and your files stay, and so does a run for which changes are set aside. Work that
+a run saved stays under refs/ralph/kept/, unless --kept is given. A run that is removed cannot be
+resumed or reported any more.";
 
 pub(super) const SCAFFOLD: &str = "\
 Without --yes, --workflow or --from it asks on a terminal, and writes only after the last answer.
 Otherwise it asks nothing: the agent is the first one that is installed, and the gates are what the
-project's own files name for its tests, lint and types. What is there already stays.
+project's own files name for its tests, lint and types. Existing files are kept.
 
 --from reads the project of another loop (prd.json, fix_plan.md, a shell script around an agent) and
-writes what ralph needs beside it; nothing of it is changed.
+writes what ralph needs next to it; nothing of it is changed.
 
 Exit codes:
     0  written, or you kept the settings that were there
@@ -93,9 +93,9 @@ To have it in every new shell:
   powershell  ralph completions powershell | Out-String | Invoke-Expression    (in $PROFILE)";
 
 pub(super) const SERVING: &str = "\
-The address holds a secret: whoever has it may see the runs and stop them. It works on this machine
-only; over SSH, forward the same port: ssh -L 7777:127.0.0.1:7777 HOST, and --port 7777 there.
-Ctrl-C ends it. Runs do not notice whether somebody looks on.";
+The address holds a secret: anyone who has it may see the runs and stop them. It works on this
+machine only; over SSH, forward the same port: ssh -L 7777:127.0.0.1:7777 HOST, and --port 7777
+there. Ctrl-C ends it. Watching does not affect runs.";
 
 pub(super) const TRUSTING: &str = "\
 The settings of a project may tighten what you say of `sandbox` and `guard` in your own settings, or
@@ -107,13 +107,13 @@ another content of a program or of a list of MCP servers, is asked about again.
 Exit codes:
     0  the project is trusted with all that its settings ask for
     1  you said no
-    2  nobody was there to be asked, or there are mistakes in the settings";
+    2  there is no terminal to ask on, or there are mistakes in the settings";
 
 pub(super) const PLUGIN_CODES: &str = "\
 Exit codes:
     0  done; validate: there are no mistakes
     2  something is in the way, or there are mistakes
-    4  `claude` is there, but refused";
+    4  `claude` is installed, but refused";
 
 /// What `ralph` alone prints.
 pub(crate) const WELCOME: &str = "\
@@ -131,30 +131,28 @@ ralph help lists every command, and explains topics.
 ";
 
 pub(super) const RESUMING: &str = "\
-For a run that is not active any more. One that is only paused goes on with `ralph go`; asked to
-resume it, this command says so to it as well.";
+For a run that is not active any more. A run that is only paused continues with `ralph go`; this
+command then does the same.";
 
 pub(super) const PAUSING: &str = "\
-An answer of an agent is checked and landed first. `ralph go` goes on, `ralph stop` stops. Pauses
-take no running time. Exit code 1 where no run is active.";
+An answer of an agent is checked and landed first. `ralph go` continues, `ralph stop` stops. Pauses
+do not count as running time. Exit code 1 if no run is active.";
 
 pub(super) const GOING_ON: &str = "\
-For a run that was paused and is still there. One that ended, or crashed, goes on with `ralph
-resume`. Exit code 1 where no run is active, or it is not paused.";
+For a paused run. To continue one that ended or crashed, use `ralph resume`. Exit code 1 if no run
+is active, or it is not paused.";
 
 pub(super) const STOPPING: &str = "\
-The run ends with exit code 130, as after the first Ctrl-C: what is under way finishes first. `ralph
-resume` goes on. Exit code 1 where no run is active.";
+The run ends with exit code 130, as after the first Ctrl-C: the current step finishes first. `ralph
+resume` continues. Exit code 1 if no run is active.";
 
 pub(super) const NOTING: &str = "\
-The note joins the next prompt of an agent at work, as a section of its own, and that one only. At
-most 4000 characters; what is longer belongs into a file that the note names. Exit code 1 where no
-run is active.";
+The note becomes a section of the next prompt of a working agent, and only of that one. At most 4000
+characters; put longer text into a file and name it in the note. Exit code 1 if no run is active.";
 
-/// Behind the help of `notify`.
 pub(super) const NOTIFYING: &str = "\
 Exit codes:
-    0  every channel took the notice, or nothing was tried
+    0  every channel took the notification, or nothing was tested
     1  one did not
     2  none is set, or bad settings";
 
@@ -162,7 +160,7 @@ Exit codes:
 mod tests {
     use clap::{Command, CommandFactory as _};
 
-    /// A longer line would be broken once more, in the middle of a paragraph.
+    /// A longer line would be wrapped again, in the middle of a paragraph.
     const WIDTH: usize = 100;
 
     fn check(command: &Command) {
@@ -175,9 +173,9 @@ mod tests {
     }
 
     #[test]
-    fn texts_behind_the_options_fit_the_width_of_the_help() {
+    fn texts_after_the_options_fit_the_width_of_the_help() {
         let mut command = crate::cli::Cli::command();
-        // Commands that are put off are there once they are built.
+        // Deferred commands exist only once they are built.
         command.build();
         assert!(command.get_subcommands().count() > 20);
         check(&command);

@@ -19,7 +19,7 @@ pub(crate) struct TuiArgs {
 }
 
 impl TuiArgs {
-    /// Returns what the flags set.
+    /// Returns the setting of the flags.
     pub(crate) fn flags(&self) -> Option<FlagValue> {
         let (name, value) = match (self.tui, self.no_tui) {
             (true, _) => ("--tui", true),

@@ -1,7 +1,7 @@
-//! `ralph archive`: a list and its documents put away, fresh ones in their place.
+//! `ralph archive`: archives a task list and its documents, and writes fresh ones.
 //!
-//! Everything is in the archive before anything is replaced, so that a death on the way loses
-//! nothing. Not here: what the summary says.
+//! The archive is complete before anything is replaced, so that a crash loses nothing. Not here:
+//! the text of the summary.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -32,7 +32,7 @@ use crate::templates::{self, Feature};
 /// The directory of all archives.
 const ARCHIVES: &str = "ralph-archive";
 
-/// How the names of archives in the making begin.
+/// Name prefix of unfinished archives.
 const MAKING: &str = ".making-";
 
 /// Runs the command.
@@ -41,20 +41,20 @@ pub(crate) fn main(common: &CommonArgs, args: &ArchiveArgs) -> Result<ExitStatus
     let loaded = project.settings_as_written(None, Vec::new())?;
     let documents = Documents::of(&project, &loaded.settings)?;
     let label = args.label.as_deref().map(|it| Feature::named(it, "--label")).transpose()?;
-    // The lock keeps a run from working on what is put away.
-    let desk = Desk::open(common, &project, &loaded)?;
-    desk.no_operation_is_under_way()?;
+    // The lock keeps a run from working on the archived files.
+    let context = Desk::open(common, &project, &loaded)?;
+    context.no_operation_is_under_way()?;
     let stock = Stock::take(&project, &documents)?;
     let archives = project.directory.join(ARCHIVES);
     scaffold::directory(&archives)?;
     sweep(&archives);
     let about = match &label {
         Some(label) => label.slug.clone(),
-        None => stock.about(desk.repository(), &project),
+        None => stock.about(context.repository(), &project),
     };
     let day = documents::today();
     let name = free_name(&archives, &format!("{day}-{about}"));
-    let last = last_changed(desk.repository(), &documents, &stock);
+    let last = last_changed(context.repository(), &documents, &stock);
     let summary = archive::markdown(&Archived {
         name: &name,
         on: &day,
@@ -64,19 +64,19 @@ pub(crate) fn main(common: &CommonArgs, args: &ArchiveArgs) -> Result<ExitStatus
     });
     make(&archives, &name, &stock, &summary)?;
     stock.renew(&documents, &day)?;
-    // They are about tasks that are archived now.
+    // The proposals are about archived tasks.
     let tasks = documents.place(&documents.tasks);
-    if let Err(error) = proposals::forget(desk.layout.state(), &tasks) {
+    if let Err(error) = proposals::forget(context.layout.state(), &tasks) {
         screen::warn(&error.to_string());
     }
-    let kept = commit(&desk, &loaded, &documents, &stock, &name)?;
+    let kept = commit(&context, &loaded, &documents, &stock, &name)?;
     if !common.quiet {
         screen::print_data(&account(&stock, &name, &kept));
     }
     Ok(ExitStatus::Complete)
 }
 
-/// What is there to be put away.
+/// The documents to archive.
 struct Stock {
     files: Vec<(String, Vec<u8>)>,
     tasks: Option<TaskFile>,
@@ -84,7 +84,7 @@ struct Stock {
 }
 
 impl Stock {
-    /// Reads the documents; refuses where nobody wrote anything into them.
+    /// Reads the documents. Fails if they are missing or still the bare templates.
     fn take(project: &Project, documents: &Documents) -> Result<Self, Complaint> {
         let names = [documents.beside(PRD), documents.tasks.clone(), documents.beside(PROGRESS)];
         let there: Vec<String> = names
@@ -96,14 +96,14 @@ impl Stock {
             return Err(complaint.hint(if there.is_empty() {
                 INIT
             } else {
-                "nobody has written anything into the documents yet"
+                "the documents are still the bare templates"
             }));
         }
         let mut files = Vec::new();
         for name in there {
             let place = documents.place(&name);
             let refused = |what: String| Complaint::input(format!("cannot read `{name}`: {what}"));
-            // A pipe would be waited for without end.
+            // Reading a pipe would never end.
             if !place.metadata().is_ok_and(|it| it.is_file()) {
                 return Err(refused("it is not a regular file".to_owned()));
             }
@@ -124,8 +124,8 @@ impl Stock {
         self.tasks.as_ref().map(TaskFile::list)
     }
 
-    /// Returns what the archive is called: after the branch of the list, the one that is checked
-    /// out, or the project.
+    /// Returns the name of the archive: the branch of the list, the checked-out branch, or the
+    /// project.
     fn about(&self, repository: Option<&Repository>, project: &Project) -> String {
         let of_list = self.list().and_then(|list| list.branch.clone());
         let checked_out = || repository.and_then(|repository| repository.branch().ok().flatten());
@@ -138,7 +138,7 @@ impl Stock {
         slugs.into_iter().find(|slug| !slug.is_empty()).unwrap_or_else(|| "list".to_owned())
     }
 
-    /// Returns the day the work began, as the notes say.
+    /// Returns the day the work began, from the progress notes.
     fn begun(&self) -> Option<String> {
         let (_, notes) = self.files.iter().find(|(name, _)| name.ends_with(PROGRESS))?;
         let notes = String::from_utf8_lossy(notes);
@@ -146,7 +146,7 @@ impl Stock {
         (!line.is_empty()).then(|| line.to_owned())
     }
 
-    /// Puts fresh documents where the old ones were, unless somebody has changed those meanwhile.
+    /// Replaces the documents by fresh ones. Fails if one was changed since it was read.
     fn renew(&self, documents: &Documents, day: &str) -> Result<(), Complaint> {
         let commands = self.list().map(|list| list.verify_commands.clone()).unwrap_or_default();
         for (name, content) in &self.files {
@@ -174,17 +174,16 @@ impl Stock {
     }
 }
 
-/// Removes what an archive left that was cut off in the making. What it was made of was not
-/// touched before it was whole.
+/// Removes unfinished archives of killed commands. Their sources were not touched.
 fn sweep(archives: &Path) {
     let entries = fs::read_dir(archives).into_iter().flatten().flatten();
     for entry in entries.filter(|it| it.file_name().to_string_lossy().starts_with(MAKING)) {
-        // What stays does no harm.
+        // A leftover does no harm.
         let _ = fs::remove_dir_all(entry.path());
     }
 }
 
-/// Returns the first name that nothing has: `a`, then `a-2`.
+/// Returns the first unused name: `a`, then `a-2`.
 fn free_name(archives: &Path, name: &str) -> String {
     let numbered = (2..).map(|number: u64| format!("{name}-{number}"));
     let mut free = std::iter::once(name.to_owned())
@@ -193,7 +192,7 @@ fn free_name(archives: &Path, name: &str) -> String {
     free.next().unwrap_or_else(|| name.to_owned())
 }
 
-/// Makes the archive. It has its name only once it is whole.
+/// Writes the archive. It gets its name only once it is complete.
 fn make(archives: &Path, name: &str, stock: &Stock, summary: &str) -> Result<(), Complaint> {
     let made = || -> io::Result<()> {
         let making = tempfile::Builder::new().prefix(MAKING).tempdir_in(archives)?;
@@ -205,7 +204,7 @@ fn make(archives: &Path, name: &str, stock: &Stock, summary: &str) -> Result<(),
         }
         fs::set_permissions(making.path(), Permissions::from_mode(0o755))?;
         fs::rename(making.path(), archives.join(name))?;
-        // It has another name now, and is not to be removed.
+        // It was renamed, so the temporary directory must not be removed.
         let _ = making.keep();
         atomic::sync_directory(archives)
     };
@@ -224,7 +223,7 @@ fn last_changed(
     stock.files.iter().filter_map(|(name, _)| newest(name)).max()
 }
 
-/// What became of the archive in git.
+/// Whether the archive was committed.
 enum Kept {
     Committed(String),
     Not(&'static str),
@@ -232,25 +231,25 @@ enum Kept {
 
 /// Commits the archive and the fresh documents, and nothing else.
 fn commit(
-    desk: &Desk,
+    context: &Desk,
     loaded: &Loaded,
     documents: &Documents,
     stock: &Stock,
     name: &str,
 ) -> Result<Kept, Complaint> {
     let settings: &Settings = &loaded.settings;
-    let Some(repository) = desk.repository() else {
+    let Some(repository) = context.repository() else {
         return Ok(Kept::Not("this is no git repository"));
     };
     if settings.commit == Some(Commit::None) {
-        return Ok(Kept::Not("the settings say that nobody commits"));
+        return Ok(Kept::Not("the settings turn commits off"));
     }
     let archive = format!("{ARCHIVES}/{name}");
     let failed = |what: String| {
         Complaint::new(ExitStatus::GitFailed, format!("the archive was not committed: {what}"))
             .hint(format!("it is in {archive}, whole; commit it yourself"))
     };
-    let scratch = tempfile::tempdir_in(desk.layout.state())
+    let scratch = tempfile::tempdir_in(context.layout.state())
         .map_err(|error| failed(format!("cannot write to the state directory: {error}")))?;
     let mut paths: Vec<PathBuf> = vec![documents.place(&archive)];
     paths.extend(stock.files.iter().map(|(name, _)| documents.place(name)));

@@ -1,6 +1,6 @@
-//! `ralph build`: do the tasks of a list, one verified commit at a time.
+//! `ralph build`: does the tasks of a list, one verified commit at a time.
 //!
-//! Not here: work by a plan that the agent keeps.
+//! Not here: work by a plan that the agent maintains.
 
 use std::path::Path;
 
@@ -72,12 +72,12 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
     }
     let has_failed =
         |id: &TaskId| file.list().task(id).is_some_and(|task| task.status == TaskStatus::Failed);
-    let shelf = only.filter(has_failed).map(|task| Shelved { task, plan: shelf_plan(args) });
-    let wishes = Wishes { shelf, ..run::wishes(&args.start) };
-    session::start(common, &project, &loaded, recipe, &wishes)
+    let former = only.filter(has_failed).map(|task| Shelved { task, plan: shelf_plan(args) });
+    let options = Wishes { shelf: former, ..run::wishes(&args.start) };
+    session::start(common, &project, &loaded, recipe, &options)
 }
 
-/// Returns the flag that only means something with a task list, if one is there.
+/// Returns the first given flag that needs a task list.
 fn of_tasks(args: &BuildArgs) -> Option<&'static str> {
     let flags = [
         (args.plan.is_some(), "--plan"),
@@ -115,7 +115,7 @@ pub(super) fn known(list: &TaskList, name: &str) -> Result<TaskId, Complaint> {
     })
 }
 
-/// Returns what the flags set, as the last layer of the settings.
+/// Returns the values of the flags, the last layer of the settings.
 fn flags(args: &BuildArgs) -> Result<Vec<FlagValue>, Complaint> {
     let mut flags = run::start_flags(&args.start)?;
     if args.task.is_none() {

@@ -1,6 +1,6 @@
-//! `ralph clean`: what old runs of this work tree have left is removed.
+//! `ralph clean`: removes the files of old runs of this work tree.
 //!
-//! A run's refs go before its directory, so that a death on the way leaves a run that can be removed
+//! A run's refs are removed before its directory, so that after a crash the run can be removed
 //! again. Not here: commits, branches and the project's files, which stay.
 
 use std::fs;
@@ -30,8 +30,8 @@ pub(crate) fn main(common: &CommonArgs, args: &CleanArgs) -> Result<ExitStatus, 
         .map_err(|error| Complaint::input(format!("--older-than: {error}")))?;
     let project = Project::open(common)?;
     let loaded = project.settings_as_written(None, Vec::new())?;
-    // The lock keeps a run from going on with what is removed.
-    let _desk = if args.dry_run { None } else { Some(Desk::open(common, &project, &loaded)?) };
+    // The lock keeps a run from using what is removed.
+    let _context = if args.dry_run { None } else { Some(Desk::open(common, &project, &loaded)?) };
     let repository = project.repository(&Watch::detached())?;
     let layout = project.layout_in(&loaded, repository.as_ref())?;
     let before = SystemTime::now().checked_sub(span.0.into()).unwrap_or(SystemTime::UNIX_EPOCH);
@@ -59,15 +59,15 @@ pub(crate) fn main(common: &CommonArgs, args: &CleanArgs) -> Result<ExitStatus, 
     ))
 }
 
-/// What is to be removed, and what is not.
+/// What to remove, and what to keep.
 struct Clutter {
     runs: Vec<Old>,
     refs: Vec<RunRef>,
     logs: Vec<(PathBuf, u64)>,
     halves: Vec<(PathBuf, u64)>,
-    /// The caches of agents and gates, which are made again.
+    /// The caches of agents and gates, which they rebuild.
     caches: Option<(PathBuf, u64)>,
-    /// Refs that keep what these runs took away, and stay.
+    /// How many refs with saved work of these runs stay.
     kept: usize,
     /// How many runs stay because they are new.
     new: usize,
@@ -75,7 +75,7 @@ struct Clutter {
     waited_for: Vec<RunId>,
 }
 
-/// A run that is to be removed.
+/// A run to remove.
 struct Old {
     run: RunSummary,
     bytes: u64,
@@ -126,7 +126,7 @@ impl Clutter {
         if refs.is_empty() { Ok(()) } else { repository.remove_refs(&refs).map_err(trouble) }
     }
 
-    /// Removes directories and files, and returns what could not be.
+    /// Removes directories and files. Returns the failures.
     fn remove_files(&self, layout: &Layout) -> Vec<String> {
         let mut failed = Vec::new();
         for Old { run, .. } in &self.runs {
@@ -216,11 +216,11 @@ impl Clutter {
     }
 }
 
-/// Returns whether a run was last heard of before a time.
+/// Returns whether the last activity of a run is before a time.
 fn is_older(layout: &Layout, run: &RunId, before: SystemTime) -> bool {
     let files = layout.run(run);
-    let heard = files.last_heard().or_else(|| fs::metadata(files.path()).ok()?.modified().ok());
-    heard.is_none_or(|heard| heard < before)
+    let last = files.last_heard().or_else(|| fs::metadata(files.path()).ok()?.modified().ok());
+    last.is_none_or(|last| last < before)
 }
 
 fn counted(count: usize, name: &str) -> String {

@@ -1,8 +1,7 @@
-//! `ralph completions`: what makes a shell ask this binary, and the answers to its questions.
+//! `ralph completions`: prints the shell script that calls this binary, and answers its calls.
 //!
-//! The script that a shell reads only asks; what a word could be is told by the commands as they
-//! are, and by the project as it is. An answer writes nothing, and an error is no answer. Not
-//! here: the commands themselves.
+//! The script of the shell only asks; the candidates come from the current commands and the current
+//! project. An answer writes no files; errors give no candidates. Not here: the commands themselves.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -26,20 +25,19 @@ use crate::screen;
 use crate::settings::Loaded;
 use crate::task_file;
 
-/// By this a shell says that it asks, and which it is. Settings have names that begin so too, but
-/// none of them is this one.
+/// The shell sets this variable to its name when it asks. No setting has this name.
 const VARIABLE: &str = "RALPH_COMPLETE";
 
-/// More than this is no help to choose from.
+/// Most runs to offer.
 const MOST_RUNS: usize = 50;
 
-/// Prints what a shell is to read.
+/// Prints the script for a shell.
 pub(crate) fn main(args: &CompletionsArgs) -> Result<ExitStatus, Complaint> {
     let mut script = Vec::new();
     let shells = Shells::builtins();
     let shell = shells.completer(args.shell.name());
     let written = shell.map(|it| {
-        // Found on the PATH when it is asked: an update moves it, a script stays.
+        // Looked up on the PATH at each call: an update may move the binary, the script stays.
         it.write_registration(VARIABLE, "ralph", "ralph", "ralph", &mut script)
     });
     match written {
@@ -53,26 +51,26 @@ pub(crate) fn main(args: &CompletionsArgs) -> Result<ExitStatus, Complaint> {
     }
 }
 
-/// Answers a shell, if it is one that asks.
+/// Answers a shell that asks for completions.
 pub(crate) fn answer(words: &[OsString]) -> Option<ExitCode> {
     env::var_os(VARIABLE).filter(|it| !it.is_empty())?;
     let here = env::current_dir().ok();
     let asking = CompleteEnv::with_factory(command).var(VARIABLE).bin("ralph").completer("ralph");
     match asking.try_complete(words, here.as_deref()) {
         Ok(true) => Some(ExitCode::SUCCESS),
-        // Whatever is wrong, the line that somebody is typing is no place to say it.
+        // An error must not be printed into the line that the user is typing.
         Ok(false) | Err(_) => Some(ExitCode::FAILURE),
     }
 }
 
-/// Returns the commands with what their values could be.
+/// Returns the commands with the candidates for their values.
 fn command() -> Command {
     let is_blank = env::args_os().next_back().is_none_or(|word| word.is_empty());
     let command = complete(cli::whole());
     if is_blank { values_first(command) } else { command }
 }
 
-/// Hides options where there are values to choose from. Who wants an option types a dash.
+/// Hides options where there are values to choose from; a dash shows them.
 fn values_first(command: Command) -> Command {
     let command = command.mut_args(|arg| {
         let is_value = arg.is_positional();
@@ -93,7 +91,7 @@ fn complete(command: Command) -> Command {
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, complete))
 }
 
-/// Returns what the values of an argument could be, told by its name.
+/// Returns the candidates for an argument, by its name.
 fn candidates(arg: &Arg, is_of_tasks: bool, is_help: bool) -> Option<ArgValueCandidates> {
     match arg.get_id().as_str() {
         "run" => Some(ArgValueCandidates::new(all_runs)),
@@ -152,13 +150,13 @@ fn tasks() -> Vec<CompletionCandidate> {
     let tasks = file.list().tasks.iter();
     tasks
         .map(|task| {
-            let told = format!("{}: {}", task.status, task.title);
-            CompletionCandidate::new(task.id.to_string()).help(Some(told.into()))
+            let description = format!("{}: {}", task.status, task.title);
+            CompletionCandidate::new(task.id.to_string()).help(Some(description.into()))
         })
         .collect()
 }
 
-/// Returns the project that the line is about.
+/// Returns the project of the typed line.
 fn project() -> Option<(Project, Loaded)> {
     let directory = value_behind(&["-C", "--project-dir"]).unwrap_or_else(|| PathBuf::from("."));
     let common = CommonArgs {
@@ -173,7 +171,7 @@ fn project() -> Option<(Project, Loaded)> {
     Some((project, loaded))
 }
 
-/// Returns the value of an option on the line that is being typed.
+/// Returns the value of an option on the typed line.
 fn value_behind(names: &[&str]) -> Option<PathBuf> {
     let words: Vec<OsString> = env::args_os().collect();
     let separate = words.windows(2).find_map(|pair| {

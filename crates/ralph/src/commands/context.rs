@@ -1,5 +1,5 @@
-//! `ralph context`: what the next prompt of this project would be, and what it costs; where a
-//! compaction would come first, that too.
+//! `ralph context`: shows the next prompt of this project and its token counts, and the compaction
+//! that would run first, if any.
 //!
 //! Nothing is started and nothing is changed. Not here: how the prompts are made.
 
@@ -37,9 +37,9 @@ pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus
     let loaded = project.settings_as_written(None, Vec::new())?;
     let repository = project.repository(&Watch::detached())?;
     let layout = project.layout_in(&loaded, repository.as_ref())?;
-    let gone_on = last_state(&layout)?;
-    let run = gone_on.as_ref().map(|state| state.run.clone());
-    let state = match gone_on {
+    let resumed = last_state(&layout)?;
+    let run = resumed.as_ref().map(|state| state.run.clone());
+    let state = match resumed {
         Some(state) => with_task(state, args.task.as_deref())?,
         None => first_state(&project, &loaded, args.task.as_deref())?,
     };
@@ -64,14 +64,15 @@ pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus
     Ok(ExitStatus::Complete)
 }
 
-/// Returns the state of the last run, if it can go on, as it is before the next prompt.
+/// Returns the state of the last run before its next prompt, if the run can be resumed.
 fn last_state(layout: &Layout) -> Result<Option<RunState>, Complaint> {
     let last = runs::runs(layout.state()).into_iter().find(|run| run.started.is_some());
-    let can_go_on = |outcome: &Option<Outcome>| outcome.as_ref().is_none_or(Outcome::is_resumable);
-    let Some(last) = last.filter(|run| can_go_on(&run.outcome)) else { return Ok(None) };
+    let is_resumable =
+        |outcome: &Option<Outcome>| outcome.as_ref().is_none_or(Outcome::is_resumable);
+    let Some(last) = last.filter(|run| is_resumable(&run.outcome)) else { return Ok(None) };
     let mut state = journal::fold(&layout.run(&last.id).journal())
         .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
-    // An iteration that is decided asks no more; what comes after it does.
+    // An iteration with a judgement sends no more prompts; the next one does.
     let decided = state.current.as_ref().filter(|current| current.judgement.is_some());
     if let Some(iteration) = decided.map(|current| current.number) {
         let (seq, at, ran) = (state.seq + 1, state.started, state.ran);
@@ -83,7 +84,7 @@ fn last_state(layout: &Layout) -> Result<Option<RunState>, Complaint> {
     Ok(Some(state))
 }
 
-/// Returns the state of a run that is about to do one task.
+/// Returns the state limited to one task.
 fn with_task(mut state: RunState, name: Option<&str>) -> Result<RunState, Complaint> {
     let Some(name) = name else { return Ok(state) };
     let none = || Complaint::input("--task is about a task list, and the last run has none");
@@ -98,7 +99,7 @@ fn with_task(mut state: RunState, name: Option<&str>) -> Result<RunState, Compla
     Ok(state)
 }
 
-/// Returns the state that a first run would begin with.
+/// Returns the initial state of a first run.
 fn first_state(
     project: &Project,
     loaded: &Loaded,
@@ -114,7 +115,7 @@ fn first_state(
             (recipe, Some(list.clone()))
         }
         (Basis::Specs | Basis::Unknown, Some(_)) => {
-            return Err(Complaint::input("--task is about a task list, and there is none"));
+            return Err(Complaint::input("--task needs a task list, and there is no task list"));
         }
         (Basis::Specs, None) => {
             let has_plan = project.directory.join(PLAN_FILE).exists();
@@ -123,7 +124,7 @@ fn first_state(
         }
         (Basis::Unknown, None) => {
             return Err(Complaint::input(
-                "there is no run that can go on, no task list and no specifications to look at",
+                "there is no run to resume, no task list and no specifications",
             )
             .hint("`ralph run --dry-run` shows the prompt of a run"));
         }
@@ -131,7 +132,7 @@ fn first_state(
     let mut recipe = equipped(project, recipe, Asking::Memory);
     let agent = recipe.agent_for(Role::Compact).clone();
     if let Some(policy) = &mut recipe.memory {
-        // Where the files of a run would be is not told to the agent, only whether there are any.
+        // The prompt says only whether there is documentation, so the path does not matter.
         policy.documentation = remembering::documentation(project, &agent, Path::new(""));
     }
     Ok(preview::first_state(project, &recipe, list))
@@ -157,7 +158,7 @@ fn words(preview: &Preview, recipe: &Recipe, run: Option<&RunId>) -> String {
     text
 }
 
-/// Says of a compaction that comes first what it costs, and what of the prompt is not known yet.
+/// Describes a compaction that runs first: its token counts, and what is not known yet.
 fn compaction_words(first: &Compaction) -> String {
     let Preview { request, iteration, .. } = &first.preview;
     let chars = request.prompt.chars().count();

@@ -1,6 +1,6 @@
-//! `ralph pause`, `go`, `stop`, `skip` and `note`: what people ask of the active run.
+//! `ralph pause`, `go`, `stop`, `skip` and `note`: sends control requests to the active run.
 //!
-//! Not here: what becomes of it. The run reads its inbox and decides.
+//! Not here: handling the requests. The run reads its inbox and decides.
 
 use std::io::Read as _;
 use std::thread;
@@ -25,50 +25,50 @@ use crate::complaint::Complaint;
 use crate::project::Project;
 use crate::screen;
 
-/// A person does not see a shorter delay.
+/// Poll interval; users do not notice a shorter delay.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Between taking the lock and the first event a run looks at its agents, which may take a while.
+/// Between taking the lock and the first event a run checks its agents, which may take a while.
 const STARTING: Duration = Duration::from_secs(5);
 
-/// A note that is read from stdin is not read further than this: it is too long then anyway.
+/// Most bytes read of a note on stdin: a longer one is refused anyway.
 const MOST_READ: u64 = 64 * 1024;
 
 /// Asks the active run to pause.
 pub(crate) fn pause(common: &CommonArgs, args: &HaltArgs) -> Result<ExitStatus, Complaint> {
     let mut target = Target::find(common)?;
-    let told = target.ask(&Wish::Pause)?;
-    let told = if args.wait { target.wait_for(is_paused)? } else { told };
-    target.tell(common, &Wish::Pause, told, args.json);
-    Ok(match told {
+    let result = target.ask(&Wish::Pause)?;
+    let result = if args.wait { target.wait_for(is_paused)? } else { result };
+    target.tell(common, &Wish::Pause, result, args.json);
+    Ok(match result {
         Told::Ended => ExitStatus::Incomplete,
         Told::Asked | Told::AskedBefore | Told::Done => ExitStatus::Complete,
     })
 }
 
-/// Lets a paused run go on.
+/// Lets a paused run continue.
 pub(crate) fn go(common: &CommonArgs, args: &GoArgs) -> Result<ExitStatus, Complaint> {
     let mut target = Target::find(common)?;
-    let told = target.ask(&Wish::GoOn)?;
-    target.tell(common, &Wish::GoOn, told, args.json);
+    let result = target.ask(&Wish::GoOn)?;
+    target.tell(common, &Wish::GoOn, result, args.json);
     Ok(ExitStatus::Complete)
 }
 
 /// Asks the active run to stop.
 pub(crate) fn stop(common: &CommonArgs, args: &HaltArgs) -> Result<ExitStatus, Complaint> {
     let mut target = Target::find(common)?;
-    let told = target.ask(&Wish::Stop)?;
-    let told = if args.wait {
+    let result = target.ask(&Wish::Stop)?;
+    let result = if args.wait {
         target.wait_for(|_| false)?;
         Told::Done
     } else {
-        told
+        result
     };
-    target.tell(common, &Wish::Stop, told, args.json);
+    target.tell(common, &Wish::Stop, result, args.json);
     Ok(ExitStatus::Complete)
 }
 
-/// Asks the active run to leave a task out.
+/// Asks the active run to skip a task.
 pub(crate) fn skip(common: &CommonArgs, args: &SkipArgs) -> Result<ExitStatus, Complaint> {
     let mut target = Target::find(common)?;
     let state = target.state()?;
@@ -76,9 +76,9 @@ pub(crate) fn skip(common: &CommonArgs, args: &SkipArgs) -> Result<ExitStatus, C
         return Err(Complaint::new(ExitStatus::Incomplete, "the active run has no task list"));
     };
     let task = tasks::find(&board.list, args.task.trim())?.id.clone();
-    let wish = Wish::Skip { task };
-    let told = target.ask(&wish)?;
-    target.tell(common, &wish, told, args.json);
+    let request = Wish::Skip { task };
+    let result = target.ask(&request)?;
+    target.tell(common, &request, result, args.json);
     Ok(ExitStatus::Complete)
 }
 
@@ -88,14 +88,15 @@ pub(crate) fn note(common: &CommonArgs, args: &NoteArgs) -> Result<ExitStatus, C
         [dash] if dash == "-" => from_stdin()?,
         words => words.join(" "),
     };
-    let wish = Wish::Note { text };
+    let request = Wish::Note { text };
     let mut target = Target::find(common)?;
-    let told = target.ask(&wish)?;
-    target.tell(common, &wish, told, args.json);
+    let result = target.ask(&request)?;
+    target.tell(common, &request, result, args.json);
     Ok(ExitStatus::Complete)
 }
 
-/// Lets a run go on that somebody wants to resume although it is only paused. Returns whether it is.
+/// Lets a run continue that the user wants to resume although it is only paused. Returns whether it
+/// was paused.
 pub(super) fn goes_on(
     common: &CommonArgs,
     layout: &Layout,
@@ -105,8 +106,8 @@ pub(super) fn goes_on(
     if target.run != *run || target.expected()?.control.pause == Pause::No {
         return Ok(false);
     }
-    let told = target.ask(&Wish::GoOn)?;
-    target.tell(common, &Wish::GoOn, told, false);
+    let result = target.ask(&Wish::GoOn)?;
+    target.tell(common, &Wish::GoOn, result, false);
     Ok(true)
 }
 
@@ -120,10 +121,10 @@ fn from_stdin() -> Result<String, Complaint> {
     Ok(text.trim().to_owned())
 }
 
-/// What became of a wish.
+/// The state of a control request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
-    /// It lies in the inbox.
+    /// It is in the inbox.
     Asked,
     /// It had been asked before.
     AskedBefore,
@@ -133,7 +134,7 @@ enum Told {
     Ended,
 }
 
-/// The run that is active.
+/// The active run.
 struct Target {
     run: RunId,
     layout: Layout,
@@ -155,7 +156,7 @@ impl Target {
                 return Err(no_run(&layout));
             }
             if began.elapsed() > STARTING {
-                let message = "a run is just starting here; it cannot be told anything yet";
+                let message = "a run is just starting here; it does not take requests yet";
                 return Err(
                     Complaint::new(ExitStatus::Incomplete, message).hint("try again in a moment")
                 );
@@ -168,7 +169,7 @@ impl Target {
     fn active(layout: &Layout) -> Option<Self> {
         let holder = Lock::look(layout.state())?;
         let active = active::read::<IgnoredAny>(&layout.active()).ok()?;
-        // What a run that died left behind is not meant.
+        // Skip the file of a run that was killed.
         if holder.is_some_and(|holder| holder.pid != active.pid) {
             return None;
         }
@@ -185,37 +186,37 @@ impl Target {
         state.ok_or_else(|| Complaint::new(ExitStatus::Incomplete, "the run has not begun"))
     }
 
-    /// Returns the state with what lies in the inbox taken as heard.
+    /// Returns the state as if the requests in the inbox were handled.
     fn expected(&mut self) -> Result<RunState, Complaint> {
         let waiting = inbox::waiting(self.files.path());
         Ok(control::expected(self.state()?, &waiting))
     }
 
-    /// Leaves a wish, unless nothing would come of it.
-    fn ask(&mut self, wish: &Wish) -> Result<Told, Complaint> {
+    /// Sends a request, unless it would have no effect.
+    fn ask(&mut self, request: &Wish) -> Result<Told, Complaint> {
         let state = self.expected()?;
-        let refused = control::refusal(&state, wish);
-        match (refused, wish) {
+        let refused = control::refusal(&state, request);
+        match (refused, request) {
             (None, _) => {}
             (Some(_), Wish::Pause | Wish::Stop) => {
-                return Ok(if *wish == Wish::Pause && is_paused(self.state()?) {
+                return Ok(if *request == Wish::Pause && is_paused(self.state()?) {
                     Told::Done
                 } else {
                     Told::AskedBefore
                 });
             }
             (Some(why), Wish::GoOn | Wish::Skip { .. } | Wish::Note { .. }) => {
-                return Err(self.refused(wish, &why));
+                return Err(self.refused(request, &why));
             }
         }
-        inbox::send(self.files.path(), wish)
+        inbox::send(self.files.path(), request)
             .map(|()| Told::Asked)
             .map_err(|error| Complaint::of(ExitStatus::Incomplete, &error))
     }
 
-    fn refused(&self, wish: &Wish, why: &str) -> Complaint {
+    fn refused(&self, request: &Wish, why: &str) -> Complaint {
         let complaint = |message: String| Complaint::new(ExitStatus::Incomplete, message);
-        match wish {
+        match request {
             Wish::Skip { task } => complaint(format!("task {task} cannot be skipped: {why}")),
             Wish::Note { text } => complaint(format!("the note cannot be left: {why}")).hint(
                 match text.chars().count() {
@@ -227,17 +228,17 @@ impl Target {
             ),
             Wish::Pause | Wish::GoOn | Wish::Stop => {
                 complaint(format!("nothing to do: {why} (run {})", self.run))
-                    .hint("`ralph pause` pauses it, `ralph status` shows where it stands")
+                    .hint("`ralph pause` pauses it, `ralph status` shows its status")
             }
         }
     }
 
-    /// Waits until the state is as wanted, or the run has ended.
-    fn wait_for(&mut self, is_it: impl Fn(&RunState) -> bool) -> Result<Told, Complaint> {
+    /// Waits until the state matches, or the run has ended.
+    fn wait_for(&mut self, matches: impl Fn(&RunState) -> bool) -> Result<Told, Complaint> {
         loop {
-            // Looked at before the journal: what is written in between is seen in the next round.
+            // Checked before the journal: events written in between are seen in the next round.
             let is_active = self.is_active();
-            if is_it(self.state()?) {
+            if matches(self.state()?) {
                 return Ok(Told::Done);
             }
             if !is_active {
@@ -256,51 +257,51 @@ impl Target {
         })
     }
 
-    fn tell(&self, common: &CommonArgs, wish: &Wish, told: Told, json: bool) {
+    fn tell(&self, common: &CommonArgs, request: &Wish, result: Told, json: bool) {
         let run = &self.run;
         if json {
-            let state = match told {
+            let state = match result {
                 Told::Asked => "asked",
                 Told::AskedBefore => "askedBefore",
                 Told::Done => "done",
                 Told::Ended => "ended",
             };
-            let facts = json!({ "run": run, "asked": wish, "state": state });
+            let facts = json!({ "run": run, "asked": request, "state": state });
             screen::print_data(&format!("{facts}\n"));
             return;
         }
         if common.quiet {
             return;
         }
-        let said = match (told, wish) {
+        let line = match (result, request) {
             (Told::Asked, Wish::Pause) => {
-                format!("Asked run {run} to pause after the current step; `ralph go` goes on.")
+                format!("Asked run {run} to pause after the current step; `ralph go` resumes it.")
             }
-            (Told::Asked, Wish::GoOn) => format!("Run {run} goes on."),
+            (Told::Asked, Wish::GoOn) => format!("Run {run} resumes."),
             (Told::Asked, Wish::Stop) => {
                 format!("Asked run {run} to stop after the current step.")
             }
             (Told::Asked, Wish::Skip { task }) => {
-                format!("Asked run {run} to leave out task {task}.")
+                format!("Asked run {run} to skip task {task}.")
             }
             (Told::Asked, Wish::Note { .. }) => {
                 format!("Left a note for the next prompt of run {run}.")
             }
-            (Told::AskedBefore, wish) => {
-                format!("Run {run} was asked to {} before.", wish.words())
+            (Told::AskedBefore, request) => {
+                format!("Run {run} was asked to {} before.", request.words())
             }
-            (Told::Done, Wish::Pause) => format!("Run {run} is paused; `ralph go` goes on."),
-            (Told::Done, _) => format!("Run {run} has ended; `ralph resume` goes on with it."),
+            (Told::Done, Wish::Pause) => format!("Run {run} is paused; `ralph go` resumes it."),
+            (Told::Done, _) => format!("Run {run} has ended; `ralph resume` resumes it."),
             (Told::Ended, _) => format!("Run {run} ended before that."),
         };
-        screen::say(&said);
+        screen::say(&line);
     }
 }
 
-/// A run's journal as it grows, and what it comes to.
+/// The growing journal of a run, and the report of it so far.
 pub(super) struct Followed {
     tail: Tail,
-    /// The account of the run so far.
+    /// The report of the run so far.
     pub(super) report: Report,
 }
 
@@ -312,7 +313,7 @@ impl Followed {
         Ok(Self { tail, report: Report::default() })
     }
 
-    /// Takes in what was written since.
+    /// Reads the events written since.
     pub(super) fn catch_up(&mut self) -> Result<(), Complaint> {
         let unreadable = |error: &dyn std::error::Error| Complaint::of(ExitStatus::BadInput, error);
         while let Some((recorded, _)) =
@@ -333,7 +334,7 @@ fn no_run(layout: &Layout) -> Complaint {
     let last = runs::runs(layout.state()).into_iter().find(|run| run.started.is_some());
     match last {
         Some(run) if run.outcome.as_ref().is_none_or(Outcome::is_resumable) => {
-            complaint.hint(format!("`ralph resume` goes on with run {}, which ended", run.id))
+            complaint.hint(format!("`ralph resume` resumes run {}, which ended", run.id))
         }
         Some(_) | None => complaint.hint("`ralph run` or `ralph build` starts one"),
     }

@@ -1,7 +1,6 @@
 //! `ralph demo`: a complete loop in a throw-away repository with the scripted agent.
 //!
-//! Everything but the agent's mind is real: the repository, the failing test, the feedback, the
-//! commit.
+//! Everything except the agent is real: the repository, the failing test, the feedback, the commit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,10 +22,10 @@ use crate::recipe;
 use crate::screen;
 use crate::session::{self, Incomplete, Wishes};
 
-/// The program of the demo, as the repository has it at first.
+/// The initial program of the demo.
 const PROGRAM: &str = "#!/bin/sh\n# Greets everybody who is named.\n";
 
-/// A real test: it runs the program and looks at what it prints.
+/// A real test: it runs the program and compares its output.
 const TEST: &str = r#"#!/bin/sh
 # Runs greet.sh and compares what it prints.
 failed=0
@@ -78,8 +77,8 @@ pub(crate) fn main(common: &CommonArgs, args: &DemoArgs) -> Result<ExitStatus, C
     let loaded = project.settings_alone()?;
     let recipe = recipe::for_prompt(&loaded, PromptSource::Text(PROMPT.to_owned()))?;
     screen::print_data(&introduction(&project.directory));
-    let wishes = Wishes { dirty: DirtyPlan::Refuse, incomplete: Incomplete::Fails, shelf: None };
-    let status = session::start(&common, &project, &loaded, recipe, &wishes)?;
+    let options = Wishes { dirty: DirtyPlan::Refuse, incomplete: Incomplete::Fails, shelf: None };
+    let status = session::start(&common, &project, &loaded, recipe, &options)?;
     screen::print_data(&account(&project, &loaded, &place)?);
     place.leave(args);
     Ok(status)
@@ -117,10 +116,10 @@ impl Place {
             "guardrails": [{
                 "command": "sh test.sh",
                 "failAction": "APPEND",
-                "hint": "Mend greet.sh; leave test.sh alone."
+                "hint": "Fix greet.sh; leave test.sh alone."
             }],
             "scm": { "command": "git", "tasks": ["commit"] },
-            // It shows what it has to show on every machine.
+            // The demo must work on every machine.
             "sandbox": { "fallback": "guard" },
             "stateDir": self.root.join("state"),
             "preventSleep": false
@@ -132,13 +131,13 @@ impl Place {
         if args.keep {
             screen::print_data(&format!("\nThe repository stays in {}\n", self.project.display()));
         } else {
-            // What is left in the temporary directory does no harm.
+            // Leftovers in the temporary directory do no harm.
             let _ = fs::remove_dir_all(&self.root);
         }
     }
 }
 
-/// What the scripted agent does: first it is too sure of itself, then it reads the feedback.
+/// The scripted agent first claims to be done too early, then reads the feedback.
 fn scenario(args: &DemoArgs) -> serde_json::Value {
     let pause = if args.fast { json!([]) } else { json!([{ "sleep": 0.7 }]) };
     let with_pauses = |actions: Vec<serde_json::Value>| -> Vec<serde_json::Value> {
@@ -187,7 +186,7 @@ fn introduction(project: &Path) -> String {
     )
 }
 
-/// Tells from the journal and from git what really happened.
+/// Describes what happened, from the journal and from git.
 fn account(
     project: &Project,
     loaded: &crate::settings::Loaded,
@@ -230,7 +229,7 @@ fn told(verdict: &Verdict) -> String {
         Verdict::Reviewed { verdict, feedback } => {
             format!("The review: {}.", ReviewResult::new(*verdict, feedback).name())
         }
-        Verdict::Skipped { .. } => "The task was left out.".to_owned(),
+        Verdict::Skipped { .. } => "The task was skipped.".to_owned(),
         Verdict::Compacted { .. } => "What was handed over was compacted.".to_owned(),
     }
 }

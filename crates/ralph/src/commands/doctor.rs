@@ -1,7 +1,7 @@
-//! `ralph doctor`: what is installed, how it would be called, and how to mend what is wrong.
+//! `ralph doctor`: what is installed, how it would be called, and how to fix what is wrong.
 //!
-//! Agents are looked at, not asked: only `--version` is run, and of logins only the names of
-//! variables and files are told. Not here: how findings look.
+//! Agents are inspected, not called: only `--version` is run, and of logins only the names of
+//! variables and files are printed. Not here: how findings look.
 
 mod isolation;
 
@@ -32,30 +32,30 @@ use crate::screen::{self, Screen};
 use crate::settings::Loaded;
 use isolation::Isolation;
 
-/// A prompt to show a call with.
+/// Sample prompt for the shown call.
 const SAMPLE: &str = "the prompt";
 
-/// Looks at everything and says what it found.
+/// Runs all checks and prints the findings.
 pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
     let loaded = project.settings_as_written(args.config.as_deref(), Vec::new())?;
-    let mut patients = configured(&loaded)?;
-    let named: BTreeSet<AgentKind> = patients.iter().map(|patient| patient.agent.kind).collect();
-    patients.extend(AGENTS.into_iter().filter(|kind| !named.contains(kind)).map(|kind| Patient {
-        uses: Vec::new(),
-        role: Role::Prompt,
-        agent: AgentChoice::new(kind, kind.name()),
+    let mut candidates = configured(&loaded)?;
+    let named: BTreeSet<AgentKind> =
+        candidates.iter().map(|candidate| candidate.agent.kind).collect();
+    candidates.extend(AGENTS.into_iter().filter(|kind| !named.contains(kind)).map(|kind| {
+        Patient { uses: Vec::new(), role: Role::Prompt, agent: AgentChoice::new(kind, kind.name()) }
     }));
-    // A program that only the project names is not started without trust, not even to ask for its
-    // version.
+    // A program that only the project names is not started without trust, not even with `--version`.
     let refused = project.refused(args.config.as_deref(), &loaded)?;
     let is_untrusted = refused.iter().any(|it| it.key.ends_with(".command"));
     let watch = Watch::detached();
     let asking = if is_untrusted { Asking::Memory } else { Asking::Programs(&watch) };
-    equip(&project, patients.iter_mut().map(|patient| &mut patient.agent), asking);
+    equip(&project, candidates.iter_mut().map(|candidate| &mut candidate.agent), asking);
     let calls = Calls::of(&project, &loaded)?;
-    let examined: Vec<Examined> =
-        patients.into_iter().map(|patient| examine(patient, &project, &calls, &loaded)).collect();
+    let examined: Vec<Examined> = candidates
+        .into_iter()
+        .map(|candidate| examine(candidate, &project, &calls, &loaded))
+        .collect();
     let has_agent = examined.iter().any(|it| !it.uses.is_empty());
     let is_usable = has_agent && examined.iter().all(|it| it.uses.is_empty() || it.is_usable());
     let claude = examined.iter().map(|it| &it.agent).find(|it| it.kind == AgentKind::Claude);
@@ -108,7 +108,7 @@ fn no_agent() -> Finding {
     }
 }
 
-/// An agent to look at.
+/// An agent to check.
 struct Patient {
     /// The settings that name it.
     uses: Vec<String>,
@@ -126,9 +126,9 @@ fn configured(loaded: &Loaded) -> Result<Vec<Patient>, Complaint> {
     }
     let mut add = |name: String, role: Role, agent: AgentChoice| match found
         .iter_mut()
-        .find(|patient| patient.agent == agent)
+        .find(|candidate| candidate.agent == agent)
     {
-        Some(patient) => patient.uses.push(name),
+        Some(candidate) => candidate.uses.push(name),
         None => found.push(Patient { uses: vec![name], role, agent }),
     };
     add("agent".to_owned(), Role::Prompt, recipe::agent(loaded, Role::Prompt)?);
@@ -144,7 +144,7 @@ fn configured(loaded: &Loaded) -> Result<Vec<Patient>, Complaint> {
     Ok(found)
 }
 
-/// What was found about an agent.
+/// The findings about an agent.
 struct Examined {
     uses: Vec<String>,
     agent: AgentChoice,
@@ -155,8 +155,8 @@ struct Examined {
     is_too_old: bool,
 }
 
-fn examine(patient: Patient, project: &Project, calls: &Calls, loaded: &Loaded) -> Examined {
-    let Patient { uses, role, agent } = patient;
+fn examine(candidate: Patient, project: &Project, calls: &Calls, loaded: &Loaded) -> Examined {
+    let Patient { uses, role, agent } = candidate;
     let limits = recipe::limits(&loaded.settings, recipe::PROMPT_ITERATIONS);
     let env = ralph_io::environment::adjusted(&project.env, &agent.env_deny, &agent.env);
     let variable = |name: &str| {

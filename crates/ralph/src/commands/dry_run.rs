@@ -1,4 +1,4 @@
-//! `--dry-run`: what a run would do, without doing it.
+//! `--dry-run`: prints what a run would do, without doing it.
 
 use ralph_agents as agents;
 use ralph_core::capability;
@@ -66,7 +66,7 @@ fn list(project: &Project, recipe: &Recipe) -> Result<Option<TaskList>, Complain
     Ok(Some(file.list().clone()))
 }
 
-/// Returns what ends the run.
+/// Describes what ends the run.
 fn until(recipe: &Recipe, list: Option<&TaskList>) -> String {
     let source = match (&recipe.work, list) {
         (Work::Prompt(source), _) => source,
@@ -77,12 +77,12 @@ fn until(recipe: &Recipe, list: Option<&TaskList>) -> String {
     };
     match recipe.completion {
         Completion::Signal => {
-            let said = &recipe.completion_response;
+            let response = &recipe.completion_response;
             let tag = match source {
                 PromptSource::Text(_) | PromptSource::File(_) => "response",
                 PromptSource::Template(_) => "promise",
             };
-            format!("the agent answers <{tag}>{said}</{tag}> and the gates pass")
+            format!("the agent answers <{tag}>{response}</{tag}> and the gates pass")
         }
         Completion::Gates => "the gates pass".to_owned(),
     }
@@ -96,9 +96,9 @@ pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complai
     let moment = Moment { now: clock::now(), ran: state.ran, stop: StopWish::GoOn };
     let next = match choose::next(&state, moment) {
         Step::Begin { iteration, .. } => format!("begin iteration {iteration}"),
-        Step::Checkpoint(_) => "note the state that the iteration starts from".to_owned(),
+        Step::Checkpoint(_) => "record the state that the iteration starts from".to_owned(),
         Step::Recover { .. } => {
-            "look for the answer that was on its way, and ask again only if it is not whole"
+            "look for the answer that was being written, and ask again only if it is incomplete"
                 .to_owned()
         }
         Step::Ask { .. } => "ask the agent".to_owned(),
@@ -121,8 +121,8 @@ pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complai
         }
         Step::Scm { command, words } => format!("run `{command} {}`", words.join(" ")),
         Step::Rollback => "go back to the checkpoint".to_owned(),
-        Step::Skip { skip, .. } => format!("leave out task {}", skip.task),
-        Step::Rest => "wait until somebody says to go on".to_owned(),
+        Step::Skip { skip, .. } => format!("skip task {}", skip.task),
+        Step::Rest => "wait until the user resumes the run".to_owned(),
         Step::EndIteration(iteration) => format!("close iteration {iteration}"),
         Step::Finish(outcome) => format!("end: {outcome}"),
     };
@@ -143,7 +143,7 @@ fn gates(recipe: &Recipe) -> String {
         let severity = match recipe.strategy.severity(gate) {
             Some(Severity::Hard) => "hard",
             Some(Severity::Soft) => "soft",
-            None => "left out by the validation strategy",
+            None => "skipped by the validation strategy",
         };
         let what = match &gate.check {
             Check::Command(command) => command.clone(),

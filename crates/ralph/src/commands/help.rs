@@ -1,7 +1,6 @@
 //! `ralph help`: topics that no single command explains, and the commands.
 //!
-//! The topics are the pages of `docs/help`, shown as they are but for their Markdown. Not here:
-//! their words.
+//! The topics are the pages of `docs/help`, rendered from Markdown. Not here: their text.
 
 use ralph_core::nearest::nearest;
 use ralph_core::outcome::ExitStatus;
@@ -12,10 +11,9 @@ use crate::complaint::Complaint;
 use crate::screen::{self, Screen};
 use crate::settings::types::sections::Ui;
 
-/// A page about something.
+/// A help page.
 #[derive(Debug)]
 pub(crate) struct Topic {
-    /// Its name.
     pub(crate) name: &'static str,
     text: &'static str,
 }

@@ -1,10 +1,9 @@
-//! `ralph hook EVENT`: what the hooks of an agent's session come to.
+//! `ralph hook EVENT`: answers the hooks of an agent's session.
 //!
-//! This runs inside somebody's session, whether ralph started it or not, so it never breaks one:
-//! what cannot be understood gets no answer, and the exit code is always 0. Only the guard is
-//! different: within a run, what it cannot understand is denied. It reads no settings and starts
-//! nothing, but for git when a session of ralph's wants to stop. Not here: the rules and the
-//! words, which are the core's.
+//! This runs inside a session that ralph may not have started, so it never breaks one: unknown input
+//! gets no answer, and the exit code is always 0. Only the guard is different: within a run it
+//! denies what it cannot understand. Hooks read no settings and start nothing, except git when a
+//! session of ralph's wants to stop. Not here: the rules and the texts, which are in the core.
 
 pub(crate) mod explain;
 mod guarding;
@@ -28,8 +27,8 @@ use serde_json::{Value, json};
 use self::session::{Run, Whose, whose};
 use crate::screen;
 
-/// Tools may read files of many megabytes, and a hook is given what they say. What is larger
-/// than this is not looked at.
+/// Tools may read files of many megabytes, and their output is part of a hook's input. A larger
+/// input is ignored.
 const LARGEST_INPUT: u64 = 64 * 1024 * 1024;
 
 /// Answers a hook.
@@ -51,7 +50,7 @@ pub(crate) fn main(event: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Reads an input as each event does, and has the guard judge it, for fuzzing.
+/// Parses an input like each event does, and lets the guard judge it, for fuzzing.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn judge_all(bytes: &[u8]) {
     let _ = Input::read(bytes);
@@ -66,19 +65,19 @@ pub(crate) fn judge_all(bytes: &[u8]) {
     guarding::judged(bytes, &run);
 }
 
-/// Reads what the hook is given; nothing if it is too much.
+/// Reads the input of the hook; `None` if it is too large.
 fn read_input() -> Option<Vec<u8>> {
     let mut input = Vec::new();
     let read = std::io::stdin().lock().take(LARGEST_INPUT + 1).read_to_end(&mut input);
     read.is_ok_and(|length| length as u64 <= LARGEST_INPUT).then_some(input)
 }
 
-/// What every hook is told.
+/// The common input of all hooks.
 #[derive(Debug, Deserialize)]
 struct Input {
     session_id: String,
     transcript_path: Option<PathBuf>,
-    /// The subagent it runs in, if it does.
+    /// The subagent it runs in, if any.
     agent_id: Option<IgnoredAny>,
     source: Option<String>,
     #[serde(default)]
@@ -90,7 +89,7 @@ impl Input {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// Returns what was told in this session.
+    /// Returns the notes of this session.
     fn notebook(&self, run: Option<&Run>) -> Option<Notebook> {
         let own = run.and_then(|run| run.file.parent());
         Notebook::of(&self.session_id, own, |name| std::env::var_os(name))
@@ -99,13 +98,13 @@ impl Input {
 
 fn session_start(bytes: &[u8]) -> Option<Value> {
     let input = Input::read(bytes)?;
-    let (run, trouble) = match whose(&input.session_id) {
+    let (run, problem) = match whose(&input.session_id) {
         Whose::Own(run) => (Some(run), None),
         Whose::Foreign => (None, None),
-        Whose::Unknown(trouble) => (None, Some(trouble)),
+        Whose::Unknown(problem) => (None, Some(problem)),
     };
     if let Some(notebook) = input.notebook(run.as_deref()) {
-        // A session that begins anew after a compaction goes on otherwise.
+        // A session that restarts after a compaction is otherwise the same session.
         let extent = match input.source.as_deref() {
             Some("compact") => Extent::Alerts,
             Some(_) | None => Extent::Everything,
@@ -113,8 +112,8 @@ fn session_start(bytes: &[u8]) -> Option<Value> {
         notebook.rearm(extent);
         notebook.clean_up();
     }
-    if let Some(trouble) = trouble {
-        return Some(json!({ "systemMessage": trouble }));
+    if let Some(problem) = problem {
+        return Some(json!({ "systemMessage": problem }));
     }
     Some(json!({
         "hookSpecificOutput": {
@@ -124,19 +123,19 @@ fn session_start(bytes: &[u8]) -> Option<Value> {
     }))
 }
 
-/// The context monitor, which is always on.
+/// Answers with a context alert, if one is due. This monitor is always on.
 fn after_tools(bytes: &[u8]) -> Option<Value> {
     #[derive(Deserialize)]
     struct Event {
         hook_event_name: Option<String>,
     }
     let input = Input::read(bytes)?;
-    // The transcript is the main agent's; a subagent has a window of its own.
+    // The transcript is the main agent's; a subagent has its own window.
     if input.agent_id.is_some() {
         return None;
     }
     let fill = fill(input.transcript_path.as_deref()?)?;
-    // Most calls are over here, without another look at anything.
+    // Most calls end here, without reading anything else.
     context_alert::due(fill, 0)?;
     let run = match whose(&input.session_id) {
         Whose::Own(run) => Some(run),
@@ -157,8 +156,8 @@ fn after_tools(bytes: &[u8]) -> Option<Value> {
     }))
 }
 
-/// Returns how full the context window is: in what ralph or the user says it holds, else in what
-/// the model's name says.
+/// Returns how full the context window is. Its size comes from ralph or the user, else from the
+/// model's name.
 fn fill(transcript: &Path) -> Option<Fill> {
     let usage = transcript::usage(transcript)?;
     let tokens = |name: &str| {

@@ -1,7 +1,7 @@
 //! `ralph init`: the documents and settings that a workflow needs.
 //!
-//! What is to be written is made up first, as a list of steps, and then shown or done. Not here:
-//! what the documents say.
+//! The files to write are planned first, as a list of steps, and then shown or written. Not here:
+//! the text of the documents.
 
 mod draft;
 mod existing;
@@ -70,30 +70,30 @@ pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
     Ok(ExitStatus::Complete)
 }
 
-/// What everything is made up from.
+/// The inputs of the plan.
 struct Setup<'a> {
     project: &'a Project,
     loaded: &'a Loaded,
     args: &'a InitArgs,
-    /// The agents that are installed, best first.
+    /// The installed agents, best first.
     agents: Vec<Installed>,
-    /// What the project's files say about its checks.
+    /// The checks that the project's files name.
     found: Vec<Found>,
-    /// Whether there are settings before anything is written.
+    /// Whether the project had settings before.
     has_settings: bool,
-    /// Settings that somebody was asked for; they replace those that are there.
+    /// Settings from the user's answers; they replace existing ones.
     answered: Option<Draft>,
 }
 
-/// Everything that is to be written and said.
+/// Everything to write and print.
 struct Outline {
     workflow: WorkflowChoice,
-    /// What was found, one line each.
+    /// What was detected, one line each.
     found: Vec<String>,
     steps: Steps,
-    /// What the work is checked with.
+    /// The checks, as text.
     checks: String,
-    /// What to do next.
+    /// The next steps for the user.
     next: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ fn outline(setup: &Setup<'_>, workflow: WorkflowChoice) -> Result<Outline, Compl
     }
 }
 
-/// Returns the workflow of a project by what it holds.
+/// Returns the workflow that the project's files suggest.
 fn usual(project: &Project, loaded: &Loaded) -> WorkflowChoice {
     match Basis::of(project, loaded) {
         Basis::Tasks => WorkflowChoice::Tasks,
@@ -114,7 +114,7 @@ fn usual(project: &Project, loaded: &Loaded) -> WorkflowChoice {
     }
 }
 
-/// Does what is made up, or shows it, and returns the account of it.
+/// Writes the files, or only shows them, and returns the report.
 fn carry_out(setup: &Setup<'_>, outline: &Outline) -> Result<String, Complaint> {
     let found: Vec<String> = outline.found.iter().map(|line| format!("{line}\n")).collect();
     let found = found.concat();
@@ -125,12 +125,12 @@ fn carry_out(setup: &Setup<'_>, outline: &Outline) -> Result<String, Complaint> 
     Ok(found + &account(setup, outline, &done))
 }
 
-/// Returns the account: what was done, what the project is checked with, what comes next.
+/// Returns the report: what was written, the checks of the project, the next steps.
 fn account(setup: &Setup<'_>, outline: &Outline, done: &Done) -> String {
     let mut text = format!("{}\n", done.lines.join("\n"));
     if done.has_kept {
         text.push_str(
-            "\nWhat was there is kept; --force writes it anew and keeps the old as .bak.\n",
+            "\nExisting files are kept; --force overwrites them and keeps the old ones as .bak.\n",
         );
     }
     let wanted = match outline.workflow {
@@ -154,13 +154,13 @@ fn account(setup: &Setup<'_>, outline: &Outline, done: &Done) -> String {
 }
 
 impl Setup<'_> {
-    /// Returns whether the settings that are there are left alone.
+    /// Returns whether existing settings are kept.
     fn settings_stay(&self) -> bool {
         self.answered.is_none() && self.has_settings
     }
 
-    /// Returns the settings of a workflow: those that were answered, or else the first agent that
-    /// is installed, and gates.
+    /// Returns the settings of a workflow: from the answers, or else the first installed agent
+    /// and the gates.
     fn draft(&self, workflow: WorkflowChoice, gates: &[Found]) -> Draft {
         if let Some(answered) = &self.answered {
             return answered.clone();
@@ -173,14 +173,14 @@ impl Setup<'_> {
         draft
     }
 
-    /// Returns the agent to name in new settings, unless others name one already.
+    /// Returns the agent for new settings, unless other settings name one already.
     fn agent(&self) -> Option<&Installed> {
         let is_set = self.loaded.settings.agent.command.is_some();
         self.agents.first().filter(|_| !is_set)
     }
 
-    /// Adds the settings to what is written. Those that are there are replaced only where somebody
-    /// was asked.
+    /// Adds the settings file to the steps. Existing settings are replaced only if the user was
+    /// asked.
     fn write_settings(&self, draft: &Draft, steps: &mut Steps) {
         if self.settings_stay() {
             return steps.stays(SETTINGS);
@@ -189,7 +189,7 @@ impl Setup<'_> {
         steps.file(SCHEMA, schema(), Existing::Replace, Shown::Name);
     }
 
-    /// Says which agent and which commands were found, as far as they are written down.
+    /// Describes the detected agent, if it goes into the settings.
     fn found_lines(&self, draft: &Draft) -> Vec<String> {
         if self.answered.is_some() {
             return Vec::new();
@@ -201,18 +201,18 @@ impl Setup<'_> {
                 [] => String::new(),
                 others => format!("; also installed: {}", others.join(", ")),
             };
-            let (told, path) = (agent.told(), agent.path.display());
-            lines.push(format!("found   {told} as the agent ({path}){others}"));
+            let (name, path) = (agent.told(), agent.path.display());
+            lines.push(format!("found   {name} as the agent ({path}){others}"));
         }
         lines
     }
 
-    /// Says which commands were found, and where.
+    /// Describes the detected commands.
     fn found_checks(&self) -> impl Iterator<Item = String> {
         self.found.iter().map(|it| format!("found   {} ({})", it.command, it.place))
     }
 
-    /// Returns what is known of the gates, for workflows that have them in the settings.
+    /// Describes the gates, for workflows that have them in the settings.
     fn gates_in_words(&self, draft: &Draft) -> String {
         let settings = &self.loaded.settings;
         let guardrails = settings.guardrails.iter().map(|it| it.command.clone());
@@ -233,7 +233,7 @@ impl Setup<'_> {
         )
     }
 
-    /// Returns the step of naming an agent, unless one is named.
+    /// Returns the next step "name your agent", unless one is named.
     fn name_the_agent(&self, draft: &Draft) -> Option<String> {
         let is_written = draft.has_agent && !self.settings_stay();
         let is_missing = self.loaded.settings.agent.command.is_none() && !is_written;
@@ -243,7 +243,7 @@ impl Setup<'_> {
         })
     }
 
-    /// Returns the feature that is named, or else one that is called like the directory.
+    /// Returns the named feature, or else one named after the directory.
     fn feature(&self, usage: &str) -> Result<Feature, Complaint> {
         if let Some(name) = &self.args.name {
             return Feature::named(name, "--name");

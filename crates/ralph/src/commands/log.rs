@@ -1,4 +1,4 @@
-//! `ralph log`: the journal of a run for people, as JSON, or the agent's own stream.
+//! `ralph log`: shows the journal of a run as lines or JSON, or the agent's own stream.
 
 use std::fs;
 use std::io;
@@ -29,7 +29,7 @@ use crate::project::Project;
 use crate::recording::{self, Follow};
 use crate::screen::{self, Screen};
 
-/// A person does not see a shorter delay.
+/// Poll interval; users do not notice a shorter delay.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Prints what happened in a run.
@@ -60,7 +60,7 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Co
     let mut state: Option<RunState> = None;
     let mut is_read = true;
     loop {
-        // Looked at before the journal: what is written in between is seen in the next round.
+        // Checked before the journal: events written in between are seen in the next round.
         let is_active = Lock::look(layout.state()).is_some();
         while let Some((recorded, text)) = tail.next_event().map_err(|error| unreadable(&error))? {
             // A journal that does not fold can still be printed.
@@ -93,14 +93,14 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Co
     }
 }
 
-/// What is shown of a journal.
+/// Which events of a journal are shown.
 struct Filter {
     iteration: Option<u32>,
     task: Option<TaskId>,
     since: Option<Timestamp>,
 }
 
-/// Which iteration an event belongs to, and which task.
+/// The iteration and the task of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     iteration: u32,
@@ -118,8 +118,8 @@ impl Filter {
     fn of(args: &LogArgs) -> Result<Self, Complaint> {
         let since = match &args.since {
             None => None,
-            Some(words) => Some(moment(words, clock::now()).ok_or_else(|| {
-                Complaint::input(format!("`{words}` is no time"))
+            Some(text) => Some(moment(text, clock::now()).ok_or_else(|| {
+                Complaint::input(format!("`{text}` is not a time"))
                     .hint("such as 10m, 2h, 23:15, 2026-11-14 or 2026-11-14T23:15")
             })?),
         };
@@ -127,12 +127,12 @@ impl Filter {
         Ok(Self { iteration: args.iteration, task, since })
     }
 
-    /// Returns whether it matters where in the run an event happened.
+    /// Returns whether the filter depends on the iteration or task of an event.
     fn wants_place(&self) -> bool {
         self.iteration.is_some() || self.task.is_some()
     }
 
-    /// Returns whether an event is shown that happened at a place.
+    /// Returns whether an event of this iteration and task is shown.
     fn shows(&self, recorded: &Recorded, place: Option<&Place>) -> bool {
         let is_late = self.since.is_none_or(|since| recorded.at >= since);
         let is_there = self
@@ -154,23 +154,23 @@ fn is_about(event: &Event, about: &TaskId) -> bool {
     matches!(event, Event::TaskSkipped { task, .. } if task == about)
 }
 
-/// Returns a moment that a person names: a span before now, a time of the last day, or a date.
-fn moment(words: &str, now: Timestamp) -> Option<Timestamp> {
-    let words = words.trim();
+/// Parses a time: a duration before now, a time of the last day, or a date.
+fn moment(text: &str, now: Timestamp) -> Option<Timestamp> {
+    let text = text.trim();
     let zone = TimeZone::system();
     let local = jiff::Timestamp::from_millisecond(now.0).ok()?.to_zoned(zone.clone());
-    let (number, unit) = words.split_at(words.find(|it: char| !it.is_ascii_digit())?);
+    let (number, unit) = text.split_at(text.find(|it: char| !it.is_ascii_digit())?);
     if let (Ok(number), Some(each)) = (number.parse::<i64>(), unit_ms(unit)) {
         return Some(Timestamp(now.0.saturating_sub(number.saturating_mul(each))));
     }
-    let zoned = if let Ok(time) = words.parse::<jiff::civil::Time>() {
+    let zoned = if let Ok(time) = text.parse::<jiff::civil::Time>() {
         let today = local.date().to_datetime(time).to_zoned(zone).ok()?;
         // At 00:10, 23:15 was yesterday.
         if today > local { today.yesterday().ok()? } else { today }
-    } else if let Ok(moment) = words.parse::<jiff::Timestamp>() {
+    } else if let Ok(moment) = text.parse::<jiff::Timestamp>() {
         moment.to_zoned(zone)
     } else {
-        words.parse::<jiff::civil::DateTime>().ok()?.to_zoned(zone).ok()?
+        text.parse::<jiff::civil::DateTime>().ok()?.to_zoned(zone).ok()?
     };
     Some(Timestamp(zoned.timestamp().as_millisecond()))
 }
@@ -185,7 +185,7 @@ fn unit_ms(unit: &str) -> Option<i64> {
     })
 }
 
-/// Returns the run that is named, or the last one.
+/// Returns the named run, or the last one.
 pub(super) fn choose(state: &Path, named: Option<&str>) -> Result<RunId, Complaint> {
     let known = runs::runs(state);
     let mut begun = known.into_iter().filter(|run| run.started.is_some());
@@ -227,14 +227,14 @@ fn raw(run: &Path, only: Option<u32>) -> Result<ExitStatus, Complaint> {
             io::copy(&mut reader, &mut screen::stdout()).map(drop)
         };
         if printed.is_err() {
-            // The reader has gone away.
+            // The reader has closed the pipe.
             break;
         }
     }
     Ok(ExitStatus::Complete)
 }
 
-/// Copies what an agent wrote to a terminal, which must not obey it.
+/// Copies an agent's output to a terminal, without its control sequences.
 fn copy_harmless(from: &mut impl io::Read, to: &mut impl io::Write) -> io::Result<()> {
     let (mut plain, mut piece) = (Plain::default(), vec![0; 64 * 1024]);
     loop {

@@ -1,4 +1,4 @@
-//! `ralph man`: manual pages, made from the command line as it is.
+//! `ralph man`: generates manual pages from the command line definition.
 //!
 //! Not here: the texts.
 
@@ -14,7 +14,7 @@ use crate::cli::{self, CommonArgs, ManArgs};
 use crate::complaint::Complaint;
 use crate::screen;
 
-/// Prints the page of `ralph`, or writes all.
+/// Prints the page of `ralph`, or writes all pages.
 pub(crate) fn main(common: &CommonArgs, args: &ManArgs) -> Result<ExitStatus, Complaint> {
     let pages =
         pages().map_err(|error| Complaint::input(format!("cannot make the pages: {error}")))?;
@@ -40,7 +40,6 @@ pub(crate) fn main(common: &CommonArgs, args: &ManArgs) -> Result<ExitStatus, Co
 
 /// A manual page.
 struct Page {
-    /// The name of its file.
     name: String,
     text: String,
 }
@@ -58,7 +57,7 @@ fn add(command: &Command, name: &str, pages: &mut Vec<Page>) -> io::Result<()> {
     let named: &'static str = Box::leak(name.to_owned().into_boxed_str());
     let titled = command.clone().name(named).display_name(named);
     Man::new(titled).source("ralph").manual("ralph").render(&mut text)?;
-    // Without a date, what stands behind it would be taken for one.
+    // Without a date, the next field would be taken for one.
     let text = String::from_utf8_lossy(&text).replacen(" 1  ", " 1 \"\" ", 1);
     pages.push(Page { name: format!("{name}.1"), text });
     for inner in command.get_subcommands().filter(|it| !it.is_hide_set()) {

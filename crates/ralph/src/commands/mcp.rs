@@ -1,8 +1,7 @@
 //! `ralph mcp memory`: the knowledge graph as an MCP server on stdin and stdout.
 //!
-//! This is the one command with an async runtime, because the protocol's SDK wants one: a single
-//! thread, started here and nowhere else. Not here: the rules of the graph, which are the core's,
-//! and its file, which is the store's.
+//! Starts its own single-threaded async runtime, because the protocol's SDK needs one. Not here: the
+//! rules of the graph, which are in the core, and its file, which is in the store.
 
 mod schema;
 mod server;
@@ -23,13 +22,13 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use self::server::MemoryServer;
 use crate::screen;
 
-/// Names another file, as for the server that ours stands in for.
+/// Names another file; the same variable as of the npm package server-memory.
 const FILE_VARIABLE: &str = "MEMORY_FILE_PATH";
 
-/// Longer messages are dropped by the transport without an answer; none is as long as this.
+/// The transport drops longer messages without an answer; real ones are shorter.
 const LONGEST_MESSAGE: usize = 256 << 20;
 
-/// Serves the graph of a project until the client goes away.
+/// Serves the graph of a project until the client disconnects.
 pub(crate) fn main(project: &Path, file: Option<&OsStr>) -> ExitCode {
     let path = match place(project, file) {
         Ok(path) => path,
@@ -49,8 +48,7 @@ pub(crate) fn main(project: &Path, file: Option<&OsStr>) -> ExitCode {
     }
 }
 
-/// Returns where the graph of a project is: where the flag says, or else the environment, or else
-/// in `.ralph`.
+/// Returns the path of the graph file: from the flag, or else the environment, or else in `.ralph`.
 pub(super) fn place(project: &Path, flag: Option<&OsStr>) -> std::io::Result<PathBuf> {
     let project = std::path::absolute(project)?;
     let named = flag.map(OsStr::to_owned).or_else(|| std::env::var_os(FILE_VARIABLE));
@@ -60,14 +58,13 @@ pub(super) fn place(project: &Path, flag: Option<&OsStr>) -> std::io::Result<Pat
     })
 }
 
-/// Returns what masks the secrets of the environment: agents inherit what they may know; what else
-/// there is, they can only name by its shape.
+/// Returns a masker for the secrets of the environment. Others are recognized by their shape only.
 fn masker() -> Masker {
     let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     Masker::of_environment(env.iter().map(|(name, value)| (name, value)), [])
 }
 
-/// Makes the calls that stand in some bytes, one a line, for fuzzing.
+/// Makes the calls in some bytes, one per line, for fuzzing.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn call_all(file: &Path, lines: &[u8]) {
     #[derive(serde::Deserialize)]
@@ -93,15 +90,15 @@ pub(crate) fn call_all(file: &Path, lines: &[u8]) {
     }
 }
 
-/// Says what people should know of the file.
+/// Prints warnings about the file.
 pub(super) fn say(notices: Vec<Notice>) {
     for notice in notices {
         screen::warn(&match notice {
             Notice::Damaged { path, count: 1, first } => {
-                format!("line {first} of `{}` cannot be read and is left out", path.display())
+                format!("line {first} of `{}` cannot be read and is skipped", path.display())
             }
             Notice::Damaged { path, count, first } => format!(
-                "{count} lines of `{}` cannot be read and are left out, line {first} is the first",
+                "{count} lines of `{}` cannot be read and are skipped, line {first} is the first",
                 path.display()
             ),
             Notice::PutAside { path } => {
@@ -117,13 +114,13 @@ async fn serve(server: MemoryServer) -> Result<(), String> {
         AsyncRwTransport::new_server(input, output).with_max_line_length(LONGEST_MESSAGE);
     let running = match server.serve(transport).await {
         Ok(running) => running,
-        // A client that goes before it has said anything wanted nothing.
+        // The client disconnected before its first message.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(format!("the client does not speak MCP: {error}")),
     };
     match running.waiting().await {
         Ok(QuitReason::JoinError(error)) | Err(error) => {
-            Err(format!("the memory server broke down: {error}"))
+            Err(format!("the memory server failed: {error}"))
         }
         Ok(_) => Ok(()),
     }

@@ -1,6 +1,6 @@
-//! `ralph memory`: the knowledge graph for people, as a list, as data, or as a picture.
+//! `ralph memory`: shows the knowledge graph as a list, as JSON, or as a picture.
 //!
-//! Not here: how it looks (`ralph_ui::graph`), and changing it, which is what agents do.
+//! Not here: rendering (`ralph_ui::graph`), and changing it, which agents do.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -71,7 +71,7 @@ fn export(
     Ok(ExitStatus::Complete)
 }
 
-/// Writes a picture for everybody who may see the project.
+/// Writes a picture that everyone with access to the project may read.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     atomic::replace_with(path, text.as_bytes(), Permissions::from_mode(0o644))
 }

@@ -1,4 +1,4 @@
-//! The commands: reading the command line, doing what it says, ending with an exit code.
+//! The commands: parses the command line, runs the command, and returns its exit code.
 
 mod archive;
 mod build;
@@ -47,44 +47,44 @@ use crate::cli::{self, Cli, Command, WELCOME};
 use crate::complaint::Complaint;
 use crate::screen::{self, Screen};
 
-/// Does what the command line says.
-pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
-    // A hook runs after every tool call of somebody's session; taking the command line apart
-    // would take longer than the hook itself.
-    if let [_, command, event] = words.as_slice()
+/// Runs the command of the command line.
+pub(crate) fn main(arguments: Vec<OsString>) -> ExitCode {
+    // A hook runs after every tool call of a session; parsing the command line with clap would
+    // take longer than the hook itself.
+    if let [_, command, event] = arguments.as_slice()
         && command == "hook"
         && let Some(event) = event.to_str().filter(|it| !it.starts_with('-') && *it != "explain")
     {
         return hook::main(event);
     }
-    // Scripts, editors and package managers ask for nothing else, and ask often.
-    if let [_, flag] = words.as_slice()
+    // Scripts, editors and package managers call this often.
+    if let [_, flag] = arguments.as_slice()
         && (flag == "--version" || flag == "-v")
     {
         screen::print_data(concat!("ralph ", env!("CARGO_PKG_VERSION"), "\n"));
         return ExitCode::SUCCESS;
     }
-    // An agent waits for its servers before it begins.
-    if let [_, command, server] = words.as_slice()
+    // An agent waits for its servers before it starts.
+    if let [_, command, server] = arguments.as_slice()
         && command == "mcp"
         && server == "memory"
     {
         return mcp::main(Path::new("."), None);
     }
     // Every sandboxed child starts through one of these.
-    if let Some(ended) = ralph_io::sandbox::hidden(words.get(1..).unwrap_or_default()) {
-        return ended.unwrap_or_else(|trouble| {
-            screen::say(&format!("{WALL_PREFIX}{trouble}"));
+    if let Some(ended) = ralph_io::sandbox::hidden(arguments.get(1..).unwrap_or_default()) {
+        return ended.unwrap_or_else(|error| {
+            screen::say(&format!("{WALL_PREFIX}{error}"));
             WALL_CODE.into()
         });
     }
-    // A shell asks what a word could be.
-    if words.get(1).is_some_and(|word| word == "--")
-        && let Some(code) = completions::answer(&words)
+    // A shell asks for completions.
+    if arguments.get(1).is_some_and(|word| word == "--")
+        && let Some(code) = completions::answer(&arguments)
     {
         return code;
     }
-    let cli = match Cli::try_parse_from(words) {
+    let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => return refuse(&cli::explained(error)),
     };
@@ -139,7 +139,7 @@ pub(crate) fn main(words: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Plays the scripted agent.
+/// Runs the scripted agent.
 fn sim(scenario: &Path) -> ExitCode {
     let env = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -147,7 +147,7 @@ fn sim(scenario: &Path) -> ExitCode {
     ralph_io::sim::play(scenario, std::io::stdin(), &env)
 }
 
-/// Prints help and version as data, and mistakes in the command line as clap words them.
+/// Prints help and version as data, and mistakes in the command line as clap formats them.
 fn refuse(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {

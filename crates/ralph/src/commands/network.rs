@@ -1,6 +1,6 @@
-//! The hidden command of the network side: what runs inside a sandbox to get out through the proxy.
+//! The hidden command that runs inside a sandbox to connect through the proxy.
 //!
-//! Not here: the proxy itself, which is a part of a run outside.
+//! Not here: the proxy itself, which runs outside, in the process of the run.
 
 use ralph_core::outcome::ExitStatus;
 use ralph_io::sandbox::proxy::connect;

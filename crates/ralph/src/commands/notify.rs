@@ -1,4 +1,4 @@
-//! `ralph notify`: who is told what happens in a run, and whether that works.
+//! `ralph notify`: shows the notification channels, and tests them.
 //!
 //! Not here: the channels (`ralph_io::notify`).
 
@@ -37,7 +37,7 @@ pub(crate) fn main(common: &CommonArgs, args: &NotifyArgs) -> Result<ExitStatus,
         terminal: screen::is_terminal().then(|| out.clone()),
     });
     if channels.is_empty() {
-        return Err(Complaint::input("nobody is told: no channel is set")
+        return Err(Complaint::input("no notification channel is set")
             .hint("set `notify.desktop`, `notify.webhook.url` or `notify.command`, best in your own settings"));
     }
     let results: Vec<Tried> = if args.test {
@@ -66,7 +66,7 @@ pub(crate) fn main(common: &CommonArgs, args: &NotifyArgs) -> Result<ExitStatus,
     Ok(if is_broken { ExitStatus::Incomplete } else { ExitStatus::Complete })
 }
 
-/// A channel, and what came of a test, if there was one.
+/// A channel, and the result of its test, if there was one.
 struct Tried {
     channel: &'static str,
     result: Option<Result<String, String>>,
@@ -74,19 +74,19 @@ struct Tried {
 
 impl Tried {
     fn line(&self) -> String {
-        let words = match &self.result {
+        let text = match &self.result {
             None => "set".to_owned(),
-            Some(Ok(words)) => format!("delivered: {words}"),
+            Some(Ok(response)) => format!("delivered: {response}"),
             Some(Err(why)) => format!("failed: {why}"),
         };
-        format!("{:<10}{}\n", self.channel, ralph_ui::safe::harmless(&words))
+        format!("{:<10}{}\n", self.channel, ralph_ui::safe::harmless(&text))
     }
 
     fn json(&self) -> Value {
         match &self.result {
             None => json!({ "channel": self.channel }),
-            Some(Ok(words)) => {
-                json!({ "channel": self.channel, "delivered": true, "words": words })
+            Some(Ok(response)) => {
+                json!({ "channel": self.channel, "delivered": true, "words": response })
             }
             Some(Err(why)) => json!({ "channel": self.channel, "delivered": false, "words": why }),
         }

@@ -1,5 +1,5 @@
-//! What the pages of `report --html` and `serve` are made from: the account of a run, whether it is
-//! going on, and the diffs of its attempts.
+//! The inputs of the pages of `report --html` and `serve`: the report of a run, whether it is
+//! active, and the diffs of its attempts.
 //!
 //! Not here: how a page looks (`ralph_ui::html`), and serving it.
 
@@ -23,23 +23,21 @@ use serde::de::IgnoredAny;
 use crate::project::Project;
 use crate::secrets;
 
-/// As much of a diff as is asked of git; a page shows less.
+/// Most characters of a diff requested from git; a page shows less.
 const DIFF_CHARS: usize = 20_000;
 
-/// Diffs that are kept while a page is followed: those of all attempts that it shows, and some.
+/// Diffs cached while a page is followed: more than one page shows.
 const MOST_DIFFS: usize = 64;
 
-/// Whether a run is going on.
+/// Whether a run is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Look {
-    /// It is.
     Active,
-    /// It is not.
     Over,
 }
 
 impl Look {
-    /// Looks at the lock of a state directory, and which run holds it.
+    /// Checks the lock of a state directory, and which run holds it.
     pub(super) fn at(state: &Path, run: &RunId, report: &Report) -> Self {
         let has_ended = report.state().is_none_or(|state| state.outcome.is_some());
         if has_ended || Lock::look(state).is_none() {
@@ -48,7 +46,7 @@ impl Look {
         let holder = active::read::<IgnoredAny>(&state.join("active.json")).ok();
         let is_this = match holder {
             Some(active) => active.run == *run,
-            // Before the first call nothing is written down; it is the youngest then.
+            // Before the first call the file does not exist; the active run is the newest one then.
             None => newest(state).is_none_or(|newest| newest <= run.0),
         };
         if is_this { Self::Active } else { Self::Over }
@@ -63,18 +61,18 @@ impl Look {
     }
 }
 
-/// Returns whether a run pauses.
+/// Returns the pause state of a run.
 pub(super) fn pause(report: &Report) -> Pause {
     report.state().map_or(Pause::No, |state| state.control.pause)
 }
 
-/// Returns the name of the youngest run.
+/// Returns the id of the newest run.
 fn newest(state: &Path) -> Option<String> {
     let runs = fs::read_dir(state.join("runs")).ok()?;
     runs.flatten().filter_map(|entry| entry.file_name().into_string().ok()).max()
 }
 
-/// The diffs of a run's attempts, as git still has them, without secrets.
+/// The diffs of a run's attempts, as far as git still has them, with secrets masked.
 pub(super) struct Diffs {
     repository: Option<Repository>,
     masker: Masker,
@@ -82,7 +80,7 @@ pub(super) struct Diffs {
 }
 
 impl Diffs {
-    /// Returns the diffs of a run in a project, which may be gone.
+    /// Returns the diffs of a run. The project directory may no longer exist.
     pub(super) fn of(project: &Project, report: &Report) -> Self {
         let repository = if project.directory.is_dir() {
             project.repository(&Watch::detached()).ok().flatten()
@@ -102,7 +100,7 @@ impl Diffs {
         }
         let diff = match &self.repository {
             None => Err("the repository is not there any more".to_owned()),
-            // Trees of work that was not kept are cleared away by git some day.
+            // Git eventually prunes the trees of discarded work.
             Some(repository) => repository
                 .patch(from, to, DIFF_CHARS)
                 .map(|patch| self.masker.text(&patch).into_owned())
@@ -135,7 +133,7 @@ pub(super) fn parts(
     })
 }
 
-/// Returns a whole page.
+/// Returns a complete page.
 pub(super) fn document(
     report: &Report,
     summary: &Summary,
@@ -153,7 +151,7 @@ pub(super) fn title(summary: &Summary, project: &Path) -> String {
     format!("{}{} - ralph {}", far.unwrap_or_default(), name(project), summary.run)
 }
 
-/// Returns what people call a project.
+/// Returns the directory name of a project.
 pub(super) fn name(project: &Path) -> String {
     let name = project.file_name().unwrap_or(project.as_os_str());
     name.to_string_lossy().into_owned()

@@ -1,7 +1,7 @@
-//! `ralph plan`: from the requirements document to a task list that holds together.
+//! `ralph plan`: makes a valid task list from the requirements document.
 //!
-//! Not here: what the agent is told, which is the core's, what makes a list a good one, and plans
-//! from specifications.
+//! Not here: the agent's prompt, which is in the core, the validation of a list, and plans from
+//! specifications.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,15 +67,15 @@ pub(crate) fn main(common: &CommonArgs, args: &PlanArgs) -> Result<ExitStatus, C
     session::start(common, &project, &loaded, recipe, &run::wishes(&args.start))
 }
 
-/// A task file that is there already.
+/// An existing task file.
 enum Known {
-    /// Nothing in it has begun; it is refreshed.
+    /// No task has begun; it is updated.
     Untouched(Box<TaskFile>),
-    /// There is work in it, or nobody can tell.
+    /// Work has begun, or the file cannot be read.
     Begun { text: String },
 }
 
-/// Looks at the list that is there, and refuses to throw away how far it is.
+/// Reads an existing list. Fails if work on it has begun, unless `--force` is given.
 fn known(
     project: &Project,
     documents: &Documents,
@@ -97,24 +97,24 @@ fn known(
             Complaint::input(format!(
                 "work on `{name}` has begun ({done} of {total} done), and a new plan would forget it"
             ))
-            .hint("`ralph build` goes on with it; `ralph archive` puts it away")
+            .hint("`ralph build` continues it; `ralph archive` archives it")
         }
         Err(problems) => {
             let complaint = task_file::complain(project, &problems);
             complaint
-                .hint(format!("whether work on `{name}` has begun cannot be told"))
-                .hint("`ralph resume` goes on with a plan that was cut off")
+                .hint(format!("it is not clear whether work on `{name}` has begun"))
+                .hint("`ralph resume` continues an interrupted plan")
         }
     };
     if !args.force {
-        return Err(complaint.hint("--force keeps it as a backup and plans anew"));
+        return Err(complaint.hint("--force keeps it as a backup and plans again"));
     }
     let text = fs::read_to_string(&place)
         .map_err(|error| Complaint::input(format!("cannot read `{name}`: {error}")))?;
     Ok(Some(Known::Begun { text }))
 }
 
-/// Keeps a list that is planned anew.
+/// Saves a backup of a list that is planned again.
 fn keep(project: &Project, loaded: &Loaded, text: &str) -> Result<(), Complaint> {
     let layout = project.layout(loaded)?;
     layout.prepare_project().map_err(|error| complain_of_layout(&error))?;
@@ -124,7 +124,7 @@ fn keep(project: &Project, loaded: &Loaded, text: &str) -> Result<(), Complaint>
     Ok(())
 }
 
-/// Returns what the prompt names.
+/// Returns the variables of the prompt.
 fn values(
     project: &Project,
     documents: &Documents,
@@ -151,8 +151,7 @@ fn values(
     values.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-/// Returns the command that says whether the list is one that work can begin with: this very
-/// program.
+/// Returns the command that validates the list: this program.
 fn check(documents: &Documents) -> Result<String, Complaint> {
     let program = std::env::current_exe().map_err(|error| {
         Complaint::new(
@@ -160,7 +159,7 @@ fn check(documents: &Documents) -> Result<String, Complaint> {
             format!("cannot find ralph's own executable: {error}"),
         )
     })?;
-    let words = [
+    let arguments = [
         &program.to_string_lossy(),
         "tasks",
         "validate",
@@ -168,5 +167,5 @@ fn check(documents: &Documents) -> Result<String, Complaint> {
         "--plan",
         &documents.tasks,
     ];
-    Ok(quoted(&words.map(str::to_owned)))
+    Ok(quoted(&arguments.map(str::to_owned)))
 }

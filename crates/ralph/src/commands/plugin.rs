@@ -1,7 +1,6 @@
 //! `ralph plugin`: the Claude Code plugin that ships inside the binary.
 //!
-//! Runs need none of this: they hand the plugin over themselves. Not here: its files and what is
-//! checked in them.
+//! Runs do not need this: they pass the plugin themselves. Not here: its files and their checks.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,20 +23,20 @@ use crate::recipe;
 use crate::screen;
 use crate::settings::Loaded;
 
-/// It answers within seconds, unless it waits for the network.
+/// `claude` answers within seconds, unless it waits for the network.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// It says a few lines.
+/// `claude` prints a few lines.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Does what the command line says with the plugin.
+/// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &PluginArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
     let loaded = project.settings_as_written(None, Vec::new())?;
     let claude = Claude::of(&project, &loaded);
     match &args.command {
         PluginCommand::Path => path(&project, &loaded, args.json),
-        PluginCommand::Install(wish) => install(&claude, scope(wish), args.json),
+        PluginCommand::Install(choice) => install(&claude, scope(choice), args.json),
         PluginCommand::Validate { directory } => {
             let directory = directory.as_ref().map(|directory| project.directory.join(directory));
             validate(&claude, &loaded, directory, args.json)
@@ -45,8 +44,8 @@ pub(crate) fn main(common: &CommonArgs, args: &PluginArgs) -> Result<ExitStatus,
     }
 }
 
-fn scope(wish: &PluginInstallArgs) -> Scope {
-    if wish.project { Scope::Project } else { Scope::User }
+fn scope(choice: &PluginInstallArgs) -> Scope {
+    if choice.project { Scope::Project } else { Scope::User }
 }
 
 fn print(json: bool, facts: &Value, text: &str) {
@@ -83,7 +82,7 @@ fn install(claude: &Claude<'_>, scope: Scope, json: bool) -> Result<ExitStatus, 
         steps.push(claude_plugins::update(scope));
     }
     let ensured = marketplace.ensure().map_err(|error| unwritable(place, &error))?;
-    let said = match &found {
+    let outputs = match &found {
         Ok(_) => steps.iter().map(|words| claude.must(words)).collect::<Result<Vec<_>, _>>()?,
         Err(_) => Vec::new(),
     };
@@ -94,14 +93,14 @@ fn install(claude: &Claude<'_>, scope: Scope, json: bool) -> Result<ExitStatus, 
     };
     let mut text = format!("{written} {shown}");
     let title = match &found {
-        Ok(_) => "Claude Code was told of it:".to_owned(),
-        Err(reason) => format!("Claude Code is still to be told of it ({reason}). Run:"),
+        Ok(_) => "It was registered with Claude Code:".to_owned(),
+        Err(reason) => format!("It is not yet registered with Claude Code ({reason}). Run:"),
     };
     text.push_str(&format!("\n{title}"));
     for (at, command) in commands.iter().enumerate() {
         text.push_str(&format!("\n  {command}"));
-        if let Some(said) = said.get(at) {
-            text.push_str(&format!("\n    {}", said.replace('\n', "\n    ")));
+        if let Some(output) = outputs.get(at) {
+            text.push_str(&format!("\n    {}", output.replace('\n', "\n    ")));
         }
     }
     if found.is_ok() {
@@ -165,14 +164,14 @@ fn validate(
     Err(Complaint::input(message))
 }
 
-/// What Claude Code knows of ralph's marketplace.
+/// What Claude Code has registered as ralph's marketplace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     /// Nothing.
     Nothing,
-    /// It knows this copy.
+    /// This copy.
     This,
-    /// It knows a copy of another version of ralph.
+    /// The copy of another version of ralph.
     Older,
 }
 
@@ -194,13 +193,12 @@ impl<'a> Claude<'a> {
         self.project.find_program(&self.command)
     }
 
-    /// Returns what people would type.
+    /// Returns the command line to type.
     fn line(&self, words: &[String]) -> String {
         quoted(&[std::slice::from_ref(&self.command), words].concat())
     }
 
-    /// Looks for a marketplace of the same name, and refuses to point one at another place that is
-    /// not ralph's.
+    /// Finds a marketplace of the same name. Fails if it is not ralph's.
     fn knows(&self, place: &Path) -> Result<Known, Complaint> {
         let printed = self.must(&claude_plugins::list_marketplaces())?;
         let Some(known) = claude_plugins::marketplaces(&printed) else {
@@ -225,7 +223,7 @@ impl<'a> Claude<'a> {
             .hint("or remove it with `claude plugin marketplace remove ralph`, then install again"))
     }
 
-    /// Runs it and returns what it printed.
+    /// Runs `claude` and returns its output. Fails if it fails.
     fn must(&self, words: &[String]) -> Result<String, Complaint> {
         self.run(words).map_err(|why| {
             let message = format!("`{}` failed: {why}", self.line(words));
@@ -233,7 +231,7 @@ impl<'a> Claude<'a> {
         })
     }
 
-    /// Runs it; the error is what it printed, or how it ended.
+    /// Runs `claude`; the error is its output, or how it ended.
     fn run(&self, words: &[String]) -> Result<String, String> {
         let quiet = [("DISABLE_AUTOUPDATER".to_owned(), "1".to_owned())];
         let spawn = Spawn {
@@ -246,14 +244,14 @@ impl<'a> Claude<'a> {
         };
         let captured = capture(&spawn, &Watch::detached(), MAX_BYTES);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-        let said: Vec<String> = [text(&captured.stdout), text(&captured.stderr)]
+        let outputs: Vec<String> = [text(&captured.stdout), text(&captured.stderr)]
             .into_iter()
             .filter(|text| !text.is_empty())
             .collect();
-        match (captured.end.ending.is_success(), said.is_empty()) {
+        match (captured.end.ending.is_success(), outputs.is_empty()) {
             (true, _) => Ok(text(&captured.stdout)),
             (false, true) => Err(captured.end.ending.to_string()),
-            (false, false) => Err(said.join("\n")),
+            (false, false) => Err(outputs.join("\n")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `ralph prompt`: loop a template file of the user's until the agent gives the signal that is
+//! `ralph prompt`: loops a template file of the user's until the agent gives the signal that is
 //! named in it.
 
 use ralph_core::outcome::ExitStatus;

@@ -1,4 +1,4 @@
-//! `ralph report`: the account of a run, as Markdown, as JSON, or as a page.
+//! `ralph report`: prints the report of a run as Markdown, JSON, or a page.
 //!
 //! Not here: what it counts (`ralph_core::report`) and how the page looks (`ralph_ui::report`).
 
@@ -17,7 +17,7 @@ use crate::complaint::Complaint;
 use crate::project::Project;
 use crate::screen;
 
-/// Prints the account of a run.
+/// Prints the report of a run.
 pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
     let loaded = project.settings_as_written(None, Vec::new())?;
@@ -39,7 +39,7 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
     Ok(ExitStatus::Complete)
 }
 
-/// Writes a page for everybody who may see the project, or prints it.
+/// Writes a page that everyone with access to the project may read, or prints it.
 fn write_page(
     common: &CommonArgs,
     project: &Project,
@@ -59,7 +59,7 @@ fn write_page(
     Ok(())
 }
 
-/// Returns the account of a journal, and what it comes to. One that is being written is read as far as it goes.
+/// Reads the report and the summary of a journal, also of one that is still being written.
 pub(super) fn read(path: &Path) -> Result<(Report, Summary), Complaint> {
     let unreadable = |error: &dyn std::error::Error| Complaint::of(ExitStatus::BadInput, error);
     let mut report = Report::default();

@@ -1,4 +1,4 @@
-//! `ralph resume`: go on with a run exactly where its journal ends.
+//! `ralph resume`: resumes a run exactly where its journal ends.
 
 use std::path::Path;
 
@@ -23,14 +23,14 @@ use crate::settings::types::quantity::Span;
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open_for_work(common)?;
-    // Only the place of the state and the look of the view are taken from the settings: the
-    // policies of the run are in its journal.
+    // Only the state directory and the look of the view come from the settings: the policies of
+    // the run are in its journal.
     if args.list {
         let loaded = project.settings_as_written(args.config.as_deref(), Vec::new())?;
         return Ok(list(&project.state_root(&loaded)?));
     }
     let mut flags = limit_flags(&args.limits)?;
-    // The others change the policies of the run, which are not in the settings any more.
+    // The other flags change the policies of the run, which are in its journal.
     flags.retain(|flag| flag.path.starts_with("otel."));
     flags.extend(args.tui.flags());
     let loaded = project.settings(args.config.as_deref(), flags)?;
@@ -55,42 +55,41 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
         (false, false) => DirtyPlan::Refuse,
     };
     let change = |recipe: &Recipe| changed(recipe, &args.limits);
-    let wishes = Wishes { dirty, incomplete: args.limits.allow_incomplete.into(), shelf: None };
-    session::resume(common, &project, &loaded, &chosen, change, &wishes)
+    let options = Wishes { dirty, incomplete: args.limits.allow_incomplete.into(), shelf: None };
+    session::resume(common, &project, &loaded, &chosen, change, &options)
 }
 
-/// Chooses the run that is named, or the last one that can go on.
+/// Returns the named run, or the last one if it can be resumed.
 fn choose(known: &[RunSummary], named: Option<&str>) -> Result<RunId, Complaint> {
     let is_resumable = |run: &&RunSummary| run.outcome.as_ref().is_none_or(Outcome::is_resumable);
-    let listed = "`ralph resume --list` shows the runs that can go on";
+    let listed = "`ralph resume --list` shows the runs that can be resumed";
     match named {
         Some(name) => match known.iter().find(|run| run.id.0 == name) {
             None => Err(Complaint::input(format!("there is no run `{name}` in this directory"))
                 .hint(listed)),
-            Some(run) if !is_resumable(&run) => Err(Complaint::input(format!(
-                "run {name} is complete; there is nothing to go on with"
-            ))),
+            Some(run) if !is_resumable(&run) => {
+                Err(Complaint::input(format!("run {name} is complete; there is nothing to resume")))
+            }
             Some(run) => Ok(run.id.clone()),
         },
-        None => {
-            match known.first() {
-                None => Err(Complaint::input("there is no run to go on with in this directory")
-                    .hint(listed)),
-                Some(last) if is_resumable(&last) => Ok(last.id.clone()),
-                Some(last) => Err(Complaint::input(format!(
-                    "the last run, {}, is complete; there is nothing to go on with",
-                    last.id
-                ))
-                .hint(listed)),
+        None => match known.first() {
+            None => {
+                Err(Complaint::input("there is no run to resume in this directory").hint(listed))
             }
-        }
+            Some(last) if is_resumable(&last) => Ok(last.id.clone()),
+            Some(last) => Err(Complaint::input(format!(
+                "the last run, {}, is complete; there is nothing to resume",
+                last.id
+            ))
+            .hint(listed)),
+        },
     }
 }
 
-/// Returns the recipe with what the user changed, if anything.
+/// Returns the recipe with the limits that the user changed, if any.
 fn changed(recipe: &Recipe, limits: &LimitArgs) -> Result<Option<Recipe>, Complaint> {
     let mut changed = recipe.clone();
-    // A role whose agent was the same program, with other limits or servers, goes along.
+    // Roles with the same program, even with other limits or servers, get the change too.
     let former = &recipe.agent;
     let is_same = |it: &&mut AgentChoice| it.command == former.command && it.kind == former.kind;
     let others = changed.agents.values_mut().filter(is_same);
@@ -121,20 +120,20 @@ fn changed(recipe: &Recipe, limits: &LimitArgs) -> Result<Option<Recipe>, Compla
     Ok((changed != *recipe).then_some(changed))
 }
 
-/// Lists the runs that can go on, in all projects that have state here.
+/// Lists the runs that can be resumed, in all projects of the state directory.
 fn list(root: &Path) -> ExitStatus {
     let mut text = String::new();
     for known in list_projects(root) {
         let moved =
             if known.project.is_dir() { "" } else { "  (this directory is gone or was moved)" };
         for run in runs::runs(&known.state).into_iter().filter(|run| run.started.is_some()) {
-            let standing = match &run.outcome {
+            let status = match &run.outcome {
                 None => "cut off".to_owned(),
                 Some(outcome) if outcome.is_resumable() => outcome.to_string(),
                 Some(_) => continue,
             };
             text.push_str(&format!(
-                "{}  iteration {}  {standing}\n    {}{moved}\n",
+                "{}  iteration {}  {status}\n    {}{moved}\n",
                 run.id,
                 run.iterations,
                 known.project.display()
@@ -142,7 +141,7 @@ fn list(root: &Path) -> ExitStatus {
         }
     }
     if text.is_empty() {
-        text.push_str("There is no run to go on with.\n");
+        text.push_str("There is no run to resume.\n");
     }
     screen::print_data(&text);
     ExitStatus::Complete

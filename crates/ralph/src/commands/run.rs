@@ -1,4 +1,4 @@
-//! `ralph run`: loop a prompt until the gates pass and the agent gives the completion response.
+//! `ralph run`: loops a prompt until the gates pass and the agent gives the completion response.
 
 use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::PromptSource;
@@ -49,7 +49,7 @@ pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Co
     session::start(common, &project, &loaded, recipe, &wishes(&args.start))
 }
 
-/// Returns how the user wants a run to be treated.
+/// Returns the start options of the command line.
 pub(super) fn wishes(args: &StartArgs) -> Wishes {
     let dirty = match (args.include_dirty, args.set_aside) {
         (true, _) => DirtyPlan::Include,
@@ -59,7 +59,7 @@ pub(super) fn wishes(args: &StartArgs) -> Wishes {
     Wishes { dirty, incomplete: args.limits.allow_incomplete.into(), shelf: None }
 }
 
-/// What means something to one program only.
+/// Settings that are specific to one program.
 const OF_ONE_PROGRAM: [&str; 8] = [
     "agent.kind",
     "agent.flags",
@@ -71,8 +71,8 @@ const OF_ONE_PROGRAM: [&str; 8] = [
     "agent.sessionFilter",
 ];
 
-/// Reads the settings for a run that begins, with the flags on top. What a run that died has left is
-/// put right before anything else is read.
+/// Reads the settings for a new run, with the flags on top. Recovers from a killed run before
+/// anything else is read.
 pub(super) fn load(
     project: &Project,
     args: &StartArgs,
@@ -85,9 +85,9 @@ pub(super) fn load(
     Ok(loaded)
 }
 
-/// Reads the settings, with the flags on top. Another agent than the one of the settings is
-/// another program: the flags, the model, the kind and the filters there mean nothing to it. Where
-/// the settings name no program, they are meant for the one of the flag.
+/// Reads the settings, with the flags on top. If `--agent` names another program than the settings,
+/// the flags, model, kind and filters of the settings do not apply to it. If the settings name no
+/// program, they apply to the one of the flag.
 fn settings(
     project: &Project,
     args: &StartArgs,
@@ -100,7 +100,7 @@ fn settings(
     let in_files = project.settings(config, Vec::new())?;
     if in_files.settings.agent.command.as_ref().is_some_and(|command| command != named) {
         let is_set = |path: &str| flags.iter().any(|flag| flag.path == path);
-        let forgotten: Vec<FlagValue> = OF_ONE_PROGRAM
+        let unset: Vec<FlagValue> = OF_ONE_PROGRAM
             .into_iter()
             .filter(|path| !is_set(path))
             .map(|path| FlagValue {
@@ -109,12 +109,12 @@ fn settings(
                 value: Value::Null,
             })
             .collect();
-        flags.extend(forgotten);
+        flags.extend(unset);
     }
     project.settings(config, flags)
 }
 
-/// Returns what the flags of every run set, as the last layer of the settings.
+/// Returns the values of the flags of every run, the last layer of the settings.
 pub(super) fn start_flags(args: &StartArgs) -> Result<Vec<FlagValue>, Complaint> {
     let mut flags = limit_flags(&args.limits)?;
     let mut set = |name: &str, path: &str, value: Value| {
@@ -136,7 +136,7 @@ pub(super) fn start_flags(args: &StartArgs) -> Result<Vec<FlagValue>, Complaint>
     Ok(flags)
 }
 
-/// Returns what the number behind a command sets.
+/// Returns the value of the number after a command.
 pub(super) fn count_flag(
     count: Option<u32>,
     args: &StartArgs,
@@ -154,7 +154,7 @@ pub(super) fn count_flag(
     }
 }
 
-/// Returns what the flags that bound a run set.
+/// Returns the values of the limit flags.
 pub(super) fn limit_flags(limits: &LimitArgs) -> Result<Vec<FlagValue>, Complaint> {
     let mut flags = Vec::new();
     let mut set = |name: &str, path: &str, value: Value| {

@@ -1,7 +1,7 @@
-//! `ralph sandbox`: the very cell that an agent or a gate of this project would get, to look at or to
-//! run something in.
+//! `ralph sandbox`: shows the sandbox that an agent or a gate of this project would get, or runs a
+//! command in it.
 //!
-//! Not here: how cells are made, and what runs do with them.
+//! Not here: how sandboxes are built, and how runs use them.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ use crate::project::{Project, complain_of_layout};
 use crate::recipe;
 use crate::screen;
 
-/// Shows a cell, or runs something in it. Its exit code is that of what ran.
+/// Shows the sandbox, or runs a command in it and returns its exit code.
 pub(crate) fn main(common: &CommonArgs, args: &SandboxArgs) -> Result<ExitCode, Complaint> {
     match &args.command {
         SandboxCommand::Exec(args) => exec(common, args),
@@ -42,16 +42,16 @@ pub(crate) fn main(common: &CommonArgs, args: &SandboxArgs) -> Result<ExitCode, 
 }
 
 fn exec(common: &CommonArgs, args: &ExecArgs) -> Result<ExitCode, Complaint> {
-    let ground = Ground::open(common, &args.cell)?;
-    let (launcher, env) = ground.launcher(args.cell.tenant);
-    let (program, words) = match args.command.split_first() {
-        Some((program, words)) => (program.clone(), words.to_vec()),
+    let sandbox = Ground::open(common, &args.cell)?;
+    let (launcher, env) = sandbox.launcher(args.cell.tenant);
+    let (program, arguments) = match args.command.split_first() {
+        Some((program, arguments)) => (program.clone(), arguments.to_vec()),
         None => return Err(Complaint::input("there is no command to run")),
     };
     let spawn = Spawn {
         program: program.clone(),
-        args: words,
-        cwd: ground.project.clone(),
+        args: arguments,
+        cwd: sandbox.project.clone(),
         env,
         stdin: input(),
         limits: Limits::default(),
@@ -60,8 +60,8 @@ fn exec(common: &CommonArgs, args: &ExecArgs) -> Result<ExitCode, Complaint> {
         Complaint::new(ExitStatus::AgentFailed, format!("cannot run it: {reason}"))
     })?;
     let (mut stdout, mut stderr) = (screen::stdout(), screen::stderr());
-    let end = supervise(&spawn, &ground.watch, &mut |chunk| {
-        // A reader that has gone away is no error.
+    let end = supervise(&spawn, &sandbox.watch, &mut |chunk| {
+        // A closed pipe is no error.
         let _ = match chunk {
             Chunk::Stdout(bytes) => stdout.write_all(bytes).and_then(|()| stdout.flush()),
             Chunk::Stderr(bytes) => stderr.write_all(bytes),
@@ -73,7 +73,7 @@ fn exec(common: &CommonArgs, args: &ExecArgs) -> Result<ExitCode, Complaint> {
     }
     match end.ending {
         Ending::Exited { code } => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
-        // As shells put it.
+        // The convention of shells.
         Ending::Signalled { signal } => {
             Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX)))
         }
@@ -86,7 +86,7 @@ fn exec(common: &CommonArgs, args: &ExecArgs) -> Result<ExitCode, Complaint> {
     }
 }
 
-/// Returns what the command is to read: what comes through a pipe, and nothing of a terminal.
+/// Returns the stdin of the command: the content of a pipe, nothing from a terminal.
 fn input() -> Stdin {
     let mut input = std::io::stdin();
     if input.is_terminal() {
@@ -100,21 +100,22 @@ fn input() -> Stdin {
 }
 
 fn show(common: &CommonArgs, args: &ShowArgs) -> Result<ExitCode, Complaint> {
-    let ground = Ground::open(common, &args.cell)?;
-    let (Launcher::Caged(cage), _) = ground.launcher(args.cell.tenant) else {
+    let sandbox = Ground::open(common, &args.cell)?;
+    let (Launcher::Caged(sandbox_launcher), _) = sandbox.launcher(args.cell.tenant) else {
         return Err(Complaint::input("nothing is isolated: the backend is `none`"));
     };
-    let cell = cage.cell(&Handed::default()).map_err(|error| isolation::complain(&error))?;
-    let backend = cage.wall().backend();
+    let spec =
+        sandbox_launcher.cell(&Handed::default()).map_err(|error| isolation::complain(&error))?;
+    let backend = sandbox_launcher.wall().backend();
     screen::print_data(&if args.json {
-        format!("{:#}\n", facts(backend, &cell))
+        format!("{:#}\n", facts(backend, &spec))
     } else {
-        words(backend, &cell)
+        words(backend, &spec)
     });
     Ok(ExitCode::SUCCESS)
 }
 
-/// The project, with what a cell for it is made from.
+/// A sandbox for the project, outside of a run.
 pub(crate) struct Ground {
     policy: Policy,
     project: PathBuf,
@@ -123,7 +124,7 @@ pub(crate) struct Ground {
     kind: AgentKind,
     isolation: Isolation,
     layout: Layout,
-    /// For plans and what belongs to them; removed in the end.
+    /// Holds the launch plans; removed at the end.
     _run: TempDir,
 }
 
@@ -135,7 +136,7 @@ impl Ground {
         Self::open_with(common, args, watch)
     }
 
-    /// Makes ready where gates start, as the settings say.
+    /// Opens the sandbox of gates, as the settings say.
     pub(crate) fn for_gates(common: &CommonArgs, watch: Watch) -> Result<Self, Complaint> {
         let args = CellArgs { backend: None, tenant: TenantChoice::Gate, network: None };
         Self::open_with(common, &args, watch)
@@ -178,13 +179,13 @@ impl Ground {
         Ok(Self { policy, project, env, watch, kind, isolation, layout, _run: run })
     }
 
-    /// Returns how gates start, and their environment; nothing where there is no sandbox.
+    /// Returns the launcher and the environment of gates; `None` without a sandbox.
     pub(crate) fn gates(&self) -> Option<(Launcher, Variables)> {
         self.isolation.cage(Tenant::Gate)?;
         Some(self.launcher(TenantChoice::Gate))
     }
 
-    /// Returns where the files of the project and of its state lie.
+    /// Returns the layout of the project's files and state.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -194,21 +195,22 @@ impl Ground {
         &self.watch
     }
 
-    fn launcher(&self, tenant: TenantChoice) -> (Launcher, Variables) {
-        let (tenant, child) = match tenant {
+    fn launcher(&self, process: TenantChoice) -> (Launcher, Variables) {
+        let (process, child) = match process {
             TenantChoice::Agent => (Tenant::Agent, Child::Agent(self.kind)),
             TenantChoice::Gate => {
                 (Tenant::Gate, Child::Gate(self.kind, self.policy.gates.credentials))
             }
             TenantChoice::Git => (Tenant::Git, Child::Gate(self.kind, Credentials::Withheld)),
         };
-        let (launcher, env) = match self.isolation.cage(tenant) {
-            Some(cage) => {
-                (Launcher::Caged(cage), environment::allowed(&self.env, child, &self.policy.env))
-            }
+        let (launcher, env) = match self.isolation.cage(process) {
+            Some(sandbox_launcher) => (
+                Launcher::Caged(sandbox_launcher),
+                environment::allowed(&self.env, child, &self.policy.env),
+            ),
             None => (Launcher::Direct, self.env.clone()),
         };
-        match tenant {
+        match process {
             Tenant::Gate => (launcher, environment::for_gates(env)),
             Tenant::Agent | Tenant::Git => (launcher, env),
         }
@@ -235,7 +237,7 @@ fn network_mode(choice: NetworkChoice) -> NetworkMode {
     }
 }
 
-/// The places of a cell by what can be done with them.
+/// The paths of a sandbox, grouped by access.
 struct Sorted<'a> {
     writable: Vec<&'a Path>,
     scratch: Vec<&'a Path>,
@@ -247,15 +249,15 @@ struct Sorted<'a> {
 }
 
 impl<'a> Sorted<'a> {
-    fn of(cell: &'a Cell) -> Self {
+    fn of(spec: &'a Cell) -> Self {
         let which = |wanted: fn(&Mount) -> bool| {
-            cell.mounts.iter().filter(|mount| wanted(mount)).map(Mount::path).collect()
+            spec.mounts.iter().filter(|mount| wanted(mount)).map(Mount::path).collect()
         };
         Self {
             writable: which(|mount| matches!(mount, Mount::Writable { .. })),
             scratch: which(|mount| matches!(mount, Mount::Scratch { .. })),
             protected: which(|mount| matches!(mount, Mount::Protected { .. })),
-            absent: cell.absent.iter().map(|name| name.path.as_path()).collect(),
+            absent: spec.absent.iter().map(|name| name.path.as_path()).collect(),
             hidden: which(|mount| matches!(mount, Mount::Hidden { .. })),
             shown: which(|mount| matches!(mount, Mount::Shown { .. } | Mount::ShownAs { .. })),
             caches: which(|mount| matches!(mount, Mount::Cache { .. })),
@@ -263,14 +265,14 @@ impl<'a> Sorted<'a> {
     }
 }
 
-fn words(backend: Backend, cell: &Cell) -> String {
-    let mut text = format!("Backend: {backend}\nNetwork: {}\n", network_words(&cell.network));
-    let sockets = match (cell.unix_sockets, backend) {
+fn words(backend: Backend, spec: &Cell) -> String {
+    let mut text = format!("Backend: {backend}\nNetwork: {}\n", network_words(&spec.network));
+    let sockets = match (spec.unix_sockets, backend) {
         (UnixSockets::Deny, _) | (_, Backend::Landlock) => "none",
         (UnixSockets::Private, _) => "only between processes inside",
     };
     let _ = writeln!(text, "Unix sockets: {sockets}");
-    let sorted = Sorted::of(cell);
+    let sorted = Sorted::of(spec);
     for (heading, paths) in [
         ("Writable", &sorted.writable),
         ("Writable, empty at first and gone afterwards", &sorted.scratch),
@@ -293,7 +295,7 @@ fn words(backend: Backend, cell: &Cell) -> String {
             "\nEverything else is read-only.\n"
         }
     });
-    for note in &cell.notes {
+    for note in &spec.notes {
         let _ = writeln!(text, "Note: {note}");
     }
     text
@@ -307,13 +309,13 @@ fn network_words(network: &Network) -> &'static str {
     }
 }
 
-fn facts(backend: Backend, cell: &Cell) -> Value {
-    let sorted = Sorted::of(cell);
+fn facts(backend: Backend, spec: &Cell) -> Value {
+    let sorted = Sorted::of(spec);
     json!({
         "backend": backend,
-        "network": network_words(&cell.network),
-        "unixSockets": cell.unix_sockets,
-        "limits": cell.bounds,
+        "network": network_words(&spec.network),
+        "unixSockets": spec.unix_sockets,
+        "limits": spec.bounds,
         "writable": sorted.writable,
         "scratch": sorted.scratch,
         "caches": sorted.caches,
@@ -321,6 +323,6 @@ fn facts(backend: Backend, cell: &Cell) -> Value {
         "vacant": sorted.absent,
         "hidden": sorted.hidden,
         "shown": sorted.shown,
-        "notes": cell.notes,
+        "notes": spec.notes,
     })
 }

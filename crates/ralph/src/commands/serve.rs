@@ -1,7 +1,7 @@
-//! `ralph serve`: the pages of runs, live, on this machine.
+//! `ralph serve`: serves live pages of runs on this machine.
 //!
-//! Reads journals and leaves wishes; nothing else of a run is touched. Not here: HTTP and who may
-//! ask (`ralph_ui::serve`), and how a page looks.
+//! Reads journals and sends control requests; nothing else of a run is touched. Not here: HTTP and
+//! access control (`ralph_ui::serve`), and how a page looks.
 
 use std::fs::{File, OpenOptions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -31,22 +31,22 @@ use crate::complaint::Complaint;
 use crate::project::Project;
 use crate::screen;
 
-/// A longer list is no longer read; `ralph report` knows all runs.
+/// Most runs in the list; `ralph report` finds all runs.
 const MOST_LISTED: usize = 200;
 
-/// A longer list of tasks is no menu.
+/// Most tasks in the menu.
 const MOST_TASKS: usize = 500;
 
-/// Bytes of chance in a token: far more than anybody can try.
+/// Random bytes in a token, too many to guess.
 const TOKEN_BYTES: usize = 24;
 
-/// Fewer digits could be tried.
+/// Fewer digits could be guessed.
 const SHORTEST_TOKEN: usize = 32;
 
 /// More than a file with a secret holds.
 const LONGEST_TOKEN: u64 = 200;
 
-/// Serves until it is interrupted.
+/// Serves until interrupted.
 pub(crate) fn main(common: &CommonArgs, args: &ServeArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
     let loaded = project.settings_as_written(None, Vec::new())?;
@@ -73,7 +73,7 @@ pub(crate) fn main(common: &CommonArgs, args: &ServeArgs) -> Result<ExitStatus, 
     } else {
         screen::print_data(&format!("{}\n", server.url()));
         if !common.quiet {
-            screen::say("Whoever has this address may see and steer the runs. Ctrl-C ends it.");
+            screen::say("Anyone with this address may see and control the runs. Ctrl-C ends it.");
         }
     }
     let browser = if args.open { open(&project, &server.ticket_url(drawn_token()?)) } else { None };
@@ -91,7 +91,7 @@ fn refuse(port: u16, error: &io::Error) -> Complaint {
     complaint.hint("leave --port out, and any free port is taken")
 }
 
-/// Returns a secret of the system's source of chance, as hexadecimal digits.
+/// Returns a random secret as hexadecimal digits.
 fn drawn_token() -> Result<String, Complaint> {
     let mut bytes = [0_u8; TOKEN_BYTES];
     let drawn = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
@@ -99,7 +99,7 @@ fn drawn_token() -> Result<String, Complaint> {
     Ok(bytes.iter().fold(String::new(), |digits, byte| format!("{digits}{byte:02x}")))
 }
 
-/// Returns the secret that a file keeps from one start to the next; one that is missing is drawn.
+/// Returns the secret from a file; creates the file if it does not exist.
 fn kept_token(file: &Path) -> Result<String, Complaint> {
     let shown = file.display();
     let cannot = |what: &str, error: io::Error| {
@@ -131,7 +131,7 @@ fn kept_token(file: &Path) -> Result<String, Complaint> {
     Ok(text)
 }
 
-/// Opens a browser; where there is none, the address is on the screen.
+/// Opens a browser; if that fails, the user has the printed address.
 fn open(project: &Project, url: &str) -> Option<Companion> {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let spawn = Spawn {
@@ -147,7 +147,7 @@ fn open(project: &Project, url: &str) -> Option<Companion> {
         .ok()
 }
 
-/// Whose runs are shown.
+/// Which runs are shown.
 enum Scope {
     /// Those of one project.
     Here(KnownProject),
@@ -172,7 +172,7 @@ impl KnownRuns {
         }
     }
 
-    /// Finds the run of a key, which the server has looked at: it is no path.
+    /// Finds the run of a key. The server has checked that the key is not a path.
     fn find(&self, key: &str) -> Option<(KnownProject, RunId)> {
         let (state, run) = key.split_once('-')?;
         let project =
@@ -204,7 +204,7 @@ fn directory(state: &Path, run: &RunId) -> RunDir {
     RunDir::at(state.join("runs").join(&run.0))
 }
 
-/// Tells the state directories of projects apart; for the life of this process only.
+/// Returns an id for a state directory, valid for this process only.
 fn digest(state: &Path) -> String {
     let mut hasher = DefaultHasher::new();
     state.hash(&mut hasher);
@@ -239,7 +239,7 @@ impl Runs for KnownRuns {
     }
 }
 
-/// Returns how a run stands. One that has not ended is the one with the lock, if nobody younger is.
+/// Returns the status of a run. The newest run that has not ended holds the lock, if it is taken.
 fn state_of(run: &RunSummary, is_locked: &mut bool) -> ListedState {
     match &run.outcome {
         Some(Outcome::Complete) => ListedState::Complete,
@@ -249,7 +249,7 @@ fn state_of(run: &RunSummary, is_locked: &mut bool) -> ListedState {
     }
 }
 
-/// A run that somebody looks at.
+/// A run that a page follows.
 struct Following {
     project: Project,
     state: PathBuf,
@@ -258,12 +258,12 @@ struct Following {
     report: Report,
     diffs: Option<Diffs>,
     last: Option<Look>,
-    /// What lies in the inbox of the run.
+    /// The requests in the inbox of the run.
     asked: Vec<Asked>,
 }
 
 impl Following {
-    /// Takes in what the journal has more. Returns whether that was anything.
+    /// Reads new events of the journal. Returns whether there were any.
     fn catch_up(&mut self) -> Result<bool, String> {
         let mut is_new = false;
         while let Some((recorded, _)) = self.tail.next_event().map_err(|error| error.to_string())? {
@@ -290,7 +290,7 @@ impl Following {
 
 impl Follow for Following {
     fn look(&mut self) -> Result<Option<Shown>, String> {
-        // Looked at before the journal: what is written in between is seen in the next round.
+        // Checked before the journal: events written in between are seen in the next round.
         let before = self.standing();
         let is_new = self.catch_up()?;
         let look = if is_new { self.standing() } else { before };
@@ -306,16 +306,16 @@ impl Follow for Following {
         Ok(summary.map(|summary| self.show(&summary, look)))
     }
 
-    fn wish(&mut self, wish: &Wish) -> Result<(), String> {
+    fn wish(&mut self, request: &Wish) -> Result<(), String> {
         if self.catch_up()? {
-            // The next look shows what was learned here.
+            // Forces an update of the page at the next look.
             self.last = None;
         }
         match self.standing() {
             Look::Over => Err("No run is active: this one is over.".to_owned()),
             Look::Active => {
                 let place = directory(&self.state, &self.run);
-                control::send(place.path(), wish).map_err(|error| error.to_string())
+                control::send(place.path(), request).map_err(|error| error.to_string())
             }
         }
     }
@@ -330,25 +330,25 @@ fn controls(report: &Report, asked: &[Asked], summary: &Summary, look: Look) -> 
     if report.state().is_some_and(|state| state.control.stop.is_some()) {
         will.push("stop".to_owned());
     }
-    for Asked { wish, .. } in asked {
-        match wish {
+    for Asked { wish: request, .. } in asked {
+        match request {
             Wish::Pause => is_paused = true,
             Wish::GoOn => is_paused = false,
             Wish::Stop | Wish::Skip { .. } | Wish::Note { .. } => {}
         }
-        will.push(wish.words());
+        will.push(request.words());
     }
     let is_resumable = summary.outcome.as_ref().is_none_or(Outcome::is_resumable);
     let why = match look {
         Look::Over if is_resumable => {
-            "No run is active. `ralph resume` goes on with this one.".to_owned()
+            "No run is active. `ralph resume` resumes this one.".to_owned()
         }
         Look::Over => "No run is active: this one is complete.".to_owned(),
         Look::Active if !will.is_empty() => {
-            format!("Asked for, and heeded after the current step: {}.", will.join(", "))
+            format!("Requested, and done after the current step: {}.", will.join(", "))
         }
-        Look::Active if is_paused => "It is paused, and goes on when you say so.".to_owned(),
-        Look::Active => "What you ask for is heeded after the current step.".to_owned(),
+        Look::Active if is_paused => "It is paused; resume it to continue.".to_owned(),
+        Look::Active => "Requests are handled after the current step.".to_owned(),
     };
     let is_open = |status| matches!(status, TaskStatus::Pending | TaskStatus::InProgress);
     let tasks = summary.tasks.iter().filter(|task| is_open(task.status)).take(MOST_TASKS);

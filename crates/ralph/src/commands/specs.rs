@@ -1,7 +1,7 @@
-//! `ralph plan` and `ralph build` by specifications: from Markdown that people write, by way of a
-//! plan that the agent keeps, to code.
+//! `ralph plan` and `ralph build` in the specs workflow: from the user's Markdown, by a plan that
+//! the agent maintains, to code.
 //!
-//! Not here: what the agent is told, which is the core's, and task lists.
+//! Not here: the agent's prompt, which is in the core, and task lists.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub(super) fn main(
     look_at_specs(project, &mut loaded, part)?;
     let mut recipe = recipe::for_specs(&loaded, part)?;
     match part {
-        // A plan changes nothing but itself.
+        // Planning changes only the plan file.
         PlanPart::Makes => {}
         PlanPart::Follows => project.lock(&mut recipe, &loaded),
     }
@@ -47,7 +47,7 @@ pub(super) fn main(
     session::start(common, project, &loaded, recipe, &run::wishes(start))
 }
 
-/// Refuses to begin without a plan.
+/// Fails without a plan.
 fn plan_is_there(project: &Project) -> Result<(), Complaint> {
     let loss = match plan::look(&project.directory, Path::new(PLAN_FILE)) {
         PlanLook::There { .. } => return Ok(()),
@@ -61,8 +61,8 @@ fn plan_is_there(project: &Project) -> Result<(), Complaint> {
     })
 }
 
-/// Refuses to plan from nothing, and warns of what agents will have trouble with. Who builds goes
-/// by the plan, and may do without.
+/// Checks the specifications: `ralph plan` fails without any, and both warn about files that agents
+/// cannot read well. `ralph build` works by the plan, so it only warns.
 fn look_at_specs(project: &Project, loaded: &mut Loaded, part: PlanPart) -> Result<(), Complaint> {
     let directory = loaded.settings.specs_dir.clone();
     let directory = Path::new(&directory);

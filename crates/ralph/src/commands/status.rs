@@ -1,4 +1,4 @@
-//! `ralph status`: where the last run of this directory stands, and how far the agent's plan is.
+//! `ralph status`: shows the status of the last run of this directory, and of the agent's plan.
 
 use std::io;
 use std::thread;
@@ -31,16 +31,16 @@ use crate::screen::{self, Screen};
 use crate::settings::Settings;
 use crate::settings::types::sections::Workflow;
 
-/// No agent keeps a larger one.
+/// Larger plans are not read to the end.
 const LARGEST_PLAN: u64 = 4 * 1024 * 1024;
 
 /// How many of the last commits are shown.
 const COMMITS: u32 = 5;
 
-/// How often a status that is watched is drawn.
+/// How often a watched status is redrawn.
 const DRAW: Duration = Duration::from_secs(1);
 
-/// Prints where the last run stands.
+/// Prints the status of the last run.
 pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open(common)?;
     let loaded = project.settings_as_written(None, Vec::new())?;
@@ -53,7 +53,7 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
     let screen = Screen::for_stdout(common, &loaded.settings.ui);
     let mut canvas = Canvas::default();
     loop {
-        // Looked at before the journal: what is written in between is seen in the next round.
+        // Checked before the journal: events written in between are seen in the next round.
         let holder = Lock::look(layout.state());
         let holder = holder.as_ref();
         if let Some((_, followed)) = &mut last {
@@ -64,13 +64,13 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
             None => None,
         };
         let recipe = seen.as_ref().map(|seen| &seen.state.recipe);
-        let beside = Beside::of(&project, &loaded.settings, recipe, repository.as_ref());
+        let plan_status = Beside::of(&project, &loaded.settings, recipe, repository.as_ref());
         let text = if args.json {
             let mut facts = match &seen {
                 Some(seen) => seen.facts(holder),
                 None => json!({ "run": null }),
             };
-            let (plan, commits) = beside.map_or_else(Default::default, |it| it.to_json());
+            let (plan, commits) = plan_status.map_or_else(Default::default, |it| it.to_json());
             facts["plan"] = plan;
             facts["lastCommits"] = commits;
             facts["proposals"] = json!(count_open(&project, &loaded, &layout));
@@ -80,7 +80,7 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
                 Some(seen) => seen.describe(holder, &screen.style),
                 None => "No run yet in this directory.\n".to_owned(),
             };
-            text.push_str(&beside.map_or_else(String::new, |it| it.describe(&screen.style)));
+            text.push_str(&plan_status.map_or_else(String::new, |it| it.describe(&screen.style)));
             let reminder = remind(count_open(&project, &loaded, &layout));
             if !reminder.is_empty() {
                 text.push_str(&format!("\n{reminder}"));
@@ -105,11 +105,11 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
     }
 }
 
-/// What there is to say of a run.
+/// The status of a run.
 struct Seen<'a> {
     report: &'a Report,
     summary: Summary,
-    /// The state once everything in the inbox is heard.
+    /// The state as if the requests in the inbox were handled.
     state: RunState,
     clock: WallClock,
 }
@@ -130,8 +130,8 @@ impl<'a> Seen<'a> {
         let outlook = self.outlook();
         let standstill = holder.and_then(|_| outlook.standstill());
         let standstill = standstill.map(|it| format!(", {it}")).unwrap_or_default();
-        let standing = format!("{}{standstill}", standing(&self.summary, holder));
-        status::describe(&self.summary, &outlook.ahead(), &standing, style)
+        let status = format!("{}{standstill}", standing(&self.summary, holder));
+        status::describe(&self.summary, &outlook.ahead(), &status, style)
     }
 
     fn facts(&self, holder: Option<&Option<Holder>>) -> Value {
@@ -146,15 +146,15 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// What a project has beside its runs where an agent keeps the plan.
+/// The plan and the last commits of a project whose agent maintains a plan.
 struct Beside {
     plan: PlanStanding,
     commits: Vec<CommitLine>,
 }
 
 impl Beside {
-    /// Looks at the plan and the last commits, if the project works by a plan: the settings or the
-    /// last run say so, or there is one and nothing says otherwise.
+    /// Reads the plan and the last commits, if the project works by a plan: the settings or the last
+    /// run say so, or a plan exists and nothing says otherwise.
     fn of(
         project: &Project,
         settings: &Settings,
@@ -202,7 +202,7 @@ fn read_plan(project: &Project) -> PlanStanding {
     }
 }
 
-/// Asks git; the rest of the status is worth seeing also where it does not answer.
+/// Reads the last commits. Only warns if git fails: the rest of the status is still useful.
 fn last_commits(repository: &Repository) -> Vec<CommitLine> {
     match repository.last_commits(COMMITS) {
         Ok(lines) => lines
@@ -219,12 +219,12 @@ fn last_commits(repository: &Repository) -> Vec<CommitLine> {
 fn standing(summary: &Summary, holder: Option<&Option<Holder>>) -> String {
     match (holder, &summary.ending) {
         (Some(Some(holder)), _) if is_stopped(holder.pid) => {
-            format!("stopped by a signal; `kill -CONT {}` lets it go on", holder.pid)
+            format!("stopped by a signal; `kill -CONT {}` resumes it", holder.pid)
         }
         (Some(Some(holder)), _) => format!("active (pid {})", holder.pid),
         (Some(None), _) => "active".to_owned(),
         (None, Some(ending)) => ending.clone(),
-        (None, None) => "cut off; `ralph resume` goes on with it".to_owned(),
+        (None, None) => "cut off; `ralph resume` resumes it".to_owned(),
     }
 }
 

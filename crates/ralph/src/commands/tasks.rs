@@ -1,4 +1,4 @@
-//! `ralph tasks`: looking at a task file and mending it by hand.
+//! `ralph tasks`: shows a task file and changes it by hand.
 //!
 //! Not here: working on the tasks, and how a list is drawn.
 
@@ -28,13 +28,13 @@ use crate::screen::{self, Screen};
 use crate::settings::{Loaded, Settings};
 use crate::task_file;
 
-/// Does what the command line says with the task file.
+/// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, Complaint> {
     let project = Project::open_for_work(common)?;
     let loaded = project.settings_as_written(None, Vec::new())?;
     let settings = &loaded.settings;
     let plan = args.plan.as_deref();
-    let desk = Desk { common, json: args.json, project: &project, settings };
+    let context = Desk { common, json: args.json, project: &project, settings };
     let changes = match &args.command {
         Some(
             TasksCommand::Add(_)
@@ -55,22 +55,22 @@ pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, 
         }
     }
     match args.command.as_ref().unwrap_or(&TasksCommand::List) {
-        TasksCommand::Validate(args) => return desk.validate(plan, args),
+        TasksCommand::Validate(args) => return context.validate(plan, args),
         TasksCommand::List => {
-            let file = desk.open(plan)?;
-            desk.list(&file, desk.open_proposals(&loaded, &file));
+            let file = context.open(plan)?;
+            context.list(&file, context.open_proposals(&loaded, &file));
         }
-        TasksCommand::Show { id } => desk.show(&desk.open(plan)?, id)?,
+        TasksCommand::Show { id } => context.show(&context.open(plan)?, id)?,
         TasksCommand::Proposals { command } => {
-            proposals::main(&desk, &loaded, desk.open(plan)?, command.as_ref())?;
+            proposals::main(&context, &loaded, context.open(plan)?, command.as_ref())?;
         }
-        TasksCommand::Add(add) => desk.add(desk.open(plan)?, add)?,
-        TasksCommand::SetStatus(status) => desk.set_status(desk.open(plan)?, status)?,
+        TasksCommand::Add(add) => context.add(context.open(plan)?, add)?,
+        TasksCommand::SetStatus(status) => context.set_status(context.open(plan)?, status)?,
     }
     Ok(ExitStatus::Complete)
 }
 
-/// What all of these commands need.
+/// What all these commands need.
 struct Desk<'a> {
     common: &'a CommonArgs,
     json: bool,
@@ -83,8 +83,7 @@ impl Desk<'_> {
         task_file::open(self.project, self.settings, plan)
     }
 
-    /// Returns how many proposals about a task file wait for the user; none where nothing is
-    /// stored that can be read.
+    /// Returns how many proposals about a task file wait for the user; 0 if they cannot be read.
     fn open_proposals(&self, loaded: &Loaded, file: &TaskFile) -> usize {
         let repository = self.project.repository(&Watch::detached()).ok().flatten();
         let layout = self.project.layout_in(loaded, repository.as_ref());
@@ -194,7 +193,7 @@ impl Desk<'_> {
         Ok(ExitStatus::Complete)
     }
 
-    /// Returns whether the project has a skill that can be used.
+    /// Returns whether the project has a usable skill of this name.
     fn has_skill(&self, name: &str) -> bool {
         let directory = Path::new(&self.settings.skills_dir);
         matches!(prompts::skill(&self.project.directory, directory, name), Ok(Some(_)))
@@ -223,7 +222,7 @@ impl Desk<'_> {
     }
 }
 
-/// Returns a list in a few words, such as `4 stories for notes`.
+/// Returns a short description of a list, such as `4 stories for notes`.
 fn summed_up(file: &TaskFile) -> String {
     let tasks = file.list().tasks.len();
     let noun = match (file.dialect(), tasks) {
@@ -238,11 +237,11 @@ fn summed_up(file: &TaskFile) -> String {
     }
 }
 
-/// Makes changes and writes the file, unless that would make it a bad one.
+/// Applies changes and writes the file. Fails if the result would be invalid.
 fn write(file: &mut TaskFile, changes: &[TaskChange]) -> Result<(), Complaint> {
     file.apply(changes).map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
     file.check().map_err(|problems| {
-        // Lines and columns are those of a text that nobody has seen.
+        // Without lines and columns, which are those of the unwritten text.
         let mistakes: Vec<String> =
             problems.iter().map(|problem| problem.message.clone()).collect();
         Complaint::input(format!("that would be a mistake: {}", mistakes.join("; ")))
@@ -257,7 +256,7 @@ fn write(file: &mut TaskFile, changes: &[TaskChange]) -> Result<(), Complaint> {
     })
 }
 
-/// Returns the status that a person may set.
+/// Parses a status that the user may set.
 fn wanted(word: &str) -> Result<TaskStatus, Complaint> {
     let by_hand = "pending, done, failed or skipped";
     match TaskStatus::from_name(&word.replace('-', "_")) {
@@ -276,8 +275,7 @@ fn wanted(word: &str) -> Result<TaskStatus, Complaint> {
     }
 }
 
-/// Returns the changes that follow when a person says how far a task is: attempts and reviews
-/// must agree with it.
+/// Returns the changes for a status set by hand: attempts and reviews must agree with it.
 fn by_hand(
     task: &Task,
     status: TaskStatus,
@@ -287,7 +285,7 @@ fn by_hand(
     let id = || task.id.clone();
     let mut changes = vec![TaskChange::SetStatus { task: id(), status }];
     let review = match status {
-        // Who may say so needs no review.
+        // A user's decision needs no review.
         TaskStatus::Done => match policy {
             ReviewPolicy::Skip if !task.review.status.is_open() => task.review.status,
             ReviewPolicy::Skip | ReviewPolicy::Fresh { .. } => ReviewStatus::Approved,
@@ -329,7 +327,7 @@ pub(super) fn find<'a>(list: &'a TaskList, id: &str) -> Result<&'a Task, Complai
     })
 }
 
-/// Returns the id after the greatest that is numbered like the last task.
+/// Returns the next free id, numbered like that of the last task.
 fn free_id(list: &TaskList, dialect: Dialect) -> String {
     let first = match dialect {
         Dialect::Plan => "TASK-000",
@@ -415,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_free_id_goes_on_with_the_numbers_that_are_there() {
+    fn a_free_id_continues_the_existing_numbers() {
         for (ids, dialect, expect) in [
             (&[][..], Dialect::Plan, "TASK-001"),
             (&[], Dialect::Stories, "US-001"),

@@ -1,6 +1,6 @@
 //! `ralph trust`: accepts what a project's settings ask for, after showing what that means.
 //!
-//! Not here: what counts as looser, and where the mark is kept.
+//! Not here: what counts as looser, and where the trust file is.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(crate) fn main(common: &CommonArgs, args: &TrustArgs) -> Result<ExitStatus, 
     trust(common, &project, args)
 }
 
-/// Refuses agents: what is trusted is for people to say.
+/// Fails if an agent runs this: only the user decides about trust.
 fn only_people_may() -> Result<(), Complaint> {
     match ["RALPH_RUN_ID", "RALPH_ACTIVE"].into_iter().find(|name| env::var_os(name).is_some()) {
         Some(name) => Err(Complaint::input(format!(
@@ -56,13 +56,13 @@ fn trust(
 ) -> Result<ExitStatus, Complaint> {
     let loaded = project.settings_as_written(args.config.as_deref(), Vec::new())?;
     let shown = project.directory.display();
-    let told = |text: &str| {
+    let print = |text: &str| {
         if !common.quiet {
             screen::say(&harmless(text));
         }
     };
     if loaded.loosenings.is_empty() {
-        told(&format!(
+        print(&format!(
             "The settings of {shown} do not reach beyond it: there is nothing to trust."
         ));
         return Ok(ExitStatus::Complete);
@@ -72,24 +72,24 @@ fn trust(
     let subject = project.subject(config.as_deref());
     let known = Trust::read(|name| env::var_os(name))?;
     if known.refused(subject, &loaded.loosenings).is_empty() {
-        told(&format!("{shown} is trusted with all that its settings ask for:"));
-        told(&indented);
+        print(&format!("{shown} is trusted with all that its settings ask for:"));
+        print(&indented);
         return Ok(ExitStatus::Complete);
     }
-    // Said even when it is to be quiet: nobody accepts what was never shown.
+    // Printed even with --quiet: the user must see what is accepted.
     screen::say(&harmless(&format!("The settings of {shown} reach beyond it:")));
     screen::say(&harmless(&indented));
     if !args.yes {
         if !screen::can_ask() {
-            return Err(Complaint::input("nobody is here to be asked")
+            return Err(Complaint::input("there is no terminal to ask on")
                 .hint("`ralph trust --yes` accepts what is shown above"));
         }
         if !screen::ask("Trust this project with it?") {
-            told("Nothing is changed.");
+            print("Nothing is changed.");
             return Ok(ExitStatus::Incomplete);
         }
     }
-    // Read again: somebody may have taken their time to answer.
+    // Read again: the settings may have changed while the user was asked.
     let now = project.settings_as_written(args.config.as_deref(), Vec::new())?;
     if now.loosenings != loaded.loosenings {
         return Err(Complaint::input("the settings have changed meanwhile")
@@ -97,11 +97,11 @@ fn trust(
     }
     let mark = Trusted::new(subject, &loaded.loosenings, clock::now());
     Trust::read(|name| env::var_os(name))?.mark(mark)?;
-    told(&format!("{shown} is trusted with it. `ralph trust --remove` takes it back."));
+    print(&format!("{shown} is trusted with it. `ralph trust --remove` takes it back."));
     Ok(ExitStatus::Complete)
 }
 
-/// Takes the trust away. A directory that is gone is still known by its path.
+/// Removes the trust. A directory that no longer exists is found by its path.
 fn remove(common: &CommonArgs, named: &Path) -> Result<ExitStatus, Complaint> {
     let path: PathBuf = named
         .canonicalize()

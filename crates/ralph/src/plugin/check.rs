@@ -1,7 +1,6 @@
-//! Looks for mistakes in a copy of the plugin: JSON, names, versions, every file that another
-//! one needs.
+//! Finds mistakes in a copy of the plugin: JSON, names, versions, missing files.
 //!
-//! Claude Code drops much of what it does not understand without a word. Not here: what it finds
+//! Claude Code silently drops much of what it does not understand. Not here: what it reports
 //! itself.
 
 use std::fs;
@@ -20,16 +19,16 @@ const EVENTS: [(&str, &str); 5] = [
     ("Stop", "stop"),
 ];
 
-/// The hooks without which a run is not looked after.
+/// The hooks that a run needs.
 const NEEDED: [&str; 4] = ["SessionStart", "PreToolUse", "PostToolBatch", "Stop"];
 
-/// A hook holds the agent up; nothing that ralph does in one takes longer.
+/// A hook blocks the agent; nothing that ralph does in one takes longer.
 const LONGEST_TIMEOUT: u64 = 60;
 
-/// The files beside the manifest that there must be.
+/// Files that must exist besides the manifest.
 const FILES: [&str; 2] = ["README.md", "LICENSE"];
 
-/// Returns everything that is wrong with a directory as ralph's plugin.
+/// Returns every mistake in a directory that should hold ralph's plugin.
 pub(crate) fn problems(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
     match json(directory, ".claude-plugin/plugin.json") {
@@ -84,7 +83,7 @@ fn hook_problems(hooks: &Value, found: &mut Vec<String>) {
         }
     }
     if events.contains_key("PostToolUse") && events.contains_key("PostToolBatch") {
-        found.push(format!("{FILE}: PostToolUse and PostToolBatch tell of the same tools twice"));
+        found.push(format!("{FILE}: PostToolUse and PostToolBatch report the same tools twice"));
     }
     for (event, entries) in events {
         let Some((_, word)) = EVENTS.iter().find(|(name, _)| name == event) else {
@@ -125,7 +124,7 @@ fn hook_problems(hooks: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Looks at the skills: each is a directory with a `SKILL.md` that says its name and what it is for.
+/// Checks the skills: each is a directory with a `SKILL.md` that has a name and a description.
 fn skill_problems(directory: &Path, found: &mut Vec<String>) {
     let skills = fs::read_dir(directory.join("skills")).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -152,7 +151,7 @@ fn skill_problems(directory: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// Returns a value of the lines between the two rules that a file begins with.
+/// Returns a value from the front matter of a file.
 fn front_matter<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let (front, _) = text.strip_prefix("---\n")?.split_once("\n---\n")?;
     front.lines().find_map(|line| Some(line.strip_prefix(key)?.strip_prefix(':')?.trim()))

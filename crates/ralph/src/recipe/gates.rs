@@ -1,4 +1,4 @@
-//! Gates as a recipe has them: those of the settings, or those of the work.
+//! The gates of a recipe: those of the settings, or those of the task list.
 //!
 //! Not here: running them.
 
@@ -14,7 +14,7 @@ use crate::complaint::Complaint;
 use crate::settings::Loaded;
 use crate::settings::types::{agent as agents_in, gate as gates_in};
 
-/// Returns the gates: guardrails first, in the order of the settings; else those of the work.
+/// Returns the gates of the settings, guardrails first; without any, those of the task list.
 pub(super) fn gates(loaded: &Loaded, own: &[String]) -> Result<Vec<Gate>, Complaint> {
     let settings = &loaded.settings;
     let factor = settings.timeout_multiplier;
@@ -22,8 +22,7 @@ pub(super) fn gates(loaded: &Loaded, own: &[String]) -> Result<Vec<Gate>, Compla
     let hard = |command: &String| Gate {
         soft_limit: limits.soft.0.times(factor),
         hard_limit: limits.hard.0.times(factor),
-        // Always hard, whatever the strategy weighs. Where a run without tests is right, `gates`
-        // can say so.
+        // Hard under every strategy. `gates` with `allowEmpty` permits a run without tests.
         ..Gate::command(GateKind::Test, command)
     };
     let guardrails = settings.guardrails.iter().map(|guardrail| {
@@ -43,15 +42,14 @@ pub(super) fn gates(loaded: &Loaded, own: &[String]) -> Result<Vec<Gate>, Compla
     Ok(gates)
 }
 
-/// Returns the gate that says whether a task file is a plan. It is cheap and speaks about the file
-/// that it just read, so it runs each time.
+/// Returns the gate that validates a task file. It is cheap, so it is never cached.
 pub(super) fn of_list(file: &str, check: String) -> Gate {
     Gate {
         name: "ralph tasks validate".to_owned(),
-        hint: Some(format!("Mend `{file}`, and nothing else.")),
+        hint: Some(format!("Fix `{file}` and change nothing else.")),
         reuse: Reuse::Never,
         empty: EmptyRun::Allowed,
-        // Always hard, whatever the strategy weighs.
+        // Hard under every strategy.
         ..Gate::command(GateKind::Test, check)
     }
 }
@@ -109,7 +107,8 @@ fn gate(loaded: &Loaded, set: &gates_in::Gate) -> Result<Gate, Complaint> {
     })
 }
 
-/// Two guardrails may run the same command; results are told apart by name.
+/// Numbers gates of the same name: two guardrails may run the same command, and results are
+/// identified by name.
 fn make_names_unique(gates: &mut [Gate]) {
     let mut taken = BTreeSet::new();
     for gate in gates {
@@ -122,7 +121,7 @@ fn make_names_unique(gates: &mut [Gate]) {
     }
 }
 
-/// The settings check has found bad globs, with their places; this is for what comes otherwise.
+/// Parses a glob. The settings check reports bad ones with their location; this catches the rest.
 pub(super) fn pattern(key: &str, glob: &str) -> Result<Pattern, Complaint> {
     Pattern::new(glob).map_err(|error| Complaint::input(format!("`{key}`: {error}")))
 }

@@ -9,20 +9,20 @@ use ralph_core::sandbox::{
 };
 
 use crate::settings::types::quantity::Size;
-use crate::settings::types::sandbox as said;
+use crate::settings::types::sandbox as set;
 
-/// Returns what agents and gates can reach, where this is who commits.
-pub(super) fn policy(sandbox: &said::Sandbox, commit: &CommitPolicy) -> Policy {
+/// Returns the sandbox policy, which depends on who commits.
+pub(super) fn policy(sandbox: &set::Sandbox, commit: &CommitPolicy) -> Policy {
     Policy {
         backend: backend(sandbox.backend),
         fallback: match sandbox.fallback {
-            said::SandboxFallback::Stop => Fallback::Stop,
-            said::SandboxFallback::Guard => Fallback::Guard,
+            set::SandboxFallback::Stop => Fallback::Stop,
+            set::SandboxFallback::Guard => Fallback::Guard,
         },
         git: match (sandbox.git, commit) {
-            (Some(said::SandboxGit::Ro), _) => GitAccess::Ro,
-            (Some(said::SandboxGit::Agent), _) | (None, CommitPolicy::Agent) => GitAccess::Agent,
-            (Some(said::SandboxGit::Clone), _) => GitAccess::Clone,
+            (Some(set::SandboxGit::Ro), _) => GitAccess::Ro,
+            (Some(set::SandboxGit::Agent), _) | (None, CommitPolicy::Agent) => GitAccess::Agent,
+            (Some(set::SandboxGit::Clone), _) => GitAccess::Clone,
             (None, CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::Nobody) => {
                 GitAccess::Ro
             }
@@ -33,8 +33,8 @@ pub(super) fn policy(sandbox: &said::Sandbox, commit: &CommitPolicy) -> Policy {
         home: sandbox.home.clone(),
         env: sandbox.env.clone(),
         unix_sockets: match sandbox.unix_sockets {
-            said::UnixSockets::Deny => UnixSockets::Deny,
-            said::UnixSockets::Private => UnixSockets::Private,
+            set::UnixSockets::Deny => UnixSockets::Deny,
+            set::UnixSockets::Private => UnixSockets::Private,
         },
         image: sandbox.image.clone(),
         network: NetworkPolicy {
@@ -62,28 +62,28 @@ pub(super) fn policy(sandbox: &said::Sandbox, commit: &CommitPolicy) -> Policy {
     }
 }
 
-/// Returns a bound in bytes, where 0 stands for none.
+/// Returns a limit in bytes; 0 means unlimited.
 fn bound(size: Size) -> u64 {
     if size.0 == 0 { u64::MAX } else { size.0 }
 }
 
-fn backend(backend: said::SandboxBackend) -> Wanted {
+fn backend(backend: set::SandboxBackend) -> Wanted {
     match backend {
-        said::SandboxBackend::Auto => Wanted::Auto,
-        said::SandboxBackend::Sbx => Wanted::This(Backend::Sbx),
-        said::SandboxBackend::Native => Wanted::This(Backend::Native),
-        said::SandboxBackend::Bwrap => Wanted::This(Backend::Bwrap),
-        said::SandboxBackend::Container => Wanted::This(Backend::Container),
-        said::SandboxBackend::Landlock => Wanted::This(Backend::Landlock),
-        said::SandboxBackend::Guard => Wanted::This(Backend::Guard),
-        said::SandboxBackend::None => Wanted::This(Backend::None),
+        set::SandboxBackend::Auto => Wanted::Auto,
+        set::SandboxBackend::Sbx => Wanted::This(Backend::Sbx),
+        set::SandboxBackend::Native => Wanted::This(Backend::Native),
+        set::SandboxBackend::Bwrap => Wanted::This(Backend::Bwrap),
+        set::SandboxBackend::Container => Wanted::This(Backend::Container),
+        set::SandboxBackend::Landlock => Wanted::This(Backend::Landlock),
+        set::SandboxBackend::Guard => Wanted::This(Backend::Guard),
+        set::SandboxBackend::None => Wanted::This(Backend::None),
     }
 }
 
-fn network(mode: said::NetworkMode) -> NetworkMode {
+fn network(mode: set::NetworkMode) -> NetworkMode {
     match mode {
-        said::NetworkMode::None => NetworkMode::None,
-        said::NetworkMode::Host => NetworkMode::Host,
-        said::NetworkMode::Proxy => NetworkMode::Proxy,
+        set::NetworkMode::None => NetworkMode::None,
+        set::NetworkMode::Host => NetworkMode::Host,
+        set::NetworkMode::Proxy => NetworkMode::Proxy,
     }
 }

@@ -1,7 +1,7 @@
-//! The recipes of work by specifications: making the plan, doing what it says, and templates of
-//! the user's own.
+//! The recipes of the specs workflow: making the plan, building by it, and the user's own prompt
+//! templates.
 //!
-//! Not here: looking at the specifications, and what is the same for every recipe.
+//! Not here: reading the specifications, and what is the same for every recipe.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::complaint::Complaint;
 use crate::settings::Loaded;
 use crate::settings::types::sections;
 
-/// The plan, from the project directory.
+/// Path of the plan, relative to the project directory.
 pub(crate) const PLAN_FILE: &str = ".ralph/implementation_plan.md";
 
 /// The limit of iterations when neither flags nor settings name one.
@@ -40,13 +40,13 @@ pub(crate) fn for_specs(loaded: &Loaded, part: PlanPart) -> Result<Recipe, Compl
     }
     match part {
         PlanPart::Makes => {
-            // The gates of the settings are about the code, which stays as it is, unless they say
-            // that they are about plans too.
+            // The gates of the settings check the code, which does not change here, unless they name
+            // the role `plan`.
             recipe.gates.retain(|gate| gate.roles.contains(&Role::Plan));
             recipe.scope = Pattern::exactly(PLAN_FILE).into_iter().collect();
             recipe.protect = Vec::new();
         }
-        // People write the specifications, unless they say otherwise.
+        // The user writes the specifications, so they are protected unless `protect` is set.
         PlanPart::Follows
             if !loaded.is_set("protect")
                 || recipe.protect.is_empty() && !recipe.unprotected.is_empty() =>
@@ -65,7 +65,7 @@ pub(crate) fn for_template(loaded: &Loaded, file: PathBuf) -> Result<Recipe, Com
     let values = BTreeMap::from([("PLAN_FILE".to_owned(), PLAN_FILE.to_owned())]);
     let template = Template { place: TemplatePlace::File(file), values };
     let mut recipe = of(loaded, flow("prompt", Role::Prompt, template))?;
-    // Its text says whether the agent is to commit, unless the settings do.
+    // The template says whether the agent is to commit, unless the settings do.
     if recipe.landing.commit == CommitPolicy::Agent && !loaded.is_set("commit") {
         recipe.landing.uncommitted = Uncommitted::Told;
     }

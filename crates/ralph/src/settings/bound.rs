@@ -1,34 +1,34 @@
-//! What a project may not loosen by itself: for every key of isolation, what "looser" means.
+//! What a project may not loosen without trust: for every isolation key, what "looser" means.
 //!
-//! The bound is what the user said, or else what is built in. A repository that somebody cloned
-//! may ask for less than that, never for more. Pure: the merged values come in, what exceeds the
-//! bound comes out. Not here: which layers are the user's (`layers`), and who trusts a project.
+//! The bound is the user's own setting, or else the default. A cloned repository may ask for less
+//! than that, never for more. Pure: takes the merged values, returns what exceeds the bound. Not
+//! here: which layers are the user's (`layers`), and which projects are trusted.
 
 use serde_json::Value;
 
 use super::path::JsonPath;
 use super::types::quantity::Size;
 
-/// What it means for a key to be looser.
+/// When a value of a key is looser than the bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
-    /// One of some words, from the tightest to the loosest; those in one group are equal, and
-    /// [`UNSET`] is no value.
+    /// One of these values, from the tightest to the loosest; values in one group are equal, and
+    /// [`UNSET`] means no value.
     Order(&'static [&'static [&'static str]]),
-    /// Whether something is given: `true` is looser.
+    /// A permission: `true` is looser.
     Given,
     /// A number or a size: more is looser.
     Most,
-    /// A list of what is reachable: an entry that the bound does not cover is looser.
+    /// A list of allowed things: an entry that the bound does not cover is looser.
     Within(Cover),
-    /// A list of what is closed: entries of a project come on top of those of the bound, so
-    /// that it cannot be loosened at all.
+    /// A list of forbidden things: entries of a project are added to those of the bound, so it
+    /// cannot be loosened at all.
     OnTop,
-    /// Another value is looser, no value is not.
+    /// Any other value is looser; no value is not.
     Same,
 }
 
-/// When an entry of a bound covers one that is asked for.
+/// When an entry of the bound covers an entry that the project asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cover {
     /// When both are the same.
@@ -41,12 +41,12 @@ enum Cover {
     Host,
 }
 
-/// The word for no value.
+/// Stands for no value.
 const UNSET: &str = "";
 
-/// Every key that bounds what agents, gates and the project itself can reach.
+/// Every key that limits what agents, gates and the project itself can reach.
 const RULES: [(&str, Rule); 35] = [
-    // `auto` takes the strongest that works, which may be the weakest enforced one.
+    // `auto` takes the strongest backend that works, which may be the weakest enforced one.
     (
         "sandbox.backend",
         Rule::Order(&[
@@ -60,7 +60,7 @@ const RULES: [(&str, Rule); 35] = [
         ]),
     ),
     ("sandbox.fallback", Rule::Order(&[&["stop"], &["guard"]])),
-    // Not set it is `ro` or `agent`, by who commits.
+    // Unset means `ro` or `agent`, depending on who commits.
     ("sandbox.git", Rule::Order(&[&["ro"], &["clone"], &[UNSET], &["agent"]])),
     ("sandbox.rw", Rule::Within(Cover::Path)),
     ("sandbox.ro", Rule::OnTop),
@@ -68,7 +68,7 @@ const RULES: [(&str, Rule); 35] = [
     ("sandbox.home", Rule::Within(Cover::Path)),
     ("sandbox.env", Rule::Within(Cover::Name)),
     ("sandbox.unixSockets", Rule::Order(&[&["deny"], &["private"]])),
-    // What is in an image sees the credentials of the agent.
+    // Programs in an image see the agent's credentials.
     ("sandbox.image", Rule::Same),
     ("sandbox.gates.network", Rule::Order(NETWORKS)),
     ("sandbox.gates.credentials", Rule::Given),
@@ -86,9 +86,9 @@ const RULES: [(&str, Rule); 35] = [
     ("guard.allow", Rule::Within(Cover::Exactly)),
     ("guard.deny", Rule::OnTop),
     ("agent.skipPermissions", Rule::Given),
-    // What is trusted must not lie where an agent can write.
+    // Trusted state must not be where an agent can write.
     ("stateDir", Rule::Same),
-    // These run outside of any sandbox, or say to somebody what happens here.
+    // These run outside of any sandbox, or send data to others.
     ("notify.command", Rule::Same),
     ("notify.webhook.url", Rule::Same),
     ("notify.webhook.topic", Rule::Same),
@@ -96,7 +96,7 @@ const RULES: [(&str, Rule); 35] = [
     ("notify.webhook.allowPrivate", Rule::Given),
     ("otel.enabled", Rule::Given),
     ("otel.endpoint", Rule::Same),
-    // What a variable holds would be sent.
+    // The value of the variable would be sent.
     ("otel.headersEnv", Rule::Same),
 ];
 
@@ -110,15 +110,13 @@ pub(crate) fn keys() -> impl Iterator<Item = &'static str> {
 /// A key that goes beyond the bound.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Looser {
-    /// The key.
     pub(crate) key: &'static str,
-    /// What is asked for; of a list, the entries that the bound does not cover.
+    /// The requested value; for a list, the entries that the bound does not cover.
     pub(crate) asks: Value,
-    /// What the bound says.
     pub(crate) bound: Value,
 }
 
-/// Returns what of merged settings is looser than the bound.
+/// Returns the keys of merged settings that are looser than the bound.
 pub(crate) fn looser(bound: &Value, asked: &Value) -> Vec<Looser> {
     let beyond = |(key, rule): &(&'static str, Rule)| {
         let (bound, asked) = (at(bound, key), at(asked, key));
@@ -128,7 +126,8 @@ pub(crate) fn looser(bound: &Value, asked: &Value) -> Vec<Looser> {
     RULES.iter().filter_map(beyond).collect()
 }
 
-/// Puts what the bound closes into a layer that sets the same list, so that it stays closed.
+/// Adds the forbidden entries of the bound to a layer that sets the same list, so that they stay
+/// forbidden.
 pub(crate) fn keep_closed(bound: &Value, layer: &mut Value) {
     for (key, rule) in &RULES {
         match rule {
@@ -148,7 +147,7 @@ pub(crate) fn keep_closed(bound: &Value, layer: &mut Value) {
     }
 }
 
-/// Returns the value of a key; null where there is none.
+/// Returns the value of a key; null if it is missing.
 pub(crate) fn at<'a>(document: &'a Value, key: &str) -> &'a Value {
     JsonPath::parse(key)
         .keys()
@@ -157,7 +156,7 @@ pub(crate) fn at<'a>(document: &'a Value, key: &str) -> &'a Value {
 }
 
 impl Rule {
-    /// Returns what goes beyond the bound, if anything does.
+    /// Returns what exceeds the bound, if anything does.
     fn beyond(self, bound: &Value, asked: &Value) -> Option<Value> {
         let is_looser = match self {
             Self::Order(groups) => rank(groups, asked) > rank(groups, bound),
@@ -179,7 +178,7 @@ impl Rule {
     }
 }
 
-/// A word that is in no group is the loosest: a new one has to be placed first.
+/// Returns the rank of a value. An unlisted value is the loosest, so a new one must be listed.
 fn rank(groups: &[&[&str]], value: &Value) -> usize {
     let word = value.as_str().unwrap_or(UNSET);
     groups.iter().position(|group| group.contains(&word)).unwrap_or(groups.len())
@@ -208,7 +207,7 @@ impl Cover {
     }
 }
 
-/// By the letter, and therefore not with `..` in it.
+/// Compares paths textually; a path with `..` is never below another.
 fn is_below(path: &str, above: &str) -> bool {
     let rest = path.strip_prefix(above.trim_end_matches('/'));
     !above.is_empty()

@@ -1,7 +1,7 @@
-//! All mistakes of a settings document at once: unknown keys, wrong types, bad words, bad ranges.
+//! Finds all mistakes of a settings document: unknown keys, wrong types, bad values, bad ranges.
 //!
-//! Findings carry the JSON path; `layers` adds file, line and column. Not here: mistakes that only
-//! show when settings are seen together; see `sense`.
+//! Findings carry the JSON path; `layers` adds file, line and column. Not here: mistakes that show
+//! only across several settings.
 
 use serde_json::Value;
 
@@ -14,11 +14,8 @@ use ralph_core::secret::is_secret_name;
 /// One mistake, not yet located.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// The setting.
     pub(crate) path: JsonPath,
-    /// What is wrong with it.
     pub(crate) fault: Fault,
-    /// What to do about it.
     pub(crate) hint: Option<String>,
 }
 
@@ -35,8 +32,8 @@ pub(crate) enum Fault {
 
 /// Returns every mistake of `value`, in the order of the document.
 ///
-/// `path` is where `value` stands in the settings, and `shape` what belongs there; `root` is the
-/// shape of all settings, to find keys that stand at the wrong level.
+/// `path` is the place of `value` in the settings and `shape` its expected shape; `root` is the
+/// shape of all settings, to find keys that are at the wrong level.
 pub(crate) fn check(value: &Value, path: &JsonPath, shape: &Shape, root: &Shape) -> Vec<Finding> {
     let mut checker = Checker { root, findings: Vec::new() };
     checker.walk(value, path, shape);
@@ -129,7 +126,7 @@ impl Checker<'_> {
     }
 }
 
-/// Returns the first setting that is called exactly `key`, whatever section it is in.
+/// Returns the first setting named exactly `key`, in any section.
 fn elsewhere(key: &str, path: &JsonPath, shape: &Shape) -> Option<JsonPath> {
     let Shape::Object { entries, .. } = shape else {
         return None;
@@ -140,7 +137,7 @@ fn elsewhere(key: &str, path: &JsonPath, shape: &Shape) -> Option<JsonPath> {
     entries.iter().find_map(|(name, entry)| elsewhere(key, &path.key(name), entry))
 }
 
-/// Returns whether a value is of the JSON type that a shape wants.
+/// Returns whether a value has the JSON type of a shape.
 fn is_same_kind(value: &Value, shape: &Shape) -> bool {
     match shape {
         Shape::Object { .. } => value.is_object(),
@@ -156,7 +153,7 @@ fn is_same_kind(value: &Value, shape: &Shape) -> bool {
     }
 }
 
-/// Checks a value of the right JSON type that has no parts.
+/// Checks a scalar value of the right JSON type.
 fn leaf(value: &Value, shape: &Shape) -> Result<(), (String, Option<String>)> {
     let text = value.as_str().unwrap_or_default();
     let plain = |message: String| (message, None);
@@ -204,7 +201,7 @@ fn leaf(value: &Value, shape: &Shape) -> Result<(), (String, Option<String>)> {
     }
 }
 
-/// Returns what a shape wants, in words.
+/// Describes the expected value of a shape.
 pub(crate) fn describe(shape: &Shape) -> String {
     match shape {
         Shape::Object { .. } => "an object".into(),
@@ -242,9 +239,9 @@ pub(crate) fn describe(shape: &Shape) -> String {
         Shape::Boolean => "true or false".into(),
         Shape::Null => "null".into(),
         Shape::Either(alternatives) => {
-            // That a setting may be unset with `null` is no news to somebody who set it.
+            // A user who set the value does not need to know that `null` unsets it.
             let named = alternatives.iter().filter(|it| **it != Shape::Null);
-            let spoken: Vec<String> = match alternatives.as_slice() {
+            let described: Vec<String> = match alternatives.as_slice() {
                 [Shape::SpanText, Shape::Number { .. }, rest @ ..] => {
                     let span = "a duration such as \"12m\" or a number of seconds".into();
                     let rest = rest.iter().filter(|it| **it != Shape::Null).map(describe);
@@ -255,12 +252,12 @@ pub(crate) fn describe(shape: &Shape) -> String {
                 }
                 _ => named.map(describe).collect(),
             };
-            spoken.join(", or ")
+            described.join(", or ")
         }
     }
 }
 
-/// Lists words, the likeliest first.
+/// Lists choices, the likeliest first.
 fn one_of(words: &[String], first: Option<&str>) -> String {
     let others = words.iter().map(String::as_str).filter(|word| Some(*word) != first);
     let quoted: Vec<String> =
@@ -271,7 +268,7 @@ fn one_of(words: &[String], first: Option<&str>) -> String {
     }
 }
 
-/// Shows what was found; a value that may be secret only by its type.
+/// Shows the value found; one that may be secret only by its type.
 fn found(value: &Value, path: &JsonPath) -> String {
     let may_be_secret = path.keys().any(|key| is_secret_name(key) || key == "env" || key == "vars");
     match value {
@@ -285,7 +282,7 @@ fn found(value: &Value, path: &JsonPath) -> String {
     }
 }
 
-/// Shows a value as JSON, cut to what fits in a line.
+/// Shows a value as JSON, cut to fit in a line.
 fn short(value: &Value) -> String {
     const LONGEST: usize = 40;
     let text = value.to_string();

@@ -1,8 +1,8 @@
-//! What every settings key can do when a project sets it: one table over all keys of the schema.
+//! What each settings key can do when a project sets it: one table of all keys of the schema.
 //!
-//! A project's settings may come from a stranger. A key is harmless, compared with the user's
-//! bound, or checked by its class; a test fails for a key that is missing here. Not here: the
-//! comparison with the bound (`bound`), and the checks of the other classes (`trust::demands`).
+//! A project's settings may be untrusted. A key is harmless, compared with the user's bound, or
+//! checked by its class; a test fails for a key that is missing here. Not here: the comparison with
+//! the bound, and the checks of the other classes (`trust::demands`).
 
 #[cfg(test)]
 use super::bound;
@@ -10,10 +10,10 @@ use super::bound;
 /// How a key of a project's settings is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyClass {
-    /// It reaches nothing of the user's. Commands of gates are here: they run in the sandbox,
-    /// without login and keys.
+    /// It gives no access to anything of the user's. Gate commands are here: they run in the
+    /// sandbox, without login and keys.
     Harmless,
-    /// It may not go beyond what the user said; `bound` compares it.
+    /// It may not exceed the user's bound.
     #[cfg(test)]
     Bounded,
     /// A path that ralph reads; outside of the project it needs trust.
@@ -22,11 +22,11 @@ pub(crate) enum KeyClass {
     McpFile,
     /// The program that runs `scm.tasks`, outside of the sandbox.
     ScmCommand,
-    /// What that program is told to do.
+    /// The tasks of that program.
     ScmTasks,
     /// The program of an agent.
     AgentCommand,
-    /// The kind of an agent, which decides about the login that its program gets.
+    /// The kind of an agent, which decides which login its program gets.
     AgentKind,
     /// Arguments of an agent.
     AgentFlags,
@@ -36,8 +36,8 @@ pub(crate) enum KeyClass {
     AgentPermissions,
 }
 
-/// The keys outside of agents' sections, but for those that `bound` compares. `*` stands for any
-/// key of an object, `[]` for any item of a list.
+/// The keys outside of agents' sections, except those with a bound. `*` stands for any key of an
+/// object, `[]` for any item of a list.
 const KEYS: &[(KeyClass, &[&str])] = &[
     (KeyClass::ScmCommand, &["scm.command"]),
     (KeyClass::ScmTasks, &["scm.tasks"]),
@@ -162,7 +162,7 @@ const AGENT_KEYS: &[(KeyClass, &[&str])] = &[
         &[
             "model",
             "fallbackModel",
-            // Takes variables away from the agent, never gives it one.
+            // Removes variables from the agent, never adds one.
             "envDeny",
             "responseFilter",
             "deltaFilter",

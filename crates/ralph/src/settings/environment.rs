@@ -1,7 +1,7 @@
 //! Settings from environment variables: `RALPH_` and the path of a setting in capitals.
 //!
-//! The names are derived from the schema, so that a new setting has one at once; a few older
-//! names stand beside them. Not here: reading the process environment (`source`).
+//! The names are derived from the schema, so that a new setting has one at once; a few older names
+//! are aliases. Not here: reading the process environment (`source`).
 
 use std::collections::BTreeMap;
 
@@ -31,35 +31,34 @@ const ALIASES: [(&str, &str); 11] = [
 const AUTO_COMMIT: &str = "RALPH_AUTO_COMMIT";
 /// Becomes `gates`.
 pub(crate) const VALIDATION_COMMANDS: &str = "RALPH_VALIDATION_COMMANDS";
-/// Was the place of the log, which is fixed now.
+/// Was the path of the log, which is fixed now.
 const LOG_FILE: &str = "RALPH_LOG_FILE";
 
-/// What ralph itself tells its children; a ralph started by an agent sees them.
+/// Variables that ralph sets for its children; a ralph started by an agent sees them.
 const OWN: [&str; 6] =
     ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_ROLE", "RALPH_ASK", "RALPH_TASK", "RALPH_NOTICE"];
 
-/// The names of all settings.
+/// The variable names of all settings.
 pub(crate) struct Names {
     root: Shape,
     exact: BTreeMap<String, JsonPath>,
     free: Vec<(String, JsonPath)>,
 }
 
-/// What a variable means.
+/// The meaning of a variable.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Meaning {
-    /// It sets something.
+    /// It sets a value.
     Set(JsonPath, Value),
-    /// It is none of our business, or empty.
+    /// It is not for ralph, or empty.
     Nothing,
-    /// It does nothing, and somebody may have expected otherwise.
+    /// It has no effect, which the user may not expect.
     Warning(String),
 }
 
 /// A variable whose value cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unreadable {
-    /// The setting it stands for.
     pub(crate) path: JsonPath,
     /// What is wrong.
     pub(crate) message: String,
@@ -109,7 +108,7 @@ impl Names {
         }
     }
 
-    /// Returns the setting that a variable stands for.
+    /// Returns the setting for a variable.
     pub(crate) fn path_of(&self, name: &str) -> Option<JsonPath> {
         if let Some(path) = self.exact.get(name) {
             return Some(path.clone());
@@ -154,7 +153,7 @@ impl Names {
         self.read_setting(path, text)
     }
 
-    /// Reads the text of a known setting. An empty text unsets what may be unset.
+    /// Reads the text of a known setting. An empty text leaves an optional setting unset.
     pub(crate) fn read_setting(&self, path: JsonPath, text: &str) -> Result<Meaning, Unreadable> {
         let Some(shape) = self.shape_of(&path) else {
             return Ok(Meaning::Nothing);
@@ -229,8 +228,8 @@ fn variable_name(path: &JsonPath) -> String {
     name
 }
 
-/// Turns text into what a shape wants. Text that does not fit stays text, so that the checker
-/// finds it and says what was expected.
+/// Converts text to the type of a shape. Text that does not fit stays text, so that the checker
+/// reports it with the expected type.
 fn to_value(text: &str, shape: &Shape) -> Result<Value, String> {
     let trimmed = text.trim();
     let converted = match shape {

@@ -1,8 +1,7 @@
 //! `KEY=VALUE` files: the part of shell syntax that only assigns. Parsed, never executed.
 //!
-//! Whatever a shell would run or expand is an error that says so, because a value that silently
-//! differs from what the shell would make of it is worse than none. Not here: what the keys mean;
-//! see `mapping`.
+//! Syntax that a shell would run or expand is an error, because a value that silently differs from
+//! the shell's is worse than none. Not here: what the keys mean; see `mapping`.
 
 mod jq;
 pub(crate) mod mapping;
@@ -16,15 +15,13 @@ use super::problem::Position;
 /// One assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// The name.
     pub(crate) name: String,
-    /// Where the name stands.
+    /// Of the name.
     pub(crate) position: Position,
-    /// What it is set to.
     pub(crate) value: Assigned,
 }
 
-/// What a name is set to.
+/// The value of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Assigned {
     /// One text.
@@ -36,9 +33,7 @@ pub(crate) enum Assigned {
 /// A line that is not an assignment, or would do more than assign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mistake {
-    /// Where.
     pub(crate) position: Position,
-    /// What is wrong.
     pub(crate) message: String,
 }
 
@@ -60,7 +55,7 @@ pub(crate) fn parse(text: &str) -> (Vec<Entry>, Vec<Mistake>) {
     (entries, mistakes)
 }
 
-/// Where a word stands; a shell expands more inside a list.
+/// The context of a word; a shell expands more inside a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Around {
     Assignment,
@@ -73,7 +68,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Skips blank lines and comments; returns whether there is anything left.
+    /// Skips blank lines and comments; returns whether any text is left.
     fn skip_to_statement(&mut self) -> bool {
         loop {
             match self.peek() {
@@ -102,7 +97,7 @@ impl Parser<'_> {
                 return Err(mistake(position, "`+=` is not supported; write the whole value"));
             }
             Some(c) if is_name && is_blank(c) && self.is_spaced_assignment() => {
-                return Err(mistake(position, "no space may stand around the `=`"));
+                return Err(mistake(position, "no spaces are allowed around the `=`"));
             }
             _ => {
                 let message = "not a `NAME=value` line; this file is read, never executed";
@@ -162,7 +157,7 @@ impl Parser<'_> {
                     match self.word(Around::List) {
                         Ok(word) => items.push((word, at)),
                         Err(mistake) => {
-                            // The rest of the list would read as one wrong line after another.
+                            // Skip the rest of the list, which would cause follow-up errors.
                             while self.peek().is_some_and(|c| c != ')') {
                                 self.next();
                             }
@@ -174,9 +169,9 @@ impl Parser<'_> {
         }
     }
 
-    fn word(&mut self, around: Around) -> Result<String, Mistake> {
+    fn word(&mut self, context: Around) -> Result<String, Mistake> {
         let mut word = String::new();
-        // A shell expands a tilde at the beginning of an assignment and behind each colon.
+        // A shell expands a tilde at the beginning of an assignment and after each colon.
         let mut is_tilde_special = true;
         while let Some(c) = self.peek().filter(|c| !c.is_whitespace()) {
             match c {
@@ -187,12 +182,12 @@ impl Parser<'_> {
                     self.next();
                     word.extend(self.next().filter(|c| *c != '\n'));
                 }
-                ')' if around == Around::List => break,
+                ')' if context == Around::List => break,
                 '~' if is_tilde_special => {
                     let message = "`~` is not expanded; write the whole path";
                     return Err(mistake(self.position, message));
                 }
-                '*' | '?' | '[' | '{' if around == Around::List => {
+                '*' | '?' | '[' | '{' if context == Around::List => {
                     let message = format!("`{c}` is not expanded; put the text in quotes");
                     return Err(mistake(self.position, message));
                 }
@@ -202,7 +197,7 @@ impl Parser<'_> {
                     self.next();
                 }
             }
-            is_tilde_special = c == ':' && around == Around::Assignment;
+            is_tilde_special = c == ':' && context == Around::Assignment;
         }
         Ok(word)
     }
@@ -250,8 +245,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Accepts a dollar that a shell would leave alone; `also` are further characters after which
-    /// it would not.
+    /// Accepts a dollar sign that a shell would not expand; `also` lists further characters after which
+    /// it would.
     fn dollar(&mut self, word: &mut String, also: &[char]) -> Result<(), Mistake> {
         let position = self.position;
         self.next();

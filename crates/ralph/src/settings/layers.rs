@@ -1,9 +1,9 @@
-//! The layers of settings and how they merge; every value knows where it came from.
+//! The layers of settings and how they merge; the origin of every value is recorded.
 //!
 //! Later wins: defaults, the user's own file, the project's file (or the one given), the local
-//! file, environment, flags. Objects merge by key; everything else replaces. What a project's
-//! files loosen of the user's bound is listed. A pure function over what was read: not here is
-//! reading files or the environment (`source`), and what looser means (`bound`).
+//! file, environment, flags. Objects merge by key; everything else replaces. Values of a project's
+//! files that are looser than the user's bound are listed. A pure function over what was read. Not
+//! here: reading files or the environment (`source`), and what looser means.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub(crate) struct Sources {
     pub(crate) user: Option<SourceFile>,
     /// The project's file, or the one given instead: JSON or `KEY=VALUE`.
     pub(crate) base: Option<SourceFile>,
-    /// The local file beside it: JSON.
+    /// The local file next to it: JSON.
     pub(crate) local: Option<SourceFile>,
     /// Environment variables; others than `RALPH_*` are ignored.
     pub(crate) env: Vec<(String, String)>,
@@ -43,20 +43,18 @@ pub(crate) struct Sources {
 /// The text of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SourceFile {
-    /// Its path, as messages show it.
+    /// As messages show it.
     pub(crate) path: PathBuf,
-    /// Its text.
     pub(crate) text: String,
-    /// Who speaks in it.
     pub(crate) voice: Voice,
 }
 
-/// Who speaks in a file.
+/// Who wrote a settings file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Voice {
-    /// The user: what it says of isolation is the bound.
+    /// The user: its isolation settings are the bound.
     User,
-    /// The project, which may have come from anywhere.
+    /// The project, which may be untrusted.
     Project,
 }
 
@@ -74,17 +72,16 @@ pub(crate) struct FlagValue {
 /// Merged settings.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Loaded {
-    /// The settings.
     pub(crate) settings: Settings,
-    /// Where values came from; what is missing is a default.
+    /// Where values came from; a missing path has the default.
     pub(crate) origins: BTreeMap<JsonPath, Origin>,
     /// The files that were read, in order.
     pub(crate) files: Vec<PathBuf>,
-    /// What somebody may have expected otherwise.
+    /// Settings that do not do what the user may expect.
     pub(crate) warnings: Vec<String>,
-    /// Those of them that are the project's.
+    /// The files that are the project's.
     pub(crate) project_files: Vec<PathBuf>,
-    /// What of the project's files needs the user's trust.
+    /// Settings of the project's files that need the user's trust.
     pub(crate) loosenings: Vec<Loosening>,
 }
 
@@ -103,13 +100,13 @@ impl Loaded {
         }
     }
 
-    /// Returns whether anybody set the value at a path, or anything below it.
+    /// Returns whether any layer sets the value at a path, or anything below it.
     pub(crate) fn is_set(&self, path: &str) -> bool {
         let path = JsonPath::parse(path);
         self.origins.keys().any(|set| set.0.starts_with(&path.0))
     }
 
-    /// Returns all settings as JSON text, with what may be secret masked.
+    /// Returns all settings as JSON text, with possible secrets masked.
     pub(crate) fn masked_json(&self) -> String {
         let document = serde_json::to_value(&self.settings).unwrap_or_default();
         format!("{:#}", masked(&document))
@@ -143,8 +140,8 @@ pub(crate) fn load(sources: Sources) -> Result<Loaded, SettingsError> {
     reading.merge()
 }
 
-/// Merges two documents: objects by key, anything else replaces. An object and something else at
-/// the same place have no sensible merge; the error is the place.
+/// Merges two documents: objects by key, anything else replaces. Fails with the path if one has an
+/// object where the other has something else.
 pub(crate) fn merge(below: &Value, above: &Value) -> Result<Value, JsonPath> {
     fn walk(below: &mut Value, above: &Value, path: &JsonPath) -> Result<(), JsonPath> {
         match (below, above) {
@@ -185,7 +182,7 @@ enum LayerSource {
     Flag { name: String },
 }
 
-/// Which part of an entry is meant.
+/// The part of an entry that a message points to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Key,
@@ -193,7 +190,7 @@ enum Part {
 }
 
 impl LayerSource {
-    /// Returns who speaks; none where it is the command line or the environment.
+    /// Returns who wrote the file; `None` for flags and environment.
     fn voice(&self) -> Option<Voice> {
         match self {
             Self::File { voice, .. } => Some(*voice),
@@ -232,7 +229,7 @@ struct Reading {
     files: Vec<PathBuf>,
     warnings: Vec<String>,
     problems: Vec<Problem>,
-    /// Sections with a mistake: what is left of them may look wrong in other ways.
+    /// Sections with a mistake: the rest of them may cause follow-up errors.
     damaged: Vec<Step>,
     /// How many files could not be read at all.
     unread: usize,
@@ -265,8 +262,7 @@ impl Reading {
     }
 
     fn environment(&mut self, mut env: Vec<(String, String)>, names: &Names) {
-        // The order of an environment means nothing. Of two names for one setting the newer
-        // one counts.
+        // The order of an environment is arbitrary. Of two names for one setting the newer one wins.
         env.sort_by_key(|(name, _)| (!Names::is_alias(name), name.clone()));
         let mut set: BTreeMap<JsonPath, (String, Value)> = BTreeMap::new();
         for (name, text) in env {
@@ -298,7 +294,7 @@ impl Reading {
         }
     }
 
-    /// Checks every layer by itself, and removes what is wrong from it.
+    /// Checks every layer by itself, and removes the wrong values from it.
     fn check(&mut self, root: &Shape) {
         for index in 0..self.layers.len() {
             let findings = check(&self.layers[index].value, &JsonPath::default(), root, root);
@@ -331,7 +327,7 @@ impl Reading {
         Problem { place, path: path.clone(), message, hint }
     }
 
-    /// Says where an earlier layer sets the same thing as an object.
+    /// Returns a hint where an earlier layer sets the same key as an object.
     fn other_place(&self, index: usize, path: &JsonPath) -> Option<String> {
         let object = self.layers[..index].iter().rev().find(|layer| {
             let found = path.keys().try_fold(&layer.value, |value, key| value.get(key));
@@ -357,7 +353,7 @@ impl Reading {
                 Err(path) => self.problems.push(Problem {
                     place: Place::Value(layer.source.origin(&path, Part::Value)),
                     message: format!(
-                        "`{path}` does not fit what {} says",
+                        "`{path}` conflicts with the value at {}",
                         origin_in(&origins, &path)
                     ),
                     path,
@@ -412,7 +408,7 @@ impl Reading {
     }
 }
 
-/// What the user says before any project does: defaults and the files that are the user's.
+/// The user's bound: defaults and the user's own files, without any project.
 struct UserBound {
     document: Value,
     origins: BTreeMap<JsonPath, Origin>,
@@ -422,7 +418,7 @@ impl UserBound {
     fn of(defaults: &Value, layers: &[Layer]) -> Self {
         let mut bound = Self { document: defaults.clone(), origins: BTreeMap::new() };
         for layer in layers.iter().filter(|it| it.source.voice() == Some(Voice::User)) {
-            // What does not fit is told when everything is merged.
+            // A conflict is reported when everything is merged.
             if let Ok(document) = merge(&bound.document, &layer.value) {
                 bound.document = document;
                 record(&layer.value, &JsonPath::default(), &layer.source, &mut bound.origins);
@@ -431,8 +427,7 @@ impl UserBound {
         bound
     }
 
-    /// Returns where a project goes beyond. What a variable or a flag replaces is the user's own
-    /// word again.
+    /// Returns where a project exceeds the bound. Values from variables and flags are the user's own.
     fn loosened(
         &self,
         merged: &Value,
@@ -448,7 +443,7 @@ impl UserBound {
         };
         let backend = origin_in(origins, &JsonPath::parse("sandbox.backend"));
         let is_none = |document: &Value| bound::at(document, "sandbox.backend") == "none";
-        // A user who wants no sandbox at all has nothing left to bound in it.
+        // Without any sandbox its settings limit nothing.
         let is_off = is_none(merged) && (is_none(&self.document) || !is_the_projects(backend));
         bound::looser(&self.document, merged)
             .into_iter()
@@ -479,14 +474,14 @@ fn from_sense(finding: Finding, origins: &BTreeMap<JsonPath, Origin>) -> Problem
     }
 }
 
-/// Returns whether a file is `KEY=VALUE`; whatever begins like JSON is meant to be JSON.
+/// Returns whether a file is `KEY=VALUE`; a text that begins like JSON is meant to be JSON.
 fn is_key_value(path: &Path, text: &str) -> bool {
     let is_json_name = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
     let begins_like_json = text.trim_start().starts_with(['{', '[', '"', '/']);
     !is_json_name && !begins_like_json
 }
 
-/// Writes `"test": "5m"` out as `"test": {"hard": "5m"}`, so that layers can merge.
+/// Expands `"test": "5m"` to `"test": {"hard": "5m"}`, so that layers can merge.
 pub(crate) fn write_out_limits(document: &mut Value) {
     let Some(Value::Object(timeouts)) = document.get_mut("timeouts") else {
         return;
@@ -498,7 +493,7 @@ pub(crate) fn write_out_limits(document: &mut Value) {
     }
 }
 
-/// A hard limit set below a default soft limit takes that along.
+/// Lowers a default soft limit to a hard limit that is set below it.
 fn shorten_default_soft_limits(settings: &mut Settings, origins: &BTreeMap<JsonPath, Origin>) {
     let timeouts = JsonPath::parse("timeouts");
     for (key, limits) in settings.timeouts.sections() {
@@ -519,7 +514,7 @@ fn remove_nulls(value: &mut Value) {
     }
 }
 
-/// Records the origin of every value of a layer but objects, and forgets what it replaces.
+/// Records the origin of every value of a layer except objects, and removes the replaced ones.
 fn record(
     value: &Value,
     path: &JsonPath,
@@ -532,7 +527,7 @@ fn record(
         }
         return;
     }
-    // They stand in a row. Looking at all others for each value would take the square of the file.
+    // Replaced paths are adjacent in the map. Scanning the whole map per value would be quadratic.
     let replaced =
         origins.range(path.clone()..).take_while(|(known, _)| known.0.starts_with(&path.0));
     let replaced: Vec<JsonPath> = replaced.map(|(known, _)| known.clone()).collect();

@@ -1,4 +1,4 @@
-//! Reads the JSON text of a settings file and remembers where everything stands in it.
+//! Parses the JSON text of a settings file and records the position of every entry.
 //!
 //! `serde_json` decides what is JSON; the scanner here only runs over text that it accepted.
 //! Not here: reading files (`source`) and what the values mean (`check`).
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::path::JsonPath;
 use super::problem::{Origin, Place, Position, Problem};
 
-/// Reads JSON text, or says what is wrong with it.
+/// Parses JSON text. Fails with every problem.
 pub(crate) fn read_json(path: &Path, text: &str) -> Result<(Value, Located), Vec<Problem>> {
     if text.trim().is_empty() {
         return Err(vec![Problem {
@@ -55,35 +55,35 @@ fn place(path: &Path, position: Position) -> Place {
     Place::Value(Origin::File { path: path.into(), position })
 }
 
-/// Where the parts of a document stand in its text.
+/// The positions of a document's entries in its text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Located {
     spots: BTreeMap<JsonPath, Spot>,
 }
 
-/// Where one entry stands.
+/// The position of one entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Spot {
-    /// The first character of its key; of the value, where there is no key.
+    /// The first character of its key; of the value if there is no key.
     pub(crate) key: Position,
     /// The first character of its value.
     pub(crate) value: Position,
 }
 
 impl Located {
-    /// Remembers where an entry stands.
+    /// Records the position of an entry.
     pub(crate) fn insert(&mut self, path: JsonPath, spot: Spot) {
         self.spots.insert(path, spot);
     }
 
-    /// Returns where an entry stands, or else the nearest thing around it.
+    /// Returns the position of an entry, or else of the nearest entry around it.
     pub(crate) fn spot(&self, path: &JsonPath) -> Spot {
         path.upwards()
             .find_map(|path| self.spots.get(&path).copied())
             .unwrap_or(Spot { key: Position::START, value: Position::START })
     }
 
-    /// Returns everything that is located.
+    /// Returns all positions.
     #[cfg(test)]
     pub(crate) fn spots(&self) -> impl Iterator<Item = (&JsonPath, &Spot)> {
         self.spots.iter()
@@ -111,7 +111,7 @@ fn locate(text: &str) -> (Located, Vec<Duplicate>) {
     (scanner.located, scanner.duplicates)
 }
 
-/// Walks over the text. Its depth is bounded by the recursion limit of `serde_json`.
+/// Walks over the text. Its depth is limited by the recursion limit of `serde_json`.
 struct Scanner<'a> {
     rest: Peekable<Chars<'a>>,
     position: Position,

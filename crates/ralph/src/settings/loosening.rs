@@ -1,6 +1,6 @@
 //! A setting of a project that needs the user's trust, and how it is shown.
 //!
-//! Not here: which settings do (`bound`, `classes`), and who trusts a project.
+//! Not here: which settings need it (`classes`), and which projects are trusted.
 
 use std::fmt;
 
@@ -11,31 +11,27 @@ use super::problem::Origin;
 /// A setting of a project that needs the user's trust.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Loosening {
-    /// The key.
     pub(crate) key: String,
-    /// What is asked for, masked where it may be secret; of a list, what is added.
+    /// The requested value, masked if it may be secret; for a list, the added entries.
     pub(crate) asks: Value,
-    /// Where it is asked for.
     pub(crate) origin: Origin,
-    /// Why it needs trust.
     pub(crate) cause: LooseningCause,
 }
 
 /// Why a setting of a project needs trust.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LooseningCause {
-    /// It goes beyond what the user said.
+    /// It exceeds the user's bound.
     BeyondBound {
-        /// What the user's bound is.
         bound: Value,
-        /// Where that came from.
+        /// Where the bound came from.
         origin: Origin,
     },
-    /// It makes ralph run or read something, whatever the user said.
+    /// It makes ralph run or read something, regardless of the user's settings.
     Demand {
-        /// What it would do, as the rest of a sentence that begins with the key.
+        /// The rest of a sentence that begins with the key.
         effect: String,
-        /// The digest of the value and of what it leads to: another one is another demand.
+        /// Digest of the value and of the file it names: another digest is another demand.
         digest: String,
     },
 }

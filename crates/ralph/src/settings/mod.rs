@@ -1,12 +1,12 @@
-//! Settings: every layer of them, how layers merge, and every mistake at once.
+//! Settings: all layers, how they merge, and all mistakes at once.
 //!
-//! The way of a setting: `source` reads files, `locate` and `key_value` turn text into a document
-//! with positions, `environment` turns variables into values, `layers` checks each (`check`, by
-//! the `shape` of the `schema` of the `types`), merges them within the `bound` that the user sets
-//! to a project, and lets `sense` look at the whole.
+//! `source` reads files; `locate` and `key_value` parse them into documents with positions;
+//! `environment` turns variables into values. `layers` checks each layer against the schema model
+//! made from the `types` (`check`), merges the layers within the limits that the user sets for
+//! projects, and runs the checks across settings.
 //!
-//! Not here: what settings mean for a run. A recipe is made from them elsewhere, and the engine
-//! sees only that.
+//! Not here: what settings mean for a run. The recipe is built from them elsewhere, and the engine
+//! sees only the recipe.
 
 pub(crate) mod bound;
 mod check;

@@ -6,11 +6,11 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// The way from the top of a document to one value.
+/// The path from the root of a document to one value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct JsonPath(pub(crate) Vec<Step>);
 
-/// One step of the way.
+/// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     /// Into an object.
@@ -20,7 +20,7 @@ pub(crate) enum Step {
 }
 
 impl JsonPath {
-    /// Reads a path of plain keys and indexes, such as `agent.flags[1]`.
+    /// Parses a path of plain keys and indexes, such as `agent.flags[1]`.
     pub(crate) fn parse(dotted: &str) -> Self {
         let mut steps = Vec::new();
         for part in dotted.split('.') {
@@ -50,7 +50,7 @@ impl JsonPath {
         Self(steps)
     }
 
-    /// Returns this path, then each path above it up to the top.
+    /// Returns this path, then each path above it up to the root.
     pub(crate) fn upwards(&self) -> impl Iterator<Item = Self> {
         (0..=self.0.len()).rev().map(|length| Self(self.0[..length].to_vec()))
     }
@@ -70,8 +70,8 @@ impl JsonPath {
             .fold(value, |inner, key| Value::Object(Map::from_iter([(key.to_owned(), inner)])))
     }
 
-    /// Removes what is at this path; a mistake inside a list removes the whole list, so that the
-    /// indexes of its other items stay true.
+    /// Removes the value at this path. For a path inside a list it removes the whole list, so that the
+    /// indexes of other findings stay valid.
     pub(crate) fn prune(&self, document: &mut Value) {
         let plain: Vec<&str> = self
             .0
@@ -89,7 +89,7 @@ impl JsonPath {
         for key in front {
             inside = inside.and_then(|value| value.get_mut(key));
         }
-        // The order of what is left does not matter: there is a mistake, and nobody uses it.
+        // The order of the rest does not matter: a document with mistakes is not used.
         if let Some(object) = inside.and_then(Value::as_object_mut) {
             object.swap_remove(*last);
         }

@@ -1,4 +1,4 @@
-//! What can be wrong with settings, where it is, and how that reads.
+//! Mistakes in settings: what is wrong, where it is, and how it is printed.
 //!
 //! Not here: finding the mistakes; see `locate`, `key_value`, `environment` and `check`.
 
@@ -40,13 +40,10 @@ impl From<Problem> for SettingsError {
 /// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Where it is.
     pub(crate) place: Place,
-    /// The setting it is about; empty where it is about a whole file.
+    /// The setting; empty for a whole file.
     pub(crate) path: JsonPath,
-    /// What is wrong.
     pub(crate) message: String,
-    /// What to do about it.
     pub(crate) hint: Option<String>,
 }
 
@@ -84,23 +81,19 @@ impl fmt::Display for Place {
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Nobody set it.
+    /// No layer sets it.
     Default,
     /// A file.
     File {
         /// The file, as it was named.
         path: PathBuf,
-        /// Where in it.
         position: Position,
     },
     /// An environment variable.
-    Env {
-        /// Its name.
-        name: String,
-    },
+    Env { name: String },
     /// A flag of the command line.
     Flag {
-        /// Its name, such as `--max-cost`.
+        /// Such as `--max-cost`.
         name: String,
     },
 }

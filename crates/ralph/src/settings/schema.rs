@@ -1,6 +1,6 @@
 //! The JSON Schema of the settings, for editors and for our own checks.
 //!
-//! Not here: checking a value against it; see `shape` and `check`.
+//! Not here: checking a value against it; see `schema_model` and `check`.
 
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -15,8 +15,7 @@ pub(crate) fn json_schema() -> Value {
     schema
 }
 
-/// Drops defaults that tell a reader nothing: `null`, and whole sections, whose entries carry
-/// their own defaults.
+/// Drops useless defaults: `null`, and whole sections, whose entries have their own defaults.
 fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(entries) => {

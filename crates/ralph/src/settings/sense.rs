@@ -1,4 +1,4 @@
-//! Mistakes that only show when settings are seen together, or need more than their type.
+//! Finds mistakes across several settings, or that need more than the type of a value.
 //!
 //! Ranges of single values are in the types and checked by `check`. Not here: whether programs,
 //! files or hosts exist.
@@ -36,7 +36,7 @@ pub(crate) fn check_sense(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// Refuses hosts and ranges that cannot be read, and what a sandbox cannot do.
+/// Finds invalid hosts and ranges, and options that the sandbox does not support.
 fn check_sandbox(settings: &Settings, findings: &mut Vec<Finding>) {
     let network = &settings.sandbox.network;
     let policy = NetworkPolicy {
@@ -61,7 +61,7 @@ fn check_sandbox(settings: &Settings, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Refuses ids of rules that do not exist, and rules that no setting lifts.
+/// Finds ids of rules that do not exist, and rules that no setting can lift.
 fn check_guard(settings: &Settings, findings: &mut Vec<Finding>) {
     let guard = JsonPath::parse("guard");
     let lists = [("allow", &settings.guard.allow), ("deny", &settings.guard.deny)];
@@ -176,7 +176,7 @@ fn check_timeouts(settings: &Settings, findings: &mut Vec<Finding>) {
     for (key, limits) in settings.timeouts.sections() {
         let path = timeouts.key(key);
         check_positive(Some(limits.hard), path.key("hard"), findings);
-        // A default soft limit goes down with the hard one, and is then nobody's mistake.
+        // A default soft limit is lowered to the hard one; only the hard one is reported then.
         if limits.soft != limits.hard {
             check_positive(Some(limits.soft), path.key("soft"), findings);
         }

@@ -1,4 +1,4 @@
-//! What settings may look like: the JSON Schema, lowered once to a small closed model.
+//! The JSON Schema of the settings, lowered once to a small closed model.
 //!
 //! The checker and the environment walk this instead of raw schema, so that no odd corner of
 //! JSON Schema is met twice. Not here: the schema itself (`schema`) and checking (`check`).
@@ -10,21 +10,21 @@ use serde_json::{Map, Value};
 use super::types::gate::ANY_CASE_FORMAT;
 use super::types::quantity::{SIZE_FORMAT, SPAN_FORMAT};
 
-/// What a value may look like.
+/// The expected shape of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Shape {
     /// An object.
     Object {
         /// The known keys.
         entries: BTreeMap<String, Shape>,
-        /// What any other key holds; `None` where other keys are mistakes.
+        /// The shape of any other key; `None` if other keys are mistakes.
         free: Option<Box<Shape>>,
         /// The keys that must be there.
         required: Vec<String>,
     },
     /// A list.
     List(Box<Shape>),
-    /// Any text of at least so many characters.
+    /// Any text of at least this many characters.
     Text {
         /// The least number of characters.
         minimum: u64,
@@ -57,7 +57,7 @@ pub(crate) enum Shape {
     Either(Vec<Shape>),
 }
 
-/// How words are compared.
+/// How the words of a choice are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Case {
     /// Letter by letter.
@@ -66,7 +66,7 @@ pub(crate) enum Case {
     Any,
 }
 
-/// Which numbers are meant.
+/// Which numbers are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NumberKind {
     /// Whole numbers.

@@ -1,6 +1,6 @@
-//! What somebody set, without everything that is as built in, and where it stands.
+//! The values that a layer sets, without the defaults, and where they are set.
 //!
-//! Not here: merging, and masking what may be secret.
+//! Not here: merging, and masking secrets.
 
 use serde_json::{Map, Value};
 
@@ -8,21 +8,21 @@ use super::layers::Loaded;
 use super::path::JsonPath;
 use super::problem::Origin;
 
-/// The values that somebody set.
+/// The values that are set, without defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AsSet {
     /// As one document, in the order of the settings.
     pub(crate) document: Value,
-    /// Each with where it stands, in the same order.
+    /// The origin of each, in the same order.
     pub(crate) places: Vec<(JsonPath, Origin)>,
 }
 
 impl Loaded {
-    /// Returns what somebody set.
+    /// Returns the values that are set.
     pub(crate) fn as_set(&self) -> AsSet {
-        let whole = serde_json::to_value(&self.settings).unwrap_or_default();
+        let complete = serde_json::to_value(&self.settings).unwrap_or_default();
         let mut places = Vec::new();
-        let document = self.keep(&whole, &JsonPath::default(), &mut places);
+        let document = self.keep(&complete, &JsonPath::default(), &mut places);
         AsSet { document: document.unwrap_or_else(|| Value::Object(Map::new())), places }
     }
 

@@ -1,4 +1,4 @@
-//! Reads settings files and the environment: the only effects of this room.
+//! Reads settings files and the environment: the only I/O of this module.
 //!
 //! Not here: what the text means; see `layers`.
 
@@ -14,17 +14,17 @@ use super::layers::{SourceFile, Sources, Voice};
 use super::path::JsonPath;
 use super::problem::{Place, Problem, SettingsError};
 
-/// Settings are some kilobytes; a larger file is not one, and must not fill the memory.
+/// Settings are some kilobytes; a larger file is refused, to not fill the memory.
 const LARGEST: u64 = 1 << 20;
 
 /// The files that settings are read from.
 #[derive(Debug, Clone)]
 pub(crate) struct Files<'a> {
-    /// The user's own; it need not be there.
+    /// The user's own; it need not exist.
     pub(crate) user: Option<&'a Path>,
     /// The project directory.
     pub(crate) project: &'a Path,
-    /// What takes the place of `.ralph/settings.json`; it must be there.
+    /// Replaces `.ralph/settings.json`; it must exist.
     pub(crate) config: Option<&'a Path>,
     /// Where the local settings come from.
     pub(crate) local: LocalSettings,
@@ -35,12 +35,11 @@ pub(crate) struct Files<'a> {
 pub(crate) enum LocalSettings {
     /// The file, if there is one.
     InProject,
-    /// The text that the active run found when it began: what appears there since may be its
-    /// agent's.
+    /// The text when the active run began: later changes may be its agent's.
     Recorded(Option<String>),
 }
 
-/// What an active run records of the local settings, in the state of the project.
+/// The local settings as an active run records them in the state of the project.
 #[derive(Debug, Serialize, Deserialize)]
 struct LocalRecord {
     text: Option<String>,
@@ -49,28 +48,28 @@ struct LocalRecord {
 const LOCAL: &str = "settings.local.json";
 const LOCAL_RECORD: &str = "local-settings.json";
 
-/// Returns the file of the local settings.
+/// Returns the path of the local settings.
 pub(crate) fn local_file(project: &Path) -> PathBuf {
     in_project(project, LOCAL)
 }
 
-/// Records the local settings that a run begins with, for commands that are used while it is active.
+/// Records the local settings that a run begins with, for commands used while it is active.
 pub(crate) fn record_local_settings(project: &Path, state: &Path) -> io::Result<()> {
     let record = LocalRecord { text: fs::read_to_string(local_file(project)).ok() };
     atomic::replace_in_passing(&state.join(LOCAL_RECORD), &serde_json::to_vec(&record)?)
 }
 
-/// Returns the local settings that the run which is active began with.
+/// Returns the local settings that the active run began with.
 pub(crate) fn recorded_local_settings(state: &Path) -> LocalSettings {
     let record = fs::read(state.join(LOCAL_RECORD)).ok();
     let record = record.and_then(|text| serde_json::from_slice::<LocalRecord>(&text).ok());
     record.map_or(LocalSettings::InProject, |record| LocalSettings::Recorded(record.text))
 }
 
-/// Returns the file of the user's own settings, whether it is there or not: in
-/// `$XDG_CONFIG_HOME/ralph`, else in `~/.config/ralph`. Without a home there is none.
+/// Returns the path of the user's own settings, existing or not: in `$XDG_CONFIG_HOME/ralph`, else
+/// in `~/.config/ralph`. `None` without a home directory.
 pub(crate) fn user_file(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    // A relative path here is to be ignored, by the rules for these variables.
+    // The XDG specification says to ignore relative paths.
     let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_CONFIG_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".config")))
@@ -79,8 +78,7 @@ pub(crate) fn user_file(variable: impl Fn(&str) -> Option<OsString>) -> Option<P
 
 /// Reads the settings files.
 ///
-/// A project without settings files is fine. The environment and the flags are still to be
-/// added.
+/// A project without settings files is fine. The caller adds the environment and the flags.
 pub(crate) fn read_sources(files: Files<'_>) -> Result<Sources, SettingsError> {
     let mut problems = Vec::new();
     let user = files.user.map_or(Ok(None), |path| read(path, Special::Refused));
@@ -103,7 +101,7 @@ pub(crate) fn read_sources(files: Files<'_>) -> Result<Sources, SettingsError> {
             problems.push(problem);
             None
         })?;
-        // Whoever can write into the project could have written it.
+        // Any file in the work tree counts as the project's.
         let voice = if lies_in(&file.path, files.project) { Voice::Project } else { Voice::User };
         Some(SourceFile { voice, ..file })
     };
@@ -112,18 +110,17 @@ pub(crate) fn read_sources(files: Files<'_>) -> Result<Sources, SettingsError> {
     if problems.is_empty() { Ok(sources) } else { Err(SettingsError { problems }) }
 }
 
-/// Returns the top of the work tree that a project lies in; without one, the project itself.
+/// Returns the top of the work tree that contains a project; without one, the project itself.
 pub(crate) fn work_tree_top(project: &Path) -> &Path {
     project.ancestors().find(|it| it.join(".git").exists()).unwrap_or(project)
 }
 
-/// Returns whether a file lies in the work tree of a project, by its name or by where its name
-/// leads.
+/// Returns whether a file is in the work tree of a project, by its path or by its resolved path.
 fn lies_in(file: &Path, project: &Path) -> bool {
     let top = work_tree_top(project);
     let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let is_below = |path: &Path| path.starts_with(top) || path.starts_with(resolved(top));
-    // A link in the project to a file elsewhere is as much the project's choice.
+    // A link in the project to a file elsewhere is the project's choice too.
     let named = file.parent().zip(file.file_name()).map(|(above, name)| resolved(above).join(name));
     is_below(file) || is_below(&resolved(file)) || named.is_some_and(|it| is_below(&it))
 }
@@ -131,7 +128,7 @@ fn lies_in(file: &Path, project: &Path) -> bool {
 impl Sources {
     /// Adds the `RALPH_*` variables of an environment, such as `std::env::vars_os()`.
     ///
-    /// Bytes that are not UTF-8 are replaced; no setting has a use for them.
+    /// Bytes that are not UTF-8 are replaced; no setting needs them.
     #[must_use]
     pub(crate) fn with_environment(
         mut self,
@@ -154,14 +151,14 @@ fn in_project(project_dir: &Path, name: &str) -> PathBuf {
 enum Special {
     /// The user named it: `--config <(make-settings)`.
     Allowed,
-    /// It lies in the project, where an agent may have put it; a pipe would never end.
+    /// It is in the project, where an agent may have created it; reading a pipe would never end.
     Refused,
 }
 
 fn read(path: &Path, special: Special) -> Result<Option<SourceFile>, Problem> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
-        // A link into nowhere is no missing file: somebody meant it to be there.
+        // A dangling link is an error, not a missing file.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {
             return Ok(None);
         }

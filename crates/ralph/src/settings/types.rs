@@ -68,7 +68,7 @@ pub(crate) struct Settings {
     pub(crate) commit_prefix: String,
     /// The template of commit messages of ralph, in place of `PREFIX[N]: ID — TITLE`.
     pub(crate) commit_message: Option<String>,
-    /// What becomes of the changes of a failed attempt.
+    /// What happens to the changes of a failed attempt.
     pub(crate) on_failure: OnFailure,
     /// The task list.
     pub(crate) tasks: Tasks,
@@ -96,11 +96,11 @@ pub(crate) struct Settings {
     pub(crate) delay_seconds: u32,
     /// What happens at a rate or usage limit of the agent.
     pub(crate) rate_limit: RateLimit,
-    /// What a run may use up.
+    /// The budget of a run.
     pub(crate) budget: Budget,
-    /// Compaction of what former iterations learned.
+    /// Compaction of what earlier iterations learned.
     pub(crate) memory: Memory,
-    /// How much a prompt may hold.
+    /// Token budgets of prompts.
     pub(crate) context: Context,
     /// How many turns an agent gets in one call. Not set: as many as it takes.
     #[schemars(range(min = 1))]
@@ -122,7 +122,7 @@ pub(crate) struct Settings {
     pub(crate) sandbox: Sandbox,
     /// The command guard in front of an agent's tools.
     pub(crate) guard: Guard,
-    /// Whom to tell when something happens.
+    /// Notifications.
     pub(crate) notify: Notify,
     /// Where spans and metrics go, if anywhere.
     pub(crate) otel: Otel,

@@ -1,4 +1,4 @@
-//! Splits text into words as a shell would, for arguments that are written as one text.
+//! Splits text into words as a shell would, for arguments that are written as one string.
 //!
 //! Not here: anything a shell would expand or run.
 

@@ -1,9 +1,9 @@
-//! Settings of a project that make ralph run or read something: all need the user's trust.
+//! Finds settings of a project that make ralph run or read something; all need the user's trust.
 //!
-//! A gate runs in the sandbox without login and keys, so that its command is harmless. What is
-//! listed here runs outside, gets the user's login, or is read from outside of the project. Each
-//! demand carries a digest of the value and of the file behind it. Not here: which keys are looked
-//! at (`settings::classes`), and what the user accepted.
+//! A gate runs in the sandbox without login and keys, so its command is harmless. The settings here
+//! run something outside the sandbox, get the user's login, or read a file outside the project.
+//! Each demand carries a digest of the value and of the file it names. Not here: which keys are
+//! checked (`settings::classes`), and what the user accepted.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -20,16 +20,16 @@ use crate::settings::path::{JsonPath, Step};
 use crate::settings::types::agent::{Agent, Role};
 use crate::settings::{Loaded, Loosening, LooseningCause, Settings, work_tree_top};
 
-/// Programs of version control that may run `scm.tasks` without trust.
+/// Version control programs that may run `scm.tasks` without trust.
 const SCM_PROGRAMS: [&str; 2] = ["git", "hg"];
 
-/// Tasks that these may run without trust: no options, no other places.
+/// Tasks that they may run without trust: no options, no other remotes.
 const SCM_TASKS: [&str; 3] = ["commit", "push", "push origin"];
 
-/// Variables that only change how output looks. A `*` at the end stands for anything.
+/// Variables that only change how output looks. A trailing `*` matches any rest.
 ///
-/// Every other one can do harm: the launcher of the sandbox itself starts with the variables of
-/// its child (`LD_PRELOAD`), and an agent sends its key to where a variable points it.
+/// Every other variable can do harm: the launcher of the sandbox starts with the variables of its
+/// child (`LD_PRELOAD`), and a variable can make an agent send its key to another host.
 const VARIABLES: [&str; 13] = [
     "CI",
     "NO_COLOR",
@@ -49,21 +49,20 @@ const VARIABLES: [&str; 13] = [
 /// A file of MCP servers is some kilobytes.
 const LARGEST_MCP_FILE: u64 = 1 << 20;
 
-/// Where the settings hold.
+/// The project that the settings apply to.
 pub(crate) struct Ground<'a> {
-    /// The project directory.
     pub(crate) directory: &'a Path,
-    /// Finds a program, on the `PATH` where it is a plain name.
+    /// Finds a program; a plain name is looked up on the `PATH`.
     pub(crate) find_program: &'a dyn Fn(&str) -> Option<PathBuf>,
 }
 
-/// What a setting would do.
+/// The effect of a setting.
 struct Effect {
     /// The rest of a sentence that begins with the key.
     text: String,
-    /// What else identifies it: where a path leads, or the other half of a call.
+    /// Further identity: the target of a path, or the other half of a call.
     context: String,
-    /// The file of the project whose content matters.
+    /// File of the project whose content is part of the identity.
     file: Option<PathBuf>,
 }
 
@@ -73,7 +72,7 @@ impl Effect {
     }
 }
 
-/// Returns what the project's own settings demand.
+/// Returns the demands of the project's own settings.
 pub(crate) fn find_demands(loaded: &Loaded, ground: &Ground<'_>) -> Vec<Loosening> {
     let document = serde_json::to_value(&loaded.settings).unwrap_or_default();
     let mut demands = Vec::new();
@@ -102,7 +101,7 @@ pub(crate) fn find_demands(loaded: &Loaded, ground: &Ground<'_>) -> Vec<Loosenin
     demands
 }
 
-/// Returns every value that is set at a pattern such as `gates[].agent.command`.
+/// Returns every value at a pattern such as `gates[].agent.command`.
 fn expand<'a>(document: &'a Value, pattern: &str) -> Vec<(JsonPath, &'a Value)> {
     let mut found = vec![(JsonPath::default(), document)];
     for part in pattern.split('.') {
@@ -169,7 +168,7 @@ fn judge(
     }
 }
 
-/// Returns the agent that a section of the settings comes to.
+/// Returns the agent that a section of the settings describes, with its defaults.
 fn find_agent(settings: &Settings, path: &JsonPath) -> Agent {
     match path.0.as_slice() {
         [Step::Key(top), Step::Key(name), ..] if top == "agents" => {
@@ -186,7 +185,7 @@ fn find_agent(settings: &Settings, path: &JsonPath) -> Agent {
     }
 }
 
-/// Returns the product whose login the program of an agent gets, if there is one.
+/// Returns the product whose login the agent's program gets, if any.
 fn find_login(agent: &Agent) -> Option<AgentKind> {
     let command = agent.command.as_deref()?;
     let kind = agents::program_kind(&AgentChoice::new(recipe::find_kind(agent)?, command));
@@ -217,8 +216,9 @@ impl Ground<'_> {
             .iter()
             .map(|server| match &server.transport {
                 McpTransport::Stdio { command, args, .. } => {
-                    let words: Vec<String> = [command].into_iter().chain(args).cloned().collect();
-                    format!("`{}`", quoted(&masked_words(&words)))
+                    let arguments: Vec<String> =
+                        [command].into_iter().chain(args).cloned().collect();
+                    format!("`{}`", quoted(&masked_words(&arguments)))
                 }
                 McpTransport::Remote { url, .. } => {
                     format!("`{}`", masked(&json!(url))).replace('"', "")
@@ -269,7 +269,7 @@ impl Ground<'_> {
         judge_agent_kind(agent)
     }
 
-    /// Returns whether a file lies in the work tree, by its name or by where its name leads.
+    /// Returns whether a file is in the work tree, by its path or by its resolved path.
     fn is_program_inside(&self, file: &Path) -> bool {
         let file = self.directory.join(file);
         self.is_inside(&file) || self.is_inside(&resolve(&file))
@@ -281,7 +281,7 @@ impl Ground<'_> {
     }
 }
 
-/// Judges a kind that gives the login of a product to a program of another name.
+/// Judges a kind that gives a product's login to a program of another name.
 fn judge_agent_kind(agent: &Agent) -> Option<Effect> {
     let command = agent.command.as_deref()?;
     let kind = recipe::find_kind(agent)?;
@@ -330,7 +330,7 @@ fn judge_scm_tasks(settings: &Settings) -> Option<Effect> {
     (!beyond.is_empty()).then(|| Effect { context: command.to_owned(), ..Effect::new(text) })
 }
 
-/// Returns where a path really leads, also where its end is not there yet.
+/// Resolves links in a path, also if its end does not exist yet.
 fn resolve(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         let Ok(real) = above.canonicalize() else { continue };

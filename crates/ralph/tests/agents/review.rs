@@ -270,11 +270,11 @@ fn an_agent_that_insists_is_let_go_and_undone() {
         .collect();
     let blocks: Vec<bool> = said.iter().map(|said| said["decision"] == "block").collect();
     assert_eq!(blocks, [true, true, false], "{said:#?}");
-    let given_way = "Stop says: ralph's hook lets this session stop although not all is well";
+    let given_way = "Stop says: ralph's hook lets this session stop despite open objections";
     let seen = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(seen.contains(given_way), "{seen}");
     assert_eq!(seen.matches("Stop says:").count(), 1, "{seen}");
-    assert!(seen.contains("put back in the task list: Story `US-1`: `passes` went"), "{seen}");
+    assert!(seen.contains("reverted in the task list: Story `US-1`: `passes` went"), "{seen}");
     expect_story(&stage.sealed.read(LIST), &json!({ "notes": "Wrote the file." }));
     expect_commits(&stage, &["feat: [US-1] - all done", "ralph[1]: the list after US-1 — Greet"]);
     expect_hooks(&stage, &end, &["implement"], 3);

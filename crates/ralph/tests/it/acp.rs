@@ -1,5 +1,5 @@
-//! Agents of the Agent Client Protocol through the built binary: a scripted peer on the `PATH`
-//! holds the other side of the conversation.
+//! Agents with the Agent Client Protocol through the built binary: a scripted peer on the `PATH`
+//! is the other side of the conversation.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{repository, run, sealed};
 
-/// Makes `peer` play these calls, and the settings ask it.
+/// Makes `peer` play these calls, and selects it in the settings.
 fn peer(sealed: &Sealed, calls: &Value, further: &Value) {
     let scenario = sealed.root().join("peer.json");
     let text = json!({ "dialect": "acp", "calls": calls });
@@ -28,7 +28,7 @@ fn peer(sealed: &Sealed, calls: &Value, further: &Value) {
     sealed.write(".ralph/settings.json", &settings.to_string());
 }
 
-/// A peer that does one thing in its first call and is done in the later ones.
+/// A peer that does one thing in its first call and completes the work in later ones.
 fn first(deeds: Value) -> Value {
     json!([{ "when": { "call": 1 }, "do": deeds }, { "do": [{ "claim": "DONE" }] }])
 }
@@ -58,7 +58,7 @@ fn a_whole_loop_with_plan_tools_and_cost() {
 }
 
 #[test]
-fn permission_is_given_or_refused_as_the_settings_say() {
+fn permission_requests_follow_the_settings() {
     for (skip, shown) in [(true, "done"), (false, "permission refused: rm -r x")] {
         let sealed = sealed();
         let calls = json!([{ "do": [{ "permission": "rm -r x" }, { "claim": "DONE" }] }]);
@@ -83,7 +83,7 @@ fn a_usage_limit_with_its_reset_is_waited_for() {
 }
 
 #[test]
-fn a_peer_that_wants_a_login_says_how_to_get_one() {
+fn login_hint_lists_the_peers_logins() {
     let sealed = sealed();
     let error = json!({ "class": "notLoggedIn", "words": "Authentication required" });
     peer(&sealed, &json!([{ "do": [{ "result": { "error": error } }] }]), &json!({}));
@@ -95,23 +95,23 @@ fn a_peer_that_wants_a_login_says_how_to_get_one() {
 }
 
 #[test]
-fn a_peer_that_never_reads_its_input_hangs_nobody() {
+fn peer_that_never_reads_stdin_does_not_hang_ralph() {
     let sealed = sealed();
     let question = json!({
         "id": 0, "method": "session/request_permission",
         "params": { "options": [{ "optionId": "a".repeat(200), "kind": "allow_once" }] }
     });
-    // More than the pipe and the queue hold, and each wants an answer.
+    // More messages than the pipe and the queue hold, and each needs an answer.
     let flood = format!("{question}\n").repeat(40_000);
     let calls = first(json!([{ "garbage": { "text": flood } }, { "exit": 0 }]));
     peer(&sealed, &calls, &json!({}));
-    run(&sealed, &[]).expect_code(0).expect_stderr("it does not read what it is told");
+    run(&sealed, &[]).expect_code(0).expect_stderr("it does not read its input");
     assert_eq!(sealed.events_of("asked").len(), 2);
     assert_eq!(sealed.survivors(), [""; 0]);
 }
 
 #[test]
-fn a_peer_that_ends_within_its_turn_is_asked_again() {
+fn peer_that_exits_during_its_turn_is_retried() {
     for deeds in [
         json!([{ "text": "<response>DONE</response>" }, { "exit": 0 }]),
         json!([{ "text": "<response>DONE</response>" }, { "exit": 3 }]),
@@ -126,11 +126,11 @@ fn a_peer_that_ends_within_its_turn_is_asked_again() {
 }
 
 #[test]
-fn a_peer_that_stays_after_its_answer_is_ended_and_its_answer_counts() {
+fn peer_that_lingers_after_its_answer_is_ended() {
     let sealed = sealed();
     let calls =
         json!([{ "do": ["ignoreTerm", { "claim": "DONE" }, { "result": "success" }, "hang"] }]);
-    // The hard limit cuts the time that it may stay short, and does not spoil the answer.
+    // The hard limit cuts the grace period after the answer short, but keeps the answer.
     let timeouts = json!({ "implement": { "soft": "1s", "hard": "1s" } });
     peer(&sealed, &calls, &json!({ "timeouts": timeouts }));
     run(&sealed, &[]).expect_code(0);
@@ -140,7 +140,7 @@ fn a_peer_that_stays_after_its_answer_is_ended_and_its_answer_counts() {
 }
 
 #[test]
-fn a_peer_that_is_silent_within_its_turn_is_ended() {
+fn silent_peer_hits_the_idle_limit() {
     let sealed = sealed();
     let calls = first(json!([{ "text": "Hm." }, { "chatter": { "seconds": 0.05 } }]));
     peer(&sealed, &calls, &json!({ "timeouts": { "idle": "300ms" } }));
@@ -149,7 +149,7 @@ fn a_peer_that_is_silent_within_its_turn_is_ended() {
 }
 
 #[test]
-fn an_answer_that_was_received_before_a_crash_is_not_asked_for_again() {
+fn recorded_answer_is_reused_after_a_crash() {
     let sealed = repository();
     let calls = json!([{ "do": [
         { "permission": "ls" },
@@ -170,7 +170,7 @@ fn an_answer_that_was_received_before_a_crash_is_not_asked_for_again() {
 }
 
 #[test]
-fn an_interrupted_turn_is_asked_again() {
+fn interrupted_turn_is_repeated() {
     let sealed = sealed();
     let calls = first(json!([{ "text": "Working." }, { "touch": "begun" }, "hang"]));
     peer(&sealed, &calls, &json!({}));
@@ -185,7 +185,7 @@ fn an_interrupted_turn_is_asked_again() {
 }
 
 #[test]
-fn a_command_that_does_not_speak_the_protocol_is_told_so() {
+fn command_without_the_protocol_gets_a_hint() {
     let sealed = sealed();
     peer(&sealed, &json!([]), &json!({ "retries": { "max": 0 } }));
     sealed.program("peer", "#!/bin/sh\necho 'Usage: peer [--acp]'; exit 2\n");

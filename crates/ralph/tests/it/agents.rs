@@ -1,5 +1,5 @@
-//! Agents through the built binary: which version is there, how it is called, how it fails, and
-//! `ralph doctor`. Stand-ins on the `PATH` say what the real programs say.
+//! Agents through the built binary: version detection, calls, failures, and `ralph doctor`.
+//! Stand-ins on the `PATH` print what the real programs print.
 
 use std::fs;
 
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::{repository, sealed};
 
-/// What Claude Code prints when it is done.
+/// What Claude Code prints on success.
 const CLAUDE_DONE: &str = r#"echo '{"type":"assistant","message":{"id":"m","model":"x","content":[{"type":"text","text":"<response>DONE</response>"}]}}'
 echo '{"type":"result","subtype":"success","is_error":false,"terminal_reason":"completed","result":"<response>DONE</response>"}'"#;
 
-/// Writes a program that says its version, and else notes its arguments and does something.
+/// Writes a program that prints its version, or else records its arguments and runs a script.
 fn stand_in(sealed: &Sealed, name: &str, version: &str, body: &str) {
     sealed.program(
         name,
@@ -45,7 +45,7 @@ fn doctor(sealed: &Sealed, env: &[(&str, &str)]) -> (Finished, Value) {
 }
 
 #[test]
-fn a_version_is_asked_once_and_decides_on_flags() {
+fn version_is_read_once_and_selects_flags() {
     let sealed = sealed();
     stand_in(&sealed, "claude", "2.0.20 (Claude Code)", CLAUDE_DONE);
     run(&sealed, &["--agent", "claude", "--max-cost", "5"]).expect_code(0);
@@ -63,7 +63,7 @@ fn a_version_is_asked_once_and_decides_on_flags() {
 }
 
 #[test]
-fn any_other_command_is_not_asked_for_its_version() {
+fn unknown_command_is_not_asked_for_its_version() {
     let sealed = sealed();
     stand_in(&sealed, "helper", "1.2.3", "echo '<response>DONE</response>'");
     let end = run(&sealed, &["--agent", "helper", "--max-cost", "5"]).expect_code(0);
@@ -73,7 +73,7 @@ fn any_other_command_is_not_asked_for_its_version() {
 }
 
 #[test]
-fn a_flag_that_is_gone_is_replaced_with_a_word_about_it() {
+fn removed_flag_is_replaced_with_a_warning() {
     let sealed = sealed();
     let done = r#"echo '{"type":"thread.started","thread_id":"t"}'
 echo '{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"<response>DONE</response>"}}'
@@ -81,7 +81,7 @@ echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'"#;
     stand_in(&sealed, "codex", "codex-cli 0.166.0", done);
     settings(&sealed, &json!({ "agent": { "command": "codex", "flags": ["--full-auto"] } }));
     sealed.trust(&[]);
-    run(&sealed, &[]).expect_code(0).expect_stderr("`--full-auto` is gone");
+    run(&sealed, &[]).expect_code(0).expect_stderr("`--full-auto` was removed");
     let argv = noted(&sealed, "argv");
     assert!(argv.contains("-s workspace-write") && !argv.contains("--full-auto"), "{argv}");
     stand_in(&sealed, "codex", "codex-cli 0.120.0", done);
@@ -91,17 +91,17 @@ echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'"#;
 }
 
 #[test]
-fn a_schema_that_the_api_refuses_is_asked_for_in_words() {
+fn refused_schema_is_requested_in_the_prompt() {
     let sealed = repository();
     let refusal = "unexpected status 400 Bad Request: {\"error\": {\"message\": \"Invalid schema for \
                    response_format 'codex_output_schema': In context=(), x\", \
                    \"code\": \"invalid_json_schema\"}}";
     let failed = json!({ "type": "turn.failed", "error": { "message": refusal } });
     let handoff = json!({ "task_completed": { "task_id": "T1", "summary": "Did it.", "fully_complete": true } });
-    let said = json!({ "type": "item.completed", "item": {
+    let item = json!({ "type": "item.completed", "item": {
         "id": "i", "type": "agent_message", "text": format!("```json\n{handoff}\n```") } });
     fs::write(sealed.root().join("failed"), failed.to_string()).expect("written");
-    fs::write(sealed.root().join("said"), said.to_string()).expect("written");
+    fs::write(sealed.root().join("said"), item.to_string()).expect("written");
     let body = r#"echo '{"type":"thread.started","thread_id":"t"}'
 file=; before=; for word; do [ "$before" = --output-schema ] && file=$word; before=$word; done
 if [ -n "$file" ]; then cp "$file" ../schema.json; cat ../failed; echo; exit 1; fi
@@ -119,16 +119,16 @@ echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'"#;
     sealed.git(&["add", "-A"]);
     sealed.git(&["commit", "--quiet", "-m", "Settings"]);
     let end = sealed.ralph(&["build"]).expect_code(0);
-    let told = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains("refuses the JSON Schema of the answer"), "{told}");
-    assert_eq!(sealed.events_of("asked").len(), 2, "{told}");
+    let reported = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(reported.contains("refuses the JSON Schema of the answer"), "{reported}");
+    assert_eq!(sealed.events_of("asked").len(), 2, "{reported}");
     assert!(noted(&sealed, "stdin").contains("```json-schema"), "asked in words");
     let schema: Value = serde_json::from_str(&noted(&sealed, "schema.json")).expect("JSON");
     assert_eq!(refuse_strict_schema(&schema), None);
 }
 
 #[test]
-fn an_agent_that_does_not_understand_its_call_is_asked_once() {
+fn usage_error_is_not_retried() {
     let claude = "echo \"error: unknown option '--mine'\" >&2; exit 1";
     let codex = "printf \"error: unexpected argument '--mine' found\\n\\nUsage: codex exec\\n\" >&2; exit 2";
     let ours = "echo \"error: unknown option '--strict-mcp-config'\" >&2; exit 1";
@@ -147,13 +147,13 @@ fn an_agent_that_does_not_understand_its_call_is_asked_once() {
         sealed.trust(&[]);
         let end = run(&sealed, &[]).expect_code(4).expect_stderr(words);
         assert_eq!(sealed.events_of("asked").len(), 1, "{name}: {body}");
-        let told = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(told.contains(hint), "{name}: {}", end.stderr);
+        let reported = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(reported.contains(hint), "{name}: {}", end.stderr);
     }
 }
 
 #[test]
-fn streams_of_nothing_and_of_garbage_are_no_answers() {
+fn empty_and_garbage_streams_are_failures() {
     for (name, body) in [
         ("claude", "true"),
         ("claude", "echo '<html>502</html>'"),
@@ -176,7 +176,7 @@ fn streams_of_nothing_and_of_garbage_are_no_answers() {
 }
 
 #[test]
-fn plain_text_of_codex_counts_by_its_file() {
+fn codex_text_mode_reads_its_answer_file() {
     let sealed = sealed();
     let file = "while [ $# -gt 1 ]; do [ \"$1\" = -o ] && file=$2; shift; done\n";
     let claim = "echo '<response>DONE</response>'";
@@ -193,7 +193,7 @@ fn plain_text_of_codex_counts_by_its_file() {
         .filter(|name| name.contains("answer"))
         .collect();
     assert_eq!(left, [""; 0]);
-    // The same words without the file are no answer.
+    // The same text without the file is not an answer.
     stand_in(&sealed, "codex", "codex-cli 0.166.0", claim);
     settings(&sealed, &json!({ "retries": { "max": 0 } }));
     run(&sealed, &words).expect_code(4).expect_stderr("it left no answer");
@@ -284,7 +284,7 @@ fn a_dry_run_starts_nothing_and_warns() {
 }
 
 #[test]
-fn doctor_tells_what_is_there_and_how_it_is_called() {
+fn doctor_lists_agents_and_their_calls() {
     let sealed = repository();
     stand_in(&sealed, "claude", "2.1.325 (Claude Code)", "exit 1");
     settings(
@@ -328,7 +328,7 @@ fn doctor_tells_what_is_there_and_how_it_is_called() {
         assert!(end.stdout.contains(text), "{text}:\n{}", end.stdout);
     }
     assert_eq!(noted(&sealed, "versions"), "claude\n", "it was remembered");
-    // What would be run is what is run.
+    // The dry run shows the real command line.
     let shown = end.stdout.lines().find(|line| line.contains("claude -p")).expect("the call");
     let dry = run(&sealed, &["--dry-run"]).stdout;
     assert!(dry.contains(shown.trim()), "{shown}\n{dry}");
@@ -345,7 +345,7 @@ fn doctor_fails_where_an_agent_cannot_run() {
     let end = sealed.ralph(&["doctor"]).expect_code(4);
     assert!(end.stdout.contains("claude is not installed (agent)"), "{}", end.stdout);
     assert!(end.stdout.contains("npm install -g @anthropic-ai/claude-code"), "{}", end.stdout);
-    // Without a key it would wait for ever.
+    // Without a key it would wait forever.
     stand_in(&sealed, "amp", "0.0.1790142911-g1a2b", "exit 1");
     settings(&sealed, &json!({ "agent": { "command": "amp" } }));
     let (end, facts) = doctor(&sealed, &[]);
@@ -361,7 +361,7 @@ fn doctor_fails_where_an_agent_cannot_run() {
 }
 
 #[test]
-fn doctor_finds_a_state_that_cannot_be_kept() {
+fn doctor_reports_an_unwritable_state_directory() {
     let sealed = sealed();
     settings(&sealed, &json!({ "stateDir": "/proc/ralph", "preventSleep": false }));
     let (_, facts) = doctor(&sealed, &[]);

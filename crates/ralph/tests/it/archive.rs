@@ -1,4 +1,4 @@
-//! `ralph archive`: a list is put away whole, and nothing else is touched.
+//! `ralph archive`: moves a complete task list away, and changes nothing else.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -64,7 +64,7 @@ fn archives(sealed: &Sealed) -> Vec<String> {
     names
 }
 
-/// The one archive, whose day may be any.
+/// The only archive, of any date.
 #[track_caller]
 fn the_archive(sealed: &Sealed, about: &str) -> String {
     let names = archives(sealed);
@@ -74,7 +74,7 @@ fn the_archive(sealed: &Sealed, about: &str) -> String {
 }
 
 #[test]
-fn a_list_that_is_done_is_put_away_and_committed() {
+fn finished_list_is_archived_and_committed() {
     let sealed = project(&[done("US-001", 1), done("US-002", 1)]);
     let (prd, tasks, progress) = (
         sealed.read("ralph/prd.md"),
@@ -94,7 +94,7 @@ fn a_list_that_is_done_is_put_away_and_committed() {
     {
         assert!(summary.contains(line), "{summary}");
     }
-    // Fresh documents that can be used, and standing orders that stay.
+    // Fresh documents that work at once, and general instructions that stay.
     sealed.ralph(&["tasks", "validate"]).expect_code(0);
     assert!(sealed.read("ralph/tasks.json").contains("\"verifyCommands\": [\"true\"]"));
     assert!(!sealed.read("ralph/prd.md").contains("searched"));
@@ -103,7 +103,7 @@ fn a_list_that_is_done_is_put_away_and_committed() {
     assert!(sealed.subjects()[0].ends_with("-notes — 2 of 2 tasks done"));
     assert_eq!(sealed.git(&["status", "--porcelain"]), "");
     archive(&sealed, &[]).expect_code(2).expect_stderr("nothing to archive");
-    // The command that was printed names the next feature, and keeps what holds for all of them.
+    // The printed command names the next feature, and keeps the shared instructions.
     let next = end.stdout.lines().find_map(|line| line.trim().strip_prefix("ralph init "));
     let next = next.expect("a next step").replace("FEATURE", "Next");
     let words: Vec<&str> = std::iter::once("init").chain(next.split(' ')).collect();
@@ -119,7 +119,7 @@ fn a_list_that_is_done_is_put_away_and_committed() {
 }
 
 #[test]
-fn an_unfinished_list_says_what_is_left_and_why() {
+fn archiving_an_unfinished_list_is_refused() {
     let capped = json!({
         "passes": true, "reviewStatus": "approved", "reviewCount": 5, "notes": "Done.",
         "reviewFeedback": "[AUTO-APPROVED AT CAP] It is slow."
@@ -155,7 +155,7 @@ fn a_second_archive_of_the_day_gets_a_number() {
 }
 
 #[test]
-fn other_changes_and_what_is_staged_stay() {
+fn other_and_staged_changes_are_kept() {
     let sealed = project(&[done("US-001", 1)]);
     sealed.write("staged.txt", "staged\n");
     sealed.git(&["add", "staged.txt"]);
@@ -170,7 +170,7 @@ fn other_changes_and_what_is_staged_stay() {
 }
 
 #[test]
-fn documents_that_nobody_committed_are_put_away_too() {
+fn uncommitted_documents_are_archived_too() {
     let sealed = repository();
     documents(&sealed, &[done("US-001", 1)]);
     archive(&sealed, &[]).expect_code(0);
@@ -178,7 +178,7 @@ fn documents_that_nobody_committed_are_put_away_too() {
 }
 
 #[test]
-fn a_list_with_mistakes_is_put_away_as_it_is() {
+fn invalid_list_is_archived_unchanged() {
     let sealed = project(&[done("US-001", 1)]);
     sealed.write("ralph/tasks.json", "{ broken");
     let end = archive(&sealed, &[]).expect_code(0);
@@ -189,7 +189,7 @@ fn a_list_with_mistakes_is_put_away_as_it_is() {
 }
 
 #[test]
-fn without_a_repository_it_is_put_away_all_the_same() {
+fn archive_works_without_a_repository() {
     let sealed = sealed();
     documents(&sealed, &[done("US-001", 1)]);
     let end = archive(&sealed, &[]).expect_code(0);
@@ -198,7 +198,7 @@ fn without_a_repository_it_is_put_away_all_the_same() {
 }
 
 #[test]
-fn what_git_ignores_is_said() {
+fn ignored_archive_is_reported() {
     let sealed = repository();
     sealed.write(".gitignore", "/ralph/\n/ralph-archive/\n");
     documents(&sealed, &[done("US-001", 1)]);
@@ -221,11 +221,11 @@ fn a_hook_that_refuses_loses_nothing() {
 }
 
 #[test]
-fn nothing_and_nonsense_are_refused() {
+fn missing_and_invalid_lists_are_refused() {
     let empty = repository();
     archive(&empty, &[]).expect_code(2).expect_stderr("nothing to archive").expect_stderr("init");
     empty.ralph(&["init", "--workflow", "tasks"]).expect_code(0);
-    archive(&empty, &[]).expect_code(2).expect_stderr("nobody has written anything");
+    archive(&empty, &[]).expect_code(2).expect_stderr("the documents are still the bare templates");
 
     let sealed = project(&[done("US-001", 1)]);
     archive(&sealed, &["--label", "?"]).expect_code(2).expect_stderr("--label");
@@ -235,7 +235,7 @@ fn nothing_and_nonsense_are_refused() {
 }
 
 #[test]
-fn a_run_at_work_is_not_disturbed() {
+fn archive_is_refused_while_a_run_is_active() {
     let sealed = repository();
     let deeds =
         json!([{ "touch": "at-work" }, { "waitFor": { "path": "go-on" } }, { "claim": "DONE" }]);
@@ -249,9 +249,9 @@ fn a_run_at_work_is_not_disturbed() {
     run.wait().expect_code(0);
 }
 
-/// The commit is the last step; a hook that waits makes it the place to die.
+/// The commit is the last step; a hook that waits is the point to kill it.
 #[test]
-fn a_death_in_the_middle_loses_nothing() {
+fn kill_during_archive_loses_nothing() {
     let sealed = project(&[done("US-001", 1)]);
     let (marker, hook) = ("../in-hook", sealed.project().join(".git/hooks/pre-commit"));
     sealed.write(
@@ -267,7 +267,7 @@ fn a_death_in_the_middle_loses_nothing() {
     let place = the_archive(&sealed, "-notes");
     assert_eq!(sealed.read(&format!("{place}/prd.md")), PRD);
     assert_eq!(sealed.survivors(), Vec::<String>::new());
-    // A stump of an earlier one is swept away, and everything works as before.
+    // A partial earlier archive is removed, and everything works as before.
     fs::remove_file(hook).expect("removed");
     sealed.write("ralph-archive/.making-x/prd.md", "half");
     documents(&sealed, &[done("US-002", 1)]);

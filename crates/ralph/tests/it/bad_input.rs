@@ -28,7 +28,7 @@ fn the_prompt_is_given_exactly_once() {
         (&["run", "-p", "x", "-C", "nowhere"], "nowhere"),
         (&["run", "-p", "x", "--sand"], "--sand"),
         (&["fly"], "fly"),
-        (&["resume"], "no run to go on with"),
+        (&["resume"], "no run to resume"),
         (&["resume", "20260101-000000-xxxx"], "no run `20260101-000000-xxxx`"),
     ] {
         let end = sealed.ralph(words);
@@ -39,7 +39,7 @@ fn the_prompt_is_given_exactly_once() {
 }
 
 #[test]
-fn all_mistakes_in_the_settings_are_told_at_once() {
+fn all_settings_errors_are_reported_at_once() {
     let sealed = sealed();
     sealed.write(
         ".ralph/settings.json",
@@ -63,7 +63,7 @@ fn all_mistakes_in_the_settings_are_told_at_once() {
 }
 
 #[test]
-fn an_agent_that_is_not_there_is_said_at_once() {
+fn missing_agent_is_reported_at_once() {
     let sealed = sealed();
     run(&sealed, &["--agent", "no-such-agent"]).expect_code(4).expect_stderr("no-such-agent");
     run(&sealed, &["--agent", "claude"]).expect_code(4).expect_stderr("npm install");
@@ -76,7 +76,7 @@ fn an_agent_that_is_not_there_is_said_at_once() {
 }
 
 #[test]
-fn a_gate_that_nobody_can_run_is_said_before_anything_is_paid() {
+fn missing_gate_command_is_reported_before_the_first_agent_call() {
     let sealed = sealed();
     let gates = json!([{ "command": "test -d ." }, { "command": "no-such-runner --all" }]);
     sealed.script(&done(), &json!({ "guardrails": gates }));
@@ -85,7 +85,7 @@ fn a_gate_that_nobody_can_run_is_said_before_anything_is_paid() {
 }
 
 #[test]
-fn another_agent_does_not_get_the_flags_of_the_one_in_the_settings() {
+fn other_agent_does_not_get_the_configured_flags() {
     let sealed = sealed();
     sealed.program("one", "#!/bin/sh\necho one: \"$@\"; echo '<response>DONE</response>'\n");
     sealed.program("two", "#!/bin/sh\necho two: \"$@\"; echo '<response>DONE</response>'\n");
@@ -127,7 +127,7 @@ fn a_bare_repository_is_refused() {
 }
 
 #[test]
-fn planted_links_are_not_followed() {
+fn symlinks_in_ralphs_paths_are_not_followed() {
     let sealed = sealed();
     let target = sealed.root().join("target");
     fs::create_dir(&target).expect("a directory");
@@ -138,7 +138,7 @@ fn planted_links_are_not_followed() {
 }
 
 #[test]
-fn state_that_cannot_be_written_is_said_before_anything_runs() {
+fn unwritable_state_is_reported_before_the_run() {
     let sealed = sealed();
     sealed.script(&done(), &json!({}));
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
@@ -150,7 +150,7 @@ fn state_that_cannot_be_written_is_said_before_anything_runs() {
 #[test]
 fn a_full_disk_stops_the_run_and_loses_nothing() {
     let sealed = sealed();
-    // A file size limit is the one full disk that a test can make without being root.
+    // A file size limit is the only full disk that a test can create without root.
     let calls = first_then(json!([{ "text": "Hm." }]), json!([{ "claim": "DONE" }]));
     sealed.script(&calls, &json!({ "maximumIterations": 5 }));
     let ralph = env!("CARGO_BIN_EXE_ralph");
@@ -173,7 +173,7 @@ fn a_view_that_cannot_be_written_is_a_warning() {
 }
 
 #[test]
-fn without_arguments_it_says_how_to_begin() {
+fn without_arguments_a_hint_is_printed() {
     let end = sealed().ralph(&[]).expect_code(0);
     for command in ["ralph demo", "ralph init", "ralph run"] {
         assert!(end.stdout.contains(command), "{}", end.stdout);

@@ -1,5 +1,5 @@
-//! The pages in a real browser: what they say, that they change by themselves, that buttons reach
-//! the run, that they are fit for everybody, and that nothing leaves this machine.
+//! The pages in a real browser: their content, live updates, buttons that reach the run,
+//! accessibility, and that nothing leaves this machine.
 
 use std::env;
 use std::fs;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::repository;
 
-/// What an agent may write anywhere.
+/// Text that an agent may write anywhere.
 const HOSTILE: &str = "</script></pre><img src=x onerror=document.title='owned'>";
 
 fn handoff(task: &str) -> Value {
@@ -46,7 +46,7 @@ fn plan(tasks: &[(&str, &str, &[&str])]) -> String {
     json!({ "project": "gateway", "tasks": tasks }).to_string()
 }
 
-/// A run over a list of which most is done: one task is stuck, one asks a person.
+/// A run over a mostly finished list: one task is stuck, one needs a user.
 fn night() -> Sealed {
     let sealed = repository();
     let blocked = json!({ "handoff": {
@@ -102,7 +102,7 @@ fn night() -> Sealed {
     sealed
 }
 
-/// Starts a browser. In CI there must be one; elsewhere it is said that something is left out.
+/// Starts a browser. CI must have one; elsewhere a skipped test is reported.
 fn browser() -> Option<Browser> {
     let browser = Browser::start();
     if browser.is_none() {
@@ -112,13 +112,13 @@ fn browser() -> Option<Browser> {
     browser
 }
 
-/// Says that something was not tried. Not by a macro: the test harness keeps to itself what a
-/// passing test prints.
+/// Reports a skipped test. Not with a macro: the test harness captures the output of passing
+/// tests.
 fn leave_out(what: &str) {
     let _ = writeln!(std::io::stderr(), "LEFT OUT: {what}");
 }
 
-/// Checks that a page is fit for everybody, as far as a program can tell.
+/// Checks that a page is accessible, as far as a program can.
 #[track_caller]
 fn check_accessible(browser: &Browser) {
     let Some(axe) = env::var_os("RALPH_TEST_AXE") else {
@@ -138,7 +138,7 @@ fn check_accessible(browser: &Browser) {
     assert_eq!(found, json!([]), "{found:#}");
 }
 
-/// Checks that the browser asked nobody but us, beside what is part of itself.
+/// Checks that the browser contacted only ralph's server, apart from its own internal requests.
 #[track_caller]
 fn check_stays_here(browser: &Browser, origin: &str) {
     let own = ["data:", "chrome:", "chrome-untrusted:", origin];
@@ -169,7 +169,7 @@ fn a_report_is_read_in_a_browser() {
         fs::read_to_string(path).expect("there")
     );
     browser.requested();
-    // Where nothing moves, a click hits what it was meant for.
+    // Without animations a click hits its target.
     browser.prefer("light");
     browser.open(&format!("file://{path}"));
     assert_eq!(
@@ -191,7 +191,7 @@ fn a_report_is_read_in_a_browser() {
         json!(iterations)
     );
 
-    // What is folded away opens without a script, and what agents wrote is text in it.
+    // Folded sections open without a script, and agent text inside them is escaped.
     browser.click("#attempts details:last-of-type summary");
     let diffs = browser
         .text("[...document.querySelectorAll('.diff')].map(it => it.textContent).join('\\n')");
@@ -279,7 +279,9 @@ fn a_live_page_follows_a_run_and_steers_it() {
     };
     browser.write("#text", "Mind the <b>gap</b>.");
     browser.click("#send");
-    browser.wait_for("document.querySelector('#told').innerText == 'The next agent will be told.'");
+    browser.wait_for(
+        "document.querySelector('#reply').innerText == 'The next agent will get the note.'",
+    );
     browser.click("#pause");
     browser.wait_for(
         "document.querySelector('#pause').disabled && !document.querySelector('#go-on').disabled",
@@ -335,15 +337,15 @@ fn a_run_that_is_over_is_shown_as_it_is() {
     );
     assert_eq!(
         browser.text("document.querySelector('#why').innerText"),
-        "No run is active. `ralph resume` goes on with this one."
+        "No run is active. `ralph resume` resumes this one."
     );
     check_accessible(&browser);
-    // Whoever is started behind `&` by a script does not hear Ctrl-C.
+    // A script's background process (`&`) ignores Ctrl-C.
     server.signal(Signal::TERM);
     assert_eq!(server.wait().code, None, "the signal ends it at once");
 }
 
-/// Makes the pictures of the documentation; where nobody asked for them they are thrown away.
+/// Takes the screenshots for the documentation; they are discarded unless requested.
 #[test]
 fn pictures() {
     let Some(browser) = browser() else { return };
@@ -374,7 +376,7 @@ fn free_port() -> String {
 }
 
 #[test]
-fn a_page_outlives_a_sleep_and_an_end_of_its_server() {
+fn page_survives_sleep_and_server_restart() {
     let Some(browser) = browser() else { return };
     let (sealed, run) = slow();
     let (port, file) = (free_port(), sealed.root().join("secret"));
@@ -386,7 +388,7 @@ fn a_page_outlives_a_sleep_and_an_end_of_its_server() {
     browser.run("window.here = true");
     let head = "document.querySelector('h1').innerText";
 
-    // Asleep, and awake again: what happened meanwhile is there.
+    // Asleep, and awake again: events from the meantime are shown.
     server.signal(Signal::STOP);
     sealed.write(".ralph/go-T1", "");
     sealed.wait_for(".ralph/begun-T2");
@@ -394,7 +396,7 @@ fn a_page_outlives_a_sleep_and_an_end_of_its_server() {
     server.signal(Signal::CONT);
     browser.wait_for(&format!("{head}.startsWith('Running iteration 2')"));
 
-    // Gone, and there again under the same address.
+    // Server stopped, and started again at the same address.
     server.signal(Signal::KILL);
     server.wait();
     browser.wait_for("document.body.dataset.link == 'lost'");
@@ -407,17 +409,19 @@ fn a_page_outlives_a_sleep_and_an_end_of_its_server() {
     assert_eq!(browser.text("document.querySelector('#link').innerText"), "live");
     browser.write("#text", "Still here.");
     browser.click("#send");
-    browser.wait_for("document.querySelector('#told').innerText == 'The next agent will be told.'");
+    browser.wait_for(
+        "document.querySelector('#reply').innerText == 'The next agent will get the note.'",
+    );
     assert_eq!(browser.run("return window.here"), json!(true), "it was not loaded again");
     sealed.write(".ralph/go-T3", "");
     run.wait();
 }
 
-/// Keeps hold of the connections of a page, so that more can be heard than happens.
+/// Keeps the page's connections, so that events can be delivered repeatedly.
 const HELD: &str = "window.held = []; window.EventSource = class extends EventSource { \
     constructor(url) { super(url); window.held.push(this); } };";
 
-/// Hears the news of one moment again and again, as often as is said.
+/// Delivers the same event many times.
 const HEAR: &str = "const [times, done] = arguments; \
     const url = new URL(held[held.length - 1].url); url.searchParams.set('since', 'x'); \
     fetch(url).then(async answer => { \
@@ -456,7 +460,7 @@ fn a_page_that_is_open_for_days_does_not_grow() {
     hear(50);
     let before = measure();
     hear(2_000);
-    // A laptop that wakes up on another network, again and again: places are given back.
+    // A laptop that wakes up on another network many times: connection slots are freed.
     for _ in 0..40 {
         browser.run("dispatchEvent(new Event('online'))");
         browser.wait_for("held[held.length - 1].readyState == 1");

@@ -68,7 +68,7 @@ fn a_usage_limit_with_its_reset_is_waited_for() {
 }
 
 #[test]
-fn a_login_that_failed_stops_at_once_with_a_remedy() {
+fn failed_login_stops_at_once_with_a_hint() {
     let words = "Invalid API key · Fix external API key";
     let sealed = with_claude(&json!([
         { "do": [{ "result": { "error": { "class": "notLoggedIn", "words": words } } }] }
@@ -98,7 +98,7 @@ fn a_key_in_the_shell_is_warned_about() {
 }
 
 #[test]
-fn an_interrupted_call_is_asked_again() {
+fn interrupted_call_is_repeated() {
     let sealed = with_claude(&json!([
         { "when": { "call": 1 }, "do": [{ "text": "Working." }, { "touch": "begun" }, "hang"] },
         { "do": [{ "claim": "DONE" }] }

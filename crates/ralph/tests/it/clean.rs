@@ -1,4 +1,4 @@
-//! `ralph clean`: old runs go, and nothing else.
+//! `ralph clean`: removes old runs, and nothing else.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{repository, sealed};
 
-/// A project whose agent writes a file in each run, and is done.
+/// A project whose agent writes a file in each run, and completes.
 fn project(sealed: Sealed) -> Sealed {
     let work = "date +%N >> work.txt";
     let calls = json!([{ "do": [{ "run": { "command": work } }, { "claim": "DONE" }] }]);
@@ -26,7 +26,7 @@ fn committed(sealed: Sealed) -> Sealed {
     sealed
 }
 
-/// Runs to the end, so many times, and returns the ids, oldest first.
+/// Completes this many runs, and returns their ids, oldest first.
 fn run(sealed: &Sealed, times: usize) -> Vec<String> {
     (0..times)
         .map(|_| {
@@ -42,7 +42,7 @@ fn ids(sealed: &Sealed) -> Vec<String> {
     sealed.runs().into_iter().filter_map(name).collect()
 }
 
-/// Makes it so many days since a run was last heard of.
+/// Makes a run this many days old.
 fn age(sealed: &Sealed, run: &str, days: u64) {
     let run = sealed.runs().into_iter().find(|it| it.ends_with(run)).expect("the run");
     for entry in fs::read_dir(run).expect("a directory").flatten() {
@@ -66,7 +66,7 @@ fn refs(sealed: &Sealed, run: &str) -> usize {
     all.lines().filter(|name| name.contains(run)).count()
 }
 
-/// What clean has no business with.
+/// Files that `clean` must not touch.
 fn everything_else(sealed: &Sealed) -> [String; 3] {
     [
         sealed.git(&["log", "--branches", "--format=%H"]),
@@ -76,7 +76,7 @@ fn everything_else(sealed: &Sealed) -> [String; 3] {
 }
 
 #[test]
-fn old_runs_go_and_new_ones_stay() {
+fn old_runs_are_removed_and_new_ones_kept() {
     let sealed = committed(repository());
     let runs = run(&sealed, 4);
     for (run, days) in runs.iter().zip([90, 31, 29, 40]) {
@@ -84,18 +84,18 @@ fn old_runs_go_and_new_ones_stay() {
         assert!(refs(&sealed, run) > 0);
     }
     let head = sealed.git(&["rev-parse", "HEAD"]);
-    // Of a run in another work tree.
+    // Belongs to a run in another work tree.
     let other = "refs/ralph/checkpoints/20260101-000000-abcd/1";
     sealed.git(&["update-ref", other, head.trim()]);
     let kept = format!("refs/ralph/kept/{}/1", runs[0]);
     sealed.git(&["update-ref", &kept, head.trim()]);
     let before = everything_else(&sealed);
 
-    // It says the same before and after, but for the word.
-    let told = clean(&sealed, &["--keep", "1", "--dry-run"]).expect_code(0).stdout;
+    // The output is the same before and after, except for the verb.
+    let reported = clean(&sealed, &["--keep", "1", "--dry-run"]).expect_code(0).stdout;
     assert_eq!(ids(&sealed).len(), 4);
     let done = clean(&sealed, &["--keep", "1"]).expect_code(0).stdout;
-    assert_eq!(told.replace("Would be removed", "Removed"), done);
+    assert_eq!(reported.replace("Would be removed", "Removed"), done);
     assert!(done.contains("Removed: 2 runs, "), "{done}");
     assert!(done.contains("1 ref stays under refs/ralph/kept/"), "{done}");
     assert!(done.contains("2 newer runs stay."), "{done}");
@@ -115,7 +115,7 @@ fn old_runs_go_and_new_ones_stay() {
 }
 
 #[test]
-fn what_was_kept_goes_with_its_run_if_asked_for() {
+fn kept_refs_are_removed_with_their_run_on_request() {
     let sealed = committed(repository());
     let runs = run(&sealed, 1);
     age(&sealed, &runs[0], 31);
@@ -136,28 +136,28 @@ fn what_was_kept_goes_with_its_run_if_asked_for() {
 }
 
 #[test]
-fn a_run_for_which_changes_are_set_aside_stays() {
+fn run_with_a_kept_stash_is_not_removed() {
     let sealed = committed(repository());
     let calls = json!([{ "do": [{ "run": { "command": "touch begun; sleep 60" } }] }]);
     sealed.script(&calls, &json!({ "commit": "ralph" }));
     sealed.write("mine.txt", "mine\n");
     let running = sealed.start(&["run", "-p", "work", "--set-aside"]);
     sealed.wait_for("begun");
-    // While it is active, nobody cleans.
+    // While the run is active, nothing is cleaned.
     clean(&sealed, &["--keep", "0"]).expect_code(3);
     clean(&sealed, &["--keep", "0", "--dry-run"]).expect_code(0);
     running.signal(Signal::KILL);
     running.wait();
     let runs = ids(&sealed);
     age(&sealed, &runs[0], 99);
-    let told = clean(&sealed, &["--keep", "0"]).expect_code(0).stdout;
-    assert!(told.contains("stays: changes are set aside for it"), "{told}");
+    let reported = clean(&sealed, &["--keep", "0"]).expect_code(0).stdout;
+    assert!(reported.contains("stays: changes are set aside for it"), "{reported}");
     assert_eq!(ids(&sealed), runs);
     assert_eq!(sealed.git(&["for-each-ref", "refs/ralph/set-aside"]).lines().count(), 1);
 }
 
 #[test]
-fn what_a_removal_left_and_old_logs_go_too() {
+fn partial_removals_and_old_logs_are_removed_too() {
     let sealed = project(sealed());
     sealed.script(&json!([{ "do": [{ "claim": "DONE" }] }]), &json!({}));
     let runs = run(&sealed, 1);
@@ -179,8 +179,8 @@ fn what_a_removal_left_and_old_logs_go_too() {
         fs::write(path, "[").expect("written");
         make_old(path, if path == &others[0] { 1 } else { 31 });
     }
-    let told = clean(&sealed, &[]).expect_code(0).stdout;
-    assert!(told.contains("Removed: 1 log, 3 half-written files; 8 B."), "{told}");
+    let reported = clean(&sealed, &[]).expect_code(0).stdout;
+    assert!(reported.contains("Removed: 1 log, 3 half-written files; 8 B."), "{reported}");
     assert!(!halves.iter().any(|path| path.exists()));
     assert!(others.iter().all(|path| path.exists()));
     assert!(!half.exists());
@@ -188,7 +188,7 @@ fn what_a_removal_left_and_old_logs_go_too() {
     assert!(logs.join("session-b.log").exists() && logs.join("mine.log").exists());
     assert_eq!(ids(&sealed), runs);
 
-    // Somebody put other files in their place.
+    // The user put other files in their place.
     let elsewhere = sealed.root().join("elsewhere");
     fs::rename(&logs, &elsewhere).expect("moved");
     std::os::unix::fs::symlink(&elsewhere, &logs).expect("linked");
@@ -198,22 +198,22 @@ fn what_a_removal_left_and_old_logs_go_too() {
 }
 
 #[test]
-fn the_doctor_says_when_it_is_time_to_clean() {
+fn doctor_suggests_cleaning() {
     let sealed = committed(repository());
-    let told = |sealed: &Sealed| sealed.ralph(&["doctor"]).stdout;
-    assert!(!told(&sealed).contains("takes"), "{}", told(&sealed));
+    let reported = |sealed: &Sealed| sealed.ralph(&["doctor"]).stdout;
+    assert!(!reported(&sealed).contains("takes"), "{}", reported(&sealed));
     run(&sealed, 1);
-    let one = told(&sealed);
+    let one = reported(&sealed);
     assert!(one.contains("1 run takes ") && !one.contains("ralph clean"), "{one}");
-    // It is much in the end: a file with nothing but a length.
+    // A large sparse file.
     let file = File::create(sealed.runs()[0].join("agent-9.ndjson.zst")).expect("made");
     file.set_len(2_000_000_000).expect("set");
-    let much = told(&sealed);
+    let much = reported(&sealed);
     assert!(much.contains("1 run takes 2.0 GB") && much.contains("ralph clean"), "{much}");
 }
 
 #[test]
-fn a_span_that_is_none_is_refused() {
+fn invalid_age_is_refused() {
     let sealed = committed(repository());
     clean(&sealed, &["--older-than", "soon"]).expect_code(2).expect_stderr("--older-than");
     clean(&sealed, &["--keep", "-1"]).expect_code(2);

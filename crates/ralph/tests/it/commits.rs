@@ -1,4 +1,4 @@
-//! Commits with git as users have it: identities, signatures, hooks, formats of refs.
+//! Commits with real git setups: identities, signatures, hooks, ref formats.
 
 use std::fs;
 use std::path::Path;
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use crate::sandbox::backends;
 use crate::{repository, sealed};
 
-/// Variables that would say who commits, whatever the configuration says.
+/// Variables that would override the committer in the configuration.
 const IDENTITY: [&str; 4] =
     ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"];
 
-/// An agent that writes a file and claims to be done.
+/// An agent that writes a file and reports completion.
 fn worker() -> Value {
     json!([{ "do": [{ "append": { "path": "work.txt", "text": "work\n" } }, { "claim": "DONE" }] }])
 }
@@ -36,7 +36,7 @@ fn write_home(sealed: &Sealed, name: &str, text: &str) {
     fs::write(sealed.root().join("home").join(name), text).expect("written");
 }
 
-/// Runs ralph as a user whose identity is known from configuration files alone.
+/// Runs ralph as a user whose identity is only in configuration files.
 fn ralph(sealed: &Sealed, backend: &str, global: Option<&Path>, words: &[&str]) -> Finished {
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command.args(words).env("RALPH_SANDBOX_BACKEND", backend);
@@ -58,7 +58,7 @@ fn hook(sealed: &Sealed, name: &str, text: &str) {
     fs::set_permissions(&path, mode).expect("a mode");
 }
 
-/// Writes a program that signs as gpg does, unless `locked` lies beside the project.
+/// Writes a program that signs like gpg, unless a file `locked` exists next to the project.
 fn signer(sealed: &Sealed) {
     let locked = sealed.root().join("locked");
     sealed.program(
@@ -76,7 +76,7 @@ fn signer(sealed: &Sealed) {
 }
 
 #[test]
-fn an_identity_in_an_included_file_is_the_one_of_the_commits() {
+fn commits_use_the_identity_of_an_included_file() {
     const INCLUDED: &str = "[user]\n\tname = Included\n\temail = included@example.invalid\n";
     for backend in backends() {
         for global in
@@ -97,7 +97,7 @@ fn an_identity_in_an_included_file_is_the_one_of_the_commits() {
 }
 
 #[test]
-fn an_agent_that_commits_has_the_identity_of_an_included_file() {
+fn agent_commits_use_the_identity_of_an_included_file() {
     let calls = json!([{ "do": [
         { "run": { "command": "echo work > work.txt; git add -A; git commit -qm Work" } },
         { "claim": "DONE" },
@@ -113,7 +113,7 @@ fn an_agent_that_commits_has_the_identity_of_an_included_file() {
 }
 
 #[test]
-fn without_an_identity_no_agent_is_asked() {
+fn missing_git_identity_stops_before_the_first_agent_call() {
     let sealed = ready(repository(), &worker(), json!({}));
     write_home(&sealed, ".gitconfig", "[user]\n\tuseConfigOnly = true\n");
     ralph(&sealed, "none", None, &["run", "-p", "base"])
@@ -121,7 +121,7 @@ fn without_an_identity_no_agent_is_asked() {
         .expect_stderr("Git does not know who commits here")
         .expect_stderr("git config user.name");
     assert!(sealed.runs().is_empty(), "no run was begun");
-    // Where nothing is committed, none is needed.
+    // Without commits no identity is needed.
     sealed.script(&worker(), &json!({}));
     ralph(&sealed, "none", None, &["run", "-p", "base"]).expect_code(0);
 }
@@ -142,7 +142,7 @@ fn commits_are_signed_in_a_sandbox_too() {
 }
 
 #[test]
-fn a_key_that_cannot_sign_is_found_before_an_agent_is_asked_and_later_loses_nothing() {
+fn unusable_signing_key_is_found_before_the_first_agent_call() {
     let locks = json!([{ "do": [
         { "append": { "path": "work.txt", "text": "work\n" } },
         { "run": { "command": "touch ../locked" } },
@@ -197,13 +197,13 @@ fn a_hook_that_is_interrupted_interrupts_the_run() {
     assert_eq!(sealed.subjects()[0], "ralph[1]: prompt");
 }
 
-/// Returns what the agent of a call writes into a file before it claims to be done.
+/// Returns what the agent of a call writes into a file before it reports completion.
 fn writes(path: &str, text: &str) -> Value {
     json!([{ "write": { "path": path, "text": text } }, { "claim": "DONE" }])
 }
 
 #[test]
-fn what_a_later_gate_writes_is_checked_by_the_gates_before_it() {
+fn files_written_by_a_later_gate_are_checked_by_earlier_gates() {
     let calls = json!([
         { "when": { "call": 1 }, "do": writes("work.txt", "first\n") },
         { "do": writes("work.txt", "second\n") }
@@ -219,7 +219,7 @@ fn what_a_later_gate_writes_is_checked_by_the_gates_before_it() {
 }
 
 #[test]
-fn a_gate_that_formats_costs_no_call_and_its_result_is_checked() {
+fn formatting_gate_causes_no_agent_call_and_is_checked() {
     let calls = json!([{ "do": writes("work.txt", "tabs\n") }]);
     let gates = json!([
         { "command": "echo x >> ../ran; test -f work.txt" },
@@ -252,7 +252,7 @@ fn gates_that_always_change_files_fail_the_attempt_and_name_them() {
     assert!(files.contains("work.txt") && !files.contains("stamp.txt"), "{files}");
 }
 
-/// Runs ralph in a sandbox of this kind.
+/// Runs ralph with this sandbox backend.
 fn inside(sealed: &Sealed, backend: &str, words: &[&str]) -> Finished {
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command.args(words).env("RALPH_SANDBOX_BACKEND", backend);
@@ -260,7 +260,7 @@ fn inside(sealed: &Sealed, backend: &str, words: &[&str]) -> Finished {
 }
 
 #[test]
-fn what_a_commit_hook_writes_has_to_pass_the_gates() {
+fn files_written_by_a_commit_hook_must_pass_the_gates() {
     let gates = json!([{ "command": "! grep broken work.txt" }]);
     let further = json!({ "gates": gates, "baseline": "off" });
     let sealed = ready(repository(), &json!([{ "do": writes("work.txt", "work\n") }]), further);
@@ -276,7 +276,7 @@ fn what_a_commit_hook_writes_has_to_pass_the_gates() {
 }
 
 #[test]
-fn a_hook_that_formats_costs_no_call() {
+fn formatting_hook_causes_no_agent_call() {
     let format = "git diff --cached --quiet && exit 0; grep -q tabs work.txt || exit 0\n\
                   sed -i s/tabs/spaces/ work.txt";
     for (what, text) in [
@@ -324,12 +324,12 @@ fn hooks_in_the_home_run_in_a_sandbox_too() {
     }
 }
 
-/// A hook that takes conventional commits only.
+/// A hook that accepts only conventional commits.
 const CONVENTIONAL: &str = "head -n 1 \"$1\" | grep -Eq '^(feat|fix|chore)(\\(.+\\))?: [a-z]' \
                             || { echo no conventional commit; exit 1; }";
 
 #[test]
-fn a_format_of_messages_is_found_before_an_agent_is_asked() {
+fn required_message_format_is_found_before_the_first_agent_call() {
     let sealed = ready(repository(), &worker(), json!({}));
     hook(&sealed, "commit-msg", CONVENTIONAL);
     sealed
@@ -361,7 +361,7 @@ fn a_message_that_is_refused_later_stops_the_run_and_loses_nothing() {
 }
 
 #[test]
-fn a_protected_branch_is_found_before_an_agent_is_asked() {
+fn protected_branch_is_found_before_the_first_agent_call() {
     let sealed = ready(repository(), &worker(), json!({}));
     hook(
         &sealed,
@@ -381,7 +381,7 @@ fn a_protected_branch_is_found_before_an_agent_is_asked() {
 }
 
 #[test]
-fn a_template_of_messages_with_an_unknown_variable_is_refused() {
+fn message_template_with_unknown_variable_is_refused() {
     let sealed = ready(repository(), &worker(), json!({ "commitMessage": "${TPYE}: x" }));
     sealed
         .ralph(&["run", "-p", "base"])

@@ -1,5 +1,5 @@
-//! Compaction through the built binary: a long run that forgets nothing, the servers that agents
-//! get, and what people find of it.
+//! Compaction through the built binary: a long run that keeps its memory, the MCP servers of
+//! agents, and what users see of it.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn numbered(count: usize) -> Vec<Value> {
     (1..=count).map(|at| task(&format!("t{at}"))).collect()
 }
 
-/// An account of an iteration, with constraints.
+/// A handoff of an iteration, with constraints.
 fn handoff(found: &[&str]) -> Value {
     let found: Vec<Value> =
         found.iter().map(|it| json!({ "constraint": it, "impact": "writes wait" })).collect();
@@ -47,7 +47,7 @@ fn memory(more: Value) -> Value {
     json!({ "structured": memory })
 }
 
-/// Settings without review and without commits, and with others over them.
+/// Settings without review and commits, merged with others.
 fn settings(further: Value) -> Value {
     let mut settings = json!({ "review": { "enabled": false }, "commit": "none" });
     if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
@@ -56,8 +56,8 @@ fn settings(further: Value) -> Value {
     settings
 }
 
-/// What was told, without the breaks of its lines.
-fn told(end: &Finished) -> String {
+/// The stderr without line wrapping.
+fn unwrapped_stderr(end: &Finished) -> String {
     end.stderr.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -76,7 +76,7 @@ fn latest(sealed: &Sealed) -> Value {
 fn a_constraint_of_iteration_3_is_in_the_prompt_of_iteration_200() {
     let sealed = sealed();
     let calls = json!([
-        // It forgets everything, each time.
+        // Each compaction drops everything.
         { "when": { "role": "compact" }, "do": [memory(json!({}))] },
         { "when": { "iteration": 3 }, "do": [handoff(&[LIMIT])] },
         { "do": [handoff(&[])] }
@@ -104,7 +104,7 @@ fn a_constraint_of_iteration_3_is_in_the_prompt_of_iteration_200() {
     assert!(state["total_handoff_bytes_since_compaction"].as_u64() > Some(100));
     let prompts = sealed.prompts();
     assert!(prompts[199].contains(constraint), "{}", prompts[199]);
-    // The price stays the same, however long the run is.
+    // The prompt size stays the same, however long the run is.
     let counted = |asked: &Value| -> u64 {
         let sections = asked["budget"].as_array().cloned().unwrap_or_default();
         let counted = sections.iter().filter(|section| section["name"] != "failure");
@@ -117,7 +117,7 @@ fn a_constraint_of_iteration_3_is_in_the_prompt_of_iteration_200() {
 }
 
 #[test]
-fn what_compacting_changes_is_undone_and_its_template_may_be_the_projects_own() {
+fn compaction_changes_are_reverted_and_its_template_is_configurable() {
     let sealed = repository();
     let calls = json!([
         { "when": { "role": "compact", "promptContains": "KEEP IT SHORT" }, "do": [
@@ -136,23 +136,23 @@ fn what_compacting_changes_is_undone_and_its_template_may_be_the_projects_own() 
     assert_eq!(roles(&sealed), ["implement", "compact", "implement"]);
     for expect in [
         "Iteration 2/16: compact",
-        "Compacting what was handed over: it is time",
+        "Compacting the handoffs: it is due",
         "Memory: 0 constraints, 0 open issues, 1 resolved",
         "the compacting agent changed files, which was undone; kept on refs/ralph/kept/",
         "Iteration 3/16: implement",
     ] {
-        assert!(told(&end).contains(expect), "{expect}\n{}", end.stderr);
+        assert!(unwrapped_stderr(&end).contains(expect), "{expect}\n{}", end.stderr);
     }
     assert!(!sealed.project().join("scribble.txt").exists());
-    // What its template leaves out is there all the same.
+    // Sections that its template lacks are added anyway.
     let prompt = &sealed.prompts()[1];
-    assert!(prompt.contains("## What was handed over since\nIteration 1:"), "{prompt}");
+    assert!(prompt.contains("## Handoffs since then\nIteration 1:"), "{prompt}");
     assert_eq!(latest(&sealed)["resolved"][0]["item"], LIMIT);
     assert_eq!(sealed.subjects().len(), 4, "{:?}", sealed.subjects());
 }
 
 #[test]
-fn a_bug_that_a_handoff_leaves_is_open_until_one_mends_it() {
+fn known_bug_stays_open_until_a_handoff_fixes_it() {
     let sealed = sealed();
     let account = |is_mended: bool| {
         let bug = json!({ "description": "the login test is flaky", "resolution": "", "resolved": is_mended });
@@ -162,7 +162,7 @@ fn a_bug_that_a_handoff_leaves_is_open_until_one_mends_it() {
         } })
     };
     let calls = json!([
-        // It forgets everything, each time.
+        // Each compaction drops everything.
         { "when": { "role": "compact" }, "do": [memory(json!({}))] },
         { "when": { "iteration": 1 }, "do": [account(false)] },
         { "when": { "iteration": 5 }, "do": [account(true)] },
@@ -174,13 +174,13 @@ fn a_bug_that_a_handoff_leaves_is_open_until_one_mends_it() {
     let open = |prompt: &str| prompt.contains("the login test is flaky (carried over)");
     let prompts = sealed.prompts();
     let open: Vec<bool> = prompts.iter().map(|prompt| open(prompt)).collect();
-    // Implement and compact in turns; the third attempt mends it.
+    // Implement and compact alternate; the third attempt fixes it.
     assert_eq!(open, [false, false, true, false, true, false, false], "{}", prompts[2]);
     assert_eq!(latest(&sealed)["unresolved_issues"], json!([]));
 }
 
 #[test]
-fn a_compaction_that_fails_is_said_and_the_run_goes_on() {
+fn failed_compaction_is_reported_and_the_run_continues() {
     let sealed = sealed();
     let calls = json!([
         { "when": { "role": "compact" }, "do": [{ "text": "I would rather not." }] },
@@ -190,8 +190,9 @@ fn a_compaction_that_fails_is_said_and_the_run_goes_on() {
     write_plan(&sealed, &numbered(3));
     let end = sealed.ralph(&["build"]).expect_code(0);
     assert_eq!(roles(&sealed), ["implement", "implement", "compact", "implement"]);
-    let said = "compaction failed (malformed output): the answer holds no memory; the run goes on";
-    assert!(told(&end).contains(said), "{}", end.stderr);
+    let message =
+        "compaction failed (malformed output): the answer contains no memory; the run continues";
+    assert!(unwrapped_stderr(&end).contains(message), "{}", end.stderr);
     assert!(!sealed.project().join(".ralph/context").exists());
 }
 
@@ -258,13 +259,13 @@ fn context_shows_the_compaction_that_comes_first_and_what_follows() {
     let shown = looked_at(&[]);
     for expect in [
         "Iteration 3: implement t2, in run ",
-        "\nBefore that, iteration 2 compacts what was handed over: it is time.\n",
+        "\nBefore that, iteration 2 compacts what was handed over: it is due.\n",
         "\nhandoffs ",
         "\ntotal ",
     ] {
         assert!(shown.contains(expect), "{expect}\n{shown}");
     }
-    // Both are what the run asks: the first to the letter, the second as far as it is known.
+    // Both match the run's prompts: the first exactly, the second as far as it is known.
     sealed.ralph(&["resume", "-m", "2"]).expect_code(0);
     let prompts = sealed.prompts();
     assert_eq!(first["prompt"], prompts[1]);
@@ -275,8 +276,8 @@ fn context_shows_the_compaction_that_comes_first_and_what_follows() {
     assert_eq!(after_memory(coding), after_memory(&prompts[2]));
 }
 
-/// Returns a project in which `claude` plays a compaction and two tasks, the second of which
-/// wants documentation.
+/// Returns a project in which `claude` plays a compaction and two tasks, the second of which needs
+/// documentation.
 fn with_claude() -> Sealed {
     let sealed = sealed();
     let scenario = sealed.root().join("claude.json");
@@ -361,7 +362,7 @@ fn each_role_gets_the_servers_that_are_for_it() {
 }
 
 #[test]
-fn without_npx_nothing_is_looked_up_and_that_is_said() {
+fn missing_npx_is_reported() {
     let sealed = with_claude();
     for program in ["sh", "tr"] {
         let place = ["/bin", "/usr/bin"].map(|place| Path::new(place).join(program));
@@ -371,14 +372,14 @@ fn without_npx_nothing_is_looked_up_and_that_is_said() {
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command.arg("build").env("PATH", sealed.bin());
     let end: Finished = Running::start(command).wait().expect_code(0);
-    let said = "the libraries of t2 cannot be looked up: `npx` is not on the PATH";
-    assert!(told(&end).contains(said), "{}", end.stderr);
+    let message = "the libraries of t2 cannot be looked up: `npx` is not on the PATH";
+    assert!(unwrapped_stderr(&end).contains(message), "{}", end.stderr);
     let called = called(&sealed);
     assert_eq!(servers(&called[1]).as_object().map(serde_json::Map::len), Some(1));
 }
 
 #[test]
-fn servers_of_the_users_own_are_taken_instead() {
+fn user_servers_replace_ralphs() {
     let sealed = with_claude();
     let own = r#"{"mcpServers": {"notes": {"command": "notes"}}}"#;
     sealed.write("servers.json", own);

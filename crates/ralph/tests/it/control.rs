@@ -1,4 +1,4 @@
-//! Talking to an active run: pause, go on, stop, skip, notes, and what is shown of them.
+//! Controlling an active run: pause, resume, stop, skip, notes, and how they are shown.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{repository, sealed};
 
-/// An agent that says that it has begun, works on until it is let go, and is done in its second
-/// call.
+/// An agent that reports its start, works until it is released, and completes in its second call.
 fn two_calls() -> Value {
     json!([
         { "when": { "call": 1 }, "do": [
@@ -46,7 +45,7 @@ fn count(sealed: &Sealed, kind: &str) -> usize {
 }
 
 #[test]
-fn a_run_is_paused_while_files_are_edited_and_goes_on() {
+fn run_pauses_for_edits_and_resumes() {
     let sealed = sealed();
     sealed.write("prompt.md", "old words");
     sealed.script(&two_calls(), &json!({}));
@@ -65,20 +64,20 @@ fn a_run_is_paused_while_files_are_edited_and_goes_on() {
     assert!(status(&sealed)["control"]["pausedSince"].is_i64());
     assert!(sealed.read(".ralph/state.json").contains(r#""status": "paused""#));
     sealed.write("prompt.md", "new words");
-    sealed.ralph(&["go"]).expect_code(0).expect_stderr("goes on");
-    running.wait().expect_code(0).expect_stderr("Paused; `ralph go` goes on");
+    sealed.ralph(&["go"]).expect_code(0).expect_stderr("resumes");
+    running.wait().expect_code(0).expect_stderr("Paused; `ralph go` resumes");
     let prompts = sealed.prompts();
     let starts: Vec<&str> = prompts.iter().filter_map(|prompt| prompt.lines().next()).collect();
     assert_eq!(starts, ["old words", "new words"]);
     assert_eq!(count(&sealed, "paused"), 1);
     let log = sealed.ralph(&["log"]).expect_code(0).stdout;
-    assert!(log.contains("asked to pause") && log.contains("asked to go on"), "{log}");
+    assert!(log.contains("asked to pause") && log.contains("asked to resume"), "{log}");
     let report = sealed.ralph(&["report"]).expect_code(0).stdout;
-    assert!(report.contains("## Asked of the run"), "{report}");
+    assert!(report.contains("## Control requests"), "{report}");
 }
 
 #[test]
-fn a_paused_run_hears_resume_stop_and_signals() {
+fn paused_run_reacts_to_resume_stop_and_signals() {
     for way in ["resume", "stop", "signal"] {
         let sealed = sealed();
         let mut running = under_way(&sealed);
@@ -87,7 +86,7 @@ fn a_paused_run_hears_resume_stop_and_signals() {
         running.wait_for("Paused; ");
         let code = match way {
             "resume" => {
-                sealed.ralph(&["resume"]).expect_code(0).expect_stderr("goes on");
+                sealed.ralph(&["resume"]).expect_code(0).expect_stderr("resumes");
                 0
             }
             "stop" => {
@@ -115,13 +114,13 @@ fn a_stop_lets_the_agent_finish_and_the_run_can_be_resumed() {
     sealed.write("go-on", "");
     running.wait().expect_code(130).expect_stderr("ralph resume");
     assert_eq!(count(&sealed, "replied"), 1, "the answer is kept");
-    sealed.ralph(&["go"]).expect_code(1).expect_stderr("`ralph resume` goes on with run ");
+    sealed.ralph(&["go"]).expect_code(1).expect_stderr("`ralph resume` resumes run ");
     sealed.ralph(&["resume"]).expect_code(0);
     assert_eq!(sealed.survivors(), [""; 0]);
 }
 
 #[test]
-fn a_note_lands_in_exactly_one_prompt_and_says_who_left_it() {
+fn note_is_in_exactly_one_prompt_with_its_author() {
     let sealed = sealed();
     let running = under_way(&sealed);
     let mut note = sealed.command(env!("CARGO_BIN_EXE_ralph"));
@@ -149,20 +148,20 @@ fn a_note_lands_in_exactly_one_prompt_and_says_who_left_it() {
 }
 
 #[test]
-fn what_was_asked_survives_a_kill_and_is_heard_once() {
+fn control_requests_survive_a_kill_and_apply_once() {
     let sealed = sealed();
     let running = under_way(&sealed);
-    for wish in [&["note", "Remember me."][..], &["stop"], &["pause"]] {
-        sealed.ralph(wish).expect_code(0);
+    for request in [&["note", "Remember me."][..], &["stop"], &["pause"]] {
+        sealed.ralph(request).expect_code(0);
     }
     running.signal(Signal::KILL);
     running.wait();
     sealed.write("go-on", "");
     sealed.ralph(&["resume"]).expect_code(0);
-    let void = |event: &&Value| event["refused"] == "the run ended before, and was resumed since";
+    let void = |event: &&Value| event["refused"] == "the run ended and was resumed since";
     assert_eq!(sealed.events_of("wished").iter().filter(void).count(), 2);
-    let told = sealed.prompts().iter().filter(|it| it.contains("Remember me.")).count();
-    assert_eq!((told, count(&sealed, "wished")), (1, 3));
+    let reported = sealed.prompts().iter().filter(|it| it.contains("Remember me.")).count();
+    assert_eq!((reported, count(&sealed, "wished")), (1, 3));
 }
 
 /// Starts a run over three tasks whose agent is at work on the first.
@@ -197,11 +196,11 @@ fn a_task_that_is_being_worked_on_is_skipped_and_its_work_is_kept() {
     sealed.ralph(&["skip", "US-9"]).expect_code(2).expect_stderr("did you mean `US-");
     sealed.ralph(&["skip", "US-1"]).expect_code(0);
     sealed.ralph(&["skip", " US-3 "]).expect_code(0);
-    sealed.ralph(&["skip", "US-1"]).expect_code(1).expect_stderr("that was asked before");
+    sealed.ralph(&["skip", "US-1"]).expect_code(1).expect_stderr("that was requested before");
     let asked = &status(&sealed)["control"]["skipsAsked"];
     assert_eq!(asked.as_array().map(Vec::len), Some(2), "{asked}");
     sealed.write("../go-on", "");
-    running.wait().expect_code(0).expect_stderr("The task is left out, as was asked");
+    running.wait().expect_code(0).expect_stderr("Task skipped on request");
     let list: Value = serde_json::from_str(&sealed.read("plan.json")).expect("JSON");
     let found: Vec<&Value> =
         list["tasks"].as_array().expect("tasks").iter().map(|task| &task["status"]).collect();
@@ -212,11 +211,11 @@ fn a_task_that_is_being_worked_on_is_skipped_and_its_work_is_kept() {
     assert!(branch.starts_with("wip/ralph-fail-US-1-"), "{branches}");
     assert_eq!(sealed.git(&["show", &format!("{branch}:half.txt")]), "half");
     let log = sealed.ralph(&["log", "--task", "US-3"]).expect_code(0).stdout;
-    assert!(log.contains("Task US-3 is left out") && !log.contains("US-1"), "{log}");
+    assert!(log.contains("Task US-3 is skipped") && !log.contains("US-1"), "{log}");
 }
 
 #[test]
-fn without_an_active_run_nobody_listens() {
+fn control_requests_without_an_active_run_are_refused() {
     let sealed = sealed();
     for words in [
         &["pause"][..],
@@ -240,7 +239,7 @@ fn without_an_active_run_nobody_listens() {
 }
 
 #[test]
-fn bad_input_is_refused_and_a_full_inbox_stops_nobody() {
+fn bad_input_and_a_full_inbox_are_handled() {
     let sealed = sealed();
     let running = under_way(&sealed);
     sealed.ralph(&["go"]).expect_code(1).expect_stderr("the run is not paused");
@@ -249,7 +248,7 @@ fn bad_input_is_refused_and_a_full_inbox_stops_nobody() {
     let long: Vec<&str> = ["note"].into_iter().chain(words.iter().map(String::as_str)).collect();
     sealed.ralph(&long).expect_code(1).expect_stderr("1000009 characters, and 4000 fit");
     sealed.ralph(&["note", " "]).expect_code(1).expect_stderr("it is empty");
-    // Two people at once.
+    // Two users at once.
     let both: Vec<_> =
         ["one", "two"].map(|text| sealed.start(&["note", text])).into_iter().collect();
     for sent in both {
@@ -263,7 +262,7 @@ fn bad_input_is_refused_and_a_full_inbox_stops_nobody() {
         .expect("linked");
     sealed.write("go-on", "");
     let finished = running.wait().expect_code(0);
-    assert!(finished.stderr.contains("in the run's inbox is no wish"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("in the run's inbox is not a valid"), "{}", finished.stderr);
     let second = sealed.prompts().pop().expect("a prompt");
     assert!(second.contains("\n\none") && second.contains("\n\ntwo"), "{second}");
 }
@@ -287,12 +286,12 @@ fn a_log_is_followed_across_a_pause_an_end_and_a_resume() {
     log.kill().expect("it follows for ever");
     log.wait().expect("it ends");
     let seen = read();
-    for words in ["Paused; ", "Run ended: interrupted", "goes on with run", "Run ended: complete"] {
+    for words in ["Paused; ", "Run ended: interrupted", "resumes run", "Run ended: complete"] {
         assert!(seen.contains(words), "{words}: {seen}");
     }
     let second = sealed.ralph(&["log", "--iteration", "2"]).expect_code(0).stdout;
     assert!(second.contains("Iteration 2/10") && !second.contains("Iteration 1/10"), "{second}");
     let late = sealed.ralph(&["log", "--since", "1h"]).expect_code(0).stdout;
     assert!(late.contains("Iteration 1/10"), "{late}");
-    sealed.ralph(&["log", "--since", "soon"]).expect_code(2).expect_stderr("is no time");
+    sealed.ralph(&["log", "--since", "soon"]).expect_code(2).expect_stderr("is not a time");
 }

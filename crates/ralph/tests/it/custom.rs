@@ -1,11 +1,11 @@
-//! Agents that no adapter knows, read with filters, through the built binary.
+//! Agents without an adapter, read with filters, through the built binary.
 
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
 
 use crate::{run, sealed};
 
-/// An agent that repeats its prompt and shows a tool in its first call, and is done in the
+/// An agent that echoes its prompt and shows a tool in its first call, and completes in the
 /// second.
 const TALKER: &str = r#"#!/bin/sh
 read -r prompt
@@ -61,7 +61,7 @@ fn a_whole_loop_counts_what_the_filters_select() {
 }
 
 #[test]
-fn a_display_filter_decides_what_is_seen() {
+fn display_filter_selects_what_is_shown() {
     let sealed = sealed();
     let mut agent = filters();
     agent["displayFilter"] = json!(
@@ -96,7 +96,7 @@ fn a_file_of_assignments_and_the_environment_set_filters_too() {
 }
 
 #[test]
-fn a_bad_filter_is_told_with_its_place_before_anything_runs() {
+fn invalid_filter_is_reported_with_position_before_the_run() {
     let sealed = sealed();
     sealed.program("talker", TALKER);
     sealed.write(
@@ -119,7 +119,7 @@ fn a_bad_filter_is_told_with_its_place_before_anything_runs() {
 }
 
 #[test]
-fn filters_that_nobody_reads_are_warned_about() {
+fn unused_filters_are_warned_about() {
     let sealed = sealed();
     sealed.program("talker", "#!/bin/sh\necho '<response>DONE</response>'\n");
     let agent = json!({ "command": "talker", "kind": "text", "displayFilter": ".x" });
@@ -131,7 +131,7 @@ fn filters_that_nobody_reads_are_warned_about() {
 }
 
 #[test]
-fn an_answer_that_no_filter_selects_is_no_answer() {
+fn unselected_output_is_not_an_answer() {
     let sealed = sealed();
     let mut agent = filters();
     agent["responseFilter"] = json!(".answer // empty");

@@ -1,4 +1,4 @@
-//! What a cloned project's settings may not run or read without trust.
+//! What the settings of a cloned project may not run or read without trust.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -63,7 +63,7 @@ fn version_control_of_a_project_runs_nothing_on_the_host_without_trust() {
 }
 
 #[test]
-fn a_git_of_the_project_on_the_path_is_not_git() {
+fn git_inside_the_project_is_not_used() {
     let sealed = worker(&json!({ "scm": { "command": "git", "tasks": ["push"] } }));
     write_evil(&sealed, "bin/git");
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", sealed.project().join("bin").display());
@@ -115,7 +115,7 @@ fn files_outside_of_the_project_need_trust() {
     sealed.ralph(&["trust", "--remove"]).expect_code(0);
     with(agent("inside.md"));
     run(&sealed, &[]).expect_code(0);
-    // What the user says is not bound.
+    // The user's own settings are not restricted.
     with(json!({}));
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["run", "-p", "base"]).env("RALPH_AGENT_SYSTEM_PROMPT_FILE", &absolute);
@@ -148,7 +148,7 @@ fn a_program_of_the_project_gets_no_login_without_trust() {
         assert!(end.stderr.contains(&format!("`{key}` would start")), "{key}: {}", end.stderr);
         let login = "with your login and keys for claude";
         assert!(end.stderr.contains(login), "{settings}: {}", end.stderr);
-        // Not even for its version.
+        // Not even to read its version.
         sealed.ralph(&["doctor"]).expect_code(2);
         assert!(!has_run(&sealed), "{settings}");
     }
@@ -156,7 +156,7 @@ fn a_program_of_the_project_gets_no_login_without_trust() {
     sealed.trust(&[]);
     let end = sealed.ralph(&["run", "-p", "base", "--no-sandbox"]);
     assert!(has_run(&sealed), "{}", end.stderr);
-    // Another content is another program.
+    // Changed content is another program.
     sealed.write("tools/claude", "#!/bin/sh\nexit 1\n");
     run(&sealed, &[]).expect_code(2).expect_stderr("`agent.command` would start");
 }
@@ -185,7 +185,7 @@ fn arguments_and_variables_of_an_agent_with_a_login_need_trust() {
         assert_eq!(end.code == Some(2), is_refused, "{agent}: {}", end.stderr);
         assert!(end.code == Some(0) || is_refused || is_missing, "{agent}: {}", end.stderr);
     }
-    // What the arguments are for counts, whoever chose it.
+    // The arguments are checked, no matter who chose the agent.
     let agent = json!({ "command": "helper", "flags": ["--settings={}"] });
     sealed.write(".ralph/settings.json", &json!({ "agent": agent }).to_string());
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
@@ -218,7 +218,7 @@ fn servers_are_listed_and_asked_about_again_when_they_change() {
 }
 
 #[test]
-fn trust_lists_in_plain_words_what_would_run_or_be_read() {
+fn trust_lists_what_would_run_or_be_read() {
     let sealed = sealed().with_walls();
     write_evil(&sealed, "evil.sh");
     sealed.script(
@@ -244,7 +244,7 @@ fn trust_lists_in_plain_words_what_would_run_or_be_read() {
           .ralph/settings.json:5:14: `agent.flags` would call claude, which has your login, with `--settings {}`
           .ralph/settings.json:10:29: `agent.env.ANTHROPIC_BASE_URL` would set the variable ANTHROPIC_BASE_URL to "http://x" for an agent
           .ralph/settings.json:11:19: `agent.env.MY_TOKEN` would set the variable MY_TOKEN to "***" for an agent
-        error: Nobody is here to be asked.
+        error: There is no terminal to ask on.
         hint: `ralph trust --yes` accepts what is shown above
     "#]]
     .assert_eq(&shown(&end.stderr));

@@ -1,10 +1,9 @@
-//! What `ralph init --yes` finds in projects of every kind: the commands that check them.
-//!
-//! Not here: trees that say something odd, which the core is tried with.
+//! What `ralph init --yes` detects in projects of every kind: the commands that check them. Not
+//! here: unusual trees, which the core tests cover.
 
 use crate::sealed;
 
-/// Files of a project, and the commands that it is checked by, each with the file that says so.
+/// Files of a project, and the expected check commands, each with the file that it comes from.
 type Row = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str]);
 
 const NODE: &str = r#"{
@@ -201,7 +200,7 @@ const PROJECTS: [Row; 22] = [
 ];
 
 #[test]
-fn what_checks_a_project_is_found_in_its_own_files() {
+fn check_commands_are_detected_from_project_files() {
     for (what, files, expect) in PROJECTS {
         let sealed = sealed();
         for (path, text) in files {
@@ -209,7 +208,7 @@ fn what_checks_a_project_is_found_in_its_own_files() {
         }
         let end = sealed.ralph(&["init", "--yes", "--dry-run"]).expect_code(0);
         let found = end.stdout.lines().filter_map(|line| line.strip_prefix("found   "));
-        // A machine may have agents.
+        // Agents may be installed on this machine.
         let found: Vec<&str> = found.filter(|line| !line.contains(" as the agent (")).collect();
         assert_eq!(found, expect, "{what}");
         assert_eq!(end.stdout.matches("{ \"kind\": ").count(), expect.len(), "{}", end.stdout);

@@ -1,13 +1,12 @@
-//! Stand-ins that talk as real agents do: shell scripts whose body says what it wants, each in
-//! the dialect of its agent, and repeats the prompt where the real one does.
-//!
-//! In the body, `say TEXT` is a message (one line, no quotes or backslashes), `$call` is the
-//! number of the call, and `../prompt` is what it was asked. Each call notes its arguments in
-//! `../argv`, a line for each argument and an empty one behind them.
+//! Stand-ins that print like real agents: shell scripts whose body decides what to do, each in the
+//! format of its agent, and that echo the prompt where the real one does. In the body, `say TEXT`
+//! is a message (one line, no quotes or backslashes), `$call` is the number of the call, and
+//! `../prompt` is the prompt. Each call records its arguments in `../argv`, one line per argument
+//! and an empty one after them.
 
 use ralph_testkit::sealed::Sealed;
 
-/// Reads the prompt, counts the call and notes the arguments.
+/// Reads the prompt, counts the call and records the arguments.
 const HEAD: &str = r#"#!/bin/sh
 [ "$1" = --version ] && { echo 9.9.9; exit; }
 for argument; do printf '%s\n' "$argument"; done >> ../argv; echo >> ../argv
@@ -17,7 +16,7 @@ call=$(($(wc -l < ../calls)))
 
 const FROM_STDIN: &str = "cat > ../prompt\n";
 
-/// Cline takes its prompt as an argument, and adds what it reads.
+/// Cline takes its prompt as an argument, and appends stdin.
 const FROM_ARGUMENT: &str = r#"for last; do :; done
 { printf '%s\n' "$last"; cat; } > ../prompt
 "#;
@@ -57,10 +56,10 @@ echo '{"type":"turn.started"}'
 "#,
 ];
 
-/// A careless one: it prints its prompt first.
+/// Prints its prompt first.
 const TEXT: [&str; 3] = ["cat ../prompt\n", r#"printf '%s\n' "$last""#, ""];
 
-/// Writes a program on the `PATH` that talks as agents of this kind do.
+/// Writes a program on the `PATH` that prints like agents of this kind.
 pub(crate) fn stand_in(sealed: &Sealed, kind: &str, program: &str, body: &str) {
     let ([begin, say, end], reads) = match kind {
         "claude" => (CLAUDE, FROM_STDIN),

@@ -1,4 +1,4 @@
-//! The examples of the repository do what their descriptions say, by the commands that these name.
+//! The examples of the repository do what their READMEs describe, with the commands listed there.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -35,7 +35,7 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }
 
-/// Runs what the README of an example says, line by line; every line must succeed.
+/// Runs the commands in the README of an example, line by line; every line must succeed.
 #[track_caller]
 fn follow(sealed: &Sealed, lines: &[&str]) -> Vec<Finished> {
     let readme = sealed.read("README.md");
@@ -76,7 +76,7 @@ fn every_example_is_listed_and_says_how_to_try_it() {
 }
 
 #[test]
-fn a_prompt_is_told_what_its_guardrails_say() {
+fn guardrail_failures_reach_the_prompt() {
     let sealed = example("guarded-prompt");
     let ended = follow(
         &sealed,
@@ -102,7 +102,7 @@ fn a_prompt_is_told_what_its_guardrails_say() {
     };
     assert_eq!(first, &format!("Iteration 1 of 8, 7 remaining.\n\n{task}"));
     assert!(!replaced.contains("# Convert temperatures"), "{replaced}");
-    assert!(replaced.contains("\nHint: Mend the syntax and nothing else."), "{replaced}");
+    assert!(replaced.contains("\nHint: Fix the syntax and nothing else."), "{replaced}");
     assert!(prepended.ends_with(&format!("... [truncated]\n\n{task}")), "{prepended}");
     let start = format!("Iteration 4 of 8, 4 remaining.\n\n{task}\n\nGuardrail \"! grep");
     assert!(appended.starts_with(&start), "{appended}");
@@ -134,8 +134,8 @@ fn specifications_are_planned_built_and_tidied() {
     );
     assert_clean(&sealed);
     let build = &ended[2].stderr;
-    for told in ["1 item is open", "There are uncommitted changes", "Plan: 3 of 3 items done"] {
-        assert!(build.contains(told), "{build}");
+    for reported in ["1 item is open", "There are uncommitted changes", "Plan: 3 of 3 items done"] {
+        assert!(build.contains(reported), "{build}");
     }
     assert!(!sealed.read(".ralph/implementation_plan.md").contains("- [ ]"));
     let long = |line: &str| line.chars().count() > 60;
@@ -174,7 +174,7 @@ fn stories_are_planned_kept_by_the_agent_reviewed_and_archived() {
     let lines = [BEGIN, "ralph plan", "ralph build", "ralph archive --label slugs"];
     let ended = follow(&sealed, &lines);
     let end = &ended[2];
-    assert!(end.stderr.contains("put back in the task list: Story `US-002`"), "{}", end.stderr);
+    assert!(end.stderr.contains("reverted in the task list: Story `US-002`"), "{}", end.stderr);
     let made = made(&sealed);
     assert_eq!(
         made[..9],
@@ -219,8 +219,8 @@ fn gated_tasks_escalate_and_are_judged() {
         .filter(|at| prompts[*at].contains("## Another approach is required"))
         .collect();
     assert_eq!(shifted, [3]);
-    let told = "count.sh: empty input gives nothing, not 0.";
-    assert!(prompts.iter().any(|prompt| prompt.contains(told)));
+    let reported = "count.sh: empty input gives nothing, not 0.";
+    assert!(prompts.iter().any(|prompt| prompt.contains(reported)));
     let checked = sealed.events_of("gate_checked");
     let soft = checked.iter().filter(|event| event["result"]["gate"] == json!("quality"));
     assert!(soft.clone().count() == 2 && soft.clone().all(|it| it["result"]["status"] == "failed"));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{always, first_then, run, sealed};
 
-/// An agent that fails the first `times` calls and then is done.
+/// An agent that fails the first `times` calls and then completes.
 fn failing(times: u32, deeds: &Value) -> Value {
     let mut calls: Vec<Value> =
         (1..=times).map(|call| json!({ "when": { "call": call }, "do": deeds })).collect();
@@ -71,7 +71,7 @@ fn a_hang_is_ended_with_its_whole_tree_and_counts_as_an_attempt() {
 }
 
 #[test]
-fn what_an_agent_leaves_running_is_ended_and_said() {
+fn leftover_processes_are_ended_and_reported() {
     for kind in ["plain", "ownSession", "holdStdout", "detached"] {
         let sealed = sealed();
         let deeds =
@@ -103,7 +103,7 @@ fn a_usage_limit_is_waited_for_and_counts_nothing() {
 }
 
 #[test]
-fn a_limit_beyond_the_longest_wait_stops_with_a_way_on() {
+fn limit_beyond_the_longest_wait_stops_with_a_hint() {
     let sealed = sealed();
     let deeds = json!([
         { "rateLimit": { "status": "rejected", "resets": { "in": 90000 } } },
@@ -117,7 +117,7 @@ fn a_limit_beyond_the_longest_wait_stops_with_a_way_on() {
 }
 
 #[test]
-fn what_asking_again_cannot_mend_stops_at_once() {
+fn failures_that_a_retry_cannot_fix_stop_at_once() {
     for (class, words) in [("notLoggedIn", "Invalid API key"), ("badCall", "unknown option")] {
         let sealed = sealed();
         let deeds = json!([{ "result": { "error": { "class": class, "words": words } } }]);
@@ -128,7 +128,7 @@ fn what_asking_again_cannot_mend_stops_at_once() {
 }
 
 #[test]
-fn a_full_window_is_tried_once_more_and_then_is_an_attempt() {
+fn full_context_window_is_retried_once() {
     let sealed = sealed();
     let deeds =
         json!([{ "result": { "error": { "class": "contextExceeded", "words": "too long" } } }]);

@@ -1,4 +1,4 @@
-//! Help, completions, manual pages, and where options may stand.
+//! Help, completions, manual pages, and the position of options.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -60,26 +60,26 @@ fn commands_are_explained_too() {
         let by_help = sealed.ralph(&[&["help"], words].concat()).expect_code(0).stdout;
         let by_flag = sealed.ralph(&[words, &["--help"]].concat()).expect_code(0).stdout;
         assert_eq!(by_help, by_flag, "{words:?}");
-        // What a command is about is said in its own help as in the list above it.
+        // A command's own help has the same summary as the list above it.
         let above = sealed.ralph(&[&words[..words.len() - 1], &["--help"]].concat()).stdout;
         let about = by_flag.lines().next().expect("a first line");
         assert!(above.contains(about), "{about:?} is not in:\n{above}");
     }
     let all = sealed.ralph(&["help"]).expect_code(0).stdout;
     assert_eq!(all, sealed.ralph(&["--help"]).stdout);
-    for (words, told) in [
+    for (words, reported) in [
         (&["gate"][..], "did you mean `ralph help gates`?"),
         (&["biuld"], "did you mean `ralph help build`?"),
         (&["__sim"], "There is no topic and no command `__sim`"),
         (&["run", "fast"], "There is no topic and no command `fast`"),
         (&["zzz"], "topics: cost, exit-codes"),
     ] {
-        sealed.ralph(&[&["help"], words].concat()).expect_code(2).expect_stderr(told);
+        sealed.ralph(&[&["help"], words].concat()).expect_code(2).expect_stderr(reported);
     }
 }
 
 #[test]
-fn options_of_all_commands_may_stand_in_front() {
+fn global_options_are_accepted_before_the_command() {
     let sealed = repository();
     sealed.script(&done(), &json!({}));
     let project = sealed.project();
@@ -99,7 +99,7 @@ fn options_of_all_commands_may_stand_in_front() {
     assert!(elsewhere(&["-C", project]).expect_code(0).stdout.contains("ralph demo"));
 }
 
-/// Asks what a word could be, as a shell does, and returns the answers with what is told of them.
+/// Requests completions as a shell does, and returns them with their descriptions.
 fn ask(sealed: &Sealed, line: &[&str]) -> Finished {
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command
@@ -156,7 +156,7 @@ fn values_are_completed_from_the_project() {
 }
 
 #[test]
-fn completing_writes_nothing_and_says_nothing_where_it_cannot() {
+fn completion_writes_nothing_and_fails_silently() {
     let sealed = sealed();
     sealed.write("ralph/tasks.json", "{ broken");
     sealed.write(".ralph/settings.json", "{ broken");
@@ -169,7 +169,7 @@ fn completing_writes_nothing_and_says_nothing_where_it_cannot() {
     let home = fs::read_dir(sealed.root().join("home")).expect("readable").count();
     assert_eq!((state, home), (0, 0));
     assert_eq!(fs::read_dir(sealed.project()).expect("readable").count(), 2);
-    // A shell that nobody knows gets no answer either.
+    // An unknown shell gets no answer either.
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["--", "ralph", ""]).env("RALPH_COMPLETE", "/bin/tcsh");
     let end = Running::start(command).wait();
@@ -200,7 +200,7 @@ fn a_real_bash_completes() {
     assert_eq!(found, ["US-001", "US-002", "overnight"], "{}", end.stderr);
 }
 
-/// Says whether a shell is there to be tried. In CI it must be.
+/// Returns whether a shell is installed. CI must have it.
 fn is_installed(sealed: &Sealed, shell: &str) -> bool {
     let found = sealed.command("sh").args(["-c", &format!("command -v {shell}")]).output();
     let is_there = found.expect("sh runs").status.success();
@@ -208,7 +208,7 @@ fn is_installed(sealed: &Sealed, shell: &str) -> bool {
     is_there
 }
 
-/// Completes lines in a shell that has read its script, and returns what it answers for each.
+/// Completes lines in a shell that has loaded its script, and returns its answer for each.
 fn complete_in(shell: &str, sealed: &Sealed, script: &str, lines: &[&str]) -> Vec<String> {
     symlink(env!("CARGO_BIN_EXE_ralph"), sealed.bin().join("ralph")).expect("a link");
     let file = sealed.root().join("script");
@@ -242,7 +242,7 @@ fn a_real_fish_completes() {
     let found = complete_in("fish", &sealed, script, &lines);
     let words: Vec<&str> = found.iter().filter_map(|line| line.split('\t').next()).collect();
     assert_eq!(words, ["US-001", "US-002", "overnight", &only_run(&sealed)], "{found:?}");
-    assert!(found[1].contains("Two"), "what a task is about is told: {found:?}");
+    assert!(found[1].contains("Two"), "the title of a task is shown: {found:?}");
 }
 
 #[test]
@@ -251,8 +251,8 @@ fn a_real_zsh_completes() {
     if !is_installed(&sealed, "zsh") {
         return;
     }
-    // Completion is a matter of the line editor, which wants a terminal: a shell in a terminal of
-    // its own. Quotes inside the marks keep the echo of a line from being taken for its answer.
+    // Completion is part of the line editor, which needs a terminal: runs a shell in a terminal of
+    // its own. Quotes inside the markers keep the echo of a line from being read as its answer.
     let script = r#"
         zmodload zsh/zpty
         zpty shell zsh -f -i
@@ -274,7 +274,7 @@ fn a_real_zsh_completes() {
         done
         zpty -d shell
     "#;
-    // Of two tasks, what they have in common.
+    // The common prefix of two tasks.
     let lines = ["ralph build --task U", "ralph tasks show US-002", "ralph log "];
     let found = complete_in("zsh", &sealed, script, &lines);
     let run = format!("ralph log {} ", only_run(&sealed));
@@ -316,7 +316,7 @@ fn every_command_has_its_manual_page() {
     let page = sealed.ralph(&["man"]).expect_code(0).stdout;
     assert_eq!(page, sealed.read("man/man1/ralph.1"));
     assert!(page.contains(".TH ralph 1"), "{page}");
-    // Rendered, where there is something to render with.
+    // Rendered, if a renderer is installed.
     for (renderer, words) in [("man", &["-l"][..]), ("mandoc", &["-T", "ascii"])] {
         let found = sealed.command("sh").args(["-c", &format!("command -v {renderer}")]).output();
         if !found.expect("sh runs").status.success() {
@@ -330,7 +330,7 @@ fn every_command_has_its_manual_page() {
                 .env("MANWIDTH", "80")
                 .env("MANPAGER", "cat");
             let end = Running::start(command).wait().expect_code(0);
-            // Minimal systems have a `man` that only says that it was left out.
+            // Minimal systems have a `man` that only prints that it was removed.
             if !end.stdout.contains("minimized") {
                 assert!(end.stdout.contains("SYNOPSIS"), "{name}: {}", end.stdout);
                 assert_eq!(end.stderr, "", "{name}");

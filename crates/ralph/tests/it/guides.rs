@@ -1,9 +1,7 @@
-//! The guides in `docs`: every command line that is marked is run, all others can at least be
-//! read, and every page is listed and leads somewhere.
-//!
-//! A fenced block that begins with `sh run` is run, line by line, in a project that the comment
-//! above it names: `<!-- project: tasks -->`. What a block leaves is there for the next one of the
-//! same page.
+//! The guides in `docs`: every marked command line is run, all others are parsed, and every page
+//! is listed and has valid links. A fenced block that begins with `sh run` is run, line by line,
+//! in a project named in the comment above it: `<!-- project: tasks -->`. Files that a block
+//! leaves are there for the next one of the same page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -43,7 +41,7 @@ fn pages() -> Vec<(String, String)> {
 struct Block<'a> {
     info: &'a str,
     text: String,
-    /// What the comment above it says.
+    /// The content of the comment above it.
     project: Option<&'a str>,
 }
 
@@ -92,7 +90,7 @@ fn project(name: &str) -> Sealed {
         }
         _ => {}
     }
-    // The scripted agent stands in for a real one, as long as it is asked.
+    // The scripted agent replaces a real one, as long as it is called.
     let done = json!({ "task_completed": { "summary": "Did it.", "fully_complete": true } });
     let write = json!({ "append": { "path": "done.txt", "text": "one more\n" } });
     let calls = json!({ "calls": [
@@ -127,8 +125,8 @@ fn marked_commands_of_the_guides_work() {
             let mut command = sealed.command("sh");
             command.args(["-e", "-c", &block.text]);
             let end = Running::start(command).wait();
-            let told = format!("{name}:\n{}\n{}\n{}", block.text, end.stdout, end.stderr);
-            assert_eq!(end.code, Some(0), "{told}");
+            let reported = format!("{name}:\n{}\n{}\n{}", block.text, end.stdout, end.stderr);
+            assert_eq!(end.code, Some(0), "{reported}");
             count += 1;
         }
     }
@@ -136,7 +134,7 @@ fn marked_commands_of_the_guides_work() {
 }
 
 #[test]
-fn every_command_line_in_the_docs_is_one_that_ralph_reads() {
+fn every_command_line_in_the_docs_is_valid() {
     let sealed = sealed();
     let mut lines: Vec<(String, String)> = Vec::new();
     for (name, page) in pages() {
@@ -149,7 +147,7 @@ fn every_command_line_in_the_docs_is_one_that_ralph_reads() {
         }
     }
     assert!(lines.len() > 40, "{}", lines.len());
-    // With `--help` behind the command, only its name and subcommand are looked at.
+    // With `--help` after the command, only its name and subcommand are checked.
     for (name, line) in lines {
         let line = line.split(['#', '|', '>', ';', '&']).next().unwrap_or_default();
         let words: Vec<&str> = line.split_whitespace().skip(1).collect();
@@ -183,7 +181,7 @@ fn pages_are_listed() {
     }
 }
 
-/// Returns all texts of the repository that are read with links in them.
+/// Returns all texts of the repository that contain links.
 fn texts() -> BTreeMap<PathBuf, String> {
     let root = docs().parent().expect("a repository").canonicalize().expect("there");
     let mut found = BTreeMap::new();
@@ -216,7 +214,7 @@ fn prose(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns what GitHub calls the headings of a text in links.
+/// Returns the link anchors that GitHub makes of the headings of a text.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for line in text.lines() {
@@ -234,7 +232,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Returns where the links of a text lead. What is in code leads nowhere.
+/// Returns the link targets of a text. Links in code are ignored.
 fn links(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for paragraph in text.split("\n\n") {
@@ -344,18 +342,18 @@ fn every_exit_code_is_explained() {
 }
 
 #[test]
-fn codes_and_words_that_pages_promise_are_those_of_the_program() {
-    let nobody = "No run is active in this directory.\nhint: ";
+fn documented_exit_codes_and_messages_match_the_program() {
+    let no_run = "No run is active in this directory.\nhint: ";
     let (scm, git) = (r#"{ "scm": { "command": "git", "tasks": ["commit"] } }"#, "git init");
     let agent = r#"{ "agent": { "command": "cat" } }"#;
     let unsaid = [("PROMPT.md", "Do it.\n"), (".ralph/settings.json", agent)];
     let no_plan = "Implementation plan not found. Run 'ralph plan' first.";
-    for (page, promise, files, words, code, said) in [
-        ("control.md", "the exit code is 1, with a hint", &[][..], "pause", 1, nobody),
-        ("control.md", "the exit code is 1, with a hint", &[], "go", 1, nobody),
-        ("control.md", "the exit code is 1, with a hint", &[], "stop", 1, nobody),
-        ("control.md", "the exit code is 1, with a hint", &[], "skip T1", 1, nobody),
-        ("control.md", "the exit code is 1, with a hint", &[], "note careful", 1, nobody),
+    for (page, promise, files, words, code, message) in [
+        ("control.md", "the exit code is 1, with a hint", &[][..], "pause", 1, no_run),
+        ("control.md", "the exit code is 1, with a hint", &[], "go", 1, no_run),
+        ("control.md", "the exit code is 1, with a hint", &[], "stop", 1, no_run),
+        ("control.md", "the exit code is 1, with a hint", &[], "skip T1", 1, no_run),
+        ("control.md", "the exit code is 1, with a hint", &[], "note careful", 1, no_run),
         ("specs.md", no_plan, &[], "build", 2, no_plan),
         ("specs.md", "exits with 1 before anything is started", &unsaid, "prompt PROMPT.md", 1, ""),
         ("specs.md", "missing or empty specs directory with exit 2", &[], "plan", 2, "specs/"),
@@ -373,7 +371,7 @@ fn codes_and_words_that_pages_promise_are_those_of_the_program() {
             "help/exit-codes.md",
             "not installed",
             &[],
-            "run -p x --agent nobody-has-it",
+            "run -p x --agent not-installed",
             4,
             "not found",
         ),
@@ -394,6 +392,6 @@ fn codes_and_words_that_pages_promise_are_those_of_the_program() {
         }
         let words: Vec<&str> = words.split(' ').collect();
         let end = sealed.ralph(&words).expect_code(code);
-        assert!(end.stderr.contains(said), "{words:?}: {}", end.stderr);
+        assert!(end.stderr.contains(message), "{words:?}: {}", end.stderr);
     }
 }

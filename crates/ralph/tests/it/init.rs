@@ -58,7 +58,7 @@ fn a_fresh_project_gets_everything() {
     assert_eq!(sealed.read(".gitignore"), "/ralph/*.bak\n");
     let mode = |path: &str| fs::metadata(sealed.project().join(path)).expect("there").permissions();
     assert_eq!(mode("ralph/prd.md").mode() & 0o600, 0o600);
-    // What was written can be used at once.
+    // The written files work at once.
     sealed.ralph(&["tasks", "validate"]).expect_code(0);
     sealed.ralph(&["tasks", "add", "A title", "--criterion", "It is there"]).expect_code(0);
     sealed.ralph(&["doctor"]).expect_code(4);
@@ -67,7 +67,7 @@ fn a_fresh_project_gets_everything() {
 }
 
 #[test]
-fn the_schema_is_the_one_that_settings_name() {
+fn schema_matches_the_settings_reference() {
     let sealed = sealed();
     init(&sealed, &["--name", "x"]).expect_code(0);
     let printed = sealed.ralph(&["init", "--print-schema"]).expect_code(0).stdout;
@@ -77,7 +77,7 @@ fn the_schema_is_the_one_that_settings_name() {
 }
 
 #[test]
-fn what_is_there_is_kept_and_said() {
+fn existing_files_are_kept_and_reported() {
     let sealed = repository();
     sealed.write("ralph/prd.md", "# Mine\n");
     sealed.write(".gitignore", "/target");
@@ -99,14 +99,14 @@ fn what_is_there_is_kept_and_said() {
 }
 
 #[test]
-fn force_keeps_the_old_ones_beside() {
+fn force_keeps_backups() {
     let sealed = repository();
     init(&sealed, &["--name", "First"]).expect_code(0);
     sealed.write("ralph/prd.md", "Mine, first.\n");
     init(&sealed, &["--name", "Second", "--force"]).expect_code(0);
     assert_eq!(sealed.read("ralph/prd.md.bak"), "Mine, first.\n");
     assert!(sealed.read("ralph/tasks.json").contains("ralph/second"));
-    assert!(!sealed.project().join("ralph/tasks.json.bak").exists(), "nobody wrote into that one");
+    assert!(!sealed.project().join("ralph/tasks.json.bak").exists(), "it was not written");
     sealed.write("ralph/prd.md", "Mine, second.\n");
     let end = init(&sealed, &["--name", "Third", "--force"]).expect_code(0);
     assert!(end.stdout.contains("the old one is ralph/prd.md.2.bak"), "{}", end.stdout);
@@ -166,7 +166,7 @@ fn a_link_in_place_of_a_document_is_not_written_through() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_said() {
+fn unwritable_directory_is_reported() {
     let sealed = sealed();
     let readonly = fs::Permissions::from_mode(0o555);
     fs::set_permissions(sealed.project(), readonly).expect("a mode");
@@ -238,7 +238,7 @@ fn specifications_that_are_there_stay() {
     assert!(end.stdout.starts_with("kept    specs/overview.md\nkept    .ralph/"), "{}", end.stdout);
     let forced = [&specs[..], &["--force"]].concat();
     sealed.ralph(&forced).expect_code(0);
-    assert!(!sealed.project().join("specs/overview.md.bak").exists(), "nobody wrote into it");
+    assert!(!sealed.project().join("specs/overview.md.bak").exists(), "it was not written");
     sealed.write("specs/overview.md", "Mine.\n");
     let end = sealed.ralph(&forced).expect_code(0);
     assert!(end.stdout.contains("the old one is specs/overview.md.bak"), "{}", end.stdout);
@@ -313,7 +313,7 @@ fn a_prompt_needs_settings_alone() {
 }
 
 #[test]
-fn what_cannot_be_meant_writes_nothing() {
+fn contradictory_options_write_nothing() {
     let sealed = sealed();
     sealed.ralph(&["init", "--workflow", "waterfall"]).expect_code(2);
     sealed.ralph(&["init", "--name", "x"]).expect_code(2).expect_stderr("no terminal");
@@ -323,7 +323,7 @@ fn what_cannot_be_meant_writes_nothing() {
 }
 
 #[test]
-fn yes_takes_what_is_found_and_says_where() {
+fn yes_uses_detected_values_and_reports_their_source() {
     let sealed = repository();
     sealed.program("codex", "#!/bin/sh\necho 'codex-cli 0.139.0'\n");
     sealed.program("amp", "#!/bin/sh\nexit 1\n");
@@ -331,9 +331,9 @@ fn yes_takes_what_is_found_and_says_where() {
     sealed.write("pyproject.toml", "[project]\n");
     let end = sealed.ralph(&["init", "--yes"]).expect_code(0);
     let codex = sealed.bin().join("codex");
-    let told =
+    let reported =
         format!("found   codex 0.139.0 as the agent ({}); also installed: amp\n", codex.display());
-    assert!(end.stdout.starts_with(&told), "{}", end.stdout);
+    assert!(end.stdout.starts_with(&reported), "{}", end.stdout);
     assert!(end.stdout.contains("found   cd backend && cargo test (backend/Cargo.toml)\n"));
     assert!(!end.stdout.contains("Name your agent"), "{}", end.stdout);
     expect![[r#"
@@ -347,7 +347,7 @@ fn yes_takes_what_is_found_and_says_where() {
         }
     "#]]
     .assert_eq(&sealed.read(".ralph/settings.json"));
-    // What is there decides about the workflow.
+    // Existing files decide about the workflow.
     let sealed = repository();
     sealed.write("prd.json", r#"{"userStories": []}"#);
     sealed.ralph(&["init", "--yes"]).expect_code(0);
@@ -395,7 +395,7 @@ fn a_dry_run_shows_everything_and_writes_nothing() {
     assert!(!end.stdout.contains(".gitignore"), "{}", end.stdout);
 }
 
-/// A list that is there stays the list: nothing is written that would hide it.
+/// An existing list stays in use: nothing is written that would hide it.
 #[test]
 fn a_list_in_another_usual_place_is_kept() {
     for words in [&["--yes"][..], &["--workflow", "tasks"], &["--workflow", "tasks", "--force"]] {
@@ -405,8 +405,8 @@ fn a_list_in_another_usual_place_is_kept() {
         let list = json!({ "project": "p", "tasks": [task], "verify_commands": ["true"] });
         sealed.write("plan.json", &list.to_string());
         let end = sealed.ralph(&[&["init"], words].concat()).expect_code(0);
-        let said = "found   plan.json as the task list (1 task)";
-        assert!(end.stdout.contains(said), "{}", end.stdout);
+        let message = "found   plan.json as the task list (1 task)";
+        assert!(end.stdout.contains(message), "{}", end.stdout);
         assert!(end.stdout.contains("must succeed: true"), "{}", end.stdout);
         assert_eq!(sealed.read("plan.json"), list.to_string());
         assert!(!sealed.project().join("ralph").exists(), "{words:?}");
@@ -417,21 +417,22 @@ fn a_list_in_another_usual_place_is_kept() {
 }
 
 #[test]
-fn of_two_lists_it_is_said_which_one_is_used() {
+fn of_two_lists_the_used_one_is_reported() {
     let sealed = repository();
     init(&sealed, &["--name", "x"]).expect_code(0);
     let task = json!({ "id": "a", "title": "The a", "description": "Make a.", "status": "pending",
             "acceptance_criteria": ["a is there"] });
     sealed.write("plan.json", &json!({ "project": "p", "tasks": [task] }).to_string());
     let end = init(&sealed, &["--name", "x"]).expect_code(0);
-    let said = "found   plan.json, which is not used: ralph/tasks.json is the task list";
-    assert!(end.stdout.contains(said), "{}", end.stdout);
+    let message = "found   plan.json, which is not used: ralph/tasks.json is the task list";
+    assert!(end.stdout.contains(message), "{}", end.stdout);
     sealed.ralph(&["build"]).expect_code(2).expect_stderr("`plan.json` is there too");
 }
 
-/// In a directory below a project its gates would not hold: a command says where the project is.
+/// In a directory below a project its gates would not apply: a command reports where the project
+/// is.
 #[test]
-fn a_directory_below_a_project_is_no_project() {
+fn subdirectory_of_a_project_is_not_a_project() {
     let sealed = repository();
     let calls = json!([{ "do": [{ "claim": "DONE" }] }]);
     sealed.script(&calls, &json!({ "guardrails": [{ "command": "false" }] }));
@@ -451,15 +452,15 @@ fn a_directory_below_a_project_is_no_project() {
         &["init", "--workflow", "tasks"],
     ] {
         let end = ralph("sub/deep", words).expect_code(2);
-        let said = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(said.contains("belongs to the project in `../..`"), "{words:?}: {said}");
+        let message = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(message.contains("belongs to the project in `../..`"), "{words:?}: {message}");
         let hint = format!("`ralph -C ../.. {}`", words[0]);
-        assert!(said.contains(&hint), "{words:?}: {said}");
+        assert!(message.contains(&hint), "{words:?}: {message}");
         assert!(!sealed.project().join("sub/deep/.ralph").exists(), "{words:?}");
     }
     ralph("sub/deep", &["status"]).expect_code(0);
     ralph("sub", &["-C", "..", "run", "-p", "x", "-m", "1"]).expect_code(1);
-    // A directory with settings of its own is a project, and so is one that is named.
+    // A directory with its own settings is a project, and so is one that is named.
     sealed.write("sub/.ralph/settings.json", "{}");
     ralph("sub", &["init", "--workflow", "tasks"]).expect_code(0);
     ralph("sub/deep", &["tasks"]).expect_code(2).expect_stderr("-C ..");

@@ -1,4 +1,4 @@
-//! What becomes of the work tree: commits, rollbacks, and what must stay as it was.
+//! What happens to the work tree: commits, rollbacks, and what must not change.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use ralph_testkit::sealed::Sealed;
 
 use crate::{repository, run};
 
-/// An agent that writes a file, claims to be done, and words commit messages.
+/// An agent that writes a file, reports completion, and writes commit messages.
 fn worker() -> Value {
     json!([
         { "when": { "role": "message" }, "do": [{ "text": "\"Add the work\"" }] },
@@ -26,7 +26,7 @@ fn scm() -> Value {
     json!({ "scm": { "command": "git", "tasks": ["commit"] } })
 }
 
-/// What a run must not touch.
+/// Files that a run must not touch.
 fn users_own(sealed: &Sealed) -> (String, String, String) {
     (
         sealed.git(&["stash", "list"]),
@@ -133,7 +133,7 @@ fn a_hook_that_refuses_is_feedback() {
 }
 
 #[test]
-fn nothing_to_commit_is_no_error_and_asks_for_no_message() {
+fn nothing_to_commit_is_not_an_error() {
     let sealed = repository();
     sealed.script(&json!([{ "when": { "role": "prompt" }, "do": [{ "claim": "DONE" }] }]), &scm());
     committed(&sealed);
@@ -142,7 +142,7 @@ fn nothing_to_commit_is_no_error_and_asks_for_no_message() {
 }
 
 #[test]
-fn without_a_message_of_the_agents_the_changes_are_committed_with_ralphs() {
+fn missing_agent_message_is_replaced_by_ralphs() {
     let sealed = repository();
     let calls = json!([
         { "when": { "role": "message" }, "do": [{ "text": "```" }] },
@@ -175,7 +175,7 @@ fn a_push_that_fails_is_a_git_failure_and_can_be_repeated() {
 }
 
 #[test]
-fn what_the_message_agent_meddles_with_is_not_committed() {
+fn changes_of_the_message_agent_are_not_committed() {
     let sealed = repository();
     let calls = json!([
         { "when": { "role": "message" }, "do": [{ "write": { "path": "work.txt", "text": "meddled" } }, { "text": "Add the work" }] },
@@ -190,7 +190,7 @@ fn what_the_message_agent_meddles_with_is_not_committed() {
 }
 
 #[test]
-fn ralph_can_word_the_commit_itself() {
+fn ralph_can_write_the_commit_message() {
     let sealed = repository();
     sealed.script(&worker(), &json!({ "commit": "ralph", "commitPrefix": "loop" }));
     committed(&sealed);
@@ -199,7 +199,7 @@ fn ralph_can_word_the_commit_itself() {
     assert_eq!(sealed.events_of("asked").len(), 1);
 }
 
-/// Lets three iterations be committed, and returns what was asked of git for the last of them.
+/// Commits three iterations, and returns the git commands of the last one.
 fn asked_of_git(sealed: &Sealed, settings: &Value) -> Vec<String> {
     let log = sealed.root().join("git.log");
     let usual = "PATH=/usr/local/bin:/usr/bin:/bin";
@@ -233,12 +233,13 @@ fn asked_of_git(sealed: &Sealed, settings: &Value) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_asked_of_git_twice_in_an_iteration() {
+fn no_git_query_is_repeated_in_an_iteration() {
     let looked_at = ["add", "write-tree", "diff-tree"];
     let committed = ["commit-tree", "move the branch"];
     for (further, expect) in [
         (json!({}), [looked_at.as_slice(), &committed].concat()),
-        // What a gate may not change needs a checkpoint; what git sees behind the gate is committed.
+        // Checking what a gate may not change needs a checkpoint; what git sees after the gate is
+        // committed.
         (
             json!({ "guardrails": [{ "command": "true" }] }),
             [

@@ -1,4 +1,4 @@
-//! The loop itself: prompts, gates, feedback, completion, what is written and shown.
+//! The loop itself: prompts, gates, feedback, completion, files and output.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn commit_all(sealed: &Sealed) {
 }
 
 #[test]
-fn a_claim_with_green_gates_completes_the_work() {
+fn completion_signal_with_passing_gates_completes_the_work() {
     let sealed = sealed();
     sealed.script(&done(), &json!({ "guardrails": [{ "command": "true" }] }));
     let end = run(&sealed, &[]).expect_code(0);
@@ -74,7 +74,7 @@ fn output_is_cut_for_the_prompt_and_whole_in_the_log() {
 }
 
 #[test]
-fn the_signal_counts_only_in_the_agents_own_last_words() {
+fn signal_counts_only_in_the_final_answer() {
     for (name, deeds) in [
         ("prose", json!([{ "text": "I am DONE, response DONE." }])),
         (
@@ -143,7 +143,7 @@ fn a_text_agent_gets_the_prompt_where_its_flags_want_it() {
 }
 
 #[test]
-fn the_prompt_file_is_read_anew_and_its_loss_ends_the_run() {
+fn prompt_file_is_read_each_time_and_its_loss_ends_the_run() {
     let sealed = sealed();
     sealed.write("PROMPT.md", "one");
     let calls = json!([
@@ -164,7 +164,7 @@ fn the_prompt_file_is_read_anew_and_its_loss_ends_the_run() {
 }
 
 #[test]
-fn a_prompt_without_a_tag_gets_to_know_how_to_finish() {
+fn prompt_without_a_tag_explains_how_to_finish() {
     let sealed = sealed();
     let calls = json!([{ "do": [{ "text": "All is done. <response>DONE</response>" }] }]);
     sealed.script(&calls, &json!({ "guardrails": [{ "command": "true" }] }));
@@ -200,9 +200,9 @@ fn iterations_that_change_nothing_end_the_run() {
 #[test]
 fn an_agent_that_reads_that_nothing_changed_finishes() {
     let sealed = repository();
-    let told = json!({ "promptContains": "it changed nothing" });
+    let reported = json!({ "promptContains": "it changed nothing" });
     let calls = json!([
-        { "when": told, "do": [{ "text": "<response>DONE</response>" }] },
+        { "when": reported, "do": [{ "text": "<response>DONE</response>" }] },
         { "do": [{ "write": { "path": "a.txt", "text": "a" } }, { "text": "Wrote it." }] }
     ]);
     sealed.script(&calls, &json!({ "guardrails": [{ "command": "true" }] }));
@@ -212,7 +212,7 @@ fn an_agent_that_reads_that_nothing_changed_finishes() {
 }
 
 #[test]
-fn the_iteration_count_stands_on_top() {
+fn iteration_count_is_the_first_line() {
     let sealed = sealed();
     let settings = json!({ "includeIterationCountInPrompt": true, "maximumIterations": 2 });
     sealed.script(&always(json!([{ "text": "Hm." }])), &settings);
@@ -223,7 +223,7 @@ fn the_iteration_count_stands_on_top() {
 }
 
 #[test]
-fn soft_gates_warn_and_hard_ones_stop_those_behind_them() {
+fn soft_gates_warn_and_hard_gates_stop_later_ones() {
     let sealed = sealed();
     let gates = json!([
         { "name": "style", "kind": "lint", "command": "exit 3", "hard": false },
@@ -252,7 +252,7 @@ fn the_same_tree_is_not_checked_twice() {
 }
 
 #[test]
-fn nothing_of_the_agent_is_shown_when_it_is_not_wanted() {
+fn agent_output_can_be_hidden() {
     let sealed = repository();
     sealed.script(&always(json!([{ "text": "secret thoughts" }, { "claim": "DONE" }])), &json!({}));
     let shown = run(&sealed, &[]).expect_code(0);
@@ -267,7 +267,7 @@ fn nothing_of_the_agent_is_shown_when_it_is_not_wanted() {
 }
 
 #[test]
-fn verbose_says_how_and_why() {
+fn verbose_explains_decisions() {
     let sealed = sealed();
     let settings = json!({
         "guardrails": [{ "command": "true" }],
@@ -312,7 +312,7 @@ fn terminal_escapes_of_an_agent_are_harmless() {
 }
 
 #[test]
-fn status_tells_where_things_stand() {
+fn status_shows_the_current_state() {
     let sealed = sealed();
     sealed.ralph(&["status"]).expect_code(0);
     sealed.script(
@@ -328,7 +328,7 @@ fn status_tells_where_things_stand() {
 }
 
 #[test]
-fn the_log_tells_what_happened_in_three_forms() {
+fn log_prints_events_in_three_formats() {
     let sealed = sealed();
     sealed.ralph(&["log"]).expect_code(2).expect_stderr("no run");
     sealed.script(&done(), &json!({ "guardrails": [{ "command": "true" }] }));

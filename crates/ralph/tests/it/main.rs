@@ -76,17 +76,17 @@ fn always(deeds: Value) -> Value {
     json!([{ "do": deeds }])
 }
 
-/// An agent that says it is done.
+/// An agent that completes.
 fn done() -> Value {
     always(json!([{ "claim": "DONE" }]))
 }
 
-/// An agent that does one thing in its first call and another in the later ones.
+/// An agent that does one thing in its first call and another in later ones.
 fn first_then(first: Value, then: Value) -> Value {
     json!([{ "when": { "call": 1 }, "do": first }, { "do": then }])
 }
 
-/// Runs `ralph run -p base` with further words.
+/// Runs `ralph run -p base` with further arguments.
 fn run(sealed: &Sealed, words: &[&str]) -> ralph_testkit::sealed::Finished {
     sealed.ralph(&[&["run", "-p", "base"], words].concat())
 }

@@ -1,4 +1,4 @@
-//! `ralph init --from`: projects of other loops go on with ralph, and nothing of theirs changes.
+//! `ralph init --from`: ralph takes over projects of other loops without changing their files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{repository, sealed};
 
-/// Returns every file below a directory, but for git's and ralph's own.
+/// Returns every file below a directory, except git's and ralph's own.
 fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![directory.to_owned()];
@@ -29,7 +29,7 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Runs `ralph init --from`, and checks that everything that was there is as it was.
+/// Runs `ralph init --from`, and checks that existing files are unchanged.
 #[track_caller]
 fn migrate(sealed: &Sealed, words: &[&str]) -> String {
     let before = files(&sealed.project());
@@ -41,7 +41,7 @@ fn migrate(sealed: &Sealed, words: &[&str]) -> String {
     end.stdout
 }
 
-/// Lets the scripted agent do whatever it is told.
+/// Lets the scripted agent follow every instruction.
 fn with_sim(sealed: &Sealed) {
     let done = json!({ "task_completed": { "summary": "Did it.", "fully_complete": true } });
     let write = json!({ "append": { "path": "done.txt", "text": "one more\n" } });
@@ -64,7 +64,7 @@ fn with_sim(sealed: &Sealed) {
 fn build(sealed: &Sealed) {
     with_sim(sealed);
     sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "--quiet", "-m", "Let ralph go on"]);
+    sealed.git(&["commit", "--quiet", "-m", "Let ralph continue"]);
     let end = sealed.ralph(&["build"]).expect_code(0);
     let list: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
     let stories = list["userStories"].as_array().expect("stories");
@@ -92,20 +92,20 @@ fn stories_of_another_loop_are_done() {
     sealed.write("scripts/ralph/progress.txt", "# Log\n\n## Codebase Patterns\n- Mine\n\n---\n");
     sealed.write("scripts/ralph/prompt.md", "Read prd.json and do the next story.\n");
     sealed.write("scripts/ralph/ralph.sh", LOOP);
-    let told = migrate(&sealed, &["."]);
+    let reported = migrate(&sealed, &["."]);
     for line in [
         "found   scripts/ralph/prd.json: 2 stories, 1 of them done, for the branch ralph/search\n",
-        "found   scripts/ralph/progress.txt: goes on as ralph/progress.txt\n",
+        "found   scripts/ralph/progress.txt: is continued as ralph/progress.txt\n",
         "left    scripts/ralph/prompt.md: it tells the agent how to loop",
         "found   scripts/ralph/ralph.sh: the agent is claude with --model opus\n",
-        "left    --dangerously-skip-permissions --print: ralph says it by itself\n",
+        "left    --dangerously-skip-permissions --print: ralph passes it itself\n",
         "found   scripts/ralph/ralph.sh: at most 12 iterations\n",
         "found   scripts/ralph/ralph.sh: 2 seconds between iterations\n",
         "left    scripts/ralph/ralph.sh, line 6: if echo",
         "found   make test (Makefile)\n",
         "After every story these must succeed: make test\n",
     ] {
-        assert!(told.contains(line), "{line}\n{told}");
+        assert!(reported.contains(line), "{line}\n{reported}");
     }
     let list: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
     assert_eq!(list["verifyCommands"], json!(["make test"]));
@@ -118,7 +118,7 @@ fn stories_of_another_loop_are_done() {
     sealed.write(".ralph/settings.json", "{ \"workflow\": \"tasks\" }");
     build(&sealed);
     assert_eq!(sealed.read("scripts/ralph/prd.json"), STORIES);
-    // A second time there is something to lose.
+    // The second time there are files to lose.
     let end = sealed.ralph(&["init", "--from", "."]).expect_code(2);
     end.expect_stderr("There is a task list already").expect_stderr("--force");
 }
@@ -131,15 +131,15 @@ fn items_of_a_fix_plan_become_stories_and_are_done() {
     sealed.write("PROMPT.md", "Study specs/* and @fix_plan.md.\n");
     sealed.write("AGENT.md", "Build with `make`.\n");
     sealed.write("specs/dates.md", "# Dates\n");
-    let told = migrate(&sealed, &["@fix_plan.md", "--name", "Dates"]);
+    let reported = migrate(&sealed, &["@fix_plan.md", "--name", "Dates"]);
     for line in [
         "found   @fix_plan.md: 3 items, 1 of them done; each becomes a story\n",
-        "found   specs: every agent is told to read there\n",
+        "found   specs: every agent is asked to read it\n",
         "left    PROMPT.md: it tells the agent how to loop",
-        "found   AGENT.md: becomes standing orders in ralph/prompt.md\n",
+        "found   AGENT.md: becomes project instructions in ralph/prompt.md\n",
         "Name your agent in .ralph/settings.json",
     ] {
-        assert!(told.contains(line), "{line}\n{told}");
+        assert!(reported.contains(line), "{line}\n{reported}");
     }
     let list: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
     assert_eq!(list["branchName"], "ralph/dates");
@@ -161,14 +161,14 @@ fn a_loop_around_a_prompt_becomes_settings() {
         "while :; do cat PROMPT.md | claude -p --dangerously-skip-permissions; git push; done\n",
     );
     sealed.write("PROMPT.md", "Do the next thing. <promise>COMPLETE</promise> when done.\n");
-    let told = migrate(&sealed, &["loop.sh"]);
+    let reported = migrate(&sealed, &["loop.sh"]);
     for line in [
         "found   loop.sh: the agent is claude\n",
         "left    loop.sh, line 1: while :; do",
         "found   PROMPT.md: stays, and says <promise>COMPLETE</promise>",
         "  1. ralph prompt PROMPT.md\n",
     ] {
-        assert!(told.contains(line), "{line}\n{told}");
+        assert!(reported.contains(line), "{line}\n{reported}");
     }
     assert!(sealed.read(".ralph/settings.json").contains("\"workflow\": \"prompt\""));
     with_sim(&sealed);
@@ -177,31 +177,34 @@ fn a_loop_around_a_prompt_becomes_settings() {
 
     let sealed = repository();
     sealed.write("loop.sh", "for i in {1..3}; do codex exec - < PROMPT.md; done\n");
-    let told = migrate(&sealed, &["loop.sh"]);
+    let reported = migrate(&sealed, &["loop.sh"]);
     assert!(
-        told.contains("left    PROMPT.md: the script reads it, but it is not there\n"),
-        "{told}"
+        reported.contains("left    PROMPT.md: the script reads it, but it is not there\n"),
+        "{reported}"
     );
     sealed.write("PROMPT.md", "Do the next thing.\n");
-    let told = migrate(&sealed, &["."]);
-    assert!(told.contains("Add to PROMPT.md: When all is done, answer <response>DONE"), "{told}");
-    assert!(told.contains("kept    .ralph/settings.json\n"), "{told}");
+    let reported = migrate(&sealed, &["."]);
+    assert!(
+        reported.contains("Add to PROMPT.md: When all is done, answer <response>DONE"),
+        "{reported}"
+    );
+    assert!(reported.contains("kept    .ralph/settings.json\n"), "{reported}");
 }
 
 #[test]
-fn what_is_no_loop_is_refused() {
+fn unknown_projects_are_refused() {
     let sealed = sealed();
     sealed.write("notes.md", "Nothing to do.\n");
     sealed.write("build.sh", "make\n");
     sealed.write("broken/prd.json", r#"{"userStories": [{"id": "A", "title": "x"}]}"#);
-    for (from, told) in [
+    for (from, reported) in [
         (".", "There is nothing of another loop in `.`"),
         ("nowhere", "Cannot read `nowhere`"),
         ("notes.md", "There is no list in `notes.md`"),
         ("build.sh", "There is nothing of another loop in `build.sh`"),
         ("broken", "userStories[0]"),
     ] {
-        sealed.ralph(&["init", "--from", from]).expect_code(2).expect_stderr(told);
+        sealed.ralph(&["init", "--from", from]).expect_code(2).expect_stderr(reported);
         assert!(!sealed.project().join(".ralph").exists(), "{from}");
         assert!(!sealed.project().join("ralph").exists(), "{from}");
     }

@@ -1,4 +1,4 @@
-//! The way out of a sandbox: what runs inside and reaches the proxy outside.
+//! The network path out of a sandbox: the relay inside that connects to the proxy outside.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
@@ -14,7 +14,7 @@ use ralph_io::sandbox::proxy::{Handover, Limits as ProxyLimits, Proxy, Resolve};
 
 const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
 
-/// A server that answers each connection with the first that it heard, in capitals.
+/// A server that answers each connection with its first bytes in capitals.
 fn origin() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let port = listener.local_addr().expect("an address").port();
@@ -55,7 +55,7 @@ fn connect(proxy: &str, host: &str, port: u16) -> Output {
         .spawn()
         .expect("started");
     let mut input = child.stdin.take().expect("its input");
-    // One that is refused does not read it.
+    // A refused client does not read it.
     let _ = input.write_all(b"SSH-2.0-hello");
     drop(input);
     child.wait_with_output().expect("ended")
@@ -72,14 +72,14 @@ fn connect_moves_bytes_through_the_proxy_or_says_why_not() {
     assert!(good.status.success() && good.stderr.is_empty(), "{good:?}");
     let bad = connect(&address, "evil.test", 22);
     assert_eq!((bad.status.code(), bad.stdout.len()), (Some(2), 0));
-    let said = String::from_utf8_lossy(&bad.stderr);
-    assert!(said.contains("add \"evil.test:22\" to `sandbox.network.allow`"), "{said}");
+    let message = String::from_utf8_lossy(&bad.stderr);
+    assert!(message.contains("add \"evil.test:22\" to `sandbox.network.allow`"), "{message}");
     let gone = connect("http://127.0.0.1:1", "good.test", port);
-    let said = String::from_utf8_lossy(&gone.stderr);
-    assert!(said.contains("Cannot reach the proxy at 127.0.0.1:1"), "{said}");
+    let message = String::from_utf8_lossy(&gone.stderr);
+    assert!(message.contains("Cannot reach the proxy at 127.0.0.1:1"), "{message}");
 }
 
-/// Makes a listener in an empty network namespace, hands it over, and tries ways out.
+/// Creates a listener in an empty network namespace, passes it on, and tries ways out.
 const INSIDE: &str = r#"
 import fcntl, socket, struct, sys
 handover, port = sys.argv[1], int(sys.argv[2])
@@ -133,7 +133,7 @@ fn a_listener_from_an_empty_network_leads_to_the_proxy_and_nowhere_else() {
         direct: Connection refused
     "]]
     .assert_eq(&String::from_utf8_lossy(&output.stdout));
-    // The launcher has ended, so nothing of it is left to be served.
+    // The launcher has ended, so there is nothing left to serve.
     let deadline = Instant::now() + Duration::from_secs(30);
     while proxy.connections() > 0 {
         assert!(Instant::now() < deadline, "its connections have ended");

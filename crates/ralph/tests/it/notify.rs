@@ -1,4 +1,4 @@
-//! Notices: who is told what, and that nobody who does not listen holds up a run.
+//! Notifications: who gets which, and that an unresponsive channel does not block a run.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -21,15 +21,15 @@ fn user(sealed: &Sealed, notify: &Value) {
     fs::write(directory.join("settings.json"), text).expect("written");
 }
 
-/// A project that is done at once, for a user who wants to be told so.
-fn told(notify: &Value) -> Sealed {
+/// A project that completes at once, for a user with these notification settings.
+fn notifying_project(notify: &Value) -> Sealed {
     let sealed = sealed();
     sealed.script(&done(), &json!({}));
     user(&sealed, notify);
     sealed
 }
 
-/// Settings for a webhook on loopback, with little patience.
+/// Settings for a webhook on loopback, with short timeouts.
 fn hook(receiver: &Receiver) -> Value {
     let url = receiver.url("/hook/T0/secret");
     json!({ "url": url, "allowPrivate": true, "backoff": "10ms", "timeout": "5s" })
@@ -41,7 +41,7 @@ fn with_variables(sealed: &Sealed, words: &[&str], variables: &[(&str, &str)]) -
     Running::start(command).wait()
 }
 
-/// Returns the warnings in the journal that are about notices.
+/// Returns the warnings about notifications in the journal.
 fn warnings(sealed: &Sealed) -> Vec<String> {
     let warned = sealed.events_of("warned").into_iter();
     let texts = warned.filter_map(|event| event["text"].as_str().map(str::to_owned));
@@ -49,12 +49,12 @@ fn warnings(sealed: &Sealed) -> Vec<String> {
 }
 
 #[test]
-fn a_webhook_that_fails_twice_is_told_at_the_third_time_and_signed() {
+fn webhook_is_retried_and_signed() {
     let answers = [500, 503, 200].map(Answer::status).to_vec();
     let receiver = Receiver::start(answers);
     let mut webhook = hook(&receiver);
     webhook["secretEnv"] = json!("HOOK_SIGNING");
-    let sealed = told(&json!({ "webhook": webhook }));
+    let sealed = notifying_project(&json!({ "webhook": webhook }));
     let words = ["run", "-p", "base"];
     let end = with_variables(&sealed, &words, &[]).expect_code(2);
     let place = "home/.config/ralph/settings.json:1:";
@@ -62,14 +62,14 @@ fn a_webhook_that_fails_twice_is_told_at_the_third_time_and_signed() {
     end.expect_stderr("`notify.webhook.secretEnv`: the variable `HOOK_SIGNING` is not set")
         .expect_stderr("hint: export HOOK_SIGNING, or remove the key: then nothing is signed");
     with_variables(&sealed, &words, &[("HOOK_SIGNING", "whsec_AAAAAAAAAAAA")]).expect_code(0);
-    let heard = receiver.heard();
-    assert_eq!(heard.len(), 3);
-    assert_eq!(heard[2].path, "/hook/T0/secret");
-    let headers = &heard[2].headers;
+    let requests = receiver.heard();
+    assert_eq!(requests.len(), 3);
+    assert_eq!(requests[2].path, "/hook/T0/secret");
+    let headers = &requests[2].headers;
     assert!(headers["webhook-id"].contains(".end-"), "{headers:?}");
     assert!(headers["webhook-timestamp"].parse::<u64>().is_ok(), "{headers:?}");
     assert!(headers["webhook-signature"].starts_with("v1,"), "{headers:?}");
-    let body = heard[2].json();
+    let body = requests[2].json();
     assert_eq!(body["title"], json!("ralph: project: complete"));
     let text = body["text"].as_str().expect("text");
     assert!(text.starts_with("ralph: project: complete\n1 iteration"), "{text}");
@@ -79,7 +79,7 @@ fn a_webhook_that_fails_twice_is_told_at_the_third_time_and_signed() {
 }
 
 #[test]
-fn whoever_does_not_take_a_notice_is_a_warning_once_and_never_the_end_of_a_run() {
+fn failing_notification_channel_is_one_warning() {
     let elsewhere = Receiver::start(vec![Answer::status(200)]);
     let location = format!("location: {}\r\n", elsewhere.url("/"));
     let says = |status, headers: &str, body: &str| Answer::Says {
@@ -100,7 +100,7 @@ fn whoever_does_not_take_a_notice_is_a_warning_once_and_never_the_end_of_a_run()
         if expect.starts_with("no answer") {
             webhook["timeout"] = json!("100ms");
         }
-        let sealed = told(&json!({ "webhook": webhook }));
+        let sealed = notifying_project(&json!({ "webhook": webhook }));
         let end = run(&sealed, &[]).expect_code(0);
         let warned = warnings(&sealed);
         assert_eq!(warned.len(), 1, "{warned:?}");
@@ -115,10 +115,10 @@ fn whoever_does_not_take_a_notice_is_a_warning_once_and_never_the_end_of_a_run()
 }
 
 #[test]
-fn a_private_address_is_not_talked_to_unless_that_is_allowed() {
+fn private_address_needs_permission() {
     let receiver = Receiver::start(vec![Answer::status(200)]);
     let url = receiver.url("/").replace("http://", "https://");
-    let sealed = told(&json!({ "webhook": { "url": url } }));
+    let sealed = notifying_project(&json!({ "webhook": { "url": url } }));
     run(&sealed, &[]).expect_code(0);
     let warned = warnings(&sealed).concat();
     assert!(warned.contains("a loopback address, which needs `allowPrivate`"), "{warned}");
@@ -126,7 +126,9 @@ fn a_private_address_is_not_talked_to_unless_that_is_allowed() {
     user(&sealed, &json!({ "webhook": { "url": receiver.url("/") } }));
     run(&sealed, &[])
         .expect_code(2)
-        .expect_stderr("`notify.webhook.url`: anybody on the way could read what http:// sends")
+        .expect_stderr(
+            "`notify.webhook.url`: http:// is not encrypted: others could read the notification",
+        )
         .expect_stderr("set `notify.webhook.allowPrivate` for a private one");
 }
 
@@ -148,30 +150,31 @@ fn a_command_gets_each_occasion_on_stdin() {
     sealed.write("plan.json", &plan.to_string());
     sealed.git(&["add", "-A"]);
     sealed.git(&["commit", "-q", "-m", "plan"]);
-    let log = sealed.root().join("told");
+    let log = sealed.root().join("notified");
     let command = format!("printf '%s ' \"$RALPH_NOTICE\" >> {0}; cat >> {0}", log.display());
     user(&sealed, &json!({ "command": command }));
     sealed.ralph(&["build", "--skip-review"]).expect_code(1);
-    let text = fs::read_to_string(log).expect("it was told");
-    let told: Vec<(String, Value)> = text
+    let text = fs::read_to_string(log).expect("it was notified");
+    let notices: Vec<(String, Value)> = text
         .lines()
         .map(|line| {
             let (occasion, facts) = line.split_once(' ').expect("both");
             (occasion.to_owned(), serde_json::from_str(facts).expect("facts"))
         })
         .collect();
-    let occasions: Vec<&str> = told.iter().map(|(occasion, _)| occasion.as_str()).collect();
+    let occasions: Vec<&str> = notices.iter().map(|(occasion, _)| occasion.as_str()).collect();
     assert_eq!(occasions, ["blocked", "person", "failure"]);
-    assert_eq!(told[0].1["task"], json!("T1"));
-    assert_eq!(told[1].1["needs"], json!("needs an API key (there is none)"));
-    assert_eq!(told[2].1["progress"]["failed"], json!(2));
+    assert_eq!(notices[0].1["task"], json!("T1"));
+    assert_eq!(notices[1].1["needs"], json!("needs an API key (there is none)"));
+    assert_eq!(notices[2].1["progress"]["failed"], json!(2));
     assert_eq!(warnings(&sealed), Vec::<String>::new());
 }
 
 #[test]
-fn a_command_that_hangs_is_ended_and_told_of() {
-    let sealed =
-        told(&json!({ "command": "echo far >&2; exec sleep 600", "commandTimeout": "200ms" }));
+fn hanging_notify_command_is_ended_and_reported() {
+    let sealed = notifying_project(
+        &json!({ "command": "echo far >&2; exec sleep 600", "commandTimeout": "200ms" }),
+    );
     run(&sealed, &[]).expect_code(0);
     assert_eq!(warnings(&sealed), ["a notice by command did not arrive: timed out: far"]);
     assert_eq!(sealed.survivors(), Vec::<String>::new());
@@ -180,14 +183,14 @@ fn a_command_that_hangs_is_ended_and_told_of() {
 #[test]
 fn the_end_of_a_run_waits_no_longer_than_the_settings_say() {
     let receiver = Receiver::start(vec![Answer::Hangs]);
-    let sealed = told(&json!({ "webhook": hook(&receiver), "patience": "100ms" }));
+    let sealed = notifying_project(&json!({ "webhook": hook(&receiver), "patience": "100ms" }));
     run(&sealed, &[]).expect_code(0);
     assert_eq!(warnings(&sealed), ["a notice by webhook did not arrive: 1 not sent in time"]);
 }
 
 #[test]
-fn the_desktop_and_the_terminal_are_told() {
-    let sealed = told(&json!({ "desktop": true }));
+fn desktop_and_terminal_get_notifications() {
+    let sealed = notifying_project(&json!({ "desktop": true }));
     let shown = sealed.root().join("shown");
     sealed.program(
         "notify-send",
@@ -195,19 +198,19 @@ fn the_desktop_and_the_terminal_are_told() {
     );
     let seen = on_a_terminal(&sealed, &[("RALPH_NOTIFY_TERMINAL", "osc777")]);
     assert!(seen.contains("\x07\x1b]777;notify;ralph: project: complete;1 iteration"), "{seen:?}");
-    let shown = fs::read_to_string(shown).expect("the desktop was told");
+    let shown = fs::read_to_string(shown).expect("the desktop was notified");
     let lines: Vec<&str> = shown.lines().take(4).collect();
     assert_eq!(lines, ["--app-name=ralph", "--urgency=normal", "--", "ralph: project: complete"]);
-    // In a pipe there is nothing to ring.
+    // A pipe gets no bell.
     let end = with_variables(&sealed, &["run", "-p", "x"], &[("RALPH_NOTIFY_TERMINAL", "bell")]);
     assert!(!end.expect_code(0).stderr.contains('\x07'));
 }
 
 #[test]
-fn a_project_tells_nobody_unless_it_is_trusted() {
+fn untrusted_project_cannot_send_notifications() {
     let receiver = Receiver::start(vec![Answer::status(200)]);
     for (section, key) in [
-        (json!({ "notify": { "command": "touch told" } }), "notify.command"),
+        (json!({ "notify": { "command": "touch notified" } }), "notify.command"),
         (json!({ "notify": { "webhook": hook(&receiver) } }), "notify.webhook.url"),
         (json!({ "otel": { "endpoint": receiver.url("") } }), "otel.endpoint"),
         (json!({ "otel": { "enabled": true } }), "otel.enabled"),
@@ -218,21 +221,21 @@ fn a_project_tells_nobody_unless_it_is_trusted() {
         let end = run(&sealed, &[]).expect_code(2).expect_stderr("you do not trust it");
         assert!(end.stderr.contains(&format!("`{key}` asks for")), "{}", end.stderr);
         sealed.ralph(&["notify", "--test"]).expect_code(2);
-        assert!(!sealed.project().join("told").exists());
+        assert!(!sealed.project().join("notified").exists());
     }
     assert_eq!(receiver.heard(), []);
-    // What only says how the user is told is the project's to choose.
+    // A project may choose how the user is notified, without starting anything.
     let sealed = sealed();
     sealed.script(&done(), &json!({ "notify": { "on": ["failure"], "desktop": false } }));
     run(&sealed, &[]).expect_code(0);
-    sealed.script(&done(), &json!({ "notify": { "command": "touch told" } }));
+    sealed.script(&done(), &json!({ "notify": { "command": "touch notified" } }));
     sealed.ralph(&["trust", "--yes"]).expect_code(0);
     run(&sealed, &[]).expect_code(0);
-    assert!(sealed.project().join("told").exists());
+    assert!(sealed.project().join("notified").exists());
 }
 
 #[test]
-fn a_resumed_run_tells_only_what_is_new() {
+fn resumed_run_notifies_only_new_events() {
     let receiver = Receiver::start(vec![Answer::status(200)]);
     let sealed = sealed();
     let calls = first_then(json!([{ "text": "not yet" }]), json!([{ "claim": "DONE" }]));
@@ -240,8 +243,11 @@ fn a_resumed_run_tells_only_what_is_new() {
     user(&sealed, &json!({ "webhook": hook(&receiver) }));
     run(&sealed, &["-m", "1"]).expect_code(1);
     sealed.ralph(&["resume", "-m", "2"]).expect_code(0);
-    let occasions: Vec<Value> =
-        receiver.heard().iter().map(|heard| heard.json()["ralph"]["occasion"].clone()).collect();
+    let occasions: Vec<Value> = receiver
+        .heard()
+        .iter()
+        .map(|request| request.json()["ralph"]["occasion"].clone())
+        .collect();
     assert_eq!(occasions, ["budget", "finish"]);
     let run = sealed.runs().pop().expect("a run");
     let ledger = fs::read_to_string(run.join("notices.jsonl")).expect("a ledger");
@@ -260,19 +266,19 @@ fn secrets_do_not_leave_in_a_notice() {
     user(&sealed, &json!({ "webhook": hook(&receiver) }));
     let variables = [("SHOP_API_KEY", "hunter2-tulip-9931"), ("RALPH_RETRIES_MAX", "0")];
     with_variables(&sealed, &["run", "-p", "base"], &variables).expect_code(4);
-    let heard = receiver.heard();
-    assert_eq!(heard.len(), 1);
-    assert_eq!(heard[0].json()["ralph"]["occasion"], json!("failure"));
-    assert!(!heard[0].body.contains("hunter2"), "{}", heard[0].body);
+    let requests = receiver.heard();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].json()["ralph"]["occasion"], json!("failure"));
+    assert!(!requests[0].body.contains("hunter2"), "{}", requests[0].body);
 }
 
 #[test]
-fn a_test_says_what_came_back_from_each_channel() {
+fn notify_test_reports_each_channel() {
     let sealed = sealed();
     sealed
         .ralph(&["notify", "--test"])
         .expect_code(2)
-        .expect_stderr("Nobody is told: no channel is set")
+        .expect_stderr("No notification channel is set")
         .expect_stderr("hint: set `notify.desktop`");
     let receiver = Receiver::start([200, 404].map(Answer::status).to_vec());
     let mut webhook = hook(&receiver);
@@ -283,9 +289,9 @@ fn a_test_says_what_came_back_from_each_channel() {
     assert_eq!(listed, "desktop   set\nwebhook   set\ncommand   set\n");
     assert_eq!(receiver.heard(), []);
     let host = receiver.url("").replace("http://", "");
-    let said = sealed.ralph(&["notify", "--test"]).expect_code(1).stdout;
+    let message = sealed.ralph(&["notify", "--test"]).expect_code(1).stdout;
     assert_eq!(
-        said.replace(&host, "HOST"),
+        message.replace(&host, "HOST"),
         "desktop   delivered: notify-send took it\nwebhook   delivered: HOST answered 200\ncommand   failed: exit code 7\n"
     );
     let body = receiver.heard()[0].json();
@@ -295,7 +301,7 @@ fn a_test_says_what_came_back_from_each_channel() {
     assert_eq!(facts["channels"][1]["delivered"], json!(false));
 }
 
-/// A server that speaks TLS with a certificate that no public authority signed.
+/// A TLS server with a certificate that no public authority signed.
 struct Encrypted {
     server: Child,
     port: u16,
@@ -303,7 +309,7 @@ struct Encrypted {
 }
 
 impl Encrypted {
-    /// Starts one; none where openssl is missing, which must not be in CI.
+    /// Starts one; `None` if openssl is missing, which CI does not allow.
     fn start(sealed: &Sealed) -> Option<Self> {
         let place = sealed.root().join("tls");
         fs::create_dir(&place).expect("a directory");
@@ -341,20 +347,20 @@ impl Encrypted {
         Some(encrypted)
     }
 
-    /// Answers the next request that gets through, and returns it.
+    /// Answers the next request that arrives, and returns it.
     fn answer(&mut self) -> String {
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         let mut piece = [0; 4096];
         let stdout = self.server.stdout.as_mut().expect("a pipe");
-        while !heard.ends_with(b"}") {
-            let count = stdout.read(&mut piece).expect("it goes on");
-            assert!(count > 0, "it ended: {}", String::from_utf8_lossy(&heard));
-            heard.extend_from_slice(&piece[..count]);
+        while !received.ends_with(b"}") {
+            let count = stdout.read(&mut piece).expect("more input");
+            assert!(count > 0, "it ended: {}", String::from_utf8_lossy(&received));
+            received.extend_from_slice(&piece[..count]);
         }
         let answer = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
         let stdin = self.server.stdin.as_mut().expect("a pipe");
         stdin.write_all(answer).and_then(|()| stdin.flush()).expect("answered");
-        String::from_utf8_lossy(&heard).into_owned()
+        String::from_utf8_lossy(&received).into_owned()
     }
 }
 
@@ -366,7 +372,7 @@ impl Drop for Encrypted {
 }
 
 #[test]
-fn a_certificate_of_ones_own_is_trusted_where_a_variable_names_its_authority() {
+fn own_certificate_authority_is_trusted_by_variable() {
     let sealed = sealed();
     let Some(mut server) = Encrypted::start(&sealed) else { return };
     let url = format!("https://127.0.0.1:{}/hook", server.port);
@@ -381,15 +387,18 @@ fn a_certificate_of_ones_own_is_trusted_where_a_variable_names_its_authority() {
     for (file, expect) in [(&nowhere, "cannot read"), (&nothing, "there is no certificate in")] {
         let file = file.to_str().expect("text");
         let end = with_variables(&sealed, &words, &[("SSL_CERT_FILE", file)]).expect_code(1);
-        let said = format!("{expect} `{file}`, which SSL_CERT_FILE names");
-        assert!(end.stdout.contains(&said), "{}{}", end.stdout, end.stderr);
+        let message = format!("{expect} `{file}`, which SSL_CERT_FILE names");
+        assert!(end.stdout.contains(&message), "{}{}", end.stdout, end.stderr);
     }
     let authority = server.authority.to_str().expect("text").to_owned();
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command.args(words).env("SSL_CERT_FILE", &authority);
     let trial = Running::start(command);
-    let heard = server.answer();
-    assert!(heard.starts_with("POST /hook HTTP/1.1\r\n") && heard.contains("a test"), "{heard}");
+    let request = server.answer();
+    assert!(
+        request.starts_with("POST /hook HTTP/1.1\r\n") && request.contains("a test"),
+        "{request}"
+    );
     let end = trial.wait().expect_code(0);
     assert!(end.stdout.contains("answered 204"), "{}", end.stdout);
 }

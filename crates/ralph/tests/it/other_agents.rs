@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::sealed;
 
-/// Returns an environment in which an agent plays these calls, with its prompt from wherever the
-/// real one takes it.
+/// Returns an environment in which an agent plays these calls, and reads its prompt where the real
+/// one does.
 fn with_agent(name: &str, calls: &Value) -> Sealed {
     let sealed = sealed();
     let scenario = sealed.root().join("scenario.json");
@@ -27,7 +27,7 @@ fn with_agent(name: &str, calls: &Value) -> Sealed {
     sealed
 }
 
-/// Runs a loop in which the tag is first in the prompt and in a file only, then hits a limit.
+/// Runs a loop in which the tag is first only in the prompt and in a file, then a limit is hit.
 #[track_caller]
 fn check(name: &str, shown: &str) {
     let sealed = with_agent(

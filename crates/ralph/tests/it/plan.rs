@@ -38,12 +38,12 @@ fn bad() -> String {
     list(&[story("US-001", &["US-009"])])
 }
 
-/// A deed that writes the task file.
+/// An action that writes the task file.
 fn writes(text: &str) -> Value {
     json!({ "write": { "path": "ralph/tasks.json", "text": text } })
 }
 
-/// An agent that does the first in its first call, the second in its second, and so on.
+/// An agent that does one action per call, in this order.
 fn calls(deeds: &[Value]) -> Value {
     let entry = |(at, deeds): (usize, &Value)| {
         let mut deeds = deeds.as_array().cloned().unwrap_or_default();
@@ -53,7 +53,7 @@ fn calls(deeds: &[Value]) -> Value {
     deeds.iter().enumerate().map(entry).collect()
 }
 
-/// A repository with the committed settings of an agent, and documents that nobody committed.
+/// A repository with committed agent settings and uncommitted documents.
 fn project(calls: &Value, further: &Value) -> Sealed {
     let sealed = repository();
     sealed.script(calls, further);
@@ -93,7 +93,7 @@ fn a_good_list_is_committed_at_once_with_the_documents() {
 }
 
 #[test]
-fn mistakes_are_told_and_mended() {
+fn list_errors_are_fed_back_and_fixed() {
     let twice = list(&[story("US-001", &[]), story("US-001", &[])]);
     let deeds = [json!([writes(&bad())]), json!([writes(&twice)]), json!([writes(&good())])];
     let sealed = project(&calls(&deeds), &json!({}));
@@ -103,26 +103,26 @@ fn mistakes_are_told_and_mended() {
     assert!(prompts[1].contains("userStories[0].dependsOn[0]"), "{}", prompts[1]);
     assert!(prompts[1].contains("depends on an unknown task `US-009`"), "{}", prompts[1]);
     assert!(prompts[2].contains("has the id of another task"), "{}", prompts[2]);
-    assert!(!prompts[2].contains("US-009"), "only the last mistakes are told: {}", prompts[2]);
+    assert!(!prompts[2].contains("US-009"), "only the last mistakes are fed back: {}", prompts[2]);
     assert_clean(&sealed);
 }
 
 #[test]
-fn the_draft_of_the_last_iteration_is_there_to_be_mended() {
-    let mend = json!([{ "edit": {
+fn last_draft_is_available_to_fix() {
+    let fix = json!([{ "edit": {
         "path": "ralph/tasks.json", "find": "US-009", "replace": "US-002" } }]);
     let draft = list(&[story("US-001", &["US-009"]), story("US-002", &[])]);
-    let sealed = project(&calls(&[json!([writes(&draft)]), mend]), &json!({}));
+    let sealed = project(&calls(&[json!([writes(&draft)]), fix]), &json!({}));
     plan(&sealed, &[]).expect_code(0);
     assert!(sealed.read("ralph/tasks.json").contains("\"US-002\""));
 }
 
 #[test]
-fn a_list_that_never_holds_together_leaves_the_old_one() {
+fn list_that_stays_invalid_keeps_the_old_one() {
     let sealed = project(&always(json!([writes(&bad()), { "text": "Done." }])), &json!({}));
     let before = sealed.read("ralph/tasks.json");
     let end = plan(&sealed, &["2"]).expect_code(1);
-    assert!(end.stderr.contains("The task file is what it was before"), "{}", end.stderr);
+    assert!(end.stderr.contains("The task file is restored"), "{}", end.stderr);
     assert_eq!(sealed.read("ralph/tasks.json"), before);
     assert_eq!(sealed.subjects()[0], "Settings", "nothing is committed");
     assert_eq!(sealed.events_of("iteration_started").len(), 2);
@@ -133,11 +133,11 @@ fn a_list_that_never_holds_together_leaves_the_old_one() {
 }
 
 #[test]
-fn a_run_that_goes_on_takes_its_draft_up_again() {
-    let mend = json!([{ "edit": {
+fn resumed_run_continues_its_draft() {
+    let fix = json!([{ "edit": {
         "path": "ralph/tasks.json", "find": "US-009", "replace": "US-002" } }]);
     let draft = list(&[story("US-001", &["US-009"]), story("US-002", &[])]);
-    let sealed = project(&calls(&[json!([writes(&draft)]), mend]), &json!({}));
+    let sealed = project(&calls(&[json!([writes(&draft)]), fix]), &json!({}));
     let before = sealed.read("ralph/tasks.json");
     plan(&sealed, &["1"]).expect_code(1);
     assert_eq!(sealed.read("ralph/tasks.json"), before);
@@ -148,7 +148,7 @@ fn a_run_that_goes_on_takes_its_draft_up_again() {
 }
 
 #[test]
-fn an_interrupted_plan_leaves_the_old_list_until_it_goes_on() {
+fn interrupted_plan_keeps_the_old_list_until_resumed() {
     let waits = json!([
         writes(&good()), { "touch": "../at-work" }, { "waitFor": { "path": "../go-on" } }
     ]);
@@ -168,7 +168,7 @@ fn an_interrupted_plan_leaves_the_old_list_until_it_goes_on() {
 }
 
 #[test]
-fn a_plan_that_was_killed_goes_on() {
+fn killed_plan_can_be_resumed() {
     let waits = json!([
         writes(&bad()), { "touch": "../at-work" }, { "waitFor": { "path": "../go-on" } }
     ]);
@@ -177,24 +177,24 @@ fn a_plan_that_was_killed_goes_on() {
     sealed.wait_for("../at-work");
     running.signal(Signal::KILL);
     running.wait();
-    plan(&sealed, &[]).expect_code(2).expect_stderr("`ralph resume` goes on");
+    plan(&sealed, &[]).expect_code(2).expect_stderr("`ralph resume` continues");
     sealed.ralph(&["resume"]).expect_code(0);
     assert_eq!(sealed.read("ralph/tasks.json"), good());
     assert_clean(&sealed);
 }
 
 #[test]
-fn what_else_the_agent_touches_is_put_back_and_refused() {
-    let meddling = json!([
+fn other_changes_of_the_planner_are_reverted_and_refused() {
+    let side_effects = json!([
         writes(&good()),
         { "write": { "path": "src/new.rs", "text": "fn main() {}" } },
         { "append": { "path": "README.md", "text": "More.\n" } },
         { "write": { "path": "ralph/prd.md", "text": "# Easier\n" } },
         { "append": { "path": "ralph/progress.txt", "text": "Planned.\n" } }
     ]);
-    let sealed = project(&calls(&[meddling, json!([{ "text": "I am sorry." }])]), &json!({}));
+    let sealed = project(&calls(&[side_effects, json!([{ "text": "I am sorry." }])]), &json!({}));
     let end = plan(&sealed, &[]).expect_code(0);
-    assert!(end.stderr.contains("the agent changed what it was not to touch"), "{}", end.stderr);
+    assert!(end.stderr.contains("the agent changed files outside its scope"), "{}", end.stderr);
     let prompt = &sealed.prompts()[1];
     for path in ["- README.md", "- ralph/prd.md", "- src/new.rs"] {
         assert!(prompt.contains(path), "{prompt}");
@@ -211,7 +211,7 @@ fn what_else_the_agent_touches_is_put_back_and_refused() {
 }
 
 #[test]
-fn a_commit_of_the_agent_is_taken_back() {
+fn commit_of_the_planner_is_undone() {
     let deeds =
         json!([writes(&good()), { "run": { "command": "git add -A; git commit -qm mine" } }]);
     let sealed = project(&calls(&[deeds]), &json!({}));
@@ -221,7 +221,7 @@ fn a_commit_of_the_agent_is_taken_back() {
 }
 
 #[test]
-fn stories_that_have_begun_are_no_plan() {
+fn started_stories_are_rejected_as_a_plan() {
     let mut done = story("US-001", &[]);
     done["passes"] = json!(true);
     done["notes"] = json!("Done.");
@@ -245,7 +245,7 @@ fn stories_that_have_begun_are_no_plan() {
 }
 
 #[test]
-fn without_requirements_nobody_is_asked() {
+fn missing_requirements_stop_before_the_first_agent_call() {
     let sealed = repository();
     sealed.script(&calls(&[json!([writes(&good())])]), &json!({}));
     plan(&sealed, &[]).expect_code(2).expect_stderr("neither `specs/` nor `ralph/prd.md`");
@@ -263,13 +263,13 @@ fn without_requirements_nobody_is_asked() {
 fn progress_is_not_thrown_away() {
     let mut begun = story("US-001", &[]);
     begun["reviewStatus"] = json!("needs_review");
-    for (text, said) in [
+    for (text, message) in [
         (list(&[begun.clone(), story("US-002", &[])]), "has begun (0 of 2 done)"),
         ("{ broken".to_owned(), "not valid JSON"),
     ] {
         let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
         sealed.write("ralph/tasks.json", &text);
-        plan(&sealed, &[]).expect_code(2).expect_stderr(said).expect_stderr("--force");
+        plan(&sealed, &[]).expect_code(2).expect_stderr(message).expect_stderr("--force");
         assert_eq!(sealed.read("ralph/tasks.json"), text);
         plan(&sealed, &["--force"]).expect_code(0).expect_stderr("is kept as .ralph/tasks-");
         assert_eq!(sealed.read("ralph/tasks.json"), good());
@@ -292,7 +292,7 @@ fn an_untouched_list_is_refreshed() {
 }
 
 #[test]
-fn other_changes_of_the_users_are_an_obstacle() {
+fn uncommitted_user_changes_are_refused() {
     let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
     sealed.write("README.md", "# Mine\n");
     let end = plan(&sealed, &[]).expect_code(2).expect_stderr("README.md");
@@ -305,7 +305,7 @@ fn other_changes_of_the_users_are_an_obstacle() {
 }
 
 #[test]
-fn building_goes_on_from_documents_that_nobody_committed() {
+fn build_accepts_uncommitted_documents() {
     let deeds = json!([{ "do": [
         { "run": { "command": "echo x > $RALPH_TASK.txt" } },
         { "handoff": { "task_completed": { "summary": "Done.", "fully_complete": true } } }
@@ -322,7 +322,7 @@ fn building_goes_on_from_documents_that_nobody_committed() {
 }
 
 #[test]
-fn the_settings_decide_who_commits_and_who_is_asked() {
+fn settings_select_committer_and_agent() {
     let sealed = project(&calls(&[json!([writes(&good())])]), &json!({ "commit": "none" }));
     plan(&sealed, &[]).expect_code(0);
     assert_eq!(sealed.subjects()[0], "Settings");
@@ -334,7 +334,7 @@ fn the_settings_decide_who_commits_and_who_is_asked() {
 }
 
 #[test]
-fn gates_of_the_settings_are_about_the_code() {
+fn code_gates_do_not_run_for_plans() {
     let further = json!({
         "guardrails": [{ "command": "false" }],
         "gates": [{ "name": "few", "command": "test $(grep -c title ralph/tasks.json) -lt 2",
@@ -417,7 +417,7 @@ fn a_project_within_a_repository_is_planned_in() {
 }
 
 #[test]
-fn a_link_in_place_of_the_list_is_no_plan() {
+fn link_instead_of_the_list_is_refused() {
     let deeds = json!([
         { "write": { "path": ".git/elsewhere.json", "text": good() } },
         { "delete": { "path": "ralph/tasks.json" } },

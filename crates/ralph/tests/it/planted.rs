@@ -1,5 +1,5 @@
-//! Whatever an agent puts in the place of a file that ralph reads or writes: nothing hangs, no file
-//! elsewhere is read or changed, and the run goes on.
+//! An agent replaces files that ralph reads or writes by something else: nothing hangs, no other
+//! file is read or changed, and the run continues.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::repository;
 
-/// What lies outside of the project.
+/// Files outside of the project.
 const SECRET: &str = "words-of-a-file-elsewhere";
 
-/// What ralph reads or writes in a project, and what an agent can reach.
+/// Files that ralph reads or writes in a project, and that an agent can reach.
 const PLACES: [&str; 14] = [
     "plan.json",
     "progress.txt",
@@ -30,7 +30,7 @@ const PLACES: [&str; 14] = [
     ".ralph/context/compacted-latest.json",
 ];
 
-/// Returns a shell command that puts something in a place.
+/// Returns a shell command that puts something at a path.
 fn planting(shape: &str, place: &str, sealed: &Sealed) -> String {
     let outside = sealed.root().join("outside").display().to_string();
     let made = match shape {
@@ -39,8 +39,8 @@ fn planting(shape: &str, place: &str, sealed: &Sealed) -> String {
         "pipe" => format!("mkfifo {place}"),
         "directory" => format!("mkdir {place}"),
         "socket" => format!("ln {outside}/socket {place}"),
-        // What git sees is hashed as a whole, which is not what this is about.
-        // Without it git takes the runtime files for work, and hashes them all.
+        // git hashes all visible files, which this test is not about: without the ignore rule git
+        // treats the runtime files as work and hashes them all.
         "huge" if place == ".ralph/.gitignore" => return "true".to_owned(),
         "huge" if place.starts_with(".ralph/") && !place.contains("impl") => {
             format!("truncate -s 10G {place}")
@@ -94,12 +94,12 @@ fn assert_untouched(sealed: &Sealed, shape: &str) {
 }
 
 #[test]
-fn nothing_in_the_place_of_a_file_stops_a_run_or_leads_it_astray() {
+fn replaced_files_neither_stop_nor_redirect_a_run() {
     for shape in ["link", "zero", "pipe", "directory", "socket", "huge"] {
         let sealed = scene(shape, &PLACES);
         let _socket = UnixListener::bind(sealed.root().join("outside/socket")).expect("a socket");
         let end = sealed.ralph(&["build"]);
-        // A link in a protected place fails the task; what comes after it does not.
+        // A link at a protected path fails the task; later tasks do not fail.
         assert!(matches!(end.code, Some(0 | 1)), "{shape}: {}", end.stderr);
         assert_eq!(sealed.read("b.txt"), "b\n", "{shape}");
         assert_untouched(&sealed, shape);
@@ -107,7 +107,7 @@ fn nothing_in_the_place_of_a_file_stops_a_run_or_leads_it_astray() {
 }
 
 #[test]
-fn a_directory_that_became_a_link_leads_nowhere() {
+fn directory_replaced_by_a_link_is_not_followed() {
     for directory in [".ralph/logs", ".ralph/handoffs", ".ralph/prompts", "docs"] {
         let sealed = scene("link", &[]);
         let outside = sealed.root().join("outside");
@@ -120,7 +120,7 @@ fn a_directory_that_became_a_link_leads_nowhere() {
 }
 
 #[test]
-fn a_prompt_file_that_became_a_link_ends_the_run_before_it_is_told() {
+fn prompt_file_replaced_by_a_link_ends_the_run() {
     for shape in ["link", "zero", "pipe", "directory", "huge"] {
         let sealed = scene("link", &[]);
         let command = planting(shape, "base.md", &sealed);
@@ -136,7 +136,7 @@ fn a_prompt_file_that_became_a_link_ends_the_run_before_it_is_told() {
 }
 
 #[test]
-fn what_acts_by_itself_is_named_at_the_end() {
+fn new_autorun_files_are_listed_at_the_end() {
     let sealed = scene("link", &[]);
     let command = "mkdir -p .vscode; echo '{}' > .vscode/tasks.json; echo x > run.sh; chmod +x run.sh; echo x > src.txt";
     let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "Did it." }, { "claim": "DONE" }] }]);
@@ -144,7 +144,7 @@ fn what_acts_by_itself_is_named_at_the_end() {
     sealed.git(&["add", "-A"]);
     sealed.git(&["commit", "-qm", "Agent"]);
     let end = sealed.ralph(&["run", "-p", "base"]).expect_code(0);
-    assert!(end.stderr.contains("2 changed files act by themselves"), "{}", end.stderr);
+    assert!(end.stderr.contains("2 changed autorun files"), "{}", end.stderr);
     let report = sealed.ralph(&["report"]).expect_code(0).stdout;
     assert!(report.contains("- `.vscode/tasks.json`: editor settings"), "{report}");
     assert!(report.contains("- `run.sh`: a new executable"), "{report}");

@@ -1,5 +1,5 @@
-//! The Claude Code plugin through the built binary. A stand-in for `claude` notes how it is
-//! called; the real one is asked in the tests of the agents.
+//! The Claude Code plugin through the built binary. A stand-in for `claude` records how it is
+//! called; the agents' tests use the real one.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::sealed;
 
-/// The beginning of a stand-in: its version, and a note of every other call.
+/// The start of a stand-in: prints its version, and records every other call.
 const CLAUDE: &str = "#!/bin/sh\n\
     [ \"$1\" = --version ] && exec echo '2.1.325 (Claude Code)'\n\
     echo \"$*\" >> \"$(dirname \"$0\")/../argv\"\n";
@@ -20,7 +20,7 @@ fn with_claude(rest: &str) -> Sealed {
     sealed
 }
 
-/// Returns how the stand-in was called, with the home of the test left out.
+/// Returns how the stand-in was called, without the test's home.
 fn calls(sealed: &Sealed) -> Vec<String> {
     let text = fs::read_to_string(sealed.root().join("argv")).unwrap_or_default();
     text.lines().map(|line| line.replace(&sealed.root().display().to_string(), "")).collect()
@@ -49,12 +49,12 @@ fn the_path_holds_the_plugin_whatever_was_done_to_it() {
     fs::write(&hooks, "{}").expect("tampered with");
     fs::write(path.join(".mcp.json"), "{}").expect("tampered with");
     assert_eq!(json_of(&sealed, &["plugin", "path"], 0)["written"], true);
-    assert_eq!(fs::read_to_string(&hooks).expect("mended"), text);
+    assert_eq!(fs::read_to_string(&hooks).expect("restored"), text);
     assert!(!path.join(".mcp.json").exists());
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_said() {
+fn unwritable_plugin_directory_is_reported() {
     let sealed = sealed();
     fs::create_dir_all(sealed.state()).expect("a directory");
     fs::write(sealed.state().join("plugin"), "in the way").expect("a file");
@@ -62,12 +62,12 @@ fn a_place_that_cannot_be_written_is_said() {
 }
 
 #[test]
-fn installing_without_claude_says_what_is_left_to_do() {
+fn install_without_claude_prints_the_commands() {
     let sealed = sealed();
     let end = sealed.ralph(&["plugin", "install"]).expect_code(0);
     let market = sealed.root().join("home/.local/share/ralph/claude-marketplace");
     assert!(
-        end.stdout.contains("is still to be told of it (`claude` was not found"),
+        end.stdout.contains("is not yet registered with Claude Code (`claude` was not found"),
         "{}",
         end.stdout
     );
@@ -87,14 +87,14 @@ fn installing_without_claude_says_what_is_left_to_do() {
         (&facts["written"], &facts["installed"], &facts["scope"]),
         (&json!(false), &json!(false), &json!("project"))
     );
-    // What somebody has made of it is theirs.
+    // A plugin that the user has changed is kept.
     fs::write(copies[0].join("plugin/README.md"), "mine").expect("changed");
     sealed.ralph(&["plugin", "install"]).expect_code(2).expect_stderr("is not as ralph wrote it");
     assert_eq!(fs::read_to_string(copies[0].join("plugin/README.md")).expect("kept"), "mine");
 }
 
 #[test]
-fn installing_tells_claude() {
+fn install_runs_the_claude_commands() {
     let sealed = with_claude("[ \"$3\" = list ] && echo '[]' || echo done");
     for _ in 0..2 {
         sealed.ralph(&["plugin", "install", "--project"]).expect_code(0);
@@ -116,7 +116,7 @@ fn installing_tells_claude() {
 }
 
 #[test]
-fn an_older_copy_of_ralphs_is_replaced_and_nobody_elses() {
+fn only_ralphs_own_old_plugin_is_replaced() {
     let ours = "$HOME/.local/share/ralph/claude-marketplace/0.0.1-0123456789abcdef";
     for (path, code) in [(ours, 0), ("/srv/other/ralph", 2), ("", 2)] {
         let sealed = with_claude(&format!(
@@ -168,7 +168,7 @@ fn validating_finds_mistakes() {
     assert!(calls(&sealed)[0].starts_with("plugin validate /state/ralph/plugin/"));
 }
 
-/// A stand-in that answers in a session that began with some lines.
+/// A stand-in that answers in a session that began with these lines.
 fn answering(lines: &str) -> Sealed {
     let result = json!({
         "type": "result", "subtype": "success", "is_error": false, "num_turns": 1,
@@ -184,10 +184,14 @@ fn run(sealed: &Sealed) -> String {
 }
 
 #[test]
-fn a_run_hands_the_plugin_over_and_says_once_that_no_hook_ran() {
+fn run_passes_the_plugin_and_warns_once_if_no_hook_ran() {
     let sealed = answering(INIT);
-    let said = run(&sealed);
-    assert_eq!(said.matches("ralph's hooks did not run in `claude` 2.1.325").count(), 1, "{said}");
+    let message = run(&sealed);
+    assert_eq!(
+        message.matches("ralph's hooks did not run in `claude` 2.1.325").count(),
+        1,
+        "{message}"
+    );
     let warned = sealed.events_of("warned");
     let warned = warned.iter().filter(|it| it["text"].to_string().contains("hooks did not run"));
     assert_eq!(warned.count(), 1);
@@ -202,12 +206,12 @@ fn a_run_hands_the_plugin_over_and_says_once_that_no_hook_ran() {
 #[test]
 fn hooks_that_ran_are_not_missed() {
     let hook = r#"echo '{"type":"system","subtype":"hook_response","hook_event":"SessionStart","exit_code":0,"stdout":"run '$RALPH_RUN_ID'"}'"#;
-    let said = run(&answering(&format!("{hook}\n{INIT}")));
-    assert!(!said.contains("hooks did not run"), "{said}");
+    let message = run(&answering(&format!("{hook}\n{INIT}")));
+    assert!(!message.contains("hooks did not run"), "{message}");
 }
 
 #[test]
-fn what_an_agent_does_to_the_plugin_does_not_last() {
+fn plugin_changes_of_an_agent_are_replaced() {
     let tampers = r#"for it; do [ -d "$it/hooks" ] && cat "$it/hooks/hooks.json" >> ../seen && echo '{}' > "$it/hooks/hooks.json"; done"#;
     let sealed = answering(&format!("{tampers}\n{INIT}"));
     run(&sealed);
@@ -216,7 +220,7 @@ fn what_an_agent_does_to_the_plugin_does_not_last() {
 }
 
 #[test]
-fn looking_writes_no_plugin() {
+fn read_only_commands_write_no_plugin() {
     let sealed = answering(INIT);
     let end = sealed.ralph(&["run", "-p", "base", "--agent", "claude", "--dry-run"]).expect_code(0);
     assert!(end.stdout.contains("--plugin-dir"), "{}", end.stdout);

@@ -1,5 +1,5 @@
-//! `--config` with a file of `KEY=VALUE` lines, through the built binary: what each name does,
-//! and that nothing in the file is ever run.
+//! `--config` with a file of `KEY=VALUE` lines, through the built binary: what each name does, and
+//! that nothing in the file is ever executed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use crate::dialects::{arguments, stand_in};
 use crate::sealed;
 
-/// A prompt with the completion response in it, as agents may repeat it.
+/// A prompt that contains the completion response, which agents may echo.
 const PROMPT: &str = "Do it.\nWhen all is \"done\", say <response>DONE</response>.";
 
-/// Says nothing of the kind in its first call, and is done in the second.
+/// Does not complete in its first call, and completes in the second.
 const SECOND_TIME: &str =
     "if [ \"$call\" = 1 ]; then say 'Not yet.'; else say '<response>DONE</response>'; fi";
 
 fn run(sealed: &Sealed, config: &str) -> Finished {
     sealed.write("config", config);
-    // A config with mistakes cannot be trusted; the run reports them.
+    // An invalid config cannot be trusted; the run reports its errors.
     sealed.ralph(&["trust", "--yes", "--config", "config"]);
     sealed.ralph(&["run", "-p", PROMPT, "--config", "config"])
 }
@@ -105,22 +105,22 @@ fn arguments_join_those_of_the_type() {
 }
 
 #[test]
-fn a_program_keeps_its_words_in_their_place() {
+fn program_arguments_keep_their_order() {
     let sealed = sealed();
     stand_in(&sealed, "text", "mine", "say '<response>DONE</response>'");
     run(&sealed, "AGENT_CLI=\"env MARK=1 mine --fast 'a b'\"\nAGENT_ARGS=last\n").expect_code(0);
     assert_eq!(arguments(&sealed), [["--fast", "a b", "last"]]);
-    // The flags of an adapter would stand between the words.
+    // The adapter's flags would be inserted between the arguments.
     run(&sealed, "AGENT_TYPE=claude\n\nAGENT_CLI=\"npx -y claude-code\"\n")
         .expect_code(2)
         .expect_stderr(
-            "config:3:11: AGENT_CLI: the flags of claude would stand between `npx` and `-y`",
+            "config:3:11: AGENT_CLI: the flags of claude would come between `npx` and `-y`",
         );
     assert_eq!(sealed.runs().len(), 1);
 }
 
 #[test]
-fn text_is_asked_for_read_and_shown() {
+fn text_output_is_requested_read_and_shown() {
     let sealed = sealed();
     stand_in(&sealed, "text", "claude", SECOND_TIME);
     let end = run(&sealed, "AGENT_TYPE=claude\nAGENT_OUTPUT_FORMAT=text\n").expect_code(0);
@@ -134,12 +134,15 @@ fn text_is_asked_for_read_and_shown() {
     let sealed = crate::sealed();
     stand_in(&sealed, "amp", "amp", SECOND_TIME);
     let end = run(&sealed, "AGENT_TYPE=amp\nAGENT_OUTPUT_FORMAT=text\n").expect_code(0);
-    let told = end.stderr.replace("\n  ", " ");
-    assert!(told.contains("config:2: AGENT_OUTPUT_FORMAT=text has no effect on amp"), "{told}");
-    assert!(told.contains("Not yet."), "{told}");
+    let reported = end.stderr.replace("\n  ", " ");
+    assert!(
+        reported.contains("config:2: AGENT_OUTPUT_FORMAT=text has no effect on amp"),
+        "{reported}"
+    );
+    assert!(reported.contains("Not yet."), "{reported}");
 }
 
-/// Prints lines of its own kind of JSON; the prompt is repeated in one of them.
+/// Prints its own kind of JSON lines; one of them echoes the prompt.
 const TALKER: &str = r#"#!/bin/sh
 cat > /dev/null
 echo 'loading model'
@@ -149,7 +152,7 @@ echo '{"type":"assistant","content":[{"type":"text","text":"<response>DONE</resp
 "#;
 
 #[test]
-fn filters_may_stand_in_the_commands_that_applied_them() {
+fn filters_are_read_from_their_jq_commands() {
     let response =
         r#"select(.type == "assistant") | .content[]? | select(.type == "text") | .text"#;
     let display = r#"if .type == "assistant" then (.content[]? | if .type == "tool_use" then "[" + .name + "]" else .text // empty end) else empty end"#;
@@ -182,7 +185,7 @@ fn filters_may_stand_in_the_commands_that_applied_them() {
 }
 
 #[test]
-fn filters_that_cannot_be_followed_are_told_with_their_place() {
+fn unsupported_filters_are_reported_with_position() {
     let sealed = sealed();
     sealed.program("talker", TALKER);
     let lead = "AGENT_TYPE=text\nAGENT_CLI=talker\nAGENT_OUTPUT_FORMAT=json\n";
@@ -212,13 +215,14 @@ fn filters_that_cannot_be_followed_are_told_with_their_place() {
     }
     assert!(!sealed.root().join("ran").exists());
     assert_eq!(sealed.runs().len(), 0);
-    // Where nobody reads them, they are no mistake.
+    // If they are not used, they are not errors.
     stand_in(&sealed, "claude", "claude", "say '<response>DONE</response>'");
     let end = run(&sealed, "AGENT_TYPE=claude\nAGENT_DISPLAY_FILTER='touch ../ran | jq -f x'\n");
-    let told = end.expect_code(0).stderr.replace("\n  ", " ");
+    let reported = end.expect_code(0).stderr.replace("\n  ", " ");
     assert!(
-        told.contains("config:2: AGENT_DISPLAY_FILTER has no effect on an agent of type claude"),
-        "{told}"
+        reported
+            .contains("config:2: AGENT_DISPLAY_FILTER has no effect on an agent of type claude"),
+        "{reported}"
     );
     assert!(!sealed.root().join("ran").exists());
 }
@@ -339,7 +343,7 @@ fn nothing_in_the_file_is_ever_run() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said_with_the_remedy() {
+fn unreadable_config_is_reported_with_a_hint() {
     let sealed = sealed();
     let file =
         |name: &str, bytes: &[u8]| fs::write(sealed.project().join(name), bytes).expect("written");
@@ -359,8 +363,8 @@ fn what_cannot_be_read_is_said_with_the_remedy() {
         ("missing", "no such file"),
     ] {
         let end = sealed.ralph(&["run", "-p", "x", "--config", name]).expect_code(2);
-        let told = end.stderr.replace("\n  ", " ");
-        assert!(told.contains(name) && told.contains(expect), "{name}: {told}");
+        let reported = end.stderr.replace("\n  ", " ");
+        assert!(reported.contains(name) && reported.contains(expect), "{name}: {reported}");
     }
     assert_eq!(sealed.runs().len(), 0);
 }

@@ -1,4 +1,4 @@
-//! The account of a run over a task list: one task done, one failed, one blocked.
+//! The report of a run over a task list: one task done, one failed, one blocked.
 
 use ralph_testkit::sealed::{Finished, Sealed};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ fn check_in_order(text: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_run_over_a_list_is_accounted_for() {
+fn run_over_a_list_is_reported() {
     let (sealed, end) = build();
     let branch =
         sealed.git(&["branch", "--list", "--format=%(refname:short)", "wip/ralph-fail-T2-*"]);
@@ -95,7 +95,7 @@ fn a_run_over_a_list_is_accounted_for() {
             "## Gates\n",
             "## Commits\n\n- `",
             "T1 — Write the parser",
-            "## Shelved work\n",
+            "## Failure branches\n",
             "## Next\n\n```sh\ngit diff main...",
         ],
     );
@@ -112,7 +112,7 @@ fn a_run_over_a_list_is_accounted_for() {
 }
 
 #[test]
-fn the_status_of_a_list_begins_with_what_is_asked_of_a_person() {
+fn status_starts_with_questions_for_the_user() {
     let (sealed, _) = build();
     let status = sealed.ralph(&["status"]).expect_code(0).stdout;
     assert!(status.starts_with("Blocked    T3 needs an API key (there is none)\n"), "{status}");
@@ -134,7 +134,7 @@ fn the_status_of_a_list_begins_with_what_is_asked_of_a_person() {
 }
 
 #[test]
-fn a_prompt_has_an_account_too() {
+fn prompt_run_has_a_report_too() {
     let sealed = sealed();
     sealed.ralph(&["report"]).expect_code(2).expect_stderr("no run in this directory yet");
     sealed.script(&done(), &json!({ "guardrails": [{ "command": "true" }] }));

@@ -1,4 +1,4 @@
-//! Repositories in unusual states: refused with a remedy, or worked in.
+//! Repositories in unusual states: refused with a hint, or supported.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use ralph_testkit::sealed::Sealed;
 
 use crate::{repository, run};
 
-/// Returns a repository whose agent writes a file, with work for ralph to commit.
+/// Returns a repository whose agent writes a file for ralph to commit.
 fn ready(commit: &str) -> Sealed {
     let sealed = repository();
     let calls = json!([
@@ -32,7 +32,7 @@ fn commit_all(sealed: &Sealed, message: &str) {
     sealed.git(&["commit", "-qm", message]);
 }
 
-/// Runs git where it is going to fail.
+/// Runs a git command that is expected to fail.
 fn git_in_conflict(sealed: &Sealed, words: &[&str]) {
     let mut command: Command = sealed.command("git");
     let end = command.args(words).output().expect("it runs");
@@ -45,7 +45,7 @@ fn warnings(sealed: &Sealed) -> Vec<String> {
 }
 
 #[test]
-fn an_operation_under_way_is_refused_with_a_remedy() {
+fn git_operation_in_progress_is_refused_with_a_hint() {
     for (words, operation, remedy) in [
         (["merge", "other"].as_slice(), "merge", "git merge --abort"),
         (&["rebase", "other"], "rebase", "git rebase --abort"),
@@ -70,7 +70,7 @@ fn an_operation_under_way_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn without_commits_an_operation_under_way_is_the_users_affair() {
+fn git_operation_in_progress_is_allowed_without_commits() {
     let sealed = ready("none");
     git_in_conflict(&sealed, &["merge", "other"]);
     run(&sealed, &[]).expect_code(0);
@@ -105,7 +105,7 @@ fn a_sparse_checkout_is_worked_in_and_stays_sparse() {
 }
 
 #[test]
-fn a_submodule_is_worked_beside() {
+fn submodules_are_left_unchanged() {
     let sealed = ready("ralph");
     let module = sealed.root().join("module");
     let module = module.to_str().expect("text");

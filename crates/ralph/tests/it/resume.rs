@@ -1,4 +1,4 @@
-//! Going on after a crash at a chosen moment, and what can be gone on with. Random moments are in
+//! Resuming after a crash at a chosen moment, and which runs can be resumed. Random moments are in
 //! `kills`.
 
 use std::fs;
@@ -29,7 +29,7 @@ fn work(sealed: &Sealed) {
 }
 
 #[test]
-fn the_locks_of_a_git_that_died_with_the_run_are_moved_away() {
+fn locks_of_a_killed_git_are_moved_away() {
     for next in [&["resume"][..], &["run", "-p", "base", "--include-dirty"]] {
         let sealed = repository();
         work(&sealed);
@@ -43,12 +43,12 @@ fn the_locks_of_a_git_that_died_with_the_run_are_moved_away() {
         for lock in ["HEAD.lock", "index.lock", "refs/heads/main.lock"] {
             fs::write(sealed.project().join(".git").join(lock), "").expect("written");
         }
-        sealed.ralph(next).expect_code(0).expect_stderr("git was cut off with the run");
+        sealed.ralph(next).expect_code(0).expect_stderr("git was killed with the run");
         assert_eq!(sealed.subjects().len(), 5, "{next:?}");
     }
 }
 
-/// A git that kills whoever started it, once, when the agent's configuration is gone again.
+/// A git that kills its parent once, when the agent's configuration is gone again.
 const DEADLY_GIT: &str = r#"#!/bin/sh
 PATH=${PATH#*:}
 if test -e ../die && ! grep -q mine .git/config; then
@@ -60,7 +60,7 @@ exec git "$@"
 "#;
 
 #[test]
-fn what_was_put_back_before_a_death_is_told_by_whoever_goes_on() {
+fn restored_files_before_a_kill_are_reported_on_resume() {
     let sealed = repository();
     let calls = json!([
         { "when": { "iteration": 1 }, "do": [
@@ -81,16 +81,16 @@ fn what_was_put_back_before_a_death_is_told_by_whoever_goes_on() {
     assert_eq!(sealed.events_of("observed").len(), 0, "it died before it could say so");
     sealed.ralph(&["resume"]).expect_code(0);
     let prompts = sealed.prompts();
-    let told = prompts.last().expect("a prompt");
-    assert!(told.contains("These files belong to git itself"), "{told}");
-    assert!(told.contains(".git/config"), "{told}");
+    let reported = prompts.last().expect("a prompt");
+    assert!(reported.contains("These files belong to git itself"), "{reported}");
+    assert!(reported.contains(".git/config"), "{reported}");
     assert_eq!(sealed.survivors(), [""; 0]);
 }
 
 #[test]
-fn an_answer_that_was_received_is_not_asked_for_again() {
+fn received_answer_is_not_requested_again() {
     let sealed = sealed();
-    // The agent has given its result and lingers; ralph is killed before it can note the answer.
+    // The agent has given its result and lingers; ralph is killed before it can record the answer.
     let deeds = json!([
         { "append": { "path": "calls", "text": "call\n" } },
         { "claim": "DONE" }, { "result": "success" }, { "touch": "begun" }, { "sleep": 8.0 }
@@ -98,7 +98,7 @@ fn an_answer_that_was_received_is_not_asked_for_again() {
     sealed.script(&always(deeds), &json!({}));
     let running = sealed.start(&["run", "-p", "base"]);
     sealed.wait_for("begun");
-    // The result is in the pipe; ralph reads it within a moment.
+    // The result is in the pipe; ralph reads it soon.
     let run = sealed.runs().pop().expect("a run");
     let stream = run.join("agent-1.ndjson.zst");
     let has_result = || {
@@ -149,7 +149,7 @@ fn the_recipe_of_a_run_is_fixed_when_it_begins() {
 }
 
 #[test]
-fn a_torn_journal_goes_on_and_a_damaged_one_is_said() {
+fn torn_journal_resumes_and_a_damaged_one_is_reported() {
     let sealed = sealed();
     sealed.script(&always(json!([{ "text": "Hm." }])), &json!({ "maximumIterations": 1 }));
     run(&sealed, &[]).expect_code(1);
@@ -174,7 +174,7 @@ fn views_that_were_damaged_are_written_again() {
 }
 
 #[test]
-fn a_run_goes_on_in_its_own_directory() {
+fn run_resumes_in_its_own_directory() {
     let sealed = repository();
     sealed.script(&always(json!([{ "text": "Hm." }])), &json!({ "maximumIterations": 1 }));
     sealed.write("sub/file", "");

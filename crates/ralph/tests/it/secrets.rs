@@ -15,7 +15,7 @@ use crate::repository;
 const CANARY: &str = "canary+7f/3a91-of-ralph";
 const OTHER: &str = "sparrow-4711-of-agent";
 
-/// A token that is known by its shape.
+/// A token that is recognized by its format.
 const TOKEN: &str = "ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5";
 
 fn ralph(sealed: &Sealed, words: &[&str]) -> Finished {
@@ -30,7 +30,8 @@ const PRINTS: &str = "for s in \"$CANARY_TOKEN\" \"$OTHER_SECRET\"; do \
      printf xx%s \"$s\" | base64; printf %s \"$s\" | od -An -v -tx1 | tr -d ' \\n'; echo; \
      printf %s \"$s\" | sed 's|+|%2B|g;s|/|%2F|g'; done";
 
-/// What no file may hold: the secrets as they are, in base64, hexadecimal and in a URL.
+/// Texts that no file may contain: the secrets as they are, in base64, hexadecimal and URL
+/// encoding.
 fn forbidden() -> Vec<String> {
     let mut forms = Vec::new();
     for secret in [CANARY, OTHER] {
@@ -39,7 +40,7 @@ fn forbidden() -> Vec<String> {
         forms.push(digits.concat());
         forms.push(secret.replace('+', "%2B").replace('/', "%2F"));
     }
-    // What `base64` prints of them, without the ends that depend on what is around.
+    // The base64 form, without the ends that depend on adjacent bytes.
     forms.extend(
         [
             "Y2FuYXJ5KzdmLzNhOTEtb2YtcmFscG",
@@ -67,7 +68,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns what a file says, raw streams included.
+/// Returns the content of a file, including raw streams.
 fn content(path: &Path) -> String {
     let mut bytes = fs::read(path).expect("readable");
     if path.extension().is_some_and(|extension| extension == "zst") {
@@ -141,7 +142,7 @@ fn no_file_and_no_screen_shows_a_secret() {
     let status = ralph(&sealed, &["status"]);
     assert!(build.stderr.contains("***"), "{}", build.stderr);
     assert!(sealed.prompts()[1].contains("plain ***"), "{}", sealed.prompts()[1]);
-    // The gate names its secret in the settings, which the journal repeats.
+    // The gate's settings name its secret, and the journal repeats them.
     let journal = sealed.runs()[0].join("journal.jsonl");
     let text = fs::read_to_string(&journal).expect("a journal");
     fs::write(&journal, text.split_once('\n').expect("lines").1).expect("written");
@@ -156,7 +157,7 @@ fn everything_a_run_writes_is_for_its_owner_only() {
         &json!({ "gates": [{ "name": "g", "command": "echo checked" }] }),
     );
     ralph(&sealed, &["run", "-p", "base"]).expect_code(0);
-    // The index is git's, and lies in a directory that is closed to others.
+    // The index belongs to git, and is in a directory closed to others.
     let users = [".ralph/settings.json".to_owned(), "index".to_owned()];
     let mut places = files(&sealed.state());
     places.extend(files(&sealed.project().join(".ralph")));
@@ -169,7 +170,7 @@ fn everything_a_run_writes_is_for_its_owner_only() {
 }
 
 #[test]
-fn the_secrets_of_an_agents_environment_are_not_in_the_journal_and_resume_has_them_again() {
+fn agent_secrets_are_not_in_the_journal_and_resume_restores_them() {
     let sealed = repository();
     let settings = json!({
         "agent": { "command": "sim", "flags": [sealed.root().join("scenario.json")], "env": { "OTHER_SECRET": OTHER, "PLAIN": "x" } },
@@ -219,10 +220,10 @@ fn work_with_a_secret_is_refused_fed_back_and_never_committed() {
     for commit in ["ralph", "scm"] {
         let (sealed, _) = staged(commit, "true");
         let end = ralph(&sealed, &["run", "-p", "base"]).expect_code(0);
-        let told = sealed.prompts().into_iter().find(|it| it.contains("hold secrets"));
-        let told = told.expect("the agent is told");
-        assert!(told.contains("- config.py:2: a known secret"), "{told}");
-        assert!(!told.contains(CANARY));
+        let reported = sealed.prompts().into_iter().find(|it| it.contains("hold secrets"));
+        let reported = reported.expect("feedback for the agent");
+        assert!(reported.contains("- config.py:2: a known secret"), "{reported}");
+        assert!(!reported.contains(CANARY));
         let history = sealed.git(&["log", "-p", "--all", "--format=%H"]);
         assert!(!history.contains(CANARY), "{commit}: {history}");
         assert!(history.contains("+key = env()"), "{commit}: {}", end.stderr);
@@ -241,7 +242,7 @@ fn a_secret_in_the_agents_own_commit_is_named_and_completion_refused() {
 }
 
 #[test]
-fn shapes_may_be_allowed_in_some_files_and_known_values_in_none() {
+fn secret_patterns_can_be_allowed_but_known_values_cannot() {
     let sealed = repository();
     let text = |secret: &str| json!({ "write": { "path": "tests/fixture.txt", "text": secret } });
     let calls = json!([

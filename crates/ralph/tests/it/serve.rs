@@ -1,5 +1,5 @@
 //! `ralph serve` and `ralph report --html` without a browser: what they print, what they refuse,
-//! and that nothing of a run changes but by wishes.
+//! and that only control requests change a run.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -20,7 +20,7 @@ fn serve(sealed: &Sealed, words: &[&str]) -> (Running, String, u16) {
     (server, about["url"].as_str().expect("an address").to_owned(), port)
 }
 
-/// Asks for a path and returns the whole answer.
+/// Requests a path and returns the whole response.
 fn ask(port: u16, request: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
@@ -35,7 +35,7 @@ fn get(port: u16, path: &str) -> String {
 }
 
 #[test]
-fn runs_are_listed_and_shown_and_wishes_need_one_that_is_active() {
+fn runs_are_listed_and_control_needs_an_active_one() {
     let sealed = repository();
     sealed.script(&done(), &json!({}));
     run(&sealed, &[]).expect_code(0);
@@ -50,15 +50,15 @@ fn runs_are_listed_and_shown_and_wishes_need_one_that_is_active() {
     assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("<h1>Complete.</h1>"), "{page}");
     assert!(get(port, &format!("/{token}/run/{key}x/")).starts_with("HTTP/1.1 404 "));
     assert!(get(port, "/").starts_with("HTTP/1.1 403 "));
-    let wish = format!(
+    let request = format!(
         "POST /{token}/run/{key}/wish HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\
          Origin: http://127.0.0.1:{port}\r\nX-Ralph-Token: {token}\r\n\
          Content-Type: application/json\r\nContent-Length: 16\r\n\r\n{{\"wish\":\"pause\"}}"
     );
-    let answer = ask(port, &wish);
+    let answer = ask(port, &request);
     assert!(answer.starts_with("HTTP/1.1 409 ") && answer.contains("No run is active"), "{answer}");
     let after = fs::read(sealed.runs()[0].join("journal.jsonl")).expect("a journal");
-    assert_eq!(before, after, "nobody wrote to the run");
+    assert_eq!(before, after, "the run was not written to");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
-fn a_page_holds_no_secret_and_says_where_a_diff_is_gone() {
+fn page_contains_no_secret_and_marks_missing_diffs() {
     let sealed = repository();
     let secret = "ghp_0123456789abcdefABCDEF0123456789abcd";
     let first = json!([{ "write": { "path": "config.txt", "text": format!("token = {secret}\nplain\n") } }, { "text": "not yet" }]);
@@ -88,10 +88,10 @@ fn a_page_holds_no_secret_and_says_where_a_diff_is_gone() {
     fs::create_dir(sealed.project().join(".git/objects")).expect("made");
     let run = sealed.runs()[0].file_name().expect("a name").to_string_lossy().into_owned();
     let page = sealed.ralph(&["report", &run, "--html", "-"]).expect_code(0).stdout;
-    assert!(page.contains("The diff cannot be had"), "{page}");
+    assert!(page.contains("The diff is not available"), "{page}");
 }
 
-/// Returns the token of an address.
+/// Returns the token in an address.
 fn token(url: &str) -> String {
     url.split('/').nth(3).expect("a token").to_owned()
 }
@@ -104,14 +104,14 @@ fn keys(port: u16, token: &str) -> Vec<String> {
 }
 
 #[test]
-fn only_the_page_itself_is_listened_to() {
+fn only_requests_of_the_page_are_accepted() {
     let sealed = repository();
     sealed.script(&done(), &json!({}));
     run(&sealed, &[]).expect_code(0);
     let (_server, url, port) = serve(&sealed, &[]);
     let token = token(&url);
     let key = keys(port, &token).remove(0);
-    let (page, wish) = (format!("/{token}/run/{key}/"), format!("/{token}/run/{key}/wish"));
+    let (page, control) = (format!("/{token}/run/{key}/"), format!("/{token}/run/{key}/wish"));
     let host = format!("Host: 127.0.0.1:{port}\r\n");
     let origin = format!("Origin: http://127.0.0.1:{port}\r\n");
     let own = format!("X-Ralph-Token: {token}\r\n");
@@ -130,11 +130,35 @@ fn only_the_page_itself_is_listened_to() {
             403,
         ),
         ("another port", "GET", &page, format!("{host}Origin: http://127.0.0.1:1\r\n"), 403),
-        ("a wish to a run that is over", "POST", &wish, format!("{host}{origin}{own}{kind}"), 409),
-        ("a form of another site", "POST", &wish, format!("{host}Origin: null\r\n{kind}"), 403),
-        ("a wish without an origin", "POST", &wish, format!("{host}{own}{kind}"), 403),
-        ("a wish without the token", "POST", &wish, format!("{host}{origin}{kind}"), 403),
-        ("a wish as a form sends it", "POST", &wish, format!("{host}{origin}{own}"), 415),
+        (
+            "a control request to a run that is over",
+            "POST",
+            &control,
+            format!("{host}{origin}{own}{kind}"),
+            409,
+        ),
+        ("a form of another site", "POST", &control, format!("{host}Origin: null\r\n{kind}"), 403),
+        (
+            "a control request without an origin",
+            "POST",
+            &control,
+            format!("{host}{own}{kind}"),
+            403,
+        ),
+        (
+            "a control request without the token",
+            "POST",
+            &control,
+            format!("{host}{origin}{kind}"),
+            403,
+        ),
+        (
+            "a control request as a form sends it",
+            "POST",
+            &control,
+            format!("{host}{origin}{own}"),
+            415,
+        ),
     ] {
         let body = r#"{"wish":"stop"}"#;
         let length = format!("Content-Length: {}\r\n", body.len());
@@ -183,7 +207,7 @@ fn several_runs_each_have_a_page() {
 }
 
 #[test]
-fn a_secret_is_kept_where_somebody_wants_it() {
+fn server_token_is_kept_on_request() {
     let sealed = repository();
     let file = sealed.root().join("secret");
     let words = ["--token-file", file.to_str().expect("text")];
@@ -209,7 +233,7 @@ fn a_secret_is_kept_where_somebody_wants_it() {
     refused("annot read the secret");
 }
 
-/// Puts many iterations into the journal of a run that was cut off, and returns its length.
+/// Adds many iterations to the journal of a run that was cut off, and returns its length.
 fn lengthen(journal: &Path, iterations: u64) -> u64 {
     let text = fs::read_to_string(journal).expect("a journal");
     let lines: Vec<Value> =
@@ -234,7 +258,7 @@ fn lengthen(journal: &Path, iterations: u64) -> u64 {
 }
 
 #[test]
-fn a_long_journal_is_read_once_for_pages_events_and_wishes() {
+fn long_journal_is_read_once_for_all_requests() {
     let sealed = repository();
     sealed.script(&crate::always(json!([{ "text": "not yet" }])), &json!({}));
     run(&sealed, &["-m", "1"]).expect_code(1);
@@ -244,7 +268,8 @@ fn a_long_journal_is_read_once_for_pages_events_and_wishes() {
     // A run is active while its lock is held.
     let state = place.ancestors().nth(2).expect("a state directory");
     let _lock = ralph_io::store::Lock::acquire(state, ralph_io::clock::now()).expect("free");
-    // By no known process: the server is a child of this one, and an agent's wish is refused.
+    // Not by a known process: the server is a child of this one, and control requests of agents
+    // are refused.
     fs::write(state.join("lock"), "").expect("written");
     let (server, url, port) = serve(&sealed, &[]);
     let token = token(&url);
@@ -264,14 +289,14 @@ fn a_long_journal_is_read_once_for_pages_events_and_wishes() {
     let ask_for =
         format!("GET /{token}/run/{key}/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
     stream.write_all(ask_for.as_bytes()).expect("sent");
-    let mut heard = String::new();
+    let mut received = String::new();
     for number in 10_001..10_004_u64 {
-        let wish = format!(
+        let request = format!(
             "POST /{token}/run/{key}/wish HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\
              Origin: http://127.0.0.1:{port}\r\nX-Ralph-Token: {token}\r\n\
              Content-Type: application/json\r\nContent-Length: 16\r\n\r\n{{\"wish\":\"pause\"}}"
         );
-        let answer = ask(port, &wish);
+        let answer = ask(port, &request);
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         let text = fs::read_to_string(&journal).expect("a journal");
         let last: Vec<&str> = text.lines().rev().take(2).collect();
@@ -283,10 +308,10 @@ fn a_long_journal_is_read_once_for_pages_events_and_wishes() {
             writeln!(file, "{line}").expect("written");
         }
         let mut piece = vec![0; 65_536];
-        while !heard.contains(&format!("Running iteration {number}")) {
-            let count = stream.read(&mut piece).expect("it goes on");
-            assert!(count > 0, "it ended: {heard:.2000}");
-            heard.push_str(&String::from_utf8_lossy(&piece[..count]));
+        while !received.contains(&format!("Running iteration {number}")) {
+            let count = stream.read(&mut piece).expect("more output");
+            assert!(count > 0, "it ended: {received:.2000}");
+            received.push_str(&String::from_utf8_lossy(&piece[..count]));
         }
     }
     let more = read() - before - once;

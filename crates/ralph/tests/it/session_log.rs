@@ -1,5 +1,5 @@
-//! The session log through the built binary: its blocks, its figures, and that it is written as
-//! things happen.
+//! The session log through the built binary: its blocks, its figures, and that it is written
+//! during the run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ fn logged(sealed: &Sealed) -> String {
     files(sealed).iter().map(|path| fs::read_to_string(path).expect("readable")).collect()
 }
 
-/// Returns a log with every time and span replaced.
+/// Returns a log with every time and duration replaced.
 fn timeless(log: &str) -> String {
     let timed = ["Start Time: ", "End Time: ", "Duration: ", "Total Duration: "];
     let line = |line: &str| match timed.iter().find(|name| line.starts_with(*name)) {
@@ -164,7 +164,7 @@ fn retries_that_are_used_up_end_the_run_with_their_number() {
 }
 
 #[test]
-fn the_count_of_retries_begins_anew_with_each_iteration() {
+fn retry_count_restarts_with_each_iteration() {
     let sealed = sealed();
     let calls = json!([
         { "when": { "call": 1 }, "do": [{ "exit": 1 }] },
@@ -182,7 +182,7 @@ fn the_count_of_retries_begins_anew_with_each_iteration() {
 }
 
 #[test]
-fn a_wait_for_a_limit_is_no_retry() {
+fn rate_limit_wait_is_not_a_retry() {
     let sealed = sealed();
     let limited = json!([
         { "rateLimit": { "status": "rejected", "resets": { "in": 1 } } },
@@ -206,7 +206,7 @@ enum Place {
     Repository,
 }
 
-/// Plays calls to an end that the log must tell as it was.
+/// Plays calls to an end that the log must record.
 #[track_caller]
 fn check_end(place: Place, calls: Value, settings: Value, words: &[&str], expect: [&str; 4]) {
     let sealed = match place {
@@ -220,7 +220,7 @@ fn check_end(place: Place, calls: Value, settings: Value, words: &[&str], expect
     check_summary(&sealed, &end, expect);
 }
 
-/// Compares counts, the beginning of the reason, code and last status with what the log says.
+/// Compares counts, the beginning of the reason, code and last status with the log.
 #[track_caller]
 fn check_summary(sealed: &Sealed, end: &Finished, expect: [&str; 4]) {
     let project = sealed.project().to_string_lossy().into_owned();
@@ -230,14 +230,14 @@ fn check_summary(sealed: &Sealed, end: &Finished, expect: [&str; 4]) {
         ["Total Iterations", "Successful", "Failed"].map(|name| values(&log, name).concat());
     let [counted, reason, code, status] = expect;
     assert_eq!([counts.join(" "), last("Exit Code"), last("Status")], [counted, code, status]);
-    // What git says goes on differently from version to version.
+    // The rest of git's message differs between versions.
     assert!(last("Exit Reason").starts_with(reason), "{log}");
     assert_eq!(end.code.map(|code| code.to_string()), Some(last("Exit Code")), "{}", end.stderr);
     assert!(log.ends_with(&format!("{}\n", "=".repeat(80))), "{log}");
 }
 
 #[test]
-fn every_end_is_told_with_the_code_that_ralph_exits_with() {
+fn every_end_is_logged_with_its_exit_code() {
     use Place::Directory;
     let hm = || always(json!([{ "usage": { "input": 600, "cost": 0.3 } }, { "text": "Hm." }]));
     let error =
@@ -322,7 +322,7 @@ fn every_end_is_told_with_the_code_that_ralph_exits_with() {
 }
 
 #[test]
-fn work_that_could_not_be_landed_is_no_success() {
+fn failed_landing_is_not_a_success() {
     use Place::Repository;
     let scm = || json!({ "scm": { "command": "git", "tasks": ["commit", "push"] } });
     let with_message = |message: Value| {
@@ -349,7 +349,7 @@ fn work_that_could_not_be_landed_is_no_success() {
 }
 
 #[test]
-fn an_interrupted_run_is_told_as_such_and_goes_on_in_a_session_of_its_own() {
+fn interrupted_run_is_logged_and_resumes_in_a_new_session() {
     let sealed = sealed();
     let waiting = json!([{ "text": "Working." }, { "touch": "begun" }, "hang"]);
     sealed.script(&first_then(waiting, json!([{ "claim": "DONE" }])), &json!({}));
@@ -363,7 +363,7 @@ fn an_interrupted_run_is_told_as_such_and_goes_on_in_a_session_of_its_own() {
     let before = files(&sealed);
     let log = logged(&sealed);
     assert!(log.contains("\nWorking.\n"), "{log}");
-    // The name of a log tells seconds.
+    // The file name contains seconds.
     let second = second_now();
     wait_until("another second", || second_now() != second);
     sealed.ralph(&["resume"]).expect_code(0);
@@ -453,7 +453,7 @@ fn a_flood_leaves_room_for_the_footer() {
 }
 
 #[test]
-fn what_an_agent_says_cannot_hide_behind_control_characters() {
+fn control_characters_in_agent_output_are_escaped() {
     let sealed = sealed();
     let text = "\u{1b}[2J\u{1b}]0;owned\u{7}gone\r\u{8}";
     sealed.script(&always(json!([{ "text": text }, { "claim": "DONE" }])), &json!({}));
@@ -464,7 +464,7 @@ fn what_an_agent_says_cannot_hide_behind_control_characters() {
 }
 
 #[test]
-fn the_level_says_how_much_the_log_of_ralph_itself_tells() {
+fn log_level_controls_ralphs_own_log() {
     for (level, happens, why) in
         [("debug", true, true), ("info", true, false), ("warn", false, false)]
     {

@@ -1,16 +1,16 @@
-//! Signals, double starts, and what is left of a run that is told to stop: nothing but its state.
+//! Signals, double starts, and what a stopped run leaves: nothing but its state.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{always, first_then, sealed};
 
-/// An agent that says that it has begun, and then works on until a file appears.
+/// An agent that reports its start, and then works until a file appears.
 fn patient() -> Value {
     json!([{ "touch": "begun" }, { "waitFor": { "path": "go-on", "seconds": 50.0 } }, { "claim": "DONE" }])
 }
 
-/// An agent that will not go, with a grandchild that hides.
+/// An agent that ignores signals, with a grandchild that hides.
 fn stubborn() -> Value {
     json!([
         "ignoreTerm",

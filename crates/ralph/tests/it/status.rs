@@ -1,4 +1,4 @@
-//! `ralph status` where an agent keeps the plan: how far it is, what is next, the last commits.
+//! `ralph status` with a plan that the agent maintains: progress, next item, last commits.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn facts(sealed: &Sealed) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// Compares the status, with ids of commits made the same.
+/// Compares the status, with commit ids normalized.
 #[track_caller]
 fn check(sealed: &Sealed, expect: &Expect) {
     let mut shown = status(sealed);
@@ -76,7 +76,7 @@ fn a_plan_is_shown_before_the_first_run() {
 }
 
 #[test]
-fn a_plan_is_shown_beside_the_last_run() {
+fn plan_is_shown_with_the_last_run() {
     let sealed = sealed();
     sealed.script(&done(), &json!({}));
     run(&sealed, &[]).expect_code(0);
@@ -129,7 +129,7 @@ fn the_settings_say_whether_a_plan_is_expected() {
 }
 
 #[test]
-fn what_became_of_a_plan_is_said_plainly() {
+fn plan_changes_are_reported() {
     let sealed = sealed();
     let place = sealed.project().join(PLAN);
     let plan = || {
@@ -138,7 +138,7 @@ fn what_became_of_a_plan_is_said_plainly() {
         plan.to_owned()
     };
     sealed.write(PLAN, " \n");
-    assert_eq!(plan(), format!("Plan       {PLAN} is empty: `ralph plan` makes it anew\n"));
+    assert_eq!(plan(), format!("Plan       {PLAN} is empty: `ralph plan` creates it again\n"));
     sealed.write(PLAN, "All is done, believe me.");
     assert_eq!(plan(), format!("Plan       no check boxes in {PLAN}\n"));
     fs::write(&place, b"- [ ] gr\xfc\xdfe\n- [x] b\n").expect("written");

@@ -1,8 +1,6 @@
-//! Streams that no well-behaved agent sends, through the built binary: what is readable in them
-//! is read, the rest is kept and shown, and memory stays bounded.
-//!
-//! Each row of the tables names the class of failure and the exit code that it ends with. Not
-//! here: streams that end because their process is ended.
+//! Malformed streams, through the built binary: readable parts are read, the rest is kept and
+//! shown, and memory stays bounded. Each row of the tables names the class of failure and the exit
+//! code. Not here: streams that end because their process is ended.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -24,8 +22,8 @@ const CODEX: [&str; 4] = [
     r#"{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}"#,
 ];
 
-/// Returns an environment in which an agent of this name runs a shell script. The file `stream`
-/// stands beside the project.
+/// Returns an environment in which an agent of this name runs a shell script. The file `stream` is
+/// next to the project.
 fn with_agent(name: &str, script: &str, stream: &[u8]) -> Sealed {
     let sealed = sealed();
     fs::write(sealed.root().join("stream"), stream).expect("written");
@@ -40,7 +38,7 @@ fn with_agent(name: &str, script: &str, stream: &[u8]) -> Sealed {
     sealed
 }
 
-/// Returns what the journal says of the only call.
+/// Returns the journal event of the only call.
 fn reply(sealed: &Sealed) -> Value {
     let mut replies = sealed.events_of("replied");
     assert_eq!(replies.len(), 1);
@@ -69,7 +67,7 @@ fn check(agent: &str, name: &str, stream: &[u8], class: &str, code: i32) -> (Fin
 }
 
 #[test]
-fn what_is_readable_in_a_stream_of_claude_is_read() {
+fn malformed_claude_stream_is_read_as_far_as_possible() {
     let lines = |lines: &[&str]| (lines.join("\n") + "\n").into_bytes();
     let unknown = "{\"type\":\"novelty\",\"payload\":{\"a\":[1,2,3]}}\n".repeat(100_000);
     let with = |before: &[u8], after: &[u8]| {
@@ -99,7 +97,7 @@ fn what_is_readable_in_a_stream_of_claude_is_read() {
 }
 
 #[test]
-fn what_is_readable_in_a_stream_of_codex_is_read() {
+fn malformed_codex_stream_is_read_as_far_as_possible() {
     let whole = CODEX.join("\n");
     let unknown = "{\"type\":\"novelty\"}\n".repeat(1_000);
     let rows: [(&str, Vec<u8>, &str, i32, u64); 6] = [
@@ -134,14 +132,14 @@ fn any_bytes_are_text_of_a_plain_agent() {
 #[test]
 fn escape_sequences_do_nothing_to_the_terminal() {
     let evil = "\x1b]0;owned\x07\x1b[2J\x1b[H\x1b[31mred\x1b]52;c;aGk=\x07\u{9b}2J\u{202e}end\r";
-    let said = json!({ "type": "assistant", "message": { "content": [
+    let output_text = json!({ "type": "assistant", "message": { "content": [
         { "type": "text", "text": format!("{evil} <response>DONE</response>") },
         { "type": "tool_use", "id": evil, "name": evil, "input": { "command": evil } },
     ] } });
     let back = json!({ "type": "user", "message": { "content": [
         { "type": "tool_result", "tool_use_id": evil, "content": evil },
     ] } });
-    let stream = format!("{INIT}\n{said}\n{back}\n{evil}\n{SAID}\n{RESULT}\n");
+    let stream = format!("{INIT}\n{output_text}\n{back}\n{evil}\n{SAID}\n{RESULT}\n");
     let (end, _) = check("claude", "claude", stream.as_bytes(), "null", 0);
     assert!(end.stderr.contains("redend"), "the words stay: {}", end.stderr);
     let (end, _) = check(
@@ -155,7 +153,7 @@ fn escape_sequences_do_nothing_to_the_terminal() {
 }
 
 #[test]
-fn a_flood_on_stderr_does_not_cost_a_line_of_stdout() {
+fn stderr_flood_loses_no_stdout_line() {
     let script = "yes 'noise on stderr \\033[2J' | head -n 200000 >&2 &\ncat ../stream; wait";
     let stream = [INIT, SAID, RESULT].join("\n");
     let sealed = with_agent("claude", script, stream.as_bytes());
@@ -164,10 +162,10 @@ fn a_flood_on_stderr_does_not_cost_a_line_of_stdout() {
     assert_eq!(reply(&sealed)["unparsed"], 0);
 }
 
-/// The last thing an agent does: it notes the most memory that ralph has held so far.
+/// The last step of an agent: it records ralph's peak memory so far.
 const NOTE_MEMORY: &str = "grep VmHWM /proc/$PPID/status > ../memory";
 
-/// Returns the noted memory in MiB.
+/// Returns the recorded memory in MiB.
 fn noted_memory(sealed: &Sealed) -> u64 {
     let text = fs::read_to_string(sealed.root().join("memory")).expect("noted");
     let kibibytes: u64 =
@@ -186,26 +184,26 @@ fn a_line_beyond_the_limit_is_kept_and_shown_as_such() {
     assert_eq!((&reply["unparsed"], &reply["failure"]), (&json!(1), &Value::Null));
     let raw = raw(&sealed);
     assert_eq!(raw.iter().take_while(|&&byte| byte == b'x').count(), 64 << 20);
-    // A line may take its limit, twice while the buffer grows.
+    // A line may need its limit twice while the buffer grows.
     assert!(noted_memory(&sealed) < 64, "{} MiB", noted_memory(&sealed));
 }
 
 #[test]
 fn a_line_within_the_limit_is_read() {
     let text = "word ".repeat(3_300_000);
-    let said = SAID.replace("Fine.", &text);
-    assert!(said.len() > 15 << 20 && said.len() < 16 << 20);
-    let stream = [INIT, &said, RESULT].join("\n");
+    let output_text = SAID.replace("Fine.", &text);
+    assert!(output_text.len() > 15 << 20 && output_text.len() < 16 << 20);
+    let stream = [INIT, &output_text, RESULT].join("\n");
     let (_, reply) = check("claude", "long", stream.as_bytes(), "null", 0);
     assert_eq!((&reply["unparsed"], &reply["signal"]), (&json!(0), &json!("DONE")));
 }
 
-/// Prints several times what all buffers on the way to a terminal hold, then leaves a mark.
-const LONG_ANSWER: &str = "yes 'a line for a terminal that nobody reads' | head -n 100000\n\
+/// Prints several times the size of all buffers up to a terminal, then leaves a marker.
+const LONG_ANSWER: &str = "yes 'a line for a terminal without a reader' | head -n 100000\n\
                            echo '<response>DONE</response>'; touch ../answered";
 
 #[test]
-fn a_pipe_that_nobody_reads_does_not_hold_the_agent_up() {
+fn unread_pipe_does_not_block_the_agent() {
     let sealed = with_agent("plainly", LONG_ANSWER, b"");
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["run", "-p", "base"]).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -213,7 +211,7 @@ fn a_pipe_that_nobody_reads_does_not_hold_the_agent_up() {
     wait_until("the agent has said all", || sealed.root().join("answered").exists());
     wait_until("the run has ended", || child.try_wait().expect("it is waited for").is_some());
     assert_eq!(child.wait().expect("it ended").code(), Some(0));
-    // Only now somebody reads: the pipe was full all the time.
+    // The test reads only now: the pipe was full all the time.
     let mut seen = Vec::new();
     child.stderr.take().expect("a pipe").read_to_end(&mut seen).expect("read");
     assert!(seen.len() >= 4096, "{} bytes", seen.len());
@@ -221,7 +219,7 @@ fn a_pipe_that_nobody_reads_does_not_hold_the_agent_up() {
 }
 
 #[test]
-fn a_terminal_that_is_stopped_does_not_hold_the_agent_up() {
+fn stopped_terminal_does_not_block_the_agent() {
     let sealed = with_agent("plainly", LONG_ANSWER, b"");
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&master).expect("granted");
@@ -245,9 +243,9 @@ fn a_terminal_that_is_stopped_does_not_hold_the_agent_up() {
     drop(master);
 }
 
-/// What an agent that was told to leave may say is no answer, whatever it calls itself.
+/// Output of an agent after it was asked to terminate is not an answer.
 #[test]
-fn a_success_that_is_claimed_on_the_way_out_is_none() {
+fn result_after_termination_is_not_a_success() {
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../ralph-agents/tests/data");
     let pi = fs::read_to_string(format!("{data}/pi/0.73.1/text-complete.ndjson")).expect("data");
     for (name, lines) in [

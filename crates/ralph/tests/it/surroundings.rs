@@ -1,4 +1,4 @@
-//! Where settings come from, and what reaches agents and the machine around a run.
+//! Where settings come from, and what agents and the machine see of a run.
 
 use serde_json::json;
 
@@ -55,7 +55,7 @@ fn agents_see_the_variables_they_are_meant_to_see() {
 }
 
 #[test]
-fn another_agent_may_word_the_commits() {
+fn another_agent_may_write_commit_messages() {
     let sealed = repository();
     sealed.program("scribe", "#!/bin/sh\necho 'Written by the scribe'\n");
     let work = json!([{ "write": { "path": "work.txt", "text": "" } }, { "claim": "DONE" }]);
@@ -87,7 +87,7 @@ fn the_machine_is_kept_awake_and_let_go_again() {
 }
 
 #[test]
-fn iterations_keep_their_distance() {
+fn iterations_wait_for_the_delay() {
     let sealed = sealed();
     let settings = json!({ "delaySeconds": 1, "maximumIterations": 2 });
     sealed.script(&always(json!([{ "text": "Hm." }])), &settings);
@@ -98,7 +98,7 @@ fn iterations_keep_their_distance() {
 }
 
 #[test]
-fn the_strategy_weighs_the_gates() {
+fn gate_strategy_is_applied() {
     let gates =
         json!([{ "kind": "lint", "command": "false" }, { "kind": "test", "command": "true" }]);
     for (strategy, code) in [("strict", 1), ("lenient", 0), ("tests_only", 0)] {

@@ -1,4 +1,4 @@
-//! `ralph tasks` on the files that people and other tools write.
+//! `ralph tasks` on files that users and other tools write.
 
 #![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes its snapshots so")]
 
@@ -81,7 +81,7 @@ fn parsed(text: &str) -> Value {
 }
 
 #[test]
-fn a_plan_is_listed_with_what_comes_next() {
+fn plan_is_listed_with_the_next_task() {
     let sealed = sealed();
     sealed.write("plan.json", PLAN);
     let end = sealed.ralph(&["tasks"]).expect_code(0);
@@ -182,7 +182,7 @@ fn facts_come_as_json() {
 }
 
 #[test]
-fn a_task_is_added_in_the_form_of_its_file() {
+fn task_is_added_in_the_format_of_its_file() {
     let sealed = sealed();
     sealed.write("plan.json", PLAN);
     let words = [
@@ -253,7 +253,7 @@ fn a_task_is_added_in_the_form_of_its_file() {
 }
 
 #[test]
-fn a_status_is_set_where_it_stands_and_nowhere_else() {
+fn set_status_changes_only_that_value() {
     let sealed = sealed();
     sealed.write("plan.json", PLAN);
     sealed.ralph(&["tasks", "set-status", "TASK-003", "skipped"]).expect_code(0);
@@ -286,7 +286,7 @@ fn the_settings_name_the_file() {
 }
 
 #[test]
-fn bad_input_changes_nothing_and_says_what_to_do() {
+fn bad_input_changes_nothing_and_prints_a_hint() {
     let sealed = sealed();
     sealed.ralph(&["tasks"]).expect_code(2).expect_stderr("ralph/tasks.json, plan.json, prd.json");
     sealed.write("plan.json", PLAN);
@@ -317,7 +317,7 @@ fn bad_input_changes_nothing_and_says_what_to_do() {
 }
 
 #[test]
-fn every_mistake_of_a_file_is_told_at_once() {
+fn all_errors_of_a_list_are_reported_at_once() {
     let sealed = sealed();
     let text = PLAN
         .replace("[\"TASK-001\"]", "[\"TASK-003\"]")
@@ -329,7 +329,7 @@ fn every_mistake_of_a_file_is_told_at_once() {
         error: There are 3 mistakes in the task file:
           plan.json:11:17: tasks[0].status: unknown status `dnoe` (did you mean `done`?)
           plan.json:30:21: tasks[1].depends_on: task `TASK-002` waits for itself: TASK-002 → TASK-003 → TASK-002 (remove one of these dependencies)
-          plan.json:38:30: tasks[2].acceptance_criteria: task `TASK-003` has no acceptance criteria (say how to tell that it is done)
+          plan.json:38:30: tasks[2].acceptance_criteria: task `TASK-003` has no acceptance criteria (add conditions for being done)
     "#]].assert_eq(&end.stderr);
     assert_eq!(sealed.ralph(&["tasks", "list"]).expect_code(2).stderr, end.stderr);
     let end = sealed.ralph(&["tasks", "validate", "--json"]).expect_code(2);

@@ -1,4 +1,4 @@
-//! Spans and metrics: sent to a collector where the user wants that, and nowhere else.
+//! Spans and metrics: sent to a collector if the user enables it, and nowhere else.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,9 +31,9 @@ fn texts<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
     value.pointer(path).and_then(Value::as_array).into_iter().flatten().collect()
 }
 
-/// Returns the spans of requests, each held against the rules of the encoding.
-fn spans(heard: &[Heard]) -> Vec<Value> {
-    let requests = heard.iter().filter(|heard| heard.path == "/v1/traces");
+/// Returns the spans of requests, each checked against the rules of the encoding.
+fn spans(requests: &[Heard]) -> Vec<Value> {
+    let requests = requests.iter().filter(|request| request.path == "/v1/traces");
     let mut found = Vec::new();
     for request in requests {
         assert_eq!(request.headers["content-type"], "application/json");
@@ -46,8 +46,8 @@ fn spans(heard: &[Heard]) -> Vec<Value> {
     found
 }
 
-/// The rules of OTLP in JSON: ids in lower-case hexadecimal, 64-bit numbers as texts, enums as
-/// numbers, nothing required left out.
+/// The rules of OTLP in JSON: ids in lower-case hexadecimal, 64-bit numbers as strings, enums as
+/// numbers, all required fields present.
 #[track_caller]
 fn check_span(span: &Value) {
     let is_hex = |value: &Value, length: usize| {
@@ -104,10 +104,10 @@ fn a_run_is_sent_as_one_trace_with_its_figures() {
         ("OTEL_SERVICE_NAME", "night-shift"),
     ];
     ralph(&sealed, &["run", "-p", "SECRET-PROMPT", "--otel"], &variables).expect_code(0);
-    let heard = collector.heard();
-    assert!(heard.iter().all(|heard| heard.headers["x-tenant"] == "a b"));
-    assert!(heard.iter().all(|heard| !heard.body.contains("SECRET-PROMPT")));
-    let found = spans(&heard);
+    let requests = collector.heard();
+    assert!(requests.iter().all(|request| request.headers["x-tenant"] == "a b"));
+    assert!(requests.iter().all(|request| !request.body.contains("SECRET-PROMPT")));
+    let found = spans(&requests);
     let trace = found[0]["traceId"].clone();
     assert!(found.iter().all(|span| span["traceId"] == trace));
     let [run] = named(&found, "ralph run")[..] else { panic!("one run: {found:?}") };
@@ -123,9 +123,10 @@ fn a_run_is_sent_as_one_trace_with_its_figures() {
     let gates = named(&found, "gate test -f built");
     assert_eq!(gates[0]["status"], json!({ "code": 2, "message": "failed" }));
     assert_eq!(gates[1]["status"], json!({}));
-    let service = heard[0].json()["resourceSpans"][0]["resource"]["attributes"][0].clone();
+    let service = requests[0].json()["resourceSpans"][0]["resource"]["attributes"][0].clone();
     assert_eq!(service["value"]["stringValue"], json!("night-shift"));
-    let figures = heard.iter().rfind(|heard| heard.path == "/v1/metrics").expect("figures").json();
+    let figures =
+        requests.iter().rfind(|request| request.path == "/v1/metrics").expect("figures").json();
     let metrics = texts(&figures, "/resourceMetrics/0/scopeMetrics/0/metrics");
     let count = |name: &str| metrics.iter().filter(|metric| metric["name"] == name).count();
     for name in ["ralph.iterations", "ralph.gates", "ralph.cost", "gen_ai.client.token.usage"] {
@@ -133,12 +134,12 @@ fn a_run_is_sent_as_one_trace_with_its_figures() {
     }
     // The same run, sent again later, is the same trace.
     let later = Receiver::start(vec![Answer::status(200)]);
-    let said = ralph(
+    let output_text = ralph(
         &sealed,
         &["otel", "export"],
         &[("OTEL_EXPORTER_OTLP_ENDPOINT", later.url("").as_str())],
     );
-    assert!(said.expect_code(0).stdout.ends_with(&format!("{} spans.\n", found.len())));
+    assert!(output_text.expect_code(0).stdout.ends_with(&format!("{} spans.\n", found.len())));
     assert_eq!(ids(&spans(&later.heard())), ids(&found));
 }
 
@@ -190,7 +191,7 @@ fn a_collector_that_is_down_or_hangs_is_one_warning() {
 }
 
 #[test]
-fn a_resumed_run_goes_on_with_its_trace() {
+fn resumed_run_continues_its_trace() {
     let collector = Receiver::start(vec![Answer::status(200)]);
     let sealed = project();
     let directory = sealed.root().join("home/.config/ralph");
@@ -200,20 +201,22 @@ fn a_resumed_run_goes_on_with_its_trace() {
     ralph(&sealed, &["run", "-p", "base", "-m", "1"], &[]).expect_code(1);
     let before = collector.heard().len();
     ralph(&sealed, &["resume", "-m", "2"], &[]).expect_code(0);
-    let paths: BTreeSet<String> = collector.heard().into_iter().map(|heard| heard.path).collect();
+    let paths: BTreeSet<String> =
+        collector.heard().into_iter().map(|request| request.path).collect();
     assert_eq!(paths, ["/base/v1/metrics", "/base/v1/traces"].map(str::to_owned).into());
-    let heard: Vec<Heard> = collector
+    let requests: Vec<Heard> = collector
         .heard()
         .into_iter()
-        .map(|heard| Heard { path: heard.path.replace("/base", ""), ..heard })
+        .map(|request| Heard { path: request.path.replace("/base", ""), ..request })
         .collect();
-    let (first, second) = (spans(&heard[..before]), spans(&heard[before..]));
+    let (first, second) = (spans(&requests[..before]), spans(&requests[before..]));
     assert_eq!(first[0]["traceId"], second[0]["traceId"]);
     assert!(ids(&first).is_disjoint(&ids(&second)), "nothing is sent twice");
     let (one, two) = (named(&first, "ralph run")[0], named(&second, "ralph run")[0]);
     assert_eq!(two["parentSpanId"], one["spanId"]);
-    // The figures go on from where they were.
-    let last = heard.iter().rfind(|heard| heard.path == "/v1/metrics").expect("figures").json();
+    // The metrics continue from their last values.
+    let last =
+        requests.iter().rfind(|request| request.path == "/v1/metrics").expect("figures").json();
     let metrics = texts(&last, "/resourceMetrics/0/scopeMetrics/0/metrics");
     let iterations = metrics.iter().find(|metric| metric["name"] == "ralph.iterations");
     let points = texts(iterations.expect("counted"), "/sum/dataPoints");

@@ -1,4 +1,4 @@
-//! A real terminal behind stderr: color, lines that are rewritten, and no traces in a pipe.
+//! A real terminal as stderr: color, rewritten lines, and no escapes in a pipe.
 
 use std::io::Read as _;
 use std::process::Stdio;
@@ -20,10 +20,10 @@ pub(crate) fn on_a_terminal(sealed: &Sealed, variables: &[(&str, &str)]) -> Stri
         .stdout(Stdio::null())
         .stderr(Stdio::from(other));
     let mut child = command.spawn().expect("it starts");
-    // The command holds the other end open as well.
+    // The command also holds the other end open.
     drop(command);
     let mut seen = Vec::new();
-    // Reading ends with an error once nobody holds the other end.
+    // Reading fails once the other end is closed everywhere.
     let _ = master.read_to_end(&mut seen);
     assert!(child.wait().expect("it ends").success());
     String::from_utf8_lossy(&seen).into_owned()
@@ -48,7 +48,7 @@ fn a_terminal_gets_color_and_rewritten_lines() {
 }
 
 #[test]
-fn own_lines_keep_to_the_width_of_the_terminal() {
+fn ralphs_lines_fit_the_terminal_width() {
     let sealed = sealed();
     sealed.script(&always(json!([{ "claim": "DONE" }])), &json!({}));
     let seen = on_a_terminal(&sealed, &[("NO_COLOR", "1")]);

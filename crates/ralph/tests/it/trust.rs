@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{done, run, sealed};
 
-/// A project that is done at once, with these sections in its settings.
+/// A project that completes at once, with these sections in its settings.
 fn project(settings: &Value) -> Sealed {
     let sealed = sealed().with_walls();
     sealed.script(&done(), settings);
@@ -36,7 +36,7 @@ fn shown(sealed: &Sealed, text: &str) -> String {
     text.replace(&sealed.root().display().to_string(), "ROOT")
 }
 
-/// Runs `ralph trust` on a terminal, answers, and returns the code and what was said.
+/// Runs `ralph trust` on a terminal, answers, and returns the code and the output.
 fn on_a_terminal(sealed: &Sealed, words: &[&str], answer: &str) -> (Option<i32>, String) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&master).expect("granted");
@@ -46,13 +46,13 @@ fn on_a_terminal(sealed: &Sealed, words: &[&str], answer: &str) -> (Option<i32>,
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command.args(words).stdin(Stdio::from(end())).stderr(Stdio::from(end())).stdout(Stdio::null());
     let mut child = command.spawn().expect("it starts");
-    // The command holds the other end open as well.
+    // The command also holds the other end open.
     drop(command);
     let mut terminal = File::from(master);
     let mut seen = Vec::new();
     let mut buffer = [0; 4096];
     let mut is_answered = false;
-    // Reading ends with an error once nobody holds the other end.
+    // Reading fails once the other end is closed everywhere.
     while let Ok(count @ 1..) = terminal.read(&mut buffer) {
         seen.extend_from_slice(&buffer[..count]);
         if !is_answered && seen.ends_with(b"[y/N] ") {
@@ -65,7 +65,7 @@ fn on_a_terminal(sealed: &Sealed, words: &[&str], answer: &str) -> (Option<i32>,
 }
 
 #[test]
-fn what_a_project_loosens_is_refused_with_key_place_and_both_ways_on() {
+fn loosened_settings_are_refused_with_key_position_and_hints() {
     let sealed = project(&json!({
         "sandbox": { "network": { "mode": "host", "allow": ["a.example"] }, "git": "ro" }
     }));
@@ -79,10 +79,10 @@ fn what_a_project_loosens_is_refused_with_key_place_and_both_ways_on() {
     "#]]
     .assert_eq(&shown(&sealed, &end.stderr));
     assert!(sealed.runs().is_empty(), "nothing has begun");
-    // What starts nothing can be looked at.
+    // Settings that start nothing can be displayed.
     for words in [&["status"][..], &["log"], &["report"], &["context"], &["resume", "--list"]] {
-        let said = sealed.ralph(words).stderr;
-        assert!(!said.contains("do not trust"), "{words:?}: {said}");
+        let message = sealed.ralph(words).stderr;
+        assert!(!message.contains("do not trust"), "{words:?}: {message}");
     }
     for words in [&["run", "-p", "x", "--dry-run"][..], &["resume"]] {
         sealed.ralph(words).expect_code(2).expect_stderr("you do not trust it");
@@ -121,7 +121,7 @@ fn every_kind_of_loosening_is_refused_and_every_tightening_taken() {
         let expect = if is_refused { 2 } else { 0 };
         assert_eq!(end.code, Some(expect), "{section}: {}", end.stderr);
         assert_eq!(end.stderr.contains("you do not trust it"), is_refused, "{section}");
-        // The local file and a given file of the project are no better.
+        // The local file and a given file of the project are not trusted either.
         let settings = json!({ "sandbox": section }).to_string();
         sealed.script(&done(), &json!({}));
         sealed.write(".ralph/settings.local.json", &settings);
@@ -138,7 +138,7 @@ fn a_project_does_not_choose_where_trusted_state_lies() {
 }
 
 #[test]
-fn flags_and_variables_are_the_users_own_word() {
+fn flags_and_variables_are_trusted() {
     let sealed = project(&json!({ "sandbox": { "backend": "none", "rw": ["/data"] } }));
     run(&sealed, &[]).expect_code(2).expect_stderr("sandbox.backend");
     // Without a sandbox there is nothing to loosen in it.
@@ -148,7 +148,7 @@ fn flags_and_variables_are_the_users_own_word() {
 }
 
 #[test]
-fn a_file_that_is_given_is_the_users_word_unless_it_lies_in_the_project() {
+fn given_file_is_trusted_unless_it_is_in_the_project() {
     let sealed = sealed().with_walls();
     sealed.script(&done(), &json!({ "sandbox": { "git": "agent" } }));
     let text = sealed.read(".ralph/settings.json");
@@ -164,7 +164,7 @@ fn a_file_that_is_given_is_the_users_word_unless_it_lies_in_the_project() {
     sealed.write("lines.conf", "RALPH_SANDBOX_GIT=agent\nAGENT_CLI=true\n");
     let end = run(&sealed, &["--config", "lines.conf"]).expect_code(2);
     assert!(end.stderr.contains("lines.conf:1:19: `sandbox.git` asks for"), "{}", end.stderr);
-    // Trust in one file is no trust in another.
+    // Trust in one file does not cover another.
     sealed.ralph(&["trust", "--yes", "--config", "given.json"]).expect_code(0);
     run(&sealed, &["--config", "given.json"]).expect_code(0);
     run(&sealed, &[]).expect_code(2);
@@ -183,18 +183,18 @@ fn the_users_settings_are_a_layer_and_a_bound() {
              "sandbox": { "network": { "allow": ["*.example"], "deny": ["x.example"] } } }"#,
     );
     let end = run(&sealed, &["--verbose"]).expect_code(0);
-    let said = shown(&sealed, &end.stderr);
+    let message = shown(&sealed, &end.stderr);
     for line in [
         "Loading settings from ROOT/home/.config/ralph/settings.json",
         "\"maximumIterations\": 3",
         "\"commitPrefix\": \"mine\"",
     ] {
-        assert!(said.contains(line), "{line}: {said}");
+        assert!(message.contains(line), "{line}: {message}");
     }
     for closed in ["x.example", "y.example"] {
-        assert!(said.contains(closed), "what is closed stays closed: {said}");
+        assert!(message.contains(closed), "what is closed stays closed: {message}");
     }
-    // A stricter user bounds what used to be fine.
+    // Stricter user settings restrict what was allowed before.
     user(&sealed, r#"{ "sandbox": { "network": { "allow": ["b.example"], "mode": "none" } } }"#);
     run(&sealed, &[]).expect_code(2).expect_stderr(r#"your bound is ["b.example"] ("#);
 }
@@ -218,7 +218,7 @@ fn mistakes_in_the_users_settings_name_the_file() {
     fs::remove_dir(&place).expect("removed");
     symlink("nowhere", &place).expect("a link");
     run(&sealed, &[]).expect_code(2).expect_stderr("cannot be read");
-    // The demo is not about the user's settings.
+    // The demo ignores the user's settings.
     sealed.ralph(&["demo", "--fast"]).expect_code(0);
 }
 
@@ -236,7 +236,7 @@ fn the_usual_variables_say_where_the_users_settings_are() {
     fs::write(other.join("ralph/settings.json"), "{}").expect("written");
     let moved = first(&[("XDG_CONFIG_HOME", &other.to_string_lossy())]);
     assert_eq!(moved, "ROOT/other/ralph/settings.json");
-    // A home that is a link leads to the same.
+    // A home that is a link resolves to the same directory.
     user(&sealed, "{}");
     let link = sealed.root().join("link");
     symlink(sealed.root().join("home"), &link).expect("a link");
@@ -283,7 +283,7 @@ fn trust_is_given_on_a_terminal_after_everything_was_shown() {
     let file = sealed.state().join("trust.json");
     let mode = fs::metadata(&file).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // Where there is nobody, nothing is accepted in silence.
+    // Without a terminal nothing is accepted silently.
     fs::remove_file(&file).expect("removed");
     let end = sealed.ralph(&["trust"]).expect_code(2).expect_stderr("`sandbox.network.mode`");
     assert!(end.stderr.contains("ralph trust --yes"), "{}", end.stderr);
@@ -293,7 +293,7 @@ fn trust_is_given_on_a_terminal_after_everything_was_shown() {
 }
 
 #[test]
-fn what_was_not_accepted_is_asked_about_again() {
+fn declined_trust_is_requested_again() {
     let sealed = project(&json!({ "sandbox": { "rw": ["/data", "/more"] } }));
     sealed.ralph(&["trust", "--yes"]).expect_code(0);
     run(&sealed, &[]).expect_code(0);
@@ -307,7 +307,7 @@ fn what_was_not_accepted_is_asked_about_again() {
         sealed.script(&done(), &json!({ "sandbox": section }));
         assert_eq!(run(&sealed, &[]).code, Some(code), "{section}");
     }
-    // Another project at another place is another project.
+    // The same project at another path is another project.
     let other = sealed.root().join("other");
     fs::create_dir_all(other.join(".ralph")).expect("a directory");
     let settings = json!({ "sandbox": { "rw": ["/data"] } }).to_string();
@@ -317,7 +317,7 @@ fn what_was_not_accepted_is_asked_about_again() {
 }
 
 #[test]
-fn trust_is_listed_and_taken_back() {
+fn trust_is_listed_and_revoked() {
     let sealed = project(&json!({ "sandbox": { "git": "agent", "env": ["A", "B_*"] } }));
     let list = |words: &[&str]| {
         let end = sealed.ralph(&[&["trust", "--list"], words].concat()).expect_code(0);
@@ -342,7 +342,7 @@ fn trust_is_listed_and_taken_back() {
     sealed.ralph(&["trust", "-C", &parent, "--remove", "project"]).expect_code(0);
     assert_eq!(list(&[]), "No project is trusted.\n");
     run(&sealed, &[]).expect_code(2);
-    // A directory that is gone is still known by its path.
+    // A deleted directory is still known by its path.
     sealed.ralph(&["trust", "--yes"]).expect_code(0);
     let moved = sealed.root().join("moved");
     fs::rename(sealed.project(), &moved).expect("moved");
@@ -353,11 +353,11 @@ fn trust_is_listed_and_taken_back() {
 }
 
 #[test]
-fn nothing_to_trust_is_no_mark() {
+fn nothing_is_recorded_without_loosened_settings() {
     let sealed = project(&json!({ "sandbox": { "git": "ro" } }));
     sealed.ralph(&["trust", "--yes"]).expect_code(0).expect_stderr("there is nothing to trust");
     assert!(!sealed.state().join("trust.json").exists());
-    // What init writes marks nothing and loosens nothing.
+    // Settings written by `init` loosen nothing and need no trust.
     let fresh = crate::repository();
     fresh.ralph(&["init", "--workflow", "prompt"]).expect_code(0);
     fresh.ralph(&["trust"]).expect_code(0).expect_stderr("there is nothing to trust");
@@ -375,7 +375,7 @@ fn agents_cannot_trust_their_own_project() {
 }
 
 #[test]
-fn a_damaged_list_trusts_nobody_and_says_what_to_do() {
+fn damaged_trust_file_trusts_nothing_with_a_hint() {
     let sealed = project(&json!({ "sandbox": { "git": "agent" } }));
     fs::create_dir_all(sealed.state()).expect("a directory");
     let file = sealed.state().join("trust.json");
@@ -387,20 +387,20 @@ fn a_damaged_list_trusts_nobody_and_says_what_to_do() {
         }
         assert_eq!(fs::read_to_string(&file).expect("there"), text, "it is left alone");
     }
-    // Who loosens nothing does not need it.
+    // Settings that loosen nothing need no trust.
     sealed.script(&done(), &json!({}));
     run(&sealed, &[]).expect_code(0);
 }
 
 #[test]
-fn doctor_shows_whose_settings_hold() {
+fn doctor_shows_the_origin_of_settings() {
     let sealed = project(&json!({ "sandbox": { "git": "agent", "limits": { "pids": 9 } } }));
     let isolation = |code: i32| {
         let end = sealed.ralph(&["doctor"]).expect_code(code);
         let text = shown(&sealed, &end.stdout);
         let section = text.split_once("Isolation\n").expect("a section").1;
         assert!(section.contains("    landlock: "), "{section}");
-        // What comes first is this machine's.
+        // The first lines depend on this machine.
         let settings = |line: &&str| !line.contains("settings of your own");
         section.split_inclusive('\n').skip_while(settings).collect::<String>()
     };
@@ -410,7 +410,7 @@ fn doctor_shows_whose_settings_hold() {
         ✘ the project's settings reach beyond it, and you do not trust it
             .ralph/settings.json:13:12: `sandbox.git` asks for "agent"; your bound is `not set` (default)
             hint: `ralph trust` accepts it; else no run begins here
-        ✔ isolation is as built in, but for what is set
+        ✔ isolation has its defaults, except for what is set
             sandbox.git: "agent" (.ralph/settings.json:13:12)
             sandbox.limits.pids: 9 (.ralph/settings.json:15:15)
 
@@ -423,7 +423,7 @@ fn doctor_shows_whose_settings_hold() {
             ROOT/home/.config/ralph/settings.json
         ⚠ you trust this project with what its settings ask for
             .ralph/settings.json:13:12: `sandbox.git` asks for "agent"; your bound is `not set` (default)
-        ✔ isolation is as built in, but for what is set
+        ✔ isolation has its defaults, except for what is set
             sandbox.git: "agent" (.ralph/settings.json:13:12)
             sandbox.network.mode: "none" (ROOT/home/.config/ralph/settings.json:1:37)
             sandbox.limits.pids: 9 (.ralph/settings.json:15:15)
@@ -447,15 +447,15 @@ fn doctor_shows_whose_settings_hold() {
 }
 
 #[test]
-fn init_says_that_the_users_settings_hold_too() {
+fn init_mentions_the_user_settings() {
     let sealed = crate::repository();
     user(&sealed, r#"{ "agent": { "command": "claude" } }"#);
     let end = sealed.ralph(&["init", "--workflow", "prompt"]).expect_code(0);
-    let said = shown(&sealed, &end.stdout);
+    let message = shown(&sealed, &end.stdout);
     assert!(
-        said.contains("Your own settings hold here too: ROOT/home/.config/ralph/settings.json")
+        message.contains("Your own settings hold here too: ROOT/home/.config/ralph/settings.json")
     );
-    assert!(!said.contains("Name your agent"), "{said}");
+    assert!(!message.contains("Name your agent"), "{message}");
 }
 
 #[test]

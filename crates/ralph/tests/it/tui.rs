@@ -13,17 +13,17 @@ use serde_json::{Value, json};
 use crate::typing;
 use crate::{always, repository};
 
-/// A screen that has not come by then never comes.
+/// A screen that has not appeared by then never will.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// A terminal with an interactive shell in it. What is drawn on it can be read.
+/// A terminal with an interactive shell, whose screen can be read.
 struct Tmux<'a> {
     sealed: &'a Sealed,
     socket: PathBuf,
 }
 
 impl<'a> Tmux<'a> {
-    /// Starts one; none where tmux is missing, which `./check` says aloud.
+    /// Starts one; `None` if tmux is missing, which `./check` reports.
     fn start(sealed: &'a Sealed) -> Option<Self> {
         let tmux = Self { sealed, socket: sealed.root().join("tmux") };
         let shell = "PS1='$ ' exec sh -i";
@@ -78,7 +78,7 @@ impl<'a> Tmux<'a> {
         self.do_it(&["resize-window", "-x", &width, "-y", &height]);
     }
 
-    /// Starts `ralph` so that its pid, its exit code and the terminal around it can be asked for.
+    /// Starts `ralph` so that its pid, its exit code and the terminal state can be read.
     fn ralph(&self, words: &str) {
         let ralph = env!("CARGO_BIN_EXE_ralph");
         self.line(&format!(
@@ -86,7 +86,7 @@ impl<'a> Tmux<'a> {
         ));
     }
 
-    /// Waits for the end of `ralph`, and asserts that the terminal is as it was.
+    /// Waits for the end of `ralph`, and asserts that the terminal was restored.
     #[track_caller]
     fn ended(&self, code: &str) {
         let read = |name: &str| fs::read_to_string(self.sealed.root().join(name));
@@ -160,13 +160,13 @@ fn a_run_is_watched_talked_to_and_ends_on_the_normal_screen() {
     tmux.do_it(&["send-keys", "-l", "mUse tabs, größer"]);
     tmux.shows("Note: Use tabs, größer");
     tmux.resize(20, 5);
-    // The end of what is typed is in sight, with its cursor. What tmux cuts off of the former screen
-    // looks different, and is there only until ralph has drawn.
+    // The end of the typed text is visible, with its cursor. What tmux cuts off of the former
+    // screen looks different, and is there only until ralph has drawn.
     tmux.shows("Note:  tabs, größer");
     tmux.resize(100, 30);
     tmux.shows("Note: Use tabs, größer");
     tmux.key("Enter");
-    tmux.shows("the next agent is told");
+    tmux.shows("sent to the next agent");
     go_on(&sealed);
     tmux.ended("0");
     let seen = tmux.screen();
@@ -177,7 +177,7 @@ fn a_run_is_watched_talked_to_and_ends_on_the_normal_screen() {
 }
 
 #[test]
-fn the_screen_can_be_left_and_the_run_goes_on_in_lines() {
+fn tui_can_be_left_and_the_run_continues_in_lines() {
     let sealed = project();
     let Some(tmux) = Tmux::start(&sealed) else { return };
     tmux.ralph("build --tui");
@@ -249,13 +249,13 @@ fn a_terminal_that_vanishes_does_not_end_a_run() {
     assert_eq!(sealed.events_of("run_ended")[0]["outcome"]["end"], "complete");
 }
 
-/// Runs `ralph build --tui` on a terminal whose other end is closed once the agent is at work.
-/// Returns the process and what it has used of the processor since.
+/// Runs `ralph build --tui` on a terminal whose other end is closed once the agent works. Returns
+/// the process and its CPU use since.
 fn hung_up(sealed: &Sealed, words: &[&str]) -> (Child, u64) {
     let (mut terminal, other) = typing::terminal(90);
     let mut child = typing::session(sealed, other, "xterm", words);
     let (mut seen, mut piece) = (Vec::new(), [0; 4096]);
-    // What is drawn again and again, such as the time, keeps this going.
+    // Repeated drawing, such as the time, keeps this going.
     while !(sealed.root().join("begun").exists()
         && String::from_utf8_lossy(&seen).contains("parser"))
     {
@@ -271,15 +271,15 @@ fn hung_up(sealed: &Sealed, words: &[&str]) -> (Child, u64) {
         fields[11..13].iter().map(|it| it.parse::<u64>().expect("a number")).sum::<u64>()
     };
     let before = ticks();
-    // A loop that runs hot shows in any span; this one is no waiting for something.
+    // A busy loop shows in any time span; this is not a wait for an event.
     std::thread::sleep(Duration::from_millis(400));
     let used = ticks() - before;
-    assert!(child.try_wait().expect("it can be asked").is_none(), "it goes on");
+    assert!(child.try_wait().expect("it can be asked").is_none(), "it continues");
     (child, used)
 }
 
 #[test]
-fn a_terminal_that_hangs_up_stops_a_run_after_its_step_unless_it_is_told_to_stay() {
+fn hangup_stops_a_run_after_its_step_unless_nohup() {
     let ralph = env!("CARGO_BIN_EXE_ralph");
     let stays = format!("trap '' HUP; exec {ralph} build --tui");
     for (words, end, code) in [
@@ -288,7 +288,7 @@ fn a_terminal_that_hangs_up_stops_a_run_after_its_step_unless_it_is_told_to_stay
     ] {
         let sealed = project();
         let (mut child, used) = hung_up(&sealed, &words);
-        // A hundredth of a second each; a loop that runs hot uses 40 of them.
+        // Ticks of 10 ms; a busy loop uses 40 of them.
         assert!(used < 20, "{used} ticks: {words:?}");
         go_on(&sealed);
         assert_eq!(child.wait().expect("it ends").code(), Some(code), "{words:?}");
@@ -339,7 +339,7 @@ fn a_narrow_screen_without_color_shows_any_bytes() {
 }
 
 #[test]
-fn all_of_a_plan_is_shown_while_it_is_followed() {
+fn plan_progress_is_shown_during_a_run() {
     let sealed = repository();
     let plan = |done: usize| -> String {
         let item = |at: usize| format!("- [{}] Item {at}\n", if at <= done { "x" } else { " " });
@@ -381,7 +381,7 @@ fn a_finished_run_is_shown_again() {
     let Some(tmux) = Tmux::start(&sealed) else { return };
     tmux.ralph("log --tui");
     tmux.shows("replay x8");
-    // However far it has come by now, the end included, it shows the first iteration then.
+    // It then shows the first iteration, however far the run has come.
     tmux.key("Right");
     for _ in 0..2 {
         tmux.key("Left");
@@ -398,7 +398,7 @@ fn a_finished_run_is_shown_again() {
 }
 
 #[test]
-fn a_run_elsewhere_is_followed_and_asked() {
+fn tui_follows_and_controls_another_run() {
     let sealed = project();
     let running = sealed.start(&["build"]);
     wait_until("the agent", || sealed.root().join("begun").exists());
@@ -417,7 +417,7 @@ fn a_run_elsewhere_is_followed_and_asked() {
 }
 
 #[test]
-fn without_a_terminal_there_are_lines_and_a_sentence() {
+fn without_a_terminal_lines_are_printed_with_a_note() {
     let sealed = project();
     go_on(&sealed);
     let ran = sealed.ralph(&["build", "--tui"]).expect_code(0);
@@ -428,7 +428,7 @@ fn without_a_terminal_there_are_lines_and_a_sentence() {
 }
 
 #[test]
-fn a_dumb_terminal_gets_lines_and_a_sentence() {
+fn dumb_terminal_gets_lines_with_a_note() {
     let sealed = project();
     go_on(&sealed);
     let Some(tmux) = Tmux::start(&sealed) else { return };

@@ -1,4 +1,4 @@
-//! Somebody at a terminal: reads what is shown, types, presses Ctrl-C.
+//! A user at a terminal: reads the screen, types, presses Ctrl-C.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -11,25 +11,25 @@ use ralph_testkit::sealed::Sealed;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// Nothing in a test takes this long unless it hangs.
+/// No step of a test takes this long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Leads the session, as a shell does, and says how the command ended. It stays until that was read:
-/// with the end of its leader a session loses what nobody has read yet.
+/// Leads the session, as a shell does, and reports how the command ended. It stays until that was
+/// read: when its leader ends, a session loses unread output.
 const LEADER: [&str; 3] =
     ["sh", "-c", "trap : INT; \"$@\"; printf '\\n[ended %s]\\n' $?; exec sleep 60"];
 
-/// What it says before the exit code.
+/// Printed before the exit code.
 const ENDED: &str = "\n[ended ";
 
-/// Somebody at a terminal in which `ralph` runs.
+/// A user at a terminal in which `ralph` runs.
 pub(crate) struct Typist {
     terminal: File,
     child: Child,
     shown: Receiver<Vec<u8>>,
     /// Everything that was shown.
     pub(crate) seen: String,
-    /// How much of it was looked at.
+    /// How much of it was read.
     looked: usize,
 }
 
@@ -53,8 +53,8 @@ pub(crate) fn terminal(columns: u16) -> (File, File) {
     (File::from(master), other)
 }
 
-/// Starts a command in a session that a terminal controls: to that it sends Ctrl-C, and the news of
-/// its end.
+/// Starts a command in a session with a controlling terminal, which sends it Ctrl-C and the
+/// hangup.
 pub(crate) fn session(sealed: &Sealed, terminal: File, kind: &str, words: &[&str]) -> Child {
     let mut command = sealed.command("setsid");
     command
@@ -68,7 +68,7 @@ pub(crate) fn session(sealed: &Sealed, terminal: File, kind: &str, words: &[&str
 }
 
 impl Typist {
-    /// Starts `ralph` in a terminal of its own, so many columns wide.
+    /// Starts `ralph` in a terminal of its own, this many columns wide.
     pub(crate) fn start(sealed: &Sealed, words: &[&str], columns: u16) -> Self {
         let (terminal, other) = terminal(columns);
         let ralph = [LEADER[0], LEADER[1], LEADER[2], "sh", env!("CARGO_BIN_EXE_ralph")];
@@ -77,7 +77,7 @@ impl Typist {
         let (tx, shown) = mpsc::channel();
         thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // Reading ends with an error once nobody holds the other end.
+            // Reading fails once the other end is closed everywhere.
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
                 if tx.send(bytes[..count].to_vec()).is_err() {
                     return;
@@ -87,7 +87,7 @@ impl Typist {
         Self { terminal, child, shown, seen: String::new(), looked: 0 }
     }
 
-    /// Waits until something is shown that was not looked at yet.
+    /// Waits until a text appears in output that was not read yet.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, text: &str) {
         loop {
@@ -108,7 +108,7 @@ impl Typist {
         self.seen.push_str(&String::from_utf8_lossy(bytes).replace('\r', ""));
     }
 
-    /// Types something as it is.
+    /// Types bytes as they are.
     pub(crate) fn press(&mut self, keys: &str) {
         self.terminal.write_all(keys.as_bytes()).expect("typed");
     }

@@ -1,11 +1,10 @@
-//! What users have in a repository beside the branch that is checked out, and an agent that deletes
-//! it.
+//! Refs that users have besides the current branch, and an agent that deletes them.
 
 use ralph_testkit::sealed::{Finished, Running, Sealed};
 
 use crate::sandbox::backends;
 
-/// A command that leaves nothing of it.
+/// A command that deletes all of them.
 pub(crate) const DESTROY: &str = "{ git branch -D precious; git branch -f other main; \
     git tag -d v1; git tag -f v2 main; git stash clear; git update-ref -d refs/notes/commits; \
     git reflog expire --expire=now --all; git gc -q --prune=now; } > /dev/null 2>&1";
@@ -56,7 +55,7 @@ impl UsersRefs {
         }
     }
 
-    /// Moves the refs back that were moved.
+    /// Restores the refs that were moved.
     pub(crate) fn move_back(&self, sealed: &Sealed) {
         for name in ["refs/heads/other", "refs/tags/v2"] {
             let line = self.refs.lines().find(|line| line.starts_with(name)).expect("a ref");
@@ -77,7 +76,7 @@ impl UsersRefs {
     }
 }
 
-/// Returns all ways to isolate a run that work here, and none.
+/// Returns all sandbox backends that work here, and none.
 pub(crate) fn all_backends() -> Vec<&'static str> {
     let mut all = vec!["none"];
     all.extend(backends());
@@ -91,7 +90,7 @@ pub(crate) fn ralph_in(sealed: &Sealed, backend: &str, words: &[&str]) -> Finish
     Running::start(command).wait()
 }
 
-/// Asserts that the user and the next prompt learn what was restored.
+/// Asserts that the output and the next prompt report what was restored.
 #[track_caller]
 pub(crate) fn expect_report(sealed: &Sealed, end: &Finished) {
     let report = sealed.ralph(&["report"]).stdout;

@@ -23,10 +23,10 @@ const OVERWRITE: &str = "Overwrite? (y/N): ";
 
 const NAME: &str = "Name of what is to be built [project]: ";
 
-/// A question, and a line that answers it.
+/// A question, and the line that answers it.
 type Answer = (&'static str, &'static str);
 
-/// The longest way through the questions of a prompt.
+/// The longest path through the questions for a prompt.
 const ALL: [Answer; 12] = [
     (WORKFLOW, ""),
     (AGENT, "claude"),
@@ -42,7 +42,7 @@ const ALL: [Answer; 12] = [
     (SCM_TASKS, "commit"),
 ];
 
-/// The longest ways through the questions of the other workflows.
+/// The longest paths through the questions of the other workflows.
 const TASKS: [Answer; 10] = [
     (WORKFLOW, "tasks"),
     (NAME, "?!"),
@@ -65,7 +65,7 @@ const SPECS: [Answer; 7] = [
     (GUARDRAIL, ""),
 ];
 
-/// The shortest way through the questions of a prompt, with an answer before it or none.
+/// The shortest path through the questions for a prompt, with or without an answer before it.
 fn quickly(before: Option<Answer>, agent: &'static str) -> Vec<Answer> {
     let questions = [WORKFLOW, AGENT, FLAGS, ITERATIONS, RESPONSE, GUARDRAIL, SCM];
     let answers = questions.map(|question| (question, if question == AGENT { agent } else { "" }));
@@ -117,7 +117,7 @@ fn answers_become_settings() {
         }
     "#]]
     .assert_eq(&sealed.read(".ralph/settings.json"));
-    // They are settings that can be used.
+    // The written settings are valid.
     sealed.ralph(&["doctor"]).expect_code(4);
 }
 
@@ -143,7 +143,7 @@ fn ctrl_c_and_the_end_of_input_write_nothing_at_any_question() {
 }
 
 #[test]
-fn answers_that_cannot_be_used_are_asked_for_again() {
+fn invalid_answers_are_asked_again() {
     let sealed = sealed();
     sealed.write("Makefile", "test:\n\ttrue\n");
     let end = answer(
@@ -203,7 +203,7 @@ fn twenty_columns_are_enough() {
 }
 
 #[test]
-fn without_a_terminal_nobody_is_asked() {
+fn init_without_a_terminal_asks_nothing() {
     let sealed = sealed();
     let end = sealed.ralph(&["init"]).expect_code(2);
     end.expect_stderr("there is no terminal").expect_stderr("ralph init --yes");
@@ -211,7 +211,7 @@ fn without_a_terminal_nobody_is_asked() {
 }
 
 #[test]
-fn settings_that_are_there_are_shown_with_their_places_before_they_go() {
+fn existing_settings_are_shown_before_they_are_replaced() {
     let sealed = sealed();
     let mine = "{\n  \"agent\": { \"command\": \"codex\", \"env\": { \"API_KEY\": \"sk-very-secret\" } },\n  \"maximumIterations\": 3\n}\n";
     sealed.write(".ralph/settings.json", mine);

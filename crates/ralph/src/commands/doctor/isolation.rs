@@ -1,4 +1,4 @@
-//! Isolation: what enforces it here, whose settings hold, what the project loosens, what is in force.
+//! Checks the isolation: which backend works here, what the project loosens, which settings apply.
 //!
 //! Not here: enforcing it.
 
@@ -20,7 +20,7 @@ use crate::recipe;
 use crate::settings::problem::Origin;
 use crate::settings::{Loaded, Loosening, bound};
 
-/// What was found.
+/// The findings about isolation.
 pub(super) struct Isolation {
     /// The user's own settings, and whether the project is trusted.
     pub(super) checks: Vec<Check>,
@@ -28,7 +28,7 @@ pub(super) struct Isolation {
     is_refused: bool,
 }
 
-/// A key with its value.
+/// A key with its effective value.
 struct InForce {
     key: &'static str,
     value: Value,
@@ -36,7 +36,7 @@ struct InForce {
 }
 
 impl Isolation {
-    /// Looks at the settings.
+    /// Checks the backends and the settings.
     pub(super) fn of(
         project: &Project,
         loaded: &Loaded,
@@ -62,7 +62,7 @@ impl Isolation {
         self.is_refused
     }
 
-    /// Returns what is in force, for scripts.
+    /// Returns the effective values as JSON.
     pub(super) fn facts(&self) -> Vec<Value> {
         self.in_force
             .iter()
@@ -70,7 +70,7 @@ impl Isolation {
             .collect()
     }
 
-    /// Returns everything for people: of the keys those that somebody set, or all.
+    /// Returns all findings for the terminal: of the keys those that are set, or all if verbose.
     pub(super) fn findings(self, project: &Project, verbosity: Verbosity) -> Vec<checkup::Finding> {
         let is_shown =
             |it: &&InForce| verbosity == Verbosity::Verbose || it.origin != Origin::Default;
@@ -84,9 +84,9 @@ impl Isolation {
             })
             .collect();
         let title = if self.in_force.iter().all(|it| it.origin == Origin::Default) {
-            "isolation is as built in"
+            "isolation has its defaults"
         } else {
-            "isolation is as built in, but for what is set"
+            "isolation has its defaults, except for what is set"
         };
         let title = title.to_owned();
         let in_force = checkup::Finding { health: Health::Good, title, details, hints: Vec::new() };
@@ -94,7 +94,7 @@ impl Isolation {
     }
 }
 
-/// Says what would isolate a run here, and in detail which backends work.
+/// Checks which backend would isolate a run here, and which backends work.
 fn walls(project: &Project, loaded: &Loaded) -> Result<Check, Complaint> {
     const NAME: &str = "sandbox";
     let policy = recipe::isolation(loaded);
@@ -115,7 +115,7 @@ fn walls(project: &Project, loaded: &Loaded) -> Result<Check, Complaint> {
             Check::new(NAME, Health::Good, title)
         }
         Ok(Chosen::Guard { .. }) => {
-            Check::new(NAME, Health::Doubtful, "the command guard alone stands before agents")
+            Check::new(NAME, Health::Doubtful, "agents are restricted by the command guard only")
         }
         Ok(Chosen::Nothing) => Check::new(NAME, Health::Doubtful, "runs are not isolated"),
         Err(refusal) => refusal

@@ -1,6 +1,6 @@
-//! `ralph hook explain COMMAND`: what the guard makes of a command, and why.
+//! `ralph hook explain COMMAND`: how the guard judges a command, and why.
 //!
-//! It goes by the settings of the project, as a run would. Not here: the rules.
+//! It uses the settings of the project, as a run would. Not here: the rules.
 
 use ralph_core::active::Active;
 use ralph_core::glob::Pattern;
@@ -45,7 +45,7 @@ pub(crate) fn main(common: &CommonArgs, args: &HookArgs) -> Result<ExitStatus, C
     Ok(ExitStatus::Complete)
 }
 
-/// Returns what a run in this project would write down for its hooks.
+/// Returns the hook state that a run in this project would publish.
 fn as_in_a_run(project: &Project, settings: &Settings) -> Active {
     let file = settings.tasks.file.clone().unwrap_or_else(|| "ralph/tasks.json".to_owned());
     let keeper = match settings.tasks.keeper {

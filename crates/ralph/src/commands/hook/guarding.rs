@@ -1,7 +1,7 @@
 //! `ralph hook pre-tool-use`: the guard in front of an agent's tools.
 //!
 //! Applies to every session within a run, and fails closed there: a call that cannot be read or
-//! looked at in time is denied. Outside of a run it has no opinion. Not here: the rules.
+//! judged in time is denied. Outside of a run it gives no answer. Not here: the rules.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::session::{Around, Run, around};
 use crate::screen;
 
-/// The hook's own timeout is longer, and past that the agent lets the call pass.
+/// The hook's own timeout is longer; after that the agent would let the call pass.
 const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Answers the hook.
@@ -29,7 +29,7 @@ pub(super) fn main() -> ExitCode {
         Around::Run(run) => match super::read_input() {
             Some(input) => match in_time(DEADLINE, || judged(&input, &run), deny_and_end) {
                 Judged::Answer(answer) => answer,
-                // The other thread is about to answer, and ends the process.
+                // The other thread answers and ends the process.
                 Judged::TooLate => loop {
                     std::thread::park();
                 },
@@ -43,25 +43,25 @@ pub(super) fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What comes of judging.
+/// The result of judging.
 #[derive(Debug, PartialEq)]
 enum Judged {
-    /// The answer, if there is one to give.
+    /// The answer, if any.
     Answer(Option<Value>),
-    /// Nothing in time; the answer has been given elsewhere.
+    /// The deadline has passed; the other thread has answered.
     TooLate,
 }
 
 /// Judges on this thread, while another one waits for the deadline. The other way round the
 /// answer would wait for a thread to be scheduled, which on a busy machine takes longer than
-/// everything else. The parser counts how deep it goes, so the stack of the main thread is enough;
-/// if it were not, the process would die by a signal, and the call with it.
+/// everything else. The parser limits its depth, so the stack of the main thread is enough; if it
+/// were not, a signal would end the process and the call would be denied.
 fn in_time(
     deadline: Duration,
     judge: impl FnOnce() -> Option<Value>,
     late: impl FnOnce() + Send + 'static,
 ) -> Judged {
-    // Whatever went wrong, the agent is told in one line; a backtrace helps nobody here.
+    // The agent gets one line about any failure; a backtrace does not help it.
     std::panic::set_hook(Box::new(|_| {}));
     let answered = Arc::new(AtomicBool::new(false));
     let watched = Arc::clone(&answered);
@@ -79,7 +79,7 @@ fn in_time(
     if answered.swap(true, Ordering::SeqCst) { Judged::TooLate } else { Judged::Answer(answer) }
 }
 
-/// Denies a call that takes too long to look at, and ends the process.
+/// Denies a call that takes too long to judge, and ends the process.
 fn deny_and_end() {
     if let Some(answer) = denied("unresolvable.deadline", "this call") {
         screen::print_data(&format!("{answer}\n"));
@@ -87,7 +87,7 @@ fn deny_and_end() {
     std::process::exit(0);
 }
 
-/// Judges a call that is made within a run.
+/// Judges a tool call within a run.
 pub(super) fn judged(input: &[u8], run: &Run) -> Option<Value> {
     #[derive(Deserialize)]
     struct Asked {
@@ -118,8 +118,8 @@ pub(super) fn judged(input: &[u8], run: &Run) -> Option<Value> {
     }
 }
 
-fn denied(id: &'static str, said: &str) -> Option<Value> {
-    Refusal::by_hook(id, said).map(|refusal| denial(&refusal))
+fn denied(id: &'static str, call: &str) -> Option<Value> {
+    Refusal::by_hook(id, call).map(|refusal| denial(&refusal))
 }
 
 fn denial(refusal: &Refusal) -> Value {
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_end_well_is_denied() {
+    fn a_panicking_judge_denies_the_call() {
         let long = Duration::from_secs(600);
         let failed = in_time(
             long,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_answered_by_somebody_else_once() {
+    fn a_late_judge_is_answered_once_by_the_other_thread() {
         let (sender, receiver) = mpsc::channel();
         let judge = move || receiver.recv().ok().map(|()| json!(1));
         let late = in_time(Duration::ZERO, judge, move || sender.send(()).expect("a judge"));

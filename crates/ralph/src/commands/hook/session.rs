@@ -1,4 +1,4 @@
-//! Whose session a hook runs in.
+//! Finds out whether a hook runs in a session of an active run.
 
 use std::path::PathBuf;
 
@@ -7,36 +7,36 @@ use ralph_io::process::RUN_ID_VARIABLE;
 use ralph_io::store::active::{self, ACTIVE_VARIABLE};
 use serde::de::IgnoredAny;
 
-/// Whose session it is.
+/// The owner of a session.
 pub(super) enum Whose {
-    /// One that ralph started and waits for.
+    /// A session that ralph started and waits for.
     Own(Box<Run>),
-    /// Somebody else's; also one of a run that is no more, or one within a session of ralph's.
+    /// Another session; also one of an ended run, or one nested in a session of ralph's.
     Foreign,
-    /// One of a run that nothing can be said about, in words for the user.
+    /// A session of a run whose state cannot be read, with a message for the user.
     Unknown(String),
 }
 
 /// The active run.
 pub(super) struct Run {
-    /// Where it is written down.
+    /// The file of the hook state.
     pub(super) file: PathBuf,
-    /// What is written down, but for the snapshot.
+    /// The hook state, without the snapshot.
     pub(super) active: Active<IgnoredAny>,
 }
 
-/// What the environment says of a run, whichever session of it this is.
+/// The run that the environment names, for any of its sessions.
 pub(super) enum Around {
-    /// A run that is under way.
+    /// An active run.
     Run(Box<Run>),
-    /// None, or one that is no more.
+    /// No run, or an ended one.
     Nothing,
-    /// One that cannot be read.
+    /// A run whose state cannot be read.
     Unreadable,
 }
 
-/// Finds out whether this is in a run. A session that goes on with another one, or that an agent
-/// has begun by itself, has an id of its own; the run is the same.
+/// Finds the run of this process. A session that continues another one, or that an agent has
+/// started itself, has another id but the same run.
 pub(super) fn around() -> Around {
     let Some(file) = std::env::var_os(ACTIVE_VARIABLE).map(PathBuf::from) else {
         return Around::Nothing;
@@ -50,7 +50,7 @@ pub(super) fn around() -> Around {
     }
 }
 
-/// Finds out whose session it is.
+/// Finds the owner of a session.
 pub(super) fn whose(session: &str) -> Whose {
     let Some(file) = std::env::var_os(ACTIVE_VARIABLE).map(PathBuf::from) else {
         return Whose::Foreign;

@@ -1,4 +1,4 @@
-//! An agent wants to stop: what is found, and what it is told.
+//! `ralph hook stop`: checks the state when an agent wants to stop, and may block the stop.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use serde_json::{Value, json};
 use super::Input;
 use super::session::{Run, Whose, whose};
 
-/// The agent waits for the answer; a repository that is slower than this is looked at by ralph.
+/// The agent waits for the answer; ralph itself checks a repository that is slower than this.
 const GIT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Claude Code overrules a hook that blocks more often than this in a row.
 const USUAL_CAP: u32 = 8;
 
-/// So many blocks before that the hook gives way by itself, so that the end of the session is
-/// one of its own and not one that was forced.
+/// The hook stops blocking this many blocks earlier, so that the session ends normally and is not
+/// forced to end.
 const MARGIN: u32 = 2;
 
-/// Claude Code shows each line of a remark as one of its own, so it has one; ralph says the rest
-/// when it judges.
+/// Claude Code shows each line of a remark separately, so a remark has one line; ralph reports the
+/// rest when it judges.
 const LONGEST_REMARK: usize = 1000;
 
 /// Answers an agent that wants to stop.
@@ -36,7 +36,7 @@ pub(super) fn answer(bytes: &[u8]) -> Option<Value> {
     let run = match whose(&input.session_id) {
         Whose::Own(run) => run,
         Whose::Foreign => return None,
-        Whose::Unknown(trouble) => return Some(json!({ "systemMessage": trouble })),
+        Whose::Unknown(problem) => return Some(json!({ "systemMessage": problem })),
     };
     let looks = stopping::looks(&run.active);
     if (looks.tasks, looks.tree) == (Look::Spared, Look::Spared) {
@@ -59,7 +59,7 @@ pub(super) fn answer(bytes: &[u8]) -> Option<Value> {
     said(&input, &run, &objections, remarks)
 }
 
-/// Returns what is said: a block while there are blocks left, and what the user should know.
+/// Returns the answer: a block while blocks are left, and remarks for the user.
 fn said(
     input: &Input,
     run: &Run,
@@ -79,13 +79,13 @@ fn said(
                 Some(has_one)
             })
         });
-        // Where blocks cannot be counted, one is enough.
+        // If blocks cannot be counted, block once.
         if has_block_left.unwrap_or(!input.stop_hook_active) {
             answer["decision"] = "block".into();
             answer["reason"] = reason.into();
         } else {
             remarks.push(format!(
-                "ralph's hook lets this session stop although not all is well; ralph judges the \
+                "ralph's hook lets this session stop despite open objections; ralph judges the \
                  iteration by itself. {}",
                 objections.reasons.join(" ")
             ));
@@ -97,14 +97,14 @@ fn said(
     answer.as_object().is_some_and(|answer| !answer.is_empty()).then_some(answer)
 }
 
-/// Returns the active run with its snapshot, where that can be read.
+/// Returns the active run with its snapshot, if that can be read.
 fn with_snapshot(run: &Run) -> Active<Snapshot> {
     let whole: Option<Active> = active::read(&run.file).ok();
     let same = whole.filter(|whole| whole.session == run.active.session);
     same.unwrap_or_else(|| run.active.clone().with_snapshot(None))
 }
 
-/// Reads the task list in spite of what the rules object to by themselves.
+/// Reads the task list, ignoring mistakes that the rules report themselves.
 fn tasks(file: &Path, active: &Active) -> (Option<ralph_core::task::TaskList>, Vec<String>) {
     let (list, mut problems) = TaskFile::read_in_spite(file);
     if list.is_some() {
@@ -121,7 +121,7 @@ fn tasks(file: &Path, active: &Active) -> (Option<ralph_core::task::TaskList>, V
     (list, problems.iter().map(|problem| shown(problem.to_string())).collect())
 }
 
-/// Returns what is not committed, but for ralph's own files.
+/// Returns the uncommitted paths, without ralph's own files.
 fn uncommitted(active: &Active) -> Result<Vec<String>, String> {
     let Some(project) = &active.project else { return Ok(Vec::new()) };
     let env = std::env::vars_os().collect();

@@ -1,4 +1,4 @@
-//! A settings file before it is written: its values in the order in which people read them.
+//! A settings file before it is written, with its values in a readable order.
 //!
 //! Not here: where the values come from.
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::cli::WorkflowChoice;
 
-/// Settings to be written.
+/// Settings to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Draft {
     entries: Vec<(&'static str, String)>,
-    /// The commands that will check the work, in words.
+    /// The commands that will check the work.
     pub(super) checked_by: Vec<String>,
     /// Whether they name an agent.
     pub(super) has_agent: bool,
@@ -26,7 +26,7 @@ impl Draft {
 
     /// Adds a value.
     pub(super) fn set(&mut self, key: &'static str, value: &Value) {
-        // Everything within stands two spaces further in.
+        // Nested lines are indented by two more spaces.
         self.entries.push((key, format!("{value:#}").replace('\n', "\n  ")));
     }
 
@@ -59,7 +59,7 @@ impl Draft {
     }
 }
 
-/// Returns a gate as settings write it.
+/// Returns a gate as JSON text.
 pub(super) fn gate_text(gate: &Found) -> String {
     let command = json!(gate.command);
     format!("{{ \"kind\": {}, \"command\": {command} }}", json!(gate.kind))

@@ -1,5 +1,4 @@
-//! Settings that are there already: shown as they come to, each value with its place, before
-//! somebody decides to overwrite them.
+//! Shows existing settings, each value with its origin, before the user decides to overwrite them.
 //!
 //! Not here: the questions that follow.
 
@@ -12,18 +11,17 @@ use crate::complaint::Complaint;
 use crate::project::Project;
 use crate::settings::{AsSet, Loaded};
 
-/// What is to become of the settings.
+/// What to do with the settings.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// There are none, or they may go; what holds without them and what was read.
+    /// There are none, or they may be replaced. Holds the settings that were read, or the defaults.
     Overwrite(Box<Loaded>),
-    /// They stay.
     Keep,
     /// Input has ended.
     Ended,
 }
 
-/// Shows settings that are there, and asks whether they may go.
+/// Shows existing settings, and asks whether to overwrite them.
 pub(super) fn look(project: &Project, answer: Answering<'_>) -> Result<Answer, Complaint> {
     let is_there = |path: &str| project.directory.join(path).symlink_metadata().is_ok();
     let loaded = project.settings_as_written(None, Vec::new());
@@ -40,7 +38,7 @@ pub(super) fn look(project: &Project, answer: Answering<'_>) -> Result<Answer, C
     match answer(&format!("{}Overwrite? (y/N): ", harmless(&text))) {
         None => Ok(Answer::Ended),
         Some(line) if matches!(line.trim().to_lowercase().as_str(), "y" | "yes") => {
-            // Mistakes are what one may want to get rid of.
+            // The user may want to replace settings with mistakes.
             let loaded = loaded.or_else(|_| project.settings_without_files())?;
             Ok(Answer::Overwrite(Box::new(loaded)))
         }
@@ -48,7 +46,7 @@ pub(super) fn look(project: &Project, answer: Answering<'_>) -> Result<Answer, C
     }
 }
 
-/// Returns what the files of a project set: as one document, and where each value stands.
+/// Describes the settings of a project's files: as one document, and the origin of each value.
 fn merged(project: &Project, settings: &Loaded) -> String {
     let AsSet { document, places } = settings.as_set();
     let places: Vec<(String, String)> = places

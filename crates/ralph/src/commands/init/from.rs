@@ -1,7 +1,7 @@
-//! `ralph init --from`: takes over the project of another loop.
+//! `ralph init --from`: migrates the project of another loop.
 //!
-//! What is there is read and copied from, never changed; what is not taken over is told. Not here:
-//! where such things are found (`sources`), and how plans and scripts are read.
+//! Its files are read and copied, never changed; files that are not migrated are reported. Not here:
+//! finding them (`sources`), and parsing plans and scripts.
 
 mod sources;
 
@@ -28,33 +28,33 @@ use sources::{Document, Script, Sources};
 
 const USAGE: &str = "ralph init --from FILE --name FEATURE";
 
-/// A prompt says by this that `ralph prompt` can run it.
+/// A prompt that contains this can be run by `ralph prompt`.
 const SIGNAL: &str = "<promise>COMPLETE</promise>";
 
-/// Makes up what a project of another loop becomes.
+/// Plans the migration of a project from another loop.
 pub(super) fn outline(setup: &Setup<'_>, from: &Path) -> Result<Outline, Complaint> {
     let sources = Sources::find(setup.project, from)?;
-    let mut told = Told::default();
+    let mut notes = Told::default();
     match (&sources.stories, &sources.plan) {
         (Some(stories), plan) => {
             if let Some(plan) = plan {
-                told.left(&plan.shown, "the stories are taken instead");
+                notes.left(&plan.shown, "the stories are taken instead");
             }
-            let text = from_stories(setup, stories, &mut told)?;
-            list(setup, &sources, &text, told)
+            let text = from_stories(setup, stories, &mut notes)?;
+            list(setup, &sources, &text, notes)
         }
         (None, Some(plan)) => {
-            let text = from_plan(setup, plan, &mut told)?;
-            list(setup, &sources, &text, told)
+            let text = from_plan(setup, plan, &mut notes)?;
+            list(setup, &sources, &text, notes)
         }
         (None, None) => match &sources.script {
-            Some(script) => Ok(prompt(setup, &sources, script, told)),
+            Some(script) => Ok(prompt(setup, &sources, script, notes)),
             None => Err(sources::nothing(from)),
         },
     }
 }
 
-/// What is said about a migration.
+/// Lines of the migration report.
 #[derive(Default)]
 struct Told {
     lines: Vec<String>,
@@ -74,7 +74,7 @@ impl Told {
 fn from_stories(
     setup: &Setup<'_>,
     stories: &Document,
-    told: &mut Told,
+    notes: &mut Told,
 ) -> Result<String, Complaint> {
     let file = TaskFile::from_text(&stories.path, stories.text.clone())
         .map_err(|problems| task_file::complain(setup.project, &problems))?;
@@ -83,7 +83,7 @@ fn from_stories(
     let branch = file.list().branch.as_ref();
     let branch = branch.map(|it| format!(", for the branch {it}")).unwrap_or_default();
     let count = counted(tasks.len(), "story", "stories");
-    told.found(&stories.shown, &format!("{count}, {done} of them done{branch}"));
+    notes.found(&stories.shown, &format!("{count}, {done} of them done{branch}"));
     let mut list: Value = serde_json::from_str(&stories.text).unwrap_or_default();
     if file.list().verify_commands.is_empty()
         && let Some(list) = list.as_object_mut()
@@ -94,7 +94,7 @@ fn from_stories(
 }
 
 /// Returns a task list from a plan with check boxes.
-fn from_plan(setup: &Setup<'_>, plan: &Document, told: &mut Told) -> Result<String, Complaint> {
+fn from_plan(setup: &Setup<'_>, plan: &Document, notes: &mut Told) -> Result<String, Complaint> {
     let items = fix_plan::read(&plan.text);
     if items.is_empty() {
         return Err(Complaint::input(format!("there is no list in `{}`", plan.shown))
@@ -102,7 +102,7 @@ fn from_plan(setup: &Setup<'_>, plan: &Document, told: &mut Told) -> Result<Stri
     }
     let done = items.iter().filter(|item| item.mark == Mark::Done).count();
     let count = counted(items.len(), "item", "items");
-    told.found(&plan.shown, &format!("{count}, {done} of them done; each becomes a story"));
+    notes.found(&plan.shown, &format!("{count}, {done} of them done; each becomes a story"));
     let feature = setup.feature(USAGE)?;
     let stories: Vec<Value> = (1..)
         .zip(&items)
@@ -132,20 +132,20 @@ fn commands<'a>(setup: &'a Setup<'_>) -> Vec<&'a str> {
     setup.found.iter().map(|it| it.command.as_str()).collect()
 }
 
-/// Makes up a project with a task list.
+/// Plans a project with a task list.
 fn list(
     setup: &Setup<'_>,
     sources: &Sources,
     tasks: &str,
-    mut told: Told,
+    mut notes: Told,
 ) -> Result<Outline, Complaint> {
     let path = format!("{DIRECTORY}/{TASKS}");
     let place = setup.project.directory.join(&path);
     let is_there = place.symlink_metadata().is_ok() && !documents::is_fresh(&place);
     if is_there && !setup.args.force {
         return Err(Complaint::input(format!("there is a task list already: {path}"))
-            .hint("--force writes it anew and keeps the old one beside it as .bak")
-            .hint("`ralph archive` puts it away"));
+            .hint("--force overwrites it and keeps the old one as .bak")
+            .hint("`ralph archive` archives it"));
     }
     let mut steps = Steps::default();
     steps.directory(DIRECTORY);
@@ -154,7 +154,7 @@ fn list(
     let progress = format!("{DIRECTORY}/{PROGRESS}");
     let text = match &sources.progress {
         Some(theirs) => {
-            told.found(&theirs.shown, &format!("goes on as {progress}"));
+            notes.found(&theirs.shown, &format!("is continued as {progress}"));
             theirs.text.clone()
         }
         None => templates::progress(&setup.feature(USAGE)?.name, &documents::today()),
@@ -164,16 +164,16 @@ fn list(
         steps.file(path, text, existing(&place, setup.args), Shown::Name);
     };
     write(&mut steps, &progress, text);
-    let orders = orders(sources, &mut told);
+    let orders = orders(sources, &mut notes);
     write(&mut steps, &format!("{DIRECTORY}/{PROMPT}"), orders);
     let mut draft = Draft::new(WorkflowChoice::Tasks);
-    name_agent(setup, sources.script.as_ref(), &mut draft, &mut told);
+    name_agent(setup, sources.script.as_ref(), &mut draft, &mut notes);
     if let Some(script) = &sources.script {
-        for_iterations(script, &mut draft, &mut told);
+        for_iterations(script, &mut draft, &mut notes);
     }
     setup.write_settings(&draft, &mut steps);
     ignore_backups(setup, &mut steps)?;
-    told.lines.extend(setup.found_checks());
+    notes.lines.extend(setup.found_checks());
     let commands = commands(setup);
     let checks = if commands.is_empty() {
         format!(
@@ -184,16 +184,16 @@ fn list(
     };
     let mut next = vec![format!("ralph tasks    shows what was taken over into {path}")];
     next.extend(setup.name_the_agent(&draft));
-    next.push(format!("git add {DIRECTORY} .ralph && git commit -m \"Let ralph go on\""));
+    next.push(format!("git add {DIRECTORY} .ralph && git commit -m \"Let ralph continue\""));
     next.push("ralph build    does the stories, one verified commit at a time".to_owned());
-    Ok(Outline { workflow: WorkflowChoice::Tasks, found: told.lines, steps, checks, next })
+    Ok(Outline { workflow: WorkflowChoice::Tasks, found: notes.lines, steps, checks, next })
 }
 
-/// Returns the standing orders: those of the project, not those of a loop.
-fn orders(sources: &Sources, told: &mut Told) -> String {
+/// Returns the project instructions, without instructions for looping.
+fn orders(sources: &Sources, notes: &mut Told) -> String {
     let mut orders = templates::PROMPT.to_owned();
     if let Some(specs) = &sources.specs {
-        told.found(specs, "every agent is told to read there");
+        notes.found(specs, "every agent is asked to read it");
         orders.push_str(&format!(
             "\nThe specifications are in `{specs}`: read what your task is about.\n"
         ));
@@ -203,30 +203,33 @@ fn orders(sources: &Sources, told: &mut Told) -> String {
             let why = format!(
                 "it tells the agent how to loop, which ralph does; copy what is about the project into {DIRECTORY}/{PROMPT}"
             );
-            told.left(&prompt.shown, &why);
+            notes.left(&prompt.shown, &why);
         } else {
-            told.found(&prompt.shown, &format!("becomes standing orders in {DIRECTORY}/{PROMPT}"));
+            notes.found(
+                &prompt.shown,
+                &format!("becomes project instructions in {DIRECTORY}/{PROMPT}"),
+            );
             orders.push_str(&format!("\n{}\n", prompt.text.trim_end()));
         }
     }
     orders
 }
 
-/// Makes up a project with a prompt in a loop.
-fn prompt(setup: &Setup<'_>, sources: &Sources, script: &Script, mut told: Told) -> Outline {
+/// Plans a project of the prompt workflow.
+fn prompt(setup: &Setup<'_>, sources: &Sources, script: &Script, mut notes: Told) -> Outline {
     let mut draft = Draft::new(WorkflowChoice::Prompt);
-    for_iterations(script, &mut draft, &mut told);
-    name_agent(setup, Some(script), &mut draft, &mut told);
+    for_iterations(script, &mut draft, &mut notes);
+    name_agent(setup, Some(script), &mut draft, &mut notes);
     draft.gates(&setup.found);
-    told.lines.extend(setup.found_checks());
+    notes.lines.extend(setup.found_checks());
     let mut next: Vec<String> = setup.name_the_agent(&draft).into_iter().collect();
     match (&script.found.prompt, &sources.loop_prompt) {
         (_, Some(prompt)) if prompt.text.contains(SIGNAL) => {
-            told.found(&prompt.shown, &format!("stays, and says {SIGNAL} when all is done"));
+            notes.found(&prompt.shown, &format!("stays, and says {SIGNAL} when all is done"));
             next.push(format!("ralph prompt {}", prompt.shown));
         }
         (_, Some(prompt)) => {
-            told.found(&prompt.shown, "stays, and is read anew for each iteration");
+            notes.found(&prompt.shown, "stays, and is read again for each iteration");
             next.push(format!(
                 "Add to {}: When all is done, answer <response>DONE</response>.",
                 prompt.shown
@@ -234,24 +237,24 @@ fn prompt(setup: &Setup<'_>, sources: &Sources, script: &Script, mut told: Told)
             next.push(format!("ralph run -f {}", prompt.shown));
         }
         (Some(name), None) => {
-            told.left(name, "the script reads it, but it is not there");
+            notes.left(name, "the script reads it, but it is not there");
             next.push("ralph run -f FILE    with the file of your prompt".to_owned());
         }
         (None, None) => {
-            told.left(&script.document.shown, "which prompt it gives its agent is not clear");
+            notes.left(&script.document.shown, "which prompt it gives its agent is not clear");
             next.push("ralph run -f FILE    with the file of your prompt".to_owned());
         }
     }
     let mut steps = Steps::default();
     setup.write_settings(&draft, &mut steps);
     let checks = setup.gates_in_words(&draft);
-    Outline { workflow: WorkflowChoice::Prompt, found: told.lines, steps, checks, next }
+    Outline { workflow: WorkflowChoice::Prompt, found: notes.lines, steps, checks, next }
 }
 
-/// Names the agent of a script, or else the first one that is installed.
-fn name_agent(setup: &Setup<'_>, script: Option<&Script>, draft: &mut Draft, told: &mut Told) {
+/// Adds the agent of a script, or else the first installed one.
+fn name_agent(setup: &Setup<'_>, script: Option<&Script>, draft: &mut Draft, notes: &mut Told) {
     let Some((script, words)) = script.and_then(|it| Some((it, it.found.agent.as_ref()?))) else {
-        told.lines.extend(setup.agent().map(|it| format!("found   {} as the agent", it.told())));
+        notes.lines.extend(setup.agent().map(|it| format!("found   {} as the agent", it.told())));
         if let Some(agent) = setup.agent() {
             draft.agent(agent.command, &[]);
         }
@@ -261,32 +264,32 @@ fn name_agent(setup: &Setup<'_>, script: Option<&Script>, draft: &mut Draft, tol
     let kind = agents::kind_of(command);
     let (flags, own) = agents::told_apart(kind, arguments);
     let with = if flags.is_empty() { String::new() } else { format!(" with {}", flags.join(" ")) };
-    told.found(&script.document.shown, &format!("the agent is {command}{with}"));
+    notes.found(&script.document.shown, &format!("the agent is {command}{with}"));
     if !own.is_empty() {
-        told.left(&own.join(" "), "ralph says it by itself");
+        notes.left(&own.join(" "), "ralph passes it itself");
     }
     draft.agent(command, &flags);
 }
 
-/// Takes over how often and how fast a script loops, and tells what of it is not understood.
-fn for_iterations(script: &Script, draft: &mut Draft, told: &mut Told) {
+/// Migrates the number of iterations and the delay of a script, and reports unknown lines.
+fn for_iterations(script: &Script, draft: &mut Draft, notes: &mut Told) {
     let shown = &script.document.shown;
     if let Some(iterations) = script.found.iterations {
-        told.found(
+        notes.found(
             shown,
             &format!("at most {}", counted(iterations as usize, "iteration", "iterations")),
         );
         draft.set("maximumIterations", &json!(iterations));
     }
     if let Some(delay) = script.found.delay.filter(|it| *it > 0) {
-        told.found(
+        notes.found(
             shown,
             &format!("{} between iterations", counted(delay as usize, "second", "seconds")),
         );
         draft.set("delaySeconds", &json!(delay));
     }
     for (line, text) in &script.found.unknown {
-        told.left(&format!("{shown}, line {line}"), text);
+        notes.left(&format!("{shown}, line {line}"), text);
     }
 }
 

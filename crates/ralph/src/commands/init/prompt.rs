@@ -1,4 +1,4 @@
-//! What a prompt in a loop needs: settings, and nothing else.
+//! Plans the files of the prompt workflow: settings, and nothing else.
 //!
 //! Not here: the prompt, which is given on the command line or in a file.
 
@@ -7,7 +7,7 @@ use super::{Outline, Setup};
 use crate::cli::WorkflowChoice;
 use crate::complaint::Complaint;
 
-/// Makes up settings for a prompt.
+/// Plans settings for the prompt workflow.
 pub(super) fn outline(setup: &Setup<'_>) -> Result<Outline, Complaint> {
     let args = setup.args;
     let given = [("--name", args.name.is_some()), ("--force", args.force)];

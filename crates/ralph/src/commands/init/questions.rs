@@ -1,7 +1,6 @@
-//! The questions of the wizard, in order, with what counts as an answer.
+//! The questions of the wizard, in order, with the checks of the answers.
 //!
-//! Lines in, settings out: a terminal of any width, and a dumb one, is enough. Not here: the
-//! terminal, and what is written.
+//! Works by lines, so any terminal is enough. Not here: the terminal, and writing the files.
 
 use ralph_core::checks::Found;
 use serde_json::{Value, json};
@@ -11,19 +10,19 @@ use crate::cli::WorkflowChoice;
 use crate::recipe::{PROMPT_ITERATIONS, SPECS_ITERATIONS, TASK_ITERATIONS};
 use crate::templates::Feature;
 
-/// Input has ended before the last answer.
+/// The input ended before the last answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ended;
 
-/// Who answers: takes a question as it is shown, returns the line.
+/// Shows a question and returns the typed line.
 pub(super) type Answering<'a> = &'a mut dyn FnMut(&str) -> Option<String>;
 
-/// What is known before anybody is asked.
+/// What is known before the user is asked.
 #[derive(Debug, Clone)]
 pub(super) struct Known<'a> {
     /// The workflow that the project seems to have.
     pub(super) workflow: WorkflowChoice,
-    /// What the feature would be called.
+    /// Default name of the feature.
     pub(super) name: &'a str,
     /// The agents that are installed, with their versions.
     pub(super) agents: &'a [String],
@@ -31,17 +30,17 @@ pub(super) struct Known<'a> {
     pub(super) found: &'a [Found],
 }
 
-/// What was answered.
+/// The answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answers {
     pub(super) workflow: WorkflowChoice,
-    /// What is to be built, for workflows with documents.
+    /// Name of the feature, for workflows with documents.
     pub(super) name: Option<String>,
     /// The settings.
     pub(super) draft: Draft,
 }
 
-/// Asks everything.
+/// Asks all questions.
 pub(super) fn ask(known: &Known<'_>, answer: Answering<'_>) -> Result<Answers, Ended> {
     let mut asker = Asker { answer, note: String::new() };
     let workflow = asker.workflow(known.workflow)?;
@@ -74,7 +73,7 @@ pub(super) fn ask(known: &Known<'_>, answer: Answering<'_>) -> Result<Answers, E
     asker.guardrails(known.found, &mut draft)?;
     match workflow {
         WorkflowChoice::Prompt => asker.scm(&mut draft)?,
-        // There, commits are part of the workflow.
+        // Their workflows commit by themselves.
         WorkflowChoice::Specs | WorkflowChoice::Tasks => {}
     }
     Ok(Answers { workflow, name, draft })
@@ -92,7 +91,7 @@ What does the agent work by?
   tasks   requirements and a task list
 ";
 
-/// Asks until an answer can be used.
+/// Asks until an answer is valid.
 struct Asker<'a> {
     answer: Answering<'a>,
     /// What is shown before the next question.
@@ -100,18 +99,18 @@ struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// Shows something that needs no answer before the next question.
+    /// Shows a text before the next question.
     fn note(&mut self, text: &str) {
         self.note.push_str(text);
     }
 
-    /// Returns an answer without the blanks around it. One with keys that do not type, such as an
-    /// arrow, is asked for again.
+    /// Returns a trimmed answer. Asks again if it contains control characters, such as an arrow
+    /// key.
     fn line(&mut self, question: &str) -> Result<String, Ended> {
         self.until(question, |it| Ok(it.to_owned()))
     }
 
-    /// Asks until an answer can be used; the error says what is wrong with it.
+    /// Asks until `read` accepts the answer; its error says what is wrong.
     fn until<T>(
         &mut self,
         question: &str,
@@ -158,8 +157,8 @@ impl Asker<'_> {
         })
     }
 
-    /// The usual number depends on the workflow. That of a prompt is always written down; of the
-    /// others only what differs, for planning has a usual number of its own.
+    /// The default depends on the workflow. It is always written for a prompt; for the others only
+    /// if it differs, because planning has its own default.
     fn iterations(&mut self, workflow: WorkflowChoice, draft: &mut Draft) -> Result<(), Ended> {
         let usual = match workflow {
             WorkflowChoice::Prompt => PROMPT_ITERATIONS,
@@ -180,7 +179,7 @@ impl Asker<'_> {
         let usual = match workflow {
             WorkflowChoice::Prompt => "DONE",
             WorkflowChoice::Specs => "COMPLETE",
-            // There, ralph knows by itself when everything is done.
+            // With a task list ralph knows itself when everything is done.
             WorkflowChoice::Tasks => return Ok(()),
         };
         let response = self.or_default("Completion response", usual)?;

@@ -1,6 +1,6 @@
-//! What the specs workflow needs: a first specification, and settings.
+//! Plans the files of the specs workflow: a first specification, and settings.
 //!
-//! Not here: the plan, which `ralph plan` makes, and what a specification says.
+//! Not here: the plan, which `ralph plan` makes, and the text of a specification.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::templates::{self, Feature};
 
 const USAGE: &str = "ralph init --workflow specs --name FEATURE";
 
-/// Makes up what the specs workflow needs.
+/// Plans the files of the specs workflow.
 pub(super) fn outline(setup: &Setup<'_>) -> Result<Outline, Complaint> {
     let feature = setup.feature(USAGE)?;
     let named = &setup.loaded.settings.specs_dir;
@@ -43,7 +43,7 @@ pub(super) fn outline(setup: &Setup<'_>) -> Result<Outline, Complaint> {
     Ok(Outline { workflow: WorkflowChoice::Specs, found, steps, checks, next })
 }
 
-/// Adds a first specification, unless there are others. Returns where people are to write.
+/// Adds a first specification, unless there are others. Returns the path that the user is to edit.
 fn write_specification(
     setup: &Setup<'_>,
     directory: &str,
@@ -61,13 +61,13 @@ fn write_specification(
     let treatment = existing(&place, setup.args);
     steps.file(&path, templates::spec(&feature.name), treatment, Shown::Name);
     if treatment == Existing::KeepBeside && place.symlink_metadata().is_ok() {
-        // It would be in the way of the next run as something that nobody committed.
+        // An uncommitted backup would block the next run.
         steps.ignored(format!("/{directory}/*.bak"));
     }
     path
 }
 
-/// Returns whether a directory holds anything but hidden files and the first specification.
+/// Returns whether a directory holds anything except hidden files and the first specification.
 fn has_others(directory: &Path) -> bool {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name()).any(|name| {

@@ -1,6 +1,6 @@
-//! What is to be written, as a list that can be shown before it is done.
+//! The files to write, as a list of steps that can be shown first.
 //!
-//! Not here: what the documents say.
+//! Not here: the text of the documents.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use crate::project::{Project, complain_of_layout};
 use crate::scaffold::{self, Existing, Written};
 use crate::settings::Loaded;
 
-/// Everything that is to be written, in order.
+/// All steps, in order.
 #[derive(Debug, Default)]
 pub(super) struct Steps(Vec<Step>);
 
 #[derive(Debug)]
 enum Step {
-    /// A directory in the project, and all above it.
+    /// A directory in the project, with its parents.
     Directory(String),
     File {
         path: String,
@@ -25,7 +25,7 @@ enum Step {
         existing: Existing,
         shown: Shown,
     },
-    /// A file that stays as it is, whatever is in it.
+    /// A file that is not changed.
     Stays(String),
     /// A line of `.gitignore`.
     Ignored(String),
@@ -36,16 +36,16 @@ enum Step {
 pub(super) enum Shown {
     /// All of it.
     Whole,
-    /// That it is there: a template, or a copy.
+    /// Its name only, for a template or a copy.
     Name,
 }
 
-/// What was done.
+/// The results.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     /// One line each.
     pub(super) lines: Vec<String>,
-    /// Whether a document stayed that `--force` would write anew.
+    /// Whether a document was kept that `--force` would overwrite.
     pub(super) has_kept: bool,
 }
 
@@ -66,7 +66,7 @@ impl Steps {
         self.0.push(Step::Ignored(line.into()));
     }
 
-    /// Does everything.
+    /// Runs all steps.
     pub(super) fn apply(&self, project: &Project, loaded: &Loaded) -> Result<Done, Complaint> {
         let layout = project.layout(loaded)?;
         layout.prepare_project().map_err(|error| complain_of_layout(&error))?;
@@ -96,7 +96,7 @@ impl Steps {
         Ok(done)
     }
 
-    /// Says what would be done.
+    /// Describes what would be done.
     pub(super) fn preview(&self, project: &Project) -> String {
         let mut text = String::new();
         for step in &self.0 {
@@ -107,7 +107,7 @@ impl Steps {
                     let line = match (is_there, existing) {
                         (true, Existing::Keep) => format!("would keep   {path}\n"),
                         (true, Existing::KeepBeside) => {
-                            format!("would write  {path}, and keep the old one beside it\n")
+                            format!("would write  {path}, and keep the old one as a backup\n")
                         }
                         (true, Existing::Replace) | (false, _) => format!("would write  {path}\n"),
                     };
@@ -146,10 +146,10 @@ impl Done {
     }
 }
 
-/// Returns what becomes of a document that is there already.
+/// Returns what to do with a document that may exist already.
 pub(super) fn existing(place: &Path, args: &InitArgs) -> Existing {
     match (args.force, documents::is_fresh(place)) {
-        // What an archive left fresh takes the name of the next feature.
+        // A fresh document of `ralph archive` gets the name of the next feature.
         (false, true) if args.name.is_some() && documents::is_unnamed(place) => Existing::Replace,
         (false, _) => Existing::Keep,
         (true, true) => Existing::Replace,

@@ -1,6 +1,6 @@
-//! What a task list needs: requirements, the list, notes and standing orders.
+//! Plans the files of the tasks workflow: requirements, list, notes and project instructions.
 //!
-//! Not here: what the documents say.
+//! Not here: the text of the documents.
 
 use std::path::Path;
 
@@ -18,10 +18,10 @@ use crate::templates::{self, Feature};
 
 const USAGE: &str = "ralph init --workflow tasks --name FEATURE";
 
-/// Backups of the documents are nobody's history.
+/// Backups of the documents do not belong into the repository.
 const IGNORED: &str = "/ralph/*.bak";
 
-/// Makes up what a task list needs.
+/// Plans the files of the tasks workflow.
 pub(super) fn outline(setup: &Setup<'_>) -> Result<Outline, Complaint> {
     let feature = setup.feature(USAGE)?;
     let documents = Documents::of(setup.project, &setup.loaded.settings)?;
@@ -50,13 +50,13 @@ pub(super) fn outline(setup: &Setup<'_>) -> Result<Outline, Complaint> {
     Ok(Outline { workflow: WorkflowChoice::Tasks, found, steps, checks, next })
 }
 
-/// Makes up what a project needs that has a task list elsewhere: settings, and no other documents. A
-/// fresh list in the usual place would hide the one that is there.
+/// Plans the files of a project that has a task list elsewhere: settings only. A fresh list in the
+/// default place would hide the existing one.
 fn outline_of_list(setup: &Setup<'_>, list: &str) -> Outline {
     let mut steps = Steps::default();
     steps.stays(list);
     let file = task_file::open(setup.project, &setup.loaded.settings, Some(Path::new(list)));
-    let (commands, told) = match &file {
+    let (commands, summary) = match &file {
         Ok(file) => {
             let tasks = file.list().tasks.len();
             let plural = if tasks == 1 { "" } else { "s" };
@@ -67,7 +67,7 @@ fn outline_of_list(setup: &Setup<'_>, list: &str) -> Outline {
     let gates = if commands.is_empty() { setup.found.as_slice() } else { &[] };
     let draft = setup.draft(WorkflowChoice::Tasks, gates);
     setup.write_settings(&draft, &mut steps);
-    let mut found = vec![format!("found   {list} as the task list ({told})")];
+    let mut found = vec![format!("found   {list} as the task list ({summary})")];
     found.extend(setup.found_lines(&draft));
     if commands.is_empty() && setup.answered.is_none() {
         found.extend(setup.found_checks());
@@ -93,7 +93,7 @@ enum List {
     Kept,
 }
 
-/// Adds a line for backups to `.gitignore`, where there is a repository.
+/// Adds a line for backups to `.gitignore`, if there is a repository.
 pub(super) fn ignore_backups(setup: &Setup<'_>, steps: &mut Steps) -> Result<(), Complaint> {
     if setup.project.repository(&Watch::detached())?.is_some() {
         steps.ignored(IGNORED);
@@ -113,7 +113,7 @@ fn write_documents(
     let commands = match (verify_commands(setup, documents), &setup.answered) {
         // The next feature is checked like the last one.
         (commands, _) if !commands.is_empty() => commands,
-        // Who was asked has named them, and they are in the settings.
+        // The user was asked for them; they are in the settings.
         (_, Some(_)) => Vec::new(),
         (_, None) => setup.found.iter().map(|it| it.command.clone()).collect(),
     };
@@ -128,7 +128,7 @@ fn write_documents(
     for (path, text) in fresh {
         steps.file(&path, text, existing(&documents.place(&path), setup.args), Shown::Name);
     }
-    // What holds for every feature stays, also with --force.
+    // The instructions are for all features, so they are kept even with --force.
     let prompt = documents.beside(PROMPT);
     steps.file(&prompt, templates::PROMPT.to_owned(), Existing::Keep, Shown::Name);
     let list = documents.place(&documents.tasks);
@@ -136,7 +136,7 @@ fn write_documents(
     if is_there && existing(&list, setup.args) == Existing::Keep { List::Kept } else { List::Fresh }
 }
 
-/// Returns the commands that the list names which is there.
+/// Returns the check commands of an existing list.
 fn verify_commands(setup: &Setup<'_>, documents: &Documents) -> Vec<String> {
     let named = Some(Path::new(&documents.tasks));
     let file = task_file::open(setup.project, &setup.loaded.settings, named);

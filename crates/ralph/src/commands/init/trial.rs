@@ -1,7 +1,7 @@
-//! Tries the gates of a fresh project once, where runs will start them: in the sandbox.
+//! Runs the gates of a fresh project once, in the sandbox, as runs will do.
 //!
-//! It never fails `init`, which has written everything before. Not here: what shows that the sandbox
-//! made a gate fail.
+//! It never fails `init`, which has written everything before. Not here: how it is recognized that
+//! the sandbox made a gate fail.
 
 use ralph_core::gate::{EmptyRun, Gate, GateKind, GateResult, GateStatus};
 use ralph_core::ids::{IterationNumber, RunId};
@@ -20,13 +20,13 @@ use crate::recipe;
 use crate::screen;
 use crate::task_file;
 
-/// A gate that runs longer is not waited for.
+/// Time limit of a gate.
 const LONGEST: Millis = Millis::from_secs(60);
 
-/// How much of an output is kept beside its log.
+/// How much of an output is kept besides its log.
 const OUTPUT_CHARS: usize = 1_000;
 
-/// Tries the gates that were written, and tells what came of them.
+/// Runs the gates that were written, and prints the results.
 pub(super) fn try_gates(
     common: &CommonArgs,
     setup: &Setup<'_>,
@@ -37,7 +37,7 @@ pub(super) fn try_gates(
     if args.dry_run || args.no_try || common.quiet || setup.settings_stay() {
         return;
     }
-    // The project is ready, so what prevents the trial is no error.
+    // The project is set up, so a failure here is no error.
     if let Ok(gates) = written_gates(setup, workflow)
         && !gates.is_empty()
         && let Some(watch) = watch()
@@ -47,7 +47,7 @@ pub(super) fn try_gates(
     }
 }
 
-/// Returns the commands that the settings and the task list name now; none without a sandbox.
+/// Returns the commands of the settings and of the task list; none without a sandbox.
 fn written_gates(setup: &Setup<'_>, workflow: WorkflowChoice) -> Result<Vec<String>, Complaint> {
     let loaded = setup.project.settings_as_written(None, Vec::new())?;
     if wanted_walls(&recipe::isolation(&loaded)) == ralph_agents::Walls::None {
@@ -76,7 +76,7 @@ fn written_gates(setup: &Setup<'_>, workflow: WorkflowChoice) -> Result<Vec<Stri
 
 fn try_in(ground: &Ground, commands: &[String]) {
     let Some((launcher, env)) = ground.gates() else { return };
-    screen::print_data("\nThe gates, tried once in the sandbox (--no-try leaves this out):\n");
+    screen::print_data("\nThe gates, tried once in the sandbox (--no-try skips this):\n");
     let gates: Vec<Gate> = commands.iter().map(|command| trial_gate(command)).collect();
     let mut port = CommandGates::new(ground.layout().clone(), env, ground.watch().clone(), &gates)
         .launched_by(launcher);
@@ -103,7 +103,7 @@ fn trial_gate(command: &str) -> Gate {
     Gate { soft_limit: LONGEST, hard_limit: LONGEST, empty: EmptyRun::Allowed, ..gate }
 }
 
-/// Returns a line for what came of a gate, and more where something can be done about it.
+/// Returns a line with the result of a gate, and remedies if there are any.
 fn describe(result: &GateResult) -> String {
     let command = one_line(&result.command, 200, "...");
     match (result.status, &result.sandbox) {

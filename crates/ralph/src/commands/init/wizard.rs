@@ -19,7 +19,7 @@ use crate::project::Project;
 use crate::screen;
 use crate::settings::Loaded;
 
-/// Held while files are written: nobody leaves in the middle of that.
+/// Held while files are written, so that Ctrl-C does not interrupt that.
 static WRITING: Mutex<()> = Mutex::new(());
 
 /// Whether files were written.
@@ -35,7 +35,7 @@ pub(super) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
     }
     let watch = Watch::install(|_| {
         let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-        // After that the trial of the gates watches the signals itself.
+        // After that the gate trial handles signals itself.
         if IS_WRITTEN.load(Ordering::Relaxed) {
             return;
         }

@@ -1,7 +1,7 @@
-//! What the tools of the memory server take and give, as JSON Schema, and whether arguments are so.
+//! JSON Schemas of the memory tools' inputs and outputs, and the check of arguments.
 //!
-//! Mistakes are worded as the clients and models of the server that ours stands in for know them.
-//! Not here: JSON Schema at large; only objects, arrays and texts occur.
+//! Error messages are those of the npm package server-memory, which clients and models know. Not
+//! here: other parts of JSON Schema; only objects, arrays and strings occur.
 
 use serde_json::{Map, Value, json};
 
@@ -10,13 +10,13 @@ const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
 /// Whether an object may have fields that its schema does not name.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Extent {
-    /// It may: arguments.
+    /// Yes, for arguments.
     Open,
-    /// It may not: results.
+    /// No, for results.
     Closed,
 }
 
-/// Returns the schema of a whole argument or result.
+/// Returns the top-level schema of arguments or results.
 pub(super) fn whole(extent: Extent, fields: &[(&str, Value)]) -> Map<String, Value> {
     let mut schema = Map::new();
     schema.insert("$schema".into(), DIALECT.into());
@@ -26,7 +26,7 @@ pub(super) fn whole(extent: Extent, fields: &[(&str, Value)]) -> Map<String, Val
     schema
 }
 
-/// Returns the schema of an object with these fields, none of which may be missing.
+/// Returns the schema of an object with these required fields.
 pub(super) fn object(extent: Extent, fields: &[(&str, Value)]) -> Value {
     let mut schema = Map::new();
     schema.insert("type".into(), "object".into());
@@ -55,13 +55,13 @@ pub(super) fn text() -> Value {
     json!({ "type": "string" })
 }
 
-/// Returns a schema with words about it.
-pub(super) fn about(mut schema: Value, words: &str) -> Value {
-    schema["description"] = words.into();
+/// Adds a description to a schema.
+pub(super) fn about(mut schema: Value, description: &str) -> Value {
+    schema["description"] = description.into();
     schema
 }
 
-/// Returns everything that is wrong with arguments, one mistake a line.
+/// Returns all mistakes in arguments, one per line.
 pub(super) fn mistakes(schema: &Map<String, Value>, arguments: &Map<String, Value>) -> String {
     let mut mistakes = Vec::new();
     check_fields(schema, arguments, "", &mut mistakes);

@@ -1,7 +1,7 @@
-//! The memory server as the protocol's SDK sees it: tools, and the whole graph as a resource.
+//! The memory server for the protocol's SDK: tools, and the whole graph as a resource.
 //!
-//! Calls are answered one after the other and in their order: the runtime has one thread, and no
-//! call gives it up before it is done. Not here: what the tools do.
+//! Calls are answered one after the other, in order: the runtime has one thread, and no call yields
+//! before it is done. Not here: what the tools do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -29,9 +29,9 @@ const JSON: &str = "application/json";
 #[derive(Debug)]
 pub(super) struct MemoryServer {
     file: Mutex<GraphFile>,
-    /// Made when it is needed: a client that only asks what there is does not wait for it.
+    /// Built on first use: a client that only lists the tools does not wait for it.
     masker: LazyLock<Masker>,
-    /// Whether the client wants to be told of changes.
+    /// Whether the client subscribed to changes.
     is_subscribed: AtomicBool,
 }
 
@@ -45,7 +45,7 @@ impl MemoryServer {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls a tool, and says what people should know of the file.
+    /// Calls a tool, and prints warnings about the file.
     fn answer(&self, request: CallToolRequestParams) -> (CallToolResult, Nature) {
         let mut file = self.file();
         let arguments = request.arguments.unwrap_or_default();
@@ -55,7 +55,7 @@ impl MemoryServer {
             Ok(Reply { text, structured, nature }) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
                 result.structured_content = Some(structured);
-                // Where it is not said, it is none.
+                // Absent means no error.
                 result.is_error = None;
                 (result, nature)
             }
@@ -92,7 +92,7 @@ impl ServerHandler for MemoryServer {
         let (result, nature) = self.answer(request);
         if nature != Nature::Reads && self.is_subscribed.load(Ordering::Relaxed) {
             let updated = ResourceUpdatedNotificationParam::new(WHOLE);
-            // A client that cannot be told is gone, and that is seen elsewhere.
+            // A disconnected client is noticed elsewhere.
             let _ = context.peer.notify_resource_updated(updated).await;
         }
         Ok(result.into())

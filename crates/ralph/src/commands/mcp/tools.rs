@@ -1,6 +1,6 @@
-//! The nine tools of the memory server: what they are called, take and give.
+//! The nine tools of the memory server: names, inputs and outputs.
 //!
-//! Names, schemas and answers are those of the widespread memory server, which agents and prompts
+//! Names, schemas and answers are those of the npm package server-memory, which agents and prompts
 //! already know. Not here: the protocol around a call.
 
 use ralph_core::graph::{Edit, Edited, Graph, Selection};
@@ -27,32 +27,28 @@ pub(super) enum MemoryTool {
     OpenNodes,
 }
 
-/// What a tool does to the graph.
+/// How a tool affects the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nature {
-    /// It adds to it.
     Adds,
-    /// It removes from it.
     Deletes,
-    /// It leaves it as it is.
     Reads,
 }
 
-/// What a tool answers.
+/// The answer of a tool.
 #[derive(Debug, PartialEq)]
 pub(super) struct Reply {
     /// For the model.
     pub(super) text: String,
     /// The same as data.
     pub(super) structured: Value,
-    /// What was done for it.
     pub(super) nature: Nature,
 }
 
 /// Calls a tool by its name; the error is for the model.
 ///
-/// Secrets are masked in what it is given: they are not written, and what was masked before is
-/// found by the same words.
+/// Secrets in the arguments are masked: they are not written, and text that was masked before is
+/// found under the same mask.
 pub(super) fn call(
     file: &mut GraphFile,
     masker: &Masker,
@@ -81,7 +77,7 @@ fn mask(masker: &Masker, value: &mut Value) {
 }
 
 impl MemoryTool {
-    /// All of them, in the order in which they are listed.
+    /// All tools, in listing order.
     pub(super) const ALL: [Self; 9] = [
         Self::CreateEntities,
         Self::CreateRelations,
@@ -94,7 +90,7 @@ impl MemoryTool {
         Self::OpenNodes,
     ];
 
-    /// Returns what clients are told of it.
+    /// Returns the definition for clients.
     pub(super) fn definition(self) -> Tool {
         let (title, description) = self.words();
         let nature = self.nature();
@@ -170,10 +166,10 @@ impl MemoryTool {
     }
 
     fn input(self) -> Map<String, Value> {
-        let texts = |words| about(list(&text()), words);
-        let observations = |field, words| {
+        let texts = |description| about(list(&text()), description);
+        let observations = |field, description| {
             let name = about(text(), "The name of the thing that it is about");
-            let fields = [("entityName", name), (field, about(list(&text()), words))];
+            let fields = [("entityName", name), (field, about(list(&text()), description))];
             list(&object(Extent::Open, &fields))
         };
         let (field, schema) = match self {
@@ -271,7 +267,7 @@ impl Reply {
         Ok(Self { text, structured, nature: Nature::Adds })
     }
 
-    /// Returns a part of the graph, which may be large, as an answer.
+    /// Returns a part of the graph as an answer.
     pub(super) fn selection(selection: &Selection<'_>) -> Result<Self, String> {
         let text = serde_json::to_string_pretty(selection).map_err(|error| error.to_string())?;
         let structured = serde_json::to_value(selection).map_err(|error| error.to_string())?;
@@ -283,7 +279,7 @@ fn graph(file: &mut GraphFile) -> Result<&Graph, String> {
     file.graph().map_err(|error| error.to_string())
 }
 
-/// Takes an argument that the schema has found to be right.
+/// Takes an argument that has passed the schema check.
 fn take<T: DeserializeOwned>(arguments: &mut Map<String, Value>, name: &str) -> Result<T, String> {
     let value = arguments.remove(name).unwrap_or_default();
     serde_json::from_value(value).map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! `ralph tasks proposals`: changes of the task list that agents proposed, for the user to decide.
+//! `ralph tasks proposals`: shows and decides changes of the task list that agents proposed.
 //!
 //! Not here: where they are stored, and what makes an amendment a proposal.
 
@@ -22,20 +22,20 @@ use crate::settings::Loaded;
 
 /// Runs the command.
 pub(super) fn main(
-    desk: &Desk<'_>,
+    context: &Desk<'_>,
     loaded: &Loaded,
     file: TaskFile,
     command: Option<&ProposalsCommand>,
 ) -> Result<(), Complaint> {
-    let repository = desk.project.repository(&Watch::detached())?;
-    let layout = desk.project.layout_in(loaded, repository.as_ref())?;
+    let repository = context.project.repository(&Watch::detached())?;
+    let layout = context.project.layout_in(loaded, repository.as_ref())?;
     match command {
-        None => list(desk, &layout, &file),
+        None => list(context, &layout, &file),
         Some(ProposalsCommand::Accept { id }) => {
-            decide(desk, &layout, file, id, Decision::Accepted)
+            decide(context, &layout, file, id, Decision::Accepted)
         }
         Some(ProposalsCommand::Reject { id }) => {
-            decide(desk, &layout, file, id, Decision::Rejected)
+            decide(context, &layout, file, id, Decision::Rejected)
         }
     }
 }
@@ -48,7 +48,7 @@ pub(crate) fn count_open(project: &Project, loaded: &Loaded, layout: &Layout) ->
     }
 }
 
-/// Returns the line that tells the user about open proposals; empty if there are none.
+/// Returns a line about open proposals; empty if there are none.
 pub(crate) fn remind(open: usize) -> String {
     match open {
         0 => String::new(),
@@ -63,11 +63,11 @@ fn open_ones(layout: &Layout, file: &TaskFile) -> Result<Vec<StoredProposal>, Co
     Ok(all.into_iter().filter(|stored| stored.decision == Decision::Open).collect())
 }
 
-fn list(desk: &Desk<'_>, layout: &Layout, file: &TaskFile) -> Result<(), Complaint> {
+fn list(context: &Desk<'_>, layout: &Layout, file: &TaskFile) -> Result<(), Complaint> {
     let open = open_ones(layout, file)?;
-    if desk.json {
+    if context.json {
         let facts: Vec<Value> = open.iter().map(|stored| facts(stored, file)).collect();
-        print(&json!({"file": desk.name(file.path()), "proposals": facts}));
+        print(&json!({"file": context.name(file.path()), "proposals": facts}));
         return Ok(());
     }
     if open.is_empty() {
@@ -86,7 +86,7 @@ fn list(desk: &Desk<'_>, layout: &Layout, file: &TaskFile) -> Result<(), Complai
     Ok(())
 }
 
-/// Returns a proposal in full: the user accepts exactly what is shown.
+/// Formats a proposal in full: the user accepts exactly what is shown.
 fn show(stored: &StoredProposal, file: &TaskFile) -> String {
     let StoredProposal { proposal, iteration, .. } = stored;
     let (summary, reason) = (proposal.summary(), proposal.reason());
@@ -129,7 +129,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Returns the name that the JSON output of a task has for a field.
+/// Returns the name of a field in the JSON output of a task.
 fn camel_case(key: &str) -> String {
     let mut words = key.split('_');
     let first = words.next().unwrap_or_default().to_owned();
@@ -156,7 +156,7 @@ fn facts(stored: &StoredProposal, file: &TaskFile) -> Value {
 }
 
 fn decide(
-    desk: &Desk<'_>,
+    context: &Desk<'_>,
     layout: &Layout,
     mut file: TaskFile,
     id: &str,
@@ -186,7 +186,7 @@ fn decide(
     proposals::decide(layout.state(), file.path(), id, decision)
         .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
     let word = if decision == Decision::Accepted { "accepted" } else { "rejected" };
-    if desk.json {
+    if context.json {
         print(&json!({"id": id, "decision": word, "summary": summary}));
     } else {
         screen::print_data(&safe::harmless(&format!("{word} {id}: {summary}\n")));

@@ -30,7 +30,7 @@ fn fits(key: &str, bound: Value, asked: Value) {
 }
 
 #[test]
-fn words_have_an_order() {
+fn values_have_an_order() {
     let orders: [(&str, &[&str]); 7] = [
         ("sandbox.backend", &["sbx", "native", "container", "auto", "landlock", "guard", "none"]),
         ("sandbox.fallback", &["stop", "guard"]),
@@ -53,7 +53,7 @@ fn words_have_an_order() {
     // Not set, the one who commits decides.
     loosens("sandbox.git", json!("clone"), json!(null), &json!(null));
     loosens("sandbox.git", json!(null), json!("agent"), &json!("agent"));
-    // A word that nobody has placed is the loosest.
+    // A value that is not listed is the loosest.
     loosens("sandbox.backend", json!("none"), json!("novel"), &json!("novel"));
 }
 
@@ -136,7 +136,7 @@ fn entries_cover_what_is_below_them() {
 }
 
 #[test]
-fn what_the_user_closed_stays_closed() {
+fn entries_the_user_forbade_stay_forbidden() {
     for key in ["sandbox.ro", "sandbox.hide", "sandbox.network.deny", "guard.deny"] {
         let bound = with(key, json!(["a", "b"]));
         for (set, expect) in

@@ -1,4 +1,4 @@
-//! What the names of a `KEY=VALUE` file mean as settings.
+//! Maps the names of a `KEY=VALUE` file to settings.
 //!
 //! Not here: the syntax of the file (the parent) and the `RALPH_*` names (`environment`).
 
@@ -20,13 +20,11 @@ use crate::settings::problem::{Origin, Place, Position, Problem};
 /// A `KEY=VALUE` file as a settings document.
 #[derive(Debug)]
 pub(crate) struct Mapped {
-    /// The settings.
     pub(crate) document: Value,
-    /// Where they stand in the file.
+    /// Positions of the settings in the file.
     pub(crate) located: Located,
-    /// What is wrong in the file.
     pub(crate) problems: Vec<Problem>,
-    /// What somebody may have expected otherwise.
+    /// Settings that do not do what the user may expect.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -89,9 +87,9 @@ impl Mapping<'_> {
     fn text(&mut self, entry: &Entry, text: &str, at: Position) {
         let spot = Spot { key: entry.position, value: at };
         match entry.name.as_str() {
-            // These depend on each other; `agent` reads them together.
+            // These depend on each other and are read together below.
             name if preset::NAMES.contains(&name) => {}
-            // Empty ones left the default in force.
+            // Empty ones keep the default.
             "SPECS_DIR" | "MAX_RETRIES" if text.trim().is_empty() => {}
             "SPECS_DIR" => self.setting("specsDir", text, spot),
             "MAX_RETRIES" => self.setting("retries.max", text, spot),
@@ -118,7 +116,7 @@ impl Mapping<'_> {
         } else if name == preset::ARGS {
             return;
         } else if let Some(path) = self.names.path_of(name) {
-            // If the setting is no list, the checker says so.
+            // If the setting is not a list, the checker reports it.
             (path, texts.collect())
         } else {
             let message = format!("{name}: a template variable cannot be a list");
@@ -133,12 +131,12 @@ impl Mapping<'_> {
 
     /// Reads the names that describe the agent.
     fn agent(&mut self, entries: &[Entry]) {
-        let of = |name: &str| entries.iter().find(|entry| entry.name == name);
-        let text = |name: &str| match &of(name)?.value {
+        let find = |name: &str| entries.iter().find(|entry| entry.name == name);
+        let text = |name: &str| match &find(name)?.value {
             Assigned::Text(text, _) => Some(text.as_str()).filter(|text| !text.trim().is_empty()),
             Assigned::List(_) => None,
         };
-        let args = match of(preset::ARGS).map(|entry| &entry.value) {
+        let args = match find(preset::ARGS).map(|entry| &entry.value) {
             Some(Assigned::List(items)) => {
                 Some(Args::Words(items.iter().map(|(word, _)| word.clone()).collect()))
             }
@@ -154,11 +152,11 @@ impl Mapping<'_> {
             has_delta_filter: self.mapped.document.pointer("/agent/deltaFilter").is_some(),
         });
         self.take(preset, |name| {
-            of(name).map_or(Spot { key: Position::START, value: Position::START }, spot_of)
+            find(name).map_or(Spot { key: Position::START, value: Position::START }, spot_of)
         });
     }
 
-    /// Takes over what the names of the agent come to.
+    /// Applies the settings of an agent preset.
     fn take(&mut self, preset: Preset, spot: impl Fn(&str) -> Spot) {
         let command = preset.command.filter(|(name, _)| {
             *name == preset::CLI || self.mapped.document.pointer("/agent/command").is_none()

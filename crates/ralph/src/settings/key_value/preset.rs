@@ -1,5 +1,4 @@
-//! What the `AGENT_*` names mean together: a type is a preset, and whatever is given beside it
-//! counts more.
+//! What the `AGENT_*` names mean together: a type is a preset, and the other names override it.
 //!
 //! Not here: how a kind of agent is called and read. Its adapter knows that.
 
@@ -25,7 +24,7 @@ pub(super) const DISPLAY: &str = "AGENT_DISPLAY_FILTER";
 /// All of them.
 pub(super) const NAMES: [&str; 6] = [TYPE, CLI, ARGS, FORMAT, RESPONSE, DISPLAY];
 
-/// What is given; a name that is missing or empty is none.
+/// The given values; a missing or empty name is `None`.
 #[derive(Debug, Default)]
 pub(super) struct Given<'a> {
     pub(super) kind: Option<&'a str>,
@@ -34,11 +33,11 @@ pub(super) struct Given<'a> {
     pub(super) format: Option<&'a str>,
     pub(super) response: Option<&'a str>,
     pub(super) display: Option<&'a str>,
-    /// Whether another name selects pieces of its answer.
+    /// Whether another name selects parts of the agent's answer.
     pub(super) has_delta_filter: bool,
 }
 
-/// Arguments, as a file gives them.
+/// Arguments as written in the file.
 #[derive(Debug)]
 pub(super) enum Args<'a> {
     /// `"-p --model opus"`.
@@ -47,13 +46,13 @@ pub(super) enum Args<'a> {
     Words(Vec<String>),
 }
 
-/// What it comes to. Everything carries the name that it is said of.
+/// The resulting settings. Each carries the name that it comes from.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Preset {
     pub(super) kind: Option<(&'static str, String)>,
     pub(super) command: Option<(&'static str, String)>,
     pub(super) flags: Option<(&'static str, Vec<String>)>,
-    /// Whether the agent is asked for its events, or for its last words only.
+    /// Whether the agent is asked for its events, or for its final answer only.
     pub(super) streams: Option<(&'static str, bool)>,
     pub(super) response: Option<(&'static str, String)>,
     pub(super) display: Option<(&'static str, String)>,
@@ -118,8 +117,8 @@ impl Preset {
         }
     }
 
-    /// Settles the kind. Text is the type of every program without one of its own, and the output
-    /// of such a program can still be JSON, if a filter says what its answer is.
+    /// Chooses the kind. Unknown programs are of kind `text`; their output may still be JSON, if a
+    /// filter selects the answer.
     fn kind(
         &mut self,
         given: &Given<'_>,
@@ -152,7 +151,7 @@ impl Preset {
         }
     }
 
-    /// Refuses words that would have to stand before the flags of an adapter.
+    /// Reports arguments that would have to precede the flags of an adapter.
     fn check_lead(&mut self, kind: Option<AgentKind>, words: &[String], lead: &[String]) {
         let (Some(kind), Some(program), Some(first)) = (kind, words.first(), lead.first()) else {
             return;
@@ -160,19 +159,19 @@ impl Preset {
         let is_flag = first.starts_with('-') && kind_of(program) == kind;
         if has_flags(kind) && !is_flag {
             let message = format!(
-                "the flags of {} would stand between `{program}` and `{first}`; put the command into a script, and name that",
+                "the flags of {} would come between `{program}` and `{first}`; put the command into a script, and name that",
                 kind.name()
             );
             self.problems.push((CLI, message));
         }
     }
 
-    /// Settles what the agent is asked to print.
+    /// Chooses the output format that the agent is asked for.
     fn print(&mut self, kind: Option<AgentKind>, format: Option<Format>) {
         let (Some(format), kind) = (format, kind) else { return };
         match (format, kind) {
             (Format::Json, _) => self.streams = Some((FORMAT, true)),
-            // Its text is shown like any other, which the setting for all agents would hide.
+            // Asked for by a flag: `streamAgentOutput` for all agents would hide its text.
             (Format::Text, Some(AgentKind::Claude)) => {
                 let (name, flags) = self.flags.take().unwrap_or((FORMAT, Vec::new()));
                 self.flags = Some((name, asking_for_text(AgentKind::Claude, flags)));
@@ -203,7 +202,7 @@ impl Preset {
         }
     }
 
-    /// Reads a filter where one counts.
+    /// Parses a filter, for kinds that use one.
     fn filter(
         &mut self,
         name: &'static str,
@@ -231,7 +230,7 @@ impl Preset {
     }
 }
 
-/// Returns whether an adapter adds flags of its own, in front of those given.
+/// Returns whether an adapter adds its own flags before those given.
 fn has_flags(kind: AgentKind) -> bool {
     match kind.origin() {
         Origin::Product => true,
@@ -239,7 +238,7 @@ fn has_flags(kind: AgentKind) -> bool {
     }
 }
 
-/// Returns the program of a type, where there is a usual one.
+/// Returns the default program of a type.
 fn program_of(kind: &str) -> Option<&'static str> {
     const PROGRAMS: [(&str, &str); 10] = [
         ("claude", "claude"),
@@ -251,7 +250,7 @@ fn program_of(kind: &str) -> Option<&'static str> {
         ("copilot", "copilot"),
         ("qwen", "qwen"),
         ("pi", "pi"),
-        // Plain text was first read from this one.
+        // Historical default: cline was the first agent read as plain text.
         ("text", "cline"),
     ];
     let found = PROGRAMS.iter().find(|(name, _)| name.eq_ignore_ascii_case(kind.trim()));

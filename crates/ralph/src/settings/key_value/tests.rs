@@ -136,8 +136,8 @@ S=x"#,
             24:3 `$` is not expanded; write the value itself, or put a literal `$` in single quotes
             25:4 `$((...))` would be computed; this file is read, never executed
             26:5 `~` is not expanded; write the whole path
-            27:1 no space may stand around the `=`
-            28:1 no space may stand around the `=`
+            27:1 no spaces are allowed around the `=`
+            28:1 no spaces are allowed around the `=`
             29:1 not a `NAME=value` line; this file is read, never executed
             30:1 not a `NAME=value` line; this file is read, never executed
             31:1 not a `NAME=value` line; this file is read, never executed

@@ -201,7 +201,7 @@ fn null_unsets_what_an_earlier_layer_set() {
 }
 
 #[test]
-fn a_key_value_file_is_told_by_its_content() {
+fn a_key_value_file_is_recognized_by_its_content() {
     let given =
         |path: &str, text: &str| Sources { base: Some(file(path, text)), ..Sources::default() };
     let loaded = load(given("ralph.conf", "# c\nRALPH_MAX_TURNS=7\n")).expect("valid");
@@ -314,7 +314,7 @@ fn fitting(shape: &Shape) -> BoxedStrategy<Value> {
 }
 
 proptest! {
-    // Each case makes the schema anew; this many keep the test under a second or two.
+    // Each case builds the schema again; this many keep the test under a second or two.
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
@@ -332,7 +332,7 @@ proptest! {
         let result = load(with_local(&document.to_string(), &local.to_string()));
         if let Err(error) = result {
             let text = error.to_string();
-            prop_assert!(!text.contains("cannot be read") && !text.contains("does not fit"), "{text}");
+            prop_assert!(!text.contains("cannot be read") && !text.contains("conflicts with"), "{text}");
         }
     }
 

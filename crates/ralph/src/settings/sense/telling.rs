@@ -1,4 +1,4 @@
-//! Mistakes in `notify` and `otel`: URLs, names of variables, and waits without end.
+//! Finds mistakes in `notify` and `otel`: URLs, names of variables, and endless waits.
 //!
 //! Not here: whether a variable is set or a host answers.
 
@@ -8,10 +8,10 @@ use super::super::types::Settings;
 use super::super::types::quantity::Span;
 use super::{check_positive, finding};
 
-/// Nobody waits longer than this for a notice; a run must end.
+/// A run must end; it does not wait longer than this for a notification.
 const LONGEST: Span = Span::from_mins(10);
 
-/// Returns every mistake in whom to tell.
+/// Returns every mistake in `notify` and `otel`.
 pub(super) fn check(settings: &Settings) -> Vec<Finding> {
     let mut findings = Vec::new();
     let (notify, webhook) = (JsonPath::parse("notify"), JsonPath::parse("notify.webhook"));
@@ -26,7 +26,10 @@ pub(super) fn check(settings: &Settings) -> Vec<Finding> {
             hint: Some(
                 "use https://, or set `notify.webhook.allowPrivate` for a private one".into(),
             ),
-            ..finding(webhook.key("url"), "anybody on the way could read what http:// sends")
+            ..finding(
+                webhook.key("url"),
+                "http:// is not encrypted: others could read the notification",
+            )
         });
     }
     if hook.url.is_none() {
@@ -88,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_in_whom_to_tell_are_found_together() {
+    fn notify_and_otel_mistakes_are_found_together() {
         let found = |settings| -> String {
             let settings: Settings = serde_json::from_value(settings).expect("well typed");
             let shown = check(&settings).into_iter().map(|it| {
@@ -113,7 +116,7 @@ mod tests {
             "otel": {"endpoint": "http:///v1", "headersEnv": "a=b"},
         })));
         expect![[r#"
-            notify.webhook.url: Value("anybody on the way could read what http:// sends") (use https://, or set `notify.webhook.allowPrivate` for a private one)"#]]
+            notify.webhook.url: Value("http:// is not encrypted: others could read the notification") (use https://, or set `notify.webhook.allowPrivate` for a private one)"#]]
         .assert_eq(&found(json!({"notify": {"webhook": {"url": "http://ntfy.lan"}}})));
         expect![[r#"
             notify.webhook.topic: Value("needs `notify.webhook.url`")

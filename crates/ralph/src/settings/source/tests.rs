@@ -131,7 +131,7 @@ fn the_users_file_follows_the_usual_variables() {
 }
 
 #[test]
-fn whatever_lies_in_the_work_tree_speaks_for_the_project() {
+fn files_in_the_work_tree_belong_to_the_project() {
     let root = tempfile::tempdir().expect("a directory");
     let root = root.path().canonicalize().expect("a real path");
     let at = |name: &str| root.join(name);

@@ -1,4 +1,4 @@
-//! Which agent is asked: the `agent` section, its overrides for one role, and how they join.
+//! Which agent is called: the `agent` section, its overrides per role, and how they merge.
 //!
 //! Not here: how an agent is called. The adapters of `ralph-io` know that.
 
@@ -28,29 +28,29 @@ pub(crate) struct Agent {
     pub(crate) env_deny: Option<Vec<String>>,
     /// Whether the agent may use its tools without asking. Default: true.
     pub(crate) skip_permissions: Option<bool>,
-    /// A file with instructions that stand beside every prompt, as the agent's system prompt where
-    /// it takes one.
+    /// A file with instructions for every prompt, passed as the agent's system prompt if it takes
+    /// one.
     #[schemars(length(min = 1))]
     pub(crate) system_prompt_file: Option<String>,
     /// Selects whole messages in the agent's output, for agents of kind `custom`. The last one is
     /// its answer.
     pub(crate) response_filter: Option<String>,
-    /// Selects pieces of a message that is being said, for agents of kind `custom`.
+    /// Selects parts of a message while it is streamed, for agents of kind `custom`.
     pub(crate) delta_filter: Option<String>,
     /// Selects what to show of the agent's output, for agents of kind `custom`. Not set: its
     /// messages.
     pub(crate) display_filter: Option<String>,
     /// Selects the id of the session, for agents of kind `custom`.
     pub(crate) session_filter: Option<String>,
-    /// Select figures of use, for agents of kind `custom`.
+    /// Select usage figures, for agents of kind `custom`.
     pub(crate) usage_filters: UsageFilters,
 }
 
-/// Filters for figures of use.
+/// Filters for usage figures.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct UsageFilters {
-    /// Selects the tokens that were read afresh.
+    /// Selects the input tokens that were not cached.
     pub(crate) input: Option<String>,
     /// Selects the tokens that were written.
     pub(crate) output: Option<String>,
@@ -65,7 +65,7 @@ pub(crate) struct UsageFilters {
 }
 
 impl UsageFilters {
-    /// Returns these filters with what they leave open taken from `base`.
+    /// Returns these filters, with unset ones taken from `base`.
     fn over(&self, base: Self) -> Self {
         Self {
             input: self.input.clone().or(base.input),
@@ -78,18 +78,18 @@ impl UsageFilters {
     }
 }
 
-/// What figures of use are for.
+/// What usage figures cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum UsageScope {
-    /// One step: those of several lines add up.
+    /// One step: figures of several lines add up.
     Step,
-    /// The whole call so far: the last ones count.
+    /// The whole call so far: the last figures count.
     Total,
 }
 
 impl Agent {
-    /// Returns this agent with what it leaves open taken from `base`.
+    /// Returns this agent, with unset fields taken from `base`.
     ///
     /// Another command or kind is another program: the arguments, models and filters of `base`
     /// mean nothing to it, so only the environment, the permissions and the instructions carry
@@ -177,7 +177,7 @@ pub(crate) enum AgentKind {
     Sim,
 }
 
-/// Other agents, models or flags for single roles. What a role leaves open comes from `agent`.
+/// Other agents, models or flags for single roles. Unset fields of a role come from `agent`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Agents {
@@ -191,7 +191,7 @@ pub(crate) struct Agents {
     pub(crate) implement: Agent,
     /// For reviewing.
     pub(crate) review: Agent,
-    /// For mending what a review asked for.
+    /// For fixing what a review asked for.
     pub(crate) fix: Agent,
     /// For compacting memory.
     pub(crate) compact: Agent,
@@ -246,7 +246,7 @@ pub(crate) enum Role {
     Implement,
     /// Reviewing a task.
     Review,
-    /// Mending what a review asked for.
+    /// Fixing what a review asked for.
     Fix,
     /// Compacting memory.
     Compact,

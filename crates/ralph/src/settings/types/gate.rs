@@ -1,4 +1,4 @@
-//! Gates as settings write them: `gates`, the `guardrails` shorthand, and how strictly they count.
+//! Gates in the settings: `gates`, the `guardrails` shorthand, and how strictly they count.
 //!
 //! Not here: running gates or judging their results.
 
@@ -52,9 +52,9 @@ pub(crate) struct Gate {
     pub(crate) hint: Option<String>,
     /// Which part of its output is kept in the prompt. Not set: `both` for tests, else `head`.
     pub(crate) truncate: Option<Truncate>,
-    /// After this time it is warned about. Not set: the one of `timeouts`.
+    /// After this time ralph warns. Not set: the one of `timeouts`.
     pub(crate) soft_timeout: Option<Span>,
-    /// After this time it is ended and has failed. Not set: the one of `timeouts`.
+    /// After this time ralph ends it and it counts as failed. Not set: the one of `timeouts`.
     pub(crate) hard_timeout: Option<Span>,
     /// Limits it to some iterations.
     pub(crate) when: When,

@@ -1,4 +1,4 @@
-//! The `guard` section: what becomes of tool calls that a rule of the command guard refuses.
+//! The `guard` section: what happens to tool calls that a rule of the command guard refuses.
 //!
 //! Not here: the rules.
 
@@ -10,29 +10,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Guard {
-    /// What becomes of a call that a rule refuses. The rules of loop integrity always deny.
+    /// What happens to a call that a rule refuses. The rules of loop integrity always deny.
     pub(crate) mode: Mode,
-    /// Ids of rules, and beginnings of commands such as `git clean`, that are allowed all the same.
+    /// Ids of rules, and beginnings of commands such as `git clean`, that are allowed anyway.
     pub(crate) allow: Vec<String>,
     /// Ids of rules, and beginnings of commands, that are denied in any mode.
     pub(crate) deny: Vec<String>,
 }
 
-/// What becomes of a call that a rule refuses.
+/// What happens to a call that a rule refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mode {
     /// It is denied, with a reason.
     #[default]
     Deny,
-    /// It is made, with a warning.
+    /// It is allowed, with a warning.
     Warn,
-    /// It is made.
+    /// It is allowed.
     Off,
 }
 
 impl Guard {
-    /// Returns what the guard goes by.
+    /// Returns the policy of the guard.
     pub(crate) fn policy(&self) -> Policy {
         let mode = match self.mode {
             Mode::Deny => GuardMode::Deny,

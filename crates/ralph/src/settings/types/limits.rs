@@ -1,4 +1,4 @@
-//! What bounds a run: timeouts, retries, waits, budgets, and when a task counts as stuck.
+//! Limits of a run: timeouts, retries, waits, budgets, and when a task counts as stuck.
 //!
 //! Not here: measuring time or money.
 
@@ -81,7 +81,7 @@ impl JsonSchema for Limits {
     fn schema_name() -> Cow<'static, str> {
         "Limits".into()
     }
-    /// By hand: one duration alone means the hard limit, and in a file either may be left out.
+    /// By hand: one duration alone means the hard limit, and in a file either may be missing.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let span = generator.subschema_for::<Span>();
         json_schema!({
@@ -130,7 +130,7 @@ impl Default for RateLimit {
     }
 }
 
-/// What a run may use up. Not set: no bound.
+/// The budget of a run. Not set: no limit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[expect(clippy::struct_field_names, reason = "the names of the keys")]
@@ -152,7 +152,7 @@ pub(crate) struct Stuck {
     /// After how many attempts with the same failure.
     #[schemars(range(min = 1))]
     pub(crate) after: u32,
-    /// How often another strategy is asked for before the task is given up.
+    /// How often ralph asks for another strategy before it gives the task up.
     pub(crate) strategy_shifts: u32,
 }
 

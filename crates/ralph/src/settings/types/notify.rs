@@ -1,6 +1,6 @@
-//! Whom to tell what happens: people, by notices, and a collector, by telemetry.
+//! The `notify` and `otel` sections: notifications for users, telemetry for a collector.
 //!
-//! Not here: who may set this for a project (`bound`), and what makes sense (`sense`).
+//! Not here: what a project may set, and the checks across settings.
 
 use ralph_core::notice::Occasion;
 use schemars::JsonSchema;
@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 
 use super::quantity::Span;
 
-/// Whom to tell when something happens.
+/// Notifications.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Notify {
-    /// What is told.
+    /// The events to notify about.
     pub(crate) on: Vec<NotifyEvent>,
-    /// From which length on a wait for a usage limit is told.
+    /// The shortest wait for a usage limit to notify about.
     pub(crate) wait_over: Span,
-    /// Whether to show a notification on the desktop, where there is one.
+    /// Whether to show a desktop notification.
     pub(crate) desktop: bool,
-    /// How the terminal is told, where a run has one.
+    /// How to notify in the terminal, if the run has one.
     pub(crate) terminal: TerminalRing,
     /// A shell command that gets the event as JSON on stdin, outside of any sandbox.
     #[schemars(length(min = 1))]
     pub(crate) command: Option<String>,
-    /// How long that may take.
+    /// How long the command may take.
     pub(crate) command_timeout: Span,
     /// A URL that gets the event as JSON.
     pub(crate) webhook: Webhook,
-    /// How long the end of a run waits for notices that are on their way.
+    /// How long the end of a run waits for notifications that are being sent.
     pub(crate) patience: Span,
 }
 
@@ -46,7 +46,7 @@ impl Default for Notify {
     }
 }
 
-/// What somebody may want to be told.
+/// An event to notify about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum NotifyEvent {
@@ -54,7 +54,7 @@ pub(crate) enum NotifyEvent {
     Finish,
     /// The run stopped before completion.
     Failure,
-    /// A task was given up: what depends on it cannot go on.
+    /// A task was given up: tasks that depend on it are blocked.
     Blocked,
     /// A task is stuck, or its reviews do not converge.
     Stuck,
@@ -62,7 +62,7 @@ pub(crate) enum NotifyEvent {
     Waiting,
     /// Iterations, money, tokens or time are used up.
     Budget,
-    /// Nothing goes on without a person.
+    /// The run needs a person to continue.
     Person,
 }
 
@@ -78,7 +78,7 @@ impl NotifyEvent {
         Self::Person,
     ];
 
-    /// Returns what the core calls it.
+    /// Returns the core's name for it.
     pub(crate) fn occasion(self) -> Occasion {
         match self {
             Self::Finish => Occasion::Finish,
@@ -92,7 +92,7 @@ impl NotifyEvent {
     }
 }
 
-/// How a terminal is told.
+/// How to notify in a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum TerminalRing {
@@ -101,13 +101,13 @@ pub(crate) enum TerminalRing {
     Off,
     /// By the bell.
     Bell,
-    /// By the bell and a notification, as iTerm2, kitty and Windows Terminal know it.
+    /// By the bell and a notification for iTerm2, kitty and Windows Terminal.
     Osc9,
-    /// By the bell and a notification, as urxvt, foot and Ghostty know it.
+    /// By the bell and a notification for urxvt, foot and Ghostty.
     Osc777,
 }
 
-/// A URL that is told.
+/// A URL to notify.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Webhook {

@@ -1,6 +1,6 @@
-//! Quantities people write as text: durations (`"1h30m"`) and sizes (`"8G"`).
+//! Quantities written as text: durations (`"1h30m"`) and sizes (`"8G"`).
 //!
-//! Not here: whether a given quantity makes sense where it stands; see `check`.
+//! Not here: whether a quantity is valid for its setting; see `check`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,13 +15,13 @@ pub(crate) const SPAN_FORMAT: &str = "ralph-duration";
 /// The `format` keyword that marks a size in the schema.
 pub(crate) const SIZE_FORMAT: &str = "ralph-size";
 
-/// A year: longer spans are typing mistakes, and `Millis::times` stays exact below.
+/// One year: longer durations are typing mistakes, and `Millis::times` is exact below it.
 const LONGEST_MILLIS: u64 = 366 * 24 * 60 * 60 * 1000;
 
 const SPAN_UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// A span of time as settings write it: `"12m"`, `"1h30m"`, or a number of seconds.
+/// A duration in settings: `"12m"`, `"1h30m"`, or a number of seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span(pub(crate) Millis);
 
@@ -83,7 +83,7 @@ impl fmt::Display for Span {
         if rest == 0 {
             return f.write_str("0s");
         }
-        // Days are left out: `36h` reads better than `1d12h` next to `6h`.
+        // Skips days: `36h` reads better than `1d12h` next to `6h`.
         for (unit, millis) in &SPAN_UNITS[1..] {
             if rest >= *millis {
                 write!(f, "{}{unit}", rest / millis)?;
@@ -94,7 +94,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// A number of bytes as settings write it: `"8G"`, `"64M"`, or a plain number.
+/// A number of bytes in settings: `"8G"`, `"64M"`, or a plain number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Size(pub(crate) u64);
 

@@ -35,7 +35,7 @@ pub(crate) struct Sandbox {
     pub(crate) gates: SandboxGates,
     /// The network.
     pub(crate) network: Network,
-    /// Bounds on what a child may use.
+    /// Resource limits of a child process.
     pub(crate) limits: SandboxLimits,
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum SandboxFallback {
     /// Do not run.
     #[default]
     Stop,
-    /// Go on with the command guard alone.
+    /// Continue with the command guard alone.
     Guard,
 }
 
@@ -81,7 +81,7 @@ pub(crate) enum SandboxGit {
     Ro,
     /// Commit; hooks and configuration stay read-only.
     Agent,
-    /// Work in a private clone; not there yet, and refused.
+    /// Work in a private clone; not implemented, and refused.
     Clone,
 }
 
@@ -139,7 +139,7 @@ pub(crate) enum NetworkMode {
     Proxy,
 }
 
-/// Bounds on what a child may use.
+/// Resource limits of a child process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct SandboxLimits {

@@ -30,18 +30,18 @@ pub(crate) enum Commit {
     Ralph,
     /// The agent; ralph checks the result.
     Agent,
-    /// Nobody.
+    /// Neither: nothing is committed.
     None,
 }
 
-/// What becomes of the changes of a failed attempt.
+/// What happens to the changes of a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnFailure {
     /// They stay for the next attempt.
     #[default]
     Keep,
-    /// They are kept on a ref, and the tree goes back to the checkpoint.
+    /// They are saved on a ref, and the tree is reset to the checkpoint.
     Rollback,
 }
 
@@ -49,9 +49,9 @@ pub(crate) enum OnFailure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Baseline {
-    /// They run, and what is red is reported as broken before.
+    /// They run, and failures are reported as broken before the run.
     Note,
-    /// They run, and must be green.
+    /// They run, and must pass.
     Require,
     /// They do not run.
     Off,
@@ -61,7 +61,7 @@ pub(crate) enum Baseline {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Secrets {
-    /// Globs of files in which what only has the shape of a secret may be committed.
+    /// Globs of files in which text that only looks like a secret may be committed.
     pub(crate) allow: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ pub(crate) enum Amendments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Keeper {
-    /// Ralph, from what agents answer.
+    /// Ralph, from the agents' answers.
     #[default]
     Ralph,
     /// The agent; ralph checks every change.
@@ -120,7 +120,7 @@ pub(crate) enum Keeper {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Review {
-    /// Whether there is one.
+    /// Whether tasks are reviewed.
     pub(crate) enabled: bool,
     /// After how many reviews a task is approved anyway, and marked.
     #[schemars(range(min = 1))]
@@ -144,11 +144,11 @@ pub(crate) struct Scm {
     pub(crate) tasks: Vec<String>,
 }
 
-/// Compaction of what former iterations learned.
+/// Compaction of what earlier iterations learned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Memory {
-    /// Whether there is any. Not set: yes for task lists.
+    /// Whether it is on. Not set: yes for task lists.
     pub(crate) enabled: Option<bool>,
     /// Compacts after this many coding iterations.
     #[schemars(range(min = 1))]
@@ -166,7 +166,7 @@ impl Default for Memory {
     }
 }
 
-/// How much a prompt may hold.
+/// Token budgets of prompts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Context {
@@ -200,7 +200,7 @@ pub(crate) struct ContextSections {
     pub(crate) previous: u64,
     /// Compacted memory.
     pub(crate) memory: u64,
-    /// Earlier iterations, a line each.
+    /// Earlier iterations, one line each.
     pub(crate) earlier: u64,
 }
 
@@ -224,11 +224,11 @@ pub(crate) struct Mcp {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct Log {
-    /// How much it tells.
+    /// Its level of detail.
     pub(crate) level: LogLevel,
 }
 
-/// How much `.ralph/logs/ralph.log` tells.
+/// The level of detail of `.ralph/logs/ralph.log`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogLevel {
@@ -275,7 +275,7 @@ impl Default for Ui {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Emoji {
-    /// Where the terminal can.
+    /// If the terminal supports it.
     #[default]
     Auto,
     /// Yes; `true` means the same.

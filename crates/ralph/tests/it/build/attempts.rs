@@ -1,12 +1,12 @@
-//! Attempts that fail: what is remembered of them, what the next one is told, being stuck, and
-//! how a task is given up.
+//! Attempts that fail: what is recorded of them, the feedback for the next one, stuck tasks, and
+//! abandoned tasks.
 
 use serde_json::{Value, json};
 
 use super::{assert_clean, assert_statuses, build, handoff, list, made, project, settings};
-use super::{shelves, task, worker, writes};
+use super::{failure_branches, task, worker, writes};
 
-/// An agent that does one task wrong for as long as its prompt lacks some words.
+/// An agent that does one task wrong until its prompt contains a text.
 fn wrong_until(id: &str, words: &str) -> Value {
     json!([
         { "when": { "task": id, "promptLacks": words }, "do": [
@@ -17,16 +17,16 @@ fn wrong_until(id: &str, words: &str) -> Value {
     ])
 }
 
-/// A gate that refuses what `wrong_until` writes.
+/// A gate that rejects what `wrong_until` writes.
 fn no_wrong() -> Value {
     json!([{ "name": "tests", "kind": "test", "command": "! grep -n wrong *.txt" }])
 }
 
 #[test]
-fn a_failed_gate_is_remembered_and_told() {
+fn failed_gate_is_recorded_and_fed_back() {
     let calls = wrong_until("a", "Guardrail");
     let sealed = project(&[task("a", &[])], &calls, &settings(json!({ "gates": no_wrong() })));
-    // What was remembered is looked at while the second attempt is checked.
+    // The record is read while the second attempt is checked.
     let spying = json!([{ "name": "tests", "kind": "test", "command":
         "cp .ralph/state.md ../seen.md 2>/dev/null; ! grep -n wrong *.txt" }]);
     sealed.script(&calls, &settings(json!({ "gates": spying })));
@@ -73,7 +73,7 @@ fn a_failed_gate_is_remembered_and_told() {
 }
 
 #[test]
-fn a_task_that_never_passes_is_shelved_and_the_next_goes_on() {
+fn failing_task_moves_to_a_failure_branch_and_the_next_continues() {
     let tasks = [task("a", &[]), task("b", &["a"]), task("c", &[])];
     let sealed = project(
         &tasks,
@@ -85,30 +85,30 @@ fn a_task_that_never_passes_is_shelved_and_the_next_goes_on() {
     assert_statuses(&sealed, &[("a", "failed"), ("b", "pending"), ("c", "done")]);
     assert_eq!(made(&sealed), ["ralph[3]: c — The c"]);
     assert!(!sealed.project().join("a.txt").exists(), "the tree went back");
-    let shelves = shelves(&sealed);
-    let [shelf] = &shelves[..] else { panic!("{shelves:?}") };
-    assert!(shelf.starts_with("wip/ralph-fail-a-"), "{shelf}");
-    assert_eq!(sealed.git(&["show", &format!("{shelf}:a.txt")]), "wrong\nwrong\n");
-    let account = sealed.git(&["show", &format!("{shelf}:ralph-failure.md")]);
+    let branches = failure_branches(&sealed);
+    let [branch] = &branches[..] else { panic!("{branches:?}") };
+    assert!(branch.starts_with("wip/ralph-fail-a-"), "{branch}");
+    assert_eq!(sealed.git(&["show", &format!("{branch}:a.txt")]), "wrong\nwrong\n");
+    let account = sealed.git(&["show", &format!("{branch}:ralph-failure.md")]);
     assert!(account.contains("failed: none of 2 attempts passed"), "{account}");
     assert!(account.contains("1:wrong\n2:wrong"), "{account}");
-    let message = sealed.git(&["log", "-1", "--format=%B", shelf]);
+    let message = sealed.git(&["log", "-1", "--format=%B", branch]);
     assert!(message.contains("Iterations: 2/2\nLast gate: tests\nError hash: "), "{message}");
     let notes = list(&sealed)["tasks"][0]["notes"].as_str().unwrap_or_default().to_owned();
-    assert!(notes.contains(shelf.as_str()), "{notes}");
-    // The tests that pass are those of the commit.
+    assert!(notes.contains(branch.as_str()), "{notes}");
+    // The passing tests are those of the commit.
     assert!(!sealed.git(&["show", "--name-only", "--format=", "HEAD"]).contains("a.txt"));
 }
 
 #[test]
-fn what_failed_does_not_stop_the_next_run() {
+fn failed_task_does_not_stop_the_next_run() {
     let sealed = project(
         &[task("a", &[])],
         &wrong_until("a", "no such words"),
         &settings(json!({ "gates": no_wrong(), "tasks": { "maxAttempts": 1 } })),
     );
     build(&sealed, &[]).expect_code(1);
-    // The list says so in the work tree, which is no reason to refuse.
+    // The status is in the work tree's list, which is no reason to refuse.
     build(&sealed, &[]).expect_code(1).expect_stderr("task a failed");
     sealed.script(&worker(), &settings(json!({ "gates": no_wrong() })));
     sealed.git(&["commit", "-qm", "Better", "--", ".ralph/settings.json"]);
@@ -138,8 +138,8 @@ fn failed_work_can_be_rolled_back_after_every_attempt() {
         })),
     );
     build(&sealed, &[]).expect_code(1);
-    let shelf = &shelves(&sealed)[0];
-    assert_eq!(sealed.git(&["show", &format!("{shelf}:a.txt")]), "wrong\n");
+    let branch = &failure_branches(&sealed)[0];
+    assert_eq!(sealed.git(&["show", &format!("{branch}:a.txt")]), "wrong\n");
     let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
     assert!(kept.lines().count() >= 1, "{kept}");
     assert_statuses(&sealed, &[("a", "failed"), ("b", "done")]);
@@ -189,7 +189,7 @@ fn stuck_for_good_gives_up_before_the_attempts_are_used() {
 }
 
 #[test]
-fn an_error_that_speaks_of_something_missing_brings_the_files_it_names() {
+fn missing_file_error_adds_the_named_files_to_the_prompt() {
     let calls = json!([
         { "when": { "promptContains": "### names.txt" }, "do": [
             { "write": { "path": "a.txt", "text": "right\n" } }, handoff("Looked it up.")
@@ -211,7 +211,7 @@ fn an_error_that_speaks_of_something_missing_brings_the_files_it_names() {
     sealed.git(&["commit", "-qm", "Names"]);
     build(&sealed, &["9"]).expect_code(0);
     let prompts = sealed.prompts();
-    // Three alike, two shifts of strategy, and then the file.
+    // Three identical failures, two strategy shifts, and then the file.
     assert_eq!(prompts.len(), 6);
     assert!(prompts[5].contains("### names.txt\n    the name is right"), "{}", prompts[5]);
     assert!(!prompts[4].contains("the name is right"), "{}", prompts[4]);
@@ -230,7 +230,7 @@ fn an_attempt_that_changes_nothing_has_failed() {
 }
 
 #[test]
-fn blocked_is_believed_the_second_time() {
+fn blocked_status_counts_the_second_time() {
     let calls = json!([
         { "when": { "task": "a" }, "do": [{ "handoff": {
             "task_completed": { "summary": "Cannot.", "fully_complete": false },
@@ -266,7 +266,7 @@ fn a_commit_hook_that_refuses_is_feedback() {
     assert_statuses(&sealed, &[("a", "done")]);
 }
 
-/// A handoff that calls its work complete and leaves a constraint.
+/// A handoff that reports its work complete and leaves a constraint.
 fn claims(summary: &str, constraint: &str) -> Value {
     json!({ "handoff": {
         "task_completed": { "summary": summary, "fully_complete": true },
@@ -296,7 +296,7 @@ fn the_handoff_of_an_abandoned_task_does_not_reach_later_tasks() {
     let asked = |text: &str| -> Vec<String> {
         sealed.prompts().into_iter().filter(|prompt| prompt.contains(text)).collect()
     };
-    // The next attempt at the same task reads of it.
+    // The next attempt at the same task gets it in its prompt.
     let again = &asked("ID: a\n")[1];
     let line = "[a] Tokens are in cookies. Failed at test ! -e wrong. 1 file.";
     assert!(again.contains(line) && again.contains("Cookies only"), "{again}");
@@ -309,7 +309,7 @@ fn the_handoff_of_an_abandoned_task_does_not_reach_later_tasks() {
     }
     let later = &asked("ID: c\n")[0];
     assert!(later.contains("[b] Wrote b. Passed the checks, committed. 1 file."), "{later}");
-    let compacting = &asked("What was handed over since")[0];
+    let compacting = &asked("Handoffs since then")[0];
     assert!(compacting.contains("this work was NOT accepted (see `outcome`)"), "{compacting}");
     let stored = sealed.read(".ralph/handoffs/handoff-001.json");
     assert!(stored.contains("\"is\": \"failed\""), "{stored}");

@@ -1,4 +1,4 @@
-//! What joins a prompt: levels, skills, budgets, and looking at all of it with `ralph context`.
+//! What is added to a prompt: levels, skills, budgets, and `ralph context`.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use ralph_testkit::sealed::Sealed;
 
 use super::{build, commit_all, project, settings, task};
 
-/// An agent that works and tells of it at length.
+/// An agent that works and writes a long handoff.
 fn teller() -> Value {
     json!([{ "do": [
         { "run": { "command": "echo x > $RALPH_TASK.txt" } },
@@ -42,7 +42,7 @@ fn the_last_iterations_join_at_their_level() {
     let sealed = project(&tasks, &teller(), &further);
     build(&sealed, &[]).expect_code(0);
     let prompts = sealed.prompts();
-    let (_, part) = prompts[5].split_once("## The iteration before\n").expect("a level");
+    let (_, part) = prompts[5].split_once("## The previous iteration\n").expect("a level");
     let (part, _) = part.split_once("## How to work\n").expect("its end");
     expect_test::expect![[r"
         [e] Wrote $RALPH_TASK. Passed the checks, committed. 1 file.
@@ -60,7 +60,7 @@ fn the_last_iterations_join_at_their_level() {
 
     "]]
     .assert_eq(part);
-    // The journal has what each section cost.
+    // The journal records the size of each section.
     let log = sealed.ralph(&["log", "--json"]).expect_code(0).stdout;
     let asked: Vec<Value> = log
         .lines()
@@ -90,7 +90,7 @@ fn context_shows_the_first_prompt_and_changes_nothing() {
     assert_eq!(facts["run"], Value::Null);
     assert_eq!(names(&facts), ["task", "output", "previous"]);
     assert_eq!(sealed.git(&["status", "--porcelain", "--ignored"]), before);
-    // It is what a run asks, to the letter.
+    // It is exactly the prompt of a run.
     let facts = looked_at(&sealed, &[]);
     build(&sealed, &["1"]).expect_code(1);
     assert_eq!(facts["prompt"], sealed.prompts()[0]);
@@ -98,7 +98,7 @@ fn context_shows_the_first_prompt_and_changes_nothing() {
 }
 
 #[test]
-fn context_goes_on_from_the_last_run() {
+fn context_continues_from_the_last_run() {
     let sealed = project(&[task("a", &[]), task("b", &[])], &teller(), &settings(json!({})));
     build(&sealed, &["1"]).expect_code(1);
     let facts = looked_at(&sealed, &[]);
@@ -107,20 +107,20 @@ fn context_goes_on_from_the_last_run() {
     assert!(facts["prompt"].as_str().is_some_and(|it| it.contains("- No network: Cache it")));
     sealed.ralph(&["resume", "-m", "2"]).expect_code(0);
     assert_eq!(facts["prompt"], sealed.prompts()[1]);
-    // Nothing is left to do, and the run cannot go on.
+    // Nothing is left to do, and the run cannot continue.
     sealed.ralph(&["context"]).expect_code(2).expect_stderr("There is nothing to do");
 }
 
 #[test]
-fn a_budget_is_kept_to_and_said() {
+fn prompt_budget_is_applied_and_reported() {
     let tasks = [with_skills("a", &["testing", "debugging", "own"])];
     let small = settings(json!({ "context": { "budgetTokens": 2400 } }));
     let sealed = project(&tasks, &teller(), &small);
     sealed.write(".ralph/skills/own.md", "Always whisper.\n");
     commit_all(&sealed);
     let shown = build(&sealed, &["--dry-run"]).expect_code(0).stdout;
-    assert!(shown.contains("(left out for room: skill: debugging; skill: own)"), "{shown}");
-    assert!(shown.contains("left out: skill: debugging"), "{shown}");
+    assert!(shown.contains("(omitted for space: skill: debugging; skill: own)"), "{shown}");
+    assert!(shown.contains("dropped: skill: debugging"), "{shown}");
     sealed.write(".ralph/settings.local.json", r#"{"context": {"budgetTokens": 9000}}"#);
     let shown = build(&sealed, &["--dry-run"]).expect_code(0).stdout;
     assert!(shown.contains("## Skill: own\n  | Always whisper."), "{shown}");
@@ -128,16 +128,16 @@ fn a_budget_is_kept_to_and_said() {
 }
 
 #[test]
-fn a_skill_that_nobody_has_is_a_warning_in_a_run_and_a_mistake_in_the_list() {
+fn unknown_skill_is_a_warning_in_a_run_and_an_error_in_the_list() {
     let sealed =
         project(&[with_skills("a", &["testing", "gone"])], &teller(), &settings(json!({})));
     let end = sealed.ralph(&["tasks", "validate"]).expect_code(2);
-    let told = "tasks[0].skills[1]: task `a` names an unknown skill `gone`";
-    assert!(end.stderr.contains(told), "{}", end.stderr);
-    sealed.ralph(&["context"]).expect_code(0).expect_stderr("there is no skill `gone`");
-    build(&sealed, &[]).expect_code(0).expect_stderr("task a: there is no skill `gone`");
+    let reported = "tasks[0].skills[1]: task `a` names an unknown skill `gone`";
+    assert!(end.stderr.contains(reported), "{}", end.stderr);
+    sealed.ralph(&["context"]).expect_code(0).expect_stderr("unknown skill `gone`");
+    build(&sealed, &[]).expect_code(0).expect_stderr("task a: unknown skill `gone`");
     assert!(sealed.prompts()[0].contains("## Skill: testing\n- Test behavior"));
-    // One of the project's takes the place of ralph's.
+    // A project skill replaces ralph's own.
     sealed.write(".ralph/skills/testing.md", "Test as we do.\n");
     sealed.write(".ralph/skills/gone.md", "Found.\n");
     sealed.write(

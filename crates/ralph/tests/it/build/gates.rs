@@ -24,8 +24,8 @@ fn verify_commands_of_the_list_are_gates() {
     build(&sealed, &[]).expect_code(0);
     assert!(sealed.prompts()[0].contains("## Broken before\n"), "{}", sealed.prompts()[0]);
     assert!(sealed.prompts()[0].contains("`test -f right`"));
-    let told = "Guardrail \"test -f right\" failed with exit code 1.";
-    assert!(sealed.prompts()[1].contains(told), "{}", sealed.prompts()[1]);
+    let reported = "Guardrail \"test -f right\" failed with exit code 1.";
+    assert!(sealed.prompts()[1].contains(reported), "{}", sealed.prompts()[1]);
     assert_eq!(made(&sealed), ["ralph[2]: a — The a"]);
 }
 
@@ -36,7 +36,7 @@ fn a_baseline_that_is_required_stops_a_broken_project() {
     }));
     let sealed = project(&[task("a", &[])], &worker(), &with);
     build(&sealed, &[]).expect_code(1).expect_stderr("all is red");
-    assert_eq!(sealed.prompts().len(), 0, "nobody is paid");
+    assert_eq!(sealed.prompts().len(), 0, "no agent is called");
     assert_statuses(&sealed, &[("a", "pending")]);
     assert_clean(&sealed);
 }
@@ -133,7 +133,7 @@ fn the_settings_are_always_protected() {
 }
 
 #[test]
-fn a_task_that_speaks_of_a_protected_path_may_change_it() {
+fn task_that_names_a_protected_path_may_change_it() {
     let mut speaks = task("a", &[]);
     speaks["description"] = json!("Rewrite tests/check.sh.");
     let calls = json!([{ "do": [
@@ -145,7 +145,7 @@ fn a_task_that_speaks_of_a_protected_path_may_change_it() {
 }
 
 #[test]
-fn a_task_that_takes_long_is_warned_of_once() {
+fn long_task_is_warned_about_once() {
     let calls = json!([{ "do": [
         { "append": { "path": "a.txt", "text": "x\n" } }, { "sleep": 0.02 }, handoff("Tried.")
     ] }]);
@@ -159,12 +159,12 @@ fn a_task_that_takes_long_is_warned_of_once() {
     );
     build(&sealed, &[]).expect_code(0);
     let warned = sealed.events_of("warned");
-    let said = |event: &&Value| event["text"].to_string().contains("task a has taken longer");
-    assert_eq!(warned.iter().filter(said).count(), 1, "{warned:?}");
+    let is_warning = |event: &&Value| event["text"].to_string().contains("task a has taken longer");
+    assert_eq!(warned.iter().filter(is_warning).count(), 1, "{warned:?}");
 }
 
 #[test]
-fn a_task_that_takes_too_long_is_given_up() {
+fn task_beyond_its_time_limit_is_abandoned() {
     let calls = json!([{ "do": [
         { "append": { "path": "a.txt", "text": "x\n" } }, { "sleep": 0.02 }, handoff("Tried.")
     ] }]);
@@ -181,9 +181,9 @@ fn a_task_that_takes_too_long_is_given_up() {
     assert_statuses(&sealed, &[("a", "failed")]);
 }
 
-/// An agent installs dependencies anew: ignored links and files are replaced.
+/// An agent reinstalls dependencies: ignored links and files are replaced.
 #[test]
-fn a_gate_may_run_what_a_package_manager_installed() {
+fn gate_may_run_installed_packages() {
     use std::os::unix::fs::symlink;
     let mut tried = vec!["none"];
     tried.extend(crate::sandbox::backends().into_iter().filter(|it| *it == "native"));
@@ -223,9 +223,9 @@ fn a_gate_may_run_what_a_package_manager_installed() {
     }
 }
 
-/// Links in places that ralph looks after are not blamed on an agent that left them alone.
+/// Links at protected paths do not count against an agent that did not change them.
 #[test]
-fn links_that_were_there_before_are_left_alone() {
+fn existing_links_are_not_refused() {
     use std::os::unix::fs::symlink;
     let sealed = repository();
     sealed.script(&worker(), &settings(json!({ "guardrails": [{ "command": "local/check" }] })));
@@ -243,9 +243,9 @@ fn links_that_were_there_before_are_left_alone() {
     assert_eq!(made(&sealed), ["ralph[1]: a — The a"]);
 }
 
-/// A test file that is given to a test runner is what work changes, unlike a script.
+/// A test file that is an argument of a test runner may be changed, unlike a script.
 #[test]
-fn a_test_file_of_a_runner_is_no_script() {
+fn test_file_of_a_runner_is_not_a_protected_script() {
     let sealed = repository();
     sealed.program("node", "#!/bin/sh\ntest \"$1\" = --test && grep -q new \"$2\"\n");
     let calls = json!([{ "do": [
@@ -260,7 +260,7 @@ fn a_test_file_of_a_runner_is_no_script() {
     assert_eq!(made(&sealed), ["ralph[1]: a — The a"]);
 }
 
-/// A script that the settings take out of `protect` may be changed.
+/// A script that the settings remove from `protect` may be changed.
 #[test]
 fn the_settings_lift_the_protection_of_a_script() {
     let calls = json!([{ "do": [
@@ -282,15 +282,15 @@ fn the_settings_lift_the_protection_of_a_script() {
     let sealed = with(json!([]));
     let remedy = "`\"protect\": [\"!ci/check.sh\"]` in the settings";
     let end = build(&sealed, &[]).expect_code(1);
-    let said = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+    let output_text = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     let shown = sealed.events_of("gate_checked")[0]["result"]["output"].to_string();
-    assert!(shown.replace("\\\"", "\"").contains(remedy), "{shown}\n{said}");
+    assert!(shown.replace("\\\"", "\"").contains(remedy), "{shown}\n{output_text}");
     let sealed = with(json!(["!ci/check.sh"]));
     build(&sealed, &[]).expect_code(0);
     assert_eq!(made(&sealed), ["ralph[1]: a — The a"]);
 }
 
-/// What an agent writes into the list lifts no protection.
+/// List changes of an agent do not lift a protection.
 #[test]
 fn an_amendment_that_names_a_protected_path_lifts_nothing() {
     let add = json!([{ "action": "add", "task": {

@@ -1,11 +1,11 @@
-//! Handing in work where the agent keeps the list: after edits that were reverted, and with more new
+//! Handing in work if the agent owns the list: after edits that were reverted, and with more new
 //! tasks than an iteration may add.
 
 use serde_json::{Value, json};
 
 use super::keeper::{APPROVE, DONE, IMPLEMENT};
 use super::keeper::{assert_standing, does, once, project, standing, story};
-use super::{assert_clean, build, shelves};
+use super::{assert_clean, build, failure_branches};
 
 #[test]
 fn work_of_an_earlier_attempt_is_handed_in_without_a_further_change() {
@@ -22,12 +22,12 @@ fn work_of_an_earlier_attempt_is_handed_in_without_a_further_change() {
     assert_standing(&sealed, &DONE);
     let prompts = sealed.prompts();
     assert_eq!(prompts.len(), 3, "two attempts and a review");
-    for said in [
+    for message in [
         "have been reverted already; leave these fields as they are now:\n- Story `US-1`: `passes` went from false to true",
         "do not redo it",
         "set `reviewStatus` to \"needs_review\" for `US-1`",
     ] {
-        assert!(prompts[1].contains(said), "{said}: {}", prompts[1]);
+        assert!(prompts[1].contains(message), "{message}: {}", prompts[1]);
     }
     assert!(!prompts[1].contains("Set it back"), "{}", prompts[1]);
     assert!(prompts[2].contains("a.txt"), "the reviewer sees all of the work: {}", prompts[2]);
@@ -47,7 +47,7 @@ fn work_that_is_never_handed_in_is_moved_to_a_failure_branch_whole() {
     let sealed = project(&["US-1"], &json!([does("implement", ticks)]), with);
     build(&sealed, &[]).expect_code(1);
     assert!(!sealed.project().join("a.txt").exists(), "nothing of it stays on the branch");
-    let branch = shelves(&sealed).pop().expect("a failure branch");
+    let branch = failure_branches(&sealed).pop().expect("a failure branch");
     assert_eq!(sealed.git(&["show", &format!("{branch}:a.txt")]), "2\n");
 }
 

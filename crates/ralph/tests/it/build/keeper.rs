@@ -1,5 +1,5 @@
-//! Task lists that the agent keeps: it edits the file and commits, and what its role may not do
-//! is put back, told and fed back.
+//! Task lists owned by the agent: it edits the file and commits; changes outside its role are
+//! reverted, reported and fed back.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::{assert_clean, build, commit_all};
 use crate::repository;
 use crate::users_refs::{DESTROY, UsersRefs, all_backends, expect_report, ralph_in};
 
-/// A shell function that changes a field of a story, which stands on a line of its own.
+/// A shell function that changes a field of a story, which is on its own line.
 const SET: &str =
     r#"set_in() { sed -i "/\"id\": \"$1\"/,/}/ s|\"$2\": .*[^,]|\"$2\": $3|" ralph/tasks.json; }"#;
 
@@ -22,7 +22,7 @@ pub(super) fn story(id: &str) -> Value {
     })
 }
 
-/// A repository with a list of stories that the agent keeps.
+/// A repository with a list of stories that the agent owns.
 pub(super) fn project(ids: &[&str], calls: &Value, settings: Value) -> Sealed {
     let sealed = repository();
     let mut all = json!({ "tasks": { "keeper": "agent" } });
@@ -40,7 +40,7 @@ pub(super) fn project(ids: &[&str], calls: &Value, settings: Value) -> Sealed {
     sealed
 }
 
-/// A call in which the agent runs a command and says something.
+/// A call in which the agent runs a command and prints a text.
 pub(super) fn does(role: &str, command: &str) -> Value {
     json!({ "when": { "role": role }, "do": [
         { "run": { "command": format!("set -e; {SET}; {command}") } },
@@ -60,7 +60,7 @@ pub(super) const IMPLEMENT: &str = "echo \"$RALPH_ITERATION\" > \"$RALPH_TASK.tx
     git add -A; git commit -qm \"feat: [$RALPH_TASK] - Story\"";
 const ASK_FOR_CHANGES: &str = "set_in \"$RALPH_TASK\" reviewStatus '\"changes_requested\"'; \
     set_in \"$RALPH_TASK\" reviewCount 1; \
-    set_in \"$RALPH_TASK\" reviewFeedback '\"Mend the file\"'; \
+    set_in \"$RALPH_TASK\" reviewFeedback '\"Fix the file\"'; \
     git commit -qam \"review: [$RALPH_TASK] - changes requested\"";
 const FIX: &str = "echo fixed >> \"$RALPH_TASK.txt\"; \
     set_in \"$RALPH_TASK\" reviewStatus '\"needs_review\"'; \
@@ -164,7 +164,7 @@ pub(super) fn assert_standing(sealed: &Sealed, expect: &[(&str, bool, &str, u64)
     assert_eq!(standing, expect);
 }
 
-/// What was shown, without the line breaks of the screen.
+/// The output without line wrapping.
 fn shown(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -180,9 +180,12 @@ fn no_implementer_approves_its_own_work() {
     ]);
     let sealed = project(&["US-1"], &calls, json!({}));
     let end = build(&sealed, &[]).expect_code(0);
-    let said = shown(&end.stderr);
-    assert!(said.contains("put back in the task list: Story `US-1`: `passes` went from"), "{said}");
-    assert!(said.contains("Task US-1: not handed in as it must"), "{said}");
+    let message = shown(&end.stderr);
+    assert!(
+        message.contains("reverted in the task list: Story `US-1`: `passes` went from"),
+        "{message}"
+    );
+    assert!(message.contains("Task US-1: not handed in as required"), "{message}");
     assert_eq!(
         made(&sealed),
         [
@@ -196,12 +199,12 @@ fn no_implementer_approves_its_own_work() {
     assert!(prompts[1].contains("`reviewStatus` went from null to"), "{}", prompts[1]);
     assert_standing(&sealed, &DONE);
     let report = sealed.ralph(&["report"]).stdout;
-    assert!(report.contains("put back after implement"), "{report}");
+    assert!(report.contains("reverted after implement"), "{report}");
     assert_clean(&sealed);
 }
 
 #[test]
-fn what_a_role_may_not_touch_is_put_back_and_its_own_move_stands() {
+fn changes_outside_the_role_are_reverted_and_its_own_change_is_kept() {
     let greedy = format!(
         "set_in US-2 passes true; set_in US-2 reviewStatus '\"approved\"'; \
          sed -i 's/US-2 is there/US-2 may be there/' ralph/tasks.json; {IMPLEMENT}"
@@ -241,7 +244,7 @@ fn work_that_is_not_committed_is_not_handed_in() {
 }
 
 #[test]
-fn work_that_is_not_marked_goes_on_and_what_else_was_noted_stays() {
+fn unmarked_work_continues_and_other_notes_are_kept() {
     let unfinished = "echo 1 > a.txt; set_in US-1 notes '\"Half of it\"'; \
         git add -A; git commit -qm 'feat: [US-1] - half'";
     let calls = json!([
@@ -259,13 +262,13 @@ fn work_that_is_not_marked_goes_on_and_what_else_was_noted_stays() {
 }
 
 #[test]
-fn a_reviewer_that_mends_the_code_is_undone_and_its_verdict_stands() {
+fn code_changes_of_a_reviewer_are_reverted_and_its_verdict_counts() {
     let meddler = format!("echo better > US-1.txt; {APPROVE}");
     let calls = json!([does("review", &meddler), does("implement", IMPLEMENT)]);
     let sealed = project(&["US-1"], &calls, json!({}));
     let end = build(&sealed, &[]).expect_code(0);
-    let said = shown(&end.stderr);
-    assert!(said.contains("the reviewer changed files, which was undone; kept on"), "{said}");
+    let message = shown(&end.stderr);
+    assert!(message.contains("the reviewer changed files, which was undone; kept on"), "{message}");
     assert_eq!(sealed.read("US-1.txt"), "1\n");
     assert_eq!(
         made(&sealed),
@@ -276,12 +279,12 @@ fn a_reviewer_that_mends_the_code_is_undone_and_its_verdict_stands() {
 }
 
 #[test]
-fn a_reviewer_that_gives_no_verdict_is_not_asked_for_ever() {
+fn reviewer_without_verdict_is_asked_a_limited_number_of_times() {
     let calls = json!([does("review", "echo looked"), does("implement", IMPLEMENT)]);
     let sealed = project(&["US-1"], &calls, json!({}));
     let end = build(&sealed, &["40"]).expect_code(1);
-    let said = shown(&end.stderr);
-    assert!(said.contains("stuck, the same failure 5 times"), "{said}");
+    let message = shown(&end.stderr);
+    assert!(message.contains("stuck, the same failure 5 times"), "{message}");
     assert_standing(&sealed, &[("US-1", false, "needs_review", 0)]);
     let prompts = sealed.prompts();
     assert!(prompts[2].contains("left no verdict in the task list"), "{}", prompts[2]);
@@ -302,7 +305,7 @@ fn a_fix_goes_back_to_review_and_nowhere_else() {
     let sealed = project(&["US-1"], &calls, json!({}));
     build(&sealed, &["3"]).expect_code(1);
     assert_standing(&sealed, &[("US-1", false, "changes_requested", 1)]);
-    assert_eq!(stories(&sealed)[0]["reviewFeedback"], "Mend the file");
+    assert_eq!(stories(&sealed)[0]["reviewFeedback"], "Fix the file");
     sealed.ralph(&["resume", "-m", "9"]).expect_code(0);
     assert_standing(&sealed, &[("US-1", true, "approved", 2)]);
     assert_clean(&sealed);
@@ -318,7 +321,7 @@ fn the_cap_ends_reviews_that_the_agent_keeps() {
     let sealed = project(&["US-1"], &calls, json!({}));
     let end = build(&sealed, &["--review-cap", "3"]).expect_code(0);
     assert_standing(&sealed, &[("US-1", true, "approved", 3)]);
-    assert_eq!(stories(&sealed)[0]["reviewFeedback"], "[AUTO-APPROVED AT CAP] Mend the file");
+    assert_eq!(stories(&sealed)[0]["reviewFeedback"], "[AUTO-APPROVED AT CAP] Fix the file");
     let screen = shown(&end.stderr);
     assert!(screen.contains("Task US-1: approved at the cap: "), "{screen}");
     assert_eq!(screen.matches("the review wants changes").count(), 2, "{screen}");
@@ -329,7 +332,7 @@ fn the_cap_ends_reviews_that_the_agent_keeps() {
 }
 
 #[test]
-fn without_review_the_agent_ticks_its_own_story_and_no_other() {
+fn without_review_the_agent_completes_only_its_own_story() {
     let ticks = "echo 1 > \"$RALPH_TASK.txt\"; set_in US-1 passes true; set_in US-2 passes true; \
         set_in \"$RALPH_TASK\" notes '\"Did it\"'; git add -A; git commit -qm \"feat: $RALPH_TASK\"";
     let calls = json!([does("implement", ticks)]);
@@ -370,7 +373,7 @@ fn stories_and_checks_cannot_be_thrown_away() {
 }
 
 #[test]
-fn gates_that_fail_take_the_claim_back() {
+fn failed_gates_revert_the_list_change() {
     let sealed = project(
         &["US-1"],
         &json!([does("implement", IMPLEMENT)]),
@@ -381,7 +384,7 @@ fn gates_that_fail_take_the_claim_back() {
 }
 
 #[test]
-fn an_agent_that_dies_after_ticking_everything_leaves_the_list_as_it_was() {
+fn list_is_restored_after_the_agent_is_killed() {
     let tick = format!(
         "set -e; {SET}; set_in US-1 reviewStatus '\"approved\"'; set_in US-1 passes true; \
          set_in US-1 reviewCount 1; set_in US-1 notes '\"x\"'; git commit -qam 'feat: done'"
@@ -398,7 +401,7 @@ fn an_agent_that_dies_after_ticking_everything_leaves_the_list_as_it_was() {
 }
 
 #[test]
-fn ralph_keeps_the_list_of_an_agent_that_commits() {
+fn ralph_can_own_the_list_while_the_agent_commits() {
     let uncommitted = super::writes("\"$RALPH_TASK.txt\"");
     let committed = json!({ "do": [
         { "run": { "command": "echo 2 > US-1.txt; git add -A; git commit -qm 'Make US-1'" } },
@@ -427,7 +430,7 @@ fn ralph_keeps_the_list_of_an_agent_that_commits() {
 }
 
 #[test]
-fn what_a_gate_drops_is_not_committed_with_the_list() {
+fn files_written_by_a_gate_are_not_committed_with_the_list() {
     let committed = json!({ "do": [
         { "run": { "command": "echo 1 > US-1.txt; git add -A; git commit -qm 'Make US-1'" } },
         super::handoff("Wrote it.")
@@ -443,7 +446,7 @@ fn what_a_gate_drops_is_not_committed_with_the_list() {
 }
 
 #[test]
-fn ralph_may_commit_what_the_agent_keeps() {
+fn ralph_may_commit_a_list_that_the_agent_owns() {
     let uncommitted = |deed: &str| deed.split("git ").next().unwrap_or_default().to_owned();
     let calls =
         json!([does("review", &uncommitted(APPROVE)), does("implement", &uncommitted(IMPLEMENT)),]);
@@ -457,7 +460,8 @@ fn ralph_may_commit_what_the_agent_keeps() {
     assert_clean(&sealed);
 }
 
-/// An agent that ticks everything and weakens the checks, and is then killed with its ralph.
+/// An agent that marks everything as done and weakens the checks, and is then killed together with
+/// ralph.
 fn killed_in_the_act(settings: Value) -> Sealed {
     let tick = format!(
         "{SET}; for story in US-1 US-2; do set_in $story reviewStatus '\"approved\"'; \
@@ -478,7 +482,7 @@ fn killed_in_the_act(settings: Value) -> Sealed {
 }
 
 #[test]
-fn what_an_agent_ticked_when_ralph_was_killed_is_no_fact_for_the_next_run() {
+fn list_changes_before_a_kill_are_not_trusted_by_the_next_run() {
     for keeper in ["agent", "ralph"] {
         let settings = json!({ "tasks": { "keeper": keeper }, "baseline": "off" });
         let sealed = killed_in_the_act(settings);
@@ -488,10 +492,10 @@ fn what_an_agent_ticked_when_ralph_was_killed_is_no_fact_for_the_next_run() {
             &json!({ "tasks": { "keeper": keeper } }),
         );
         let end = build(&sealed, &["1", "--include-dirty"]).expect_code(1);
-        let said = shown(&end.stderr);
-        assert!(said.contains("died, and this was put back in the task list"), "{said}");
+        let message = shown(&end.stderr);
+        assert!(message.contains("was killed; restored in the task list"), "{message}");
         assert!(sealed.read("ralph/tasks.json").contains("\"false\""), "the check is back");
-        assert!(said.contains("Gate false"), "{said}");
+        assert!(message.contains("Gate false"), "{message}");
         let standing = standing(&sealed);
         assert!(
             standing.iter().all(|(_, is_done, status, _)| !is_done && status == "null"),
@@ -501,10 +505,10 @@ fn what_an_agent_ticked_when_ralph_was_killed_is_no_fact_for_the_next_run() {
 }
 
 #[test]
-fn what_a_person_sets_after_a_death_stays() {
+fn user_edits_after_a_kill_are_kept() {
     let sealed = killed_in_the_act(json!({ "baseline": "off" }));
     let end = sealed.ralph(&["tasks", "set-status", "US-2", "skipped"]).expect_code(0);
-    assert!(end.stderr.contains("died, and this was put back"), "{}", end.stderr);
+    assert!(end.stderr.contains("was killed; restored"), "{}", end.stderr);
     let status = sealed.ralph(&["tasks", "list", "--json"]).stdout;
     let list: Value = serde_json::from_str(&status).expect("JSON");
     let statuses: Vec<&Value> =
@@ -515,7 +519,7 @@ fn what_a_person_sets_after_a_death_stays() {
 }
 
 #[test]
-fn a_stop_between_the_answer_and_its_landing_loses_no_claim() {
+fn stop_before_landing_keeps_the_list_change() {
     let gate = "touch ../at-gate; while [ ! -e ../go ]; do sleep 0.05; done";
     let settings = json!({
         "gates": [{ "name": "slow", "kind": "test", "command": gate, "allowEmpty": true }],
@@ -532,15 +536,15 @@ fn a_stop_between_the_answer_and_its_landing_loses_no_claim() {
     running.signal(Signal::INT);
     sealed.write("../go", "");
     running.wait();
-    assert_eq!(sealed.read("ralph/tasks.json"), before, "a claim that nobody has judged");
+    assert_eq!(sealed.read("ralph/tasks.json"), before, "a list change that was not judged");
     sealed.ralph(&["resume"]).expect_code(0);
     assert_standing(&sealed, &DONE);
-    assert_eq!(sealed.prompts().len(), 2, "nobody is asked twice");
+    assert_eq!(sealed.prompts().len(), 2, "no call is repeated");
     assert_clean(&sealed);
 }
 
 #[test]
-fn a_list_that_contradicts_itself_is_put_back_story_by_story() {
+fn contradictory_list_is_reverted_story_by_story() {
     let half = format!("set_in US-2 reviewStatus '\"approved\"'; {IMPLEMENT}");
     let calls = json!([
         once(does("implement", &half)),
@@ -553,7 +557,7 @@ fn a_list_that_contradicts_itself_is_put_back_story_by_story() {
 }
 
 #[test]
-fn a_review_that_was_open_does_not_hinder_a_run_without_reviews() {
+fn open_review_does_not_block_a_run_without_reviews() {
     for keeper in ["agent", "ralph"] {
         let ticks = "echo \"$RALPH_ITERATION\" > US-1.txt; set_in US-1 passes true; \
             set_in US-1 notes '\"Did it\"'; git add -A; git commit -qm 'feat: US-1'";

@@ -1,4 +1,4 @@
-//! The list itself: mistakes in it, edits of it during a run, and changes that agents propose.
+//! The list itself: errors in it, edits of it during a run, and changes that agents propose.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{assert_clean, assert_statuses, build, handoff, list, made, plan, pro
 use super::{task, worker, writes};
 
 #[test]
-fn mistakes_are_told_and_nothing_is_started() {
+fn list_errors_are_reported_and_nothing_is_started() {
     for (text, words, expect) in [
         (plan(&[]).to_string(), &[][..], "`plan.json` has no tasks"),
         ("{ \"tasks\": [".to_owned(), &[], "plan.json:1:"),
@@ -106,13 +106,13 @@ fn a_task_that_is_added_by_hand_is_done_too() {
 }
 
 #[test]
-fn a_list_that_is_lost_or_damaged_is_written_anew() {
+fn lost_or_damaged_list_is_written_again() {
     for command in
         ["rm plan.json", "echo '{ damaged' > plan.json", "rm plan.json; mkfifo plan.json"]
     {
         let tasks = [task("a", &[]), task("b", &[])];
         let sealed = project(&tasks, &editing(command), &settings(json!({})));
-        build(&sealed, &[]).expect_code(0).expect_stderr("was damaged and is written anew");
+        build(&sealed, &[]).expect_code(0).expect_stderr("was damaged and is rewritten");
         assert_statuses(&sealed, &[("a", "done"), ("b", "done")]);
         assert_eq!(made(&sealed).len(), 2, "{command}");
         assert_clean(&sealed);
@@ -127,20 +127,20 @@ fn an_agent_cannot_tick_its_tasks() {
         "guardrails": [{ "command": "test -f b.txt" }], "tasks": { "maxAttempts": 1 }
     }));
     let sealed = project(&tasks, &editing(tick), &with);
-    build(&sealed, &[]).expect_code(1).expect_stderr("is kept by ralph during a run");
-    assert!(remarks(&sealed).contains("how far task `a` is"), "{}", remarks(&sealed));
+    build(&sealed, &[]).expect_code(1).expect_stderr("kept by ralph during a run");
+    assert!(remarks(&sealed).contains("the status and notes of task `a`"), "{}", remarks(&sealed));
     assert_statuses(&sealed, &[("a", "failed"), ("b", "done")]);
 }
 
 #[test]
-fn an_agent_cannot_ease_the_criteria_of_its_task() {
+fn agent_cannot_weaken_the_criteria_of_its_task() {
     let ease = "sed -i 's/a is there/nothing/' plan.json";
     let sealed = project(&[task("a", &[])], &editing(ease), &settings(json!({})));
     build(&sealed, &[]).expect_code(0).expect_stderr("but it is being worked on");
     assert_eq!(list(&sealed)["tasks"][0]["acceptance_criteria"], json!(["a is there"]));
 }
 
-/// An agent that asks for changes of the list with its work on `a`, and then works on.
+/// An agent that proposes list changes with its work on `a`, and then continues.
 fn amending(amendments: &Value) -> Value {
     json!([
         { "when": { "task": "a" }, "do": [

@@ -1,4 +1,4 @@
-//! Agents that do to the repository what only ralph does.
+//! Agents that change the repository in ways that only ralph may.
 
 use serde_json::json;
 
@@ -15,8 +15,8 @@ fn committing(command: &str) -> serde_json::Value {
 }
 
 #[test]
-fn commits_of_the_agent_are_taken_back_and_said() {
-    for (command, said) in [
+fn agent_commits_are_undone_and_reported() {
+    for (command, output_text) in [
         ("git add a.txt; git commit -qm mine", "the agent made a commit"),
         (
             "git add a.txt; git commit -qm mine; git commit -q --allow-empty -m two",
@@ -29,7 +29,7 @@ fn commits_of_the_agent_are_taken_back_and_said() {
         let tasks = [task("a", &[]), task("b", &[])];
         let sealed = project(&tasks, &committing(command), &settings(json!({})));
         let before = sealed.git(&["rev-parse", "HEAD"]);
-        build(&sealed, &[]).expect_code(0).expect_stderr(said);
+        build(&sealed, &[]).expect_code(0).expect_stderr(output_text);
         assert_eq!(sealed.git(&["rev-parse", "HEAD~2"]), before, "{command}");
         assert_eq!(sealed.git(&["symbolic-ref", "HEAD"]), "refs/heads/main\n", "{command}");
         assert_eq!(made(&sealed), ["ralph[1]: a — The a", "ralph[2]: b — The b"], "{command}");
@@ -38,7 +38,7 @@ fn commits_of_the_agent_are_taken_back_and_said() {
 }
 
 #[test]
-fn what_an_agent_commits_still_has_to_pass() {
+fn agent_commits_must_pass_the_gates() {
     let with = settings(json!({
         "guardrails": [{ "command": "test ! -f a.txt" }], "tasks": { "maxAttempts": 1 }
     }));
@@ -60,16 +60,16 @@ fn runtime_files_that_an_agent_stages_are_not_committed() {
 }
 
 #[test]
-fn gits_own_files_are_put_back_before_git_runs_anything_of_them() {
-    let mark = "touch \"$(git rev-parse --show-toplevel)/../planted-ran\"";
+fn git_dir_files_are_restored_before_git_executes_them() {
+    let mark = "touch \"$(git rev-parse --show-toplevel)/../injected-ran\"";
     let hook = format!(
         "printf '#!/bin/sh\\n%s\\n' '{mark}' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit"
     );
     for (deed, path) in [
         (hook.as_str(), ".git/hooks/pre-commit"),
-        ("git config core.fsmonitor 'touch ../planted-ran'", ".git/config"),
+        ("git config core.fsmonitor 'touch ../injected-ran'", ".git/config"),
         (
-            "git config core.hooksPath evil; mkdir evil; printf '#!/bin/sh\\ntouch ../planted-ran\\n' > evil/pre-commit; chmod +x evil/pre-commit",
+            "git config core.hooksPath evil; mkdir evil; printf '#!/bin/sh\\ntouch ../injected-ran\\n' > evil/pre-commit; chmod +x evil/pre-commit",
             ".git/config",
         ),
         ("rm -rf .git/hooks; ln -s ../../bin .git/hooks", ".git/hooks"),
@@ -79,7 +79,7 @@ fn gits_own_files_are_put_back_before_git_runs_anything_of_them() {
             ".git/objects/info/alternates",
         ),
         (
-            "mkdir -p .git/info; echo '* filter=evil' > .git/info/attributes; git config filter.evil.clean 'touch ../planted-ran; cat'",
+            "mkdir -p .git/info; echo '* filter=evil' > .git/info/attributes; git config filter.evil.clean 'touch ../injected-ran; cat'",
             ".git/info/attributes",
         ),
         ("rm .git/config; mkfifo .git/config", ".git/config"),
@@ -95,7 +95,7 @@ fn gits_own_files_are_put_back_before_git_runs_anything_of_them() {
         let before = sealed.read(".git/config");
         build(&sealed, &[]).expect_code(0).expect_stderr(path);
         assert_eq!(sealed.read(".git/config"), before, "{deed}");
-        assert!(!sealed.root().join("planted-ran").exists(), "{deed}");
+        assert!(!sealed.root().join("injected-ran").exists(), "{deed}");
         assert_eq!(made(&sealed), ["ralph[2]: a — The a"], "{deed}");
         let gates = &sealed.events_of("judged")[0]["judgement"]["verdict"]["gates"];
         assert_eq!(*gates, json!(["git's own files"]), "{deed}");
@@ -105,8 +105,8 @@ fn gits_own_files_are_put_back_before_git_runs_anything_of_them() {
 }
 
 #[test]
-fn a_hook_of_an_agents_never_runs_where_the_agent_words_the_commit() {
-    let hook = "printf '#!/bin/sh\\ntouch ../planted-ran\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit";
+fn hook_written_by_the_agent_never_runs_for_its_commit_message() {
+    let hook = "printf '#!/bin/sh\\ntouch ../injected-ran\\n' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit";
     let sealed = crate::repository();
     let calls = json!([
         { "when": { "role": "message" }, "do": [{ "text": "Add it" }] },
@@ -116,18 +116,18 @@ fn a_hook_of_an_agents_never_runs_where_the_agent_words_the_commit() {
     sealed.script(&calls, &json!({ "scm": { "command": "git", "tasks": ["commit"] } }));
     super::commit_all(&sealed);
     sealed.ralph(&["run", "-p", "base"]).expect_code(0);
-    assert!(!sealed.root().join("planted-ran").exists());
+    assert!(!sealed.root().join("injected-ran").exists());
     assert_eq!(sealed.subjects()[0], "Add it");
 }
 
 #[test]
-fn commits_of_a_gate_that_fails_are_taken_back_too() {
+fn commits_of_a_failed_gate_are_undone_too() {
     let gate = "echo sneaked > sneaked.txt; git add sneaked.txt; git commit -qm Sneaked; false";
     let with = settings(json!({ "baseline": "off", "guardrails": [{ "command": gate }] }));
     let sealed = project(&[task("a", &[])], &worker(), &with);
     let ended = build(&sealed, &["1"]).expect_code(1);
-    let said: Vec<&str> = ended.stderr.split_whitespace().collect();
-    assert!(said.join(" ").contains("the history was put back; kept on refs/ralph/kept/"));
+    let output_text: Vec<&str> = ended.stderr.split_whitespace().collect();
+    assert!(output_text.join(" ").contains("the history was restored; kept on refs/ralph/kept/"));
     assert_eq!(made(&sealed), [""; 0], "only what was there before is left");
-    assert_eq!(sealed.read("sneaked.txt"), "sneaked\n", "its files are told with the work");
+    assert_eq!(sealed.read("sneaked.txt"), "sneaked\n", "its files are reported with the work");
 }

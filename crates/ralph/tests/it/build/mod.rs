@@ -23,7 +23,7 @@ use ralph_testkit::sealed::{Finished, Sealed};
 
 use crate::repository;
 
-/// A task in the dialect of `plan.json`.
+/// A task in the format of `plan.json`.
 fn task(id: &str, depends_on: &[&str]) -> Value {
     json!({
         "id": id,
@@ -50,12 +50,12 @@ fn writes(path: &str) -> Value {
     json!({ "do": [{ "run": { "command": command } }, handoff("Wrote it.")] })
 }
 
-/// A step that ends the turn with an account of it.
+/// A step that ends the turn with a handoff.
 fn handoff(summary: &str) -> Value {
     json!({ "handoff": { "task_completed": { "summary": summary, "fully_complete": true } } })
 }
 
-/// Settings without review, and with others over them.
+/// Settings without review, merged with others.
 fn settings(further: Value) -> Value {
     let mut settings = json!({ "review": { "enabled": false } });
     if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
@@ -89,7 +89,7 @@ fn made(sealed: &Sealed) -> Vec<String> {
     subjects.split_off(2)
 }
 
-/// The list as it is in the file.
+/// The list in the file.
 #[track_caller]
 fn list(sealed: &Sealed) -> Value {
     serde_json::from_str(&sealed.read("plan.json")).expect("a list")
@@ -112,8 +112,8 @@ pub(crate) fn assert_statuses(sealed: &Sealed, expect: &[(&str, &str)]) {
     assert_eq!(statuses, expect);
 }
 
-/// Branches that failed work was put on.
-fn shelves(sealed: &Sealed) -> Vec<String> {
+/// Failure branches.
+fn failure_branches(sealed: &Sealed) -> Vec<String> {
     let branches = sealed.git(&["branch", "--list", "wip/*", "--format=%(refname:short)"]);
     branches.lines().map(str::to_owned).collect()
 }

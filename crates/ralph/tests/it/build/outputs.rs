@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{build, commit_all, project, settings, shelves, task, worker};
+use super::{build, commit_all, failure_branches, project, settings, task, worker};
 use crate::repository;
 
 /// A test run that prints 600 lines of noise around an early error, and its failure last.
@@ -17,7 +17,7 @@ exit 1
 
 const LAST: &str = "ImportError: cannot import name 'Token' (src/tokens.py)";
 
-/// What every account of the failure shows.
+/// What every view of the failure shows.
 #[track_caller]
 fn assert_shows_failure(text: &str) {
     assert!(text.contains(LAST), "{text}");
@@ -42,8 +42,8 @@ fn check_gate(set_up: impl FnOnce() -> ralph_testkit::sealed::Sealed) {
     assert!(before.ends_with("Failing tests:\n- tests/test_tokens.py::test_names\n"), "{before}");
     let (output, _) = output.split_once("\n\nEnd your answer").expect("what is asked for");
     assert!(output.chars().count() < 5_200, "{}", output.chars().count());
-    let [shelf] = &shelves(&sealed)[..] else { panic!("one shelf") };
-    let diagnostics = sealed.git(&["show", &format!("{shelf}:ralph-failure.md")]);
+    let [branch] = &failure_branches(&sealed)[..] else { panic!("one failure branch") };
+    let diagnostics = sealed.git(&["show", &format!("{branch}:ralph-failure.md")]);
     assert_shows_failure(&diagnostics);
     assert!(diagnostics.contains("- tests/test_tokens.py::test_names\n"), "{diagnostics}");
     let report = sealed.ralph(&["report"]).expect_code(0).stdout;
@@ -99,15 +99,15 @@ fn a_long_output_that_names_missing_files_last_expands_the_context() {
 }
 
 #[test]
-fn a_guardrail_keeps_the_head_to_the_letter() {
+fn guardrail_output_keeps_its_first_lines_verbatim() {
     let further = json!({
         "guardrails": [{ "command": "echo 123456789; exit 1" }], "outputTruncateChars": 4
     });
     let sealed = project(&[task("a", &[])], &worker(), &twice(&further));
     build(&sealed, &[]).expect_code(1);
-    let told = "Guardrail \"echo 123456789; exit 1\" failed with exit code 1.\n\
+    let reported = "Guardrail \"echo 123456789; exit 1\" failed with exit code 1.\n\
                 Output file: .ralph/guardrail_1_echo_123456789_exit_1.log\n\
                 Output (truncated):\n1234... [truncated]";
     let prompt = &sealed.prompts()[1];
-    assert!(prompt.contains(told), "{prompt}");
+    assert!(prompt.contains(reported), "{prompt}");
 }

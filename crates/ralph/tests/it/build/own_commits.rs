@@ -1,5 +1,5 @@
-//! A person who commits, or checks something else out, while a run stands still with work that has not
-//! landed: nobody takes that for the agent's.
+//! A user who commits, or checks something else out, while a run is stopped with work that has not
+//! landed: those changes are never attributed to the agent.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,7 +13,7 @@ use super::{assert_clean, assert_statuses, commit_all, handoff, plan, settings, 
 use crate::repository;
 use crate::sandbox::backends;
 
-/// How the run comes to stand still.
+/// How the run was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cut {
     Interrupted,
@@ -44,7 +44,7 @@ pub(super) fn cut_off(sealed: Sealed, cut: Cut, tasks: &[&str], further: Value) 
         Cut::Killed => running.signal(Signal::KILL),
     }
     running.wait();
-    wait_until("nobody is left", || sealed.survivors().is_empty());
+    wait_until("no process is left", || sealed.survivors().is_empty());
     assert_eq!(sealed.read("a.txt"), "half\n");
     an_hour_ago(&sealed);
     sealed
@@ -56,7 +56,7 @@ fn commit_own(sealed: &Sealed) {
     sealed.git(&["commit", "-qm", "My own", "--", "mine.txt"]);
 }
 
-/// Makes it an hour since the run was last heard of.
+/// Makes the run an hour old.
 fn an_hour_ago(sealed: &Sealed) {
     let run = sealed.runs().pop().expect("a run");
     let then = SystemTime::now() - Duration::from_secs(3600);
@@ -66,7 +66,7 @@ fn an_hour_ago(sealed: &Sealed) {
     }
 }
 
-/// Refuses to go on, twice, without a word to an agent and without a change.
+/// Resume is refused twice, without an agent call and without a change.
 #[track_caller]
 fn assert_refused(sealed: &Sealed) -> Finished {
     let before = (sealed.git(&["log", "--format=%H %s"]), sealed.git(&["status", "--porcelain"]));
@@ -74,13 +74,13 @@ fn assert_refused(sealed: &Sealed) -> Finished {
     sealed.ralph(&["resume"]).expect_code(2);
     let refused = sealed.ralph(&["resume"]).expect_code(2);
     let refused = refused.expect_stderr("was checked out, and now it is");
-    assert_eq!(sealed.prompts().len(), asked, "nobody was asked");
+    assert_eq!(sealed.prompts().len(), asked, "no agent was called");
     let after = (sealed.git(&["log", "--format=%H %s"]), sealed.git(&["status", "--porcelain"]));
     assert_eq!(after, before);
     refused
 }
 
-/// Does what the hint that begins like this says.
+/// Runs the command of the hint that begins like this.
 fn follow(sealed: &Sealed, refused: &Finished, command: &str) {
     let words = refused.stderr.split('`').find(|it| it.starts_with(command));
     let words: Vec<&str> = words.expect("a remedy").split_whitespace().skip(1).collect();
@@ -88,7 +88,7 @@ fn follow(sealed: &Sealed, refused: &Finished, command: &str) {
 }
 
 #[test]
-fn a_commit_of_a_person_is_not_taken_apart() {
+fn user_commit_is_not_undone() {
     let scenes = [
         (Cut::Interrupted, false),
         (Cut::Killed, false),
@@ -103,7 +103,7 @@ fn a_commit_of_a_person_is_not_taken_apart() {
         let refused = assert_refused(&sealed);
         assert_eq!(sealed.subjects()[0], "My own", "{cut:?} {walls}");
 
-        // As a part of the work it goes through the gates, and is committed with it.
+        // It is part of the work: it goes through the gates, and is committed with it.
         follow(&sealed, &refused, "git reset --soft");
         sealed.ralph(&["resume"]).expect_code(0);
         assert_statuses(&sealed, &[("a", "done")]);
@@ -115,10 +115,10 @@ fn a_commit_of_a_person_is_not_taken_apart() {
 }
 
 #[test]
-fn a_new_run_begins_where_a_person_has_got_to() {
+fn new_run_starts_from_the_users_commit() {
     for cut in [Cut::Interrupted, Cut::Killed] {
         let sealed = cut_off(repository(), cut, &["a"], json!({}));
-        // Half of the work is in it.
+        // It contains half of the work.
         sealed.git(&["add", "-A"]);
         sealed.git(&["commit", "-qm", "My own"]);
         assert_refused(&sealed);
@@ -132,7 +132,7 @@ fn a_new_run_begins_where_a_person_has_got_to() {
 }
 
 #[test]
-fn a_person_who_is_on_another_branch_stays_there() {
+fn users_branch_switch_is_kept() {
     for cut in [Cut::Interrupted, Cut::Killed] {
         let sealed = cut_off(repository(), cut, &["a"], json!({}));
         sealed.git(&["switch", "-qc", "other"]);
@@ -147,17 +147,17 @@ fn a_person_who_is_on_another_branch_stays_there() {
 }
 
 #[test]
-fn what_looks_after_a_dead_run_does_not_forget_whose_commit_it_was() {
+fn crash_recovery_remembers_the_author_of_a_commit() {
     let sealed = cut_off(repository(), Cut::Killed, &["a"], json!({}));
     commit_own(&sealed);
-    // Writes the end of the dead run down.
+    // Records the end of the killed run.
     sealed.ralph(&["tasks", "set-status", "a", "pending"]).expect_code(0);
     assert!(!sealed.events_of("run_ended").is_empty());
     assert_refused(&sealed);
 }
 
 #[test]
-fn a_commit_is_a_persons_where_git_had_failed_to_the_end() {
+fn commit_after_a_git_failure_is_the_users() {
     let sealed = repository();
     let work = "echo whole > $RALPH_TASK.txt";
     let calls = json!([{ "do": [{ "run": { "command": work } }, handoff("Wrote it.")] }]);
@@ -181,14 +181,14 @@ fn a_commit_is_a_persons_where_git_had_failed_to_the_end() {
 }
 
 #[test]
-fn a_run_does_not_go_on_while_git_cannot_tell_what_is_checked_out() {
+fn resume_is_refused_while_git_cannot_read_head() {
     let sealed = cut_off(repository(), Cut::Interrupted, &["a"], json!({}));
     let head = sealed.project().join(".git/refs/heads/main");
     let commit = fs::read(&head).expect("readable");
     fs::write(&head, "0123456789012345678901234567890123456789\n").expect("written");
     let asked = sealed.prompts().len();
     sealed.ralph(&["resume"]).expect_code(5);
-    assert_eq!(sealed.prompts().len(), asked, "nobody was asked");
+    assert_eq!(sealed.prompts().len(), asked, "no agent was called");
     fs::write(&head, commit).expect("written");
     sealed.ralph(&["resume"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
@@ -207,7 +207,7 @@ fn where_ralph_commits_nothing_a_person_commits_at_will() {
 }
 
 #[test]
-fn a_commit_at_the_time_of_the_death_or_of_the_future_is_the_agents() {
+fn commit_near_the_kill_or_in_the_future_counts_as_the_agents() {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
     let day = 24 * 3600;
     for when in [now.as_secs() - 3600, now.as_secs() + day] {
@@ -219,15 +219,15 @@ fn a_commit_at_the_time_of_the_death_or_of_the_future_is_the_agents() {
             .env("GIT_COMMITTER_DATE", format!("@{when} +0000"));
         assert!(git.status().expect("git runs").success());
         let end = sealed.ralph(&["resume"]).expect_code(0);
-        let told: Vec<&str> = end.stderr.split_whitespace().collect();
-        assert!(told.join(" ").contains("the history was put back"), "{}", end.stderr);
+        let reported: Vec<&str> = end.stderr.split_whitespace().collect();
+        assert!(reported.join(" ").contains("the history was restored"), "{}", end.stderr);
         assert!(!sealed.subjects().contains(&"Sneaked in".to_owned()));
         assert_statuses(&sealed, &[("a", "done")]);
     }
 }
 
-/// A run that died while its work was being committed, and a commit of a person's so soon after it that
-/// nobody can tell whose it is. Going on has been refused.
+/// A run that was killed while its work was being committed, and a user's commit so soon after it
+/// that its author is unclear. Resume has been refused.
 fn committed_behind_its_back() -> Sealed {
     let sealed = repository();
     let calls = json!([{ "do": [
@@ -238,7 +238,7 @@ fn committed_behind_its_back() -> Sealed {
     commit_all(&sealed);
     let hook = sealed.project().join(".git/hooks/commit-msg");
     fs::create_dir_all(hook.parent().expect("there")).expect("made");
-    // Before there is any work, hooks are only tried.
+    // Before there is any work, hooks are only tested.
     let waits = "test -e a.txt || exit 0; test -e ../hooked || { touch ../hooked; sleep 60; }";
     fs::write(&hook, format!("#!/bin/sh\n{waits}\n")).expect("written");
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("set");
@@ -246,13 +246,13 @@ fn committed_behind_its_back() -> Sealed {
     wait_until("the work is being committed", || sealed.root().join("hooked").exists());
     running.signal(Signal::KILL);
     running.wait();
-    wait_until("nobody is left", || sealed.survivors().is_empty());
+    wait_until("no process is left", || sealed.survivors().is_empty());
     let _ = fs::remove_file(sealed.project().join(".git/index.lock"));
     commit_own(&sealed);
 
     let refused = sealed.ralph(&["resume"]).expect_code(5);
-    let told: Vec<&str> = refused.stderr.split_whitespace().collect();
-    assert!(told.join(" ").contains("when the work was looked at"), "{}", refused.stderr);
+    let reported: Vec<&str> = refused.stderr.split_whitespace().collect();
+    assert!(reported.join(" ").contains("HEAD moved before the commit"), "{}", refused.stderr);
     assert!(refused.stderr.contains("--include-dirty"), "{}", refused.stderr);
     assert_own_is_there(&sealed);
     sealed
@@ -264,7 +264,7 @@ fn assert_own_is_there(sealed: &Sealed) {
 }
 
 #[test]
-fn a_commit_between_the_look_at_the_work_and_its_commit_is_not_undone() {
+fn user_commit_between_survey_and_commit_is_kept() {
     let sealed = committed_behind_its_back();
     sealed.ralph(&["build", "--include-dirty"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
@@ -274,7 +274,7 @@ fn a_commit_between_the_look_at_the_work_and_its_commit_is_not_undone() {
 }
 
 #[test]
-fn a_run_whose_work_was_not_committed_for_a_persons_commit_waits_for_the_persons_word() {
+fn run_blocked_by_a_user_commit_waits_for_the_users_decision() {
     let sealed = committed_behind_its_back();
     for _ in 0..2 {
         let refused = sealed.ralph(&["resume"]).expect_code(2);

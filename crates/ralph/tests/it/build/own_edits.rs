@@ -1,4 +1,4 @@
-//! A person who edits the task list while a run stands still: after an end in order nobody else can have
+//! A user who edits the task list while a run is stopped: after a clean end only the user can have
 //! done it, and it counts.
 
 use ralph_testkit::sealed::{Sealed, wait_until};
@@ -24,7 +24,7 @@ fn description(sealed: &Sealed) -> Value {
 }
 
 #[test]
-fn an_agent_that_is_asked_again_is_asked_in_the_new_words() {
+fn repeated_call_uses_the_edited_task() {
     for keeper in ["ralph", "agent"] {
         let further = json!({ "tasks": { "keeper": keeper }, "review": { "enabled": false } });
         let sealed = cut_off(repository(), Cut::Interrupted, &["a", "b"], further);
@@ -34,23 +34,27 @@ fn an_agent_that_is_asked_again_is_asked_in_the_new_words() {
         assert!(!prompts[0].contains(BETTER));
         assert!(prompts[1].contains(BETTER), "{keeper}: {}", prompts[1]);
         assert_eq!(description(&sealed), json!(BETTER), "{keeper}");
-        let said: Vec<&str> = ran.stderr.split_whitespace().collect();
-        assert!(said.join(" ").contains("what task `a` says was changed"), "{}", ran.stderr);
-        assert!(!ran.stderr.contains("put back"), "{}", ran.stderr);
+        let output_text: Vec<&str> = ran.stderr.split_whitespace().collect();
+        assert!(
+            output_text.join(" ").contains("the text of task `a` was changed"),
+            "{}",
+            ran.stderr
+        );
+        assert!(!ran.stderr.contains("reverted"), "{}", ran.stderr);
     }
 }
 
 #[test]
-fn after_a_death_nobody_can_tell_whose_words_they_are() {
+fn edits_after_a_kill_are_refused() {
     let sealed = cut_off(repository(), Cut::Killed, &["a", "b"], json!({}));
     edit(&sealed, |tasks| tasks[0]["description"] = json!(BETTER));
-    sealed.ralph(&["resume"]).expect_code(0).expect_stderr("this was put back");
+    sealed.ralph(&["resume"]).expect_code(0).expect_stderr("this was reverted");
     assert!(!sealed.prompts()[1].contains(BETTER));
     assert_eq!(description(&sealed), json!("Make a."));
 }
 
 #[test]
-fn words_that_come_after_the_answer_are_not_taken_for_what_was_done() {
+fn edits_after_the_answer_do_not_count_as_done() {
     let sealed = repository();
     let calls = json!([{ "do": [{ "run": { "command": "echo 1 > $RALPH_TASK.txt" } }, handoff("Wrote it.")] }]);
     let gate = "test -e waits || { touch waits; sleep 60; }";
@@ -72,10 +76,16 @@ fn words_that_come_after_the_answer_are_not_taken_for_what_was_done() {
         tasks[1]["description"] = json!("Make b another way.");
     });
     let ran = sealed.ralph(&["resume"]).expect_code(0);
-    let said: Vec<&str> = ran.stderr.split_whitespace().collect();
-    let said = said.join(" ");
-    assert!(said.contains("this was put back: what task `a` says was changed"), "{said}");
-    assert!(said.contains("the task list was edited: what task `b` says was changed"), "{said}");
+    let output_text: Vec<&str> = ran.stderr.split_whitespace().collect();
+    let output_text = output_text.join(" ");
+    assert!(
+        output_text.contains("this was reverted: the text of task `a` was changed"),
+        "{output_text}"
+    );
+    assert!(
+        output_text.contains("the task list was edited: the text of task `b` was changed"),
+        "{output_text}"
+    );
     assert_eq!(description(&sealed), json!("Make a."));
     assert_statuses(&sealed, &[("a", "done"), ("b", "done")]);
     let prompts = sealed.prompts();
@@ -83,7 +93,7 @@ fn words_that_come_after_the_answer_are_not_taken_for_what_was_done() {
 }
 
 #[test]
-fn how_far_tasks_are_is_for_a_person_to_say() {
+fn user_may_set_task_status() {
     let sealed = cut_off(repository(), Cut::Interrupted, &["a", "b"], json!({}));
     sealed.ralph(&["tasks", "set-status", "b", "skipped"]).expect_code(0);
     let ran = sealed.ralph(&["resume"]).expect_code(0);
@@ -98,28 +108,28 @@ fn a_task_that_failed_is_tried_again_if_a_person_says_so() {
     let calls = json!([{ "do": [{ "run": { "command": "echo \"$RALPH_ITERATION\" > a.txt" } }, handoff("Wrote it.")] }]);
     let further = json!({
         "baseline": "off", "tasks": { "maxAttempts": 2 },
-        "guardrails": [{ "command": "test -e ../mended" }]
+        "guardrails": [{ "command": "test -e ../fixed" }]
     });
     sealed.script(&calls, &settings(further));
     sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
     commit_all(&sealed);
     build(&sealed, &[]).expect_code(1);
     assert_statuses(&sealed, &[("a", "failed")]);
-    std::fs::write(sealed.root().join("mended"), "").expect("written");
+    std::fs::write(sealed.root().join("fixed"), "").expect("written");
     sealed.ralph(&["tasks", "set-status", "a", "pending"]).expect_code(0);
     sealed.ralph(&["resume"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
 }
 
 #[test]
-fn what_ralph_wrote_itself_is_nobodys_edit() {
+fn ralphs_own_list_writes_are_not_edits() {
     edit_behind_a_commit(|sealed| {
         build(sealed, &["--task", "a"]).expect_code(5);
     });
 }
 
 #[test]
-fn what_ralph_wrote_itself_before_it_was_killed_is_nobodys_edit() {
+fn ralphs_own_list_writes_before_a_kill_are_not_edits() {
     edit_behind_a_commit(|sealed| {
         sealed.program("git", &deadly_git("cat plan.json"));
         std::fs::write(sealed.root().join("die"), "").expect("written");
@@ -129,7 +139,7 @@ fn what_ralph_wrote_itself_before_it_was_killed_is_nobodys_edit() {
     });
 }
 
-/// A person edits the list after a run has committed it and could not push.
+/// A user edits the list after a run has committed it and could not push.
 fn edit_behind_a_commit(run: impl FnOnce(&Sealed)) {
     let message =
         json!({ "when": { "role": "message" }, "do": [{ "text": "<response>Make a</response>" }] });
@@ -151,10 +161,13 @@ fn edit_behind_a_commit(run: impl FnOnce(&Sealed)) {
         tasks[2]["status"] = json!("skipped");
     });
     let ran = sealed.ralph(&["resume"]).expect_code(0);
-    let said: Vec<&str> = ran.stderr.split_whitespace().collect();
-    let said = said.join(" ");
-    assert!(said.contains("the task list was edited: what task `b` says was changed"), "{said}");
-    assert!(!said.contains("put back"), "{said}");
+    let output_text: Vec<&str> = ran.stderr.split_whitespace().collect();
+    let output_text = output_text.join(" ");
+    assert!(
+        output_text.contains("the task list was edited: the text of task `b` was changed"),
+        "{output_text}"
+    );
+    assert!(!output_text.contains("reverted"), "{output_text}");
     assert_statuses(&sealed, &[("a", "done"), ("b", "pending"), ("c", "skipped")]);
     assert_eq!(list(&sealed)["tasks"][1]["description"], "Make b another way.");
     assert_eq!(sealed.git(&["rev-parse", "there/main"]), sealed.git(&["rev-parse", "main"]));

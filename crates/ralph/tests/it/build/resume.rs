@@ -1,4 +1,4 @@
-//! A run over a list that is killed in the middle comes to the same end.
+//! A run over a list that is killed in the middle has the same result.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -43,7 +43,7 @@ fn a_run_that_ends_before_its_commit_leaves_no_task_done() {
         build(&sealed, &[]).expect_code(5).expect_stderr("main.lock");
         assert_statuses(&sealed, &[("a", "in_progress")]);
         assert_eq!(made(&sealed), [""; 0]);
-        // Nobody edited anything.
+        // No file was edited.
         assert!(!format!("{:?}", sealed.events_of("tasks_read")).contains("edited"));
         std::fs::remove_file(sealed.project().join(lock)).expect("removed");
         sealed.ralph(next).expect_code(0);
@@ -54,7 +54,7 @@ fn a_run_that_ends_before_its_commit_leaves_no_task_done() {
     }
 }
 
-/// A git that kills whoever started it, once, when a document says that something is done.
+/// A git that kills its parent once, when a document reports something as done.
 pub(super) fn deadly_git(document: &str) -> String {
     format!(
         r#"#!/bin/sh
@@ -70,7 +70,7 @@ exec git "$@"
 }
 
 #[test]
-fn a_run_that_dies_around_its_commit_leaves_to_the_next_what_is_so() {
+fn kill_around_the_commit_leaves_a_consistent_state() {
     let [resume, build_anew] = [&["resume"][..], &["build", "--include-dirty"]];
     let (before, after) = ("cat plan.json", "git show HEAD:plan.json");
     for (moment, next, landed, asked_by_last) in [
@@ -87,8 +87,10 @@ fn a_run_that_dies_around_its_commit_leaves_to_the_next_what_is_so() {
         assert_statuses(&sealed, &[("a", "done")]);
         assert_eq!(made(&sealed).len(), landed, "{moment}");
         let went_on = sealed.ralph(next).expect_code(0);
-        // It was ralph that wrote it, and nobody who had no right to.
-        assert!(!went_on.stderr.contains("put back"), "{}", went_on.stderr);
+        // ralph wrote it, not an agent without permission.
+        for word in ["reverted", "restored"] {
+            assert!(!went_on.stderr.contains(word), "{}", went_on.stderr);
+        }
         assert_statuses(&sealed, &[("a", "done")]);
         assert_eq!(made(&sealed).len(), 1, "{moment}, {next:?}");
         assert_clean(&sealed);
@@ -97,7 +99,7 @@ fn a_run_that_dies_around_its_commit_leaves_to_the_next_what_is_so() {
 }
 
 #[test]
-fn what_was_changed_while_a_run_stood_still_passes_the_gates_too() {
+fn changes_while_stopped_pass_the_gates_too() {
     let calls = json!([{ "do": [
         { "run": { "command": "echo \"good of $RALPH_ITERATION\" > a.txt" } },
         handoff("Wrote it.")
@@ -127,20 +129,24 @@ fn what_was_changed_while_a_run_stood_still_passes_the_gates_too() {
         assert_statuses(&sealed, &[("a", "done")]);
         let runs = std::fs::read_to_string(root.join("ran")).expect("it ran").lines().count();
         let (expected, text) = match edit {
-            // What passed on the same tree has passed.
+            // Gates that passed on the same tree are not run again.
             None => (1, "good of 1\n"),
-            // By hand, and once more after the agent has mended it.
+            // By the user, and once more after the agent has fixed it.
             Some(_) => (3, "good of 2\n"),
         };
         assert_eq!((runs, sealed.read("a.txt").as_str()), (expected, text), "{edit:?}");
-        let told = format!("{:?}", sealed.events_of("warned"));
-        assert_eq!(told.contains("so the gates begin anew: a.txt"), edit.is_some(), "{told}");
+        let reported = format!("{:?}", sealed.events_of("warned"));
+        assert_eq!(
+            reported.contains("so all gates run again: a.txt"),
+            edit.is_some(),
+            "{reported}"
+        );
         let history = sealed.git(&["log", "-p", "--", "a.txt"]);
         assert!(!history.contains("by hand"), "{history}");
     }
 }
 
-/// Who is at work when the person comes.
+/// Which role works when the user acts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum AtWork {
     Agent,
@@ -148,7 +154,7 @@ enum AtWork {
 }
 
 #[test]
-fn what_is_protected_and_was_changed_after_the_end_is_told_before_anybody_is_paid() {
+fn protected_changes_after_the_end_are_reported_before_an_agent_call() {
     for at_work in [AtWork::Agent, AtWork::Gate] {
         let sealed = repository();
         let root = sealed.root().to_owned();
@@ -174,7 +180,7 @@ fn what_is_protected_and_was_changed_after_the_end_is_told_before_anybody_is_pai
         sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
         commit_all(&sealed);
         let mut running = sealed.start(&["build"]);
-        wait_until("somebody is at work", || root.join("waits").exists());
+        wait_until("an agent is at work", || root.join("waits").exists());
         running.signal(Signal::INT);
         running.wait_for("shutting down");
         running.signal(Signal::INT);
@@ -182,14 +188,14 @@ fn what_is_protected_and_was_changed_after_the_end_is_told_before_anybody_is_pai
         let (before, asked) = (sealed.read(".ralph/settings.json"), sealed.prompts().len());
         std::fs::write(root.join("go"), "").expect("written");
 
-        // The most natural thing to do: mend the settings, and go on.
+        // The usual case: fix the settings, and resume.
         sealed.script(&calls, &gates("20m"));
         let refused = sealed.ralph(&["resume"]).expect_code(2);
         let refused = refused.expect_stderr("changed since the run ended: .ralph/settings.json");
-        assert_eq!(sealed.prompts().len(), asked, "{at_work:?}: nobody was asked");
+        assert_eq!(sealed.prompts().len(), asked, "{at_work:?}: no agent was called");
         assert!(sealed.read(".ralph/settings.json").contains("20m"), "it is as they left it");
 
-        // What it says to do does it.
+        // The hint's command works.
         let words = refused.stderr.split('`').find(|it| it.starts_with("git restore"));
         let words: Vec<&str> = words.expect("a remedy").split_whitespace().skip(1).collect();
         sealed.git(&words);
@@ -202,7 +208,7 @@ fn what_is_protected_and_was_changed_after_the_end_is_told_before_anybody_is_pai
 }
 
 #[test]
-fn what_an_agent_did_to_git_before_the_end_is_told_after_a_resume() {
+fn git_dir_tampering_before_the_end_is_reported_after_resume() {
     let sealed = repository();
     let root = sealed.root().to_owned();
     let waits = root.join("waits");
@@ -215,22 +221,22 @@ fn what_an_agent_did_to_git_before_the_end_is_told_after_a_resume() {
     sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
     commit_all(&sealed);
     let mut running = sealed.start(&["build"]);
-    wait_until("the agent has meddled", || waits.exists());
+    wait_until("the agent has changed it", || waits.exists());
     running.signal(Signal::INT);
     running.wait_for("shutting down");
     running.signal(Signal::INT);
     running.wait();
-    assert!(!sealed.read(".git/config").contains("mine"), "it was put back");
+    assert!(!sealed.read(".git/config").contains("mine"), "it was restored");
     sealed.ralph(&["resume"]).expect_code(0);
     let prompts = sealed.prompts();
-    let told = prompts.last().expect("a prompt");
-    assert!(told.contains("These files belong to git itself"), "{told}");
-    assert!(told.contains(".git/config"), "{told}");
+    let reported = prompts.last().expect("a prompt");
+    assert!(reported.contains("These files belong to git itself"), "{reported}");
+    assert!(reported.contains(".git/config"), "{reported}");
     assert_statuses(&sealed, &[("a", "done")]);
 }
 
 #[test]
-fn what_is_new_where_nothing_may_be_changed_is_told_too() {
+fn new_protected_files_are_reported_too() {
     let sealed = repository();
     let command = "echo 1 > a.txt; test -e waits || { touch waits; sleep 60; }";
     let calls = json!([{ "do": [{ "run": { "command": command } }, handoff("Wrote it.")] }]);
@@ -248,9 +254,9 @@ fn what_is_new_where_nothing_may_be_changed_is_told_too() {
     let asked = sealed.prompts().len();
     let refused = sealed.ralph(&["resume"]).expect_code(2);
     refused.expect_stderr("changed since the run ended: tests/new.txt");
-    assert_eq!(sealed.prompts().len(), asked, "nobody was asked");
+    assert_eq!(sealed.prompts().len(), asked, "no agent was called");
     assert_eq!(sealed.read("tests/new.txt"), "by hand\n");
-    // It says to move away what is new.
+    // The hint is to move the new file away.
     std::fs::remove_dir_all(sealed.project().join("tests")).expect("removed");
     sealed.ralph(&["resume"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
@@ -258,7 +264,7 @@ fn what_is_new_where_nothing_may_be_changed_is_told_too() {
 }
 
 #[test]
-fn a_run_that_is_stopped_behind_its_commit_knows_of_it() {
+fn run_stopped_after_its_commit_remembers_it() {
     let sealed = repository();
     let calls = json!([{ "do": [{ "run": { "command": "echo 1 > $RALPH_TASK.txt" } }, handoff("Wrote it.")] }]);
     sealed.script(&calls, &settings(json!({ "baseline": "off" })));
@@ -278,7 +284,7 @@ fn a_run_that_is_stopped_behind_its_commit_knows_of_it() {
     assert_statuses(&sealed, &[("a", "done"), ("b", "pending")]);
     let first = sealed.git(&["rev-parse", "HEAD"]);
     let ran = sealed.ralph(&["resume"]).expect_code(0);
-    assert!(!ran.stderr.contains("put back"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("reverted"), "{}", ran.stderr);
     assert_eq!(sealed.git(&["rev-parse", "HEAD~1"]), first);
     assert_eq!(made(&sealed), ["ralph[1]: a — The a", "ralph[2]: b — The b"]);
     assert_eq!(sealed.git(&["for-each-ref", "refs/ralph/kept"]), "");

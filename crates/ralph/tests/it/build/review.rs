@@ -1,4 +1,5 @@
-//! Reviews by a fresh agent: approval, requested changes, the cap, and reviewers who meddle.
+//! Reviews by a fresh agent: approval, requested changes, the cap, and reviewers that change
+//! files.
 
 use serde_json::{Value, json};
 
@@ -8,15 +9,15 @@ fn verdict(verdict: &str, feedback: &str) -> Value {
     json!({ "verdict": { "verdict": verdict, "feedback": feedback, "criteria": [] } })
 }
 
-/// An agent that works, and whose reviews ask for changes until the task is this many times
-/// reviewed.
+/// An agent that works, and whose reviews request changes until the task has been reviewed this
+/// many times.
 fn reviewed(refusals: u32) -> Value {
     let mut calls: Vec<Value> = (0..refusals)
         .map(|number| {
             json!({ "when": { "role": "review" }, "repeat": 1, "do": [
                 { "write": { "path": "a.txt", "text": "meddled" } },
                 { "write": { "path": "meddled", "text": "meddled" } },
-                verdict("changes_requested", &format!("Mend a.txt:{number}."))
+                verdict("changes_requested", &format!("Fix a.txt:{number}."))
             ] })
         })
         .collect();
@@ -26,7 +27,7 @@ fn reviewed(refusals: u32) -> Value {
 }
 
 #[test]
-fn work_is_reviewed_mended_and_approved() {
+fn work_is_reviewed_fixed_and_approved() {
     let sealed = project(&[task("a", &[]), task("b", &["a"])], &reviewed(1), &json!({}));
     build(&sealed, &[]).expect_code(0);
     assert_eq!(
@@ -49,8 +50,8 @@ fn work_is_reviewed_mended_and_approved() {
     assert!(prompts[1].contains("+++ b/a.txt"), "{}", prompts[1]);
     assert!(!prompts[1].contains("plan.json"), "{}", prompts[1]);
     assert!(prompts[2].contains("## What the review found"), "{}", prompts[2]);
-    assert!(prompts[2].contains("Mend a.txt:0."), "{}", prompts[2]);
-    assert!(prompts[3].contains("## What the last review wanted\nMend a.txt:0."), "{}", prompts[3]);
+    assert!(prompts[2].contains("Fix a.txt:0."), "{}", prompts[2]);
+    assert!(prompts[3].contains("## What the last review wanted\nFix a.txt:0."), "{}", prompts[3]);
     let first = &list(&sealed)["tasks"][0];
     assert_eq!(
         (&first["status"], &first["review_status"], &first["review_count"]),
@@ -60,7 +61,7 @@ fn work_is_reviewed_mended_and_approved() {
 }
 
 #[test]
-fn the_last_review_approves_and_says_so() {
+fn last_review_approves_with_a_note() {
     let sealed = project(&[task("a", &[])], &reviewed(9), &json!({}));
     let end = build(&sealed, &["--review-cap", "2"]).expect_code(0);
     let first = &list(&sealed)["tasks"][0];
@@ -68,13 +69,13 @@ fn the_last_review_approves_and_says_so() {
     assert!(end.stderr.contains("Task a: approved at the cap: "), "{}", end.stderr);
     assert_eq!(end.stderr.matches("the review wants changes").count(), 1, "{}", end.stderr);
     assert_eq!(made(&sealed)[3], "ralph[4]: review: approve at the cap a — The a");
-    assert_eq!(first["review_feedback"], "[AUTO-APPROVED AT CAP] Mend a.txt:1.");
+    assert_eq!(first["review_feedback"], "[AUTO-APPROVED AT CAP] Fix a.txt:1.");
     assert_eq!(made(&sealed).len(), 4);
     assert_clean(&sealed);
 }
 
 #[test]
-fn a_review_can_be_left_out() {
+fn review_can_be_skipped() {
     let sealed = project(&[task("a", &[])], &reviewed(0), &json!({}));
     build(&sealed, &["--skip-review"]).expect_code(0);
     assert_eq!(made(&sealed), ["ralph[1]: a — The a"]);
@@ -102,7 +103,7 @@ fn stories_carry_their_review() {
         (&story["passes"], &story["reviewStatus"]),
         (&json!(false), &json!("changes_requested"))
     );
-    assert_eq!(story["reviewFeedback"], "Mend a.txt:0.");
+    assert_eq!(story["reviewFeedback"], "Fix a.txt:0.");
     sealed.ralph(&["resume", "-m", "9"]).expect_code(0);
     let story = read();
     assert_eq!((&story["passes"], &story["reviewStatus"]), (&json!(true), &json!("approved")));
@@ -125,8 +126,8 @@ fn a_review_that_gives_no_verdict_approves_nothing() {
 fn reviews_that_do_not_converge_are_shown_as_such() {
     let sealed = project(&[task("a", &[])], &reviewed(9), &json!({}));
     let end = build(&sealed, &["--review-cap", "4"]).expect_code(0);
-    let said = "the reviews of a do not converge: 3 reviews in a row ask for the same thing";
-    assert!(end.stderr.contains(said), "{}", end.stderr);
+    let message = "the reviews of a do not converge: 3 reviews in a row ask for the same thing";
+    assert!(end.stderr.contains(message), "{}", end.stderr);
     let status = sealed.ralph(&["status"]).stdout;
     assert!(status.contains("The reviews of a do not converge: 4 reviews"), "{status}");
     let report = sealed.ralph(&["report"]).stdout;
@@ -137,7 +138,7 @@ fn reviews_that_do_not_converge_are_shown_as_such() {
 }
 
 #[test]
-fn a_review_that_contradicts_the_last_one_is_shown_as_such() {
+fn contradictory_review_is_reported() {
     let checks = |verdict: &str, first: bool, second: bool| {
         json!({ "verdict": { "verdict": verdict, "feedback": "", "criteria": [
             { "criterion": "It is there", "met": first, "evidence": "a.txt" },
@@ -153,13 +154,14 @@ fn a_review_that_contradicts_the_last_one_is_shown_as_such() {
     ]);
     let sealed = project(&[task("a", &[])], &calls, &json!({}));
     let end = build(&sealed, &[]).expect_code(0);
-    let said = "the last review calls unmet what the one before called met: It is there";
+    let message =
+        "the last review calls a criterion unmet that the previous one called met: It is there";
     let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(shown.contains(said), "{shown}");
+    assert!(shown.contains(message), "{shown}");
 }
 
 #[test]
-fn a_review_commits_nothing_that_no_gate_has_looked_at() {
+fn review_commits_only_gated_work() {
     let tasks = [task("a", &[]), task("b", &["a"])];
     let gate = json!({ "guardrails": [{ "command": "! grep -q wrong by-hand.txt README.md" }] });
     let sealed = project(&tasks, &reviewed(0), &gate);
@@ -174,7 +176,7 @@ fn a_review_commits_nothing_that_no_gate_has_looked_at() {
     left.sort_unstable();
     assert_eq!(left, ["README.md", "by-hand.txt"]);
 
-    // It is part of the work that comes next, and of what its gates see.
+    // It is part of the next work, and its gates see it.
     sealed.ralph(&["resume", "-m", "4", "--include-dirty"]).expect_code(0);
     let next = sealed.git(&["show", "--name-only", "--format=", "HEAD~1"]);
     assert_eq!(next, "README.md\nb.txt\nby-hand.txt\nplan.json\n");

@@ -1,14 +1,14 @@
-//! Trying a failed task again: from its shelf, or afresh.
+//! Retrying a failed task: from its failure branch, or afresh.
 
 use serde_json::{Value, json};
 
 use ralph_testkit::sealed::Sealed;
 
 use super::{
-    assert_clean, assert_statuses, build, handoff, made, project, settings, shelves, task,
+    assert_clean, assert_statuses, build, failure_branches, handoff, made, project, settings, task,
 };
 
-/// A task that needs two lines, and an agent that adds one in an attempt.
+/// A task that needs two lines, and an agent that adds one per attempt.
 fn halfway() -> Sealed {
     let calls: Value = json!([{ "do": [
         { "append": { "path": "a.txt", "text": "line\n" } }, handoff("One line.")
@@ -19,13 +19,13 @@ fn halfway() -> Sealed {
     }));
     let sealed = project(&[task("a", &[])], &calls, &with);
     build(&sealed, &[]).expect_code(1);
-    assert_eq!(shelves(&sealed).len(), 1);
+    assert_eq!(failure_branches(&sealed).len(), 1);
     assert_statuses(&sealed, &[("a", "failed")]);
     sealed
 }
 
 #[test]
-fn shelved_work_can_be_gone_on_with() {
+fn failure_branch_work_can_be_continued() {
     let sealed = halfway();
     build(&sealed, &["--task", "a", "--from-shelf"]).expect_code(0);
     assert_eq!(sealed.read("a.txt"), "line\nline\n");
@@ -33,8 +33,8 @@ fn shelved_work_can_be_gone_on_with() {
     assert_eq!(made(&sealed), ["ralph[1]: a — The a"]);
     let files = sealed.git(&["show", "--name-only", "--format=", "HEAD"]);
     assert_eq!(files, "a.txt\nplan.json\n");
-    let shelves = shelves(&sealed);
-    assert!(shelves.len() == 1 && shelves[0].starts_with("wip/archive/"), "{shelves:?}");
+    let branches = failure_branches(&sealed);
+    assert!(branches.len() == 1 && branches[0].starts_with("wip/archive/"), "{branches:?}");
     assert_clean(&sealed);
 }
 
@@ -42,16 +42,16 @@ fn shelved_work_can_be_gone_on_with() {
 fn a_fresh_start_archives_the_former_work() {
     let sealed = halfway();
     build(&sealed, &["--task", "a", "--fresh"]).expect_code(1).expect_stderr("wip/archive/");
-    let shelves = shelves(&sealed);
-    assert_eq!(shelves.len(), 2, "{shelves:?}");
-    assert!(shelves.iter().any(|branch| branch.starts_with("wip/archive/ralph-fail-a-")));
+    let branches = failure_branches(&sealed);
+    assert_eq!(branches.len(), 2, "{branches:?}");
+    assert!(branches.iter().any(|branch| branch.starts_with("wip/archive/ralph-fail-a-")));
     assert!(!sealed.project().join("a.txt").exists());
-    let shelf = shelves.iter().find(|branch| branch.starts_with("wip/ralph-")).expect("a shelf");
-    assert_eq!(sealed.git(&["show", &format!("{shelf}:a.txt")]), "line\n");
+    let branch = branches.iter().find(|it| it.starts_with("wip/ralph-")).expect("a failure branch");
+    assert_eq!(sealed.git(&["show", &format!("{branch}:a.txt")]), "line\n");
 }
 
 #[test]
-fn without_anybody_to_ask_a_task_begins_afresh() {
+fn without_a_terminal_a_task_starts_afresh() {
     let sealed = halfway();
     build(&sealed, &["--task", "a", "2"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);

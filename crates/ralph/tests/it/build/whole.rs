@@ -1,4 +1,4 @@
-//! Lists that are done from start to end, in both dialects, and which tasks are chosen.
+//! Lists that are completed, in both formats, and which tasks are chosen.
 
 use serde_json::json;
 
@@ -32,7 +32,7 @@ fn every_task_becomes_one_commit() {
 }
 
 #[test]
-fn a_list_of_stories_keeps_its_form() {
+fn story_list_keeps_its_format() {
     let sealed = repository();
     sealed.script(&worker(), &settings(json!({})));
     let text = "{\n\t\"project\": \"site\", \"house\": {\"style\": [1,  2]},\n\t\"userStories\": [\n\
@@ -78,7 +78,7 @@ fn the_order_decides_where_dependencies_do_not() {
 }
 
 #[test]
-fn one_task_can_be_asked_for() {
+fn single_task_can_be_selected() {
     let tasks = [task("a", &[]), task("b", &[]), task("c", &["a"])];
     let sealed = project(&tasks, &worker(), &settings(json!({})));
     build(&sealed, &["--task", "b"]).expect_code(0);
@@ -114,7 +114,7 @@ fn a_project_within_a_repository_is_built_in() {
 }
 
 #[test]
-fn the_agent_is_told_the_task_and_what_came_before() {
+fn prompt_contains_the_task_and_earlier_work() {
     let sealed = project(&[task("a", &[]), task("b", &["a"])], &worker(), &settings(json!({})));
     build(&sealed, &[]).expect_code(0);
     let prompts = sealed.prompts();

@@ -1,4 +1,4 @@
-//! Agents that make the checks weaker instead of the work better.
+//! Agents that weaken the checks instead of improving the work.
 
 use serde_json::{Value, json};
 
@@ -6,23 +6,23 @@ use super::{Cheat, End, HELD, HELD_PROMPT, Row, Scene, Stage, Work, handoff, row
 
 /// It is refused, and the next attempt is honest.
 const PROTECTED: End = End {
-    said: &["These paths are protected and were changed", "check.sh"],
+    output: &["These paths are protected and were changed", "check.sh"],
     failed: &["protected paths"],
     ..HELD
 };
 
-/// What git was to overlook was seen.
+/// ralph sees the change that git was configured to ignore.
 const SEEN: End =
-    End { said: &["whose changes git was told not to see"], failed: &["git's own files"], ..HELD };
+    End { output: &["its changes were hidden from git"], failed: &["git's own files"], ..HELD };
 
-/// In a cell the script stays what it is, and the work was not done.
+/// In a sandbox the script stays unchanged, and the work was not done.
 const STILL_RED: End = End { failed: &["./check.sh"], ..HELD };
 
-/// A gate that runs what the agent wrote.
+/// A gate that runs code written by the agent.
 const BY_GATE: &str = "sh ./a.txt";
 
 const WHILE_IT_RAN: End = End {
-    said: &["protected paths were changed while it ran", "tests/one.txt"],
+    output: &["protected paths were changed while it ran", "tests/one.txt"],
     failed: &[BY_GATE],
     ..HELD
 };
@@ -30,7 +30,7 @@ const WHILE_IT_RAN: End = End {
 const WEAKEN: &str = "printf '#!/bin/sh\\nexit 0\\n' > check.sh";
 
 const fn empty(name: &'static str, deed: &'static str) -> Cheat {
-    const NONE_RAN: End = End { said: &["no test ran"], failed: &["cat a.txt"], ..HELD };
+    const NONE_RAN: End = End { output: &["no test ran"], failed: &["cat a.txt"], ..HELD };
     row(name, task("cat a.txt"), deed, NONE_RAN, NONE_RAN)
 }
 
@@ -86,15 +86,24 @@ pub(super) const CHEATS: &[Cheat] = &[
         "removes or weakens protected tests",
         Work::Task { gate: "test -f a.txt", settings: r#"{"protect":["/tests/"]}"# },
         "echo x > a.txt; rm -rf tests",
-        End { said: &["These paths are protected and were changed", "tests/one.txt"], ..PROTECTED },
+        End {
+            output: &["These paths are protected and were changed", "tests/one.txt"],
+            ..PROTECTED
+        },
         HELD,
     ),
     row(
         "weakens protected tests that a pattern names",
         Work::Task { gate: "test -f a.txt", settings: r#"{"protect":["one.*"]}"# },
         "echo x > a.txt; echo 'expects nothing' > tests/one.txt",
-        End { said: &["These paths are protected and were changed", "tests/one.txt"], ..PROTECTED },
-        End { said: &["These paths are protected and were changed", "tests/one.txt"], ..PROTECTED },
+        End {
+            output: &["These paths are protected and were changed", "tests/one.txt"],
+            ..PROTECTED
+        },
+        End {
+            output: &["These paths are protected and were changed", "tests/one.txt"],
+            ..PROTECTED
+        },
     ),
     Cheat {
         name: "weakens protected tests by code that a gate runs",
@@ -143,7 +152,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         task("./check.sh"),
         "printf '{}' > .ralph/settings.json",
         End {
-            said: &["These paths are protected and were changed", ".ralph/settings.json"],
+            output: &["These paths are protected and were changed", ".ralph/settings.json"],
             ..PROTECTED
         },
         STILL_RED,
@@ -181,7 +190,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         "puts programs of its own name into the project",
         task("./check.sh"),
         "mkdir -p node_modules/.bin bin; for name in git sh test ralph; do for to in node_modules/.bin/$name bin/$name $name; do \
-         printf '#!/bin/sh\\ntouch @OUTSIDE/planted\\n' > $to; chmod +x $to; done; done",
+         printf '#!/bin/sh\\ntouch @OUTSIDE/injected\\n' > $to; chmod +x $to; done; done",
         STILL_RED,
         STILL_RED,
     ),
@@ -194,7 +203,7 @@ pub(super) const CHEATS: &[Cheat] = &[
     ),
 ];
 
-/// An agent that writes into the index that the script is as it was, size and times and all.
+/// An agent that makes the index claim that the script is unchanged, including size and times.
 fn forges_the_index(stage: &Stage) {
     let forge = r#"
 import hashlib, subprocess, time
@@ -226,7 +235,7 @@ open(".git/index", "wb").write(bytes(index) + hashlib.sha1(bytes(index)).digest(
     stage.check(&end, if stage.is_walled() { &STILL_RED } else { &PROTECTED });
 }
 
-/// An agent that changes a script that is in no commit.
+/// An agent that changes an uncommitted script.
 fn ignored_script(stage: &Stage) {
     stage.list();
     stage.sealed.write(".gitignore", "/local/\n");
@@ -243,8 +252,11 @@ fn ignored_script(stage: &Stage) {
         json!({ "review": { "enabled": false }, "baseline": "off", "guardrails": gate }),
     );
     let end = stage.ralph(&["build"]);
-    let bare =
-        End { said: &["out of its sight", "local/check"], failed: &["git's own files"], ..HELD };
+    let bare = End {
+        output: &["are hidden from git", "local/check"],
+        failed: &["git's own files"],
+        ..HELD
+    };
     let walled = End { failed: &["sh local/check"], ..HELD };
     stage.check(&end, if stage.is_walled() { &walled } else { &bare });
     assert_eq!(stage.sealed.read("local/check"), "test -f a.txt\n", "{}", stage.backend);
@@ -275,7 +287,7 @@ fn spelled_otherwise(stage: &Stage) {
     }
 }
 
-/// Work that names the script of the gate, as the most natural words do.
+/// Work that mentions the gate's script, as ordinary text does.
 fn named_script(stage: &Stage) {
     let deed = |command: &str, end: Value| json!([{ "run": { "command": command } }, end]);
     for words in [&["run", "-p", "Make ./check.sh pass.", "-m", "2"] as &[&str], &["build"]] {
@@ -304,18 +316,19 @@ fn named_script(stage: &Stage) {
         let expect = if stage.is_walled() { STILL_RED } else { PROTECTED };
         stage.check(&end, &End { commits, ..expect });
         assert!(
-            Stage::said(&end).contains("protected scripts of gates: check.sh"),
+            Stage::joined_stderr(&end).contains("protected scripts of gates: check.sh"),
             "{}",
             end.stderr
         );
         if words[0] == "build" {
-            let told = "Protected, an attempt that changes one of these fails: `check.sh`, and";
-            assert!(stage.sealed.prompts()[0].contains(told), "{}", stage.sealed.prompts()[0]);
+            let reported =
+                "Protected (an attempt that changes one of these fails): `check.sh`, and";
+            assert!(stage.sealed.prompts()[0].contains(reported), "{}", stage.sealed.prompts()[0]);
         }
     }
 }
 
-/// A gate whose script is a link through a link; an agent that bends it, and then undoes that.
+/// A gate whose script is a link through a link; an agent that redirects it, and then undoes that.
 fn linked_script(stage: &Stage, deed: &str) {
     use std::os::unix::fs::symlink;
     stage.list();
@@ -338,13 +351,13 @@ fn linked_script(stage: &Stage, deed: &str) {
         json!({ "review": { "enabled": false }, "baseline": "off", "guardrails": gate }),
     );
     let end = stage.ralph(&["build"]);
-    let said = &["These paths are protected and were changed"] as &[&str];
-    let bare = End { said, failed: &["protected paths"], ..HELD };
+    let message = &["These paths are protected and were changed"] as &[&str];
+    let bare = End { output: message, failed: &["protected paths"], ..HELD };
     let kept = deed.contains("real.sh") && !deed.contains("ln ") && stage.is_walled();
     stage.check(&end, if kept { &STILL_RED } else { &bare });
 }
 
-/// An agent that tells git to show its change as that of a binary file.
+/// An agent that makes git show its change as a binary file.
 fn hides_from_review(stage: &Stage) {
     stage.list();
     stage.sealed.write("src.txt", "fair\n");

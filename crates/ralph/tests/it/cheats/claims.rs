@@ -1,10 +1,10 @@
-//! Agents that say more than is true: of their work, of their tasks, and of what people want.
+//! Agents that report more than is true: about their work, their tasks, and the user's decisions.
 
 use serde_json::json;
 
 use super::{Cheat, End, HELD, Row, Scene, Stage, Work, handoff, row, task, try_all};
 
-const NOT_DONE: End = End { code: 1, said: &[], failed: &[], commits: 0 };
+const NOT_DONE: End = End { code: 1, output: &[], failed: &[], commits: 0 };
 
 pub(super) const CHEATS: &[Cheat] = &[
     Cheat {
@@ -36,12 +36,12 @@ pub(super) const CHEATS: &[Cheat] = &[
         task("./check.sh"),
         "sed -Ei 's/\"status\": \"[a-z_]+\"/\"status\": \"done\"/' plan.json",
         End {
-            said: &["how far task `a` is, and what is noted of it, is kept by ralph"],
+            output: &["the status and notes of task `a` are kept by ralph"],
             failed: &["./check.sh"],
             ..HELD
         },
         End {
-            said: &["how far task `a` is, and what is noted of it, is kept by ralph"],
+            output: &["the status and notes of task `a` are kept by ralph"],
             failed: &["./check.sh"],
             ..HELD
         },
@@ -81,7 +81,7 @@ pub(super) const CHEATS: &[Cheat] = &[
     Cheat { name: "trusts its own project with `ralph trust`", scene: Scene::Own(trusts_itself) },
 ];
 
-/// An agent that claims what does not count.
+/// An agent that reports something that does not count.
 fn says(stage: &Stage, how: &str) {
     let claim = "<response>DONE</response>";
     let (deeds, gates) = match how {
@@ -107,7 +107,7 @@ fn says(stage: &Stage, how: &str) {
     stage.check(&end, &End { failed, ..NOT_DONE });
 }
 
-/// An agent that answers its own task with the verdict of a reviewer.
+/// An agent that answers its own task with a reviewer's verdict.
 fn approves_itself(stage: &Stage) {
     stage.list();
     let calls = json!([
@@ -126,7 +126,7 @@ fn approves_itself(stage: &Stage) {
     ]);
     stage.script(&calls, json!({}));
     let end = stage.ralph(&["build"]);
-    stage.check(&end, &End { said: &["is kept by ralph during a run"], commits: 4, ..HELD });
+    stage.check(&end, &End { output: &["are kept by ralph during a run"], commits: 4, ..HELD });
     let begun = stage.sealed.events_of("iteration_started");
     let roles: Vec<&str> = begun.iter().filter_map(|event| event["role"].as_str()).collect();
     assert_eq!(roles, ["implement", "review", "fix", "review"], "{}", stage.backend);
@@ -146,6 +146,6 @@ fn trusts_itself(stage: &Stage) {
 }
 
 #[test]
-fn what_agents_claim_counts_for_nothing() {
+fn false_claims_have_no_effect() {
     try_all(CHEATS);
 }

@@ -1,4 +1,4 @@
-//! Agents that do to the repository what only ralph does, or what nobody should.
+//! Agents that change the repository in ways that only ralph may, or that are forbidden.
 
 use ralph_testkit::sealed::Finished;
 use serde_json::json;
@@ -7,17 +7,17 @@ use super::{Cheat, End, HELD, Scene, Stage, handoff, row, task, try_all};
 use crate::users_refs::{DESTROY, UsersRefs, expect_report};
 
 const COMMITTED: End = End {
-    said: &["the agent made a commit", "the history was put back; kept on refs/ralph/kept/"],
+    output: &["the agent made a commit", "the history was restored; kept on refs/ralph/kept/"],
     ..HELD
 };
 
 const REWROTE: End = End {
-    said: &["the agent rewrote the history or switched the branch", "kept on refs/ralph/kept/"],
+    output: &["the agent rewrote the history or switched the branch", "kept on refs/ralph/kept/"],
     ..HELD
 };
 
 const MEDDLED: End =
-    End { said: &["These files belong to git itself"], failed: &["git's own files"], ..HELD };
+    End { output: &["These files belong to git itself"], failed: &["git's own files"], ..HELD };
 
 pub(super) const CHEATS: &[Cheat] = &[
     row(
@@ -45,7 +45,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         "resets the branch",
         task("./check.sh"),
         "git reset -q --soft HEAD~1; echo x > a.txt",
-        End { said: &["the agent rewrote the history or switched the branch"], ..HELD },
+        End { output: &["the agent rewrote the history or switched the branch"], ..HELD },
         HELD,
     ),
     row(
@@ -59,7 +59,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         "moves the branch by force",
         task("./check.sh"),
         "git checkout -q --detach; git branch -qf main HEAD~1; git reflog expire --expire=now --all; git gc -q --prune=now; echo x > a.txt",
-        End { said: &["the agent rewrote the history or switched the branch"], ..MEDDLED },
+        End { output: &["the agent rewrote the history or switched the branch"], ..MEDDLED },
         HELD,
     ),
     Cheat { name: "commits by code that a gate runs", scene: Scene::Own(commits_in_gate) },
@@ -149,7 +149,7 @@ pub(super) const CHEATS: &[Cheat] = &[
         name: "puts a pipe, a link or a device where git's own files are",
         scene: Scene::Elsewhere(
             "build/meddling.rs",
-            "gits_own_files_are_put_back_before_git_runs_anything_of_them",
+            "git_dir_files_are_restored_before_git_executes_them",
         ),
     },
     row(
@@ -178,13 +178,13 @@ pub(super) const CHEATS: &[Cheat] = &[
 
 const UNSEEN: &[&str] = &[
     "the branch moved after the agent had ended, while gates ran",
-    "the history was put back; kept on refs/ralph/kept/",
+    "the history was restored; kept on refs/ralph/kept/",
 ];
 
 const UNDONE: &[&str] =
     &["the agent asked for a commit message", "which was undone; kept on refs/ralph/kept/"];
 
-/// Code that makes a commit when a gate runs it. In a cell it cannot.
+/// Code that commits when a gate runs it. In a sandbox it cannot.
 fn commits_in_gate(stage: &Stage) {
     stage.list();
     let deed = "echo 'git add -A; git commit -qm unseen; true' > a.txt";
@@ -193,13 +193,13 @@ fn commits_in_gate(stage: &Stage) {
         "review": { "enabled": false }, "baseline": "off" });
     stage.script(&calls, settings);
     let end = stage.ralph(&["build"]);
-    let bare = End { said: UNSEEN, ..HELD };
+    let bare = End { output: UNSEEN, ..HELD };
     stage.check(&end, if stage.is_walled() { &HELD } else { &bare });
     assert!(!stage.made().contains(&"unseen".to_owned()), "{:?}", stage.made());
 }
 
-/// An agent that does something where it was to word a commit. Nothing of it is in the history or
-/// in the work tree, and what passed is committed.
+/// An agent that changes files when it was asked for a commit message. None of it is in the
+/// history or in the work tree, and the work that passed is committed.
 fn message(stage: &Stage, deed: &str) {
     let calls = json!([
         { "when": { "role": "message" },
@@ -211,14 +211,14 @@ fn message(stage: &Stage, deed: &str) {
         "scm": { "command": "git", "tasks": ["commit"] } });
     stage.script(&calls, settings);
     let end = stage.ralph(&["run", "-p", "Make a.txt."]);
-    let bare = End { said: UNDONE, ..HELD };
+    let bare = End { output: UNDONE, ..HELD };
     stage.check(&end, if stage.is_walled() { &HELD } else { &bare });
     assert_eq!(stage.made(), ["Add the a"]);
     assert_eq!(stage.sealed.git(&["status", "--porcelain"]), "");
     assert!(!stage.sealed.git(&["ls-tree", "-r", "--name-only", "HEAD"]).contains("own.txt"));
 }
 
-/// An agent that is asked whether the work is good, changes it, and has git forget the rest.
+/// An agent that reviews work, changes it, and hides the rest from git.
 fn verdict(stage: &Stage) {
     let deed = "{ echo y > own.txt; git gc -q --prune=now; } 2>/dev/null; true";
     let approved = json!({ "verdict": "approved", "feedback": "", "criteria": [] });
@@ -230,13 +230,13 @@ fn verdict(stage: &Stage) {
     let gate = json!({ "name": "good", "kind": "spec", "agent": {} });
     stage.script(&calls, json!({ "gates": [gate], "baseline": "off", "commit": "ralph" }));
     let end = stage.ralph(&["run", "-p", "Make a.txt."]);
-    let bare = End { said: &["the reviewer of `good` changed files, which was undone"], ..HELD };
+    let bare = End { output: &["the reviewer of `good` changed files, which was undone"], ..HELD };
     stage.check(&end, if stage.is_walled() { &HELD } else { &bare });
     assert_eq!(stage.sealed.git(&["status", "--porcelain"]), "");
     assert!(!stage.sealed.git(&["ls-tree", "-r", "--name-only", "HEAD"]).contains("own.txt"));
 }
 
-/// An agent that does something to the repository once, and its work twice.
+/// An agent that changes the repository once, and does its work twice.
 fn does_once(stage: &Stage, deed: &str) -> Finished {
     stage.list();
     let work = json!({ "write": { "path": "a.txt", "text": "x\n" } });
@@ -253,7 +253,7 @@ fn does_once(stage: &Stage, deed: &str) -> Finished {
     end
 }
 
-/// An agent that deletes what the user has beside the branch.
+/// An agent that deletes the user's other refs.
 fn deletes_refs(stage: &Stage) {
     let end = does_once(stage, DESTROY);
     if !stage.is_walled() {
@@ -261,7 +261,7 @@ fn deletes_refs(stage: &Stage) {
     }
 }
 
-/// An agent that leaves nothing of the repository but its files.
+/// An agent that deletes everything of the repository except its files.
 fn destroys(stage: &Stage) {
     does_once(
         stage,
@@ -277,6 +277,6 @@ fn removes_repository(stage: &Stage) {
 }
 
 #[test]
-fn the_history_is_ralphs_to_write() {
+fn only_ralph_writes_the_history() {
     try_all(CHEATS);
 }

@@ -1,9 +1,8 @@
-//! What an agent may try, each tried for real: one table of cheats, and how each of them ends.
-//!
-//! Every row is run without a sandbox and in one, and its end is read off what anybody can see:
-//! exit codes, the journal, the history, the files. `docs/cheats.md` is the same table for users,
-//! and is held against this one. Not here: ways out of the sandbox (`sandbox::escapes`), and what
-//! hooks refuse while an agent still works (`hook::guarding`).
+//! Cheats that an agent may try, each tried for real: one table, with the result of each. Every
+//! row is run with and without a sandbox, and its result is read from what everybody can see: exit
+//! codes, the journal, the history, the files. `docs/cheats.md` is the same table for users, and
+//! is compared with this one. Not here: ways out of the sandbox (`sandbox::escapes`), and what
+//! hooks refuse while an agent works (`hook::guarding`).
 
 mod checks;
 mod claims;
@@ -21,7 +20,7 @@ use serde_json::{Value, json};
 use crate::repository;
 use crate::sandbox::backends;
 
-/// A cheat, under the name that it has in the documentation.
+/// A cheat, with its name in the documentation.
 struct Cheat {
     name: &'static str,
     scene: Scene,
@@ -29,15 +28,15 @@ struct Cheat {
 
 /// How a cheat is tried.
 enum Scene {
-    /// By a deed of an agent's whose task is to make `a.txt`.
+    /// By an action of an agent whose task is to create `a.txt`.
     Row(Row),
-    /// By a function of its own.
+    /// By its own function.
     Own(fn(&Stage)),
     /// By a test elsewhere: its file, and its name.
     Elsewhere(&'static str, &'static str),
 }
 
-/// A deed, and how the run ends that it is done in.
+/// An action, and how its run ends.
 struct Row {
     work: Work,
     /// What the agent runs in its first iteration.
@@ -48,7 +47,7 @@ struct Row {
     walled: End,
 }
 
-/// What the agent is to do.
+/// What the agent is asked to do.
 enum Work {
     /// A task of a list, with a gate and further settings.
     Task { gate: &'static str, settings: &'static str },
@@ -60,22 +59,22 @@ enum Work {
 #[derive(Clone, Copy)]
 struct End {
     code: i32,
-    /// What stands in the view.
-    said: &'static [&'static str],
+    /// Text in the output.
+    output: &'static [&'static str],
     /// The gates that failed, in order.
     failed: &'static [&'static str],
     /// How many commits the run made.
     commits: usize,
 }
 
-/// A run in which the deed came to nothing, and the work was done at once.
-const HELD: End = End { code: 0, said: &[], failed: &[], commits: 1 };
+/// A run in which the action had no effect, and the work was done at once.
+const HELD: End = End { code: 0, output: &[], failed: &[], commits: 1 };
 
-/// The same of a prompt, for which nothing is committed.
+/// The same for a prompt, which commits nothing.
 const HELD_PROMPT: End = End { commits: 0, ..HELD };
 
-/// What agents do once they have been told: the work, and what was theirs to put back. In a cell
-/// most of that cannot be written, and need not be.
+/// What agents do after feedback: the work, and reverting their own changes. In a sandbox most of
+/// that cannot be written, and need not be.
 const HONEST: &str = "{ rm -f check.sh; printf '#!/bin/sh\\ntest -f a.txt\\n' > check.sh; \
     chmod +x check.sh; mkdir -p tests; echo 'expects much' > tests/one.txt; \
     git show HEAD:.ralph/settings.json > .ralph/settings.json; } 2>/dev/null; echo x > a.txt";
@@ -106,7 +105,7 @@ impl Stage {
         Self { name, backend, sealed }
     }
 
-    /// Returns whether there are walls.
+    /// Returns whether there is a sandbox.
     fn is_walled(&self) -> bool {
         self.backend != "none"
     }
@@ -139,7 +138,7 @@ impl Stage {
         self.sealed.git(&["commit", "-qm", "Settings"]);
     }
 
-    /// Returns a command with the names of this place in it.
+    /// Returns a command with the paths of this environment filled in.
     fn here(&self, command: &str) -> String {
         let outside = self.sealed.root().join("outside");
         command
@@ -147,8 +146,8 @@ impl Stage {
             .replace("@OUTSIDE", &outside.display().to_string())
     }
 
-    /// Returns what the view says, as one line.
-    fn said(end: &Finished) -> String {
+    /// Returns the output as one line.
+    fn joined_stderr(end: &Finished) -> String {
         end.stderr.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
@@ -166,9 +165,9 @@ impl Stage {
         let about = format!("{} ({})", self.name, self.backend);
         assert_eq!(end.code, Some(expect.code), "{about}:\n{}\n{}", end.stdout, end.stderr);
         assert_eq!(self.failed(), expect.failed, "{about}: {}", end.stderr);
-        let said = Self::said(end);
-        for words in expect.said {
-            assert!(said.contains(words), "{about}: no {words:?} in {}", end.stderr);
+        let output = Self::joined_stderr(end);
+        for words in expect.output {
+            assert!(output.contains(words), "{about}: no {words:?} in {}", end.stderr);
         }
         assert_eq!(self.made().len(), expect.commits, "{about}: {}", end.stderr);
         self.is_intact();
@@ -181,8 +180,8 @@ impl Stage {
         subjects
     }
 
-    /// Asserts what holds whatever an agent does: the history that was there is there, nothing
-    /// elsewhere was touched, nobody is left, and the account of the run can be given.
+    /// Asserts what holds for every agent: the existing history is unchanged, no other file was
+    /// touched, no process is left, and the run can be reported.
     #[track_caller]
     fn is_intact(&self) {
         let about = format!("{} ({})", self.name, self.backend);
@@ -197,7 +196,7 @@ impl Stage {
     }
 }
 
-/// The settings in which cheats are tried: without a sandbox, and with ralph's own.
+/// The environments in which cheats are tried: without a sandbox, and with ralph's own.
 fn settings_of_trial() -> &'static [&'static str] {
     static WORKING: OnceLock<bool> = OnceLock::new();
     if *WORKING.get_or_init(|| backends().contains(&"native")) {
@@ -207,7 +206,7 @@ fn settings_of_trial() -> &'static [&'static str] {
     }
 }
 
-/// Tries every cheat of a table in every setting.
+/// Tries every cheat of a table in every environment.
 fn try_all(cheats: &'static [Cheat]) {
     for backend in settings_of_trial() {
         for Cheat { name, scene } in cheats {
@@ -251,7 +250,7 @@ fn try_row(stage: &Stage, row: &Row) {
     stage.check(&end, if stage.is_walled() { &row.walled } else { &row.bare });
 }
 
-/// A step that ends the turn with an account of it.
+/// A step that ends the turn with a handoff.
 fn handoff() -> Value {
     json!({ "handoff": { "task_completed": { "summary": "Did it.", "fully_complete": true } } })
 }

@@ -1,4 +1,4 @@
-//! Agents that put something else where ralph reads.
+//! Agents that replace files that ralph reads.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -32,23 +32,20 @@ pub(super) const CHEATS: &[Cheat] = &[
     },
     Cheat {
         name: "makes a directory that ralph writes to a link",
-        scene: Scene::Elsewhere("planted.rs", "a_directory_that_became_a_link_leads_nowhere"),
+        scene: Scene::Elsewhere("planted.rs", "directory_replaced_by_a_link_is_not_followed"),
     },
     Cheat {
         name: "makes the prompt file something else",
-        scene: Scene::Elsewhere(
-            "planted.rs",
-            "a_prompt_file_that_became_a_link_ends_the_run_before_it_is_told",
-        ),
+        scene: Scene::Elsewhere("planted.rs", "prompt_file_replaced_by_a_link_ends_the_run"),
     },
     Cheat {
         name: "plants files that act by themselves later on",
-        scene: Scene::Elsewhere("planted.rs", "what_acts_by_itself_is_named_at_the_end"),
+        scene: Scene::Elsewhere("planted.rs", "new_autorun_files_are_listed_at_the_end"),
     },
     Cheat { name: "lets the task file grow while it is read", scene: Scene::Own(grows) },
 ];
 
-/// What ralph reads, that an agent can reach.
+/// Files that ralph reads, and that an agent can reach.
 const PLACES: [&str; 8] = [
     "plan.json",
     "progress.txt",
@@ -79,8 +76,8 @@ fn two_tasks(stage: &Stage, deed: &str) {
     );
 }
 
-/// An agent that plants something in every place. Nothing hangs, no file elsewhere is read or
-/// changed, and the next task is done.
+/// An agent that replaces every such file. Nothing hangs, no other file is read or changed, and
+/// the next task is done.
 fn plants(stage: &Stage, with: &str) {
     let elsewhere = stage.sealed.root().join("elsewhere");
     fs::create_dir(&elsewhere).expect("a directory");
@@ -94,13 +91,13 @@ fn plants(stage: &Stage, with: &str) {
     assert!(matches!(end.code, Some(0 | 1)), "{about}: {}", end.stderr);
     assert_eq!(stage.sealed.read("b.txt"), "b\n", "{about}");
     assert_eq!(fs::read_to_string(elsewhere.join("words")).expect("there"), WORDS, "{about}");
-    let told = stage.sealed.prompts().join("\n");
+    let reported = stage.sealed.prompts().join("\n");
     let report = stage.ralph(&["report"]).expect_code(0).stdout;
-    assert!(!told.contains(WORDS) && !report.contains(WORDS), "{about}");
+    assert!(!reported.contains(WORDS) && !report.contains(WORDS), "{about}");
     stage.is_intact();
 }
 
-/// An agent whose list has no end when it is read.
+/// An agent whose list is an endless file.
 fn grows(stage: &Stage) {
     let deed = "echo x > a.txt; (while :; do printf '%100000s' ' ' >> plan.json; sleep 0.01; done) \
         > /dev/null 2>&1 & sleep 0.2; true";
@@ -114,6 +111,6 @@ fn grows(stage: &Stage) {
 }
 
 #[test]
-fn whatever_is_planted_nothing_hangs_and_nothing_leaks() {
+fn replaced_files_neither_hang_nor_leak() {
     try_all(CHEATS);
 }

@@ -1,4 +1,4 @@
-//! Agents that leave processes behind, or end those that watch them.
+//! Agents that leave processes running, or kill those that watch them.
 
 use ralph_testkit::sealed::wait_until;
 use rustix::process::Signal;
@@ -53,7 +53,7 @@ pub(super) const CHEATS: &[Cheat] = &[
     Cheat { name: "stops ralph with a signal", scene: Scene::Own(stops) },
 ];
 
-/// An agent that leaves something running that would touch a file later on.
+/// An agent that leaves a process running which would touch a file later.
 fn leaves(stage: &Stage, how: &str) {
     let late = stage.here("while :; do sleep 0.1; echo late >> tests/late.txt; done");
     let command = format!(
@@ -65,7 +65,7 @@ fn leaves(stage: &Stage, how: &str) {
     stage.check(&end, &HELD_PROMPT);
 }
 
-/// An agent whose daemon waits for the gate, and then puts something else in the place of the work.
+/// An agent whose daemon waits for the gate, and then replaces the work.
 fn changes_the_judged(stage: &Stage) {
     stage.list();
     let daemon = "while [ ! -e .ralph/guardrail_1_check_sh.log ]; do :; done; while :; do echo evil > a.txt; done";
@@ -95,8 +95,8 @@ enum Victim {
     Both,
 }
 
-/// Who is killed, by what the agent can know: its parent is ralph, and the guard another child of
-/// ralph's. In a cell neither can be seen.
+/// Who is killed, by what the agent can know: its parent is ralph, and the guard is another child
+/// of ralph. In a sandbox neither is visible.
 const FIND: &str = "ralph=$(cut -d' ' -f4 /proc/$PPID/stat); guard=; \
     for process in $(cat /proc/$ralph/task/*/children); do \
     [ \"$process\" = \"$PPID\" ] || guard=\"$guard $process\"; done";
@@ -129,10 +129,10 @@ fn kills(stage: &Stage, victim: Victim) {
     stage.is_intact();
 }
 
-/// Code that ends ralph when a gate runs it, so that nobody looks at what it did meanwhile.
+/// Code that kills ralph when a gate runs it, so that its changes are not checked.
 fn kills_in_gate(stage: &Stage) {
     stage.list();
-    // It is the uppermost of that name, if any can be seen.
+    // The topmost process of that name, if any is visible.
     let code = "[ -e tests/tried ] && exit 0; touch tests/tried; echo nothing > tests/one.txt; \
         p=$$; ralph=0; while [ $p -gt 1 ]; do [ \"$(cat /proc/$p/comm)\" = ralph ] && ralph=$p; \
         p=$(cut -d' ' -f4 /proc/$p/stat); done; [ $ralph -gt 2 ] && kill -9 $ralph; sleep 1; true\n";
@@ -151,12 +151,15 @@ fn kills_in_gate(stage: &Stage) {
     let about = format!("{} ({}): {}", stage.name, stage.backend, end.stderr);
     if stage.is_walled() {
         assert_eq!(end.code, Some(0), "{about}");
-        assert!(Stage::said(&end).contains("protected paths were changed while it ran"), "{about}");
+        assert!(
+            Stage::joined_stderr(&end).contains("protected paths were changed while it ran"),
+            "{about}"
+        );
     } else {
         assert_eq!(end.code, None, "{about}");
         let end = stage.ralph(&["resume"]).expect_code(0);
         assert!(
-            Stage::said(&end).contains("These paths are protected and were"),
+            Stage::joined_stderr(&end).contains("These paths are protected and were"),
             "{about}{}",
             end.stderr
         );
@@ -166,7 +169,7 @@ fn kills_in_gate(stage: &Stage) {
     assert_eq!(stage.sealed.read("tests/one.txt"), "expects much\n", "{about}");
 }
 
-/// An agent that stops its parent. Nothing is lost: whoever lets it go on finds the run going on.
+/// An agent that stops its parent. Nothing is lost: after SIGCONT the run continues.
 fn stops(stage: &Stage) {
     let command =
         format!("{FIND}; touch tests/tried; [ \"$ralph\" -gt 2 ] && kill -STOP $ralph; true");
@@ -188,6 +191,6 @@ fn stops(stage: &Stage) {
 }
 
 #[test]
-fn no_process_of_an_agents_outlives_its_run() {
+fn no_agent_process_outlives_its_run() {
     try_all(CHEATS);
 }

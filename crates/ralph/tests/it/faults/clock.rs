@@ -1,5 +1,5 @@
-//! Clocks that are set while a run is going on, by a library that stands between ralph and the
-//! time of day. The clock that limits are measured with stays as it is, as on a real machine.
+//! Clocks that are changed during a run, by a library between ralph and the time of day. The clock
+//! that limits use stays as it is, as on a real machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn library() -> Option<PathBuf> {
     found
 }
 
-/// Sets the clock of an environment so many seconds apart from the real one.
+/// Sets the clock of an environment this many seconds apart from the real one.
 fn set(sealed: &Sealed, seconds: i64) {
     let file = sealed.root().join("clock");
     let next = sealed.root().join("clock.next");
@@ -71,7 +71,7 @@ fn a_clock_that_is_set_ends_neither_a_call_nor_a_gate() {
         sealed.write("go-on", "");
         running.wait().expect_code(0);
         assert_eq!(sealed.events_of("gate_checked").len(), 1, "{seconds}");
-        // What happened later stands later in the journal, whatever the clock said.
+        // Later events are later in the journal, whatever the clock showed.
         let journal = fs::read_to_string(sealed.runs()[0].join("journal.jsonl")).expect("it");
         let times: Vec<i64> = journal
             .lines()
@@ -81,7 +81,7 @@ fn a_clock_that_is_set_ends_neither_a_call_nor_a_gate() {
     }
 }
 
-/// An agent that is refused once, by a limit that resets in so many seconds.
+/// An agent that is refused once, by a limit that resets in this many seconds.
 fn refused(sealed: &Sealed, seconds: i64) {
     let refused = json!([
         { "rateLimit": { "status": "rejected", "resets": { "in": seconds } } },
@@ -92,7 +92,7 @@ fn refused(sealed: &Sealed, seconds: i64) {
 }
 
 #[test]
-fn a_wait_for_a_time_of_day_is_over_when_the_clock_says_so() {
+fn wait_for_a_time_of_day_follows_the_clock() {
     let Some(library) = library() else { return };
     let sealed = sealed();
     refused(&sealed, 3_000);
@@ -104,7 +104,7 @@ fn a_wait_for_a_time_of_day_is_over_when_the_clock_says_so() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_makes_no_wait_longer() {
+fn clock_set_back_does_not_extend_a_wait() {
     let Some(library) = library() else { return };
     let sealed = sealed();
     refused(&sealed, 1);

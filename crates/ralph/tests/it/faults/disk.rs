@@ -1,4 +1,4 @@
-//! Disks that are full, slow, or may not be written to.
+//! Disks that are full, slow, or read-only.
 
 use ralph_testkit::sealed::{Finished, Sealed};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{calls, counted, leave_out, script};
 use crate::repository;
 
-/// A namespace in which everybody may mount a small disk.
+/// A namespace in which every user may mount a small disk.
 const OWN_MOUNTS: [&str; 2] = ["unshare", "-rm"];
 
 fn has_own_mounts() -> bool {
@@ -18,12 +18,12 @@ fn has_own_mounts() -> bool {
     tried.code == Some(0)
 }
 
-/// An agent that fills a disk, once, as somebody else might, and has done its work in the second
+/// An agent that fills a disk once, as another program might, and has done its work in the second
 /// iteration.
 fn filling(sealed: &Sealed, settings: &Value) {
     let fill = "test -e \"$ROOT/filled\" || head -c 20M /dev/zero > \"$DISK/filler\" 2> /dev/null; \
                 touch \"$ROOT/filled\"";
-    // So long an answer does not fit into what is left of a page.
+    // An answer too long for the rest of a page.
     let words = "words ".repeat(1_500);
     let calls = json!([
         { "when": { "iteration": 1 }, "do": [
@@ -40,7 +40,7 @@ fn filling(sealed: &Sealed, settings: &Value) {
     sealed.git(&["commit", "-qm", "Settings"]);
 }
 
-/// Reports the codes of the run and of the resumed one, and then the subjects of all commits.
+/// Prints the exit codes of the run and of the resumed one, and then the subjects of all commits.
 const RUN_AND_RESUME: &str = r#"
     code=0; "$RALPH" run -p base || code=$?; echo "first $code"
     rm "$DISK/filler"
@@ -75,13 +75,13 @@ fn a_full_disk_under_the_state_stops_the_run_until_there_is_room() {
         assert!(end.stderr.contains(words), "{}", end.stderr);
         assert!(end.stderr.contains("No space left on device"), "{}", end.stderr);
         assert_eq!(sealed.survivors(), [""; 0]);
-        // The answer that did not fit into the journal was not kept whole either.
+        // The answer that did not fit into the journal was not kept completely either.
         assert!(calls(&sealed) <= 3, "{}", end.stderr);
     }
 }
 
 #[test]
-fn a_full_disk_under_the_project_is_a_failure_of_git_and_nothing_half_is_committed() {
+fn full_project_disk_is_a_git_failure_without_partial_commits() {
     if !has_own_mounts() {
         return;
     }
@@ -99,7 +99,7 @@ fn a_full_disk_under_the_project_is_a_failure_of_git_and_nothing_half_is_committ
 }
 
 #[test]
-fn a_state_directory_that_may_not_be_written_is_said_before_anything_runs() {
+fn read_only_state_directory_is_reported_before_the_run() {
     if !has_own_mounts() {
         return;
     }
@@ -121,7 +121,7 @@ fn a_state_directory_that_may_not_be_written_is_said_before_anything_runs() {
 fn a_slow_disk_only_takes_its_time() {
     let sealed = repository();
     filling(&sealed, &json!({ "commit": "ralph" }));
-    // 30 ms for each of some fifty syncs.
+    // 30 ms for each of about fifty syncs.
     let slow = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync"];
     let slow = [&slow[..], &["-e", "inject=fsync,fdatasync:delay_exit=30000"]].concat();
     let tried = std::process::Command::new(slow[0]).args(&slow[1..]).arg("true").status();

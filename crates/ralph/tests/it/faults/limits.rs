@@ -9,7 +9,7 @@ use super::{RALPH, expect_clear_end, leave_out, script};
 use crate::repository;
 
 #[test]
-fn too_few_open_files_end_a_run_clearly_and_it_goes_on_later() {
+fn too_few_open_files_end_a_run_that_can_be_resumed() {
     for limit in [5, 8, 10, 12, 14] {
         let sealed = repository();
         let deeds =
@@ -31,12 +31,12 @@ fn too_few_open_files_end_a_run_clearly_and_it_goes_on_later() {
     }
 }
 
-/// A user that nothing else on this machine runs as: processes are counted by user, and root may
-/// have as many as it likes.
+/// A user that no other process on this machine has: processes are counted by user, and root has
+/// no limit.
 const NOBODY_ELSE: u32 = 54_321;
 
 #[test]
-fn too_few_processes_end_a_run_clearly_and_it_goes_on_later() {
+fn too_few_processes_end_a_run_that_can_be_resumed() {
     for limit in [1, 2, 4, 6, 7] {
         let sealed = crate::sealed();
         sealed.script(
@@ -52,7 +52,7 @@ fn too_few_processes_end_a_run_clearly_and_it_goes_on_later() {
             launcher = [&other[..], &launcher].concat();
             let open = fs::Permissions::from_mode(0o755);
             fs::set_permissions(sealed.root(), open).expect("a mode");
-            // The other user may not reach the place where the binary was built.
+            // The other user may not access the build directory.
             if fs::hard_link(RALPH, &ralph).is_err() {
                 fs::copy(RALPH, &ralph).expect("a copy");
             }

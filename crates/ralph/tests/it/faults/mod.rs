@@ -1,7 +1,6 @@
-//! Faults of the world around a run: disks, limits of the system, clocks, stops, other people's
-//! git, terminals. Each ends as documented, and once the fault is gone the run can go on.
-//!
-//! Not here: faults of agents (`failures`, `planted`), kills (`kills`), and the full-screen view.
+//! Faults around a run: disks, system limits, clocks, stops, other git users, terminals. Each ends
+//! as documented, and after the fault is fixed the run can be resumed. Not here: faults of agents
+//! (`failures`, `planted`), kills (`kills`), and the full-screen view.
 
 mod clock;
 mod disk;
@@ -17,7 +16,7 @@ use serde_json::{Value, json};
 /// The binary, for scripts.
 const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
 
-/// Says what is left out where something is missing. In CI nothing is.
+/// Reports a skipped test if something is missing. CI skips nothing.
 #[expect(clippy::print_stderr, reason = "what is left out must be seen")]
 fn leave_out(what: &str, why: &str) {
     assert!(std::env::var_os("CI").is_none(), "{what}: {why}");
@@ -37,7 +36,7 @@ fn script(sealed: &Sealed, launcher: &[&str], text: &str) -> Finished {
     Running::start(command).wait()
 }
 
-/// Counts a call of the agent's.
+/// Counts a call of the agent.
 fn counted() -> Value {
     json!({ "run": { "command": "echo call >> \"$ROOT/calls\"" } })
 }
@@ -46,13 +45,14 @@ fn calls(sealed: &Sealed) -> usize {
     std::fs::read_to_string(sealed.root().join("calls")).unwrap_or_default().lines().count()
 }
 
-/// Asserts that a run ended with one of these codes, said something, and did not panic.
+/// Asserts that a run ended with one of these codes, printed one of these texts, and did not
+/// panic.
 #[track_caller]
 fn expect_clear_end(what: &str, end: &Finished, codes: &[i32], words: &[&str]) {
-    let told = format!("{what}: {:?}\n{}", end.code, end.stderr);
-    assert!(end.code.is_some_and(|code| codes.contains(&code)), "{told}");
+    let reported = format!("{what}: {:?}\n{}", end.code, end.stderr);
+    assert!(end.code.is_some_and(|code| codes.contains(&code)), "{reported}");
     // Long lines are wrapped.
     let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.iter().any(|words| shown.contains(words)), "no {words:?}: {told}");
-    assert!(!end.stderr.contains("panicked"), "{told}");
+    assert!(words.iter().any(|words| shown.contains(words)), "no {words:?}: {reported}");
+    assert!(!end.stderr.contains("panicked"), "{reported}");
 }

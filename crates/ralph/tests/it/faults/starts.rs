@@ -1,4 +1,4 @@
-//! Two starts in one work tree at the very same moment: one runs, the other is turned away.
+//! Two starts in one work tree at the same moment: one runs, the other is refused.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::repository;
 
 #[test]
-fn of_two_starts_at_the_same_moment_one_runs() {
+fn one_of_two_simultaneous_starts_runs() {
     let sealed = Arc::new(repository());
     let deeds = json!([
         { "run": { "command": "echo \"$RALPH_RUN_ID\" >> ../ran" } },
@@ -26,7 +26,7 @@ fn of_two_starts_at_the_same_moment_one_runs() {
                 sealed.ralph(&["run", "-p", "base"])
             })
         });
-        // The first goes on only when the second has been turned away, or both would have their turn.
+        // The first continues only when the second has been refused, or both would run in turn.
         wait_until("one of them is turned away", || {
             starting.iter().any(thread::JoinHandle::is_finished)
         });

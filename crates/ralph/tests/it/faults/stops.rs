@@ -1,5 +1,5 @@
-//! Stops: Ctrl-Z of ralph, and the whole machine standing still. Limits count running time; a time
-//! of day comes all the same.
+//! Stops: Ctrl-Z of ralph, and a suspended machine. Limits count running time; waits for a time of
+//! day do not.
 
 use std::fs;
 use std::thread;
@@ -21,18 +21,18 @@ fn is_stopped(pid: &str) -> bool {
     stat.is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
 }
 
-/// Stops ralph as Ctrl-Z does, for longer than its child may run; the child writes its pid.
+/// Stops ralph like Ctrl-Z, for longer than its child may run; the child writes its pid.
 fn stop_and_go_on(sealed: &Sealed, running: &mut Running) {
     sealed.wait_for("../pid");
     let pid = fs::read_to_string(sealed.root().join("pid")).expect("a pid");
     running.signal(Signal::TSTP);
     wait_until("ralph is stopped", || is_stopped(&running.id().to_string()));
-    // Its signal is on the way by then, and nobody else sends one.
+    // Its signal has been sent by then, and no other process sends one.
     wait_until("what it started is stopped with it", || is_stopped(&pid));
     thread::sleep(LONGER);
     running.signal(Signal::CONT);
-    running.wait_for("Going on after a stop of ");
-    wait_until("the child goes on", || !is_stopped(&pid));
+    running.wait_for("Resuming after a stop of ");
+    wait_until("the child continues", || !is_stopped(&pid));
     sealed.write("go-on", "");
 }
 
@@ -80,7 +80,7 @@ fn refused() -> Value {
 }
 
 #[test]
-fn a_wait_that_is_stopped_is_over_at_its_time_of_day() {
+fn stopped_wait_ends_at_its_time_of_day() {
     for (stop, is_said) in [(Signal::TSTP, true), (Signal::STOP, false)] {
         let sealed = sealed();
         sealed.script(&refused(), &json!({}));
@@ -88,17 +88,17 @@ fn a_wait_that_is_stopped_is_over_at_its_time_of_day() {
         running.wait_for("waiting until");
         running.signal(stop);
         wait_until("ralph is stopped", || is_stopped(&running.id().to_string()));
-        // The limit resets within five seconds, and a second is added to be sure.
+        // The limit resets within five seconds, plus one second of margin.
         thread::sleep(Duration::from_millis(6_200));
         running.signal(Signal::CONT);
         let goes_on = Instant::now();
         let end = running.wait().expect_code(0);
         assert!(goes_on.elapsed() < Duration::from_secs(4), "it had waited long enough");
-        assert_eq!(end.stderr.contains("Going on after a stop of "), is_said, "{}", end.stderr);
+        assert_eq!(end.stderr.contains("Resuming after a stop of "), is_said, "{}", end.stderr);
     }
 }
 
-/// All processes of an environment, as a machine that goes to sleep stops them.
+/// All processes of an environment, stopped as by a machine that goes to sleep.
 fn everything(sealed: &Sealed) -> Vec<Pid> {
     let runs = sealed.runs();
     let id = runs.last().and_then(|run| run.file_name()).expect("a run").to_string_lossy();
@@ -119,7 +119,7 @@ fn everything(sealed: &Sealed) -> Vec<Pid> {
 }
 
 #[test]
-fn a_machine_that_stood_still_ends_no_call() {
+fn machine_sleep_ends_no_call() {
     let sealed = sealed();
     let deeds = json!([
         { "touch": "begun" }, { "waitFor": { "path": "go-on" } }, { "claim": "DONE" }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::RALPH;
 use crate::sealed;
 
-/// A session of its own, on a terminal of its own, as an emulator starts it.
+/// Its own session, on its own terminal, as an emulator starts it.
 struct Session {
     terminal: Option<OwnedFd>,
     child: Child,
@@ -22,7 +22,7 @@ struct Session {
 
 impl Session {
     fn start(sealed: &Sealed, script: &str) -> Self {
-        // Whoever had a copy of this end would keep the terminal open.
+        // A process with a copy of this end would keep the terminal open.
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let terminal = openpt(flags).expect("a terminal");
         grantpt(&terminal).expect("granted");
@@ -45,7 +45,7 @@ impl Session {
         Self { terminal: Some(terminal), child }
     }
 
-    /// Closes the terminal: the kernel tells everybody who is on it.
+    /// Closes the terminal: the kernel signals all processes on it.
     fn hang_up(&mut self) {
         drop(self.terminal.take());
     }
@@ -75,14 +75,14 @@ fn outcome(sealed: &Sealed) -> Value {
 }
 
 #[test]
-fn a_terminal_that_closes_is_one_interruption_and_the_run_can_go_on() {
+fn closed_terminal_is_one_interruption_and_the_run_can_resume() {
     let sealed = sealed();
     sealed
         .script(&json!([{ "do": patient() }]), &json!({ "gates": [{ "command": "touch gate" }] }));
     let mut session = Session::start(&sealed, "exec \"$RALPH\" run -p base");
     sealed.wait_for("begun");
     session.hang_up();
-    // Nobody outside can tell when the hangup was heard, which must be before the agent has its say.
+    // The test cannot see when ralph gets the hangup, which must be before the agent answers.
     std::thread::sleep(Duration::from_millis(300));
     sealed.write("go-on", "");
     assert_eq!(session.code(), Some(130));
@@ -96,11 +96,11 @@ fn a_terminal_that_closes_is_one_interruption_and_the_run_can_go_on() {
 }
 
 #[test]
-fn a_terminal_that_closes_under_nohup_is_not_missed() {
+fn closed_terminal_under_nohup_is_ignored() {
     let sealed = sealed();
     sealed
         .script(&json!([{ "do": patient() }]), &json!({ "gates": [{ "command": "touch gate" }] }));
-    // Output goes on to the terminal that is no more.
+    // Output is still written to the closed terminal.
     let mut session = Session::start(&sealed, "trap '' HUP; exec \"$RALPH\" run -p base");
     sealed.wait_for("begun");
     session.hang_up();

@@ -1,18 +1,18 @@
-//! A person who uses git in the work tree while a run goes on: nothing of theirs is lost.
+//! A user who runs git in the work tree during a run: none of the user's work is lost.
 
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
 
 use crate::repository;
 
-/// When the person acts.
+/// When the user acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum During {
     Call,
     Gate,
 }
 
-/// Two iterations of work; in the first there is time for somebody to act.
+/// Two iterations of work; the first leaves time for the user to act.
 fn ready(during: During, commit: &str) -> Sealed {
     let sealed = repository();
     let pause = json!({ "run": { "command": "touch ../begun; while ! test -e ../go-on; do sleep 0.01; done" } });
@@ -46,7 +46,7 @@ fn files_at(sealed: &Sealed, commit: &str) -> String {
 }
 
 #[test]
-fn what_a_person_does_with_git_beside_a_run_is_not_lost() {
+fn git_work_of_the_user_during_a_run_is_kept() {
     for during in [During::Call, During::Gate] {
         for commit in ["ralph", "none"] {
             for deed in ["commit", "add", "checkout", "stash", "gc"] {
@@ -66,7 +66,7 @@ fn what_a_person_does_with_git_beside_a_run_is_not_lost() {
     }
 }
 
-/// Does something as a person would; returns what must still be there in the end.
+/// Runs a git command as a user would; returns what must still be there at the end.
 fn act(sealed: &Sealed, deed: &str) -> String {
     match deed {
         "commit" => {
@@ -119,15 +119,15 @@ fn expect_kept(sealed: &Sealed, deed: &str, before: &str, what: &str) {
 }
 
 #[test]
-fn a_lock_from_before_is_named_and_left_where_it_is() {
+fn stale_git_lock_is_named_and_kept() {
     for lock in [".git/index.lock", ".git/HEAD.lock", ".git/refs/heads/main.lock"] {
         let sealed = ready(During::Call, "ralph");
         std::fs::write(sealed.root().join("go-on"), "").expect("written");
         sealed.write(lock, "");
         let end = sealed.ralph(&["run", "-p", "base"]).expect_code(5);
         let name = lock.rsplit('/').next().expect("a name");
-        let told: String = end.stderr.split_whitespace().collect();
-        assert!(told.contains(name), "{lock}: {}", end.stderr);
+        let reported: String = end.stderr.split_whitespace().collect();
+        assert!(reported.contains(name), "{lock}: {}", end.stderr);
         assert!(sealed.project().join(lock).exists(), "{lock}");
         std::fs::remove_file(sealed.project().join(lock)).expect("removed");
         sealed.ralph(&["resume"]).expect_code(0);

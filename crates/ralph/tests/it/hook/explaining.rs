@@ -1,4 +1,4 @@
-//! `ralph hook explain`, the settings of the guard, and the canary at the start of a run.
+//! `ralph hook explain`, the settings of the guard, and the guard self-test at the start of a run.
 
 use expect_test::{Expect, expect};
 use ralph_testkit::sealed::Sealed;
@@ -24,7 +24,7 @@ fn check(command: &str, expect: &Expect) {
 }
 
 #[test]
-fn a_verdict_comes_with_its_grounds() {
+fn explain_prints_the_reasons_of_a_verdict() {
     check(
         "npm test",
         &expect![[r"
@@ -41,7 +41,7 @@ fn a_verdict_comes_with_its_grounds() {
              run by   sudo
              unknown  $OTHER
              remove   /opt/Documents
-             remove   ‹?› (nobody knows where)
+             remove   ‹?› (path unknown)
 
         DENIED by priv.become-root (privilege escalation)
         `rm -rf /opt/Documents ‹?›` runs a command with the rights of another user. Do
@@ -63,7 +63,7 @@ fn a_verdict_comes_with_its_grounds() {
              remove   /
           5  cp a* /etc/b
              unknown  $LOG
-             write    ‹?› (nobody knows where)
+             write    ‹?› (path unknown)
              read     [ROOT]/project/a…
              write    /etc/b
              write    /etc/b/a…
@@ -81,7 +81,7 @@ fn a_verdict_comes_with_its_grounds() {
         Not all of it is known: it cannot be read as shell.
 
         DENIED by unresolvable.syntax (unresolvable in a dangerous position)
-        `echo 'never closed` cannot be read as shell. Write the command out as it is.
+        `echo 'never closed` cannot be read as shell. Write the command out in full.
     "]],
     );
 }
@@ -100,7 +100,7 @@ fn explained_as_json() {
 }
 
 #[test]
-fn the_settings_of_the_user_count() {
+fn user_guard_settings_apply() {
     let sealed = repository();
     sealed.write(USERS, r#"{"guard": {"allow": ["git.clean"]}}"#);
     let text = explained(&sealed, &["git clean -fd"]);
@@ -120,11 +120,11 @@ fn the_settings_of_the_user_count() {
     sealed.ralph(&["hook", "explain"]).expect_code(2);
 }
 
-/// A stand-in for an agent that takes hooks.
+/// A stand-in for an agent that supports hooks.
 const CLAUDE: &str = "#!/bin/sh\n[ \"$1\" = --version ] && echo '2.1.325 (Claude Code)' && exit\ntouch ../asked\necho '{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"num_turns\":1,\"terminal_reason\":\"completed\",\"result\":\"<response>DONE</response>\"}'\n";
 
 #[test]
-fn a_run_does_not_start_with_a_guard_that_does_not_deny() {
+fn run_is_refused_if_the_guard_self_test_fails() {
     let sealed = repository();
     sealed.program("claude", CLAUDE);
     sealed.program("broken", "#!/bin/sh\nexit 3\n");
@@ -152,7 +152,7 @@ fn a_run_does_not_start_with_a_guard_that_does_not_deny() {
 }
 
 #[test]
-fn a_run_hands_the_settings_of_its_guard_to_the_hook() {
+fn run_passes_its_guard_settings_to_the_hook() {
     let sealed = repository();
     let agent =
         "#!/bin/sh\ncp \"$RALPH_ACTIVE\" ../active.json\necho '<response>DONE</response>'\n";

@@ -49,14 +49,14 @@ fn an_agent_does_not_write_ralphs_files() {
             ("MultiEdit", "file_path"),
             ("NotebookEdit", "notebook_path"),
         ] {
-            for said in [path, &absolute] {
-                let reason = denied(&session, &input(tool, field, said));
+            for given in [path, &absolute] {
+                let reason = denied(&session, &input(tool, field, given));
                 let is_right = match (expect, &reason) {
                     (Some(category), Some(reason)) => reason.contains(&format!("({category})")),
                     (None, None) => true,
                     (Some(_), None) | (None, Some(_)) => false,
                 };
-                assert!(is_right, "{tool} {said}: {reason:?}");
+                assert!(is_right, "{tool} {given}: {reason:?}");
             }
         }
         let command = format!("echo x > {path}");
@@ -65,7 +65,7 @@ fn an_agent_does_not_write_ralphs_files() {
     }
     assert!(denied(&session, &input("Bash", "command", "ralph stop")).is_some());
     assert_eq!(denied(&session, &captured("pretooluse.json")), None);
-    // Where the session was that this comes from.
+    // Where the session was recorded.
     let edit = captured("pretooluse-edit.json");
     assert!(denied(&session, &edit).expect("denied").contains("(path.outside)"));
     session.active.keeper = Some(Keeper::Agent);
@@ -74,7 +74,7 @@ fn an_agent_does_not_write_ralphs_files() {
 }
 
 #[test]
-fn a_subagent_is_held_to_the_same() {
+fn subagent_is_guarded_too() {
     let session = Session::new();
     session.publish();
     let mut input = captured("pretooluse-in-subagent.json");
@@ -83,19 +83,19 @@ fn a_subagent_is_held_to_the_same() {
 }
 
 #[test]
-fn others_may_do_what_they_like_and_all_of_a_run_may_not() {
+fn guard_applies_to_all_sessions_of_a_run_and_no_others() {
     let write = input("Write", "file_path", ".ralph/settings.json");
     let mut session = Session::new();
     session.publish();
     assert!(denied(&session, &write).is_some());
-    // Another session within the run is held to the same: one that goes on with another, or one
-    // that the agent has begun by itself.
+    // Another session of the run is guarded too: one that resumes another, or one that the agent
+    // started itself.
     session.id = "0f0e0d0c-15f7-412d-bbe9-3da0bd9b52a6".into();
     assert!(denied(&session, &write).is_some());
-    // One in the same repository that is not the run's is not.
+    // A session in the same repository that does not belong to the run is not.
     let session = session.with("RALPH_ACTIVE", None);
     assert_eq!(denied(&session, &write), None);
-    // Another run, and one that is gone.
+    // Another run, and one that is over.
     let session = Session::new().with("RALPH_RUN_ID", Some("20261114-231500-0000"));
     session.publish();
     assert_eq!(denied(&session, &write), None);

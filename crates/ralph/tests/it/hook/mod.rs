@@ -1,5 +1,5 @@
-//! `ralph hook` through the built binary: with inputs that a real session gave, and with
-//! everything that can be wrong with them.
+//! `ralph hook` through the built binary: with recorded inputs of a real session, and with
+//! malformed ones.
 
 mod explaining;
 mod guarding;
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 const RUN: &str = "20261114-231500-k3f9";
 const SESSION: &str = "c28f6ce8-15f7-412d-bbe9-3da0bd9b52a6";
 
-/// Returns an input as a real session gave it.
+/// Returns a recorded input of a real session.
 fn captured(name: &str) -> Value {
     let path = data(name);
     let text =
@@ -40,7 +40,7 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/hooks").join(name)
 }
 
-/// A session of an agent, ralph's own unless a test says otherwise.
+/// A session of an agent, started by ralph unless a test changes it.
 struct Session {
     sealed: Sealed,
     active: Active,
@@ -49,7 +49,7 @@ struct Session {
 }
 
 impl Session {
-    /// Returns a session of ralph's that implements `US-1`, whose list the agent keeps.
+    /// Returns a session of ralph that implements `US-1`, with a list that the agent owns.
     fn new() -> Self {
         Self::in_environment(crate::repository())
     }
@@ -79,12 +79,12 @@ impl Session {
         Self { env, ..session }
     }
 
-    /// Returns where the run is written down.
+    /// Returns the path of the run's hook state.
     fn file(&self) -> PathBuf {
         self.sealed.state().join("project-1/active.json")
     }
 
-    /// Writes the run down.
+    /// Writes the run's hook state.
     fn publish(&self) {
         let text = serde_json::to_string(&self.active).expect("serializable");
         self.publish_text(&text);
@@ -102,7 +102,7 @@ impl Session {
         self
     }
 
-    /// Runs a hook on raw bytes and returns what it says on stdout and stderr.
+    /// Runs a hook on raw bytes and returns its stdout and stderr.
     #[track_caller]
     fn raw(&self, event: &str, input: &[u8]) -> (String, String) {
         let mut child = self
@@ -115,7 +115,7 @@ impl Session {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        // A hook that needs no input may be gone before it is written.
+        // A hook that needs no input may exit before it is written.
         let _ = child.stdin.take().expect("a pipe").write_all(input);
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), Some(0), "a hook never fails");
@@ -123,7 +123,7 @@ impl Session {
         (text(&output.stdout), text(&output.stderr))
     }
 
-    /// Runs a hook on an input of this session; null if it says nothing.
+    /// Runs a hook on an input of this session; null if it prints nothing.
     #[track_caller]
     fn hook(&self, event: &str, input: &Value) -> Value {
         let mut input = input.clone();
@@ -138,7 +138,7 @@ impl Session {
         serde_json::from_str(&stdout).expect("JSON")
     }
 
-    /// Writes the task file as it is when the iteration begins, with the trusted snapshot of it.
+    /// Writes the task file as it is when the iteration begins, with its trusted snapshot.
     fn begin(&mut self, stories: &Value) {
         self.write_stories(stories);
         let path = self.sealed.project().join("ralph/tasks.json");
@@ -162,7 +162,7 @@ impl Session {
     }
 }
 
-/// A story, not begun, with further fields over it.
+/// A story, not begun, with these fields changed.
 fn story(id: &str, further: &Value) -> Value {
     let mut story = json!({
         "id": id, "title": "A page", "description": "As a visitor I see a page.",

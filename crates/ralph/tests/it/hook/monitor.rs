@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Session, captured, data};
 
-/// Returns the line of an answer that filled the window so far.
+/// Returns a transcript line with this context size.
 fn answer(tokens: u64, model: &str) -> String {
     let record = json!({
         "type": "assistant",
@@ -29,7 +29,7 @@ fn transcript(session: &Session, text: &str) -> Value {
     input
 }
 
-/// Returns the first word of the alert that is given, if one is.
+/// Returns the first word of the alert, if there is one.
 #[track_caller]
 fn alert(session: &Session, event: &str, input: &Value) -> Option<String> {
     let answer = session.hook(event, input);
@@ -44,24 +44,24 @@ fn foreign() -> Session {
 }
 
 #[test]
-fn each_threshold_is_told_once_in_any_session() {
+fn each_threshold_is_reported_once_per_session() {
     let own = Session::new();
     own.publish();
     for session in [foreign(), own] {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for percent in [10, 49, 50, 51, 62, 63, 75, 76, 81, 90, 95] {
             let input = transcript(&session, &answer(percent * 2_000, "claude-opus-4-6"));
-            told.extend(alert(&session, "post-tool-use", &input).map(|word| (percent, word)));
-            assert_eq!(alert(&session, "post-tool-use", &input), None, "told already");
+            reported.extend(alert(&session, "post-tool-use", &input).map(|word| (percent, word)));
+            assert_eq!(alert(&session, "post-tool-use", &input), None, "reported already");
         }
         let expect =
             [(50, "NOTICE"), (62, "NOTICE"), (75, "WARNING"), (81, "WARNING"), (90, "CRITICAL")];
-        assert_eq!(told, expect.map(|(percent, word)| (percent, word.to_owned())));
+        assert_eq!(reported, expect.map(|(percent, word)| (percent, word.to_owned())));
     }
 }
 
 #[test]
-fn a_session_that_begins_anew_is_alerted_anew() {
+fn restarted_session_is_alerted_again() {
     let session = foreign();
     let input = transcript(&session, &answer(150_000, "claude-opus-4-6"));
     for start in ["sessionstart.json", "sessionstart-after-compaction.json"] {
@@ -73,17 +73,17 @@ fn a_session_that_begins_anew_is_alerted_anew() {
 }
 
 #[test]
-fn a_batch_of_tools_is_as_good_as_one() {
+fn batch_event_is_handled_like_a_single_tool() {
     let session = foreign();
     let mut batch = captured("posttoolbatch.json");
     let input = transcript(&session, &answer(150_000, "claude-opus-4-6"));
     batch["transcript_path"] = input["transcript_path"].clone();
     assert_eq!(alert(&session, "post-tool-batch", &batch).as_deref(), Some("WARNING"));
-    assert_eq!(alert(&session, "post-tool-use", &input), None, "told already");
+    assert_eq!(alert(&session, "post-tool-use", &input), None, "reported already");
 }
 
 #[test]
-fn the_advice_fits_who_keeps_the_list() {
+fn advice_depends_on_the_list_owner() {
     let mut session = Session::new();
     for (keeper, expect) in [
         (Some(Keeper::Agent), "progress.txt"),
@@ -101,7 +101,7 @@ fn the_advice_fits_who_keeps_the_list() {
 }
 
 #[test]
-fn the_window_is_what_ralph_says_or_the_user_or_the_model() {
+fn window_size_comes_from_ralph_user_or_model() {
     let check = |session: Session, model: &str, expect: Option<&str>| {
         let input = transcript(&session, &answer(150_000, model));
         assert_eq!(alert(&session, "post-tool-use", &input).as_deref(), expect);
@@ -137,7 +137,7 @@ fn recorded_transcripts_are_read() {
 }
 
 #[test]
-fn a_subagent_is_not_told_of_the_window_of_another() {
+fn subagent_gets_no_alert_of_another_session() {
     let session = foreign();
     let mut input = transcript(&session, &answer(190_000, "claude-opus-4-6"));
     input["agent_id"] = "a60bb46a6db79517c".into();
@@ -145,7 +145,7 @@ fn a_subagent_is_not_told_of_the_window_of_another() {
 }
 
 #[test]
-fn a_transcript_that_is_being_written_is_no_obstacle() {
+fn incomplete_transcript_is_read() {
     let session = foreign();
     let torn = answer(190_000, "claude-opus-4-6");
     let text = format!("{}{}", answer(110_000, "claude-opus-4-6"), &torn[..torn.len() / 2]);
@@ -154,11 +154,11 @@ fn a_transcript_that_is_being_written_is_no_obstacle() {
 }
 
 #[test]
-fn of_a_huge_transcript_only_the_end_is_read() {
+fn only_the_end_of_a_huge_transcript_is_read() {
     let session = foreign();
     let path = session.sealed.root().join("huge.jsonl");
     let file = fs::File::create(&path).expect("created");
-    // A hole of 50 MB is one long line that nobody can read.
+    // A 50 MB hole is one long unreadable line.
     file.set_len(50_000_000).expect("grown");
     let mut input = captured("posttooluse.json");
     input["transcript_path"] = path.display().to_string().into();
@@ -169,13 +169,13 @@ fn of_a_huge_transcript_only_the_end_is_read() {
     assert_eq!(alert(&session, "post-tool-use", &input), None, "measured");
 }
 
-/// Returns where notes of sessions lie that are not ralph's.
+/// Returns the path of the state of sessions that ralph did not start.
 fn notes(session: &Session) -> std::path::PathBuf {
     session.sealed.state().join("hooks")
 }
 
 #[test]
-fn where_nothing_can_be_noted_nothing_is_told() {
+fn without_a_state_file_no_alert_is_given() {
     let session = foreign();
     let input = transcript(&session, &answer(190_000, "claude-opus-4-6"));
     fs::create_dir_all(session.sealed.state()).expect("a directory");
@@ -207,7 +207,7 @@ fn a_link_in_place_of_the_notes_is_not_followed() {
 }
 
 #[test]
-fn notes_of_others_lie_in_the_runtime_directory() {
+fn state_of_other_sessions_is_in_the_runtime_directory() {
     let session = foreign();
     let runtime = session.sealed.root().join("runtime");
     fs::create_dir(&runtime).expect("a directory");

@@ -1,4 +1,4 @@
-//! Input that nobody should give, and surroundings that nobody expects.
+//! Malformed input, and unusual environments.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ const EVENTS: [&str; 5] =
     ["session-start", "pre-tool-use", "post-tool-use", "post-tool-batch", "stop"];
 
 #[test]
-fn input_that_cannot_be_read_gets_no_answer_but_the_guards() {
+fn unreadable_input_is_answered_only_by_the_guard() {
     let session = Session::new();
     session.publish();
     for event in EVENTS {
@@ -28,7 +28,7 @@ fn input_that_cannot_be_read_gets_no_answer_but_the_guards() {
         ] {
             let (stdout, stderr) = session.raw(event, input.as_bytes());
             assert_eq!(stderr, "", "{event} {input:?}");
-            // Only the guard has an opinion of what it cannot read.
+            // Only the guard reacts to unreadable input.
             let is_denied = stdout.contains("unresolvable.input");
             assert_eq!(is_denied, event == "pre-tool-use", "{event} {input:?}: {stdout}");
             assert_eq!(stdout.is_empty(), !is_denied, "{event} {input:?}: {stdout}");
@@ -39,7 +39,7 @@ fn input_that_cannot_be_read_gets_no_answer_but_the_guards() {
 }
 
 #[test]
-fn fields_of_another_kind_are_no_obstacle() {
+fn unexpected_field_types_are_ignored() {
     let session = Session::new();
     session.publish();
     for tool_input in [json!(null), json!(7), json!([]), json!({"file_path": 7, "command": []})] {
@@ -63,7 +63,7 @@ fn ten_megabytes_are_read_and_judged() {
     input["tool_input"]["file_path"] = ".ralph/settings.json".into();
     let answer = session.hook("pre-tool-use", &input);
     assert_eq!(answer["hookSpecificOutput"]["permissionDecision"], "deny");
-    // Deep nesting is refused by the reader, not by the stack.
+    // Deep nesting is rejected by the parser, not by a stack overflow.
     let deep = format!(
         "{{\"session_id\":\"{SESSION}\",\"tool_input\":{}{}}}",
         "[".repeat(200_000),
@@ -75,7 +75,7 @@ fn ten_megabytes_are_read_and_judged() {
 }
 
 #[test]
-fn an_event_of_a_newer_plugin_is_named_and_let_be() {
+fn unknown_event_is_reported_and_allowed() {
     let session = Session::new();
     let (stdout, stderr) = session.raw("pre-compact", b"{}");
     assert_eq!(stdout, "");
@@ -83,7 +83,7 @@ fn an_event_of_a_newer_plugin_is_named_and_let_be() {
 }
 
 #[test]
-fn a_directory_without_ralph_is_left_alone() {
+fn directory_without_ralph_is_ignored() {
     let session = Session::in_environment(crate::sealed())
         .with("RALPH_ACTIVE", None)
         .with("RALPH_RUN_ID", None);

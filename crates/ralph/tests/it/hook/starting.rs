@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Session, captured};
 
 #[test]
-fn an_agent_of_ralphs_is_told_where_it_is() {
+fn session_start_describes_the_run_to_ralphs_agent() {
     let session = Session::new();
     session.publish();
     let words = expect![[r#"
@@ -24,7 +24,7 @@ fn an_agent_of_ralphs_is_told_where_it_is() {
 }
 
 #[test]
-fn others_are_told_nothing() {
+fn session_start_says_nothing_to_other_sessions() {
     let input = captured("sessionstart.json");
     let session = Session::new();
     session.publish();
@@ -33,7 +33,7 @@ fn others_are_told_nothing() {
 }
 
 #[test]
-fn a_run_that_cannot_be_read_is_told_of() {
+fn unreadable_run_is_reported_at_session_start() {
     let session = Session::new();
     for text in ["", "{\"version\":1,\"run\":\"2026", "[]"] {
         session.publish_text(text);

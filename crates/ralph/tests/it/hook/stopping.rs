@@ -1,4 +1,4 @@
-//! An agent that wants to stop.
+//! An agent that tries to stop.
 
 use ralph_core::active::Committer;
 use ralph_core::task::Keeper;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Session, captured, story};
 
-/// Returns the reason that the session is kept from stopping for.
+/// Returns the reason why the session may not stop.
 #[track_caller]
 fn blocked(session: &Session) -> Option<String> {
     let answer = session.hook("stop", &captured("stop.json"));
@@ -15,7 +15,7 @@ fn blocked(session: &Session) -> Option<String> {
     Some(answer["reason"].as_str().expect("a reason").to_owned())
 }
 
-/// A row: the mode, the stories before, the stories after, and what the reason says, if there is
+/// A row: the mode, the stories before, the stories after, and the expected reason, if there is
 /// one.
 struct Row {
     mode: &'static str,
@@ -36,7 +36,7 @@ fn row(
 #[track_caller]
 fn check(session: &mut Session, row: &Row) {
     session.active.iteration_mode = Some(row.mode.to_owned());
-    // Any one story may move, as where the agent chooses.
+    // Any one story may change, as if the agent chose it.
     session.active.task = None;
     session.begin(&row.before);
     session.write_stories(&row.after);
@@ -51,7 +51,7 @@ fn check(session: &mut Session, row: &Row) {
     assert!(is_right, "{}: {} -> {}: {reason:?}", row.mode, row.before, row.after);
 }
 
-/// One story in a state of its review.
+/// One story in a given review state.
 fn at(status: Value, count: u32, feedback: &str, passes: bool) -> Value {
     story(
         "US-1",
@@ -64,7 +64,7 @@ fn untouched() -> Value {
 }
 
 #[test]
-fn a_list_that_cannot_be_worked_on_is_refused_with_places() {
+fn invalid_list_is_refused_with_positions() {
     let mut session = Session::new();
     session.begin(&json!([untouched()]));
     for (text, expect) in [
@@ -105,7 +105,7 @@ fn a_list_that_cannot_be_worked_on_is_refused_with_places() {
 }
 
 #[test]
-fn what_a_list_may_never_say_is_refused() {
+fn contradictory_list_is_refused() {
     let mut session = Session::new();
     // Without a snapshot only the list itself can be judged.
     let mut check = |after: Value, expect: Option<&str>| {
@@ -116,7 +116,8 @@ fn what_a_list_may_never_say_is_refused() {
         session.commit();
         session.hook("session-start", &captured("sessionstart.json"));
         let answer = session.hook("stop", &captured("stop.json"));
-        let message = answer["systemMessage"].as_str().expect("the missing snapshot is told of");
+        let message =
+            answer["systemMessage"].as_str().expect("a message about the missing snapshot");
         assert!(message.contains("no record"), "{message}");
         let reason = answer["reason"].as_str().map(str::to_owned);
         let is_right = match (expect, &reason) {
@@ -138,7 +139,7 @@ fn what_a_list_may_never_say_is_refused() {
 }
 
 #[test]
-fn without_reviews_nobody_asks_for_one() {
+fn review_status_is_refused_without_reviews() {
     let mut session = Session::new();
     session.active.skip_review = true;
     for (mode, after) in [
@@ -154,7 +155,7 @@ fn without_reviews_nobody_asks_for_one() {
 }
 
 #[test]
-fn implementing_changes_what_it_may() {
+fn implementer_may_change_only_its_fields() {
     let mut session = Session::new();
     let before = || json!([untouched(), story("US-2", &json!({}))]);
     let one = |first: Value| json!([first, story("US-2", &json!({}))]);
@@ -175,7 +176,7 @@ fn implementing_changes_what_it_may() {
             one(at("approved".into(), 0, "", false)),
             "`reviewStatus` went from null to \"approved\", but implement iterations cannot approve",
         ),
-        // The end of this one contradicts itself nowhere.
+        // The end of this one is consistent.
         row(
             "implement",
             before(),
@@ -189,13 +190,18 @@ fn implementing_changes_what_it_may() {
             "`reviewCount` went from 0 to 1",
         ),
         row("implement", before(), added(json!({})), None),
-        row("implement", before(), added(json!({"passes": true})), "a new story begins untouched"),
+        row(
+            "implement",
+            before(),
+            added(json!({"passes": true})),
+            "a new story starts without progress",
+        ),
         row("implement", before(), json!([untouched()]), "no iteration removes stories"),
         row(
             "implement",
             before(),
             one(story("US-1", &json!({"acceptanceCriteria": ["Less"]}))),
-            "for people to change",
+            "only users change what a story asks for",
         ),
         row(
             "implement",
@@ -222,7 +228,7 @@ fn a_review_gives_one_verdict() {
     };
     for row in [
         row("review", before(), one(approved("US-1")), None),
-        row("review", before(), one(at("changes_requested".into(), 2, "mend it", false)), None),
+        row("review", before(), one(at("changes_requested".into(), 2, "fix it", false)), None),
         row("review", before(), before(), "a review adds 1"),
         row(
             "review",
@@ -241,7 +247,7 @@ fn a_review_gives_one_verdict() {
 #[test]
 fn a_fix_goes_back_to_review() {
     let mut session = Session::new();
-    let before = || json!([at("changes_requested".into(), 1, "mend it", false)]);
+    let before = || json!([at("changes_requested".into(), 1, "fix it", false)]);
     for row in [
         row("review-fix", before(), json!([at("needs_review".into(), 1, "", false)]), None),
         row(
@@ -265,7 +271,7 @@ fn a_fix_goes_back_to_review() {
         row(
             "review-fix",
             before(),
-            json!([at("needs_review".into(), 1, "mend it", false)]),
+            json!([at("needs_review".into(), 1, "fix it", false)]),
             "`reviewFeedback`",
         ),
     ] {
@@ -274,7 +280,7 @@ fn a_fix_goes_back_to_review() {
 }
 
 #[test]
-fn only_the_task_of_the_iteration_moves() {
+fn only_the_current_task_may_change() {
     let mut session = Session::new();
     session.begin(&json!([untouched(), story("US-2", &json!({}))]));
     session.write_stories(&json!([
@@ -309,7 +315,7 @@ fn work_is_committed_where_the_agent_commits() {
 }
 
 #[test]
-fn a_list_that_ralph_keeps_is_ralphs_business() {
+fn list_owned_by_ralph_is_not_checked() {
     let mut session = Session::new();
     session.active.keeper = Some(Keeper::Ralph);
     session.active.commit = Some(Committer::Ralph);
@@ -319,7 +325,7 @@ fn a_list_that_ralph_keeps_is_ralphs_business() {
 }
 
 #[test]
-fn the_hook_gives_way_before_it_is_overruled() {
+fn stop_hook_gives_up_before_its_block_limit() {
     for (cap, expect) in [(None, 6), (Some("4"), 2), (Some("1"), 1), (Some("many"), 6)] {
         let mut session = Session::new().with("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP", cap);
         session.begin(&json!([untouched()]));
@@ -338,7 +344,7 @@ fn the_hook_gives_way_before_it_is_overruled() {
 }
 
 #[test]
-fn where_blocks_cannot_be_counted_one_is_enough() {
+fn uncountable_blocks_are_limited_to_one() {
     let mut session = Session::new();
     session.begin(&json!([untouched()]));
     session.sealed.write("new.txt", "new");
@@ -350,7 +356,7 @@ fn where_blocks_cannot_be_counted_one_is_enough() {
 }
 
 #[test]
-fn sessions_that_are_not_the_runs_stop_when_they_like() {
+fn other_sessions_may_stop() {
     let dirty = |mut session: Session| {
         session.begin(&json!([untouched()]));
         session.write_stories(&json!([at("approved".into(), 1, "", true)]));
@@ -371,7 +377,7 @@ fn sessions_that_are_not_the_runs_stop_when_they_like() {
 }
 
 #[test]
-fn a_snapshot_of_another_making_is_told_of_and_not_guessed() {
+fn unknown_snapshot_version_is_reported() {
     let mut session = Session::new();
     session.begin(&json!([untouched()]));
     let mut active = serde_json::to_value(&session.active).expect("serializable");

@@ -1,4 +1,4 @@
-//! The tables of commands through the built binary, modes and overrides, and the canary.
+//! The tables of commands through the built binary, modes and overrides, and the guard self-test.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn table(name: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns a session in a project that the tables are about.
+/// Returns a session in a project for the tables.
 fn session() -> Session {
     let mut session = Session::new().with("HOME", Some("/home/dev"));
     session.active.project = Some("/home/dev/proj".into());
@@ -27,7 +27,7 @@ fn session() -> Session {
     session
 }
 
-/// Returns what the hook says to a command.
+/// Returns the hook's answer to a command.
 fn answer(session: &Session, command: &str) -> Value {
     let input = json!({
         "session_id": SESSION, "cwd": "/home/dev/proj", "hook_event_name": "PreToolUse",
@@ -61,7 +61,7 @@ fn commands_are_judged_as_the_tables_say() {
 }
 
 #[test]
-fn settings_of_the_run_count() {
+fn run_settings_apply() {
     let mut session = session();
     for (mode, allow, deny, command, expect) in [
         (GuardMode::Deny, "", "", "git clean -fd", "deny"),

@@ -1,4 +1,4 @@
-//! A real run, with an agent that calls the hooks as Claude Code would.
+//! A real run, with an agent that calls the hooks as Claude Code does.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::repository;
 
-/// An agent that keeps what the hooks say to it, and what it was given.
+/// An agent that keeps the hooks' answers and its own environment.
 fn agent(ralph: &str) -> String {
     format!(
         r#"#!/bin/sh
@@ -36,7 +36,7 @@ fn the_agent_finds_the_run_and_the_gates_do_not() {
     });
     sealed.write(".ralph/settings.json", &settings.to_string());
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
-    // What an outer run has set is not this one's.
+    // Variables of an outer run are not passed on.
     command.args(["run", "-p", "base"]).env("RALPH_ACTIVE", "/outer/active.json");
     ralph_testkit::sealed::Running::start(command).wait().expect_code(0);
     let read = |name: &str| fs::read_to_string(sealed.root().join(name)).expect(name);

@@ -1,4 +1,4 @@
-//! A blow: ralph, its warden or both are killed at a moment, by the clock or by what happens.
+//! A kill: ralph, its warden or both are killed at a moment, by the clock or by an event.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,49 +12,49 @@ use ralph_testkit::sealed::{Finished, Running, Sealed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// How often it is looked whether the moment has come.
+/// How often to check whether the moment has come.
 const LOOK: Duration = Duration::from_micros(150);
 
-/// When to strike.
+/// When to kill.
 #[derive(Debug)]
 pub(super) enum Moment {
     /// This long after the start.
     After(Duration),
-    /// A moment after the journal has a phase for the nth time.
+    /// Soon after the journal has a phase for the nth time.
     At { phase: String, nth: usize, then: Duration },
-    /// A moment after something is there, by its path in the project.
+    /// Soon after a path exists in the project.
     Appears { path: &'static str, then: Duration },
-    /// When an answer has come whole and is not recorded yet.
+    /// When an answer is complete and not recorded yet.
     Answered,
 }
 
-/// Whom to strike.
+/// Which process to kill.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Target {
     Ralph,
-    /// The small process that ends what is left if ralph dies.
+    /// The small process that ends leftovers if ralph dies.
     Warden,
     /// The warden first.
     Both,
 }
 
-/// A blow.
+/// A kill.
 #[derive(Debug)]
 pub(super) struct Blow {
     pub(super) moment: Moment,
     pub(super) target: Target,
 }
 
-/// What came of it. A phase is the last event of the journal.
+/// The result. A phase is the last event of the journal.
 #[derive(Debug)]
 pub(super) enum Struck {
-    /// It had ended before.
+    /// It had already ended.
     Missed(Finished),
     Ralph {
         phase: String,
         open: Option<OpenCall>,
     },
-    /// The run went on without its warden.
+    /// The run continued without its warden.
     Warden {
         end: Finished,
         phase: String,
@@ -70,7 +70,7 @@ pub(super) enum Struck {
 pub(super) struct OpenCall {
     pub(super) iteration: u64,
     pub(super) ask: u64,
-    /// Whether the answer had come whole, and so must not be asked for again.
+    /// Whether the answer was complete, and so must not be requested again.
     pub(super) is_answered: bool,
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for Struck {
 }
 
 impl Blow {
-    /// Starts ralph and strikes.
+    /// Starts ralph and kills it.
     pub(super) fn strike(self, sealed: &Sealed, words: &[&str]) -> Struck {
         let before = Journals::of(sealed);
         let running = sealed.start(words);
@@ -98,7 +98,7 @@ impl Blow {
             Target::Warden | Target::Both => warden_of(running.id()),
         };
         if let Some(warden) = warden {
-            // It may be leaving by itself.
+            // It may be exiting by itself.
             let _ = kill_process(warden, Signal::KILL);
         }
         if let (Target::Warden, Some(_)) = (self.target, warden) {
@@ -117,15 +117,14 @@ impl Blow {
     }
 }
 
-/// Kills ralph, if it is still there, and nobody else.
+/// Kills ralph, if it is still running, and no other process.
 fn kill(running: Running) -> Finished {
     running.signal(Signal::KILL);
     running.wait()
 }
 
 impl Moment {
-    /// Waits for the moment, or for the end of the process. What the journals hold already is no
-    /// news.
+    /// Waits for the moment, or for the end of the process. Existing journal entries do not count.
     fn wait_for(&self, sealed: &Sealed, mut journals: Journals, pid: u32) {
         let begun = Instant::now();
         while !is_gone(pid) {
@@ -150,7 +149,7 @@ impl Moment {
     }
 }
 
-/// What the journals of an environment hold.
+/// The content of an environment's journals.
 #[derive(Debug, Default)]
 struct Journals {
     read: BTreeMap<PathBuf, u64>,
@@ -165,7 +164,7 @@ impl Journals {
         journals
     }
 
-    /// Reads what was written since; returns whether there was something.
+    /// Reads new entries; returns whether there were any.
     fn read_on(&mut self, sealed: &Sealed) -> bool {
         let below = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
         let runs = below(&sealed.state()).flat_map(|it| below(&it.path().join("runs")));
@@ -205,7 +204,7 @@ pub(super) fn phase(event: &Value) -> String {
     }
 }
 
-/// Returns whether there is a run to go on with.
+/// Returns whether there is a run to resume.
 pub(super) fn has_begun(sealed: &Sealed) -> bool {
     !sealed.events_of("run_started").is_empty()
 }
@@ -247,13 +246,13 @@ fn open_call(sealed: &Sealed) -> Option<OpenCall> {
     Some(OpenCall { iteration, ask, is_answered })
 }
 
-/// Returns whether a raw stream holds an answer that ended well.
+/// Returns whether a raw stream contains a complete successful answer.
 fn has_answer(stream: &Path) -> bool {
     let mut text = Vec::new();
     if let Ok(file) = fs::File::open(stream)
         && let Ok(mut decoder) = zstd::stream::read::Decoder::new(file)
     {
-        // What was cut off is read as far as it goes.
+        // A truncated file is read as far as possible.
         let _ = std::io::copy(&mut decoder, &mut text);
     }
     String::from_utf8_lossy(&text)

@@ -1,4 +1,4 @@
-//! Random numbers from a seed, so that a failure can be looked at again.
+//! Random numbers from a seed, so that a failure can be reproduced.
 
 use std::time::Duration;
 

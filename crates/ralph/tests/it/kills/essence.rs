@@ -1,11 +1,11 @@
-//! What a run comes to, without what differs from run to run: ids, times, places.
+//! The result of a run, without what differs from run to run: ids, times, paths.
 
 use std::fs;
 use std::path::Path;
 
 use ralph_testkit::sealed::Sealed;
 
-/// Every commit of every branch with its message and its changes; and what is not committed.
+/// Every commit of every branch with its message and its changes; and uncommitted changes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Essence {
     commits: String,
@@ -15,9 +15,9 @@ pub(super) struct Essence {
 }
 
 impl Essence {
-    /// Asserts that both are the same, and shows the first lines that are not.
+    /// Asserts that both are the same, and shows the first lines that differ.
     #[track_caller]
-    pub(super) fn expect_same(&self, expect: &Self, told: &str) {
+    pub(super) fn expect_same(&self, expect: &Self, reported: &str) {
         let lines = |text: &str| -> Vec<String> { text.lines().map(str::to_owned).collect() };
         let (ours, theirs) = (lines(&self.commits), lines(&expect.commits));
         let place = ours.iter().zip(&theirs).take_while(|(ours, theirs)| ours == theirs).count();
@@ -27,26 +27,27 @@ impl Essence {
         };
         assert!(
             ours == theirs,
-            "{told}\nthe commits differ. There are:\n{}\nand should be:\n{}",
+            "{reported}\nthe commits differ. There are:\n{}\nand should be:\n{}",
             near(&ours),
             near(&theirs)
         );
-        assert_eq!(self, expect, "{told}");
+        assert_eq!(self, expect, "{reported}");
     }
 }
 
-/// Returns what there is now.
+/// Returns the current state.
 pub(super) fn essence(sealed: &Sealed) -> Essence {
     let branches = sealed.git(&["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
-    let mut shelves: Vec<&str> = branches.lines().filter(|name| name.starts_with("wip/")).collect();
-    shelves.sort_unstable();
+    let mut failure_branches: Vec<&str> =
+        branches.lines().filter(|name| name.starts_with("wip/")).collect();
+    failure_branches.sort_unstable();
     let log = |range: &[&str]| {
         let words = ["log", "--reverse", "--patch", "--full-index", "--no-renames", "-m"];
         sealed.git(&[&words[..], &["--format=commit%n%B"], range].concat())
     };
     let mut commits = log(&["main"]);
-    for shelf in shelves {
-        commits.push_str(&format!("on {shelf}\n{}", log(&[&format!("main..{shelf}")])));
+    for branch in failure_branches {
+        commits.push_str(&format!("on {branch}\n{}", log(&[&format!("main..{branch}")])));
     }
     let mut locks = Vec::new();
     collect_locks(&sealed.project().join(".git"), &mut locks);
@@ -65,7 +66,7 @@ pub(super) fn essence(sealed: &Sealed) -> Essence {
     }
 }
 
-/// Leaves out ids of runs and of contents, which may hold a time, and the times themselves.
+/// Removes ids of runs and of contents, which may contain a time, and the times themselves.
 fn timeless(sealed: &Sealed, text: &str) -> String {
     let mut text: String = text.lines().filter(|line| !line.starts_with("index ")).fold(
         String::new(),
@@ -82,7 +83,7 @@ fn timeless(sealed: &Sealed, text: &str) -> String {
     unstamped(&text)
 }
 
-/// Replaces everything that looks like a date or a time: at least eight digits with what stands
+/// Replaces everything that looks like a date or a time: at least eight digits with separators
 /// between them.
 fn unstamped(text: &str) -> String {
     let mut all = String::new();

@@ -1,5 +1,5 @@
-//! A repository that somebody lives in: a stash, branches, a tag, another work tree, ignored files,
-//! and changes that are staged, not staged, or of files that git does not know yet.
+//! A repository in everyday use: a stash, branches, a tag, another work tree, ignored files, and
+//! staged, unstaged and untracked changes.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +8,11 @@ use ralph_testkit::sealed::Sealed;
 
 use crate::repository;
 
-/// What git is to ignore: what ralph keeps for itself, and the user's own.
+/// Ignore rules: for ralph's own files, and the user's.
 const IGNORED: &str = "/.ralph/*\n!/.ralph/implementation_plan.md\n/cache/\n.env\n";
 
-/// Returns a repository with everything but uncommitted changes. The settings are not a part of it:
-/// they name places of this test.
+/// Returns a repository with everything except uncommitted changes. The settings are not part of
+/// it: they contain paths of this test.
 pub(super) fn lived_in() -> Sealed {
     let sealed = repository();
     sealed.write(".gitignore", IGNORED);
@@ -45,7 +45,7 @@ pub(super) fn in_the_middle(sealed: &Sealed) {
 pub(super) fn with_submodule(sealed: &Sealed) {
     let module = sealed.root().join("module").to_string_lossy().into_owned();
     sealed.git(&["init", "--quiet", &module]);
-    // Where it stands is part of every commit above it, and must be the same each time.
+    // Its commit is part of every commit above it, and must be the same each time.
     let mut commit = sealed.command("git");
     commit.args(["-C", &module, "commit", "--quiet", "--allow-empty", "-m", "Module"]);
     let date = "2026-01-01T00:00:00Z";
@@ -61,7 +61,7 @@ pub(super) fn commit_all(sealed: &Sealed, message: &str) {
     sealed.git(&["commit", "--quiet", "-m", message]);
 }
 
-/// What the user has and no run may touch.
+/// The user's files and refs, which no run may touch.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Belongings {
     refs: Vec<String>,
@@ -84,7 +84,7 @@ impl Belongings {
         Self {
             refs: refs.lines().filter(is_theirs).map(str::to_owned).collect(),
             staged: sealed.git(&["diff", "--cached", "--raw", "--no-abbrev"]),
-            // The plan and the list of a run change as it goes on.
+            // The plan and the list of a run change during the run.
             not_staged: sealed.git(&["diff", "--", "src.txt", "README.md", "notes.txt"]),
             files: files
                 .map(|path| (path, fs::read_to_string(sealed.project().join(path)).ok()))

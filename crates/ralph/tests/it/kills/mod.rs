@@ -1,10 +1,8 @@
-//! The built binary is killed at random moments, again and again, and goes on: the end is the same
-//! as without a kill, nothing is asked or done twice, nothing is left running, and what the user
-//! had is as it was.
-//!
-//! `RALPH_TEST_KILLS=5000` kills that often instead, and `RALPH_TEST_SEED=7` chooses the moments of
-//! a run that failed. Not here: what is done by hand at one chosen moment (`resume`), and deaths at
-//! every port call, which the simulation has.
+//! The built binary is killed at random moments, repeatedly, and resumed: the result is the same
+//! as without a kill, nothing is requested or done twice, nothing is left running, and the user's
+//! files are unchanged. `RALPH_TEST_KILLS=5000` sets the number of kills, and `RALPH_TEST_SEED=7`
+//! repeats the moments of a failed run. Not here: crashes at one chosen moment (`resume`), and
+//! deaths at every port call, which the simulation covers.
 
 mod blow;
 mod chance;
@@ -24,15 +22,15 @@ use essence::{Essence, essence};
 use household::Belongings;
 use scenes::Scene;
 
-/// How many kills hit a run in `./check`, over all scenes.
+/// Number of kills that hit a run in `./check`, over all scenes.
 const KILLS: usize = 216;
 
-/// The tests below.
+/// Number of tests below.
 const SCENES: usize = 9;
 
 const _: () = assert!(KILLS >= 200, "fewer prove too little");
 
-/// How often one run is killed before it is left in peace.
+/// How often one run is killed before it may finish.
 const PER_RUN: usize = 6;
 
 macro_rules! scenes {
@@ -53,21 +51,21 @@ scenes! {
     a_plan_by_specifications, a_build_by_specifications,
 }
 
-/// How a scene goes if nobody disturbs it.
+/// The result of a scene without kills.
 struct Undisturbed {
     essence: Essence,
-    /// The phases, in order, as often as they come.
+    /// The phases, in order, with repetitions.
     phases: Vec<String>,
     calls: usize,
     lasted: Duration,
 }
 
-/// What was hit so far.
+/// The kills so far.
 #[derive(Default)]
 struct Tally {
     hits: usize,
     wardens: usize,
-    /// How many came between an answer and its record.
+    /// Kills between an answer and its record.
     answered: usize,
     phases: BTreeSet<String>,
 }
@@ -125,7 +123,7 @@ fn undisturbed(scene: &Scene) -> Undisturbed {
     }
 }
 
-/// Returns what the agent wrote down of its own calls.
+/// Returns the agent's own record of its calls.
 fn calls(sealed: &Sealed) -> Vec<String> {
     let text = std::fs::read_to_string(sealed.root().join("calls")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
@@ -137,9 +135,9 @@ struct Run<'a> {
     undisturbed: &'a Undisturbed,
     sealed: Sealed,
     before: Belongings,
-    /// What was done to it, for whoever reads the failure.
+    /// The kills so far, for the failure message.
     story: Vec<String>,
-    /// The calls that were open when a kill came.
+    /// The calls that were open at a kill.
     open: Vec<OpenCall>,
 }
 
@@ -182,10 +180,10 @@ impl<'a> Run<'a> {
                     tally.answered += usize::from(open.is_some_and(|it| it.is_answered));
                     tally.note(phase);
                     self.open.extend(open);
-                    assert_eq!(self.sealed.survivors(), [""; 0], "{}", self.told());
+                    assert_eq!(self.sealed.survivors(), [""; 0], "{}", self.describe());
                     false
                 }
-                // Nobody is there to end what is left, but for the one who goes on.
+                // No process is there to end the leftovers, except the resumed run.
                 Struck::Both { phase, open } => {
                     tally.wardens += 1;
                     tally.note(phase);
@@ -201,8 +199,8 @@ impl<'a> Run<'a> {
         self.check();
     }
 
-    /// Chooses moments: half of them by the clock, half by what happens, those first that were not
-    /// hit yet.
+    /// Chooses moments: half of them by the clock, half by events, with events that were not hit
+    /// yet first.
     fn moments(&self, chance: &mut Chance, tally: &Tally) -> Vec<Moment> {
         let phases = &self.undisturbed.phases;
         let mut places: Vec<usize> = (0..PER_RUN).map(|_| chance.below(phases.len())).collect();
@@ -236,46 +234,58 @@ impl<'a> Run<'a> {
             .collect()
     }
 
-    /// Returns how a person goes on after a kill.
+    /// Returns how a user resumes after a kill.
     fn next_words(&self) -> Vec<&'static str> {
-        // A kill before the first event leaves nothing to go on with.
+        // A kill before the first event leaves no run to resume.
         if blow::has_begun(&self.sealed) { vec!["resume"] } else { self.scene.words.to_vec() }
     }
 
     fn expect_end(&mut self, words: &[&str], end: &Finished) {
         self.story.push(format!("ralph {}: exit {:?}", words.join(" "), end.code));
-        // There is nothing to go on with if it was killed when all was done.
+        // There is no run to resume if everything was done at the kill.
         let was_done = words == ["resume"] && end.code == Some(2);
         let is_as_meant = end.code == Some(self.scene.code)
-            || (was_done && end.stderr.contains("is complete; there is nothing to go on with"));
-        assert!(is_as_meant, "{}\n{}", self.told(), end.stderr);
+            || (was_done && end.stderr.contains("is complete; there is nothing to resume"));
+        assert!(is_as_meant, "{}\n{}", self.describe(), end.stderr);
     }
 
     fn check(&self) {
-        let told = self.told();
-        assert_eq!(self.sealed.survivors(), [""; 0], "{told}");
-        essence(&self.sealed).expect_same(&self.undisturbed.essence, &told);
-        assert_eq!(Belongings::of(&self.sealed), self.before, "{told}");
-        self.expect_no_answer_twice(&told);
+        let description = self.describe();
+        assert_eq!(self.sealed.survivors(), [""; 0], "{description}");
+        essence(&self.sealed).expect_same(&self.undisturbed.essence, &description);
+        assert_eq!(Belongings::of(&self.sealed), self.before, "{description}");
+        self.expect_no_answer_twice(&description);
     }
 
-    fn expect_no_answer_twice(&self, told: &str) {
+    fn expect_no_answer_twice(&self, description: &str) {
         let calls = calls(&self.sealed);
         let most = self.undisturbed.calls + self.open.len();
-        assert!(calls.len() <= most, "{} calls, not {most}: {calls:#?}\n{told}", calls.len());
+        assert!(
+            calls.len() <= most,
+            "{} calls, not {most}: {calls:#?}\n{description}",
+            calls.len()
+        );
         let different: BTreeSet<&String> = calls.iter().collect();
-        assert_eq!(different.len(), calls.len(), "a call was made twice: {calls:#?}\n{told}");
+        assert_eq!(
+            different.len(),
+            calls.len(),
+            "a call was made twice: {calls:#?}\n{description}"
+        );
         let talk = blow::talk(&self.sealed);
         for OpenCall { iteration, ask, .. } in self.open.iter().filter(|it| it.is_answered) {
             let (iteration, ask) = (*iteration, *ask);
             let place = talk.iter().position(|it| *it == Talk::Asked { iteration, ask });
             let next = place.and_then(|place| talk.get(place + 1));
             let expect = Talk::Replied { iteration, ask };
-            assert_eq!(next, Some(&expect), "what was received is not asked for again: {told}");
+            assert_eq!(
+                next,
+                Some(&expect),
+                "what was received is not asked for again: {description}"
+            );
         }
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         format!("in {}:\n  {}", self.sealed.root().display(), self.story.join("\n  "))
     }
 }

@@ -1,23 +1,20 @@
-//! The workflows that are killed, with agents that do the same each time they are asked.
+//! The workflows that are killed, with agents that do the same in every call.
 
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
 
 use super::household::{commit_all, in_the_middle, lived_in, with_submodule};
 
-/// A workflow from its start to its end.
+/// A workflow from start to end.
 pub(super) struct Scene {
-    /// Prepares it.
     pub(super) make: fn() -> Sealed,
-    /// How it is started.
     pub(super) words: &'static [&'static str],
-    /// How it ends.
     pub(super) code: i32,
-    /// Something that appears in the project at a moment of interest.
+    /// A file that appears in the project at a moment of interest.
     pub(super) trace: Option<&'static str>,
 }
 
-/// A call: it is counted, takes a moment on both sides of what it does, and has its last words.
+/// A call: it is counted, waits briefly before and after its action, and has a final answer.
 fn call(when: &Value, command: &str, last: &Value) -> Value {
     let count = "echo \"$RALPH_ROLE $RALPH_ITERATION.$RALPH_ASK\" >> ../calls";
     json!({ "when": when, "do": [
@@ -37,18 +34,18 @@ fn says(text: &str) -> Value {
     json!({ "text": text })
 }
 
-/// Commits what there is, if there is something: an agent that is asked again finds its own work.
+/// Commits changes, if there are any: a repeated agent call finds its own work.
 fn commit(message: &str) -> String {
     format!("git add -A; git diff --cached --quiet || git commit --quiet -m \"{message}\"")
 }
 
-/// Changes a file at once: a `sed -i` that is killed leaves a file of its own in the project.
+/// Changes a file atomically: a killed `sed -i` leaves a temporary file in the project.
 fn edit(script: &str, path: &str) -> String {
     format!("sed {script} {path} > ../edited && mv ../edited {path}")
 }
 
-/// Nothing is committed, and the user is in the middle of things. One call fails at first, another
-/// one leaves a process with a session of its own behind.
+/// Nothing is committed, and the user has uncommitted changes. One call fails at first, another
+/// one leaves a process with its own session.
 pub(super) fn a_plain_loop() -> Scene {
     fn make() -> Sealed {
         let sealed = lived_in();
@@ -70,7 +67,7 @@ pub(super) fn a_plain_loop() -> Scene {
     Scene { make, words: &["run", "-p", "base"], code: 0, trace: None }
 }
 
-/// The work of the first iteration is undone, with the user in the middle of things.
+/// The work of the first iteration is rolled back, with uncommitted changes of the user.
 pub(super) fn a_loop_that_goes_back() -> Scene {
     fn make() -> Sealed {
         let sealed = lived_in();
@@ -87,7 +84,7 @@ pub(super) fn a_loop_that_goes_back() -> Scene {
     Scene { make, words: &["run", "-p", "base"], code: 0, trace: None }
 }
 
-/// An agent words the commits, which are pushed; there is a submodule.
+/// An agent writes the commit messages, and the commits are pushed; there is a submodule.
 pub(super) fn a_loop_with_messages_and_pushes() -> Scene {
     fn make() -> Sealed {
         let sealed = lived_in();
@@ -111,7 +108,7 @@ pub(super) fn a_loop_with_messages_and_pushes() -> Scene {
     Scene { make, words: &["run", "-p", "base"], code: 0, trace: None }
 }
 
-/// ralph commits, and keeps what the user had under way out of it.
+/// ralph commits, without the user's uncommitted changes.
 pub(super) fn changes_set_aside() -> Scene {
     fn make() -> Sealed {
         let sealed = lived_in();
@@ -138,8 +135,8 @@ fn task(id: &str) -> Value {
     })
 }
 
-/// Three tasks with reviews, an agent as a gate and compactions; one task fails and is shelved, another
-/// one is skipped.
+/// Three tasks with reviews, an agent as a gate and compactions; one task fails and moves to a
+/// failure branch, another one is skipped.
 pub(super) fn a_task_list_that_ralph_keeps() -> Scene {
     fn make() -> Sealed {
         let sealed = lived_in();
@@ -167,7 +164,7 @@ pub(super) fn a_task_list_that_ralph_keeps() -> Scene {
             "memory": { "everyIterations": 2 }
         });
         sealed.script(&calls, &settings);
-        // Large lists are written in a way of their own.
+        // Large lists are written differently.
         let mut left_out = task("d");
         left_out["status"] = "skipped".into();
         left_out["description"] = "Too much to say. ".repeat(20_000).into();
@@ -180,7 +177,7 @@ pub(super) fn a_task_list_that_ralph_keeps() -> Scene {
     Scene { make, words: &["build"], code: 1, trace: None }
 }
 
-/// Two stories, whose list and commits are the agent's.
+/// Two stories, whose list and commits the agent owns.
 pub(super) fn a_task_list_that_the_agent_keeps() -> Scene {
     fn make() -> Sealed {
         let sealed = lived_in();
@@ -221,7 +218,7 @@ pub(super) fn a_task_list_that_the_agent_keeps() -> Scene {
     Scene { make, words: &["build"], code: 0, trace: None }
 }
 
-/// A task list is drafted; the first one is no good. The documents are not committed yet.
+/// A task list is drafted; the first draft is invalid. The documents are not committed yet.
 pub(super) fn a_draft_of_a_task_list() -> Scene {
     fn make() -> Sealed {
         let sealed = lived_in();

@@ -1,24 +1,22 @@
-//! A small MCP client: sends a line, waits for the line with its id.
-//!
-//! Not here: what is asked.
+//! A small MCP client: sends a line, waits for the line with its id. Not here: the requests.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// A client with a server of its own.
+/// A client with its own server.
 pub(crate) struct Client {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     next: u64,
-    /// What the server said unasked.
+    /// Notifications of the server.
     pub(crate) notifications: Vec<Value>,
 }
 
 impl Client {
-    /// Starts a server and introduces itself. What it says to people goes to `stderr`.
+    /// Starts a server and initializes it. Its stderr goes to `stderr`.
     pub(crate) fn start(mut command: Command, stderr: Stdio) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().expect("it starts");
@@ -37,7 +35,7 @@ impl Client {
         client
     }
 
-    /// Asks something and returns the whole answer.
+    /// Sends a request and returns the whole response.
     #[track_caller]
     pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.next;
@@ -60,14 +58,14 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// Creates a thing.
+    /// Creates an entity.
     #[track_caller]
     pub(crate) fn create(&mut self, name: &str) -> Value {
         let entity = json!({ "name": name, "entityType": "thing", "observations": [] });
         self.call("create_entities", json!({ "entities": [entity] }))
     }
 
-    /// Returns the names of all things.
+    /// Returns the names of all entities.
     #[track_caller]
     pub(crate) fn names(&mut self) -> Vec<String> {
         let graph = self.call("read_graph", json!({}));
@@ -82,20 +80,20 @@ impl Client {
         input.write_all(format!("{line}\n").as_bytes()).expect("sent");
     }
 
-    /// Returns the next line of the server's.
+    /// Returns the next line of the server.
     pub(crate) fn receive(&mut self) -> Option<Value> {
         let mut line = String::new();
         let length = self.output.read_line(&mut line).expect("read");
         (length > 0).then(|| serde_json::from_str(&line).expect("JSON"))
     }
 
-    /// Kills the server, as nobody should.
+    /// Kills the server with SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("ended");
     }
 
-    /// Goes away and returns what the server still said, and its exit code.
+    /// Closes the connection and returns the rest of the server's output, and its exit code.
     pub(crate) fn leave(mut self) -> (Vec<Value>, Option<i32>) {
         self.input = None;
         let rest = std::iter::from_fn(|| self.receive()).collect();

@@ -1,4 +1,4 @@
-//! The memory server and the commands for people, through the built binary.
+//! The memory server and its commands for users, through the built binary.
 
 mod client;
 mod people;
@@ -19,7 +19,7 @@ fn serve(sealed: &Sealed) -> Client {
     serve_with(sealed, &[], Stdio::inherit())
 }
 
-/// Starts our server with further words.
+/// Starts our server with further arguments.
 fn serve_with(sealed: &Sealed, words: &[&str], stderr: Stdio) -> Client {
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["mcp", "memory"]).args(words);

@@ -1,4 +1,4 @@
-//! `ralph memory`: what people see of the graph.
+//! `ralph memory`: what users see of the graph.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn remembered() -> Sealed {
 }
 
 #[test]
-fn what_is_remembered_is_listed() {
+fn memory_is_listed() {
     let sealed = remembered();
     let shown = expect![[r"
         2 things, 1 relation
@@ -41,7 +41,7 @@ fn what_is_remembered_is_listed() {
 }
 
 #[test]
-fn a_search_wants_all_words() {
+fn search_requires_all_words() {
     let sealed = remembered();
     expect![[r"
         1 thing, 1 relation
@@ -85,7 +85,7 @@ fn the_graph_is_exported_as_data_and_as_pictures() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_memory_is_reported() {
     let sealed = remembered();
     sealed.write(FILE, &format!("{GRAPH}{{torn"));
     let shown = sealed.ralph(&["memory", "search", "cache"]).expect_code(0);

@@ -1,10 +1,8 @@
-//! The same calls to our server and to the npm package that it stands in for; and the server for
-//! documentation, which is npm's alone.
-//!
-//! `answers.jsonl` holds what the package answers to `calls.jsonl`, and is compared with ours in
-//! every run. Where `scripts/install-memory-reference` has installed the package, its answers are
-//! compared with the recorded ones, too (`UPDATE_EXPECT=1` records them anew), and both servers
-//! go on with each other's file.
+//! The same calls to our server and to the npm package that it replaces; and the documentation
+//! server, which is an npm package. `answers.jsonl` holds the package's answers to `calls.jsonl`,
+//! and is compared with ours in every run. If `scripts/install-memory-reference` has installed the
+//! package, its answers are compared with the recorded ones, too (`UPDATE_EXPECT=1` records them
+//! again), and both servers use each other's file.
 
 use std::env;
 use std::fs;
@@ -22,11 +20,12 @@ use crate::sealed;
 /// Names the program of the package.
 const REFERENCE: &str = "RALPH_TEST_MEMORY_REFERENCE";
 
-/// Returns Node and the program of the package; none where it is not installed and that may be.
+/// Returns Node and the program of the package; `None` if it is not installed, which CI does not
+/// allow.
 fn installed() -> Option<(PathBuf, PathBuf)> {
     let Some(program) = env::var_os(REFERENCE).map(PathBuf::from) else {
         assert!(env::var_os("CI").is_none(), "in CI, {REFERENCE} must be set");
-        // Not by a macro: the test harness keeps to itself what a passing test prints.
+        // Not with a macro: the test harness captures the output of passing tests.
         let _ = writeln!(
             std::io::stderr(),
             "LEFT OUT: a test with the npm memory server; {REFERENCE} is not set (see \
@@ -68,12 +67,12 @@ fn play(client: &mut Client, sealed: &Sealed) -> String {
     answers + "file:\n" + sealed.read(FILE).trim_end() + "\n"
 }
 
-/// Returns the tools as a list that can be compared: words for models are everybody's own.
+/// Returns the tools as a comparable list: descriptions for models may differ.
 fn tools(client: &mut Client) -> String {
     let mut tools = client.ask("tools/list", json!({}))["result"]["tools"].take();
     for tool in tools.as_array_mut().into_iter().flatten() {
         remove(tool, "description");
-        // The package says that it does not run calls as tasks, which is what silence says, too.
+        // The package declares that it does not run calls as tasks, which is also the default.
         remove(tool, "execution");
     }
     format!("{tools:#}\n")
@@ -117,7 +116,7 @@ fn the_package_answers_as_recorded() {
 }
 
 #[test]
-fn each_server_goes_on_with_the_others_file() {
+fn each_server_reads_the_others_file() {
     let sealed = sealed();
     let Some(mut theirs) = serve_reference(&sealed) else { return };
     let mut ours = serve(&sealed);
@@ -127,24 +126,25 @@ fn each_server_goes_on_with_the_others_file() {
         assert_eq!(ours.names(), theirs.names());
     }
     assert_eq!(ours.names().len(), 6);
-    // A line that kills the package is mended by the next change of ours.
+    // A line that crashes the package is repaired by the next change of ours.
     let text = sealed.read(FILE);
     sealed.write(FILE, &format!("{text}\n{{\"type\":\"enti"));
     assert_eq!(theirs.call("read_graph", json!({}))["isError"], true);
-    ours.create("mended");
+    ours.create("repaired");
     assert_eq!(theirs.names(), ours.names());
 }
 
 #[test]
-fn the_protocols_own_client_is_content() {
+fn official_mcp_client_accepts_the_server() {
     let sealed = sealed();
     let Some((node, program)) = installed() else { return };
     let mut command = sealed.command(node);
     command.arg(place("client.mjs")).arg(program).arg(env!("CARGO_BIN_EXE_ralph"));
     command.args(["mcp", "memory"]);
     let output = command.output().expect("it starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
+    let message = String::from_utf8_lossy(&output.stderr);
+    let seen: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{message}"));
     let ada = json!({
         "entities": [{ "name": "Ada", "entityType": "person", "observations": ["sings"] }],
         "relations": [{ "from": "Ada", "to": "Bob", "relationType": "knows" }],
@@ -163,11 +163,11 @@ fn the_protocols_own_client_is_content() {
 }
 
 #[test]
-fn the_documentation_server_starts_as_ralph_starts_it_and_needs_no_network_for_that() {
+fn documentation_server_starts_without_a_network() {
     let sealed = sealed();
     let Some((_, program)) = installed() else { return };
     let place = program.ancestors().find(|place| place.join("package-lock.json").exists());
-    // From where it is installed, npx takes what is there and asks no registry.
+    // From its installation, npx uses the local package and contacts no registry.
     let mut command = sealed.command("npx");
     command.args(["-y", "@upstash/context7-mcp"]).current_dir(place.expect("a place"));
     command.env("npm_config_offline", "true").env("HTTPS_PROXY", "http://127.0.0.1:9");

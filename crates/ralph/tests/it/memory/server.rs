@@ -1,4 +1,4 @@
-//! The server under odd clients, other writers, kills and a system that refuses.
+//! The server with unusual clients, other writers, kills and system errors.
 
 use std::fs;
 use std::process::Stdio;
@@ -24,7 +24,7 @@ fn the_graph_is_where_the_flag_or_the_environment_says() {
 }
 
 #[test]
-fn the_whole_graph_is_a_resource_whose_changes_are_told() {
+fn graph_resource_reports_changes() {
     let sealed = sealed();
     let mut client = serve(&sealed);
     let uri = json!({ "uri": "memory://knowledge-graph" });
@@ -36,12 +36,12 @@ fn the_whole_graph_is_a_resource_whose_changes_are_told() {
     client.create("a");
     client.names();
     client.call("no_such_tool", json!({}));
-    let told = json!({
+    let reported = json!({
         "jsonrpc": "2.0",
         "method": "notifications/resources/updated",
         "params": uri,
     });
-    assert_eq!(client.notifications, [told]);
+    assert_eq!(client.notifications, [reported]);
     let read = client.ask("resources/read", uri.clone());
     let contents = &read["result"]["contents"][0];
     assert_eq!(
@@ -61,25 +61,26 @@ fn the_whole_graph_is_a_resource_whose_changes_are_told() {
 }
 
 #[test]
-fn secrets_are_not_remembered_and_what_is_masked_is_found_by_the_same_words() {
+fn secrets_are_masked_and_found_by_the_same_query() {
     let sealed = sealed();
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["mcp", "memory"]).env("STORE_PASSWORD", "horse-battery-42");
     let mut client = Client::start(command, Stdio::inherit());
     let token = format!("ghp_{}", "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zC0fL3hJ6");
-    let said = json!([format!("the store takes horse-battery-42 and {token}"), "and nothing else"]);
-    let entity = json!({ "name": "store", "entityType": "part", "observations": said });
+    let output_text =
+        json!([format!("the store takes horse-battery-42 and {token}"), "and nothing else"]);
+    let entity = json!({ "name": "store", "entityType": "part", "observations": output_text });
     client.call("create_entities", json!({ "entities": [entity] }));
     let kept = sealed.read(FILE);
     assert!(!kept.contains("horse-battery") && !kept.contains(&token), "{kept}");
     assert!(kept.contains("the store takes *** and ***"), "{kept}");
-    let deletion = json!({ "entityName": "store", "observations": [said[0]] });
+    let deletion = json!({ "entityName": "store", "observations": [output_text[0]] });
     client.call("delete_observations", json!({ "deletions": [deletion] }));
     assert!(!sealed.read(FILE).contains("the store takes"), "{}", sealed.read(FILE));
 }
 
 #[test]
-fn an_odd_client_is_answered_or_ignored_and_the_server_goes_on() {
+fn invalid_requests_do_not_stop_the_server() {
     let sealed = sealed();
     let mut client = serve(&sealed);
     for line in [
@@ -102,7 +103,7 @@ fn an_odd_client_is_answered_or_ignored_and_the_server_goes_on() {
 }
 
 #[test]
-fn what_was_asked_before_the_client_left_is_answered() {
+fn pending_requests_are_answered_after_the_client_closes() {
     let sealed = sealed();
     let mut client = serve(&sealed);
     for number in 0..50 {
@@ -119,7 +120,7 @@ fn what_was_asked_before_the_client_left_is_answered() {
 }
 
 #[test]
-fn a_client_that_says_nothing_is_no_error() {
+fn silent_client_is_not_an_error() {
     sealed().ralph(&["mcp", "memory"]).expect_code(0);
 }
 
@@ -184,7 +185,7 @@ fn a_server_that_is_killed_while_it_writes_leaves_a_whole_file() {
         assert!(names.len() > 2_000 + round);
         assert!(known.iter().all(|name| names.contains(&name.as_str())), "{known:?}");
     }
-    // What was left half written is gone with the next change.
+    // A partial file is removed with the next change.
     serve(&sealed).create("last");
     let directory = path.parent().expect("it has one");
     let left = fs::read_dir(directory).expect("readable").flatten();
@@ -194,18 +195,21 @@ fn a_server_that_is_killed_while_it_writes_leaves_a_whole_file() {
 }
 
 #[test]
-fn damage_is_said_to_people_and_kept() {
+fn damaged_lines_are_reported_and_kept() {
     let sealed = sealed();
     sealed.write(FILE, "{\"type\":\"entity\",\"name\":\"kept\",\"since\":1}\n{\"type\":\"ent");
-    let said = fs::File::create(sealed.root().join("said")).expect("created");
-    let mut client = serve_with(&sealed, &[], said.into());
+    let output_text = fs::File::create(sealed.root().join("said")).expect("created");
+    let mut client = serve_with(&sealed, &[], output_text.into());
     assert_eq!(client.names(), ["kept"]);
     client.create("new");
     assert_eq!(client.names(), ["kept", "new"]);
     client.leave();
-    let said = fs::read_to_string(sealed.root().join("said")).expect("readable");
-    assert!(said.contains("warning: line 2 of `") && said.contains("cannot be read"), "{said}");
-    let aside = said
+    let output_text = fs::read_to_string(sealed.root().join("said")).expect("readable");
+    assert!(
+        output_text.contains("warning: line 2 of `") && output_text.contains("cannot be read"),
+        "{output_text}"
+    );
+    let aside = output_text
         .lines()
         .find_map(|line| line.strip_prefix("warning: what could not be read is kept in `"));
     let aside = aside.and_then(|rest| rest.strip_suffix('`')).expect("it says where");
@@ -214,7 +218,7 @@ fn damage_is_said_to_people_and_kept() {
 }
 
 #[test]
-fn what_the_system_refuses_is_told_to_the_model() {
+fn system_errors_are_returned_to_the_model() {
     let sealed = sealed();
     let mut client = serve_with(&sealed, &["--file", "/dev/null/memory.jsonl"], Stdio::inherit());
     let result = client.create("x");
@@ -225,9 +229,9 @@ fn what_the_system_refuses_is_told_to_the_model() {
 }
 
 #[test]
-fn a_disk_that_takes_no_more_leaves_the_old_file_and_the_server() {
+fn full_disk_keeps_the_old_file_and_the_server() {
     let sealed = sealed();
-    // No file may have more than a few kilobytes, which looks like a full disk to a writer.
+    // A file size limit of a few kilobytes, which looks like a full disk to a writer.
     let limited = "trap '' XFSZ; ulimit -f 16; exec \"$0\" mcp memory";
     let mut command = sealed.command("/bin/sh");
     command.args(["-c", limited, env!("CARGO_BIN_EXE_ralph")]);

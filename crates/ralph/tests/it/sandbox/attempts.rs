@@ -1,58 +1,57 @@
-//! The table of attempts: what shows that one got out, and where that is known to happen.
-//!
+//! The table of escape attempts: what shows that one got out, and where that is known to happen.
 //! The attempts themselves are in `escapes.py` and `escapes_beyond.py`.
 
-/// One way out that is tried.
+/// One escape attempt.
 pub(super) struct Attempt {
     /// The name of the attempt in the script.
     pub(super) name: &'static str,
     /// What shows that it got out.
     pub(super) shown_by: Shown,
-    /// What becomes of it without a sandbox: one that never works proves nothing.
+    /// Its result without a sandbox: an attempt that never works proves nothing.
     pub(super) bare: Bare,
-    /// What becomes of it in Landlock. In namespaces, none gets out.
+    /// Its result in Landlock. In namespaces, none gets out.
     pub(super) landlock: Fate,
 }
 
 /// What shows that an attempt got out.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Shown {
-    /// What it says itself.
+    /// Its own output.
     Said,
-    /// What it wrote arrived here, below the world's directory.
+    /// A file arrived here, below the world's directory.
     Arrives(&'static str),
-    /// This is gone.
+    /// This path was deleted.
     Gone(&'static str),
-    /// Everybody may write this.
+    /// This path is world-writable.
     Opened(&'static str),
     /// A datagram came.
-    Heard,
+    Received,
 }
 
-/// What becomes of an attempt without a sandbox.
+/// The result of an attempt without a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bare {
-    /// It gets out, whoever tries.
+    /// It gets out for every user.
     Works,
-    /// It gets out if root tries.
+    /// It gets out for root.
     WorksForRoot,
     /// It depends on kernel and machine.
     Depends,
-    /// It makes sense only in a cell, or would harm the machine: not tried.
+    /// It makes sense only in a sandbox, or would harm the machine: not tried.
     NotTried,
 }
 
-/// What becomes of an attempt in a cell.
+/// The result of an attempt in a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Held,
-    /// A limit of the backend that is documented.
+    /// A documented limit of the backend.
     Out,
 }
 
 use Bare::{Depends, NotTried, Works, WorksForRoot};
 use Fate::{Held, Out};
-use Shown::{Arrives, Gone, Heard, Opened, Said};
+use Shown::{Arrives, Gone, Opened, Received, Said};
 
 const fn row(name: &'static str, shown_by: Shown, bare: Bare, landlock: Fate) -> Attempt {
     Attempt { name, shown_by, bare, landlock }
@@ -64,13 +63,13 @@ pub(super) const ATTEMPTS: [Attempt; 102] = [
     row("overwrite_outside", Arrives("outside/overwritten"), Works, Held),
     row("write_bashrc", Arrives("home/.bashrc"), Works, Held),
     row("write_authorized_keys", Arrives("home/.ssh/authorized_keys"), Works, Held),
-    row("write_local_bin", Arrives("home/.local/bin/planted"), Works, Held),
+    row("write_local_bin", Arrives("home/.local/bin/added"), Works, Held),
     row("write_usr_local", Arrives("/usr/local/@"), WorksForRoot, Held),
     row("write_etc", Arrives("/etc/@"), WorksForRoot, Held),
     row("write_tmp", Arrives("/tmp/@"), Works, Held),
     row("write_var_tmp", Arrives("/var/tmp/@"), Works, Held),
     row("write_shared_memory", Arrives("/dev/shm/@"), Works, Out),
-    row("write_state", Arrives("state/ralph/planted"), Works, Held),
+    row("write_state", Arrives("state/ralph/added"), Works, Held),
     row("through_link", Arrives("outside/target"), Works, Held),
     row("through_own_link", Arrives("outside/by-own-link"), Works, Held),
     row("through_link_to_directory", Arrives("outside/by-directory"), Works, Held),
@@ -132,7 +131,7 @@ pub(super) const ATTEMPTS: [Attempt; 102] = [
     row("trace_parent", Said, Depends, Held),
     row("tcp_to_host", Said, Works, Held),
     row("mptcp_to_host", Said, Depends, Held),
-    row("udp_to_host", Heard, Works, Held),
+    row("udp_to_host", Received, Works, Held),
     row("socket_in_tmp", Said, Works, Held),
     row("socket_in_home", Said, Works, Held),
     row("socket_in_project", Said, Works, Held),

@@ -1,4 +1,4 @@
-//! Machines and projects that are not as one would like them.
+//! Machines and projects in unusual states.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use ralph_testkit::sealed::{Running, Sealed};
 use super::{backends, script};
 use crate::{repository, sealed};
 
-/// Returns `ralph sandbox exec` for a command, to be changed.
+/// Returns the `ralph sandbox exec` command, to be changed.
 fn exec(sealed: &Sealed, backend: &str, words: &[&str]) -> Command {
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["sandbox", "exec", "--backend", backend, "--network", "none", "--"]).args(words);
@@ -18,7 +18,7 @@ fn exec(sealed: &Sealed, backend: &str, words: &[&str]) -> Command {
 
 #[test]
 fn without_user_namespaces_the_native_backend_says_so() {
-    // In a user namespace of the test's own, further ones can be forbidden.
+    // In a user namespace of the test, further ones can be forbidden.
     let sealed = sealed();
     let ralph = env!("CARGO_BIN_EXE_ralph");
     let body = format!(
@@ -29,7 +29,7 @@ fn without_user_namespaces_the_native_backend_says_so() {
     command.args(["--user", "--map-root-user", "sh", "-c", &body]);
     let ran = Running::start(command).wait();
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
-    for words in ["`native` does not work here", "no namespaces can be made", "hint:"] {
+    for words in ["`native` does not work here", "cannot create namespaces", "hint:"] {
         assert!(ran.stderr.contains(words), "no {words:?} in {}", ran.stderr);
     }
 }
@@ -59,25 +59,25 @@ fn bubblewrap_must_be_there_and_not_in_the_project() {
     let ran = Running::start(command).wait();
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     assert!(ran.stderr.contains("`bwrap` is not on the PATH"), "{}", ran.stderr);
-    let planted = sealed.project().join("bwrap");
-    fs::write(&planted, "#!/bin/sh\nexit 0\n").expect("written");
+    let fake = sealed.project().join("bwrap");
+    fs::write(&fake, "#!/bin/sh\nexit 0\n").expect("written");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&planted, mode).expect("a mode");
+    fs::set_permissions(&fake, mode).expect("a mode");
     let mut command = exec(&sealed, "bwrap", &["true"]);
     command.env("PATH", sealed.project());
     let ran = Running::start(command).wait();
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
-    assert!(ran.stderr.contains("lies in the project"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("is inside the project"), "{}", ran.stderr);
 }
 
 #[test]
-fn a_bubblewrap_that_isolates_nothing_fails_its_trial() {
+fn bubblewrap_without_isolation_fails_its_self_test() {
     let sealed = sealed();
     let pretender = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"\n";
     sealed.program("bwrap", pretender);
     let ran = script(&sealed, "bwrap", "echo ran > marker");
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
-    assert!(ran.stderr.contains("its walls failed their trial"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("it failed the sandbox self-test"), "{}", ran.stderr);
     assert!(!sealed.project().join("marker").exists());
 }
 
@@ -102,7 +102,7 @@ fn a_home_behind_a_link_is_hidden_all_the_same() {
 }
 
 #[test]
-fn a_project_in_the_home_is_open_and_what_is_beside_it_is_not() {
+fn project_in_home_is_visible_and_its_siblings_are_not() {
     for backend in backends() {
         let sealed = sealed();
         let home = sealed.root().join("home");
@@ -121,8 +121,8 @@ fn a_project_in_the_home_is_open_and_what_is_beside_it_is_not() {
 fn a_project_that_is_too_much_is_refused() {
     for (directory, words) in [
         ("home", "it is your home directory"),
-        ("", "your home directory lies in it"),
-        ("/", "it is the whole machine"),
+        ("", "it contains your home directory"),
+        ("/", "it is the root directory"),
     ] {
         let sealed = sealed();
         let mut command = exec(&sealed, "native", &["true"]);
@@ -143,7 +143,7 @@ fn a_work_tree_whose_repository_is_elsewhere() {
             let body = "git status --short > /dev/null || exit 9; echo x > new && git add new && \
                         git commit -qm New && echo committed || echo refused; \
                         echo x > .git && echo swapped; \
-                        echo x > ../project/.git/hooks/planted && echo planted; true";
+                        echo x > ../project/.git/hooks/added && echo added; true";
             fs::create_dir_all(tree.join(".ralph")).expect("a directory");
             fs::write(
                 tree.join(".ralph/settings.json"),
@@ -155,7 +155,7 @@ fn a_work_tree_whose_repository_is_elsewhere() {
             let ran = Running::start(command).wait();
             let open = match (backend, mode) {
                 ("landlock", "ro") => "refused\nswapped\n".to_owned(),
-                ("landlock", _) => "committed\nswapped\nplanted\n".to_owned(),
+                ("landlock", _) => "committed\nswapped\nadded\n".to_owned(),
                 _ => format!("{expect}\n"),
             };
             assert_eq!((ran.code, ran.stdout), (Some(0), open), "{backend} {mode}: {}", ran.stderr);

@@ -11,16 +11,16 @@ use super::image::image;
 
 const DOCKER: &str = concat!(include_str!("stand_in.py"), include_str!("docker.py"));
 
-/// Which engine a scene runs with.
+/// Which container engine a scene uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Engine {
     /// A stand-in on the `PATH`.
     Docker,
-    /// The real thing.
+    /// The real podman.
     Podman,
 }
 
-/// Returns those that can be tried here.
+/// Returns the engines that work here.
 fn engines() -> Vec<Engine> {
     let mut engines = vec![Engine::Docker];
     engines.extend(image().map(|_| Engine::Podman));
@@ -169,7 +169,7 @@ fn streams_codes_and_signals_come_through_a_container() {
 
 #[test]
 fn a_stopped_call_takes_its_container_with_it() {
-    let script = "trap 'echo x > heard; exit 3' TERM; (setsid sleep 600 &); echo x > ready; \
+    let script = "trap 'echo x > got-term; exit 3' TERM; (setsid sleep 600 &); echo x > ready; \
                   while :; do sleep 0.01; done";
     for engine in engines() {
         for (signal, code) in [(Signal::TERM, 3), (Signal::KILL, 137)] {
@@ -179,14 +179,14 @@ fn a_stopped_call_takes_its_container_with_it() {
             scene.sealed.wait_for("ready");
             kill_process_group(first_child(running.id()), signal).expect("it is there");
             assert_eq!(running.wait().code, Some(code), "{engine:?} {signal:?}");
-            let has_heard = scene.sealed.project().join("heard").exists();
-            assert_eq!(has_heard, signal == Signal::TERM, "{engine:?}");
+            let has_got_term = scene.sealed.project().join("got-term").exists();
+            assert_eq!(has_got_term, signal == Signal::TERM, "{engine:?}");
             assert_eq!(scene.sealed.survivors(), Vec::<String>::new(), "{engine:?} {signal:?}");
         }
     }
 }
 
-/// Returns the process that makes the walls.
+/// Returns the process that sets up the sandbox.
 fn first_child(pid: u32) -> Pid {
     let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
     let children = children.expect("children");
@@ -195,7 +195,7 @@ fn first_child(pid: u32) -> Pid {
 }
 
 #[test]
-fn containers_of_a_killed_run_are_gone_and_it_goes_on() {
+fn containers_of_a_killed_run_are_removed_and_it_resumes() {
     for engine in engines() {
         let scene = Scene::new(engine);
         let sealed = &scene.sealed;
@@ -212,7 +212,7 @@ fn containers_of_a_killed_run_are_gone_and_it_goes_on() {
         running.signal(Signal::KILL);
         running.wait();
         sealed.write("go", "");
-        // Whether the engine was quicker or the resumed run is all the same.
+        // Either the engine or the resumed run may remove it first.
         let end = scene.ralph(&["resume"]);
         assert_eq!(end.code, Some(0), "{engine:?}: {}", end.stderr);
         wait_until("all are gone", || scene.left().is_empty());
@@ -221,7 +221,7 @@ fn containers_of_a_killed_run_are_gone_and_it_goes_on() {
 }
 
 #[test]
-fn what_is_missing_is_said_with_its_remedy_before_a_run_begins() {
+fn missing_container_parts_are_reported_with_a_hint() {
     let scene = Scene::new(Engine::Docker);
     let sealed = &scene.sealed;
     let run = |image: &str, gate: &str| {
@@ -236,16 +236,16 @@ fn what_is_missing_is_said_with_its_remedy_before_a_run_begins() {
         assert_eq!(end.code, Some(2), "{image}: {}", end.stderr);
         end.stderr
     };
-    let said = run("", "true");
-    assert!(said.contains("no image is named") && said.contains("sandbox.image"), "{said}");
-    let said = run("other:1", "true");
-    assert!(said.contains("docker has no image `other:1`"), "{said}");
-    assert!(said.contains("`docker pull other:1` fetches it"), "{said}");
-    let said = run("agent:1", "no-such-gate --all");
-    assert!(said.contains("`no-such-gate` was not found in the image `agent:1`"), "{said}");
+    let message = run("", "true");
+    assert!(message.contains("no image is set") && message.contains("sandbox.image"), "{message}");
+    let message = run("other:1", "true");
+    assert!(message.contains("docker has no image `other:1`"), "{message}");
+    assert!(message.contains("`docker pull other:1` fetches it"), "{message}");
+    let message = run("agent:1", "no-such-gate --all");
+    assert!(message.contains("`no-such-gate` was not found in the image `agent:1`"), "{message}");
     fs::write(sealed.bin().join("down"), "").expect("written");
-    let said = run("agent:1", "true");
-    assert!(said.contains("docker does not work: docker: Cannot connect"), "{said}");
+    let message = run("agent:1", "true");
+    assert!(message.contains("docker does not work: docker: Cannot connect"), "{message}");
     assert_eq!(sealed.runs().len(), 0, "no run was begun");
 }
 

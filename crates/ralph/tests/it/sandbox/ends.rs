@@ -1,4 +1,4 @@
-//! How children in a cell end: exit codes, signals, stops, and nothing left behind.
+//! How processes in a sandbox end: exit codes, signals, stops, and nothing left running.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn both_streams_and_the_input_come_through() {
 }
 
 #[test]
-fn what_cannot_be_started_is_said_with_its_place() {
+fn failed_start_in_the_sandbox_is_reported_with_its_path() {
     for backend in backends() {
         let sealed = sealed();
         fs::write(sealed.root().join("home/tool"), "#!/bin/sh\n").expect("written");
@@ -58,14 +58,14 @@ fn what_cannot_be_started_is_said_with_its_place() {
     }
 }
 
-/// A cell's own processes, as a supervisor has them: the leader of a group of its own.
+/// The processes of a sandbox, as a supervisor sees them: the leader of its own group.
 struct Held {
     sealed: Sealed,
     child: std::process::Child,
 }
 
 impl Held {
-    /// Starts a script whose cell is supervised by nobody but this test. The script writes `ready`.
+    /// Starts a script in a sandbox that only this test supervises. The script writes `ready`.
     fn start(backend: &str, body: &str) -> Self {
         use std::os::unix::process::CommandExt as _;
         let sealed = sealed();
@@ -79,7 +79,7 @@ impl Held {
         Self { sealed, child }
     }
 
-    /// Returns the process that makes the walls: the child of ralph that leads a group.
+    /// Returns the process that sets up the sandbox: the child of ralph that leads a group.
     fn outer(&self) -> Pid {
         let file = format!("/proc/{0}/task/{0}/children", self.child.id());
         let text = fs::read_to_string(file).expect("children");
@@ -99,10 +99,10 @@ fn signals_to_the_group_reach_the_program_which_may_take_its_time() {
     for backend in backends() {
         let held = Held::start(
             backend,
-            "trap 'echo x > heard; exit 3' TERM; echo x > ready; while :; do sleep 0.01; done",
+            "trap 'echo x > got-term; exit 3' TERM; echo x > ready; while :; do sleep 0.01; done",
         );
         kill_process_group(held.outer(), Signal::TERM).expect("it is there");
-        held.sealed.wait_for("heard");
+        held.sealed.wait_for("got-term");
         assert_eq!(held.code(), Some(3), "{backend}");
     }
 }
@@ -119,7 +119,7 @@ fn a_signal_that_the_program_does_not_catch_ends_it_as_such() {
 }
 
 #[test]
-fn a_stopped_program_goes_on() {
+fn stopped_program_continues() {
     for backend in backends() {
         let held = Held::start(
             backend,
@@ -131,7 +131,7 @@ fn a_stopped_program_goes_on() {
         }
         let beat = held.sealed.project().join("beat");
         let size = || fs::metadata(&beat).map_or(0, |about| about.len());
-        wait_until("it stands still", || {
+        wait_until("it is stopped", || {
             let before = size();
             std::thread::sleep(std::time::Duration::from_millis(60));
             size() == before
@@ -140,7 +140,7 @@ fn a_stopped_program_goes_on() {
         for pid in tree.iter().rev() {
             let _ = kill_process(*pid, Signal::CONT);
         }
-        wait_until("it goes on", || size() > stopped_at);
+        wait_until("it continues", || size() > stopped_at);
         kill_process_group(held.outer(), Signal::TERM).expect("it is there");
         assert_eq!(held.code(), Some(4), "{backend}");
     }
@@ -174,7 +174,7 @@ fn daemons_end_with_the_program() {
 }
 
 #[test]
-fn no_names_stay_that_were_kept_free() {
+fn no_placeholder_files_remain() {
     for backend in backends() {
         let sealed = sealed();
         let names = || -> Vec<String> {

@@ -2,7 +2,7 @@
 
 Run as `python3 escapes.py WORLD SKIP…`, where WORLD is a JSON object that says where things are on
 the host. Prints one line for each attempt: its name, and `out` or what stopped it. Whether a file
-really arrived outside is looked up by whoever runs this. Attempts on the kernel, processes and the
+really arrived outside is checked by the test that runs this. Attempts on the kernel, processes and the
 network are in `escapes_beyond.py`.
 """
 
@@ -101,7 +101,7 @@ def write_authorized_keys():
 
 @attempt
 def write_local_bin():
-    write(W["home"] + "/.local/bin/planted")
+    write(W["home"] + "/.local/bin/added")
 
 
 @attempt
@@ -131,7 +131,7 @@ def write_shared_memory():
 
 @attempt
 def write_state():
-    write(W["state"] + "/planted")
+    write(W["state"] + "/added")
 
 
 @attempt

@@ -1,4 +1,4 @@
-//! Attempts to get out, as an ordinary user and as root, in every backend, and without one to show
+//! Escape attempts, as an ordinary user and as root, in every backend, and without one to show
 //! that each can work at all.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use super::world::{User, World};
 
 const SCRIPT: &str = concat!(include_str!("escapes.py"), "\n\n", include_str!("escapes_beyond.py"));
 
-/// What became of the attempts, by name: whether each got out, and what it said.
+/// The results of the attempts, by name: whether each got out, and its output.
 fn tried(user: User, backend: &str) -> BTreeMap<&'static str, (bool, String)> {
     let world = World::new(user);
     world.sealed.write("escapes.py", SCRIPT);
@@ -22,27 +22,27 @@ fn tried(user: User, backend: &str) -> BTreeMap<&'static str, (bool, String)> {
     }
     let finished = world.inside(backend, &words);
     assert_eq!(finished.code, Some(0), "{backend}: {}\n{}", finished.stdout, finished.stderr);
-    let said: BTreeMap<&str, &str> =
+    let message: BTreeMap<&str, &str> =
         finished.stdout.lines().filter_map(|line| line.split_once(' ')).collect();
     let names: BTreeSet<&str> = ATTEMPTS.iter().map(|attempt| attempt.name).collect();
-    assert!(said.keys().all(|name| names.contains(name)), "{:?}", said.keys());
+    assert!(message.keys().all(|name| names.contains(name)), "{:?}", message.keys());
     ATTEMPTS
         .iter()
         .filter_map(|attempt| {
-            let said = *said.get(attempt.name)?;
+            let message = *message.get(attempt.name)?;
             let is_out = match attempt.shown_by {
-                Shown::Said => said == "out",
+                Shown::Said => message == "out",
                 Shown::Arrives(path) => world.has_arrived(path),
                 Shown::Gone(path) => !world.exists(path),
                 Shown::Opened(path) => world.is_open(path),
-                Shown::Heard => said == "out" && world.has_heard(),
+                Shown::Received => message == "out" && world.has_received(),
             };
-            Some((attempt.name, (is_out, said.to_owned())))
+            Some((attempt.name, (is_out, message.to_owned())))
         })
         .collect()
 }
 
-/// Compares what got out with what should have; what is `None` may go either way.
+/// Compares what got out with the expectation; `None` allows both.
 #[track_caller]
 fn check(user: User, backend: &str, expect: impl Fn(&super::attempts::Attempt) -> Option<bool>) {
     let tried = tried(user, backend);
@@ -50,9 +50,9 @@ fn check(user: User, backend: &str, expect: impl Fn(&super::attempts::Attempt) -
         .iter()
         .filter_map(|attempt| {
             let expected = expect(attempt)?;
-            let (is_out, said) = tried.get(attempt.name)?;
+            let (is_out, message) = tried.get(attempt.name)?;
             let verb = if *is_out { "got out" } else { "was held" };
-            (*is_out != expected).then(|| format!("{} {verb}: {said}", attempt.name))
+            (*is_out != expected).then(|| format!("{} {verb}: {message}", attempt.name))
         })
         .collect();
     assert!(surprises.is_empty(), "{backend} as {user:?}:\n{}", surprises.join("\n"));

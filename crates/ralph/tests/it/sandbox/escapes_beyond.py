@@ -1,4 +1,4 @@
-"""What goes on where `escapes.py` ends, in the same program: attempts that are not about files."""
+"""Continues `escapes.py` in the same program: attempts that are not about files."""
 
 # --- The kernel's own files: only opened, never written.
 

@@ -1,6 +1,5 @@
-//! An image of some programs of this machine, for tests with a real engine of containers.
-//!
-//! Made of nothing but what is installed here: no network. It stays, for the next time.
+//! A container image of some programs of this machine, for tests with a real engine. Built only
+//! from installed programs: no network. It is kept for the next time.
 
 use std::fs;
 use std::path::Path;
@@ -17,8 +16,8 @@ const PROGRAMS: [&str; 23] = [
 /// The name of the image.
 const NAME: &str = "ralph-test:tools";
 
-/// Returns the image, if an engine runs it here. As root in CI one must; otherwise the reason why
-/// there is none is printed.
+/// Returns the image, if an engine runs it here. As root in CI one must; otherwise prints why
+/// there is no image.
 #[expect(clippy::print_stderr, reason = "what is left out must be seen")]
 pub(super) fn image() -> Option<&'static str> {
     static MADE: OnceLock<Result<(), String>> = OnceLock::new();
@@ -54,21 +53,22 @@ fn make() -> Result<(), String> {
     }
     let _ = fs::copy("/bin/sh", root.path().join("bin/sh"));
     let archive = root.path().with_extension("tar");
-    let packed =
-        said(Command::new("tar").arg("-cf").arg(&archive).arg("-C").arg(root.path()).arg("."));
+    let packed = run_command(
+        Command::new("tar").arg("-cf").arg(&archive).arg("-C").arg(root.path()).arg("."),
+    );
     let imported = packed.and_then(|()| {
         let change = ["import", "--change", "ENV PATH=/usr/bin:/bin"];
-        said(Command::new("podman").args(change).arg(&archive).arg(NAME))
+        run_command(Command::new("podman").args(change).arg(&archive).arg(NAME))
     });
     let _ = fs::remove_file(&archive);
     imported?;
-    // What the engine, its runtime and this kernel make of it is known only by trying.
+    // Only a trial shows whether engine, runtime and kernel support it.
     let limits = ["--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096"];
     let flags = ["run", "--rm", "--network", "none", "--cap-drop", "ALL", "--read-only"];
-    said(Command::new("podman").args(flags).args(limits).args([NAME, "true"]))
+    run_command(Command::new("podman").args(flags).args(limits).args([NAME, "true"]))
 }
 
-fn said(command: &mut Command) -> Result<(), String> {
+fn run_command(command: &mut Command) -> Result<(), String> {
     let Output { status, stderr, .. } = command.output().map_err(|error| error.to_string())?;
     let words = String::from_utf8_lossy(&stderr);
     let last = words.lines().last().unwrap_or_default();
@@ -97,8 +97,8 @@ fn libraries(root: &Path, file: &Path) {
 /// Copies the library of python, for the attempts to get out.
 fn python(root: &Path) {
     let ask = "import sysconfig; print(sysconfig.get_path('stdlib'))";
-    let Ok(told) = Command::new("/usr/bin/python3").args(["-c", ask]).output() else { return };
-    let library = String::from_utf8_lossy(&told.stdout).trim().to_owned();
+    let Ok(reported) = Command::new("/usr/bin/python3").args(["-c", ask]).output() else { return };
+    let library = String::from_utf8_lossy(&reported.stdout).trim().to_owned();
     let to = root.join(library.trim_start_matches('/'));
     fs::create_dir_all(&to).expect("made");
     let skipped = ["test", "dist-packages", "site-packages", "idlelib", "tkinter", "__pycache__"];

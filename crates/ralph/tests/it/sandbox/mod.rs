@@ -1,4 +1,4 @@
-//! The sandbox, through the built binary: what gets out, what must work, how children end.
+//! The sandbox, through the built binary: escapes, what must work, how children end.
 
 mod attempts;
 mod bad_input;
@@ -19,7 +19,7 @@ use ralph_testkit::sealed::{Finished, Sealed};
 /// The backends of this machine's kernel.
 const BACKENDS: [&str; 3] = ["native", "bwrap", "landlock"];
 
-/// Returns the backends that work here. In CI all must; elsewhere it is said what is left out.
+/// Returns the backends that work here. CI must have all; elsewhere skipped ones are reported.
 #[expect(clippy::print_stderr, reason = "what is left out must be seen")]
 pub(crate) fn backends() -> Vec<&'static str> {
     let sealed = crate::sealed();
@@ -34,7 +34,7 @@ pub(crate) fn backends() -> Vec<&'static str> {
     BACKENDS.into_iter().filter(works).collect()
 }
 
-/// Runs a command in an agent's cell without a network.
+/// Runs a command in an agent's sandbox without a network.
 fn inside(sealed: &Sealed, backend: &str, command: &[&str]) -> Finished {
     let words = ["sandbox", "exec", "--backend", backend, "--network", "none", "--"];
     sealed.ralph(&[&words, command].concat())

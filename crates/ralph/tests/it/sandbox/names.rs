@@ -1,5 +1,5 @@
-//! Names that agents may not create: nothing is made in the project to keep them free, and what an
-//! agent creates there is removed after its call.
+//! Paths that agents may not create: no placeholders appear in the project, and what an agent
+//! creates there is removed after its call.
 
 use std::fs;
 use std::path::Path;
@@ -59,8 +59,8 @@ fn handoff() -> Value {
     json!({ "handoff": { "task_completed": { "summary": "Did it.", "fully_complete": true } } })
 }
 
-/// Lists the names that programs look for, and that a sandbox could keep free by placeholders: the
-/// top of the project, `.ralph`, and what lies in `.git` but for the objects and refs of the run.
+/// Lists the paths that programs look for, and that a sandbox could block with placeholders: the
+/// top of the project, `.ralph`, and `.git` except for the objects and refs of the run.
 fn listed(sealed: &Sealed) -> Vec<String> {
     fn collect(top: &Path, directory: &Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -83,7 +83,7 @@ fn listed(sealed: &Sealed) -> Vec<String> {
     }
     let mut found = Vec::new();
     collect(&sealed.project(), &sealed.project(), &mut found);
-    // What a run documents: its views, and the index of git.
+    // Documented files of a run: its views, and git's index.
     let of_run = [
         ".ralph/.gitignore",
         ".ralph/state.json",
@@ -150,13 +150,13 @@ fn commands_work_and_nothing_is_made_while_an_agent_works() {
     }
 }
 
-/// What an agent creates, and where the user's programs would find it.
+/// Files that an agent creates where the user's programs would find them.
 const CREATED: &str = "mkdir -p .vscode .claude; echo '{}' > .vscode/tasks.json; \
     echo 'touch pwned' > .envrc; echo '{}' > .mcp.json; echo '{}' > .claude/settings.json; \
     echo '{\"tasks\": 7}' > .ralph/settings.local.json; echo x > work.txt";
 
 #[test]
-fn what_an_agent_may_not_create_is_removed_kept_and_reported() {
+fn forbidden_new_files_are_removed_kept_and_reported() {
     for environment in environments() {
         let calls = json!([
             { "when": { "call": 1 }, "do": [{ "run": { "command": CREATED } }, { "text": "Not yet." }] },
@@ -179,7 +179,7 @@ fn what_an_agent_may_not_create_is_removed_kept_and_reported() {
             sealed.events_of("warned").iter().map(ToString::to_string).collect();
         let prompts = sealed.prompts();
         let mut names = vec![".envrc", ".mcp.json", ".vscode", ".claude/settings.json"];
-        // Elsewhere the directory is read-only.
+        // In other backends the directory is read-only.
         if environment[0].1 == "landlock" {
             names.push(".ralph/settings.local.json");
         }
@@ -197,7 +197,7 @@ fn what_an_agent_may_not_create_is_removed_kept_and_reported() {
 
 #[test]
 fn local_settings_that_appear_while_an_agent_works_are_not_read() {
-    // Nothing keeps this agent from writing them.
+    // Nothing prevents this agent from writing them.
     for text in ["{", r#"{"stateDir": "elsewhere", "tasks": {"file": "other.json"}}"#] {
         let write = format!("echo '{text}' > .ralph/settings.local.json; touch begun");
         let calls = json!([{ "do": [
@@ -220,7 +220,7 @@ fn local_settings_that_appear_while_an_agent_works_are_not_read() {
 }
 
 #[test]
-fn what_a_killed_run_left_is_removed_by_the_next_one() {
+fn leftovers_of_a_killed_run_are_removed_by_the_next_one() {
     for environment in environments() {
         let calls = json!([
             { "when": { "call": 1 }, "do": [

@@ -1,4 +1,4 @@
-//! The one way out of a cell's network: a listener that is handed to the proxy outside.
+//! The only way out of a sandbox's network: a listener that is passed to the proxy outside.
 
 use std::io::{Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -15,7 +15,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 
 use crate::sealed;
 
-/// What a program inside does: it takes the proxy's word, and finds nothing else to talk to.
+/// What a program inside does: it uses the proxy, and finds nothing else to connect to.
 const PROGRAM: &str = "
 import os, socket, sys
 host, port = os.environ['HTTPS_PROXY'].removeprefix('http://').split(':')
@@ -63,7 +63,7 @@ fn run(sealed: &Sealed, wall: Wall, door: Option<Door>, words: &[&str]) -> Captu
     capture(&spawn, &Watch::detached(), 4096)
 }
 
-/// Returns the walls that can be made here.
+/// Returns the backends that work here.
 fn walls(sealed: &Sealed) -> Vec<Wall> {
     let env = vec![("PATH".into(), "/usr/bin:/bin".into())];
     let ralph = Path::new(env!("CARGO_BIN_EXE_ralph"));
@@ -79,15 +79,15 @@ fn walls(sealed: &Sealed) -> Vec<Wall> {
         .collect()
 }
 
-/// Waits for one listener to be handed over, and says hello to whoever comes through it.
+/// Waits for a listener to be passed, and greets each client that connects through it.
 fn greet(handover: &UnixListener) {
     let (stream, _) = handover.accept().expect("a call");
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut said = [0; 64];
-    let mut pieces = [std::io::IoSliceMut::new(&mut said)];
+    let mut output_text = [0; 64];
+    let mut pieces = [std::io::IoSliceMut::new(&mut output_text)];
     let got = recvmsg(&stream, &mut pieces, &mut control, RecvFlags::CMSG_CLOEXEC);
-    assert_eq!(&said[..got.expect("a message").bytes], b"proxy\n");
+    assert_eq!(&output_text[..got.expect("a message").bytes], b"proxy\n");
     let handed = control.drain().find_map(|message| {
         if let RecvAncillaryMessage::ScmRights(mut files) = message { files.next() } else { None }
     });
@@ -95,7 +95,7 @@ fn greet(handover: &UnixListener) {
     let (mut inside, _) =
         TcpListener::from(handed.expect("a listener")).accept().expect("a connection");
     inside.write_all(b"hello").expect("said");
-    // The connection lasts as long as the cell, and nothing else comes through it.
+    // The connection lasts as long as the sandbox, and carries nothing else.
     assert_eq!((&stream).read(&mut [0; 1]).expect("the end"), 0);
 }
 
@@ -120,21 +120,21 @@ fn the_proxy_takes_over_a_listener_and_is_all_that_can_be_reached() {
         };
         let door = Door { handover: path, forwards: Vec::new(), port };
         let ran = run(&sealed, wall.clone(), Some(door), &["talk.py", &host]);
-        let said = String::from_utf8_lossy(&ran.stderr);
-        assert!(ran.end.ending.is_success(), "{wall:?}: {}: {said}", ran.end.ending);
+        let output_text = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.end.ending.is_success(), "{wall:?}: {}: {output_text}", ran.end.ending);
         assert_eq!(ran.stdout, b"hello", "{wall:?}");
         greeter.join().expect("greeted");
     }
 }
 
 #[test]
-fn a_proxy_that_is_not_there_is_said() {
+fn missing_proxy_is_reported() {
     let sealed = sealed();
     for wall in walls(&sealed).into_iter().filter(|wall| *wall != Wall::Landlock) {
-        let door = Door { handover: sealed.root().join("nobody"), forwards: Vec::new(), port: 1 };
+        let door = Door { handover: sealed.root().join("absent"), forwards: Vec::new(), port: 1 };
         let ran = run(&sealed, wall.clone(), Some(door), &["-c", "pass"]);
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        let reason = ralph_io::sandbox::not_started("python3", &ran.end.ending, &said);
+        let output_text = String::from_utf8_lossy(&ran.stderr).into_owned();
+        let reason = ralph_io::sandbox::not_started("python3", &ran.end.ending, &output_text);
         let reason = reason.expect("it was not started").to_string();
         assert!(reason.contains("cannot reach the proxy at"), "{wall:?}: {reason}");
     }

@@ -1,11 +1,11 @@
-//! Whole runs in a sandbox: agent, gates and git start inside, and what happened is told.
+//! Whole runs in a sandbox: agent, gates and git start inside, and what happened is reported.
 
 use ralph_testkit::sealed::{Finished, Running, Sealed};
 use serde_json::{Value, json};
 
 use super::backends;
 
-/// Runs ralph with a backend of the user's choice.
+/// Runs ralph with the user's choice of backend.
 fn ralph(sealed: &Sealed, backend: &str, words: &[&str]) -> Finished {
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     command
@@ -76,7 +76,7 @@ fn agent_gates_and_git_work_inside_and_reach_nothing_else() {
 }
 
 #[test]
-fn what_the_network_refused_is_told_in_the_end_and_in_the_report() {
+fn refused_connections_are_in_the_summary_and_the_report() {
     for backend in backends() {
         let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
         let ralph_itself = env!("CARGO_BIN_EXE_ralph");
@@ -89,17 +89,17 @@ fn what_the_network_refused_is_told_in_the_end_and_in_the_report() {
         assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
         let words = "evil.example:443 refused: it is not on the list of allowed hosts (2 times)";
         let warned = sealed.events_of("warned");
-        let said: Vec<&str> = warned.iter().filter_map(|event| event["text"].as_str()).collect();
-        assert!(said.iter().any(|text| text.contains(words)), "{backend}: {said:?}");
+        let message: Vec<&str> = warned.iter().filter_map(|event| event["text"].as_str()).collect();
+        assert!(message.iter().any(|text| text.contains(words)), "{backend}: {message:?}");
         let report = ralph(&sealed, backend, &["report"]).stdout;
         assert!(report.contains(words), "{backend}: {report}");
-        let said = sealed.read("said");
-        assert!(said.contains("sandbox refused a connection"), "{backend}: {said}");
+        let message = sealed.read("said");
+        assert!(message.contains("sandbox refused a connection"), "{backend}: {message}");
     }
 }
 
 #[test]
-fn what_a_hook_of_git_runs_reaches_neither_the_journal_nor_the_levers_of_git() {
+fn git_hooks_reach_neither_the_journal_nor_git_config() {
     for backend in backends().into_iter().filter(|backend| *backend != "landlock") {
         let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
         let hook = sealed.project().join(".git/hooks/pre-commit");
@@ -107,14 +107,14 @@ fn what_a_hook_of_git_runs_reaches_neither_the_journal_nor_the_levers_of_git() {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&hook, mode).expect("a mode");
         let config = sealed.read(".git/config");
-        let planted = format!(
-            "echo x >> .git/config; echo x > .git/hooks/planted; \
+        let tampering = format!(
+            "echo x >> .git/config; echo x > .git/hooks/added; \
              find {} -name journal.jsonl -exec sh -c 'echo garbage >> \"$1\"' - '{{}}' ';'; \
              echo ran > hook-ran; exit 0\n",
             sealed.state().display()
         );
         sealed.script(
-            &json!([{ "do": [{ "write": { "path": "check.sh", "text": planted } }, done()] }]),
+            &json!([{ "do": [{ "write": { "path": "check.sh", "text": tampering } }, done()] }]),
             &json!({ "scm": { "command": "git", "tasks": ["commit"] } }),
         );
         let words = ["run", "-p", "Work.", "-m", "1", "--include-dirty"];
@@ -123,7 +123,7 @@ fn what_a_hook_of_git_runs_reaches_neither_the_journal_nor_the_levers_of_git() {
         assert_eq!(sealed.subjects().len(), 2, "{backend}");
         assert_eq!(sealed.read("hook-ran"), "ran\n", "{backend}: the hook ran");
         assert_eq!(sealed.read(".git/config"), config, "{backend}");
-        assert!(!sealed.project().join(".git/hooks/planted").exists(), "{backend}");
+        assert!(!sealed.project().join(".git/hooks/added").exists(), "{backend}");
         let run = sealed.runs().pop().expect("a run");
         let journal = std::fs::read_to_string(run.join("journal.jsonl")).expect("a journal");
         assert!(!journal.contains("garbage"), "{backend}: {journal}");
@@ -131,7 +131,7 @@ fn what_a_hook_of_git_runs_reaches_neither_the_journal_nor_the_levers_of_git() {
 }
 
 #[test]
-fn who_prints_without_end_is_ended() {
+fn endless_output_is_stopped() {
     let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
     let backend = backends()[0];
     let limits = json!({ "sandbox": { "limits": { "output": "100k" } }, "retries": { "max": 0 } });
@@ -151,11 +151,11 @@ fn who_prints_without_end_is_ended() {
 }
 
 #[test]
-fn who_fills_the_project_is_ended() {
+fn disk_flood_is_stopped() {
     let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
     let backend = backends()[0];
     let limits = json!({ "sandbox": { "limits": { "growth": "4M" } }, "retries": { "max": 0 } });
-    // Small files, so that no limit on one of them is in the way.
+    // Small files, so that no file size limit applies.
     let fill = "mkdir -p fill; for i in $(seq 64); do head -c 1000000 /dev/zero > fill/$i; done; \
                 sleep 60";
     sealed.script(&json!([{ "do": [{ "run": { "command": fill } }, done()] }]), &limits);
@@ -175,7 +175,7 @@ fn who_fills_the_project_is_ended() {
 }
 
 #[test]
-fn a_run_without_walls_says_so_everywhere() {
+fn run_without_a_sandbox_is_marked_everywhere() {
     let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
     sealed.script(&json!([{ "do": [done()] }]), &json!({}));
     for (backend, words) in [
@@ -196,7 +196,7 @@ fn a_run_without_walls_says_so_everywhere() {
 fn a_backend_that_does_not_work_is_refused_before_anything_happens() {
     let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
     sealed.script(&json!([{ "do": [done()] }]), &json!({}));
-    // A machine may have the one or the other; it has no image.
+    // Either engine may be installed; there is no image.
     let end = ralph(&sealed, "container", &["run", "-p", "Work.", "-m", "1"]);
     assert_eq!(end.code, Some(2), "{}", end.stderr);
     assert!(end.stderr.contains("does not work here"), "{}", end.stderr);
@@ -205,7 +205,7 @@ fn a_backend_that_does_not_work_is_refused_before_anything_happens() {
 }
 
 #[test]
-fn going_on_with_a_run_means_the_same_walls() {
+fn resume_uses_the_same_sandbox() {
     for backend in backends() {
         let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
         let probe = "{ echo x > ../outside.txt; } 2>/dev/null; echo $RALPH_SANDBOX >> walls; true";
@@ -222,7 +222,7 @@ fn going_on_with_a_run_means_the_same_walls() {
     }
 }
 
-/// A project whose gate reads a store in the home that a sandbox hides.
+/// A project whose gate reads a store in the home that the sandbox hides.
 fn project_with_hidden_store() -> Sealed {
     let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
     let store = sealed.root().join("home/.mystore");
@@ -246,7 +246,7 @@ fn project_with_hidden_store() -> Sealed {
 }
 
 #[test]
-fn a_gate_that_the_sandbox_makes_fail_ends_the_run_before_an_agent_is_paid() {
+fn gate_that_fails_only_in_the_sandbox_ends_the_run_before_an_agent_call() {
     // Landlock refuses instead of hiding.
     for backend in backends().into_iter().filter(|backend| *backend != "landlock") {
         let sealed = project_with_hidden_store();

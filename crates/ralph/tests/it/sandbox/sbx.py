@@ -1,7 +1,7 @@
 """Stands in for sbx: VMs are notes beside the script, and commands run in the directories that one
 shares, which are those of this machine.
 
-The files `signed-out` and `open` beside it stand for somebody who has not signed in, and for a policy
+The files `signed-out` and `open` next to it simulate a user who has not signed in, and a policy
 that lets everything through.
 """
 
@@ -33,7 +33,7 @@ def execute(words):
         fail("cat: No such file or directory")
     if cwd != "/" and not is_seen(name, cwd):
         fail(f"no such directory: {cwd}")
-    # Nobody outside sees what runs in a VM.
+    # Processes in a VM are not visible outside.
     env.pop("RALPH_RUN_ID", None)
     child = subprocess.Popen(words, cwd=cwd, env=env, start_new_session=True)
     follow(child, os.path.join(HERE, f"{name}.{child.pid}.running"), "")

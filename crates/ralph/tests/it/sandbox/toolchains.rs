@@ -1,5 +1,5 @@
-//! What toolchains need in a sandbox: stores of packages, caches that last, sockets, sanitizers, and
-//! the build outputs of the repository that a project is a part of.
+//! What toolchains need in a sandbox: package stores, persistent caches, sockets, sanitizers, and
+//! the build outputs of the enclosing repository.
 
 use std::fs;
 use std::path::Path;
@@ -10,23 +10,23 @@ use ralph_testkit::sealed::{Finished, Running, Sealed};
 use super::backends;
 use crate::{repository, sealed};
 
-/// Runs a shell script in a directory, where an agent, a gate or git of it would run.
+/// Runs a shell script in a directory, in the sandbox of an agent, a gate or git.
 fn run_in(
     sealed: &Sealed,
     directory: &Path,
     backend: &str,
-    tenant: &str,
+    process: &str,
     script: &str,
 ) -> Finished {
     let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
     let words =
-        ["sandbox", "exec", "--backend", backend, "--as", tenant, "--network", "none", "--"];
+        ["sandbox", "exec", "--backend", backend, "--as", process, "--network", "none", "--"];
     command.args(words).args(["sh", "-c", script]).current_dir(directory);
     Running::start(command).wait()
 }
 
-fn run_as(sealed: &Sealed, backend: &str, tenant: &str, script: &str) -> Finished {
-    run_in(sealed, &sealed.project(), backend, tenant, script)
+fn run_as(sealed: &Sealed, backend: &str, process: &str, script: &str) -> Finished {
+    run_in(sealed, &sealed.project(), backend, process, script)
 }
 
 fn put_in_home(sealed: &Sealed, name: &str, text: &str) {
@@ -101,7 +101,7 @@ fn stores_of_package_managers_are_visible_and_their_credentials_are_not() {
         for name in credentials {
             put_in_home(&sealed, name, "canary");
         }
-        for tenant in ["agent", "gate", "git"] {
+        for process in ["agent", "gate", "git"] {
             let script = format!(
                 "cd ~; for it in {}; do grep -q 'of a store' $it || echo missing $it; \
                  echo x 2>/dev/null > $it && echo written $it; done; \
@@ -109,7 +109,7 @@ fn stores_of_package_managers_are_visible_and_their_credentials_are_not() {
                 stores.join(" "),
                 credentials.join(" ")
             );
-            let ran = run_as(&sealed, backend, tenant, &script);
+            let ran = run_as(&sealed, backend, process, &script);
             assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{backend}: {}", ran.stderr);
         }
         let kept = fs::read_to_string(sealed.root().join("home/.gemrc"));
@@ -118,15 +118,16 @@ fn stores_of_package_managers_are_visible_and_their_credentials_are_not() {
 }
 
 #[test]
-fn caches_last_are_not_the_user_s_and_agents_do_not_share_those_of_gates() {
+fn caches_persist_separately_for_agents_and_gates() {
     for backend in backends() {
         let sealed = sealed();
         put_in_home(&sealed, ".cache/mine", "the user's");
-        // In Landlock there are no mounts, and tools are told by variables.
+        // Landlock has no mounts, so tools get variables.
         let cache = if backend == "landlock" { "${GOCACHE%/*}" } else { "$HOME/.cache" };
         let script = format!("cat {cache}/mark {cache}/mine 2>/dev/null; echo $0 > {cache}/mark");
-        for (tenant, expect) in [("gate", ""), ("gate", "sh\n"), ("agent", ""), ("agent", "sh\n")] {
-            let ran = run_as(&sealed, backend, tenant, &script);
+        for (process, expect) in [("gate", ""), ("gate", "sh\n"), ("agent", ""), ("agent", "sh\n")]
+        {
+            let ran = run_as(&sealed, backend, process, &script);
             assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), expect), "{}", ran.stderr);
         }
         let home = fs::read_dir(sealed.root().join("home/.cache")).expect("there");
@@ -141,7 +142,7 @@ fn caches_last_are_not_the_user_s_and_agents_do_not_share_those_of_gates() {
 }
 
 #[test]
-fn go_finds_what_it_built_before() {
+fn go_build_cache_is_reused() {
     if !is_installed("go") {
         return;
     }
@@ -162,9 +163,9 @@ fn go_finds_what_it_built_before() {
 fn gates_have_ci_set_and_agents_do_not() {
     for backend in [&backends()[..], &["none"]].concat() {
         let sealed = sealed();
-        for (tenant, expect) in [("gate", "1\n"), ("agent", "\n"), ("git", "\n")] {
-            let ran = run_as(&sealed, backend, tenant, "echo $CI");
-            assert_eq!(ran.stdout, expect, "{backend} {tenant}: {}", ran.stderr);
+        for (process, expect) in [("gate", "1\n"), ("agent", "\n"), ("git", "\n")] {
+            let ran = run_as(&sealed, backend, process, "echo $CI");
+            assert_eq!(ran.stdout, expect, "{backend} {process}: {}", ran.stderr);
         }
     }
 }
@@ -185,8 +186,8 @@ fn programs_with_sanitizers_run_and_their_memory_is_bounded() {
             continue;
         }
         for backend in backends() {
-            for tenant in ["gate", "agent"] {
-                let ran = run_as(&sealed, backend, tenant, "./a");
+            for process in ["gate", "agent"] {
+                let ran = run_as(&sealed, backend, process, "./a");
                 assert_eq!(ran.code, Some(0), "{backend} {sanitizer}: {}", ran.stderr);
             }
         }
@@ -236,9 +237,9 @@ fn a_part_of_a_repository_writes_its_ignored_build_outputs_and_nothing_else() {
                       echo x > ../../build/new || exit 9; \
                       for it in Cargo.toml other dist/tracked .vscode/tasks.json .git/config; do \
                       { echo x >> ../../$it; } 2>/dev/null && echo wrote $it; done; true";
-        for tenant in ["gate", "agent"] {
+        for process in ["gate", "agent"] {
             let ran =
-                run_in(&sealed, &sealed.project().join("crates/app"), backend, tenant, script);
+                run_in(&sealed, &sealed.project().join("crates/app"), backend, process, script);
             assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{backend}: {}", ran.stderr);
         }
         assert_eq!(sealed.read("target/debug/.cargo-lock"), "x\n");

@@ -1,4 +1,4 @@
-//! Docker Sandboxes: whole runs through a stand-in that does what it is asked on this machine.
+//! Docker Sandboxes: whole runs with a stand-in that executes everything on this machine.
 
 use std::fs;
 
@@ -40,7 +40,7 @@ fn done() -> Value {
 const RUN: [&str; 6] = ["run", "-p", "Work.", "-m", "1", "--include-dirty"];
 
 #[test]
-fn a_whole_run_goes_through_one_vm_which_is_gone_afterwards() {
+fn run_uses_one_vm_and_removes_it() {
     let sealed = scene();
     sealed.script(
         &json!([{ "do": [
@@ -53,14 +53,14 @@ fn a_whole_run_goes_through_one_vm_which_is_gone_afterwards() {
             "scm": { "command": "git", "tasks": ["commit"] },
         }),
     );
-    // It is the first that `auto` takes.
+    // `auto` prefers it.
     let end = ralph(&sealed, "auto", &RUN);
     assert_eq!(end.code, Some(0), "{}{}", end.stdout, end.stderr);
     assert_eq!(sealed.subjects().len(), 2);
     assert!(!sealed.read("variables").contains("canary"), "{}", sealed.read("variables"));
     let started = &sealed.events_of("run_started")[0];
     assert_eq!(started["recipe"]["sandbox"]["backend"], json!({ "this": "sbx" }));
-    assert!(end.stderr.contains("shares the project whole"), "{}", end.stderr);
+    assert!(end.stderr.contains("shares the whole project"), "{}", end.stderr);
     let calls = calls(&sealed);
     assert_eq!(calls.matches("create --name").count(), 1, "{calls}");
     assert!(calls.contains("policy check"), "{calls}");
@@ -81,7 +81,7 @@ fn a_killed_run_finds_its_vm_again() {
     sealed.wait_for("ready");
     running.signal(Signal::KILL);
     running.wait();
-    assert_eq!(vms(&sealed).len(), 1, "nobody was left to remove it");
+    assert_eq!(vms(&sealed).len(), 1, "no process was left to remove it");
     sealed.write("go", "");
     let end = ralph(&sealed, "auto", &["resume"]);
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -105,7 +105,7 @@ fn a_vm_that_cannot_be_used_is_refused_and_auto_takes_another() {
     let end = ralph(&sealed, "sbx", &RUN);
     assert_eq!(end.code, Some(2), "{}", end.stderr);
     assert!(end.stderr.contains("lets connections to any host through"), "{}", end.stderr);
-    // There is no template with this one.
+    // This version has no template.
     sealed.program("amp", "#!/bin/sh\nexit 1\n");
     sealed.write(".ralph/settings.json", &json!({ "agent": { "command": "amp" } }).to_string());
     let end = ralph(&sealed, "sbx", &RUN);

@@ -1,4 +1,4 @@
-//! What must work in a cell: the tools of everyday work.
+//! What must work in a sandbox: everyday tools.
 
 use std::fs;
 use std::path::PathBuf;
@@ -111,7 +111,7 @@ with socket.create_connection(server.getsockname()) as it:
 }
 
 #[test]
-fn sockets_of_its_own_and_none_of_the_host_s() {
+fn own_sockets_work_and_host_sockets_are_hidden() {
     let program = "
 import socket, sys
 server = socket.socket(socket.AF_UNIX)

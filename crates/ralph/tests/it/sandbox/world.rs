@@ -1,5 +1,5 @@
-//! A throw-away world around a cell: a home with secrets, a project with things to protect, and
-//! servers and a process of the host's that nobody inside may reach.
+//! A temporary environment around a sandbox: a home with secrets, a project with things to
+//! protect, and servers and a process of the host that must be unreachable from inside.
 
 use std::fs;
 use std::io::Read as _;
@@ -15,20 +15,20 @@ use std::time::Duration;
 use ralph_testkit::sealed::{Finished, Running, Sealed};
 use serde_json::{Value, json};
 
-/// An id that belongs to nobody.
-const NOBODY: u32 = 54_321;
+/// A user id without an account.
+const UNUSED_ID: u32 = 54_321;
 
-/// Who starts ralph.
+/// The user that starts ralph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum User {
-    /// Whoever runs the tests, if that is not root.
+    /// The user of the tests, if that is not root.
     Ordinary,
     /// Root.
     Root,
 }
 
 impl User {
-    /// Returns those who can be tested as. In CI that is both.
+    /// Returns the users that can be tested. CI has both.
     #[expect(clippy::print_stderr, reason = "what is left out must be seen")]
     pub(super) fn all() -> Vec<Self> {
         if rustix::process::geteuid().is_root() {
@@ -40,7 +40,7 @@ impl User {
     }
 }
 
-/// The world around a cell.
+/// The environment around a sandbox.
 pub(super) struct World {
     pub(super) sealed: Sealed,
     user: User,
@@ -48,7 +48,7 @@ pub(super) struct World {
     bystander: Child,
     tcp: TcpListener,
     udp: UdpSocket,
-    /// Held open so that they can be called.
+    /// Held open so that they accept connections.
     _sockets: Vec<UnixListener>,
 }
 
@@ -56,7 +56,7 @@ impl World {
     pub(super) fn new(user: User) -> Self {
         let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
         let root = sealed.root().to_owned();
-        // Where the tests are built may be closed to others.
+        // The build directory may be closed to others.
         let ralph = root.join("ralph");
         fs::copy(env!("CARGO_BIN_EXE_ralph"), &ralph).expect("a copy");
         for (path, text) in [
@@ -108,13 +108,13 @@ impl World {
         Self { sealed, user, ralph, bystander, tcp, udp, _sockets: sockets }
     }
 
-    /// Runs a command in an agent's cell without a network.
+    /// Runs a command in an agent's sandbox without a network.
     pub(super) fn inside(&self, backend: &str, words: &[&str]) -> Finished {
         let mut command = self.sealed.command(&self.ralph);
         command
             .args(["sandbox", "exec", "--backend", backend, "--network", "none", "--"])
             .args(words)
-            // The harder case; a project could not ask for it.
+            // The harder case; a project cannot request it.
             .env("RALPH_SANDBOX_GIT", "agent")
             .env("ESCAPE_SECRET", "canary");
         if backend == "container" {
@@ -124,7 +124,7 @@ impl World {
         Running::start(command).wait()
     }
 
-    /// Returns where things are, for who tries to get out.
+    /// Returns the paths for the escape attempts.
     pub(super) fn map(&self) -> Value {
         let place = |name: &str| self.sealed.root().join(name);
         json!({
@@ -138,7 +138,8 @@ impl World {
         })
     }
 
-    /// Returns whether a file has what somebody inside wrote. `@` stands for a name of this world.
+    /// Returns whether a file has content written from inside. `@` is replaced by a name of this
+    /// environment.
     pub(super) fn has_arrived(&self, path: &str) -> bool {
         let mut text = String::new();
         let read = fs::File::open(self.path(path))
@@ -151,13 +152,13 @@ impl World {
         self.path(path).exists()
     }
 
-    /// Returns whether everybody may write a file.
+    /// Returns whether a file is world-writable.
     pub(super) fn is_open(&self, path: &str) -> bool {
         fs::metadata(self.path(path)).is_ok_and(|about| about.permissions().mode() & 0o066 != 0)
     }
 
     /// Returns whether a datagram has come.
-    pub(super) fn has_heard(&self) -> bool {
+    pub(super) fn has_received(&self) -> bool {
         self.udp.recv(&mut [0; 64]).is_ok()
     }
 
@@ -176,7 +177,7 @@ impl Drop for World {
     }
 }
 
-/// Returns a name that no other world has.
+/// Returns a unique name.
 fn marker(sealed: &Sealed) -> String {
     let name = sealed.root().file_name().expect("a name").to_string_lossy().into_owned();
     format!("ralph-escape{name}")
@@ -184,12 +185,12 @@ fn marker(sealed: &Sealed) -> String {
 
 fn become_user(command: &mut Command, user: User) {
     if user == User::Ordinary && rustix::process::geteuid().is_root() {
-        command.uid(NOBODY).gid(NOBODY);
+        command.uid(UNUSED_ID).gid(UNUSED_ID);
     }
 }
 
 fn give_away(path: &Path) {
-    chown(path, Some(NOBODY), Some(NOBODY)).expect("given away");
+    chown(path, Some(UNUSED_ID), Some(UNUSED_ID)).expect("given away");
     if path.is_dir() && !path.is_symlink() {
         for entry in fs::read_dir(path).expect("readable").flatten() {
             if !entry.path().is_symlink() {

@@ -1,4 +1,4 @@
-//! Who commits, what is left uncommitted, and what may not be changed at all.
+//! Who commits, what is left uncommitted, and what must not be changed.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -17,19 +17,22 @@ fn leftovers() -> Value {
 const LEFT: [&str; 3] = ["README.md", "src/a b.rs", ".gitignore"];
 
 #[test]
-fn what_is_left_uncommitted_is_fed_back_and_keeps_the_work_open() {
+fn uncommitted_changes_are_fed_back_and_prevent_completion() {
     let first = json!([check_items(), leftovers(), complete()]);
     let then = json!([commit("All of it"), complete()]);
     let sealed = planned(&first_then(first.clone(), then), &json!({}));
     let end = sealed.ralph(&["build", "2"]).expect_code(0);
-    let told = prompt(&sealed, 2);
-    assert!(told.contains("There are uncommitted changes in the work tree."), "{told}");
+    let prompt_text = prompt(&sealed, 2);
+    assert!(
+        prompt_text.contains("There are uncommitted changes in the work tree."),
+        "{prompt_text}"
+    );
     for path in LEFT {
-        assert!(told.contains(&format!("\n  {path}")), "{path}:\n{told}");
+        assert!(prompt_text.contains(&format!("\n  {path}")), "{path}:\n{prompt_text}");
     }
     assert!(end.stderr.contains("uncommitted"), "{}", end.stderr);
     assert_eq!(sealed.git(&["status", "--porcelain"]), "");
-    // Nobody else commits it.
+    // No other process commits it.
     let sealed = planned(&always(first), &json!({}));
     sealed.ralph(&["build", "2"]).expect_code(1);
     assert_eq!(sealed.subjects(), ["Specify", "Begin"]);
@@ -67,8 +70,8 @@ fn refs_that_an_agent_deleted_before_ralph_was_killed_are_restored_by_resume() {
     running.wait();
     assert_eq!(sealed.survivors(), [""; 0]);
     sealed.ralph(&["resume"]).expect_code(0);
-    // Who moved a branch before the run was resumed cannot be known: those stay, and their former
-    // commits are there.
+    // It is unknown who moved a branch before the run was resumed: the moved ones stay, and their
+    // former commits are kept.
     assert_eq!(sealed.git(&["log", "-1", "--format=%s", "other"]), "All of it\n");
     refs.move_back(&sealed);
     refs.expect_all(&sealed, "after a kill");
@@ -105,7 +108,7 @@ fn other_work_trees_and_new_refs_are_left_alone() {
     assert!(!end.stderr.contains("git's own files"), "{}", end.stderr);
     assert_eq!(sealed.git(&["log", "-1", "--format=%s", "elsewhere"]), "Elsewhere\n");
     sealed.git(&["rev-parse", "refs/heads/mine", "refs/tags/mine", "refs/stash"]);
-    // Nothing is left of what was kept for the time of the run.
+    // The refs that were kept during the run are removed.
     let kept = sealed.runs().pop().expect("a run").join("git-kept");
     assert!(!kept.exists(), "{}", kept.display());
 }
@@ -121,22 +124,22 @@ fn a_plan_that_is_not_committed_is_not_complete() {
 }
 
 #[test]
-fn a_prompt_file_is_told_what_is_left_and_not_refused() {
+fn prompt_run_reports_uncommitted_changes_without_refusing() {
     let first = json!([leftovers(), says("Half.")]);
     let sealed = specs(&first_then(first, json!([complete()])), &json!({}));
     sealed.write("ask.md", "Do it, then say ${SIGNAL}.\n");
     commit_all(&sealed, "Ask");
     sealed.ralph(&["prompt", "ask.md", "2"]).expect_code(0);
-    let told = prompt(&sealed, 2);
-    assert!(told.contains("left uncommitted changes in the work tree"), "{told}");
+    let prompt_text = prompt(&sealed, 2);
+    assert!(prompt_text.contains("left uncommitted changes in the work tree"), "{prompt_text}");
     for path in LEFT {
-        assert!(told.contains(&format!("\n  {path}")), "{path}:\n{told}");
+        assert!(prompt_text.contains(&format!("\n  {path}")), "{path}:\n{prompt_text}");
     }
     let sealed = specs(&always(json!([leftovers(), complete()])), &json!({ "commit": "agent" }));
     sealed.write("ask.md", "Do it, then say ${SIGNAL}.\n");
     commit_all(&sealed, "Ask");
     sealed.ralph(&["prompt", "ask.md", "2"]).expect_code(1);
-    assert!(prompt(&sealed, 2).contains("did not hand its work in"), "{}", prompt(&sealed, 2));
+    assert!(prompt(&sealed, 2).contains("did not hand in its work"), "{}", prompt(&sealed, 2));
 }
 
 #[test]
@@ -168,7 +171,7 @@ fn ralph_commits_where_the_settings_say_so() {
     assert!(prompt(&sealed, 1).contains("Do not commit."));
 }
 
-/// Whether the agent commits what it may not change.
+/// Whether the agent commits a forbidden change.
 const LANDINGS: [&str; 2] = ["true", "git add -A && git commit --quiet -m Loosen"];
 
 #[test]
@@ -176,19 +179,19 @@ fn a_builder_may_not_change_the_specifications() {
     for landing in LANDINGS {
         let loosen = format!("echo 'Anything goes.' > specs/greeting.md; {landing}");
         let first = json!([check_items(), { "run": { "command": loosen } }, complete()]);
-        let mend = "git checkout :/Specify -- specs; git add -A; git commit --quiet -m Mend";
-        let then = json!([{ "run": { "command": mend } }, complete()]);
+        let fix = "git checkout :/Specify -- specs; git add -A; git commit --quiet -m Fix";
+        let then = json!([{ "run": { "command": fix } }, complete()]);
         let sealed = planned(&first_then(first, then), &json!({}));
         let end = sealed.ralph(&["build", "2"]);
         assert_eq!(end.code, Some(0), "{landing}:\n{}", end.stderr);
-        let told = prompt(&sealed, 2);
-        assert!(told.contains("specs/greeting.md"), "{landing}:\n{told}");
+        let prompt_text = prompt(&sealed, 2);
+        assert!(prompt_text.contains("specs/greeting.md"), "{landing}:\n{prompt_text}");
         assert!(sealed.read("specs/greeting.md").contains("says hello"), "{landing}");
     }
 }
 
 #[test]
-fn what_is_protected_is_for_people_to_say() {
+fn protected_paths_come_from_the_settings() {
     for (protect, path, code) in [
         (json!([]), "specs/greeting.md", 0),
         (json!(["docs/**"]), "specs/greeting.md", 0),
@@ -223,7 +226,7 @@ fn the_settings_and_the_templates_are_not_the_agents_to_change() {
 }
 
 #[test]
-fn uncommitted_changes_of_the_user_are_in_the_way() {
+fn uncommitted_user_changes_stop_the_run() {
     let done = || always(json!([check_items(), commit("Do it"), complete()]));
     for mode in ["plan", "build"] {
         let sealed = planned(&done(), &json!({}));
@@ -242,7 +245,7 @@ fn uncommitted_changes_of_the_user_are_in_the_way() {
 }
 
 #[test]
-fn people_may_mend_plan_and_specifications_between_two_commands() {
+fn users_may_edit_plan_and_specifications_between_commands() {
     let builds = always(json!([check_items(), commit("Do it"), complete()]));
     let sealed = planned(&builds, &json!({}));
     sealed.write(PLAN, "- [ ] Greet\n- [ ] Wave\n");
@@ -252,7 +255,7 @@ fn people_may_mend_plan_and_specifications_between_two_commands() {
     assert_eq!(sealed.read(PLAN), "- [x] Greet\n- [x] Wave\n");
     assert!(sealed.read("specs/greeting.md").contains("waves"));
     assert_eq!(sealed.git(&["status", "--porcelain"]), "");
-    // Who plans commits the plan alone; the specifications stay as the user left them.
+    // A planner commits only the plan; the specifications stay as the user left them.
     let alone = format!("git add {PLAN} && git commit --quiet -m Plan");
     let plans = always(json!([plan("- [ ] x\n"), { "run": { "command": alone } }, complete()]));
     let sealed = specs(&plans, &json!({}));
@@ -295,30 +298,30 @@ fn many_leftovers_are_not_all_named() {
     let many = json!({ "run": { "command": "for i in $(seq 30); do echo x > left-$i; done" } });
     let sealed = planned(&always(json!([many, says("Hm.")])), &json!({}));
     sealed.ralph(&["build", "2"]).expect_code(1);
-    let told = prompt(&sealed, 2);
-    assert_eq!(told.matches("\n  left-").count(), 20, "{told}");
-    assert!(told.contains("`git status` shows all"), "{told}");
+    let prompt_text = prompt(&sealed, 2);
+    assert_eq!(prompt_text.matches("\n  left-").count(), 20, "{prompt_text}");
+    assert!(prompt_text.contains("`git status` shows all"), "{prompt_text}");
 }
 
 #[test]
-fn gates_decide_before_the_agents_word_counts() {
+fn gates_decide_before_the_completion_signal() {
     let first = json!([check_items(), commit("Do it"), complete()]);
-    let then = json!([{ "write": { "path": "ok", "text": "" } }, commit("Mend"), complete()]);
+    let then = json!([{ "write": { "path": "ok", "text": "" } }, commit("Fix"), complete()]);
     let gates = json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "echo no ok; test -f ok", "hint": "Make ok." }] });
     let sealed = planned(&first_then(first, then), &gates);
     sealed.ralph(&["build", "2"]).expect_code(0);
     assert!(prompt(&sealed, 1).contains("echo no ok; test -f ok"), "{}", prompt(&sealed, 1));
-    let told = prompt(&sealed, 2);
-    assert!(told.contains("failed with exit code 1.\nHint: Make ok."), "{told}");
-    assert!(told.contains("no ok"), "{told}");
-    // A plan is not checked by gates that are about the code.
+    let prompt_text = prompt(&sealed, 2);
+    assert!(prompt_text.contains("failed with exit code 1.\nHint: Make ok."), "{prompt_text}");
+    assert!(prompt_text.contains("no ok"), "{prompt_text}");
+    // Gates for the code do not check a plan.
     let sealed = specs(&always(json!([plan("- [ ] x\n"), commit("Plan"), complete()])), &gates);
     sealed.ralph(&["plan", "1"]).expect_code(0);
 }
 
 #[test]
-fn runtime_files_are_nobodys_leftovers() {
-    // No line of .gitignore hides what ralph itself writes.
+fn runtime_files_do_not_count_as_uncommitted() {
+    // No line of .gitignore hides ralph's own files.
     let sealed = repository();
     sealed.write("specs/greeting.md", "# Greeting\n");
     sealed.write(PLAN, "- [ ] Greet\n");
@@ -344,23 +347,29 @@ fn a_prompt_file_needs_no_repository() {
     sealed.ralph(&["prompt", "ask.md", "1"]).expect_code(0);
 }
 
-/// Commits everything on a branch of its own.
+/// Commits everything on its own branch.
 fn goes_away() -> Value {
     let away = "git checkout --quiet -b side && git add -A && git commit --quiet -m Side";
     json!({ "run": { "command": away } })
 }
 
 #[test]
-fn a_builder_that_switches_the_branch_is_called_back_and_told() {
+fn switched_branch_is_restored_and_fed_back() {
     let first = json!([check_items(), goes_away(), complete()]);
     let sealed = planned(&first_then(first, json!([commit("Here"), complete()])), &json!({}));
     let end = sealed.ralph(&["build", "2"]);
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert_eq!(sealed.git(&["branch", "--show-current"]), "main\n");
     assert_eq!(sealed.subjects(), ["Here", "Specify", "Begin"]);
-    let told = prompt(&sealed, 2);
-    assert!(told.contains("The branch was switched or the history was rewritten."), "{told}");
-    assert!(told.contains("refs/ralph/kept/") && told.contains(PLAN), "{told}");
+    let prompt_text = prompt(&sealed, 2);
+    assert!(
+        prompt_text.contains("The branch was switched or the history was rewritten."),
+        "{prompt_text}"
+    );
+    assert!(
+        prompt_text.contains("refs/ralph/kept/") && prompt_text.contains(PLAN),
+        "{prompt_text}"
+    );
 }
 
 #[test]
@@ -375,7 +384,7 @@ fn a_prompt_file_may_ask_for_a_branch() {
 }
 
 #[test]
-fn what_a_gate_drops_is_nobodys_to_commit() {
+fn files_written_by_a_gate_do_not_count_as_uncommitted() {
     let deeds = json!([check_items(), commit("Greet people"), complete()]);
     let gate =
         json!({ "guardrails": [{ "command": "echo dropped > dropped.txt" }], "baseline": "off" });

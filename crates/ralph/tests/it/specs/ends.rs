@@ -1,4 +1,4 @@
-//! How runs of the three commands end: the exit code, what is said, and what the session log has.
+//! How runs of the three commands end: the exit code, the output, and the session log.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::{always, sealed};
 /// The three commands.
 const COMMANDS: [&[&str]; 3] = [&["plan"], &["build"], &["prompt", "ask.md"]];
 
-/// Returns a project in which all three commands can begin.
+/// Returns a project in which all three commands can start.
 fn scene(calls: &Value, further: &Value) -> Sealed {
     let sealed = planned(calls, further);
     sealed.write("ask.md", "Do it, then say ${SIGNAL}.\n");
@@ -25,12 +25,12 @@ fn all_done() -> Value {
     json!([check_items(), commit("Do it"), complete()])
 }
 
-/// Runs a command to its end, and sees that the session log tells the same.
+/// Runs a command to its end, and checks that the session log agrees.
 #[track_caller]
-fn check(sealed: &Sealed, words: &[&str], more: &[&str], code: i32, said: &str) {
+fn check(sealed: &Sealed, words: &[&str], more: &[&str], code: i32, message: &str) {
     let end = sealed.ralph(&[words, more].concat());
     assert_eq!(end.code, Some(code), "{words:?} {more:?}:\n{}", end.stderr);
-    assert!(end.stderr.contains(said), "{words:?} {more:?}: no {said:?} in\n{}", end.stderr);
+    assert!(end.stderr.contains(message), "{words:?} {more:?}: no {message:?} in\n{}", end.stderr);
     let log = last_session(sealed);
     assert!(log.contains(&format!("\nMode: {}\n", words[0])), "{words:?}:\n{log}");
     assert!(log.contains(&format!("\nExit Code: {code}\n")), "{words:?}:\n{log}");
@@ -86,12 +86,12 @@ fn fifty_iterations_are_the_default() {
 fn budgets_end_with_1() {
     let working = || always(json!([{ "usage": { "input": 600, "cost": 0.3 } }, says("Hm.")]));
     for words in COMMANDS {
-        for (flags, said) in [
+        for (flags, message) in [
             (["--max-cost", "0.5"], "cost budget used up"),
             (["--max-tokens", "1000"], "token budget used up"),
         ] {
             let sealed = scene(&working(), &json!({}));
-            check(&sealed, words, &flags, 1, said);
+            check(&sealed, words, &flags, 1, message);
             assert_eq!(sealed.events_of("iteration_started").len(), 2, "{words:?}");
         }
         let sealed = scene(&always(json!(["hang"])), &json!({}));
@@ -102,7 +102,7 @@ fn budgets_end_with_1() {
 }
 
 #[test]
-fn a_failing_agent_is_asked_again_and_then_given_up() {
+fn failing_agent_is_retried_then_ends_the_run() {
     for words in COMMANDS {
         for most in 1..=3_u32 {
             let mut calls: Vec<Value> = (1..=most)
@@ -155,7 +155,7 @@ fn plan_and_build_need_a_repository() {
 #[test]
 fn a_git_that_fails_in_the_middle_ends_with_5() {
     for words in COMMANDS {
-        // What an agent does to the repository would be restored: git itself fails here.
+        // ralph would restore changes of an agent to the repository: here git itself fails.
         let broken = json!([{ "touch": "../broken" }, complete()]);
         let sealed = scene(&always(broken), &json!({}));
         let marker = sealed.root().join("broken");
@@ -183,7 +183,7 @@ fn a_merge_under_way_is_not_built_upon() {
         let merge = sealed.command("git").args(["merge", "--quiet", "side"]).output();
         assert!(!merge.expect("git runs").status.success());
         let end = sealed.ralph(words);
-        // A prompt may well be about the merge.
+        // A prompt may be about the merge.
         let code = if words[0] == "prompt" { 0 } else { 5 };
         assert_eq!(end.code, Some(code), "{words:?}:\n{}", end.stderr);
         assert_eq!(sealed.runs().is_empty(), code == 5, "{words:?}");
@@ -208,7 +208,7 @@ fn a_second_run_in_the_same_place_ends_with_3() {
 }
 
 #[test]
-fn an_interrupt_ends_with_130_and_the_run_goes_on() {
+fn interrupt_ends_with_130_and_the_run_can_resume() {
     for words in COMMANDS {
         let calls = json!([
             { "when": { "call": 1 }, "do": [
@@ -233,7 +233,7 @@ fn an_interrupt_ends_with_130_and_the_run_goes_on() {
 }
 
 #[test]
-fn a_plan_that_goes_away_between_two_runs_is_missed() {
+fn deleted_plan_is_reported_by_the_next_run() {
     let sealed =
         scene(&always(json!([plan("- [ ] x\n"), commit("Plan"), says("Hm.")])), &json!({}));
     sealed.ralph(&["build", "1"]).expect_code(1);

@@ -1,5 +1,5 @@
-//! What people put in front of the three commands by mistake: one clear message, the documented
-//! exit code, and nothing begun.
+//! User errors with the three commands: one clear message, the documented exit code, and nothing
+//! started.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ use crate::{always, done, repository};
 
 const PLAN_MISSING: &str = "Implementation plan not found. Run 'ralph plan' first.";
 
-/// Makes a mistake in a project.
+/// Makes an error in a project.
 type Mistake = fn(&Sealed);
 
 /// Returns a repository with an agent that would plan at once, without specifications.
@@ -96,7 +96,7 @@ fn the_setting_names_another_directory() {
         assert_eq!(end.code, Some(code), "{directory:?}:\n{}", end.stderr);
         if code == 0 {
             assert!(sealed.prompts()[0].contains("docs/specs"), "{directory:?}");
-            // It is protected under any of its names.
+            // It is protected under each of its names.
             let change = json!([check_items(), { "append": { "path": "docs/specs/one.md", "text": "x" } }, commit("Do"), complete()]);
             sealed.script(&always(change), &json!({ "workflow": "specs", "specsDir": directory }));
             commit_all(&sealed, "Script");
@@ -116,7 +116,7 @@ fn specifications_that_cannot_be_read_are_named() {
 }
 
 #[test]
-fn an_enormous_folder_is_looked_at_in_bounded_time_and_warned_of() {
+fn huge_specification_folder_is_read_in_bounded_time_with_a_warning() {
     let sealed = specs(&always(json!([plan("- [ ] x\n"), commit("Plan"), complete()])), &json!({}));
     for number in 0..12_000 {
         sealed.write(&format!("specs/many/{number}.md"), "# One of many\n");
@@ -201,7 +201,7 @@ fn a_prompt_file_must_name_the_signal() {
 }
 
 #[test]
-fn a_prompt_file_that_cannot_be_read_is_said() {
+fn unreadable_prompt_file_is_reported() {
     let sealed = specs(&always(json!([complete()])), &json!({}));
     let file =
         |name: &str, bytes: &[u8]| fs::write(sealed.project().join(name), bytes).expect("written");
@@ -239,7 +239,7 @@ fn flags_of_task_lists_are_refused_here() {
 }
 
 #[test]
-fn the_workflow_follows_from_what_is_there() {
+fn workflow_is_chosen_by_existing_files() {
     let sealed = repository();
     sealed.script(&always(json!([complete()])), &json!({}));
     let end = sealed.ralph(&["plan"]).expect_code(2);

@@ -1,5 +1,5 @@
-//! Work by specifications, through the built binary with real git: `ralph plan`, `ralph build` and
-//! `ralph prompt`, with agents that do as they are told, and with those that do not.
+//! Specification workflow, through the built binary with real git: `ralph plan`, `ralph build` and
+//! `ralph prompt`, with agents that follow instructions, and with those that do not.
 
 mod commits;
 mod ends;
@@ -17,7 +17,7 @@ use crate::repository;
 /// The plan.
 const PLAN: &str = ".ralph/implementation_plan.md";
 
-/// What completes the work.
+/// The completion signal.
 const SIGNAL: &str = "<promise>COMPLETE</promise>";
 
 /// Returns a repository with a specification and the scripted agent, all of it committed.
@@ -63,17 +63,17 @@ fn commit(message: &str) -> Value {
     json!({ "run": { "command": format!("git add -A && git commit --quiet -m '{message}'") } })
 }
 
-/// Says something.
+/// Prints a text.
 fn says(text: &str) -> Value {
     json!({ "text": text })
 }
 
-/// Says that the work is complete.
+/// Reports that the work is complete.
 fn complete() -> Value {
     says(SIGNAL)
 }
 
-/// Checks every item of the plan.
+/// Marks every item of the plan as done.
 fn check_items() -> Value {
     json!({ "run": { "command": format!("sed -i 's/\\[ \\]/[x]/' {PLAN}") } })
 }
@@ -91,7 +91,7 @@ fn warnings(sealed: &Sealed) -> Vec<String> {
     texts.filter_map(|event| event["text"].as_str().map(str::to_owned)).collect()
 }
 
-/// Asserts that something was warned of exactly once.
+/// Asserts that a warning was given exactly once.
 #[track_caller]
 fn expect_warning(sealed: &Sealed, text: &str) {
     let warnings = warnings(sealed);

@@ -1,4 +1,4 @@
-//! What agents do to the plan: they make it, keep it, lose it, and contradict it.
+//! What agents do to the plan: they write it, update it, lose it, and contradict it.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::{always, first_then};
 const TWO: &str = "# Plan\n\n- [ ] Greet\n- [ ] Part\n";
 
 #[test]
-fn a_plan_without_items_is_none() {
+fn plan_without_items_is_not_a_plan() {
     for (first, expect) in [
         (json!([complete()]), "There is no plan: `.ralph/implementation_plan.md` was not written."),
         (
@@ -30,7 +30,7 @@ fn a_plan_without_items_is_none() {
         let sealed = specs(&first_then(first, second), &json!({}));
         sealed.ralph(&["plan", "2"]).expect_code(0);
         assert!(prompt(&sealed, 2).contains(expect), "{expect}:\n{}", prompt(&sealed, 2));
-        assert!(prompt(&sealed, 2).contains("did not hand its work in"));
+        assert!(prompt(&sealed, 2).contains("did not hand in its work"));
         assert!(!prompt(&sealed, 1).contains("did not hand"));
         assert_eq!(sealed.read(PLAN), TWO);
     }
@@ -48,12 +48,12 @@ fn a_plan_that_is_there_is_brought_up_to_date() {
     assert!(end.stdout.contains("1 of 3 items done"), "{}", end.stdout);
 }
 
-/// Whether the agent commits what it may not change.
+/// Whether the agent commits a forbidden change.
 const UNCOMMITTED: &str = "true";
 const COMMITTED: &str = "git add -A && git commit --quiet -m 'Plan and more'";
 
 #[test]
-fn whatever_else_a_planner_changes_is_put_back_and_kept() {
+fn other_changes_of_the_planner_are_reverted_and_kept_on_a_ref() {
     for landing in [UNCOMMITTED, COMMITTED] {
         let deeds = json!([
             plan(TWO),
@@ -83,17 +83,17 @@ fn whatever_else_a_planner_changes_is_put_back_and_kept() {
                 .is_ok_and(|it| it.success())
         });
         assert!(has_work, "{landing}: {kept:?}");
-        assert!(end.stderr.contains("put back; kept on"), "{landing}:\n{}", end.stderr);
+        assert!(end.stderr.contains("restored; kept on"), "{landing}:\n{}", end.stderr);
         for path in ["README.md", "src/new.rs", "specs/greeting.md"] {
             assert!(prompt(&sealed, 2).contains(path), "{landing}:\n{}", prompt(&sealed, 2));
         }
-        // What is new in the end is the plan alone.
+        // Only the plan is new at the end.
         let changed = sealed.git(&["diff", "--name-only", ":/Specify", "HEAD"]);
         assert_eq!(changed.trim(), PLAN, "{landing}");
     }
 }
 
-/// Ways to lose a plan, as shell commands, and what is said of each.
+/// Ways to lose a plan, as shell commands, and the feedback for each.
 const LOSSES: [(&str, &str); 8] = [
     ("rm $plan", "was deleted"),
     ("git rm -q $plan && git commit -q -m Lost", "was deleted"),
@@ -110,17 +110,17 @@ fn losing(command: &str) -> Value {
 }
 
 #[test]
-fn a_plan_that_is_lost_comes_back_and_the_next_agent_is_told() {
+fn lost_plan_is_restored_and_fed_back() {
     for (command, expect) in LOSSES {
-        // Even a claim counts nothing then.
+        // Not even a completion signal counts then.
         let first = json!([losing(command), complete()]);
         let then = json!([check_items(), commit("Do it"), complete()]);
         let sealed = planned(&first_then(first, then), &json!({}));
         let end = sealed.ralph(&["build", "2"]);
         assert_eq!(end.code, Some(0), "{command}:\n{}", end.stderr);
-        let told = prompt(&sealed, 2);
-        assert!(told.contains(&format!("`{PLAN}` {expect}")), "{command}:\n{told}");
-        assert!(told.contains("it was put back as it was"), "{command}:\n{told}");
+        let prompt_text = prompt(&sealed, 2);
+        assert!(prompt_text.contains(&format!("`{PLAN}` {expect}")), "{command}:\n{prompt_text}");
+        assert!(prompt_text.contains("it was restored"), "{command}:\n{prompt_text}");
         assert!(end.stderr.contains(expect), "{command}:\n{}", end.stderr);
         assert_eq!(sealed.read(PLAN), TWO.replace("[ ]", "[x]"), "{command}");
         assert_eq!(sealed.git(&["status", "--porcelain"]), "", "{command}");
@@ -128,25 +128,25 @@ fn a_plan_that_is_lost_comes_back_and_the_next_agent_is_told() {
 }
 
 #[test]
-fn a_plan_that_is_lost_in_the_last_iteration_comes_back_too() {
+fn plan_lost_in_the_last_iteration_is_restored_too() {
     for (command, _) in LOSSES {
         for mode in ["build", "plan"] {
             let sealed = planned(&always(json!([losing(command), says("Hm.")])), &json!({}));
             let end = sealed.ralph(&[mode, "1"]);
             assert_eq!(end.code, Some(1), "{mode} {command}:\n{}", end.stderr);
             assert_eq!(sealed.read(PLAN), TWO, "{mode} {command}");
-            assert!(end.stderr.contains("it was put back as it was"), "{command}:\n{}", end.stderr);
+            assert!(end.stderr.contains("it was restored"), "{command}:\n{}", end.stderr);
         }
     }
 }
 
 #[test]
-fn what_stood_in_the_place_of_a_plan_is_kept() {
+fn replacement_of_a_plan_is_kept_on_a_ref() {
     let folder = "rm $plan && mkdir $plan && echo x > $plan/precious";
     let sealed = planned(&always(json!([losing(folder), says("Hm.")])), &json!({}));
     sealed.ralph(&["build", "1"]).expect_code(1);
     assert_eq!(sealed.read(".ralph/logs/implementation_plan.md.lost-1/precious"), "x\n");
-    assert_eq!(sealed.git(&["status", "--porcelain"]), "", "nobody has to commit it");
+    assert_eq!(sealed.git(&["status", "--porcelain"]), "", "there is nothing to commit");
     let latin = "printf 'caf\\351\\n' > $plan";
     let sealed = planned(&always(json!([losing(latin), says("Hm.")])), &json!({}));
     sealed.ralph(&["build", "1"]).expect_code(1);
@@ -155,25 +155,25 @@ fn what_stood_in_the_place_of_a_plan_is_kept() {
 }
 
 #[test]
-fn gates_and_a_lost_plan_are_told_together() {
+fn gate_failures_and_a_lost_plan_are_fed_back_together() {
     let first = json!([losing("rm $plan"), says("Hm.")]);
     let then = json!([check_items(), { "write": { "path": "ok", "text": "" } }, commit("Do it"), complete()]);
     let gates = json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "test -f ok" }] });
     let sealed = planned(&first_then(first, then), &gates);
     sealed.ralph(&["build", "2"]).expect_code(0);
-    let told = prompt(&sealed, 2);
-    assert!(told.contains("Guardrail \"test -f ok\" failed"), "{told}");
-    assert!(told.contains("was deleted; it was put back as it was"), "{told}");
+    let prompt_text = prompt(&sealed, 2);
+    assert!(prompt_text.contains("Guardrail \"test -f ok\" failed"), "{prompt_text}");
+    assert!(prompt_text.contains("was deleted; it was restored"), "{prompt_text}");
 }
 
 #[test]
-fn open_items_contradict_the_first_claim_and_not_the_second() {
+fn open_items_refuse_the_first_completion_signal_only() {
     let sealed = planned(&always(json!([complete()])), &json!({}));
     let end = sealed.ralph(&["build"]).expect_code(0);
     assert_eq!(sealed.events_of("iteration_started").len(), 2);
-    let told = prompt(&sealed, 2);
+    let prompt_text = prompt(&sealed, 2);
     let expect = "You said that the work is complete, but 2 items are open in `.ralph/implementation_plan.md`:\n  - [ ] Greet\n  - [ ] Part\n";
-    assert!(told.contains(expect), "{told}");
+    assert!(prompt_text.contains(expect), "{prompt_text}");
     let warned = end.stderr.replace("\n  ", " ");
     assert!(warned.contains("2 items") && warned.contains("open"), "{}", end.stderr);
     let report = sealed.ralph(&["report"]).expect_code(0).stdout;
@@ -181,7 +181,7 @@ fn open_items_contradict_the_first_claim_and_not_the_second() {
 }
 
 #[test]
-fn only_claims_in_a_row_are_believed() {
+fn only_consecutive_completion_signals_count() {
     let calls = json!([
         { "when": { "iteration": 1 }, "do": [complete()] },
         { "when": { "iteration": 2 }, "do": [says("Going on.")] },
@@ -194,7 +194,7 @@ fn only_claims_in_a_row_are_believed() {
 }
 
 #[test]
-fn a_claim_that_is_refused_for_another_reason_is_not_doubted_again() {
+fn signal_refused_for_another_reason_is_not_questioned_again() {
     let calls = json!([
         { "when": { "iteration": 3 }, "do": [commit("Leave it so"), complete()] },
         { "do": [{ "write": { "path": "left", "text": "" } }, complete()] },
@@ -208,7 +208,7 @@ fn a_claim_that_is_refused_for_another_reason_is_not_doubted_again() {
 
 #[test]
 fn struck_items_are_not_open() {
-    let struck = plan("- [x] Greet\n- ~~Part~~ because nobody leaves\n");
+    let struck = plan("- [x] Greet\n- ~~Part~~ because it is not needed\n");
     let sealed = planned(&always(json!([struck, commit("Do it"), complete()])), &json!({}));
     sealed.ralph(&["build"]).expect_code(0);
     assert_eq!(sealed.events_of("iteration_started").len(), 1);
@@ -220,12 +220,15 @@ fn many_open_items_are_not_all_named() {
     let first = json!([plan(&many), commit("Plan"), complete()]);
     let sealed = planned(&first_then(first, json!([says("Hm.")])), &json!({}));
     sealed.ralph(&["build", "2"]).expect_code(1);
-    let told = prompt(&sealed, 2);
-    assert!(told.contains("40 items are open") && told.contains("and 35 more"), "{told}");
+    let prompt_text = prompt(&sealed, 2);
+    assert!(
+        prompt_text.contains("40 items are open") && prompt_text.contains("and 35 more"),
+        "{prompt_text}"
+    );
 }
 
 #[test]
-fn a_claim_is_weighed_after_the_gates_and_the_commits() {
+fn completion_signal_is_checked_after_gates_and_commits() {
     let first = json!([check_items(), complete()]);
     let then = json!([commit("Do it"), complete()]);
     let sealed = planned(&first_then(first, then), &json!({}));
@@ -235,7 +238,7 @@ fn a_claim_is_weighed_after_the_gates_and_the_commits() {
 }
 
 #[test]
-fn a_plan_with_odd_bytes_in_its_items_harms_nobody() {
+fn odd_bytes_in_plan_items_are_handled() {
     let odd = plan("- [ ] \u{1b}[2Jgone\u{7} $(touch ../ran) ${MODE} `touch ../ran`\r\n");
     let sealed = planned(
         &first_then(json!([odd, commit("Odd"), complete()]), json!([says("Hm.")])),

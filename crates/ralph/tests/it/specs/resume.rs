@@ -1,5 +1,5 @@
-//! Runs that are interrupted or killed, with agents that were about to lose the plan: it is back,
-//! and the run goes on as if nothing had happened.
+//! Runs that are interrupted or killed, with agents that were about to lose the plan: it is
+//! restored, and the run continues as if nothing had happened.
 
 use ralph_testkit::sealed::Sealed;
 use rustix::process::Signal;
@@ -9,7 +9,7 @@ use super::{PLAN, check_items, commit, complete, expect_warning, planned, prompt
 
 const TWO: &str = "# Plan\n\n- [ ] Greet\n- [ ] Part\n";
 
-/// Loses the plan and hangs; in the next call all is done.
+/// Loses the plan and hangs; completes in the next call.
 fn losing(command: &str) -> Value {
     json!([
         { "when": { "call": 1 }, "do": [
@@ -43,7 +43,7 @@ fn a_plan_that_was_lost_just_before_a_kill_is_back_before_the_agent_is() {
         let end = sealed.ralph(&["resume"]);
         assert_eq!(end.code, Some(0), "{command}:\n{}", end.stderr);
         expect_done(&sealed, command);
-        expect_warning(&sealed, "it was put back as it was");
+        expect_warning(&sealed, "it was restored");
         assert_eq!(sealed.runs().len(), 1, "{command}");
     }
 }
@@ -59,7 +59,7 @@ fn a_new_run_after_a_kill_finds_the_plan_as_well() {
         assert_eq!(sealed.survivors(), [""; 0], "{command}");
         let end = sealed.ralph(&[mode, "2"]);
         assert_eq!(end.code, Some(0), "{command} {mode}:\n{}", end.stderr);
-        expect_warning(&sealed, "it was put back as it was");
+        expect_warning(&sealed, "it was restored");
         expect_done(&sealed, command);
     }
 }
@@ -89,7 +89,7 @@ fn an_interrupted_run_leaves_the_plan_as_it_was() {
             running.signal(Signal::INT);
             let end = running.wait().expect_code(130);
             assert_eq!(sealed.read(PLAN), TWO, "{mode} {command}:\n{}", end.stderr);
-            assert!(end.stderr.contains("it was put back as it was"), "{mode} {command}");
+            assert!(end.stderr.contains("it was restored"), "{mode} {command}");
             sealed.ralph(&["resume"]).expect_code(0);
             expect_done(&sealed, command);
         }
@@ -97,7 +97,7 @@ fn an_interrupted_run_leaves_the_plan_as_it_was() {
 }
 
 #[test]
-fn what_was_doubted_before_a_stop_is_believed_after_it() {
+fn questioned_signal_counts_after_resume() {
     let calls = json!([
         { "when": { "iteration": 1 }, "do": [complete()] },
         { "when": { "call": 2 }, "do": [{ "touch": "../begun" }, "hang"] },
@@ -116,13 +116,13 @@ fn what_was_doubted_before_a_stop_is_believed_after_it() {
         running.wait();
         sealed.ralph(&["resume"]).expect_code(0);
         assert_eq!(sealed.events_of("iteration_started").len(), 2);
-        let told = prompt(&sealed, 3);
-        assert!(told.contains("2 items are open"), "{told}");
+        let prompt_text = prompt(&sealed, 3);
+        assert!(prompt_text.contains("2 items are open"), "{prompt_text}");
     }
 }
 
 #[test]
-fn leftovers_of_a_run_that_was_cut_short_are_its_own() {
+fn uncommitted_work_of_an_interrupted_run_can_be_resumed() {
     let calls = json!([
         { "when": { "call": 1 }, "do": [
             check_items(),

@@ -37,12 +37,12 @@ fn a_project_has_templates_of_its_own() {
     sealed.ralph(&["build", "7"]).expect_code(0);
     let text = prompt(&sealed, 1);
     assert!(text.starts_with("Build 1 of 7, build.\n"), "{text}");
-    // Without it the agent could not end the run.
+    // Without the signal the agent could not end the run.
     assert!(text.contains("## Completion") && text.contains(SIGNAL), "{text}");
 }
 
 #[test]
-fn a_template_that_cannot_be_used_is_warned_of_and_the_usual_one_taken() {
+fn unusable_template_falls_back_with_a_warning() {
     for make in [
         |path: &Path| fs::write(path, b"caf\xe9").expect("written"),
         |path: &Path| fs::write(path, b" \n").expect("written"),
@@ -60,28 +60,28 @@ fn a_template_that_cannot_be_used_is_warned_of_and_the_usual_one_taken() {
 }
 
 #[test]
-fn variables_are_filled_in_once_and_unknown_ones_warned_of_once() {
+fn variables_are_expanded_once_and_unknown_ones_warned_about_once() {
     let vars = json!({ "vars": {
         "NESTED": "${MODE} $$ ${X}", "MODE": "mine", "EMPTY": "", "DOLLAR": "$5",
     } });
     let sealed = planned(&always(json!([says("Hm.")])), &vars);
     sealed.write(
         "ask.md",
-        "${MODE}|${NESTED}|$$5|${DOLLAR}|$HOME|$(date)|${NOBODY}|${NOBODY}|${EMPTY}|${ITERATION}/${MAX_ITERATIONS}|${RALPH_ITERATION}/${RALPH_MAX_ITERATIONS}\n${SIGNAL}\n",
+        "${MODE}|${NESTED}|$$5|${DOLLAR}|$HOME|$(date)|${UNKNOWN}|${UNKNOWN}|${EMPTY}|${ITERATION}/${MAX_ITERATIONS}|${RALPH_ITERATION}/${RALPH_MAX_ITERATIONS}\n${SIGNAL}\n",
     );
     sealed.ralph(&["prompt", "ask.md", "3"]).expect_code(1);
     for iteration in 1..=3 {
         let expect = format!(
-            "prompt|${{MODE}} $$ ${{X}}|$5|$5|$HOME|$(date)|${{NOBODY}}|${{NOBODY}}||{iteration}/3|{iteration}/3\n{SIGNAL}\n"
+            "prompt|${{MODE}} $$ ${{X}}|$5|$5|$HOME|$(date)|${{UNKNOWN}}|${{UNKNOWN}}||{iteration}/3|{iteration}/3\n{SIGNAL}\n"
         );
         assert_eq!(prompt(&sealed, iteration), expect);
     }
-    expect_warning(&sealed, "nobody knows the variable `${NOBODY}`");
+    expect_warning(&sealed, "unknown variable `${UNKNOWN}`");
     assert!(warnings(&sealed).iter().all(|it| !it.contains("${X}")), "{:?}", warnings(&sealed));
 }
 
 #[test]
-fn a_prompt_file_is_read_anew_and_its_loss_ends_the_run() {
+fn prompt_file_is_read_each_iteration_and_its_loss_ends_the_run() {
     let first =
         json!([{ "write": { "path": "ask.md", "text": "Second. ${SIGNAL}\n" } }, says("Hm.")]);
     let then = json!([{ "delete": { "path": "ask.md" } }, says("Hm.")]);
@@ -97,8 +97,9 @@ fn a_prompt_file_is_read_anew_and_its_loss_ends_the_run() {
 }
 
 #[test]
-fn a_signal_that_goes_away_is_warned_of() {
-    let first = json!([{ "write": { "path": "ask.md", "text": "Go on.\n" } }, says("Hm.")]);
+fn missing_signal_is_warned_about() {
+    let first = json!([{ "write": { "path": "ask.md", "text": "Continue.
+" } }, says("Hm.")]);
     let sealed = planned(&first_then(first, json!([complete()])), &json!({}));
     sealed.write("ask.md", "First. ${SIGNAL}\n");
     commit_all(&sealed, "Ask");
@@ -107,7 +108,7 @@ fn a_signal_that_goes_away_is_warned_of() {
 }
 
 #[test]
-fn a_template_that_an_agent_changes_in_a_plan_is_put_back() {
+fn template_changed_by_a_planner_is_restored() {
     let deeds = json!([
         plan("- [ ] x\n"),
         { "write": { "path": ".ralph/prompts/build.md", "text": "Say ${SIGNAL} at once.\n" } },
@@ -122,7 +123,7 @@ fn a_template_that_an_agent_changes_in_a_plan_is_put_back() {
 #[test]
 fn a_dry_run_shows_the_prompt_filled_in_and_changes_nothing() {
     let sealed = planned(&always(json!(["hang"])), &json!({ "vars": { "TONE": "brief" } }));
-    sealed.write("ask.md", "Be ${TONE} in ${MODE}, ${NOBODY}. ${SIGNAL}\n");
+    sealed.write("ask.md", "Be ${TONE} in ${MODE}, ${UNKNOWN}. ${SIGNAL}\n");
     commit_all(&sealed, "Ask");
     let listing = || {
         let output = sealed.command("find").args([".", "-not", "-path", "./.git/*"]).output();
@@ -140,9 +141,9 @@ fn a_dry_run_shows_the_prompt_filled_in_and_changes_nothing() {
         (
             &["prompt", "ask.md"],
             [
-                "| Be brief in prompt, ${NOBODY}. <promise>COMPLETE</promise>",
+                "| Be brief in prompt, ${UNKNOWN}. <promise>COMPLETE</promise>",
                 "__sim",
-                "nobody knows",
+                "unknown variable",
                 "Dry run",
             ],
         ),

@@ -1,4 +1,4 @@
-//! From specifications to code in every dialect of the presets, with a `KEY=VALUE` file for each.
+//! From specifications to code with every agent preset, with a `KEY=VALUE` file for each.
 
 use ralph_testkit::sealed::Sealed;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::{PLAN, commit_all};
 use crate::dialects::stand_in;
 use crate::repository;
 
-/// Plans in its second call; then does one item in each call, and is done with the last.
+/// Plans in its second call; then does one item in each call, and completes with the last.
 const WORKER: &str = r"
 plan=.ralph/implementation_plan.md
 done_with() {
@@ -35,7 +35,7 @@ fn scene(kind: &str, config: &str) -> Sealed {
     sealed
 }
 
-/// The prompts themselves name the signal; whoever repeats them has said nothing.
+/// The prompts contain the signal; an agent that echoes them has not completed.
 #[test]
 fn specifications_become_a_plan_and_the_plan_becomes_code() {
     for (kind, more) in [
@@ -78,7 +78,7 @@ fn specifications_become_a_plan_and_the_plan_becomes_code() {
     }
 }
 
-/// An agent that says nothing but what it was asked, for ever.
+/// An agent that only echoes its prompt, forever.
 #[test]
 fn an_echo_alone_completes_nothing() {
     for kind in ["amp", "text"] {

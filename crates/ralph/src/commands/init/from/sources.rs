@@ -1,6 +1,6 @@
-//! Finds what another loop keeps in a project.
+//! Finds the files of another loop in a project.
 //!
-//! Not here: what is made of it.
+//! Not here: what is done with them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use super::is_agent;
 use crate::complaint::Complaint;
 use crate::project::Project;
 
-/// Plans and prompts are some kilobytes.
+/// Plans and prompts are some kilobytes; larger files are skipped.
 const LARGEST: u64 = 4 << 20;
 
-/// Where loops keep their files, from the directory that is named.
+/// Where loops keep their files, relative to the named directory.
 const PLACES: [&str; 6] = ["", "scripts/ralph", "scripts", "ralph", ".ralph", ".agent"];
 
 const STORIES: [&str; 1] = ["prd.json"];
@@ -37,7 +37,7 @@ const SCRIPTS: [&str; 9] = [
 #[derive(Debug, Clone)]
 pub(super) struct Document {
     pub(super) path: PathBuf,
-    /// Its path from the project directory.
+    /// Path relative to the project directory.
     pub(super) shown: String,
     pub(super) text: String,
 }
@@ -60,7 +60,7 @@ pub(super) struct Sources {
     pub(super) script: Option<Script>,
     /// The prompt that the loop gives its agent.
     pub(super) loop_prompt: Option<Document>,
-    /// Prompts that lie around.
+    /// Other prompts.
     pub(super) prompts: Vec<Document>,
     /// The notes of former iterations.
     pub(super) progress: Option<Document>,
@@ -69,7 +69,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Looks around a file or in a directory.
+    /// Searches next to a file, or in a directory.
     pub(super) fn find(project: &Project, from: &Path) -> Result<Self, Complaint> {
         let named = project.directory.join(from);
         let metadata = fs::metadata(&named).map_err(|error| {
@@ -101,7 +101,7 @@ impl Sources {
         sources.progress = first(&["progress.txt"]);
         let all = places.iter().flat_map(|it| PROMPTS.iter().map(move |name| it.join(name)));
         sources.prompts = all.filter_map(|path| look.read(&path)).collect();
-        // Where names differ in case alone, some file systems have one file for both.
+        // Some file systems have one file for names that differ in case only.
         sources.prompts.dedup_by(|one, other| one.text == other.text);
         sources.loop_prompt = look.loop_prompt(sources.script.as_ref());
         let specs = places.iter().map(|it| it.join("specs")).find(|it| it.is_dir());
@@ -116,7 +116,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Takes a file for what it is.
+    /// Classifies a file by its content.
     fn take(&self, path: &Path, sources: &mut Sources) -> Result<(), Complaint> {
         let Some(document) = self.read(path) else {
             return Err(Complaint::input(format!("cannot read `{}` as text", self.shown(path))));
@@ -132,7 +132,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Returns a text file that is there; a pipe or a device is none.
+    /// Reads a text file; `None` for a missing file, a pipe or a device.
     fn read(&self, path: &Path) -> Option<Document> {
         let metadata = fs::metadata(path).ok()?;
         if !metadata.is_file() || metadata.len() > LARGEST {
@@ -147,12 +147,12 @@ impl Look<'_> {
         path.components().collect::<PathBuf>().display().to_string()
     }
 
-    /// Returns the prompt of a script: beside it, or in the project, as the script is started.
+    /// Returns the prompt of a script: in the project, or next to the script.
     fn loop_prompt(&self, script: Option<&Script>) -> Option<Document> {
         let script = script?;
         let name = script.found.prompt.as_ref()?;
-        let beside = script.document.path.with_file_name(name);
-        self.read(&self.project.directory.join(name)).or_else(|| self.read(&beside))
+        let sibling = script.document.path.with_file_name(name);
+        self.read(&self.project.directory.join(name)).or_else(|| self.read(&sibling))
     }
 }
 
@@ -165,7 +165,7 @@ fn is_stories(text: &str) -> bool {
     serde_json::from_str::<Value>(text).is_ok_and(|it| it["userStories"].is_array())
 }
 
-/// Returns the complaint about a place where no loop is.
+/// Returns the error for a directory without a loop.
 pub(super) fn nothing(from: &Path) -> Complaint {
     Complaint::input(format!("there is nothing of another loop in `{}`", from.display()))
         .hint(

@@ -80,7 +80,7 @@ fn words_that_belong_before_the_flags_of_an_adapter_are_refused() {
     check(
         "AGENT_TYPE=claude\nAGENT_CLI=npx -y @anthropic-ai/claude-code",
         &expect![
-            "kind claude; command npx; flags -y @anthropic-ai/claude-code; problem AGENT_CLI: the flags of claude would stand between `npx` and `-y`; put the command into a script, and name that"
+            "kind claude; command npx; flags -y @anthropic-ai/claude-code; problem AGENT_CLI: the flags of claude would come between `npx` and `-y`; put the command into a script, and name that"
         ],
     );
     check("AGENT_CLI=npx -y tool", &expect!["command npx; flags -y tool"]);
@@ -88,7 +88,7 @@ fn words_that_belong_before_the_flags_of_an_adapter_are_refused() {
 }
 
 #[test]
-fn codex_is_told_once_what_to_do() {
+fn codex_gets_its_subcommand_once() {
     for args in ["exec --json -m o3 -", "e --json -m o3", "--json -m o3"] {
         check(
             &format!("AGENT_TYPE=codex\nAGENT_ARGS={args}"),
@@ -142,7 +142,7 @@ fn filters_count_for_programs_that_are_not_known() {
             "kind text; command mine; warning AGENT_DISPLAY_FILTER has no effect on an agent of type text, which is read without it"
         ],
     );
-    // What jq could do and the filters here cannot is no mistake where nobody reads it.
+    // A filter that only jq supports is no mistake if it is not used.
     check(
         "AGENT_TYPE=claude\nAGENT_RESPONSE_FILTER=gsub(\"a\"; \"b\")",
         &expect![
