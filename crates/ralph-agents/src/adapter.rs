@@ -6,35 +6,35 @@ use std::path::Path;
 
 use ralph_core::child::Ending;
 use ralph_core::failure::Failure;
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentChoice, AgentKind, AgentOutput};
 
-use super::call::{Call, CallContext, Talk};
-use super::ending;
+use super::call::{AgentCall, CallContext, StdinMode};
+use super::exit_failure;
 use super::sim::{self, SimTranslator};
 use super::text::{self, TextTranslator};
-use super::translator::{Dialect, Evidence, Translator};
+use super::translator::{AgentDialect, Evidence, Translator};
 use super::usage_error;
 use super::{acp, amp, claude, cline, codex, copilot, custom, gemini, opencode, pi, qwen};
 
 /// Returns how to call the agent of a request.
 ///
 /// Fails if the prompt does not fit into the argument that the flags put it in.
-pub fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
+pub fn build_call(request: &AgentRequest, context: &CallContext) -> Result<AgentCall, Failure> {
     match request.agent.kind {
-        AgentKind::Claude => claude::call(request, context),
-        AgentKind::Codex => codex::call(request, context),
-        AgentKind::Amp => amp::call(request, context),
-        AgentKind::Cline => cline::call(request, context),
-        AgentKind::Gemini => gemini::call(request, context),
-        AgentKind::Opencode => opencode::call(request, context),
-        AgentKind::Copilot => copilot::call(request, context),
-        AgentKind::Qwen => qwen::call(request, context),
-        AgentKind::Pi => pi::call(request, context),
-        AgentKind::Acp => Ok(acp::call(request)),
-        AgentKind::Text => text::call(request, context),
-        AgentKind::Custom => custom::call(request, context),
-        AgentKind::Sim => sim::call(request, context),
+        AgentKind::Claude => claude::build_call(request, context),
+        AgentKind::Codex => codex::build_call(request, context),
+        AgentKind::Amp => amp::build_call(request, context),
+        AgentKind::Cline => cline::build_call(request, context),
+        AgentKind::Gemini => gemini::build_call(request, context),
+        AgentKind::Opencode => opencode::build_call(request, context),
+        AgentKind::Copilot => copilot::build_call(request, context),
+        AgentKind::Qwen => qwen::build_call(request, context),
+        AgentKind::Pi => pi::build_call(request, context),
+        AgentKind::Acp => Ok(acp::build_call(request)),
+        AgentKind::Text => text::build_call(request, context),
+        AgentKind::Custom => custom::build_call(request, context),
+        AgentKind::Sim => sim::build_call(request, context),
     }
 }
 
@@ -42,8 +42,11 @@ pub fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
 ///
 /// The caller removes an old one before the call, and reads and removes the new one after it; see
 /// [`Translator::push_answer_file`].
-pub fn answer_file<'a>(request: &Request, context: &'a CallContext) -> Option<&'a Path> {
-    match (request.agent.kind, codex::output(request)) {
+pub fn select_answer_file<'a>(
+    request: &AgentRequest,
+    context: &'a CallContext,
+) -> Option<&'a Path> {
+    match (request.agent.kind, codex::select_output(request)) {
         (AgentKind::Codex, AgentOutput::Text) => Some(&context.answer_file),
         (AgentKind::Codex, AgentOutput::Events)
         | (
@@ -66,7 +69,7 @@ pub fn answer_file<'a>(request: &Request, context: &'a CallContext) -> Option<&'
 
 /// Returns the text of the schema file for a call, in the form that the API behind the agent
 /// accepts: Codex passes it on as a strict schema.
-pub fn schema_text(request: &Request) -> Option<String> {
+pub fn render_schema(request: &AgentRequest) -> Option<String> {
     let schema = request.schema.as_ref()?;
     Some(match request.agent.kind {
         AgentKind::Codex => schema.strict().to_string(),
@@ -86,9 +89,9 @@ pub fn schema_text(request: &Request) -> Option<String> {
 }
 
 /// Returns whether an agent's stdin stays open for replies while it works.
-pub fn talk(kind: AgentKind) -> Talk {
+pub fn select_stdin_mode(kind: AgentKind) -> StdinMode {
     match kind {
-        AgentKind::Acp => Talk::Dialog,
+        AgentKind::Acp => StdinMode::Dialog,
         AgentKind::Claude
         | AgentKind::Codex
         | AgentKind::Amp
@@ -100,67 +103,81 @@ pub fn talk(kind: AgentKind) -> Talk {
         | AgentKind::Pi
         | AgentKind::Text
         | AgentKind::Custom
-        | AgentKind::Sim => Talk::OneWay,
+        | AgentKind::Sim => StdinMode::OneWay,
     }
 }
 
 /// Returns whether the call of a request passes ralph's plugin to the agent, if there is one.
-pub fn takes_plugin(request: &Request) -> bool {
-    takes_hooks(&request.agent)
+pub fn can_use_plugin(request: &AgentRequest) -> bool {
+    can_call_hooks(&request.agent)
 }
 
 /// Returns whether an agent calls ralph's hooks.
-pub fn takes_hooks(agent: &AgentChoice) -> bool {
-    agent.kind == AgentKind::Claude && claude::takes_plugin(agent)
+pub fn can_call_hooks(agent: &AgentChoice) -> bool {
+    agent.kind == AgentKind::Claude && claude::can_use_plugin(agent)
 }
 
 /// Returns a translator for the output of one call in a directory. A fresh translator that gets
 /// the same lines again, such as those of a stored stream, gives the same events and the same
 /// judgement.
-pub fn translator(request: &Request, directory: &Path) -> Translator {
-    Translator(match (request.agent.kind, claude::output(request)) {
+pub fn create_translator(request: &AgentRequest, directory: &Path) -> Translator {
+    Translator(match (request.agent.kind, claude::select_output(request)) {
         (AgentKind::Claude, AgentOutput::Events) => {
-            Dialect::Claude(Box::new(claude::ClaudeTranslator::of(&request.run)))
+            AgentDialect::Claude(Box::new(claude::ClaudeTranslator::for_run(&request.run)))
         }
-        (AgentKind::Claude, AgentOutput::Text) => Dialect::ClaudeText(TextTranslator::new(request)),
-        (AgentKind::Codex, _) => match codex::output(request) {
-            AgentOutput::Events => Dialect::Codex(Box::new(codex::CodexTranslator::new(request))),
-            AgentOutput::Text => Dialect::CodexText(codex::CodexText::default()),
+        (AgentKind::Claude, AgentOutput::Text) => {
+            AgentDialect::ClaudeText(TextTranslator::new(request))
+        }
+        (AgentKind::Codex, _) => match codex::select_output(request) {
+            AgentOutput::Events => {
+                AgentDialect::Codex(Box::new(codex::CodexTranslator::new(request)))
+            }
+            AgentOutput::Text => AgentDialect::CodexText(codex::CodexTextTranslator::default()),
         },
-        (AgentKind::Amp, _) => Dialect::Amp(Box::new(amp::AmpTranslator::new(request))),
-        (AgentKind::Cline, _) => Dialect::Cline(Box::new(cline::ClineTranslator::new(request))),
-        (AgentKind::Gemini, _) => Dialect::Gemini(Box::new(gemini::GeminiTranslator::new(request))),
+        (AgentKind::Amp, _) => AgentDialect::Amp(Box::new(amp::AmpTranslator::new(request))),
+        (AgentKind::Cline, _) => {
+            AgentDialect::Cline(Box::new(cline::ClineTranslator::new(request)))
+        }
+        (AgentKind::Gemini, _) => {
+            AgentDialect::Gemini(Box::new(gemini::GeminiTranslator::new(request)))
+        }
         (AgentKind::Opencode, _) => {
-            Dialect::Opencode(Box::new(opencode::OpencodeTranslator::new(request)))
+            AgentDialect::Opencode(Box::new(opencode::OpencodeTranslator::new(request)))
         }
         (AgentKind::Copilot, _) => {
-            Dialect::Copilot(Box::new(copilot::CopilotTranslator::new(request)))
+            AgentDialect::Copilot(Box::new(copilot::CopilotTranslator::new(request)))
         }
-        (AgentKind::Qwen, _) => Dialect::Qwen(Box::new(qwen::QwenTranslator::new(request))),
-        (AgentKind::Pi, _) => Dialect::Pi(Box::new(pi::PiTranslator::new(request))),
-        (AgentKind::Acp, _) => Dialect::Acp(Box::new(acp::AcpTranslator::new(request, directory))),
-        (AgentKind::Text, _) => Dialect::Text(TextTranslator::new(request)),
-        (AgentKind::Custom, _) => Dialect::Custom(Box::new(custom::CustomTranslator::new(request))),
-        (AgentKind::Sim, _) => Dialect::Sim(SimTranslator),
+        (AgentKind::Qwen, _) => AgentDialect::Qwen(Box::new(qwen::QwenTranslator::new(request))),
+        (AgentKind::Pi, _) => AgentDialect::Pi(Box::new(pi::PiTranslator::new(request))),
+        (AgentKind::Acp, _) => {
+            AgentDialect::Acp(Box::new(acp::AcpTranslator::new(request, directory)))
+        }
+        (AgentKind::Text, _) => AgentDialect::Text(TextTranslator::new(request)),
+        (AgentKind::Custom, _) => {
+            AgentDialect::Custom(Box::new(custom::CustomTranslator::new(request)))
+        }
+        (AgentKind::Sim, _) => AgentDialect::Sim(SimTranslator),
     })
 }
 
 /// Judges a call by everything its translator read. Returns `None` if it brought an answer.
-pub fn judge(
+pub fn judge_call(
     translator: &Translator,
     agent: &AgentChoice,
     evidence: &Evidence<'_>,
 ) -> Option<Failure> {
-    translator.judge(evidence).map(|failure| usage_error::explained(failure, agent, evidence))
+    translator
+        .judge(evidence)
+        .map(|failure| usage_error::explain_usage_error(failure, agent, evidence))
 }
 
 /// Judges an ending that the agent did not cause: a limit, an interrupt, a failed start.
-pub fn imposed(ending: &Ending) -> Option<Failure> {
-    ending::imposed(ending, "")
+pub fn judge_imposed_ending(ending: &Ending) -> Option<Failure> {
+    exit_failure::judge_imposed_ending(ending, "")
 }
 
 /// Infers the adapter from a command's file name; an unknown command is plain text.
-pub fn kind_of(command: &str) -> AgentKind {
+pub fn infer_agent_kind(command: &str) -> AgentKind {
     const NAMED: [AgentKind; 10] = [
         AgentKind::Claude,
         AgentKind::Codex,
@@ -194,7 +211,7 @@ mod tests {
             ("aider", AgentKind::Text),
             ("", AgentKind::Text),
         ] {
-            assert_eq!(kind_of(command), kind, "{command:?}");
+            assert_eq!(infer_agent_kind(command), kind, "{command:?}");
         }
     }
 }

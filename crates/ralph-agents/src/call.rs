@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 
-use super::mcp::McpServer;
+use super::mcp::McpServerSpec;
 
 /// Placeholder in a flag for the prompt itself.
 const PROMPT: &str = "{prompt}";
@@ -22,7 +22,7 @@ const LONGEST_ARGUMENT: usize = 100_000;
 
 /// How to start an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct AgentCall {
     pub program: String,
     pub args: Vec<String>,
     /// Bytes for stdin, which is closed after them, also if there are none.
@@ -45,7 +45,7 @@ pub struct CallContext {
     /// File that lists MCP servers, if there are any.
     pub mcp_config: Option<PathBuf>,
     /// The servers in `mcp_config`, for agents that do not read that file.
-    pub mcp_servers: Vec<McpServer>,
+    pub mcp_servers: Vec<McpServerSpec>,
     /// System prompt, separate from the prompt.
     pub system_prompt: Option<SystemPrompt>,
     /// File that the caller has written the answer's schema to, if there is one.
@@ -57,15 +57,15 @@ pub struct CallContext {
     pub plugin: Option<PathBuf>,
     /// File that ralph's hooks find the run with, if there is one.
     pub active_file: Option<PathBuf>,
-    pub walls: Walls,
+    pub outer_sandbox: OuterSandbox,
 }
 
 /// Whether ralph runs the agent in a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Walls {
-    None,
+pub enum OuterSandbox {
+    Absent,
     /// An agent's own sandbox would not work inside ralph's.
-    Ours,
+    Present,
 }
 
 /// System prompt, separate from the prompt.
@@ -93,7 +93,7 @@ pub enum IdleWatch {
 
 /// Whether an agent gets its prompt once, or a conversation on stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Talk {
+pub enum StdinMode {
     /// Stdin is closed after the call's own bytes.
     OneWay,
     /// Stdin stays open for replies, until the translator closes it.
@@ -102,13 +102,16 @@ pub enum Talk {
 
 /// The user's flags with the prompt filled in, and the bytes that remain for stdin.
 #[derive(Debug)]
-pub(super) struct Delivery {
+pub(super) struct PromptDelivery {
     pub(super) flags: Vec<String>,
     pub(super) stdin: Vec<u8>,
 }
 
 /// Puts the prompt where the user's flags have a placeholder, and on stdin otherwise.
-pub(super) fn deliver(request: &Request, context: &CallContext) -> Result<Delivery, Failure> {
+pub(super) fn deliver_prompt(
+    request: &AgentRequest,
+    context: &CallContext,
+) -> Result<PromptDelivery, Failure> {
     let flags = split_flags(&request.agent.flags);
     let takes_prompt = flags.iter().any(|flag| flag.contains(PROMPT));
     if takes_prompt && request.prompt.len() > LONGEST_ARGUMENT {
@@ -137,11 +140,11 @@ pub(super) fn deliver(request: &Request, context: &CallContext) -> Result<Delive
         .map(|flag| flag.replace(PROMPT_FILE, &file).replace(PROMPT, &request.prompt))
         .collect();
     let stdin = if is_elsewhere { Vec::new() } else { request.prompt.clone().into_bytes() };
-    Ok(Delivery { flags, stdin })
+    Ok(PromptDelivery { flags, stdin })
 }
 
 /// Returns a text as an argument. Fails if it is too long or contains a NUL byte.
-pub(super) fn argument(text: &str, what: &str) -> Result<String, Failure> {
+pub(super) fn check_argument(text: &str, what: &str) -> Result<String, Failure> {
     if text.len() <= LONGEST_ARGUMENT && !text.contains('\0') {
         return Ok(text.to_owned());
     }
@@ -158,7 +161,7 @@ pub(super) fn split_flags(flags: &[String]) -> Vec<String> {
     for flag in flags {
         match flag.split_once(' ') {
             // Not `-- text` and not `--x=a b`: there the space belongs to the value.
-            Some((name, value)) if is_name(name) => {
+            Some((name, value)) if is_flag_name(name) => {
                 split.extend([name.to_owned(), value.trim_start().to_owned()]);
             }
             Some(_) | None => split.push(flag.clone()),
@@ -172,11 +175,11 @@ const MODEL_FLAGS: [&str; 6] =
     ["--model", "-m", "--fallback-model", "--effort", "--reasoning-effort", "--thinking"];
 
 /// Flags that only change the protocol between the agent and ralph.
-const TALK_FLAGS: [&str; 4] = ["--verbose", "--acp", "--experimental-acp", "acp"];
+const PROTOCOL_FLAGS: [&str; 4] = ["--verbose", "--acp", "--experimental-acp", "acp"];
 
 /// Returns whether flags only choose a model, an effort or a protocol: none of them reads a file,
 /// starts a program, lifts a limit or sends the agent to another address.
-pub fn only_choose_model(flags: &[String]) -> bool {
+pub fn has_only_model_flags(flags: &[String]) -> bool {
     let flags = split_flags(flags);
     let mut flags = flags.iter().map(String::as_str);
     while let Some(word) = flags.next() {
@@ -185,7 +188,7 @@ pub fn only_choose_model(flags: &[String]) -> bool {
             None if MODEL_FLAGS.contains(&word) => {
                 flags.next().is_some_and(|value| !value.starts_with('-'))
             }
-            None => TALK_FLAGS.contains(&word),
+            None => PROTOCOL_FLAGS.contains(&word),
         };
         if !is_known {
             return false;
@@ -194,7 +197,7 @@ pub fn only_choose_model(flags: &[String]) -> bool {
     true
 }
 
-fn is_name(word: &str) -> bool {
+fn is_flag_name(word: &str) -> bool {
     word.starts_with('-') && !word.trim_start_matches('-').is_empty() && !word.contains('=')
 }
 
@@ -205,7 +208,10 @@ pub(super) fn has_flag(flags: &[String], names: &[&str]) -> bool {
 
 /// Returns the variables that identify the run, role and task to the agent, its hooks and its
 /// children, merged with the adapter's own variables and then the user's, which win.
-pub(super) fn environment(request: &Request, own: &[(&str, &str)]) -> BTreeMap<String, String> {
+pub(super) fn build_environment(
+    request: &AgentRequest,
+    own: &[(&str, &str)],
+) -> BTreeMap<String, String> {
     let identity = [
         ("RALPH_RUN_ID", request.run.to_string()),
         ("RALPH_ROLE", request.role.to_string()),
@@ -229,7 +235,7 @@ pub(crate) mod tests {
     use super::*;
     use ralph_core::recipe::AgentKind;
 
-    use crate::rehearsal::request;
+    use crate::test_support::build_request;
 
     #[test]
     fn flags_that_choose_a_model_are_known() {
@@ -245,7 +251,7 @@ pub(crate) mod tests {
             (&["run"], false),
         ] {
             let flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
-            assert_eq!(only_choose_model(&flags), expect, "{flags:?}");
+            assert_eq!(has_only_model_flags(&flags), expect, "{flags:?}");
         }
     }
 
@@ -261,7 +267,7 @@ pub(crate) mod tests {
             answer_file: PathBuf::from("/state/answer.md"),
             plugin: Some(PathBuf::from("/state/plugin")),
             active_file: Some(PathBuf::from("/state/active.json")),
-            walls: Walls::None,
+            outer_sandbox: OuterSandbox::Absent,
         }
     }
 
@@ -273,7 +279,7 @@ pub(crate) mod tests {
         }}"#;
         CallContext {
             mcp_config: Some(PathBuf::from("/state/mcp.json")),
-            mcp_servers: crate::mcp_servers(text).expect("servers"),
+            mcp_servers: crate::parse_mcp_servers(text).expect("servers"),
             system_prompt: Some(SystemPrompt {
                 file: PathBuf::from("/state/system.md"),
                 text: "Be brief.\nSay \"no\".".to_owned(),
@@ -284,8 +290,8 @@ pub(crate) mod tests {
 
     #[track_caller]
     fn check(flags: &[&str], expect: &[&str], stdin: &str) {
-        let request = request(AgentKind::Text, flags, "do {prompt_file} it");
-        let delivery = deliver(&request, &context()).expect("a small prompt fits anywhere");
+        let request = build_request(AgentKind::Text, flags, "do {prompt_file} it");
+        let delivery = deliver_prompt(&request, &context()).expect("a small prompt fits anywhere");
         assert_eq!(delivery.flags, expect);
         assert_eq!(String::from_utf8_lossy(&delivery.stdin), stdin);
     }
@@ -313,21 +319,27 @@ pub(crate) mod tests {
     #[test]
     fn a_prompt_too_long_for_an_argument_is_a_bad_call() {
         let long = "x".repeat(LONGEST_ARGUMENT + 1);
-        let failure = deliver(&request(AgentKind::Text, &["{prompt}"], &long), &context())
-            .expect_err("it must not reach argv");
+        let failure =
+            deliver_prompt(&build_request(AgentKind::Text, &["{prompt}"], &long), &context())
+                .expect_err("it must not reach argv");
         assert_eq!(failure.class, FailureClass::BadCall);
         assert!(failure.hint.expect("the failure has a hint").contains("{prompt_file}"));
         for flags in [&[][..], &["{prompt_file}"]] {
-            assert!(deliver(&request(AgentKind::Text, flags, &long), &context()).is_ok());
+            assert!(
+                deliver_prompt(&build_request(AgentKind::Text, flags, &long), &context()).is_ok()
+            );
         }
-        assert!(deliver(&request(AgentKind::Text, &["{prompt}"], "a\0b"), &context()).is_err());
+        assert!(
+            deliver_prompt(&build_request(AgentKind::Text, &["{prompt}"], "a\0b"), &context())
+                .is_err()
+        );
     }
 
     #[test]
     fn user_variables_override_the_adapter() {
-        let mut request = request(AgentKind::Text, &[], "");
+        let mut request = build_request(AgentKind::Text, &[], "");
         request.agent.env.insert("OWN".to_owned(), "user".to_owned());
-        let env = environment(&request, &[("OWN", "adapter"), ("OTHER", "adapter")]);
+        let env = build_environment(&request, &[("OWN", "adapter"), ("OTHER", "adapter")]);
         let shown: Vec<String> =
             env.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(

@@ -10,27 +10,27 @@ mod toml;
 
 use serde_json::Value;
 
-use crate::belongings::Place;
+use crate::agent_env::AgentDirectory;
 
 /// A configuration file of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConfigFile {
     /// Its directory, if that is not the agent's own.
-    pub place: Option<Place>,
+    pub directory: Option<AgentDirectory>,
     /// Path relative to that directory. A leading `*` matches any name with this suffix.
     pub file: &'static str,
-    pub form: Form,
+    pub format: ConfigFormat,
     /// Keys that are removed and reported: paths with `/` between the keys.
-    pub without: &'static [&'static str],
+    pub removed_keys: &'static [&'static str],
     /// Keys that are removed and make no difference without a terminal.
-    pub unused: &'static [&'static str],
+    pub ignored_keys: &'static [&'static str],
     /// A variable that names the file, for an agent that would look elsewhere.
-    pub named_by: Option<&'static str>,
+    pub path_variable: Option<&'static str>,
 }
 
 /// The format of a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ConfigFormat {
     /// JSON, possibly with comments.
     Json,
     Toml,
@@ -42,17 +42,24 @@ pub enum Form {
 
 impl ConfigFile {
     /// Returns a file in the agent's own directory that is copied completely.
-    pub(crate) const fn whole(file: &'static str, form: Form) -> Self {
-        Self { place: None, file, form, without: &[], unused: &[], named_by: None }
+    pub(crate) const fn for_whole_file(file: &'static str, format: ConfigFormat) -> Self {
+        Self {
+            directory: None,
+            file,
+            format,
+            removed_keys: &[],
+            ignored_keys: &[],
+            path_variable: None,
+        }
     }
 }
 
 /// The copy of a configuration file for the sandbox.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Taken {
+pub struct ImportedConfig {
     pub content: Vec<u8>,
     /// Removed keys that make a difference.
-    pub left_out: Vec<&'static str>,
+    pub removed_keys: Vec<&'static str>,
     /// The parsed copy; null for text, and if it cannot be parsed.
     pub document: Value,
     /// Whether it could be parsed. If not, the copy is identical to the original.
@@ -60,60 +67,67 @@ pub struct Taken {
 }
 
 /// Makes the sandbox copy of a file of the user.
-pub fn take_over(file: &ConfigFile, content: &[u8]) -> Taken {
-    let taken = std::str::from_utf8(content).ok().and_then(|text| match file.form {
-        Form::Json => take_json(file, text),
-        Form::Toml => take_toml(file, text),
-        Form::Variables => Some(take_variables(text)),
-        Form::Text => Some(Taken { content: text.into(), is_understood: true, ..Taken::default() }),
+pub fn import_config(file: &ConfigFile, content: &[u8]) -> ImportedConfig {
+    let taken = std::str::from_utf8(content).ok().and_then(|text| match file.format {
+        ConfigFormat::Json => import_json(file, text),
+        ConfigFormat::Toml => import_toml(file, text),
+        ConfigFormat::Variables => Some(import_variables(text)),
+        ConfigFormat::Text => Some(ImportedConfig {
+            content: text.into(),
+            is_understood: true,
+            ..ImportedConfig::default()
+        }),
     });
     // The agent itself will report what is wrong with it.
-    taken.unwrap_or_else(|| Taken { content: content.to_vec(), ..Taken::default() })
+    taken.unwrap_or_else(|| ImportedConfig {
+        content: content.to_vec(),
+        ..ImportedConfig::default()
+    })
 }
 
-fn take_json(file: &ConfigFile, text: &str) -> Option<Taken> {
-    let mut document = jsonc::read(text)?;
+fn import_json(file: &ConfigFile, text: &str) -> Option<ImportedConfig> {
+    let mut document = jsonc::parse_jsonc(text)?;
     document.as_object()?;
-    for key in file.unused {
-        remove(&mut document, key);
+    for key in file.ignored_keys {
+        remove_path(&mut document, key);
     }
-    let is_left_out = |key: &&&str| remove(&mut document, key);
-    let left_out: Vec<&str> = file.without.iter().filter(is_left_out).copied().collect();
+    let is_left_out = |key: &&&str| remove_path(&mut document, key);
+    let left_out: Vec<&str> = file.removed_keys.iter().filter(is_left_out).copied().collect();
     let content = format!("{document:#}").into_bytes();
-    Some(Taken { content, left_out, document, is_understood: true })
+    Some(ImportedConfig { content, removed_keys: left_out, document, is_understood: true })
 }
 
 /// Removes the value at a path, and returns whether there was one.
-fn remove(document: &mut Value, path: &str) -> bool {
+fn remove_path(document: &mut Value, path: &str) -> bool {
     let (above, last) = path.rsplit_once('/').map_or((None, path), |(it, last)| (Some(it), last));
     let mut keys = above.into_iter().flat_map(|above| above.split('/'));
     let table = keys.try_fold(document, |value, key| value.get_mut(key));
     table.and_then(Value::as_object_mut).is_some_and(|table| table.remove(last).is_some())
 }
 
-fn take_toml(file: &ConfigFile, text: &str) -> Option<Taken> {
-    let statements = toml::read(text)?;
-    let is_below = |statement: &toml::Statement<'_>, key: &str| {
+fn import_toml(file: &ConfigFile, text: &str) -> Option<ImportedConfig> {
+    let statements = toml::parse_statements(text)?;
+    let is_below = |statement: &toml::TomlStatement<'_>, key: &str| {
         let mut path = statement.path.iter();
         key.split('/').all(|step| path.next().is_some_and(|it| it == step))
     };
     let mut left_out = Vec::new();
     let mut kept = Vec::new();
     for statement in statements {
-        let dropped = file.without.iter().find(|key| is_below(&statement, key));
+        let dropped = file.removed_keys.iter().find(|key| is_below(&statement, key));
         match dropped {
             Some(key) if !left_out.contains(key) => left_out.push(*key),
             Some(_) => {}
-            None if file.unused.iter().any(|key| is_below(&statement, key)) => {}
+            None if file.ignored_keys.iter().any(|key| is_below(&statement, key)) => {}
             None => kept.push(statement),
         }
     }
-    let document = toml::document(&kept);
+    let document = toml::build_document(&kept);
     let content = kept.iter().map(|statement| statement.text).collect::<String>().into_bytes();
-    Some(Taken { content, left_out, document, is_understood: true })
+    Some(ImportedConfig { content, removed_keys: left_out, document, is_understood: true })
 }
 
-fn take_variables(text: &str) -> Taken {
+fn import_variables(text: &str) -> ImportedConfig {
     let entries = text.lines().filter_map(|line| {
         let line = line.trim().strip_prefix("export ").unwrap_or(line.trim());
         let (name, value) = line.split_once('=')?;
@@ -121,21 +135,24 @@ fn take_variables(text: &str) -> Taken {
         (!name.starts_with('#')).then(|| (name.trim().to_owned(), Value::from(value)))
     });
     let document = Value::Object(entries.collect());
-    Taken { content: text.into(), left_out: Vec::new(), document, is_understood: true }
+    ImportedConfig { content: text.into(), removed_keys: Vec::new(), document, is_understood: true }
 }
 
 /// Returns the addresses that a document sends an agent to: URLs under keys such as `base_url`,
 /// `baseURL`, `endpoint` or `OPENAI_BASE_URL`. `variable` returns the value of a variable that a
 /// value refers to.
-pub fn addresses(document: &Value, variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
+pub fn collect_addresses(
+    document: &Value,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Vec<String> {
     let mut found = Vec::new();
-    walk(document, "", &mut |key, text| {
+    visit_strings(document, "", &mut |key, text| {
         let key = key.to_ascii_lowercase();
         if !["url", "uri", "endpoint"].iter().any(|word| key.contains(word)) {
             return;
         }
         let mut named = Vec::new();
-        references(text, &mut named);
+        collect_references(text, &mut named);
         let value = match named.as_slice() {
             [name] if !text.contains("://") => variable(name).unwrap_or_default(),
             _ => text.to_owned(),
@@ -149,17 +166,17 @@ pub fn addresses(document: &Value, variable: impl Fn(&str) -> Option<String>) ->
 
 /// Returns the variables that a document takes values from: `env_key = "NAME"`,
 /// `"apiKey": "NAME"`, `"env": ["NAME"]`, and `{env:NAME}`, `${NAME}` or `$NAME` in any text.
-pub fn variables(document: &Value) -> Vec<String> {
+pub fn collect_variables(document: &Value) -> Vec<String> {
     /// Keys whose value may be the name of a variable.
     const NAMING: [&str; 7] =
         ["envkey", "apikey", "apikeyenv", "env", "envhttpheaders", "bearertokenenvvar", "tokenenv"];
     let mut found = Vec::new();
-    walk(document, "", &mut |key, text| {
+    visit_strings(document, "", &mut |key, text| {
         let key: String = key.chars().filter(|it| *it != '_' && *it != '-').collect();
-        if NAMING.contains(&key.to_ascii_lowercase().as_str()) && is_name(text) {
+        if NAMING.contains(&key.to_ascii_lowercase().as_str()) && is_variable_name(text) {
             found.push(text.to_owned());
         }
-        references(text, &mut found);
+        collect_references(text, &mut found);
     });
     // The values of this table are variable names, whatever the keys are.
     if let Some(providers) = document.get("model_providers").and_then(Value::as_object) {
@@ -172,13 +189,13 @@ pub fn variables(document: &Value) -> Vec<String> {
     found
 }
 
-fn is_name(text: &str) -> bool {
+fn is_variable_name(text: &str) -> bool {
     let is_plain = |it: char| it.is_ascii_uppercase() || it.is_ascii_digit() || it == '_';
     text.starts_with(|it: char| it.is_ascii_uppercase() || it == '_') && text.chars().all(is_plain)
 }
 
 /// Adds the variables that a text refers to.
-fn references(text: &str, found: &mut Vec<String>) {
+fn collect_references(text: &str, found: &mut Vec<String>) {
     for (mark, end) in [("{env:", Some('}')), ("${", Some('}')), ("$", None)] {
         for rest in text.split(mark).skip(1) {
             let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '_';
@@ -193,10 +210,12 @@ fn references(text: &str, found: &mut Vec<String>) {
 }
 
 /// Calls a function with every string in a document and its key.
-fn walk(value: &Value, key: &str, see: &mut impl FnMut(&str, &str)) {
+fn visit_strings(value: &Value, key: &str, see: &mut impl FnMut(&str, &str)) {
     match value {
-        Value::Object(entries) => entries.iter().for_each(|(key, entry)| walk(entry, key, see)),
-        Value::Array(items) => items.iter().for_each(|item| walk(item, key, see)),
+        Value::Object(entries) => {
+            entries.iter().for_each(|(key, entry)| visit_strings(entry, key, see))
+        }
+        Value::Array(items) => items.iter().for_each(|item| visit_strings(item, key, see)),
         Value::String(text) => see(key, text),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }

@@ -8,9 +8,8 @@
 
 mod acp;
 mod adapter;
-mod advice;
+mod agent_env;
 mod amp;
-mod belongings;
 mod call;
 mod capabilities;
 mod claude;
@@ -19,45 +18,51 @@ mod codex;
 pub mod configuration;
 mod copilot;
 mod custom;
-mod ending;
-mod error_words;
-mod fields;
+mod deprecated_flags;
+mod error_patterns;
+mod exit_failure;
+mod final_answer;
 mod gemini;
+mod install_hints;
 mod json_events;
-mod last_words;
-pub mod limit_words;
+mod json_salvage;
+mod legacy_args;
+mod lenient_json;
 mod login;
 mod mcp;
 mod opencode;
-mod own_calls;
 mod pi;
-mod pieces;
 mod qwen;
-#[doc(hidden)]
-pub mod rehearsal;
-mod retired;
+pub mod rate_limit_text;
 mod sim;
+#[doc(hidden)]
+pub mod test_support;
 #[cfg(test)]
 mod tests;
 mod text;
 mod translator;
-mod turn;
+mod turn_status;
 mod usage_error;
 
 pub use adapter::{
-    answer_file, call, imposed, judge, kind_of, schema_text, takes_hooks, takes_plugin, talk,
-    translator,
+    build_call, can_call_hooks, can_use_plugin, create_translator, infer_agent_kind, judge_call,
+    judge_imposed_ending, render_schema, select_answer_file, select_stdin_mode,
 };
-pub use advice::{billing_warning, install_hint};
-pub use belongings::{Belongings, Credential, Place, Returned, belongings, program_kind};
+pub use agent_env::{
+    AgentDirectory, AgentEnv, Credential, CredentialSync, detect_program_kind, find_agent_env,
+};
 pub use call::{
-    Call, CallContext, IdleWatch, Privilege, SystemPrompt, Talk, Walls, only_choose_model,
+    AgentCall, CallContext, IdleWatch, OuterSandbox, Privilege, StdinMode, SystemPrompt,
+    has_only_model_flags,
 };
-pub use capabilities::{capabilities, oldest, oldest_with_plugin};
-pub use claude::manage as claude_plugins;
+pub use capabilities::{detect_capabilities, find_oldest_plugin_version, find_oldest_version};
+pub use claude::plugin_commands as claude_plugins;
 pub use custom::{FilterError, check_filter};
-pub use login::{Login, login};
-pub use mcp::{McpError, McpServer, McpTransport, mcp_servers};
-pub use own_calls::{asking_for_text, told_apart, without_call};
-pub use retired::version_warnings;
-pub use translator::{Answer, Evidence, Heard, Input, Shown, Told, Translator, Weight};
+pub use deprecated_flags::list_version_warnings;
+pub use install_hints::{find_billing_warning, find_install_hint};
+pub use legacy_args::{request_text_output, split_adapter_args, strip_call_args};
+pub use login::{Login, find_login};
+pub use mcp::{McpError, McpServerSpec, McpTransport, parse_mcp_servers};
+pub use translator::{
+    Evidence, LineActivity, LineDisplay, LineResult, ParsedLine, StdinReply, StdinState, Translator,
+};

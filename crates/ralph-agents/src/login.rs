@@ -5,10 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_core::recipe::{AgentKind, Origin};
+use ralph_core::recipe::{AgentKind, AgentOrigin};
 use serde::Serialize;
 
-use super::belongings::belongings;
+use super::agent_env::find_agent_env;
 
 /// Whether an agent has a login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,29 +29,29 @@ pub enum Login {
 
 /// Looks for the login of an agent. `variable` returns the value of a variable that is set and not
 /// empty; only names and directories are used.
-pub fn login(
+pub fn find_login(
     kind: AgentKind,
     variable: impl Fn(&str) -> Option<PathBuf>,
     exists: impl Fn(&Path) -> bool,
 ) -> Login {
-    let Some(belongings) = belongings(kind) else {
+    let Some(belongings) = find_agent_env(kind) else {
         return match kind.origin() {
-            Origin::BuiltIn => Login::NotNeeded,
-            Origin::Product | Origin::Command => Login::Unknown,
+            AgentOrigin::BuiltIn => Login::NotNeeded,
+            AgentOrigin::Product | AgentOrigin::Command => Login::Unknown,
         };
     };
     if let Some(name) = belongings.login.iter().find(|name| variable(name).is_some()) {
         return Login::Found { by: (*name).to_owned() };
     }
     let file = belongings
-        .place
-        .find(&variable)
+        .state_dir
+        .resolve_path(&variable)
         .and_then(|directory| {
             let files = belongings.credentials.iter();
             files.map(|it| directory.join(it.file)).find(|file| exists(file))
         })
         .map(|file| file.display().to_string());
-    match (file, belongings.needed) {
+    match (file, belongings.missing_login_hint) {
         (Some(by), _) => Login::Found { by },
         (None, Some(hint)) => Login::Missing { hint: hint.to_owned() },
         (None, None) => Login::Unknown,
@@ -67,7 +67,7 @@ mod tests {
         let variable = |name: &str| {
             set.iter().find(|(it, _)| *it == name).map(|(_, value)| PathBuf::from(value))
         };
-        let found = login(kind, variable, |file| files.iter().any(|it| Path::new(it) == file));
+        let found = find_login(kind, variable, |file| files.iter().any(|it| Path::new(it) == file));
         assert_eq!(&found, expect, "{kind:?} {set:?} {files:?}");
     }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// An MCP server that an agent can call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct McpServer {
+pub struct McpServerSpec {
     pub name: String,
     pub transport: McpTransport,
 }
@@ -38,8 +38,8 @@ pub enum McpError {
 }
 
 /// Parses the text of a file that lists MCP servers.
-pub fn mcp_servers(text: &str) -> Result<Vec<McpServer>, McpError> {
-    let file: File = serde_json::from_str(text)?;
+pub fn parse_mcp_servers(text: &str) -> Result<Vec<McpServerSpec>, McpError> {
+    let file: McpConfigFile = serde_json::from_str(text)?;
     file.servers
         .into_iter()
         .map(|(name, entry)| {
@@ -50,19 +50,19 @@ pub fn mcp_servers(text: &str) -> Result<Vec<McpServer>, McpError> {
                 (None, Some(url)) => McpTransport::Remote { url, headers: entry.headers },
                 (None, None) => return Err(McpError::NoTransport { name }),
             };
-            Ok(McpServer { name, transport })
+            Ok(McpServerSpec { name, transport })
         })
         .collect()
 }
 
 #[derive(Debug, Deserialize)]
-struct File {
+struct McpConfigFile {
     #[serde(rename = "mcpServers")]
-    servers: BTreeMap<String, Entry>,
+    servers: BTreeMap<String, McpServerEntry>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Entry {
+struct McpServerEntry {
     command: Option<String>,
     #[serde(default)]
     args: Vec<String>,
@@ -86,14 +86,14 @@ mod tests {
             "docs": {"type": "http", "url": "https://example.invalid/mcp", "headers": {"X": "y"}}
         }, "other": 1}"#;
         let expect = [
-            McpServer {
+            McpServerSpec {
                 name: "docs".into(),
                 transport: McpTransport::Remote {
                     url: "https://example.invalid/mcp".into(),
                     headers: BTreeMap::from([("X".into(), "y".into())]),
                 },
             },
-            McpServer {
+            McpServerSpec {
                 name: "memory".into(),
                 transport: McpTransport::Stdio {
                     command: "ralph".into(),
@@ -102,8 +102,8 @@ mod tests {
                 },
             },
         ];
-        assert_eq!(mcp_servers(text).expect("servers"), expect);
-        assert_eq!(mcp_servers(r#"{"mcpServers": {}}"#).expect("none"), []);
+        assert_eq!(parse_mcp_servers(text).expect("servers"), expect);
+        assert_eq!(parse_mcp_servers(r#"{"mcpServers": {}}"#).expect("none"), []);
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
             (r#"{"mcpServers": {"x": {}}}"#, "`x` has neither"),
             (r#"{"mcpServers": {"x": {"command": 7}}}"#, "`mcpServers`"),
         ] {
-            let error = mcp_servers(text).expect_err(text);
+            let error = parse_mcp_servers(text).expect_err(text);
             assert!(error.to_string().contains(expect), "{text}: {error}");
         }
     }

@@ -2,29 +2,32 @@
 //!
 //! Not here: the agent. It is a process of its own, see [`crate::sim`].
 
+use ralph_core::agent_output::{AgentEvent, RateLimitStatus, ResultStatus};
 use ralph_core::child::Ending;
 use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, RateLimitStatus, ResultStatus};
+use ralph_core::ports::AgentRequest;
 
-use super::call::{self, Call, CallContext, IdleWatch};
-use super::ending;
-use super::translator::{Evidence, Heard, Weight, bounded};
+use super::call::{self, AgentCall, CallContext, IdleWatch};
+use super::exit_failure;
+use super::translator::{Evidence, LineActivity, ParsedLine, shorten_text};
 
 /// The hidden command of ralph that plays a scenario.
 const COMMAND: &str = "__sim";
 
 /// Returns how to play a scenario.
-pub(super) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
-    let delivery = call::deliver(request, context)?;
+pub(super) fn build_call(
+    request: &AgentRequest,
+    context: &CallContext,
+) -> Result<AgentCall, Failure> {
+    let delivery = call::deliver_prompt(request, context)?;
     let mut args = vec![COMMAND.to_owned(), request.agent.command.clone()];
     args.extend(delivery.flags);
-    Ok(Call {
+    Ok(AgentCall {
         program: context.self_exe.to_string_lossy().into_owned(),
         args,
         stdin: delivery.stdin,
         env_remove: request.agent.env_deny.clone(),
-        env: call::environment(request, &[]),
+        env: call::build_environment(request, &[]),
         idle: IdleWatch::Watch,
     })
 }
@@ -35,26 +38,31 @@ pub(super) struct SimTranslator;
 
 impl SimTranslator {
     #[expect(clippy::unused_self, reason = "all translators are called alike")]
-    pub(super) fn line(&self, line: &str) -> Heard {
+    pub(super) fn push_line(&self, line: &str) -> ParsedLine {
         if line.trim().is_empty() {
-            return Heard::nothing(Weight::Noise);
+            return ParsedLine::from_activity(LineActivity::Idle);
         }
         let event = serde_json::from_str::<AgentEvent>(line)
-            .unwrap_or_else(|_| AgentEvent::Unparsed { line: bounded(line) });
-        Heard::of(vec![event])
+            .unwrap_or_else(|_| AgentEvent::Unparsed { line: shorten_text(line) });
+        ParsedLine::from_events(vec![event])
     }
 
     #[expect(clippy::unused_self, reason = "all translators are called alike")]
     pub(super) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        if let Some(failure) = ending::imposed(&evidence.end.ending, "reinstall ralph") {
+        if let Some(failure) =
+            exit_failure::judge_imposed_ending(&evidence.end.ending, "reinstall ralph")
+        {
             return Some(failure);
         }
         let ending = &evidence.end.ending;
         let has_failed_end = !ending.is_success() && !matches!(ending, Ending::Lingered { .. });
         match evidence.reading.result() {
-            Some(ResultStatus::Failed(message)) => Some(failed(message, evidence)),
+            Some(ResultStatus::Failed(message)) => Some(parse_failure(message, evidence)),
             Some(ResultStatus::Success) | None if has_failed_end => {
-                Some(ending::crashed(ending, &ending::last_lines(evidence.stderr_tail)))
+                Some(exit_failure::build_crash_failure(
+                    ending,
+                    &exit_failure::take_last_lines(evidence.stderr_tail),
+                ))
             }
             Some(ResultStatus::Success) if evidence.reading.is_silent() => {
                 Some(Failure::new(FailureClass::Empty, "it said nothing"))
@@ -78,7 +86,7 @@ const CLASSES: [FailureClass; 8] = [
 ];
 
 /// Reads `class: message`, the format of the scripted agent's failures.
-fn failed(message: &str, evidence: &Evidence<'_>) -> Failure {
+fn parse_failure(message: &str, evidence: &Evidence<'_>) -> Failure {
     let named = message.split_once(": ").and_then(|(name, message)| {
         CLASSES.iter().find(|class| class.name() == name).map(|class| (class.clone(), message))
     });

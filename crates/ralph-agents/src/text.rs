@@ -2,25 +2,28 @@
 //!
 //! Not here: guessing at formats. A command with its own events needs its own adapter.
 
+use ralph_core::agent_output::{AgentEvent, Speaker, TextForm};
 use ralph_core::completion::EchoFilter;
 use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Speaker, TextForm};
+use ralph_core::ports::AgentRequest;
 
-use super::call::{self, Call, CallContext, IdleWatch};
-use super::ending;
-use super::limit_words;
-use super::translator::{Evidence, Heard, Weight};
+use super::call::{self, AgentCall, CallContext, IdleWatch};
+use super::exit_failure;
+use super::rate_limit_text;
+use super::translator::{Evidence, LineActivity, ParsedLine};
 
 /// Returns how to call any command.
-pub(super) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
-    let delivery = call::deliver(request, context)?;
-    Ok(Call {
+pub(super) fn build_call(
+    request: &AgentRequest,
+    context: &CallContext,
+) -> Result<AgentCall, Failure> {
+    let delivery = call::deliver_prompt(request, context)?;
+    Ok(AgentCall {
         program: request.agent.command.clone(),
         args: delivery.flags,
         stdin: delivery.stdin,
         env_remove: request.agent.env_deny.clone(),
-        env: call::environment(request, &[]),
+        env: call::build_environment(request, &[]),
         idle: IdleWatch::Off,
     })
 }
@@ -33,52 +36,56 @@ pub(super) struct TextTranslator {
 }
 
 impl TextTranslator {
-    pub(super) fn new(request: &Request) -> Self {
+    pub(super) fn new(request: &AgentRequest) -> Self {
         Self { command: request.agent.command.clone(), echo: EchoFilter::new(&request.prompt) }
     }
 
-    pub(super) fn line(&mut self, line: &str) -> Heard {
+    pub(super) fn push_line(&mut self, line: &str) -> ParsedLine {
         let mut text = String::with_capacity(line.len() + 1);
         text.push_str(line);
         text.push('\n');
-        if self.echo.passes(text.as_bytes()) {
-            return Self::said(text);
+        if self.echo.can_pass(text.as_bytes()) {
+            return Self::parse_text(text);
         }
         let passed = self.echo.feed(text.as_bytes());
-        Self::said(String::from_utf8_lossy(&passed).into_owned())
+        Self::parse_text(String::from_utf8_lossy(&passed).into_owned())
     }
 
-    pub(super) fn finish(&mut self) -> Heard {
+    pub(super) fn finish(&mut self) -> ParsedLine {
         let held = std::mem::replace(&mut self.echo, EchoFilter::new("")).finish();
-        Self::said(String::from_utf8_lossy(&held).into_owned())
+        Self::parse_text(String::from_utf8_lossy(&held).into_owned())
     }
 
-    fn said(text: String) -> Heard {
+    fn parse_text(text: String) -> ParsedLine {
         if text.is_empty() {
-            return Heard::nothing(Weight::Noise);
+            return ParsedLine::from_activity(LineActivity::Idle);
         }
-        Heard::of(vec![AgentEvent::Text { text, speaker: Speaker::Agent, form: TextForm::Delta }])
+        ParsedLine::from_events(vec![AgentEvent::Text {
+            text,
+            speaker: Speaker::Agent,
+            form: TextForm::Delta,
+        }])
     }
 
     pub(super) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        judge(&self.command, "it printed nothing", evidence)
+        judge_exit(&self.command, "it printed nothing", evidence)
     }
 }
 
 /// Judges a call by its exit code and by whether it printed anything; `silence` is the message if
 /// it did not.
-pub(super) fn judge(command: &str, silence: &str, evidence: &Evidence<'_>) -> Option<Failure> {
+pub(super) fn judge_exit(command: &str, silence: &str, evidence: &Evidence<'_>) -> Option<Failure> {
     let hint = format!("install `{command}`, or set `agent.command`");
-    if let Some(failure) = ending::imposed(&evidence.end.ending, &hint) {
+    if let Some(failure) = exit_failure::judge_imposed_ending(&evidence.end.ending, &hint) {
         return Some(failure);
     }
     if !evidence.end.ending.is_success() {
-        let message = ending::last_words(evidence.stderr_tail, evidence.stdout_tail);
-        let crashed = || ending::crashed(&evidence.end.ending, &message);
-        return Some(limit_of(evidence).unwrap_or_else(crashed));
+        let message = exit_failure::read_final_output(evidence.stderr_tail, evidence.stdout_tail);
+        let crashed = || exit_failure::build_crash_failure(&evidence.end.ending, &message);
+        return Some(find_limit_failure(evidence).unwrap_or_else(crashed));
     }
     evidence.reading.is_silent().then(|| {
-        let message = ending::last_words(evidence.stderr_tail, "");
+        let message = exit_failure::read_final_output(evidence.stderr_tail, "");
         let message = if message.is_empty() { silence.to_owned() } else { message };
         Failure::new(FailureClass::Empty, message)
     })
@@ -86,11 +93,12 @@ pub(super) fn judge(command: &str, silence: &str, evidence: &Evidence<'_>) -> Op
 
 /// Looks for a limit in the final output of a failed call. Only there: an agent that works on rate
 /// limits mentions them all the time.
-pub(super) fn limit_of(evidence: &Evidence<'_>) -> Option<Failure> {
+pub(super) fn find_limit_failure(evidence: &Evidence<'_>) -> Option<Failure> {
     [evidence.stderr_tail, evidence.stdout_tail].into_iter().find_map(|tail| {
-        let message = ending::last_lines(tail);
-        limit_words::is_limit(&message).then(|| {
-            let resets_at = limit_words::reset_time(&message, evidence.now, evidence.zone);
+        let message = exit_failure::take_last_lines(tail);
+        rate_limit_text::is_rate_limit_text(&message).then(|| {
+            let resets_at =
+                rate_limit_text::parse_reset_time(&message, evidence.now, evidence.zone);
             Failure::new(FailureClass::RateLimited { resets_at }, message)
         })
     })

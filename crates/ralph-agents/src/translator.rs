@@ -3,16 +3,16 @@
 //! Not here: any agent's format. Each has its own file.
 
 use jiff::tz::TimeZone;
+use ralph_core::agent_output::{AgentEvent, ReplyFold};
 use ralph_core::child::ChildEnd;
 use ralph_core::failure::Failure;
-use ralph_core::reading::{AgentEvent, Reading};
 use ralph_core::units::Timestamp;
 
 use super::acp::AcpTranslator;
 use super::amp::AmpTranslator;
 use super::claude::{self, ClaudeTranslator};
 use super::cline::ClineTranslator;
-use super::codex::{CodexText, CodexTranslator};
+use super::codex::{CodexTextTranslator, CodexTranslator};
 use super::copilot::CopilotTranslator;
 use super::custom::CustomTranslator;
 use super::gemini::GeminiTranslator;
@@ -25,16 +25,16 @@ use super::text::TextTranslator;
 /// Translates the output of one call. It keeps state that the common events have no field for, so
 /// the same translator must read the whole output and then judge.
 #[derive(Debug)]
-pub struct Translator(pub(super) Dialect);
+pub struct Translator(pub(super) AgentDialect);
 
 /// The output formats that ralph can read.
 #[derive(Debug)]
-pub(super) enum Dialect {
+pub(super) enum AgentDialect {
     Claude(Box<ClaudeTranslator>),
     ClaudeText(TextTranslator),
     Codex(Box<CodexTranslator>),
     /// Codex in text mode: the answer is in a file.
-    CodexText(CodexText),
+    CodexText(CodexTextTranslator),
     Amp(Box<AmpTranslator>),
     Cline(Box<ClineTranslator>),
     Gemini(Box<GeminiTranslator>),
@@ -52,102 +52,102 @@ pub(super) enum Dialect {
 
 /// The events of one line, and what they say about progress.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Heard {
+pub struct ParsedLine {
     pub events: Vec<AgentEvent>,
-    pub weight: Weight,
+    pub activity: LineActivity,
 }
 
 /// Everything that follows from a line.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct LineResult {
     /// What the run counts.
-    pub heard: Heard,
+    pub parsed: ParsedLine,
     /// What ralph sends back to the agent.
-    pub answer: Answer,
+    pub reply: StdinReply,
     /// What is shown to people.
-    pub shown: Shown,
+    pub display: LineDisplay,
 }
 
 /// Bytes to write to an agent's stdin in reply.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Answer {
+pub struct StdinReply {
     pub bytes: Vec<u8>,
-    pub input: Input,
+    pub stdin: StdinState,
 }
 
-impl Answer {
+impl StdinReply {
     /// Appends a later reply.
-    pub fn add(&mut self, later: Self) {
+    pub fn append_reply(&mut self, later: Self) {
         self.bytes.extend(later.bytes);
-        match later.input {
-            Input::Open => {}
-            Input::Over => self.input = Input::Over,
+        match later.stdin {
+            StdinState::Open => {}
+            StdinState::Closed => self.stdin = StdinState::Closed,
         }
     }
 }
 
 /// Whether an agent's stdin stays open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Input {
+pub enum StdinState {
     #[default]
     Open,
-    Over,
+    Closed,
 }
 
 /// What is shown to people for a line.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shown {
+pub enum LineDisplay {
     /// The events of the line.
     Events,
     /// These events instead.
     Instead(Vec<AgentEvent>),
 }
 
-impl From<Heard> for Told {
+impl From<ParsedLine> for LineResult {
     /// Returns a line that is shown as it is and needs no reply.
-    fn from(parsed: Heard) -> Self {
-        Self { heard: parsed, answer: Answer::default(), shown: Shown::Events }
+    fn from(parsed: ParsedLine) -> Self {
+        Self { parsed, reply: StdinReply::default(), display: LineDisplay::Events }
     }
 }
 
 /// What a line says about an agent's progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Weight {
+pub enum LineActivity {
     /// No progress: a keep-alive, a retry, a line that could not be read. The idle limit keeps
     /// running.
-    Noise,
+    Idle,
     /// The agent makes progress. The idle limit starts over, and a grace period after an earlier
     /// result ends: another turn has begun.
-    Useful,
+    Progress,
     /// A result: the grace period begins, unless progress follows.
     Final,
 }
 
-impl Heard {
+impl ParsedLine {
     /// Returns a line with these events; its activity is that of the most active event.
-    pub(super) fn of(events: Vec<AgentEvent>) -> Self {
-        let weight = events.iter().map(weight_of).max().unwrap_or(Weight::Noise);
-        Self { events, weight }
+    pub(super) fn from_events(events: Vec<AgentEvent>) -> Self {
+        let activity = events.iter().map(classify_activity).max().unwrap_or(LineActivity::Idle);
+        Self { events, activity }
     }
 
-    pub(super) fn nothing(weight: Weight) -> Self {
-        Self { events: Vec::new(), weight }
+    pub(super) fn from_activity(activity: LineActivity) -> Self {
+        Self { events: Vec::new(), activity }
     }
 
     /// Returns a line of stderr. It is shown, and never counts as the agent's text or as progress.
-    pub fn on_stderr(line: &str) -> Self {
+    pub fn from_stderr(line: &str) -> Self {
         let text = line.trim_end();
-        let notice = (!text.is_empty()).then(|| AgentEvent::Notice { text: bounded(text) });
-        Self::of(notice.into_iter().collect())
+        let notice = (!text.is_empty()).then(|| AgentEvent::Notice { text: shorten_text(text) });
+        Self::from_events(notice.into_iter().collect())
     }
 
     /// Returns a line that no adapter can read.
-    pub(super) fn unparsed(text: &str) -> Self {
-        Self::of(vec![AgentEvent::Unparsed { line: bounded(text) }])
+    pub(super) fn from_unparsed(text: &str) -> Self {
+        Self::from_events(vec![AgentEvent::Unparsed { line: shorten_text(text) }])
     }
 }
 
-fn weight_of(event: &AgentEvent) -> Weight {
+fn classify_activity(event: &AgentEvent) -> LineActivity {
     match event {
         AgentEvent::Session { .. }
         | AgentEvent::Text { .. }
@@ -156,18 +156,18 @@ fn weight_of(event: &AgentEvent) -> Weight {
         | AgentEvent::ToolEnded { .. }
         | AgentEvent::Todo { .. }
         | AgentEvent::FileChanged { .. }
-        | AgentEvent::Usage { .. } => Weight::Useful,
+        | AgentEvent::Usage { .. } => LineActivity::Progress,
         AgentEvent::RateLimit { .. } | AgentEvent::Notice { .. } | AgentEvent::Unparsed { .. } => {
-            Weight::Noise
+            LineActivity::Idle
         }
-        AgentEvent::Result { .. } => Weight::Final,
+        AgentEvent::Result { .. } => LineActivity::Final,
     }
 }
 
 /// Everything a call is judged by, besides the translator's own state.
 #[derive(Debug)]
 pub struct Evidence<'a> {
-    pub reading: &'a Reading,
+    pub reading: &'a ReplyFold,
     pub end: &'a ChildEnd,
     pub stderr_tail: &'a str,
     pub stdout_tail: &'a str,
@@ -179,69 +179,74 @@ pub struct Evidence<'a> {
 
 impl Translator {
     /// Reads a line of stdout, and returns only its events.
-    pub fn line(&mut self, line: &str) -> Heard {
-        self.take_in(line).heard
+    pub fn parse_line(&mut self, line: &str) -> ParsedLine {
+        self.push_line(line).parsed
     }
 
     /// Reads a line of stdout, without its newline, decoded lossily.
-    pub fn take_in(&mut self, line: &str) -> Told {
+    pub fn push_line(&mut self, line: &str) -> LineResult {
         let parsed = match &mut self.0 {
-            Dialect::Acp(translator) => return translator.line(line),
-            Dialect::Custom(translator) => return translator.line(line),
-            Dialect::Claude(translator) => translator.line(line),
-            Dialect::ClaudeText(translator) | Dialect::Text(translator) => translator.line(line),
-            Dialect::Codex(translator) => translator.line(line),
-            Dialect::CodexText(translator) => translator.line(line),
-            Dialect::Amp(translator) => translator.line(line),
-            Dialect::Cline(translator) => translator.line(line),
-            Dialect::Gemini(translator) => translator.line(line),
-            Dialect::Opencode(translator) => translator.line(line),
-            Dialect::Copilot(translator) => translator.line(line),
-            Dialect::Qwen(translator) => translator.line(line),
-            Dialect::Pi(translator) => translator.line(line),
-            Dialect::Sim(translator) => translator.line(line),
+            AgentDialect::Acp(translator) => return translator.push_line(line),
+            AgentDialect::Custom(translator) => return translator.push_line(line),
+            AgentDialect::Claude(translator) => translator.push_line(line),
+            AgentDialect::ClaudeText(translator) | AgentDialect::Text(translator) => {
+                translator.push_line(line)
+            }
+            AgentDialect::Codex(translator) => translator.push_line(line),
+            AgentDialect::CodexText(translator) => translator.push_line(line),
+            AgentDialect::Amp(translator) => translator.push_line(line),
+            AgentDialect::Cline(translator) => translator.push_line(line),
+            AgentDialect::Gemini(translator) => translator.push_line(line),
+            AgentDialect::Opencode(translator) => translator.push_line(line),
+            AgentDialect::Copilot(translator) => translator.push_line(line),
+            AgentDialect::Qwen(translator) => translator.push_line(line),
+            AgentDialect::Pi(translator) => translator.push_line(line),
+            AgentDialect::Sim(translator) => translator.push_line(line),
         };
         parsed.into()
     }
 
     /// Returns events that were held back, after the end of stdout. They belong to the reading.
-    pub fn finish(&mut self) -> Heard {
+    pub fn finish(&mut self) -> ParsedLine {
         match &mut self.0 {
-            Dialect::ClaudeText(translator) | Dialect::Text(translator) => translator.finish(),
-            Dialect::Codex(translator) => translator.finish(),
-            Dialect::Amp(translator) => translator.finish(),
-            Dialect::Cline(translator) => translator.finish(),
-            Dialect::Gemini(translator) => translator.finish(),
-            Dialect::Opencode(translator) => translator.finish(),
-            Dialect::Copilot(translator) => translator.finish(),
-            Dialect::Qwen(translator) => translator.finish(),
-            Dialect::Pi(translator) => translator.finish(),
-            Dialect::Acp(translator) => translator.finish(),
-            Dialect::Claude(_) | Dialect::CodexText(_) | Dialect::Custom(_) | Dialect::Sim(_) => {
-                Heard::nothing(Weight::Noise)
+            AgentDialect::ClaudeText(translator) | AgentDialect::Text(translator) => {
+                translator.finish()
             }
+            AgentDialect::Codex(translator) => translator.finish(),
+            AgentDialect::Amp(translator) => translator.finish(),
+            AgentDialect::Cline(translator) => translator.finish(),
+            AgentDialect::Gemini(translator) => translator.finish(),
+            AgentDialect::Opencode(translator) => translator.finish(),
+            AgentDialect::Copilot(translator) => translator.finish(),
+            AgentDialect::Qwen(translator) => translator.finish(),
+            AgentDialect::Pi(translator) => translator.finish(),
+            AgentDialect::Acp(translator) => translator.finish(),
+            AgentDialect::Claude(_)
+            | AgentDialect::CodexText(_)
+            | AgentDialect::Custom(_)
+            | AgentDialect::Sim(_) => ParsedLine::from_activity(LineActivity::Idle),
         }
     }
 
     /// Reads the answer that the agent wrote to a file, after its process ended. The events belong
     /// to the reading.
-    pub fn answer(&mut self, text: String) -> Heard {
+    pub fn push_answer_file(&mut self, text: String) -> ParsedLine {
         match &mut self.0 {
-            Dialect::CodexText(translator) => translator.answer(text),
-            Dialect::Claude(_)
-            | Dialect::ClaudeText(_)
-            | Dialect::Codex(_)
-            | Dialect::Amp(_)
-            | Dialect::Cline(_)
-            | Dialect::Gemini(_)
-            | Dialect::Opencode(_)
-            | Dialect::Copilot(_)
-            | Dialect::Qwen(_)
-            | Dialect::Pi(_)
-            | Dialect::Acp(_)
-            | Dialect::Text(_)
-            | Dialect::Custom(_)
-            | Dialect::Sim(_) => Heard::nothing(Weight::Noise),
+            AgentDialect::CodexText(translator) => translator.push_answer_file(text),
+            AgentDialect::Claude(_)
+            | AgentDialect::ClaudeText(_)
+            | AgentDialect::Codex(_)
+            | AgentDialect::Amp(_)
+            | AgentDialect::Cline(_)
+            | AgentDialect::Gemini(_)
+            | AgentDialect::Opencode(_)
+            | AgentDialect::Copilot(_)
+            | AgentDialect::Qwen(_)
+            | AgentDialect::Pi(_)
+            | AgentDialect::Acp(_)
+            | AgentDialect::Text(_)
+            | AgentDialect::Custom(_)
+            | AgentDialect::Sim(_) => ParsedLine::from_activity(LineActivity::Idle),
         }
     }
 
@@ -258,27 +263,27 @@ impl Translator {
     }
 
     fn claude(&self) -> Option<&ClaudeTranslator> {
-        if let Dialect::Claude(translator) = &self.0 { Some(translator) } else { None }
+        if let AgentDialect::Claude(translator) = &self.0 { Some(translator) } else { None }
     }
 
     /// Judges the call. Returns `None` if it brought an answer.
     pub(super) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         match &self.0 {
-            Dialect::Claude(translator) => translator.judge(evidence),
-            Dialect::ClaudeText(translator) => claude::judge_text(translator, evidence),
-            Dialect::Text(translator) => translator.judge(evidence),
-            Dialect::Codex(translator) => translator.judge(evidence),
-            Dialect::CodexText(translator) => translator.judge(evidence),
-            Dialect::Amp(translator) => translator.judge(evidence),
-            Dialect::Cline(translator) => translator.judge(evidence),
-            Dialect::Gemini(translator) => translator.judge(evidence),
-            Dialect::Opencode(translator) => translator.judge(evidence),
-            Dialect::Copilot(translator) => translator.judge(evidence),
-            Dialect::Qwen(translator) => translator.judge(evidence),
-            Dialect::Pi(translator) => translator.judge(evidence),
-            Dialect::Acp(translator) => translator.judge(evidence),
-            Dialect::Custom(translator) => translator.judge(evidence),
-            Dialect::Sim(translator) => translator.judge(evidence),
+            AgentDialect::Claude(translator) => translator.judge(evidence),
+            AgentDialect::ClaudeText(translator) => claude::judge_text(translator, evidence),
+            AgentDialect::Text(translator) => translator.judge(evidence),
+            AgentDialect::Codex(translator) => translator.judge(evidence),
+            AgentDialect::CodexText(translator) => translator.judge(evidence),
+            AgentDialect::Amp(translator) => translator.judge(evidence),
+            AgentDialect::Cline(translator) => translator.judge(evidence),
+            AgentDialect::Gemini(translator) => translator.judge(evidence),
+            AgentDialect::Opencode(translator) => translator.judge(evidence),
+            AgentDialect::Copilot(translator) => translator.judge(evidence),
+            AgentDialect::Qwen(translator) => translator.judge(evidence),
+            AgentDialect::Pi(translator) => translator.judge(evidence),
+            AgentDialect::Acp(translator) => translator.judge(evidence),
+            AgentDialect::Custom(translator) => translator.judge(evidence),
+            AgentDialect::Sim(translator) => translator.judge(evidence),
         }
     }
 }
@@ -287,6 +292,6 @@ impl Translator {
 const SHOWN_CHARS: usize = 2_000;
 
 /// Returns a text cut to a length fit for display.
-pub(super) fn bounded(text: &str) -> String {
-    ralph_core::text::excerpt_of(text, SHOWN_CHARS)
+pub(super) fn shorten_text(text: &str) -> String {
+    ralph_core::text::excerpt_text(text, SHOWN_CHARS)
 }

@@ -8,7 +8,7 @@ use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::recipe::AgentChoice;
 
 use super::call::split_flags;
-use super::ending::last_lines;
+use super::exit_failure::take_last_lines;
 use super::translator::Evidence;
 
 /// Messages of those libraries about an unknown flag, in lower case.
@@ -24,16 +24,20 @@ const COMPLAINTS: [&str; 8] = [
 ];
 
 /// Marks a usage error that was judged a crash, and adds a hint that names the rejected flag.
-pub(super) fn explained(failure: Failure, agent: &AgentChoice, evidence: &Evidence<'_>) -> Failure {
-    let failure = if failure.class == FailureClass::Crashed && is_misunderstood(evidence) {
+pub(super) fn explain_usage_error(
+    failure: Failure,
+    agent: &AgentChoice,
+    evidence: &Evidence<'_>,
+) -> Failure {
+    let failure = if failure.class == FailureClass::Crashed && is_usage_failure(evidence) {
         Failure { class: FailureClass::BadCall, ..failure }
     } else {
         failure
     };
     match (&failure.class, &failure.hint) {
         (FailureClass::BadCall, None) => {
-            let both = format!("{}\n{}", failure.words, evidence.stderr_tail);
-            failure.with_hint(hint(&both, agent))
+            let both = format!("{}\n{}", failure.message, evidence.stderr_tail);
+            failure.with_hint(build_hint(&both, agent))
         }
         (_, _) => failure,
     }
@@ -41,30 +45,31 @@ pub(super) fn explained(failure: Failure, agent: &AgentChoice, evidence: &Eviden
 
 /// Returns whether a call ended before it began, with a message about a flag or with the help
 /// text.
-fn is_misunderstood(evidence: &Evidence<'_>) -> bool {
+fn is_usage_failure(evidence: &Evidence<'_>) -> bool {
     let Evidence { reading, stderr_tail, stdout_tail, .. } = evidence;
     if !stderr_tail.trim().is_empty() {
         let has_begun = !reading.is_silent() || reading.usage().tokens().0 > 0;
         return !has_begun
-            && (complains(&last_lines(stderr_tail)) || stderr_tail.lines().any(is_usage));
+            && (has_complaint(&take_last_lines(stderr_tail))
+                || stderr_tail.lines().any(is_usage_line));
     }
     // Later lines of stdout may be the work itself.
     let first = stdout_tail.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    complains(first) || is_usage(first)
+    has_complaint(first) || is_usage_line(first)
 }
 
-fn complains(text: &str) -> bool {
+fn has_complaint(text: &str) -> bool {
     let lower = text.to_lowercase();
     COMPLAINTS.iter().any(|complaint| lower.contains(complaint))
 }
 
-fn is_usage(line: &str) -> bool {
+fn is_usage_line(line: &str) -> bool {
     line.trim_start().to_lowercase().starts_with("usage:")
 }
 
-fn hint(text: &str, agent: &AgentChoice) -> String {
+fn build_hint(text: &str, agent: &AgentChoice) -> String {
     let command = &agent.command;
-    let Some(flag) = blamed(text) else {
+    let Some(flag) = find_blamed_flag(text) else {
         return format!("`ralph doctor` shows how `{command}` is called, and its version");
     };
     let is_users = split_flags(&agent.flags)
@@ -80,8 +85,8 @@ fn hint(text: &str, agent: &AgentChoice) -> String {
 }
 
 /// Returns the first flag in the line of such a message.
-fn blamed(text: &str) -> Option<&str> {
-    let line = text.lines().find(|line| complains(line))?;
+fn find_blamed_flag(text: &str) -> Option<&str> {
+    let line = text.lines().find(|line| has_complaint(line))?;
     let is_edge = |it: char| it.is_whitespace() || "'\"`,:;()[]".contains(it);
     let word = line.split(is_edge).find(|word| {
         word.starts_with('-') && word.trim_start_matches('-').starts_with(char::is_alphabetic)
@@ -95,14 +100,14 @@ mod tests {
     use ralph_core::recipe::AgentKind;
 
     use super::*;
-    use crate::rehearsal;
-    use crate::rehearsal::request;
+    use crate::test_support;
+    use crate::test_support::build_request;
     use crate::tests::recorded::NOW;
 
     #[track_caller]
     fn check(kind: AgentKind, stderr: &str, code: i32, class: &FailureClass, hint: &str) {
-        let request = request(kind, &["--mine"], "Do it.");
-        let reply = rehearsal::read(&request, "", stderr, Ending::Exited { code }, NOW).1;
+        let request = build_request(kind, &["--mine"], "Do it.");
+        let reply = test_support::read_stream(&request, "", stderr, Ending::Exited { code }, NOW).1;
         let failure = reply.failure.expect("it failed");
         assert_eq!(&failure.class, class, "{stderr}");
         let found = failure.hint.unwrap_or_default();
@@ -145,9 +150,10 @@ mod tests {
         let help = "Usage: agent [options] [prompt]\n\nOptions:\n  -h, --help  Show this\n";
         check(AgentKind::Text, help, 1, &FailureClass::BadCall, "`ralph doctor`");
         check(AgentKind::Pi, help, 1, &FailureClass::BadCall, "`ralph doctor`");
-        let request = request(AgentKind::Text, &[], "Do it.");
+        let request = build_request(AgentKind::Text, &[], "Do it.");
         let class = |stdout: &str| {
-            let reply = rehearsal::read(&request, stdout, "", Ending::Exited { code: 1 }, NOW).1;
+            let reply =
+                test_support::read_stream(&request, stdout, "", Ending::Exited { code: 1 }, NOW).1;
             reply.failure.expect("it failed").class
         };
         assert_eq!(class(help), FailureClass::BadCall);

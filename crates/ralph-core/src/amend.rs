@@ -15,7 +15,7 @@ use crate::ids::TaskId;
 use crate::task::{Task, TaskChange, TaskFields, TaskList, TaskStatus};
 
 /// How many proposals one iteration may leave. More would hide the ones that matter.
-const MOST_PROPOSALS: usize = 20;
+const MAX_PROPOSALS: usize = 20;
 
 /// How many digits of the fingerprint form the id: short to type, and unique among
 /// hundreds.
@@ -23,7 +23,7 @@ const ID_DIGITS: usize = 6;
 
 /// An amendment and its result, for the audit log and the next prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Amended {
+pub struct AmendmentRecord {
     pub proposal: String,
     pub reason: String,
     /// Why it was refused; none if it was applied or kept as a proposal.
@@ -53,24 +53,24 @@ impl Proposal {
             Amendment::Remove { task_id, reason: _ } => json!(["remove", task_id]),
             Amendment::Unreadable { entry } => json!(["unreadable", entry]),
         };
-        let digits = Fingerprint::of([content.to_string().as_str()]).0;
+        let digits = Fingerprint::from_texts([content.to_string().as_str()]).0;
         let end = &digits[digits.len() - ID_DIGITS..];
         Self { id: format!("P-{end}"), amendment }
     }
 
     /// Returns a short description of the change.
     pub fn summary(&self) -> String {
-        describe(&self.amendment).0
+        describe_amendment(&self.amendment).0
     }
 
     /// Returns why the agent proposes it.
     pub fn reason(&self) -> String {
-        describe(&self.amendment).1
+        describe_amendment(&self.amendment).1
     }
 
     /// Returns the change of the list that carries it out, or why that is not possible.
     pub fn accept(&self, list: &TaskList) -> Result<TaskChange, String> {
-        check(list, &self.amendment, None)
+        check_amendment(list, &self.amendment, None)
     }
 }
 
@@ -86,21 +86,21 @@ pub enum AmendmentPolicy {
 
 /// The result of the amendments of one iteration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Amendments {
+pub struct AmendmentDecisions {
     pub changes: Vec<TaskChange>,
     /// Every amendment with its result, in order.
-    pub log: Vec<Amended>,
+    pub log: Vec<AmendmentRecord>,
 }
 
 /// Decides on the amendments of an iteration against the list as it is.
-pub fn weigh(
+pub fn decide_amendments(
     list: &TaskList,
     requested: &[Amendment],
     current: &TaskId,
     policy: AmendmentPolicy,
     limit: u32,
-) -> Amendments {
-    let mut amendments = Amendments::default();
+) -> AmendmentDecisions {
+    let mut amendments = AmendmentDecisions::default();
     if requested.is_empty() {
         // The usual case, in which a long list is neither copied nor checked.
         return amendments;
@@ -116,49 +116,49 @@ pub fn weigh(
                 AmendmentPolicy::Add,
             ) => false,
         };
-        let checked = check(&list, amendment, Some(current));
+        let checked = check_amendment(&list, amendment, Some(current));
         let amended = match checked {
-            Err(refusal) => Amended::refused(amendment, refusal),
+            Err(refusal) => AmendmentRecord::new_refused(amendment, refusal),
             Ok(change) if is_applied => {
                 // `check` has applied it to a copy already.
-                let _ = list.apply(&change);
+                let _ = list.apply_change(&change);
                 amendments.changes.push(change);
-                Amended::applied(amendment)
+                AmendmentRecord::new_applied(amendment)
             }
-            Ok(_) => Amended::proposed(amendment, &amendments.log),
+            Ok(_) => AmendmentRecord::new_proposed(amendment, &amendments.log),
         };
         amendments.log.push(amended);
     }
     amendments
 }
 
-impl Amended {
+impl AmendmentRecord {
     fn new(amendment: &Amendment) -> Self {
-        let (proposal, reason) = describe(amendment);
+        let (proposal, reason) = describe_amendment(amendment);
         Self { proposal, reason, refusal: None, proposed: None }
     }
 
-    pub(crate) fn applied(amendment: &Amendment) -> Self {
+    pub(crate) fn new_applied(amendment: &Amendment) -> Self {
         Self::new(amendment)
     }
 
-    pub(crate) fn refused(amendment: &Amendment, refusal: String) -> Self {
+    pub(crate) fn new_refused(amendment: &Amendment, refusal: String) -> Self {
         Self { refusal: Some(refusal), ..Self::new(amendment) }
     }
 
     /// Keeps an amendment for the user, unless this iteration has left too many already.
-    pub(crate) fn proposed(amendment: &Amendment, earlier: &[Self]) -> Self {
+    pub(crate) fn new_proposed(amendment: &Amendment, earlier: &[Self]) -> Self {
         let count = earlier.iter().filter(|amended| amended.proposed.is_some()).count();
-        if count >= MOST_PROPOSALS {
-            let refusal = format!("an iteration may leave at most {MOST_PROPOSALS} proposals");
-            return Self::refused(amendment, refusal);
+        if count >= MAX_PROPOSALS {
+            let refusal = format!("an iteration may leave at most {MAX_PROPOSALS} proposals");
+            return Self::new_refused(amendment, refusal);
         }
         let proposed = Some(Box::new(Proposal::new(amendment.clone())));
         Self { proposed, ..Self::new(amendment) }
     }
 
     /// Returns the result as text for people.
-    pub fn fate(&self) -> String {
+    pub fn describe_result(&self) -> String {
         match (&self.refusal, &self.proposed) {
             (Some(refusal), _) => format!("refused: {refusal}"),
             (None, Some(proposed)) => format!("proposed as {}", proposed.id),
@@ -167,7 +167,7 @@ impl Amended {
     }
 }
 
-fn describe(amendment: &Amendment) -> (String, String) {
+fn describe_amendment(amendment: &Amendment) -> (String, String) {
     match amendment {
         Amendment::Add { task, after, reason } => {
             let text = |key: &str| task.get(key).and_then(Value::as_str).unwrap_or("?");
@@ -185,14 +185,14 @@ fn describe(amendment: &Amendment) -> (String, String) {
 }
 
 /// Returns the change that an amendment asks for, if it fits the list.
-fn check(
+fn check_amendment(
     list: &TaskList,
     amendment: &Amendment,
     current: Option<&TaskId>,
 ) -> Result<TaskChange, String> {
-    let change = change(list, amendment, current)?;
+    let change = build_change(list, amendment, current)?;
     let mut amended = list.clone();
-    amended.apply(&change).map_err(|error| error.to_string())?;
+    amended.apply_change(&change).map_err(|error| error.to_string())?;
     let problems = amended.validate();
     if problems.len() > list.validate().len() {
         let faults: Vec<String> = problems
@@ -204,22 +204,22 @@ fn check(
     Ok(change)
 }
 
-fn change(
+fn build_change(
     list: &TaskList,
     amendment: &Amendment,
     current: Option<&TaskId>,
 ) -> Result<TaskChange, String> {
     match amendment {
         Amendment::Add { task, after, reason: _ } => {
-            let task = Box::new(new_task(task)?);
+            let task = Box::new(parse_new_task(task)?);
             Ok(TaskChange::Add { task, after: after.clone() })
         }
         Amendment::Modify { task_id, changes, reason: _ } => {
-            may_change(list, task_id, current)?;
-            Ok(TaskChange::Modify { task: task_id.clone(), fields: Box::new(new_fields(changes)?) })
+            check_may_change(list, task_id, current)?;
+            Ok(TaskChange::Modify { task: task_id.clone(), fields: Box::new(parse_new_fields(changes)?) })
         }
         Amendment::Remove { task_id, reason: _ } => {
-            may_change(list, task_id, current)?;
+            check_may_change(list, task_id, current)?;
             Ok(TaskChange::Remove { task: task_id.clone() })
         }
         Amendment::Unreadable { .. } => Err(
@@ -229,8 +229,8 @@ fn change(
     }
 }
 
-fn may_change(list: &TaskList, id: &TaskId, current: Option<&TaskId>) -> Result<(), String> {
-    let task = list.task(id).ok_or_else(|| format!("there is no task `{id}`"))?;
+fn check_may_change(list: &TaskList, id: &TaskId, current: Option<&TaskId>) -> Result<(), String> {
+    let task = list.find_task(id).ok_or_else(|| format!("there is no task `{id}`"))?;
     if Some(id) == current {
         return Err("the task that is being worked on cannot be changed".to_owned());
     }
@@ -243,7 +243,7 @@ fn may_change(list: &TaskList, id: &TaskId, current: Option<&TaskId>) -> Result<
 }
 
 /// Reads a new task. It starts as pending, whatever status the agent gives it.
-fn new_task(value: &Value) -> Result<Task, String> {
+fn parse_new_task(value: &Value) -> Result<Task, String> {
     let text = |key: &str| {
         let text = value.get(key).and_then(Value::as_str).unwrap_or_default().trim();
         if text.is_empty() {
@@ -253,7 +253,7 @@ fn new_task(value: &Value) -> Result<Task, String> {
         }
     };
     let (id, title, description) = (text("id")?, text("title")?, text("description")?);
-    let fields = fields_of(value);
+    let fields = parse_fields(value);
     let mut task = Task::new(id, title);
     task.acceptance_criteria = fields.acceptance_criteria.unwrap_or_default();
     if task.acceptance_criteria.is_empty() {
@@ -271,7 +271,7 @@ fn new_task(value: &Value) -> Result<Task, String> {
 }
 
 /// Reads the fields that a task is to get.
-fn new_fields(value: &Value) -> Result<TaskFields, String> {
+fn parse_new_fields(value: &Value) -> Result<TaskFields, String> {
     const OURS: [&str; 9] = [
         "status",
         "passes",
@@ -286,7 +286,7 @@ fn new_fields(value: &Value) -> Result<TaskFields, String> {
     if let Some(key) = OURS.into_iter().find(|key| value.get(key).is_some()) {
         return Err(format!("`{key}` is not the agent's to set"));
     }
-    let fields = fields_of(value);
+    let fields = parse_fields(value);
     if fields == TaskFields::default() {
         return Err("it names no field that could be changed".to_owned());
     }
@@ -294,7 +294,7 @@ fn new_fields(value: &Value) -> Result<TaskFields, String> {
 }
 
 /// Reads the valid fields of a task, in either spelling.
-fn fields_of(value: &Value) -> TaskFields {
+fn parse_fields(value: &Value) -> TaskFields {
     let get = |snake: &str, camel: &str| value.get(snake).or_else(|| value.get(camel));
     let texts = |snake: &str, camel: &str| {
         let entries = get(snake, camel)?.as_array()?;
@@ -345,9 +345,15 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(proposal: &Value, refusal: Option<&str>) {
+    fn check_amendment(proposal: &Value, refusal: Option<&str>) {
         let proposal: Amendment = serde_json::from_value(proposal.clone()).expect("a proposal");
-        let weighed = weigh(&list(), &[proposal], &TaskId("now".into()), AmendmentPolicy::Apply, 3);
+        let weighed = decide_amendments(
+            &list(),
+            &[proposal],
+            &TaskId("now".into()),
+            AmendmentPolicy::Apply,
+            3,
+        );
         let actual = weighed.log[0].refusal.as_deref();
         match (actual, refusal) {
             (None, None) => assert_eq!(weighed.changes.len(), 1),
@@ -362,34 +368,40 @@ mod tests {
     #[test]
     fn rules_decide_which_amendments_apply() {
         let add = |task: Value| json!({"action": "add", "task": task, "reason": "r"});
-        check(&add(json!({"id": "n", "title": "t", "description": "d"})), None);
-        check(
+        check_amendment(&add(json!({"id": "n", "title": "t", "description": "d"})), None);
+        check_amendment(
             &json!({"action": "add", "after": "later", "reason": "r",
                 "task": {"id": "n", "title": "t", "description": "d", "depends_on": ["later"]}}),
             None,
         );
-        check(&add(json!({"id": "n", "title": "t"})), Some("`description` is missing"));
-        check(
+        check_amendment(&add(json!({"id": "n", "title": "t"})), Some("`description` is missing"));
+        check_amendment(
             &add(json!({"id": "done", "title": "t", "description": "d"})),
             Some("already a task"),
         );
-        check(
+        check_amendment(
             &add(json!({"id": "n", "title": "t", "description": "d", "depends_on": ["x"]})),
             Some("unknown task `x`"),
         );
         let modify = |id: &str, changes: Value| json!({"action": "modify", "task_id": id, "changes": changes, "reason": "r"});
-        check(&modify("later", json!({"title": "new"})), None);
-        check(&modify("done", json!({"title": "new"})), Some("done stays"));
-        check(&modify("now", json!({"acceptance_criteria": ["less"]})), Some("worked on"));
-        check(&modify("later", json!({"status": "done"})), Some("not the agent's"));
-        check(&modify("later", json!({"depends_on": ["last"]})), Some("waits for itself"));
-        check(&modify("later", json!({"nonsense": 1})), Some("no field"));
+        check_amendment(&modify("later", json!({"title": "new"})), None);
+        check_amendment(&modify("done", json!({"title": "new"})), Some("done stays"));
+        check_amendment(
+            &modify("now", json!({"acceptance_criteria": ["less"]})),
+            Some("worked on"),
+        );
+        check_amendment(&modify("later", json!({"status": "done"})), Some("not the agent's"));
+        check_amendment(
+            &modify("later", json!({"depends_on": ["last"]})),
+            Some("waits for itself"),
+        );
+        check_amendment(&modify("later", json!({"nonsense": 1})), Some("no field"));
         let remove = |id: &str| json!({"action": "remove", "task_id": id, "reason": "r"});
-        check(&remove("last"), None);
-        check(&remove("later"), Some("depends on an unknown task"));
-        check(&remove("done"), Some("done stays"));
-        check(&remove("now"), Some("worked on"));
-        check(&remove("gone"), Some("no task `gone`"));
+        check_amendment(&remove("last"), None);
+        check_amendment(&remove("later"), Some("depends on an unknown task"));
+        check_amendment(&remove("done"), Some("done stays"));
+        check_amendment(&remove("now"), Some("worked on"));
+        check_amendment(&remove("gone"), Some("no task `gone`"));
     }
 
     #[test]
@@ -399,7 +411,8 @@ mod tests {
             after: None,
             reason: "r".into(),
         };
-        let weighed = weigh(&list(), &[proposal], &TaskId("now".into()), AmendmentPolicy::Add, 3);
+        let weighed =
+            decide_amendments(&list(), &[proposal], &TaskId("now".into()), AmendmentPolicy::Add, 3);
         let TaskChange::Add { task, .. } = &weighed.changes[0] else { panic!("it is an addition") };
         assert_eq!(task.status, TaskStatus::Pending);
         assert_eq!(task.acceptance_criteria, ["d"]);
@@ -418,9 +431,9 @@ mod tests {
     }
 
     fn fates(requested: &[Amendment], policy: AmendmentPolicy, limit: u32) -> Vec<String> {
-        let weighed = weigh(&list(), requested, &TaskId("now".into()), policy, limit);
-        let word = |amended: &Amended| {
-            let fate = amended.fate();
+        let weighed = decide_amendments(&list(), requested, &TaskId("now".into()), policy, limit);
+        let word = |amended: &AmendmentRecord| {
+            let fate = amended.describe_result();
             fate.split([':', ' ']).next().unwrap_or_default().to_owned()
         };
         weighed.log.iter().map(word).collect()
@@ -450,7 +463,7 @@ mod tests {
     fn a_flood_of_proposals_is_cut() {
         let requested: Vec<Amendment> = (0..25).map(|n| add(&format!("n{n}"))).collect();
         let fates = fates(&requested, AmendmentPolicy::Add, 0);
-        assert_eq!(fates.iter().filter(|fate| *fate == "proposed").count(), MOST_PROPOSALS);
+        assert_eq!(fates.iter().filter(|fate| *fate == "proposed").count(), MAX_PROPOSALS);
     }
 
     #[test]

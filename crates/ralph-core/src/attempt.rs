@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Checkpoint, TreeId};
 use crate::gate;
-use crate::handoff::Blocked;
+use crate::handoff::BlockedReason;
 use crate::ids::{IterationNumber, TaskId};
 use crate::stuck::{ErrorHash, Escalation, StuckPolicy, is_error_line};
 use crate::units::{Millis, Timestamp};
 
 /// Attempts that are shown in a prompt.
-const REMEMBERED: usize = 3;
+const KEPT_ATTEMPTS: usize = 3;
 
 /// Lines of an output that are kept in the record of an attempt.
-const LONGEST_OUTPUT: usize = 100;
+const MAX_OUTPUT_LINES: usize = 100;
 
 /// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub struct Attempt {
 impl Attempt {
     /// Returns whether two attempts failed in the same way, whatever the wording of the
     /// error.
-    fn is_like(&self, other: &Self) -> bool {
+    fn is_same_failure(&self, other: &Self) -> bool {
         self.hash == other.hash
             || (self.tree.is_some() && self.tree == other.tree)
             || (!self.failing.is_empty() && self.failing == other.failing)
@@ -76,7 +76,7 @@ pub struct AttemptLog {
     /// The escalation of the next attempt.
     pub escalation: Escalation,
     /// What the agent needs from the user.
-    pub blocked: Option<Blocked>,
+    pub blocked: Option<BlockedReason>,
     /// Total time of all attempts.
     pub spent: Millis,
     /// Failures of soft gates, over all attempts.
@@ -94,20 +94,20 @@ pub enum Expansion {
 
 impl AttemptLog {
     /// Returns the escalation after a failed attempt that is not in the log yet.
-    pub(crate) fn assess(
+    pub(crate) fn assess_escalation(
         &self,
         attempt: &Attempt,
         outputs: &[FailedOutput],
         policy: StuckPolicy,
     ) -> Escalation {
-        if self.alike_with(attempt) < policy.after {
+        if self.count_alike(attempt) < policy.after {
             return Escalation::None;
         }
         if self.shifts < policy.strategy_shifts {
             return Escalation::StrategyShift;
         }
         match self.expansion {
-            Expansion::NotYet if speaks_of_missing_knowledge(outputs) => {
+            Expansion::NotYet if is_about_missing_reference(outputs) => {
                 Escalation::ContextExpansion
             }
             Expansion::NotYet | Expansion::Done => Escalation::HardStop,
@@ -115,9 +115,9 @@ impl AttemptLog {
     }
 
     /// Adds a failed attempt.
-    pub fn add(&mut self, attempt: Attempt, outputs: Vec<FailedOutput>, next: Escalation) {
+    pub fn add_failure(&mut self, attempt: Attempt, outputs: Vec<FailedOutput>, next: Escalation) {
         self.failed += 1;
-        self.alike = self.alike_with(&attempt);
+        self.alike = self.count_alike(&attempt);
         self.escalation = next;
         match next {
             Escalation::StrategyShift => self.shifts += 1,
@@ -126,14 +126,14 @@ impl AttemptLog {
         }
         self.outputs = outputs;
         self.recent.push(attempt);
-        if self.recent.len() > REMEMBERED {
+        if self.recent.len() > KEPT_ATTEMPTS {
             self.recent.remove(0);
         }
     }
 
-    fn alike_with(&self, attempt: &Attempt) -> u32 {
+    fn count_alike(&self, attempt: &Attempt) -> u32 {
         match self.recent.last() {
-            Some(last) if last.is_like(attempt) => self.alike + 1,
+            Some(last) if last.is_same_failure(attempt) => self.alike + 1,
             Some(_) | None => 1,
         }
     }
@@ -145,7 +145,7 @@ impl AttemptLog {
 }
 
 /// Patterns by which compilers, interpreters and shells report that something is missing.
-const MISSING: [&str; 19] = [
+const MISSING_PATTERNS: [&str; 19] = [
     "importerror",
     "modulenotfounderror",
     "nameerror",
@@ -168,15 +168,15 @@ const MISSING: [&str; 19] = [
 ];
 
 /// Returns whether an error is about something missing: an import, a name, a file.
-pub(crate) fn speaks_of_missing_knowledge(outputs: &[FailedOutput]) -> bool {
+pub(crate) fn is_about_missing_reference(outputs: &[FailedOutput]) -> bool {
     outputs.iter().any(|output| {
         let text = output.text.to_lowercase();
-        MISSING.iter().any(|pattern| text.contains(pattern))
+        MISSING_PATTERNS.iter().any(|pattern| text.contains(pattern))
     })
 }
 
 /// Returns the paths that an error names, in order of appearance, each once.
-pub fn named_paths(outputs: &[FailedOutput]) -> Vec<String> {
+pub fn find_named_paths(outputs: &[FailedOutput]) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
     let words = outputs.iter().flat_map(|output| {
         output.text.split(|c: char| c.is_whitespace() || "\"'`()[]{},;=<>".contains(c))
@@ -200,7 +200,7 @@ pub fn named_paths(outputs: &[FailedOutput]) -> Vec<String> {
 
 /// Input for the record of a task's attempts.
 #[derive(Debug, Clone, Copy)]
-pub struct Record<'a> {
+pub struct AttemptRecord<'a> {
     pub task: &'a TaskId,
     /// How many attempts it gets.
     pub limit: u32,
@@ -210,19 +210,19 @@ pub struct Record<'a> {
 
 /// Returns the record of a task's attempts, which is part of the next prompt and of
 /// `.ralph/state.md`; nothing if none failed.
-pub fn record(record: Record<'_>) -> Option<String> {
-    let Record { task, limit, log, at } = record;
+pub fn format_record(record: AttemptRecord<'_>) -> Option<String> {
+    let AttemptRecord { task, limit, log, at } = record;
     let last = log.recent.last()?;
     let mut text = String::from("---\n");
     // Task names are chosen by the user; JSON strings are valid YAML.
     let quoted = |value: &str| serde_json::Value::from(value).to_string();
-    let _ = writeln!(text, "task_id: {}", plain_or(&task.0, quoted));
+    let _ = writeln!(text, "task_id: {}", quote_unless_plain(&task.0, quoted));
     let _ = writeln!(text, "iteration: {}", log.failed);
     let _ = writeln!(text, "max_iterations: {limit}");
-    let _ = writeln!(text, "last_gate: {}", plain_or(&last.gate, quoted));
+    let _ = writeln!(text, "last_gate: {}", quote_unless_plain(&last.gate, quoted));
     let _ = writeln!(text, "exit_code: {}", last.exit_code);
     let _ = writeln!(text, "error_hash: {}", last.hash.0);
-    let _ = writeln!(text, "timestamp: {}", at.utc());
+    let _ = writeln!(text, "timestamp: {}", at.to_utc());
     let _ = writeln!(text, "stuck_count: {}", log.alike);
     let _ = writeln!(text, "strategy_shifts: {}", log.shifts);
     if last.files.is_empty() {
@@ -230,16 +230,16 @@ pub fn record(record: Record<'_>) -> Option<String> {
     } else {
         text.push_str("files_modified:\n");
         for file in &last.files {
-            let _ = writeln!(text, "  - {}", plain_or(file, quoted));
+            let _ = writeln!(text, "  - {}", quote_unless_plain(file, quoted));
         }
     }
     text.push_str("---\n");
-    let failing = gate::failing_list(&last.failing);
+    let failing = gate::format_failing(&last.failing);
     if !failing.is_empty() {
         let _ = write!(text, "\n{failing}");
     }
     for output in &log.outputs {
-        let fence = fence_for(&output.text);
+        let fence = build_fence(&output.text);
         let _ = write!(text, "\n## {}\n{fence}\n{}\n{fence}\n", output.title, output.text);
     }
     text.push_str("\n## Attempt History\n| # | Gate | Error Hash | Strategy Shift |\n|---|------|------------|----------------|\n");
@@ -256,7 +256,7 @@ pub fn record(record: Record<'_>) -> Option<String> {
 }
 
 /// Returns a value unquoted where YAML reads it as a string, else quoted.
-fn plain_or(word: &str, quoted: impl Fn(&str) -> String) -> String {
+fn quote_unless_plain(word: &str, quoted: impl Fn(&str) -> String) -> String {
     let is_plain = word.starts_with(|c: char| c.is_ascii_alphabetic())
         && word.chars().all(|c| c.is_alphanumeric() || "-_./ ".contains(c))
         && !word.ends_with(' ')
@@ -266,7 +266,7 @@ fn plain_or(word: &str, quoted: impl Fn(&str) -> String) -> String {
 }
 
 /// Returns a Markdown fence that the text does not contain.
-fn fence_for(text: &str) -> String {
+fn build_fence(text: &str) -> String {
     let longest = text
         .lines()
         .map(|line| line.trim_start().bytes().take_while(|byte| *byte == b'`').count())
@@ -277,13 +277,13 @@ fn fence_for(text: &str) -> String {
 
 /// Returns an output for the record: whole, or its beginning, its first error and its
 /// end.
-pub fn verbatim(text: &str) -> String {
+pub fn cut_output(text: &str) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
-    if lines.len() <= LONGEST_OUTPUT {
+    if lines.len() <= MAX_OUTPUT_LINES {
         return lines.join("\n");
     }
-    let head = LONGEST_OUTPUT / 5;
-    let tail = lines.len() - (LONGEST_OUTPUT - head);
+    let head = MAX_OUTPUT_LINES / 5;
+    let tail = lines.len() - (MAX_OUTPUT_LINES - head);
     let error = lines[..tail].iter().position(|line| is_error_line(line));
     let kept = match error.filter(|at| *at >= head) {
         None => vec![0..head, tail..lines.len()],

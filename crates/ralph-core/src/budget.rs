@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::reading::Usage;
+use crate::agent_output::Usage;
 use crate::units::{Millis, Tokens, UsdMicros};
 
 /// Limits of a run; none means unlimited.
@@ -23,13 +23,13 @@ pub struct Budget {
 /// A budget that is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Exhausted {
+pub enum ExhaustedBudget {
     Cost { used: UsdMicros, limit: UsdMicros },
     Tokens { used: Tokens, limit: Tokens },
     Time { used: Millis, limit: Millis },
 }
 
-impl fmt::Display for Exhausted {
+impl fmt::Display for ExhaustedBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cost { used, limit } => write!(f, "cost budget used up ({used} of {limit})"),
@@ -43,16 +43,18 @@ impl fmt::Display for Exhausted {
 
 impl Budget {
     /// Returns the first budget that is used up, if any.
-    pub fn exhausted(&self, usage: Usage, time: Millis) -> Option<Exhausted> {
+    pub fn find_exhausted(&self, usage: Usage, time: Millis) -> Option<ExhaustedBudget> {
         let used = usage.cost.unwrap_or_default();
         let tokens = usage.tokens();
         if let Some(limit) = self.cost.filter(|limit| used >= *limit) {
-            return Some(Exhausted::Cost { used, limit });
+            return Some(ExhaustedBudget::Cost { used, limit });
         }
         if let Some(limit) = self.tokens.filter(|limit| tokens >= *limit) {
-            return Some(Exhausted::Tokens { used: tokens, limit });
+            return Some(ExhaustedBudget::Tokens { used: tokens, limit });
         }
-        self.time.filter(|limit| time >= *limit).map(|limit| Exhausted::Time { used: time, limit })
+        self.time
+            .filter(|limit| time >= *limit)
+            .map(|limit| ExhaustedBudget::Time { used: time, limit })
     }
 
     /// Returns the money that is left, where money is bounded.
@@ -80,19 +82,19 @@ mod tests {
             input: Tokens(tokens),
             ..Usage::default()
         };
-        assert_eq!(budget.exhausted(usage(49, 99), Millis(8)), None);
+        assert_eq!(budget.find_exhausted(usage(49, 99), Millis(8)), None);
         assert_eq!(
-            budget.exhausted(usage(50, 0), Millis(0)),
-            Some(Exhausted::Cost { used: UsdMicros(50), limit: UsdMicros(50) })
+            budget.find_exhausted(usage(50, 0), Millis(0)),
+            Some(ExhaustedBudget::Cost { used: UsdMicros(50), limit: UsdMicros(50) })
         );
         assert_eq!(
-            budget.exhausted(usage(0, 100), Millis(0)),
-            Some(Exhausted::Tokens { used: Tokens(100), limit: Tokens(100) })
+            budget.find_exhausted(usage(0, 100), Millis(0)),
+            Some(ExhaustedBudget::Tokens { used: Tokens(100), limit: Tokens(100) })
         );
         assert_eq!(
-            budget.exhausted(usage(0, 0), Millis(9)),
-            Some(Exhausted::Time { used: Millis(9), limit: Millis(9) })
+            budget.find_exhausted(usage(0, 0), Millis(9)),
+            Some(ExhaustedBudget::Time { used: Millis(9), limit: Millis(9) })
         );
-        assert_eq!(Budget::default().exhausted(usage(u64::MAX, 5), Millis(u64::MAX)), None);
+        assert_eq!(Budget::default().find_exhausted(usage(u64::MAX, 5), Millis(u64::MAX)), None);
     }
 }

@@ -29,7 +29,7 @@ pub struct Capabilities {
     pub stop_hook: Support,
     /// Whether it can resume a session.
     pub resume: Support,
-    pub echo: Echo,
+    pub echo: PromptEcho,
     pub text_mode: TextMode,
     /// Whether it reports when a usage limit resets.
     pub reset_times: Support,
@@ -48,7 +48,7 @@ pub enum Support {
 
 impl Support {
     /// Returns whether it is supported.
-    pub fn is_there(self) -> bool {
+    pub fn is_supported(self) -> bool {
         match self {
             Self::Yes => true,
             Self::No => false,
@@ -95,7 +95,7 @@ pub enum McpServers {
 /// Whether an agent's output repeats the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Echo {
+pub enum PromptEcho {
     #[default]
     Unknown,
     None,
@@ -117,8 +117,8 @@ pub enum TextMode {
 
 impl Capabilities {
     /// Returns the name and a short description of every capability.
-    pub fn in_words(&self) -> [(&'static str, &'static str); 13] {
-        let has = |support: Support| if support.is_there() { "yes" } else { "no" };
+    pub fn describe_all(&self) -> [(&'static str, &'static str); 13] {
+        let has = |support: Support| if support.is_supported() { "yes" } else { "no" };
         [
             (
                 "schema output",
@@ -147,15 +147,18 @@ impl Capabilities {
                     McpServers::Only => "only those given",
                 },
             ),
-            ("system prompt", if self.system_prompt.is_there() { "yes" } else { "in the prompt" }),
+            (
+                "system prompt",
+                if self.system_prompt.is_supported() { "yes" } else { "in the prompt" },
+            ),
             ("stop hook", has(self.stop_hook)),
             ("resume", has(self.resume)),
             (
                 "echo of the prompt",
                 match self.echo {
-                    Echo::Unknown => "unknown",
-                    Echo::None => "no",
-                    Echo::Repeats => "yes",
+                    PromptEcho::Unknown => "unknown",
+                    PromptEcho::None => "no",
+                    PromptEcho::Repeats => "yes",
                 },
             ),
             (
@@ -174,7 +177,7 @@ impl Capabilities {
 impl UsageSelectors {
     /// Returns what these selectors report of an agent's usage. The cost alone is enough, as most
     /// budgets are about cost.
-    pub fn reports(&self) -> UsageReport {
+    pub fn reported_usage(&self) -> UsageReport {
         let tokens = [&self.input, &self.output, &self.cache_read, &self.cache_write];
         if self.cost.is_some() {
             UsageReport::Cost
@@ -188,7 +191,7 @@ impl UsageSelectors {
 
 impl AgentChoice {
     /// Returns what it reports about its usage after a call.
-    pub fn reports(&self) -> UsageReport {
+    pub fn reported_usage(&self) -> UsageReport {
         match (self.output, self.capabilities.text_mode) {
             (AgentOutput::Text, TextMode::Plain) => UsageReport::Nothing,
             (AgentOutput::Text, TextMode::Events) | (AgentOutput::Events, _) => {
@@ -198,7 +201,7 @@ impl AgentChoice {
     }
 
     /// Returns its command, with the version if known.
-    pub fn shown(&self) -> String {
+    pub fn display_name(&self) -> String {
         match self.version {
             Some(version) => format!("`{}` {version}", self.command),
             None => format!("`{}`", self.command),
@@ -208,10 +211,10 @@ impl AgentChoice {
 
 /// Returns warnings about limits and settings of a run that its agents do not support. Users rely
 /// on their limits, so one without effect must be reported.
-pub fn concerns(recipe: &Recipe) -> Vec<String> {
+pub fn find_unsupported(recipe: &Recipe) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for agent in recipe.asked() {
-        for warning in concerns_of(agent, &recipe.limits.budget) {
+    for agent in recipe.callable_agents() {
+        for warning in find_unsupported_by(agent, &recipe.limits.budget) {
             if !found.contains(&warning) {
                 found.push(warning);
             }
@@ -221,32 +224,32 @@ pub fn concerns(recipe: &Recipe) -> Vec<String> {
 }
 
 /// Returns the warnings for one agent under a budget.
-pub fn concerns_of(agent: &AgentChoice, budget: &Budget) -> Vec<String> {
+pub fn find_unsupported_by(agent: &AgentChoice, budget: &Budget) -> Vec<String> {
     let can = agent.capabilities;
-    let who = agent.shown();
+    let who = agent.display_name();
     let mut found = Vec::new();
     let because = match (agent.output, can.usage) {
         // It would report usage if it were asked for events.
         (AgentOutput::Text, UsageReport::Tokens | UsageReport::Cost) => " in plain text",
         (AgentOutput::Text, UsageReport::Nothing) | (AgentOutput::Events, _) => "",
     };
-    match (agent.reports(), budget.cost) {
+    match (agent.reported_usage(), budget.cost) {
         (UsageReport::Nothing | UsageReport::Tokens, Some(limit)) => found.push(format!(
             "{who} does not report what it costs{because}: the budget of {limit} does not limit it"
         )),
         (UsageReport::Cost, _) | (_, None) => {}
     }
-    match (agent.reports(), budget.tokens) {
+    match (agent.reported_usage(), budget.tokens) {
         (UsageReport::Nothing, Some(limit)) => found.push(format!(
             "{who} does not report its tokens{because}: the budget of {limit} tokens does not limit it"
         )),
         (UsageReport::Tokens | UsageReport::Cost, _) | (_, None) => {}
     }
-    if agent.max_turns.is_some() && !can.turn_limit.is_there() {
+    if agent.max_turns.is_some() && !can.turn_limit.is_supported() {
         found.push(format!("{who} has no turn limit: `maxTurns` does not apply to it"));
     }
     if let Some(model) = &agent.fallback_model
-        && !can.fallback_model.is_there()
+        && !can.fallback_model.is_supported()
     {
         found.push(format!("{who} supports no fallback model: `{model}` is not used"));
     }

@@ -110,7 +110,7 @@ impl Checklist {
         };
         *count = count.saturating_add(1);
         if self.items.len() < MOST_ITEMS {
-            self.items.push(Item { text: text::one_line(words, LONGEST_TEXT), mark });
+            self.items.push(Item { text: text::join_to_line(words, LONGEST_TEXT), mark });
         }
     }
 }

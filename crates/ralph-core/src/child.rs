@@ -22,7 +22,7 @@ pub struct ChildEnd {
 
 impl ChildEnd {
     /// Returns the end of a child that never started, or of which nothing else is known.
-    pub fn by(ending: Ending) -> Self {
+    pub fn from_ending(ending: Ending) -> Self {
         Self {
             ending,
             ran: Millis::ZERO,

@@ -8,26 +8,27 @@
 mod gates;
 mod landing;
 
-use crate::asking::{Asking, AskingEnd, PromptSize};
-use crate::board::{Board, FileState, Turn};
-use crate::control::{Pause, SkipAsked};
+use crate::agent_call_state::{AgentCallEnd, AgentCallState, PromptSize};
+use crate::control::{Pause, SkipRequest};
 use crate::event::{Checkpoint, Purpose, WaitReason};
-use crate::failure::{Failure, FailureClass, Patience};
+use crate::failure::{Failure, FailureClass, RateLimitAction};
 use crate::gate::{GateStatus, Severity};
 use crate::ids::{AskNumber, IterationNumber, Role, TaskId};
 use crate::judge::Verdict;
-use crate::outcome::{HinderedGate, Outcome, Waits};
-use crate::ports::{Depth, Moment, StopWish};
+use crate::outcome::{Outcome, SandboxBlockedGate, TaskWait};
+use crate::ports::{CheckpointDepth, Moment, StopRequest};
 use crate::recipe::{BaselinePolicy, OnFailure, Recipe, TaskWork, Work};
 use crate::run::{Completeness, Iteration, RunState};
-use crate::task::{Next, Task, TaskStatus};
+use crate::task::{NextWork, Task, TaskStatus};
+use crate::task_state::{FileState, TaskState, WorkChoice};
 use crate::units::Timestamp;
 
 pub(crate) use gates::{
-    MEDDLING, PROTECTED, SECRETS, UNSTABLE, forbidden, needs_recheck, protected,
+    GIT_TAMPERING, PROTECTED_PATHS, SECRETS, UNSTABLE_FILES, find_forbidden_paths,
+    find_protected_paths, needs_recheck,
 };
-pub use gates::{not_a_gate, reused};
-pub(crate) use landing::{own_subject, settled};
+pub use gates::{build_cached_result, build_refusal_result};
+pub(crate) use landing::{build_commit_message, settle_iteration};
 
 /// The next thing the engine does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub enum Step {
         task: Option<TaskId>,
     },
     /// Record the state that the iteration starts from.
-    Checkpoint(Depth),
+    Checkpoint(CheckpointDepth),
     /// Look for the reply to a call that was started before a crash.
     Recover {
         ask: AskNumber,
@@ -66,7 +67,7 @@ pub enum Step {
         reason: WaitReason,
     },
     /// Record the state of the plan file.
-    SeePlan,
+    RecordPlanState,
     /// Observe the agent's changes, before the gates run on them.
     Observe,
     /// Run a gate of the recipe, by index.
@@ -75,7 +76,7 @@ pub enum Step {
         severity: Severity,
     },
     /// Record the verdict of the agent that a gate asked.
-    Hear {
+    RecordVerdict {
         gate: usize,
         severity: Severity,
     },
@@ -91,7 +92,7 @@ pub enum Step {
     /// Refuse work that contains secrets.
     RefuseLeaks,
     /// Refuse work that came with changes to git's own files.
-    RefuseMeddling,
+    RefuseGitTampering,
     /// Decide what follows from the iteration.
     Judge,
     /// Write the list to the task file as the landing changes it.
@@ -99,7 +100,7 @@ pub enum Step {
     /// Record the tree that passed.
     Survey,
     /// Discard the changes of an agent that was asked for a commit message.
-    HearMessage,
+    DiscardMessageSideEffects,
     /// Commit the recorded tree.
     Commit {
         message: String,
@@ -108,27 +109,27 @@ pub enum Step {
     /// Run a source-control command.
     Scm {
         command: String,
-        words: Vec<String>,
+        args: Vec<String>,
     },
     /// Go back to the checkpoint.
     Rollback,
     /// Save the work to a failure branch, and go back to where it began.
-    Shelve,
+    SaveToFailureBranch,
     /// Skip a task, between two iterations.
     Skip {
-        skip: SkipAsked,
+        skip: SkipRequest,
         /// Whether attempts at it left something in the work tree.
-        left: LeftWork,
+        left: Leftover,
     },
     /// Wait until the user resumes or stops the run.
-    Rest,
+    WaitWhilePaused,
     EndIteration(IterationNumber),
     Finish(Outcome),
 }
 
 impl Step {
     /// Returns whether the step leaves the work tree untouched.
-    pub(crate) fn is_thought(&self) -> bool {
+    pub(crate) fn leaves_tree_untouched(&self) -> bool {
         match self {
             Self::Judge | Self::Survey | Self::Reuse { .. } => true,
             Self::ReadTasks
@@ -140,21 +141,21 @@ impl Step {
             | Self::Recover { .. }
             | Self::Ask { .. }
             | Self::Wait { .. }
-            | Self::SeePlan
+            | Self::RecordPlanState
             | Self::Observe
             | Self::Check { .. }
-            | Self::Hear { .. }
+            | Self::RecordVerdict { .. }
             | Self::Refuse { .. }
             | Self::RefuseLeaks
-            | Self::RefuseMeddling
+            | Self::RefuseGitTampering
             | Self::WriteList
-            | Self::HearMessage
+            | Self::DiscardMessageSideEffects
             | Self::Commit { .. }
             | Self::Scm { .. }
             | Self::Rollback
-            | Self::Shelve
+            | Self::SaveToFailureBranch
             | Self::Skip { .. }
-            | Self::Rest
+            | Self::WaitWhilePaused
             | Self::EndIteration(_)
             | Self::Finish(_) => false,
         }
@@ -163,25 +164,28 @@ impl Step {
 
 /// Whether attempts at a task left something in the work tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeftWork {
-    Some,
-    None,
+pub enum Leftover {
+    Present,
+    Absent,
 }
 
 /// Chooses the next step.
-pub fn next(state: &RunState, moment: Moment) -> Step {
+pub fn choose_next_step(state: &RunState, moment: Moment) -> Step {
     let step = match &state.current {
-        None => between(state, moment),
-        Some(current) => within(state, current, moment),
+        None => choose_between_iterations(state, moment),
+        Some(current) => choose_within_iteration(state, current, moment),
     };
     let is_open = state.completeness == Completeness::Open;
     // An iteration that has landed is closed first: that is a fact and takes no time.
     let has_landed = matches!(step, Step::EndIteration(_));
-    if is_open && !has_landed && (moment.stop == StopWish::Stop || state.control.stop.is_some()) {
+    if is_open && !has_landed && (moment.stop == StopRequest::Stop || state.control.stop.is_some())
+    {
         return Step::Finish(Outcome::Interrupted);
     }
     match state.control.pause {
-        Pause::Asked { .. } | Pause::Since { .. } if may_rest(state, &step) => Step::Rest,
+        Pause::Asked { .. } | Pause::Since { .. } if can_pause_before(state, &step) => {
+            Step::WaitWhilePaused
+        }
         Pause::No | Pause::Asked { .. } | Pause::Since { .. } => step,
     }
 }
@@ -189,7 +193,7 @@ pub fn next(state: &RunState, moment: Moment) -> Step {
 /// Returns whether a run may pause before a step. Never between an agent's answer and its
 /// landing: changes that the user makes during the pause would be blamed on the agent, or
 /// would bypass the gates.
-fn may_rest(state: &RunState, step: &Step) -> bool {
+fn can_pause_before(state: &RunState, step: &Step) -> bool {
     let is_unanswered = state.current.as_ref().is_none_or(|current| current.work.end.is_none());
     match step {
         Step::BeginBaseline | Step::Baseline { .. } | Step::Begin { .. } | Step::Checkpoint(_) => {
@@ -199,53 +203,53 @@ fn may_rest(state: &RunState, step: &Step) -> bool {
         Step::ReadTasks
         | Step::WriteTasks
         | Step::Recover { .. }
-        | Step::SeePlan
+        | Step::RecordPlanState
         | Step::Observe
         | Step::Check { .. }
-        | Step::Hear { .. }
+        | Step::RecordVerdict { .. }
         | Step::Reuse { .. }
         | Step::Refuse { .. }
         | Step::RefuseLeaks
-        | Step::RefuseMeddling
+        | Step::RefuseGitTampering
         | Step::Judge
         | Step::WriteList
         | Step::Survey
-        | Step::HearMessage
+        | Step::DiscardMessageSideEffects
         | Step::Commit { .. }
         | Step::Scm { .. }
         | Step::Rollback
-        | Step::Shelve
+        | Step::SaveToFailureBranch
         | Step::Skip { .. }
-        | Step::Rest
+        | Step::WaitWhilePaused
         | Step::EndIteration(_)
         | Step::Finish(_) => false,
     }
 }
 
 /// Chooses between two iterations.
-fn between(state: &RunState, moment: Moment) -> Step {
+fn choose_between_iterations(state: &RunState, moment: Moment) -> Step {
     let limits = &state.recipe.limits;
     match state.completeness {
         Completeness::Complete => return Step::Finish(Outcome::Complete),
         Completeness::Open => {}
     }
-    if let (Work::Tasks(_), None) = (&state.recipe.work, &state.board) {
+    if let (Work::Tasks(_), None) = (&state.recipe.work, &state.tasks) {
         return Step::ReadTasks;
     }
-    if let (Some(skip), Some(tasks)) = (state.control.skips.first(), &state.board) {
-        return Step::Skip { skip: skip.clone(), left: left_work(state, tasks, &skip.task) };
+    if let (Some(skip), Some(tasks)) = (state.control.skips.first(), &state.tasks) {
+        return Step::Skip { skip: skip.clone(), left: find_leftover(state, tasks, &skip.task) };
     }
-    if is_file_behind(state) {
+    if is_task_file_stale(state) {
         return Step::WriteTasks;
     }
-    let (role, task) = match (&state.recipe.work, &state.board) {
-        (Work::Tasks(work), Some(tasks)) => match turn(tasks, work) {
+    let (role, task) = match (&state.recipe.work, &state.tasks) {
+        (Work::Tasks(work), Some(tasks)) => match choose_task(tasks, work) {
             Ok((role, task)) => (role, Some(task)),
             Err(outcome) => return Step::Finish(outcome),
         },
         (Work::Prompt(_) | Work::Tasks(_), _) => (state.recipe.role, None),
     };
-    if let Some(exhausted) = limits.budget.exhausted(state.totals.usage, moment.ran) {
+    if let Some(exhausted) = limits.budget.find_exhausted(state.totals.usage, moment.ran) {
         return Step::Finish(Outcome::BudgetUsedUp { exhausted });
     }
     if limits.unchanged.is_some_and(|limit| state.unchanged >= limit.max(1)) {
@@ -255,7 +259,7 @@ fn between(state: &RunState, moment: Moment) -> Step {
     if state.iterations >= state.last_iteration() {
         return Step::Finish(Outcome::IterationsUsedUp { limit: limits.iterations });
     }
-    if let Some(step) = baseline(state) {
+    if let Some(step) = choose_baseline_step(state) {
         return step;
     }
     // Handoffs are compacted first, where that is due. A compaction belongs to no task.
@@ -263,7 +267,7 @@ fn between(state: &RunState, moment: Moment) -> Step {
         Some(_) => (Role::Compact, None),
         None => (role, task),
     };
-    match state.last_ended.map(|ended| ended.plus(limits.delay)) {
+    match state.last_ended.map(|ended| ended.saturating_add(limits.delay)) {
         Some(until) if moment.now < until => Step::Wait { until, reason: WaitReason::Delay },
         Some(_) | None => {
             Step::Begin { iteration: IterationNumber(state.iterations + 1), role, task }
@@ -273,62 +277,62 @@ fn between(state: &RunState, moment: Moment) -> Step {
 
 /// Returns whether attempts at a task left changes that have not landed. If they were not
 /// observed, they may have.
-fn left_work(state: &RunState, tasks: &Board, task: &TaskId) -> LeftWork {
+fn find_leftover(state: &RunState, tasks: &TaskState, task: &TaskId) -> Leftover {
     let last = tasks.logs.get(task).and_then(|log| log.recent.last());
     match (last, &state.base) {
         (Some(last), Some(Checkpoint::Git { tree, .. }))
             if last.tree != *tree || tree.is_none() =>
         {
-            LeftWork::Some
+            Leftover::Present
         }
-        (_, _) => LeftWork::None,
+        (_, _) => Leftover::Absent,
     }
 }
 
-pub(crate) fn is_file_behind(state: &RunState) -> bool {
-    state.board.as_ref().is_some_and(|tasks| tasks.file == FileState::Behind)
+pub(crate) fn is_task_file_stale(state: &RunState) -> bool {
+    state.tasks.as_ref().is_some_and(|tasks| tasks.file == FileState::Stale)
 }
 
 /// Returns the next task and role, or how the run ends if there is no task left.
-fn turn(tasks: &Board, work: &TaskWork) -> Result<(Role, TaskId), Outcome> {
-    match tasks.turn(work) {
-        Turn::Next(next) => match next.work() {
+fn choose_task(tasks: &TaskState, work: &TaskWork) -> Result<(Role, TaskId), Outcome> {
+    match tasks.next_work(work) {
+        WorkChoice::Next(next) => match next.role_and_task() {
             Some((role, task)) => Ok((role, task.id.clone())),
-            None => Err(end_of_list(tasks, &next)),
+            None => Err(summarize_list_end(tasks, &next)),
         },
-        Turn::OnlyDone => Err(Outcome::Complete),
-        Turn::OnlyWaits(waits_for) => Err(Outcome::TasksLeft {
+        WorkChoice::OnlyDone => Err(Outcome::Complete),
+        WorkChoice::OnlyWaits(waits_for) => Err(Outcome::TasksLeft {
             failed: Vec::new(),
             waiting: work
                 .only
                 .iter()
                 .flat_map(|task| {
-                    waits_for.iter().map(|on| Waits { task: task.clone(), on: on.clone() })
+                    waits_for.iter().map(|on| TaskWait { task: task.clone(), on: on.clone() })
                 })
                 .collect(),
         }),
-        Turn::OnlyFailed => Err(Outcome::TasksLeft {
+        WorkChoice::OnlyFailed => Err(Outcome::TasksLeft {
             failed: work.only.iter().cloned().collect(),
             waiting: Vec::new(),
         }),
     }
 }
 
-fn end_of_list(tasks: &Board, next: &Next<'_>) -> Outcome {
-    let Next::Nothing { blocked } = next else { return Outcome::Complete };
+fn summarize_list_end(tasks: &TaskState, next: &NextWork<'_>) -> Outcome {
+    let NextWork::Nothing { blocked } = next else { return Outcome::Complete };
     let failed = |task: &&Task| task.status == TaskStatus::Failed;
     Outcome::TasksLeft {
         failed: tasks.list.tasks.iter().filter(failed).map(|task| task.id.clone()).collect(),
         waiting: blocked
             .iter()
             .flat_map(|blockage| &blockage.waiting)
-            .map(|waiting| Waits { task: waiting.task.clone(), on: waiting.through.clone() })
+            .map(|waiting| TaskWait { task: waiting.task.clone(), on: waiting.through.clone() })
             .collect(),
     }
 }
 
 /// Chooses the next step of the baseline, or nothing when it is done.
-fn baseline(state: &RunState) -> Option<Step> {
+fn choose_baseline_step(state: &RunState) -> Option<Step> {
     match state.recipe.baseline {
         BaselinePolicy::Off => return None,
         BaselinePolicy::Note | BaselinePolicy::Require => {}
@@ -337,7 +341,7 @@ fn baseline(state: &RunState) -> Option<Step> {
     if state.iterations > 0 {
         return None;
     }
-    let due = || gates::of_baseline(&state.recipe);
+    let due = || gates::select_baseline_gates(&state.recipe);
     due().next()?;
     let Some(baseline) = &state.baseline else { return Some(Step::BeginBaseline) };
     let has_result = |name: &str| baseline.results.iter().any(|result| result.gate == name);
@@ -348,7 +352,7 @@ fn baseline(state: &RunState) -> Option<Step> {
     // An agent cannot fix a gate that fails because of the sandbox.
     if let Some((result, sign)) = red().find_map(|it| Some((it, it.sandbox.clone()?))) {
         let gates = vec![result.gate.clone()];
-        let gate = HinderedGate { command: result.command.clone(), sign: *sign };
+        let gate = SandboxBlockedGate { command: result.command.clone(), sign: *sign };
         let sandbox = Some(Box::new(gate));
         return Some(Step::Finish(Outcome::BaselineBroken { gates, sandbox }));
     }
@@ -362,44 +366,45 @@ fn baseline(state: &RunState) -> Option<Step> {
 }
 
 /// Chooses within an iteration: checkpoint, ask, check, judge, land, close.
-fn within(state: &RunState, current: &Iteration, moment: Moment) -> Step {
-    if let Some(step) = skipping(state, current, moment) {
+fn choose_within_iteration(state: &RunState, current: &Iteration, moment: Moment) -> Step {
+    if let Some(step) = choose_skip_step(state, current, moment) {
         return step;
     }
     if current.checkpoint.is_none() {
-        if is_file_behind(state) {
+        if is_task_file_stale(state) {
             return Step::WriteTasks;
         }
-        return Step::Checkpoint(depth(&state.recipe));
+        return Step::Checkpoint(select_checkpoint_depth(&state.recipe));
     }
     match &current.work.end {
         // An answer that an older version judged may be in the wrong form for this one.
         None if current.judgement.is_some() => {}
-        None => return ask(state, current, Purpose::Work, moment),
+        None => return choose_call_step(state, current, Purpose::Work, moment),
         // The loop continues without a memory.
-        Some(AskingEnd::Hopeless(_)) if current.role == Role::Compact => {}
-        Some(AskingEnd::Hopeless(failure)) => return give_up(current, failure),
-        Some(AskingEnd::Answered(_)) => {
-            if let Some(step) = gates::check(state, current, moment) {
+        Some(AgentCallEnd::Hopeless(_)) if current.role == Role::Compact => {}
+        Some(AgentCallEnd::Hopeless(failure)) => return give_up(current, failure),
+        Some(AgentCallEnd::Answered(_)) => {
+            if let Some(step) = gates::choose_gate_step(state, current, moment) {
                 return step;
             }
         }
-        Some(AskingEnd::FailedAttempt(_)) => {}
+        Some(AgentCallEnd::FailedAttempt(_)) => {}
     }
     match &current.judgement {
         None => Step::Judge,
-        Some(judgement) => landing::land(state, current, judgement, moment)
+        Some(judgement) => landing::choose_landing_step(state, current, judgement, moment)
             .unwrap_or(Step::EndIteration(current.number)),
     }
 }
 
 /// Chooses the next step of an iteration whose task the user skips. An iteration that is
 /// judged already lands first.
-fn skipping(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
-    let is_wanted = current.task.as_ref().is_some_and(|task| state.control.skip_of(task).is_some());
+fn choose_skip_step(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
+    let is_wanted =
+        current.task.as_ref().is_some_and(|task| state.control.find_skip(task).is_some());
     match &current.judgement {
         Some(judgement) if matches!(judgement.verdict, Verdict::Skipped { .. }) => Some(
-            landing::land(state, current, judgement, moment)
+            landing::choose_landing_step(state, current, judgement, moment)
                 .unwrap_or(Step::EndIteration(current.number)),
         ),
         None if is_wanted && current.observed.is_none() && current.role != Role::Review => {
@@ -412,17 +417,24 @@ fn skipping(state: &RunState, current: &Iteration, moment: Moment) -> Option<Ste
 
 /// Returns how much a checkpoint records: the whole tree only where the recipe may have
 /// to restore it or compares with it.
-fn depth(recipe: &Recipe) -> Depth {
+fn select_checkpoint_depth(recipe: &Recipe) -> CheckpointDepth {
     match (recipe.landing.on_failure, &recipe.work) {
-        (OnFailure::Rollback, _) | (_, Work::Tasks(_)) => Depth::Tree,
-        (OnFailure::Keep, Work::Prompt(_)) if gates::looks_at_changes(recipe) => Depth::Tree,
-        (OnFailure::Keep, Work::Prompt(_)) => Depth::Head,
+        (OnFailure::Rollback, _) | (_, Work::Tasks(_)) => CheckpointDepth::Tree,
+        (OnFailure::Keep, Work::Prompt(_)) if gates::has_path_rules(recipe) => {
+            CheckpointDepth::Tree
+        }
+        (OnFailure::Keep, Work::Prompt(_)) => CheckpointDepth::Head,
     }
 }
 
 /// Chooses the next step of an agent call.
-fn ask(state: &RunState, current: &Iteration, purpose: Purpose, moment: Moment) -> Step {
-    let asking = current.asking(&purpose);
+fn choose_call_step(
+    state: &RunState,
+    current: &Iteration,
+    purpose: Purpose,
+    moment: Moment,
+) -> Step {
+    let asking = current.call_state(&purpose);
     if let Some(ask) = asking.pending {
         return Step::Recover { ask, purpose };
     }
@@ -431,14 +443,14 @@ fn ask(state: &RunState, current: &Iteration, purpose: Purpose, moment: Moment) 
         .last_failure
         .as_ref()
         .is_some_and(|failure| matches!(failure.class, FailureClass::RateLimited { .. }));
-    if is_refused && let Some(outcome) = limit_outcome(&state.recipe, asking) {
+    if is_refused && let Some(outcome) = check_usage_limit(&state.recipe, asking) {
         return Step::Finish(outcome);
     }
     // The budget is checked before an iteration begins; within one only before a repeated
     // call.
     if purpose == Purpose::Work
         && current.asks > 0
-        && let Some(exhausted) = limits.budget.exhausted(state.totals.usage, moment.ran)
+        && let Some(exhausted) = limits.budget.find_exhausted(state.totals.usage, moment.ran)
     {
         return Step::Finish(Outcome::BudgetUsedUp { exhausted });
     }
@@ -454,14 +466,14 @@ fn ask(state: &RunState, current: &Iteration, purpose: Purpose, moment: Moment) 
 }
 
 /// Returns how the run ends at a usage limit, if it may not wait for it.
-fn limit_outcome(recipe: &Recipe, asking: &Asking) -> Option<Outcome> {
+fn check_usage_limit(recipe: &Recipe, asking: &AgentCallState) -> Option<Outcome> {
     let failure = asking.last_failure.as_ref()?;
     let FailureClass::RateLimited { resets_at } = failure.class else { return None };
     let may_wait = match recipe.rate_limit.wait {
-        Patience::Wait => asking.waited <= recipe.rate_limit.max_wait,
-        Patience::Stop => false,
+        RateLimitAction::Wait => asking.waited <= recipe.rate_limit.max_wait,
+        RateLimitAction::Stop => false,
     };
-    (!may_wait).then(|| Outcome::LimitTooLong { resets_at, words: failure.words.clone() })
+    (!may_wait).then(|| Outcome::LimitTooLong { resets_at, message: failure.message.clone() })
 }
 
 fn give_up(current: &Iteration, failure: &Failure) -> Step {

@@ -5,27 +5,27 @@
 //! the agent's own final answer is ever fed to it.
 
 /// Longer content of a tag is no completion text. It bounds what a scanner keeps.
-const LONGEST_CONTENT: usize = 1_000;
+const MAX_CONTENT_BYTES: usize = 1_000;
 
 /// The two tags, opened and closed; both are read in any case.
 const TAGS: [(&str, &str); 2] = [("<response>", "</response>"), ("<promise>", "</promise>")];
 
 /// Returns whether a text names one of the tags, in any case.
-pub fn is_named(text: &str) -> bool {
+pub fn has_completion_tag(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     TAGS.iter().any(|(open, _)| text.contains(open.trim_end_matches('>')))
 }
 
 /// Returns the trimmed content of the first completion tag in a text.
-pub fn signal(text: &str) -> Option<String> {
+pub fn find_signal(text: &str) -> Option<String> {
     let mut scanner = TagScanner::new();
     scanner.feed(text);
     scanner.found().map(str::to_owned)
 }
 
 /// Returns the trimmed content of every completion tag in a text.
-pub fn signals(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices('<').filter_map(|(at, _)| match tag_at(&text[at..]) {
+pub fn find_signals(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices('<').filter_map(|(at, _)| match parse_tag(&text[at..]) {
         TagAt::Whole(content) => Some(content.trim()),
         TagAt::Unfinished | TagAt::None => None,
     })
@@ -66,24 +66,24 @@ impl TagScanner {
         }
         // Usually nothing is pending, and the piece need not be copied to be searched.
         if self.pending.is_empty() {
-            return self.search(piece);
+            return self.search_tag(piece);
         }
         let mut text = std::mem::take(&mut self.pending);
         text.push_str(piece);
-        self.search(&text);
+        self.search_tag(&text);
     }
 
-    fn search(&mut self, text: &str) {
-        match first_tag(text) {
-            Seen::Whole(content) => self.found = Some(content.trim().to_owned()),
-            Seen::Unfinished(at) => text[at..].clone_into(&mut self.pending),
-            Seen::Nothing => {}
+    fn search_tag(&mut self, text: &str) {
+        match find_first_tag(text) {
+            TagSearch::Whole(content) => self.found = Some(content.trim().to_owned()),
+            TagSearch::Unfinished(at) => text[at..].clone_into(&mut self.pending),
+            TagSearch::Nothing => {}
         }
     }
 }
 
 /// The result of a search for a tag.
-enum Seen<'a> {
+enum TagSearch<'a> {
     /// The content of the first whole tag.
     Whole(&'a str),
     /// An incomplete tag begins here.
@@ -92,16 +92,16 @@ enum Seen<'a> {
 }
 
 /// Searches a text for the first tag.
-fn first_tag(text: &str) -> Seen<'_> {
+fn find_first_tag(text: &str) -> TagSearch<'_> {
     let mut from = 0;
     while let Some(at) = text[from..].find('<').map(|at| from + at) {
-        match tag_at(&text[at..]) {
-            TagAt::Whole(content) => return Seen::Whole(content),
-            TagAt::Unfinished => return Seen::Unfinished(at),
+        match parse_tag(&text[at..]) {
+            TagAt::Whole(content) => return TagSearch::Whole(content),
+            TagAt::Unfinished => return TagSearch::Unfinished(at),
             TagAt::None => from = at + 1,
         }
     }
-    Seen::Nothing
+    TagSearch::Nothing
 }
 
 enum TagAt<'a> {
@@ -111,7 +111,7 @@ enum TagAt<'a> {
 }
 
 /// Checks for a tag at the start of a text that begins with `<`.
-fn tag_at(text: &str) -> TagAt<'_> {
+fn parse_tag(text: &str) -> TagAt<'_> {
     let mut is_possible = false;
     for (open, close) in TAGS {
         let start = &text.as_bytes()[..text.len().min(open.len())];
@@ -124,8 +124,8 @@ fn tag_at(text: &str) -> TagAt<'_> {
         }
         let rest = &text[open.len()..];
         return match find_ignoring_case(rest, close) {
-            Some(end) if end <= LONGEST_CONTENT => TagAt::Whole(&rest[..end]),
-            None if rest.len() <= LONGEST_CONTENT + close.len() => TagAt::Unfinished,
+            Some(end) if end <= MAX_CONTENT_BYTES => TagAt::Whole(&rest[..end]),
+            None if rest.len() <= MAX_CONTENT_BYTES + close.len() => TagAt::Unfinished,
             Some(_) | None => TagAt::None,
         };
     }
@@ -133,7 +133,7 @@ fn tag_at(text: &str) -> TagAt<'_> {
 }
 
 fn find_ignoring_case(text: &str, lower: &str) -> Option<usize> {
-    let window = &text.as_bytes()[..text.len().min(LONGEST_CONTENT + 2 * lower.len())];
+    let window = &text.as_bytes()[..text.len().min(MAX_CONTENT_BYTES + 2 * lower.len())];
     // Every tag begins with this; a flood of tags that open and never close must not be slow.
     memchr::memchr_iter(b'<', window).find(|at| {
         let slice = window.get(*at..*at + lower.len());
@@ -157,8 +157,11 @@ impl EchoFilter {
     /// Returns a filter for this prompt. A prompt without a completion tag needs none:
     /// its echo is harmless, and a short one might be part of a real answer.
     pub fn new(prompt: &str) -> Self {
-        let prompt =
-            if signal(prompt).is_some() { prompt.trim().as_bytes().to_vec() } else { Vec::new() };
+        let prompt = if find_signal(prompt).is_some() {
+            prompt.trim().as_bytes().to_vec()
+        } else {
+            Vec::new()
+        };
         let mut fallback = vec![0; prompt.len() + 1];
         let mut length = 0;
         for at in 1..prompt.len() {
@@ -175,12 +178,12 @@ impl EchoFilter {
 
     /// Returns whether a piece can be passed on unchanged: no echo is under way, and none
     /// begins in it. The next piece may be fed without this one.
-    pub fn passes(&self, piece: &[u8]) -> bool {
-        self.matched == 0 && (self.prompt.is_empty() || self.begins_at(piece).is_none())
+    pub fn can_pass(&self, piece: &[u8]) -> bool {
+        self.matched == 0 && (self.prompt.is_empty() || self.find_echo_start(piece).is_none())
     }
 
     /// Returns where an echo may begin: two bytes of the prompt, or one at the end.
-    fn begins_at(&self, piece: &[u8]) -> Option<usize> {
+    fn find_echo_start(&self, piece: &[u8]) -> Option<usize> {
         let first = self.prompt.first()?;
         let second = self.prompt.get(1);
         let mut from = 0;
@@ -203,7 +206,7 @@ impl EchoFilter {
         let mut rest = piece;
         loop {
             if self.matched == 0 {
-                let Some(at) = self.begins_at(rest) else {
+                let Some(at) = self.find_echo_start(rest) else {
                     passed.extend_from_slice(rest);
                     return passed;
                 };
@@ -243,7 +246,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expect: Option<&str>) {
-        assert_eq!(signal(text).as_deref(), expect, "whole: {text:?}");
+        assert_eq!(find_signal(text).as_deref(), expect, "whole: {text:?}");
         let mut scanner = TagScanner::new();
         for character in text.chars() {
             scanner.feed(character.encode_utf8(&mut [0; 4]));
@@ -303,7 +306,7 @@ mod tests {
     proptest! {
         #[test]
         fn pieces_do_not_matter(text in "[<>/a-c ]{0,40}(<response>|</response>|<promise>|</promise>|DONE|<){0,8}", cut in 0usize..80) {
-            let whole = signal(&text);
+            let whole = find_signal(&text);
             let cut = text.char_indices().map(|(at, _)| at).nth(cut).unwrap_or(text.len());
             let mut scanner = TagScanner::new();
             scanner.feed(&text[..cut]);

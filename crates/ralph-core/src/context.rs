@@ -10,12 +10,15 @@ mod memory;
 
 use serde::{Deserialize, Serialize};
 
-use crate::asking::PromptSize;
+use crate::agent_call_state::PromptSize;
 use crate::units::Tokens;
 
 pub use calibration::Calibration;
-pub(crate) use cut::{Block, CutFrom, Fitted, Label, Piece, Section, Step, fit};
-pub(crate) use memory::memory_section;
+pub(crate) use cut::{
+    CutFrom, CutLabel, CutStep, FittedSection, PromptSection, SectionBlock, SectionPiece,
+    fit_sections,
+};
+pub(crate) use memory::build_memory_section;
 
 /// How many tokens a prompt may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,7 +68,7 @@ impl ContextPlan {
 
 /// The space available in a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Room {
+pub struct PromptRoom {
     pub plan: ContextPlan,
     /// Characters per token.
     pub calibration: Calibration,
@@ -141,14 +144,14 @@ pub struct SectionCost {
 
 impl SectionCost {
     /// Returns the total of the sections that count against the budget.
-    pub fn counted(costs: &[Self]) -> Tokens {
+    pub fn sum_counted(costs: &[Self]) -> Tokens {
         let counted = costs.iter().filter(|cost| cost.name.is_counted());
-        counted.fold(Tokens(0), |sum, cost| sum.plus(cost.tokens))
+        counted.fold(Tokens(0), |sum, cost| sum.saturating_add(cost.tokens))
     }
 }
 
 /// Adds characters to a section of the cost table; adds the row if it is missing.
-pub fn charge(
+pub fn add_section_cost(
     costs: &mut Vec<SectionCost>,
     name: SectionName,
     chars: usize,
@@ -157,9 +160,9 @@ pub fn charge(
     if chars == 0 {
         return;
     }
-    let tokens = calibration.tokens(chars);
+    let tokens = calibration.estimate_tokens(chars);
     if let Some(cost) = costs.iter_mut().find(|cost| cost.name == name) {
-        cost.tokens = cost.tokens.plus(tokens);
+        cost.tokens = cost.tokens.saturating_add(tokens);
     } else {
         costs.push(SectionCost { name, tokens, left_out: Vec::new() });
         costs.sort_by_key(|cost| cost.name);

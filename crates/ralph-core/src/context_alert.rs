@@ -3,13 +3,13 @@
 //! There are five thresholds, each reported once; if several are crossed at a time, only the
 //! highest. Not here: measuring the usage, and remembering what was reported.
 
-use crate::active::Active;
-use crate::task::Keeper;
+use crate::hook_state::HookState;
+use crate::task::ListOwner;
 use crate::units::Tokens;
 
 /// How urgent an alert is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Urgency {
+pub enum AlertUrgency {
     Notice,
     /// Time to finish soon.
     Warning,
@@ -17,7 +17,7 @@ pub enum Urgency {
     Critical,
 }
 
-impl Urgency {
+impl AlertUrgency {
     /// Returns the word an alert begins with.
     pub fn name(self) -> &'static str {
         match self {
@@ -29,23 +29,23 @@ impl Urgency {
 }
 
 /// The thresholds in percent of the window.
-const THRESHOLDS: [(u8, Urgency); 5] = [
-    (50, Urgency::Notice),
-    (60, Urgency::Notice),
-    (70, Urgency::Warning),
-    (80, Urgency::Warning),
-    (90, Urgency::Critical),
+const THRESHOLDS: [(u8, AlertUrgency); 5] = [
+    (50, AlertUrgency::Notice),
+    (60, AlertUrgency::Notice),
+    (70, AlertUrgency::Warning),
+    (80, AlertUrgency::Warning),
+    (90, AlertUrgency::Critical),
 ];
 
 /// How much of the window is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fill {
+pub struct WindowUsage {
     pub used: Tokens,
     /// Never zero.
     pub window: Tokens,
 }
 
-impl Fill {
+impl WindowUsage {
     /// Returns the used part in whole percent.
     pub fn percent(self) -> u64 {
         let window = u128::from(self.window.0.max(1));
@@ -55,24 +55,24 @@ impl Fill {
 
 /// An alert that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Alert {
+pub struct ContextAlert {
     /// The threshold that was crossed, in percent.
     pub threshold: u8,
-    pub urgency: Urgency,
-    pub fill: Fill,
+    pub urgency: AlertUrgency,
+    pub usage: WindowUsage,
 }
 
 /// Returns the alert that is due; `last` is the highest threshold reported so far (0 if none).
-pub fn due(fill: Fill, last: u8) -> Option<Alert> {
+pub fn find_due_alert(fill: WindowUsage, last: u8) -> Option<ContextAlert> {
     let percent = fill.percent();
     let crossed = THRESHOLDS.iter().rfind(|(threshold, _)| u64::from(*threshold) <= percent);
     let (threshold, urgency) = *crossed?;
-    (threshold > last).then_some(Alert { threshold, urgency, fill })
+    (threshold > last).then_some(ContextAlert { threshold, urgency, usage: fill })
 }
 
 /// Where an agent writes down what is left to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Destination {
+pub enum LeftoverDestination {
     /// A session that ralph did not start.
     Nowhere,
     /// A loop over a prompt: only the work tree survives.
@@ -82,87 +82,87 @@ pub enum Destination {
     TaskList,
 }
 
-impl Destination {
+impl LeftoverDestination {
     /// Returns the destination in a session that ralph started.
-    pub fn of<S>(active: &Active<S>) -> Self {
+    pub fn for_session<S>(active: &HookState<S>) -> Self {
         match active.keeper {
             None => Self::WorkTree,
-            Some(Keeper::Ralph) => Self::Handoff,
-            Some(Keeper::Agent) => Self::TaskList,
+            Some(ListOwner::Ralph) => Self::Handoff,
+            Some(ListOwner::Agent) => Self::TaskList,
         }
     }
 }
 
-impl Alert {
+impl ContextAlert {
     /// Returns the alert for the agent.
-    pub fn text(&self, destination: Destination) -> String {
+    pub fn format_for(&self, destination: LeftoverDestination) -> String {
         let advice = match self.urgency {
-            Urgency::Notice => notice(destination),
-            Urgency::Warning => warning(destination),
-            Urgency::Critical => critical(destination),
+            AlertUrgency::Notice => describe_notice(destination),
+            AlertUrgency::Warning => describe_warning(destination),
+            AlertUrgency::Critical => describe_critical(destination),
         };
         format!(
             "{}: {} % of the context window is used ({} of {} tokens). {advice}",
             self.urgency.name(),
-            self.fill.percent(),
-            self.fill.used,
-            self.fill.window,
+            self.usage.percent(),
+            self.usage.used,
+            self.usage.window,
         )
     }
 }
 
-fn notice(destination: Destination) -> &'static str {
+fn describe_notice(destination: LeftoverDestination) -> &'static str {
     match destination {
-        Destination::Nowhere => {
+        LeftoverDestination::Nowhere => {
             "Watch the remaining space: aim to finish the current piece of work in this session."
         }
-        Destination::WorkTree => {
+        LeftoverDestination::WorkTree => {
             "Watch the remaining space: aim to finish the current piece of work in this session. \
              The next iteration starts with an empty context."
         }
-        Destination::Handoff => {
+        LeftoverDestination::Handoff => {
             "Watch the remaining space: aim to finish this task in this session. Name follow-up \
              work in your handoff; a later iteration does it."
         }
-        Destination::TaskList => {
+        LeftoverDestination::TaskList => {
             "Watch the remaining space: aim to finish this story in this session. Follow-up \
              work becomes a new story in the task file; a later iteration does it."
         }
     }
 }
 
-fn warning(destination: Destination) -> &'static str {
+fn describe_warning(destination: LeftoverDestination) -> &'static str {
     match destination {
-        Destination::Nowhere => "Finish the current piece of work and start nothing new.",
-        Destination::WorkTree => {
+        LeftoverDestination::Nowhere => "Finish the current piece of work and start nothing new.",
+        LeftoverDestination::WorkTree => {
             "Finish the current piece of work and start nothing new. Leave the work tree \
              in a state that the next iteration can continue from."
         }
-        Destination::Handoff => {
+        LeftoverDestination::Handoff => {
             "Finish this task and start nothing new. Put what is left, and what you \
              learned about it, into your handoff."
         }
-        Destination::TaskList => {
+        LeftoverDestination::TaskList => {
             "Finish this story, commit soon, and start nothing new. Put what is left \
              into new stories in the task file, and what you learned into progress.txt."
         }
     }
 }
 
-fn critical(destination: Destination) -> &'static str {
+fn describe_critical(destination: LeftoverDestination) -> &'static str {
     match destination {
-        Destination::Nowhere => {
+        LeftoverDestination::Nowhere => {
             "Stop working now: save what matters, say what is left to do, and end."
         }
-        Destination::WorkTree => {
+        LeftoverDestination::WorkTree => {
             "Stop working now: leave the files in a state that works, say what is left to do, and \
              end. The next iteration continues from there."
         }
-        Destination::Handoff => {
+        LeftoverDestination::Handoff => {
             "Stop working now: leave the files in a state that works, answer with your handoff, \
              with everything that is left and everything the next iteration must know, and end."
         }
-        Destination::TaskList => {
+        LeftoverDestination::TaskList => {
             "Stop working now: (1) add stories for what is left to the task file, (2) write what \
              the next iteration must know into progress.txt, (3) commit everything, (4) end."
         }
@@ -188,7 +188,7 @@ pub enum LargeWindows {
 }
 
 /// Returns the window of a model by its name.
-pub fn window(model: Option<&str>, large: LargeWindows) -> Tokens {
+pub fn find_window(model: Option<&str>, large: LargeWindows) -> Tokens {
     match (model, large) {
         (_, LargeWindows::Off) | (None, LargeWindows::Allowed) => SMALL_WINDOW,
         (Some(model), LargeWindows::Allowed) => {
@@ -204,8 +204,8 @@ mod tests {
 
     use super::*;
 
-    fn fill(percent: u64) -> Fill {
-        Fill { used: Tokens(percent * 2_000), window: Tokens(200_000) }
+    fn fill(percent: u64) -> WindowUsage {
+        WindowUsage { used: Tokens(percent * 2_000), window: Tokens(200_000) }
     }
 
     #[track_caller]
@@ -213,7 +213,7 @@ mod tests {
         let mut last = 0;
         let mut alerts = Vec::new();
         for percent in percents {
-            if let Some(alert) = due(fill(*percent), last) {
+            if let Some(alert) = find_due_alert(fill(*percent), last) {
                 last = alert.threshold;
                 alerts.push(alert.threshold);
             }
@@ -232,8 +232,8 @@ mod tests {
 
     #[test]
     fn an_empty_window_does_not_panic() {
-        let fill = Fill { used: Tokens(u64::MAX), window: Tokens(0) };
-        assert_eq!(due(fill, 0).map(|alert| alert.threshold), Some(90));
+        let fill = WindowUsage { used: Tokens(u64::MAX), window: Tokens(0) };
+        assert_eq!(find_due_alert(fill, 0).map(|alert| alert.threshold), Some(90));
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
             (Some("claude-opus-5-5"), Off, SMALL_WINDOW),
             (None, Allowed, SMALL_WINDOW),
         ] {
-            assert_eq!(window(model, large), expect, "{model:?}");
+            assert_eq!(find_window(model, large), expect, "{model:?}");
         }
     }
 
@@ -259,13 +259,13 @@ mod tests {
         let mut text = String::new();
         for percent in [52, 74, 93] {
             for destination in [
-                Destination::Nowhere,
-                Destination::WorkTree,
-                Destination::Handoff,
-                Destination::TaskList,
+                LeftoverDestination::Nowhere,
+                LeftoverDestination::WorkTree,
+                LeftoverDestination::Handoff,
+                LeftoverDestination::TaskList,
             ] {
-                let alert = due(fill(percent), 0).expect("due");
-                text.push_str(&format!("{}\n", alert.text(destination)));
+                let alert = find_due_alert(fill(percent), 0).expect("due");
+                text.push_str(&format!("{}\n", alert.format_for(destination)));
             }
         }
         expect![[r"

@@ -3,7 +3,7 @@
 //! Requests that are not done yet are part of the state of a run, in the submodule. Not
 //! here: how a request reaches the run, and when it takes effect, which `choose` decides.
 
-pub mod held;
+pub mod pending_requests;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,24 +13,24 @@ use crate::run::RunState;
 use crate::task::TaskStatus;
 use crate::units::Timestamp;
 
-pub use held::{Control, Note, Pause, SkipAsked, takes_notes, with_notes};
+pub use pending_requests::{Control, Pause, SkipRequest, UserNote, takes_notes, with_notes};
 
 /// The longest note. Notes are added to one prompt uncut; this is a page and a half.
 /// Longer text belongs in a file that the note names.
-pub const LONGEST_NOTE: usize = 4_000;
+pub const MAX_NOTE_CHARS: usize = 4_000;
 
 /// The most notes that wait for a prompt: together they stay a small part of it.
-pub(crate) const MOST_NOTES: usize = 8;
+pub(crate) const MAX_WAITING_NOTES: usize = 8;
 
 /// A control request to a running run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "wish")]
-pub enum Wish {
+pub enum ControlRequest {
     /// Wait after the current step, until the user resumes the run.
     Pause,
     /// Continue after a pause.
     #[serde(rename = "goOn")]
-    GoOn,
+    Resume,
     /// Stop after the current step; the run can be resumed.
     Stop,
     /// Skip a task, permanently.
@@ -42,38 +42,38 @@ pub enum Wish {
 /// The id of a control request: later requests have greater ids.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct WishId(pub String);
+pub struct ControlRequestId(pub String);
 
 /// A control request that reached its run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct SubmittedRequest {
     /// Its id, which detects repeats.
-    pub id: WishId,
+    pub id: ControlRequestId,
     pub at: Timestamp,
     /// Who asked, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     #[serde(rename = "wish")]
-    pub wish: Wish,
+    pub request: ControlRequest,
 }
 
 /// A file in the inbox of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    Wish(Asked),
+pub enum InboxEntry {
+    Request(SubmittedRequest),
     /// Not a valid request; reported once.
-    Junk {
+    Invalid {
         name: String,
         why: String,
     },
 }
 
-impl Wish {
+impl ControlRequest {
     /// Returns a short description for people.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::Pause => "pause".to_owned(),
-            Self::GoOn => "resume".to_owned(),
+            Self::Resume => "resume".to_owned(),
             Self::Stop => "stop".to_owned(),
             Self::Skip { task } => format!("skip task {task}"),
             Self::Note { .. } => "a note for the next prompt".to_owned(),
@@ -82,43 +82,46 @@ impl Wish {
 }
 
 /// Returns why a request is refused, if it is.
-pub fn refusal(state: &RunState, request: &Wish) -> Option<String> {
+pub fn find_refusal(state: &RunState, request: &ControlRequest) -> Option<String> {
     let control = &state.control;
     let reason = match request {
-        Wish::Pause => match control.pause {
+        ControlRequest::Pause => match control.pause {
             Pause::No => return None,
             Pause::Asked { .. } => "that was requested before",
             Pause::Since { .. } => "the run is paused already",
         },
-        Wish::GoOn => match control.pause {
+        ControlRequest::Resume => match control.pause {
             Pause::No => "the run is not paused",
             Pause::Asked { .. } | Pause::Since { .. } => return None,
         },
-        Wish::Stop => match control.stop {
+        ControlRequest::Stop => match control.stop {
             None => return None,
             Some(_) => "that was requested before",
         },
-        Wish::Note { text } if text.trim().is_empty() => "it is empty",
-        Wish::Note { text } if text.chars().count() > LONGEST_NOTE => "it is too long",
-        Wish::Note { .. } if control.notes.len() >= MOST_NOTES => "too many notes wait already",
-        Wish::Note { .. } => return None,
-        Wish::Skip { task } => return refusal_to_skip(state, task),
+        ControlRequest::Note { text } if text.trim().is_empty() => "it is empty",
+        ControlRequest::Note { text } if text.chars().count() > MAX_NOTE_CHARS => "it is too long",
+        ControlRequest::Note { .. } if control.notes.len() >= MAX_WAITING_NOTES => {
+            "too many notes wait already"
+        }
+        ControlRequest::Note { .. } => return None,
+        ControlRequest::Skip { task } => return find_skip_refusal(state, task),
     };
     Some(reason.to_owned())
 }
 
 /// Returns the state after all waiting requests are applied.
-pub fn expected(state: &RunState, waiting: &[Asked]) -> RunState {
+pub fn apply_waiting_requests(state: &RunState, waiting: &[SubmittedRequest]) -> RunState {
     let mut state = state.clone();
     for asked in waiting {
-        if !state.control.has_heard(&asked.id) && refusal(&state, &asked.wish).is_none() {
-            state.control.hear(asked, asked.at);
+        if !state.control.has_recorded(&asked.id) && find_refusal(&state, &asked.request).is_none()
+        {
+            state.control.apply_request(asked, asked.at);
         }
     }
     state
 }
 
-fn refusal_to_skip(state: &RunState, task: &TaskId) -> Option<String> {
+fn find_skip_refusal(state: &RunState, task: &TaskId) -> Option<String> {
     match state.recipe.work {
         Work::Tasks(_) => {}
         Work::Prompt(_) => return Some("the run has no task list".to_owned()),
@@ -126,8 +129,8 @@ fn refusal_to_skip(state: &RunState, task: &TaskId) -> Option<String> {
     if state.control.skips.iter().any(|skip| skip.task == *task) {
         return Some("that was requested before".to_owned());
     }
-    let tasks = state.board.as_ref()?;
-    match tasks.list.task(task).map(|task| task.status) {
+    let tasks = state.tasks.as_ref()?;
+    match tasks.list.find_task(task).map(|task| task.status) {
         Some(TaskStatus::Pending | TaskStatus::InProgress) => None,
         Some(status @ (TaskStatus::Done | TaskStatus::Failed | TaskStatus::Skipped)) => {
             Some(format!("the task is {status}"))

@@ -6,14 +6,14 @@
 //! checks, compaction, the task file, control requests, prompt inputs, the plan file, and
 //! the comparison of the work tree with what the gates checked.
 
-mod asking;
+mod agent_calls;
 mod checking;
-mod compacting;
-mod control;
-mod framing;
-mod planned;
-mod rechecking;
-mod tasks;
+mod compaction;
+mod control_requests;
+mod plan_file;
+mod prompt_inputs;
+mod recheck;
+mod task_file;
 
 use std::path::PathBuf;
 
@@ -26,36 +26,36 @@ use crate::event::{
 use crate::ids::{IterationNumber, RunId};
 use crate::outcome::Outcome;
 use crate::ports::{
-    Activity, CommitOrder, CommitResult, Look, Mark, Moment, Ports, PromptError, ScmResult,
-    StoreError, Survey, TasksError, VcsError, View,
+    Activity, CommitOrder, CommitResult, CompareMode, IterationMark, Moment, Ports, PromptError,
+    ScmResult, StoreError, Survey, TasksError, VcsError, View,
 };
 use crate::recipe::Recipe;
 use crate::run::{FoldError, RunState};
 use crate::units::Timestamp;
 
-use rechecking::Recheck;
+use recheck::Recheck;
 
 /// Runs the loop of one run.
 pub struct Engine<'a> {
     state: RunState,
     ports: Ports<'a>,
-    heed: framing::Heed,
+    prompt_warnings: prompt_inputs::PromptWarnings,
     /// Set on resume: an earlier process may have reset the history without recording it.
-    is_unsure: bool,
+    may_repeat_history_reset: bool,
     /// How the task file is compared before the next iteration.
-    look: Look,
+    compare_mode: CompareMode,
     /// Whether the commit hooks were test-run.
     are_hooks_tried: bool,
     /// Survey taken after the last gate; cleared by any step that may change the work
     /// tree.
-    behind: Option<Survey>,
+    post_gate_survey: Option<Survey>,
     /// HEAD at survey time, set when a commit found that HEAD had moved.
-    stood: Option<CheckedOut>,
+    expected_head: Option<CheckedOut>,
 }
 
 /// Parameters of a new run.
 #[derive(Debug)]
-pub struct Start {
+pub struct RunStart {
     pub run: RunId,
     pub project: PathBuf,
     pub recipe: Recipe,
@@ -89,32 +89,32 @@ pub enum EngineError {
 }
 
 /// Why a step could not be done. Ends the run, which can be resumed later.
-enum Trouble {
+enum StepError {
     /// ralph could not do its job.
     Engine(EngineError),
     /// Something outside of ralph failed; the run ends regularly.
     Outcome(Outcome),
 }
 
-impl From<EngineError> for Trouble {
+impl From<EngineError> for StepError {
     fn from(error: EngineError) -> Self {
         Self::Engine(error)
     }
 }
 
-impl From<VcsError> for Trouble {
+impl From<VcsError> for StepError {
     fn from(error: VcsError) -> Self {
         Self::Outcome(Outcome::GitFailed { message: error.message })
     }
 }
 
-impl From<TasksError> for Trouble {
+impl From<TasksError> for StepError {
     fn from(error: TasksError) -> Self {
         Self::Outcome(Outcome::TasksLost { message: error.message })
     }
 }
 
-impl From<PromptError> for Trouble {
+impl From<PromptError> for StepError {
     fn from(error: PromptError) -> Self {
         Self::Outcome(Outcome::PromptLost { message: error.message })
     }
@@ -122,8 +122,8 @@ impl From<PromptError> for Trouble {
 
 impl<'a> Engine<'a> {
     /// Starts a run.
-    pub fn start(ports: Ports<'a>, start: Start) -> Result<Self, EngineError> {
-        let moment = ports.clock.moment();
+    pub fn start_run(ports: Ports<'a>, start: RunStart) -> Result<Self, EngineError> {
+        let moment = ports.clock.read_moment();
         let first = Recorded {
             seq: 1,
             at: moment.now,
@@ -136,31 +136,31 @@ impl<'a> Engine<'a> {
                 recipe: Box::new(start.recipe),
             },
         };
-        ports.store.append(&first)?;
-        let state = RunState::begin(&first)?;
-        ports.ui.tell(&first, &state);
+        ports.store.append_event(&first)?;
+        let state = RunState::from_first_event(&first)?;
+        ports.ui.show_event(&first, &state);
         let mut engine = Self::new(state, ports);
-        engine.warn_of_agents()?;
+        engine.warn_unsupported_settings()?;
         Ok(engine)
     }
 
     /// Resumes a run whose journal folds to `state`.
-    pub fn resume(
+    pub fn resume_run(
         ports: Ports<'a>,
         state: RunState,
         version: String,
         recipe: Option<Recipe>,
     ) -> Result<Self, EngineError> {
         let mut engine = Self::new(state, ports);
-        engine.is_unsure = true;
-        engine.everything_is_as_left()?;
+        engine.may_repeat_history_reset = true;
+        engine.check_unchanged_since_end()?;
         let is_changed = recipe.is_some();
         // Must happen before `RunResumed` is recorded: until then only the user can have
         // edited the list.
-        if engine.edits_are_a_persons() {
-            engine.take_over_edits()?;
+        if engine.can_only_user_have_edited() {
+            engine.merge_user_edits()?;
         }
-        let meanwhile = engine.changed_meanwhile();
+        let meanwhile = engine.find_changes_while_stopped();
         let files = meanwhile.as_ref().map_or(&[][..], |it| &it.files);
         let paths = files.iter().map(|file| file.path.as_str()).take(UNCOMMITTED_FILES);
         let paths: Vec<&str> = paths.collect();
@@ -168,34 +168,39 @@ impl<'a> Engine<'a> {
             let paths = paths.join(", ");
             format!("files changed while the run was stopped, so all gates run again: {paths}")
         });
-        engine.record(Event::RunResumed { version, recipe: recipe.map(Box::new), meanwhile })?;
+        engine.record_event(Event::RunResumed {
+            version,
+            recipe: recipe.map(Box::new),
+            meanwhile,
+        })?;
         if let Some(text) = text {
             engine.warn(text)?;
         }
-        engine.hear_old_wishes()?;
+        engine.poll_old_control_requests()?;
         if is_changed {
-            engine.warn_of_agents()?;
+            engine.warn_unsupported_settings()?;
         }
         Ok(engine)
     }
 
     fn new(state: RunState, ports: Ports<'a>) -> Self {
-        let (prompt_warnings, compare_mode) = (framing::Heed::default(), Look::Content);
+        let (prompt_warnings, compare_mode) =
+            (prompt_inputs::PromptWarnings::default(), CompareMode::Content);
         Self {
             state,
             ports,
-            heed: prompt_warnings,
-            is_unsure: false,
-            look: compare_mode,
+            prompt_warnings,
+            may_repeat_history_reset: false,
+            compare_mode,
             are_hooks_tried: false,
-            behind: None,
-            stood: None,
+            post_gate_survey: None,
+            expected_head: None,
         }
     }
 
     /// Warns about settings that an agent does not support.
-    fn warn_of_agents(&mut self) -> Result<(), EngineError> {
-        for warning in capability::concerns(&self.state.recipe) {
+    fn warn_unsupported_settings(&mut self) -> Result<(), EngineError> {
+        for warning in capability::find_unsupported(&self.state.recipe) {
             self.warn(warning)?;
         }
         Ok(())
@@ -203,7 +208,7 @@ impl<'a> Engine<'a> {
 
     /// Records a warning for the user.
     pub fn warn(&mut self, text: String) -> Result<(), EngineError> {
-        self.record(Event::Warned { text })
+        self.record_event(Event::Warned { text })
     }
 
     /// Returns the current state.
@@ -214,116 +219,116 @@ impl<'a> Engine<'a> {
     /// Runs the loop until the run ends.
     pub fn run(&mut self) -> Result<Outcome, EngineError> {
         loop {
-            self.hear_wishes()?;
-            let moment = self.ports.clock.moment();
-            let step = choose::next(&self.state, moment);
-            match self.take(step, moment) {
+            self.poll_control_requests()?;
+            let moment = self.ports.clock.read_moment();
+            let step = choose::choose_next_step(&self.state, moment);
+            match self.execute_step(step, moment) {
                 Ok(()) => {}
-                Err(Trouble::Outcome(outcome)) => return self.finish(outcome),
-                Err(Trouble::Engine(error)) => return Err(error),
+                Err(StepError::Outcome(outcome)) => return self.finish_run(outcome),
+                Err(StepError::Engine(error)) => return Err(error),
             }
         }
     }
 
-    fn finish(&mut self, outcome: Outcome) -> Result<Outcome, EngineError> {
-        self.leave_list_right()?;
-        self.leave_plan_right()?;
-        let left = self.left_behind();
+    fn finish_run(&mut self, outcome: Outcome) -> Result<Outcome, EngineError> {
+        self.restore_task_file()?;
+        self.restore_plan_file()?;
+        let left = self.take_end_snapshot();
         let restored = self.ports.vcs.restore_last_refs();
         if !restored.is_empty() {
             let text =
                 format!("the agent changed these, and they were restored: {}", restored.join(", "));
-            self.record(Event::Warned { text })?;
+            self.record_event(Event::Warned { text })?;
         }
-        self.record(Event::RunEnded { outcome: outcome.clone(), left })?;
-        self.publish(ViewKind::State)?;
+        self.record_event(Event::RunEnded { outcome: outcome.clone(), left })?;
+        self.publish_view(ViewKind::State)?;
         Ok(outcome)
     }
 
     /// Executes one step.
-    fn take(&mut self, step: Step, moment: Moment) -> Result<(), Trouble> {
-        if !step.is_thought() {
-            self.behind = None;
+    fn execute_step(&mut self, step: Step, moment: Moment) -> Result<(), StepError> {
+        if !step.leaves_tree_untouched() {
+            self.post_gate_survey = None;
         }
         match step {
             Step::ReadTasks => self.read_tasks()?,
             Step::WriteTasks => self.write_tasks()?,
             Step::BeginBaseline => {
-                let tree = self.ports.vcs.survey()?.map(|survey| survey.tree);
-                self.record(Event::BaselineStarted { tree })?;
+                let tree = self.ports.vcs.survey_tree()?.map(|survey| survey.tree);
+                self.record_event(Event::BaselineStarted { tree })?;
             }
-            Step::Baseline { gate, severity } => self.baseline(gate, severity)?,
+            Step::Baseline { gate, severity } => self.check_baseline(gate, severity)?,
             Step::Begin { iteration, role, task } => {
-                if !self.tasks_were_edited(self.look)? {
-                    self.record(Event::IterationStarted { iteration, role, task })?;
+                if !self.merge_task_file_edits(self.compare_mode)? {
+                    self.record_event(Event::IterationStarted { iteration, role, task })?;
                 }
             }
             Step::Checkpoint(depth) => {
-                self.try_hooks()?;
-                let checkpoint = self.ports.vcs.checkpoint(&self.mark(), depth)?;
-                self.record(Event::Checkpointed { checkpoint })?;
+                self.test_commit_hooks()?;
+                let checkpoint = self.ports.vcs.create_checkpoint(&self.git_mark(), depth)?;
+                self.record_event(Event::Checkpointed { checkpoint })?;
             }
-            Step::Recover { ask, purpose } => self.recover(ask, purpose, moment)?,
+            Step::Recover { ask, purpose } => self.recover_call(ask, purpose, moment)?,
             Step::Ask { ask, purpose, size } => {
                 let is_gate = matches!(purpose, Purpose::Gate(_));
                 if !is_gate || self.recheck_tree()? == Recheck::Same {
-                    self.ask(ask, purpose, size, moment)?;
+                    self.call_agent(ask, purpose, size, moment)?;
                 }
             }
-            Step::Wait { until, reason } => self.wait(until, reason)?,
-            Step::SeePlan => self.see_plan()?,
+            Step::Wait { until, reason } => self.wait_until(until, reason)?,
+            Step::RecordPlanState => self.record_plan_state()?,
             Step::Observe => {
-                self.put_plan_back()?;
-                if self.state.recipe.is_kept_by_agent() {
-                    self.hear_claim()?;
-                    self.observe()?;
-                } else if !self.tasks_were_edited(Look::Content)? {
-                    self.observe()?;
+                self.restore_lost_plan()?;
+                if self.state.recipe.is_list_owned_by_agent() {
+                    self.read_agent_list()?;
+                    self.observe_changes()?;
+                } else if !self.merge_task_file_edits(CompareMode::Content)? {
+                    self.observe_changes()?;
                 }
             }
-            Step::Check { gate, severity } => self.check(gate, severity)?,
-            Step::Hear { gate, severity } => self.hear_verdict(gate, severity)?,
+            Step::Check { gate, severity } => self.check_gate(gate, severity)?,
+            Step::RecordVerdict { gate, severity } => self.finish_gate_review(gate, severity)?,
             Step::Reuse { gate, severity } => {
-                let result = choose::reused(&self.state.recipe.gates[gate], severity);
-                self.record(Event::GateChecked { result })?;
+                let result = choose::build_cached_result(&self.state.recipe.gates[gate], severity);
+                self.record_event(Event::GateChecked { result })?;
             }
-            Step::Refuse { paths } => self.refuse(&paths)?,
+            Step::Refuse { paths } => self.refuse_paths(&paths)?,
             Step::RefuseLeaks => self.refuse_leaks()?,
-            Step::RefuseMeddling => self.refuse_meddling()?,
+            Step::RefuseGitTampering => self.refuse_git_tampering()?,
             Step::Judge => {
-                if self.recheck()? == Recheck::Same {
-                    self.judge()?;
+                if self.recheck_work()? == Recheck::Same {
+                    self.judge_iteration()?;
                 }
             }
-            Step::WriteList => self.write_list()?,
-            Step::Survey => self.survey()?,
-            Step::HearMessage => self.hear_message()?,
-            Step::Commit { message, command } => self.commit(message, command)?,
-            Step::Scm { command, words: args } => self.scm(&command, &args)?,
+            Step::WriteList => self.write_landing_list()?,
+            Step::Survey => self.record_survey()?,
+            Step::DiscardMessageSideEffects => self.discard_message_side_effects()?,
+            Step::Commit { message, command } => self.commit_work(message, command)?,
+            Step::Scm { command, args } => self.run_scm(&command, &args)?,
             Step::Rollback => {
                 let checkpoint = self
-                    .current(|current| current.checkpoint.clone())
+                    .map_current(|current| current.checkpoint.clone())
                     .flatten()
                     .unwrap_or(Checkpoint::None);
-                let kept = self.ports.vcs.rollback(&self.mark(), &checkpoint)?;
-                self.record(Event::Landed { landed: Landed::RolledBack { kept } })?;
+                let kept = self.ports.vcs.roll_back(&self.git_mark(), &checkpoint)?;
+                self.record_event(Event::Landed { landed: Landed::RolledBack { kept } })?;
             }
-            Step::Shelve => self.shelve(moment)?,
-            Step::Skip { skip, left } => self.skip(skip, left)?,
-            Step::Rest => self.rest()?,
+            Step::SaveToFailureBranch => self.save_failed_work(moment)?,
+            Step::Skip { skip, left } => self.skip_task(skip, left)?,
+            Step::WaitWhilePaused => self.wait_while_paused()?,
             Step::EndIteration(iteration) => {
                 self.publish_memory(iteration)?;
-                let has_handoff = self.current(|current| {
+                let has_handoff = self.map_current(|current| {
                     current.judgement.as_ref().is_some_and(|it| it.handoff.is_some())
                 });
-                self.record(Event::IterationEnded { iteration })?;
+                self.record_event(Event::IterationEnded { iteration })?;
                 if has_handoff == Some(true) {
-                    self.publish_outcome(iteration)?;
+                    self.publish_handoff_outcome(iteration)?;
                 }
-                self.publish(ViewKind::State)?;
+                self.publish_view(ViewKind::State)?;
                 self.publish_attempts(moment)?;
             }
-            Step::Finish(outcome) => return Err(Trouble::Outcome(outcome)),
+            Step::Finish(outcome) => return Err(StepError::Outcome(outcome)),
         }
         Ok(())
     }
@@ -331,81 +336,86 @@ impl<'a> Engine<'a> {
     /// Records an event: appends it to the journal, applies it to the state and shows it,
     /// in that order. Masks its secrets first, so that nothing derived from the state can
     /// hold them.
-    fn record(&mut self, event: Event) -> Result<(), EngineError> {
-        let moment = self.ports.clock.moment();
-        let event = self.ports.store.masked(event);
+    fn record_event(&mut self, event: Event) -> Result<(), EngineError> {
+        let moment = self.ports.clock.read_moment();
+        let event = self.ports.store.mask_secrets(event);
         let recorded = Recorded { seq: self.state.seq + 1, at: moment.now, ran: moment.ran, event };
-        self.ports.store.append(&recorded)?;
-        self.state.apply(&recorded)?;
-        self.ports.ui.tell(&recorded, &self.state);
+        self.ports.store.append_event(&recorded)?;
+        self.state.apply_event(&recorded)?;
+        self.ports.ui.show_event(&recorded, &self.state);
         Ok(())
     }
 
-    fn wait(&mut self, until: Timestamp, reason: WaitReason) -> Result<(), Trouble> {
-        self.record(Event::Waiting { until, reason })?;
+    fn wait_until(&mut self, until: Timestamp, reason: WaitReason) -> Result<(), StepError> {
+        self.record_event(Event::Waiting { until, reason })?;
         let ui = &mut *self.ports.ui;
-        self.ports.clock.wait(until, &mut |left| {
-            ui.doing(&Activity::Waiting { until, reason, left });
+        self.ports.clock.wait_until(until, &mut |left| {
+            ui.show_activity(&Activity::Waiting { until, reason, left });
         });
         Ok(())
     }
 
-    fn commit(&mut self, message: String, command: String) -> Result<(), Trouble> {
+    fn commit_work(&mut self, message: String, command: String) -> Result<(), StepError> {
         let tree = self.surveyed_tree();
         let subject = message.lines().next().unwrap_or_default().to_owned();
         let landed = if message.is_empty() {
             Landed::NothingToCommit
         } else {
-            let order =
-                CommitOrder { mark: self.mark(), message, tree, on: self.surveyed_on(), command };
-            match self.ports.vcs.commit(&order)? {
+            let order = CommitOrder {
+                mark: self.git_mark(),
+                message,
+                tree,
+                expected_head: self.surveyed_head(),
+                command,
+            };
+            match self.ports.vcs.commit_tree(&order)? {
                 CommitResult::Made(commit) => Landed::Committed { commit, subject },
                 CommitResult::Nothing => Landed::NothingToCommit,
                 CommitResult::MessageRefused { output } => {
-                    return Err(rechecking::message_refused(&subject, &output));
+                    return Err(recheck::build_message_error(&subject, &output));
                 }
                 CommitResult::Refused { output } => Landed::CommitRefused { output },
-                CommitResult::Interrupted => return Err(Trouble::Outcome(Outcome::Interrupted)),
-                CommitResult::Moved { then, now } => return Err(self.moved_on(then, &now)),
+                CommitResult::Interrupted => return Err(StepError::Outcome(Outcome::Interrupted)),
+                CommitResult::Moved { then, now } => return Err(self.report_moved_head(then, &now)),
             }
         };
-        self.record(Event::Landed { landed })?;
+        self.record_event(Event::Landed { landed })?;
         Ok(())
     }
 
     /// Ends the run because HEAD moved between the survey and the commit. A resumed run
     /// finds HEAD moved as well and leaves the decision to the user.
-    fn moved_on(&mut self, then: CheckedOut, now: &CheckedOut) -> Trouble {
+    fn report_moved_head(&mut self, then: CheckedOut, now: &CheckedOut) -> StepError {
         let message = format!(
             "HEAD moved before the commit: {then} was checked out, and now it is {now}; \
              `ralph resume` shows the options; a new run with `--include-dirty` starts from \
              the current commit and keeps the work"
         );
-        self.stood = Some(then);
-        Trouble::Outcome(Outcome::GitFailed { message })
+        self.expected_head = Some(then);
+        StepError::Outcome(Outcome::GitFailed { message })
     }
 
     fn surveyed_tree(&self) -> Option<TreeId> {
-        self.state.current.as_ref()?.landed.iter().find_map(Landed::surveyed).cloned()
+        self.state.current.as_ref()?.landed.iter().find_map(Landed::surveyed_tree).cloned()
     }
 
     /// Returns what was checked out when the tree to commit was surveyed.
-    fn surveyed_on(&self) -> Option<CheckedOut> {
+    fn surveyed_head(&self) -> Option<CheckedOut> {
         let landed = &self.state.current.as_ref()?.landed;
         let has_run = landed.iter().any(|it| matches!(it, Landed::ScmRan { .. }));
-        let on = landed.iter().find_map(Landed::surveyed_on).cloned();
+        let on = landed.iter().find_map(Landed::surveyed_head).cloned();
         on.filter(|_| !has_run)
     }
 
-    fn scm(&mut self, command: &str, args: &[String]) -> Result<(), Trouble> {
+    fn run_scm(&mut self, command: &str, args: &[String]) -> Result<(), StepError> {
         let shown = format!("{command} {}", args.join(" "));
-        match self.ports.vcs.scm(command, args)? {
+        match self.ports.vcs.run_scm(command, args)? {
             ScmResult::Done => {
-                self.record(Event::Landed { landed: Landed::ScmRan { command: shown } })?;
+                self.record_event(Event::Landed { landed: Landed::ScmRan { command: shown } })?;
                 Ok(())
             }
             ScmResult::Failed { output } => {
-                Err(Trouble::Outcome(Outcome::ScmFailed { command: shown, output }))
+                Err(StepError::Outcome(Outcome::ScmFailed { command: shown, output }))
             }
         }
     }
@@ -417,12 +427,12 @@ impl<'a> Engine<'a> {
             return Ok(());
         };
         let view = View::Memory { run: &self.state.run, iteration, compacted };
-        let published = self.ports.store.publish(&view);
-        self.told(published)
+        let published = self.ports.store.publish_view(&view);
+        self.warn_on_error(published)
     }
 
     /// Writes a view for people. If that fails, warns and continues.
-    fn publish(&mut self, kind: ViewKind) -> Result<(), EngineError> {
+    fn publish_view(&mut self, kind: ViewKind) -> Result<(), EngineError> {
         let view = match (kind, &self.state.current, &self.state.baseline) {
             (ViewKind::Gates, Some(current), _) => {
                 View::Gates { iteration: current.number, results: &current.gates }
@@ -432,23 +442,23 @@ impl<'a> Engine<'a> {
             }
             (ViewKind::State | ViewKind::Gates, _, _) => View::State(&self.state),
         };
-        let published = self.ports.store.publish(&view);
-        self.told(published)
+        let published = self.ports.store.publish_view(&view);
+        self.warn_on_error(published)
     }
 
     /// Records a warning if a view could not be written.
-    fn told(&mut self, published: Result<(), StoreError>) -> Result<(), EngineError> {
+    fn warn_on_error(&mut self, published: Result<(), StoreError>) -> Result<(), EngineError> {
         match published {
             Ok(()) => Ok(()),
-            Err(error) => self.record(Event::Warned { text: error.message }),
+            Err(error) => self.record_event(Event::Warned { text: error.message }),
         }
     }
 
-    fn mark(&self) -> Mark {
-        self.state.mark()
+    fn git_mark(&self) -> IterationMark {
+        self.state.git_mark()
     }
 
-    fn current<T>(&self, look: impl FnOnce(&crate::run::Iteration) -> T) -> Option<T> {
+    fn map_current<T>(&self, look: impl FnOnce(&crate::run::Iteration) -> T) -> Option<T> {
         self.state.current.as_ref().map(look)
     }
 }

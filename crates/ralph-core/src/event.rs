@@ -7,19 +7,19 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::claim::Claim;
+use crate::agent_list_diff::AgentListDiff;
+use crate::agent_output::Reply;
+use crate::autorun_changes::AutorunChange;
 use crate::context::SectionCost;
-use crate::control::Asked;
+use crate::control::SubmittedRequest;
 use crate::gate::GateResult;
 use crate::handoff::FileTouched;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::judge::Judgement;
 use crate::outcome::Outcome;
-use crate::plan::PlanLook;
-use crate::planted::Planted;
-use crate::reading::Reply;
+use crate::plan::PlanState;
 use crate::recipe::{AgentKind, Recipe};
-use crate::secret::leak::Leak;
+use crate::secret::leak::SecretLeak;
 use crate::task::TaskList;
 use crate::units::{Millis, Timestamp};
 
@@ -60,7 +60,7 @@ pub enum Event {
         recipe: Option<Box<Recipe>>,
         /// Changes while the run was stopped of work that has not landed yet.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        meanwhile: Option<Meanwhile>,
+        meanwhile: Option<ChangesWhileStopped>,
     },
     /// The task list was read, or read again after an edit.
     TasksRead {
@@ -126,13 +126,13 @@ pub enum Event {
     },
     /// The plan was read after the agent that maintains it.
     PlanSeen {
-        look: PlanLook,
+        look: PlanState,
     },
     /// The agent's edits of the task list were read, where the agent owns the list.
     #[serde(rename = "claimed")]
-    Claimed {
+    AgentListRead {
         #[serde(rename = "claim")]
-        claim: Claim,
+        diff: AgentListDiff,
     },
     GateChecked {
         result: GateResult,
@@ -150,8 +150,8 @@ pub enum Event {
     },
     /// A control request arrived.
     #[serde(rename = "wished")]
-    Wished {
-        asked: Asked,
+    ControlRequested {
+        asked: SubmittedRequest,
         /// Why it was refused, if it was.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refused: Option<String>,
@@ -176,19 +176,19 @@ pub enum Event {
         outcome: Outcome,
         /// Snapshot of what the run left. Later changes are the user's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        left: Option<Box<Left>>,
+        left: Option<Box<EndSnapshot>>,
     },
 }
 
 /// Snapshot of the repository and the task file when a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
+pub struct EndSnapshot {
     /// The state of the repository, if there is work that has not landed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<Checkpoint>,
     /// Whether the task file matched the run's list.
     #[serde(default, rename = "is_listed")]
-    pub is_listed: bool,
+    pub task_file_in_sync: bool,
 }
 
 /// What an agent's answer is used for.
@@ -222,9 +222,9 @@ impl CheckedOut {
 impl fmt::Display for CheckedOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.short_branch(), &self.head) {
-            (Some(branch), Some(head)) => write!(f, "{branch} at {}", head.short()),
+            (Some(branch), Some(head)) => write!(f, "{branch} at {}", head.short_id()),
             (Some(branch), None) => write!(f, "{branch} without a commit"),
-            (None, Some(head)) => write!(f, "{} without a branch", head.short()),
+            (None, Some(head)) => write!(f, "{} without a branch", head.short_id()),
             (None, None) => f.write_str("nothing"),
         }
     }
@@ -236,7 +236,7 @@ pub struct Observation {
     /// The tree id of the whole work tree.
     pub tree: TreeId,
     /// Whether it differs from the commit that is checked out.
-    pub changes: Changes,
+    pub changes: TreeDiff,
     /// Files that differ from the checkpoint, as paths from the project directory,
     /// watched ones first; at most [`OBSERVED_FILES`].
     pub files: Vec<FileTouched>,
@@ -251,34 +251,34 @@ pub struct Observation {
     pub uncommitted: Vec<String>,
     /// Secrets in added text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub leaks: Vec<Leak>,
+    pub leaks: Vec<SecretLeak>,
     /// git's own files that were changed, and were restored.
     #[serde(default, rename = "meddling", skip_serializing_if = "Vec::is_empty")]
-    pub meddling: Vec<String>,
+    pub git_tampering: Vec<String>,
     /// Changed autorun files; at most `MAX_AUTORUN_CHANGES`.
     #[serde(default, rename = "planted", skip_serializing_if = "Vec::is_empty")]
-    pub planted: Vec<Planted>,
+    pub autorun_changes: Vec<AutorunChange>,
 }
 
 /// Changes of the work tree while a run was stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Meanwhile {
+pub struct ChangesWhileStopped {
     /// The tree id of the whole work tree.
     pub tree: TreeId,
     /// Whether it differs from the commit that is checked out.
-    pub changes: Changes,
+    pub changes: TreeDiff,
     /// Files that differ from the last observation, except the task list and its notes.
     pub files: Vec<FileTouched>,
     /// Secrets in added text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub leaks: Vec<Leak>,
+    pub leaks: Vec<SecretLeak>,
     /// git's own files that were changed, and were restored.
     #[serde(default, rename = "meddling", skip_serializing_if = "Vec::is_empty")]
-    pub meddling: Vec<String>,
+    pub git_tampering: Vec<String>,
 }
 
 /// Returns the feedback for an agent that changed git's own files.
-pub fn meddled(paths: &[String]) -> String {
+pub fn describe_git_tampering(paths: &[String]) -> String {
     format!(
         "These files belong to git itself, or are hidden from git, or are refs that are not yours, and were changed. They have been restored; do not touch them:\n- {}",
         paths.join("\n- ")
@@ -315,7 +315,7 @@ pub struct CommitId(pub String);
 
 impl CommitId {
     /// Returns the first seven digits.
-    pub fn short(&self) -> &str {
+    pub fn short_id(&self) -> &str {
         self.0.get(..7).unwrap_or(&self.0)
     }
 }
@@ -346,14 +346,14 @@ pub enum Landed {
     Surveyed {
         tree: Option<TreeId>,
         /// Whether it differs from the last commit.
-        changes: Changes,
+        changes: TreeDiff,
         /// What is checked out; none in old journals.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         checked_out: Option<CheckedOut>,
     },
     /// The agent asked for a commit message has answered, and its changes were discarded.
     #[serde(rename = "heard")]
-    Heard {
+    MessageChecked {
         /// The ref that keeps removed work; none if there was none.
         kept: Option<String>,
     },
@@ -374,7 +374,7 @@ pub enum Landed {
     ListWritten,
     /// The work was saved to a failure branch, and the tree went back to where it began.
     #[serde(rename = "shelved")]
-    Shelved {
+    SavedToFailureBranch {
         branch: String,
         commit: CommitId,
     },
@@ -387,13 +387,13 @@ pub enum Landed {
 
 impl Landed {
     /// Returns the tree that passed, if this is a survey.
-    pub fn surveyed(&self) -> Option<&TreeId> {
+    pub fn surveyed_tree(&self) -> Option<&TreeId> {
         let Self::Surveyed { tree, .. } = self else { return None };
         tree.as_ref()
     }
 
     /// Returns the HEAD that the survey was taken on.
-    pub fn surveyed_on(&self) -> Option<&CheckedOut> {
+    pub fn surveyed_head(&self) -> Option<&CheckedOut> {
         let Self::Surveyed { checked_out, .. } = self else { return None };
         checked_out.as_ref()
     }
@@ -411,8 +411,8 @@ impl Landed {
     }
 
     /// Returns the failure branch, if work was saved to one.
-    pub fn shelf(&self) -> Option<&str> {
-        let Self::Shelved { branch, .. } = self else { return None };
+    pub fn failure_branch(&self) -> Option<&str> {
+        let Self::SavedToFailureBranch { branch, .. } = self else { return None };
         Some(branch)
     }
 }
@@ -420,11 +420,11 @@ impl Landed {
 /// Whether a tree differs from the last commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Changes {
+pub enum TreeDiff {
     #[serde(rename = "some")]
-    Some,
+    Dirty,
     #[serde(rename = "none")]
-    None,
+    Clean,
 }
 
 /// How the history changed since a checkpoint.

@@ -13,7 +13,7 @@ pub struct Failure {
     pub class: FailureClass,
     /// What happened: the agent's own message, if it printed one.
     #[serde(rename = "words")]
-    pub words: String,
+    pub message: String,
     /// How to fix it, if known.
     pub hint: Option<String>,
 }
@@ -21,7 +21,7 @@ pub struct Failure {
 impl Failure {
     /// Returns a failure without a hint.
     pub fn new(class: FailureClass, message: impl Into<String>) -> Self {
-        Self { class, words: message.into(), hint: None }
+        Self { class, message: message.into(), hint: None }
     }
 
     /// Returns the same failure with a hint.
@@ -89,8 +89,8 @@ impl FailureClass {
                 FailureRule::Stop
             }
             Self::ContextExceeded => FailureRule::RetrySmaller,
-            Self::SchemaRefused => FailureRule::RetryInWords,
-            Self::Interrupted => FailureRule::Again,
+            Self::SchemaRefused => FailureRule::RetryWithoutSchema,
+            Self::Interrupted => FailureRule::RetryAfterResume,
         }
     }
 
@@ -126,7 +126,7 @@ pub enum FailureRule {
     /// Ask once more with the smallest prompt; then it is a failed attempt.
     RetrySmaller,
     /// Ask once more, with the schema in the prompt and not as a flag; then give up.
-    RetryInWords,
+    RetryWithoutSchema,
     /// The attempt failed; the loop continues.
     FailedAttempt,
     /// Wait, and ask again; does not count as a retry.
@@ -137,7 +137,7 @@ pub enum FailureRule {
     /// Give up at once: asking again cannot help.
     Stop,
     /// The user interrupted it: ask again when the run is resumed.
-    Again,
+    RetryAfterResume,
 }
 
 /// How often and with which pauses a failed call is repeated.
@@ -151,20 +151,20 @@ pub struct Retries {
 
 /// The longest pause between retries: an overloaded service is asked a few times an hour,
 /// not once a night.
-const LONGEST_BACKOFF: Millis = Millis::from_mins(5);
+const MAX_BACKOFF: Millis = Millis::from_mins(5);
 
 impl Retries {
     /// Returns the pause before retry `count` (from 1): doubled each time, bounded, and
     /// shifted by up to a quarter so that several runs do not retry at the same time.
-    pub fn pause(&self, count: u32, seed: u64) -> Millis {
+    pub fn retry_pause(&self, count: u32, seed: u64) -> Millis {
         let doubled = self.backoff.0.saturating_mul(1 << count.saturating_sub(1).min(16));
-        let base = doubled.min(LONGEST_BACKOFF.0);
-        Millis(base - base / 4 + jitter(seed, count) % (base / 2 + 1))
+        let base = doubled.min(MAX_BACKOFF.0);
+        Millis(base - base / 4 + compute_jitter(seed, count) % (base / 2 + 1))
     }
 }
 
 /// Returns a pseudo-random number from seed and count (`SplitMix64`).
-fn jitter(seed: u64, count: u32) -> u64 {
+fn compute_jitter(seed: u64, count: u32) -> u64 {
     let mut mixed = seed.wrapping_add(u64::from(count).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -175,7 +175,7 @@ fn jitter(seed: u64, count: u32) -> u64 {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RateLimitPolicy {
     /// Whether to wait at all.
-    pub wait: Patience,
+    pub wait: RateLimitAction,
     /// The longest wait, and the longest sum of waits within one iteration.
     pub max_wait: Millis,
 }
@@ -183,7 +183,7 @@ pub struct RateLimitPolicy {
 /// Whether to wait for a limit to reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Patience {
+pub enum RateLimitAction {
     Wait,
     Stop,
 }
@@ -203,7 +203,7 @@ mod tests {
         let retries = Retries { max: 3, backoff: Millis::from_secs(5) };
         for seed in 0..100 {
             for (count, base) in [(1, 5_000), (2, 10_000), (3, 20_000), (40, 300_000)] {
-                let pause = retries.pause(count, seed).0;
+                let pause = retries.retry_pause(count, seed).0;
                 assert!(
                     (base * 3 / 4..=base * 5 / 4).contains(&pause),
                     "retry {count}, seed {seed}: {pause}"
@@ -214,6 +214,6 @@ mod tests {
 
     #[test]
     fn no_backoff_means_no_pause() {
-        assert_eq!(Retries { max: 3, backoff: Millis::ZERO }.pause(2, 7), Millis::ZERO);
+        assert_eq!(Retries { max: 3, backoff: Millis::ZERO }.retry_pause(2, 7), Millis::ZERO);
     }
 }

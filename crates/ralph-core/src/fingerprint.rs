@@ -14,8 +14,8 @@ pub struct Fingerprint(pub String);
 
 impl Fingerprint {
     /// Returns the fingerprint of a sequence of texts; their boundaries count.
-    pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
-        Self(format!("{:032x}", hash(texts)))
+    pub fn from_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        Self(format!("{:032x}", hash_texts(texts)))
     }
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for Fingerprint {
 }
 
 /// Returns the hash of a sequence of texts; their boundaries count.
-pub(crate) fn hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> u128 {
+pub(crate) fn hash_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> u128 {
     let mut hash = OFFSET;
     for text in texts {
         for byte in (text.len() as u64).to_le_bytes().into_iter().chain(text.bytes()) {
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn texts_with_different_boundaries_differ() {
-        let print = |texts: &[&str]| Fingerprint::of(texts.iter().copied());
+        let print = |texts: &[&str]| Fingerprint::from_texts(texts.iter().copied());
         assert_eq!(print(&["a", "b"]), print(&["a", "b"]));
         for other in [&["ab"] as &[&str], &["b", "a"], &["a", "b", ""], &["", "ab"], &[]] {
             assert_ne!(print(&["a", "b"]), print(other), "{other:?}");

@@ -6,14 +6,14 @@ pub mod excerpt;
 use serde::{Deserialize, Serialize};
 
 use crate::child::{ChildEnd, Ending, SoftLimit};
+use crate::empty_test_run::TestsSeen;
 use crate::glob::Pattern;
 use crate::ids::Role;
 use crate::recipe::AgentChoice;
-use crate::sandbox::signs::SandboxSign;
+use crate::sandbox::gate_signs::SandboxSign;
 use crate::stuck::ErrorHash;
 use crate::text::Truncate;
 use crate::units::Millis;
-use crate::vacuous::TestsSeen;
 
 /// A check that is run after the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,11 +21,11 @@ pub struct Gate {
     /// Its name, unique in the recipe.
     pub name: String,
     pub kind: GateKind,
-    pub check: Check,
+    pub check: GateCheck,
     /// Whether a failure keeps the work from being accepted.
     pub severity: Severity,
     /// Whether it runs after an earlier hard gate failed.
-    pub persistence: Persistence,
+    pub persistence: GatePersistence,
     /// How its failure is added to the next prompt.
     pub fail_action: FailAction,
     /// Guidance for the agent on failure; never truncated.
@@ -39,7 +39,7 @@ pub struct Gate {
     /// The roles after which it runs; empty means all.
     pub roles: Vec<Role>,
     /// Whether a pass on the same tree is reused.
-    pub reuse: Reuse,
+    pub reuse: GateReuse,
     /// Whether a test run without a single test may pass.
     #[serde(default)]
     pub empty: EmptyRun,
@@ -50,21 +50,21 @@ pub struct Gate {
 
 impl Gate {
     /// Returns a hard gate with the default settings that runs a command.
-    pub fn command(kind: GateKind, command: impl Into<String>) -> Self {
+    pub fn for_command(kind: GateKind, command: impl Into<String>) -> Self {
         let command = command.into();
         Self {
             name: command.clone(),
             kind,
-            check: Check::Command(command),
+            check: GateCheck::Command(command),
             severity: Severity::Hard,
-            persistence: Persistence::WhenGreen,
+            persistence: GatePersistence::WhenGreen,
             fail_action: FailAction::Append,
             hint: None,
             truncate: kind.default_truncation(),
             soft_limit: Millis::from_mins(5),
             hard_limit: Millis::from_mins(10),
             roles: Vec::new(),
-            reuse: Reuse::SameTree,
+            reuse: GateReuse::SameTree,
             empty: EmptyRun::Refused,
             paths: Vec::new(),
         }
@@ -99,13 +99,13 @@ impl GateKind {
 /// What a gate runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Check {
+pub enum GateCheck {
     Command(String),
     /// A fresh agent that gives a verdict on the work.
     Agent(Box<AgentChoice>),
 }
 
-impl Check {
+impl GateCheck {
     /// Returns the text that names the check in messages and file names.
     pub fn label(&self) -> &str {
         match self {
@@ -127,7 +127,7 @@ pub enum Severity {
 /// Whether a gate runs after an earlier hard gate failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Persistence {
+pub enum GatePersistence {
     /// It is skipped then.
     WhenGreen,
     Always,
@@ -136,7 +136,7 @@ pub enum Persistence {
 /// Whether a pass on the same tree is reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reuse {
+pub enum GateReuse {
     /// The same tree is not checked twice in a run.
     SameTree,
     Never,
@@ -189,7 +189,7 @@ pub enum ValidationStrategy {
 
 impl ValidationStrategy {
     /// Returns how severe a gate is under this strategy; `None` if it is not run.
-    pub fn severity(self, gate: &Gate) -> Option<Severity> {
+    pub fn find_severity(self, gate: &Gate) -> Option<Severity> {
         match (self, gate.kind) {
             (Self::Lenient, GateKind::Lint) => Some(Severity::Soft),
             (
@@ -264,10 +264,10 @@ pub enum GateStatus {
 }
 
 /// Returns the feedback of a failed gate for the next iteration.
-pub(crate) fn failure_message(hint: Option<&str>, result: &GateResult) -> String {
+pub(crate) fn format_failure(hint: Option<&str>, result: &GateResult) -> String {
     let hint = hint.map(|hint| format!("Hint: {hint}\n")).unwrap_or_default();
     let log = result.log.as_ref().map(|log| format!("Output file: {log}\n")).unwrap_or_default();
-    let failing = failing_list(&result.failing);
+    let failing = format_failing(&result.failing);
     let reason = result.reason.as_ref().map(|reason| match result.output.as_str() {
         "" => format!("[ralph] {reason}"),
         _ => format!("\n[ralph] {reason}"),
@@ -285,7 +285,7 @@ pub(crate) fn failure_message(hint: Option<&str>, result: &GateResult) -> String
 const MOST_LISTED: usize = 20;
 
 /// Returns the names of failing tests as a list under a heading; empty if none are known.
-pub(crate) fn failing_list(names: &[String]) -> String {
+pub(crate) fn format_failing(names: &[String]) -> String {
     if names.is_empty() {
         return String::new();
     }
@@ -301,7 +301,7 @@ pub(crate) fn failing_list(names: &[String]) -> String {
 
 /// Returns why a gate failed although its command succeeded: it is a test gate, and its output
 /// shows that no test ran.
-pub fn empty_run(gate: &Gate, seen: &TestsSeen) -> Option<String> {
+pub fn explain_empty_run(gate: &Gate, seen: &TestsSeen) -> Option<String> {
     match (gate.kind, gate.empty, seen) {
         (GateKind::Test, EmptyRun::Refused, TestsSeen::NoneRan { line }) => {
             Some(format!("no test ran: `{line}`"))
@@ -315,8 +315,8 @@ pub fn empty_run(gate: &Gate, seen: &TestsSeen) -> Option<String> {
 }
 
 /// Returns the name of the file with a gate's whole output in the runtime directory.
-pub fn log_name(iteration: u32, command: &str) -> String {
-    format!("guardrail_{iteration}_{}.log", slug(command))
+pub fn format_log_name(iteration: u32, command: &str) -> String {
+    format!("guardrail_{iteration}_{}.log", to_slug(command))
 }
 
 /// Keeps file names readable, and far from the limits of file systems.
@@ -324,7 +324,7 @@ const LONGEST_SLUG: usize = 50;
 
 /// Returns a command as part of a file name: runs of characters other than letters and digits
 /// become `_`, trimmed at both ends.
-pub fn slug(command: &str) -> String {
+pub fn to_slug(command: &str) -> String {
     let mut slug = String::new();
     for character in command.chars() {
         if character.is_ascii_alphanumeric() {
@@ -352,10 +352,10 @@ mod tests {
             ("äöü", "gate"),
             ("a&&b", "a_b"),
         ] {
-            assert_eq!(slug(command), expect, "{command}");
+            assert_eq!(to_slug(command), expect, "{command}");
         }
-        assert_eq!(slug(&"ab ".repeat(40)).len(), 50);
-        assert_eq!(slug(&format!("{} x", "a".repeat(49))).len(), 49);
+        assert_eq!(to_slug(&"ab ".repeat(40)).len(), 50);
+        assert_eq!(to_slug(&format!("{} x", "a".repeat(49))).len(), 49);
     }
 
     fn failed(code: i32, output: &str) -> GateResult {
@@ -380,7 +380,7 @@ mod tests {
     }
 
     fn gate() -> Gate {
-        Gate::command(GateKind::Test, "make test")
+        Gate::for_command(GateKind::Test, "make test")
     }
 
     #[test]
@@ -391,13 +391,13 @@ mod tests {
             Output file: .ralph/guardrail_1_make_test.log
             Output (truncated):
             boom"#]]
-        .assert_eq(&failure_message(Some("Fix the code, not the test."), &failed(2, "boom")));
+        .assert_eq(&format_failure(Some("Fix the code, not the test."), &failed(2, "boom")));
         expect_test::expect![[r#"
             Guardrail "make test" failed with exit code 1.
             Output file: .ralph/guardrail_1_make_test.log
             Output (truncated):
         "#]]
-        .assert_eq(&failure_message(None, &failed(1, "")));
+        .assert_eq(&format_failure(None, &failed(1, "")));
     }
 
     #[test]
@@ -413,9 +413,9 @@ mod tests {
             - tests.test_core.T.test_triple
             Output (truncated):
             FAILED (failures=1)"#]]
-        .assert_eq(&failure_message(None, &result));
+        .assert_eq(&format_failure(None, &result));
         let names: Vec<String> = (0..23).map(|number| format!("t{number}")).collect();
-        assert!(failing_list(&names).ends_with("- t19\n- and 3 more\n"));
+        assert!(format_failing(&names).ends_with("- t19\n- and 3 more\n"));
     }
 
     #[test]
@@ -430,22 +430,22 @@ mod tests {
             Output (truncated):
             running 0 tests
             [ralph] no test ran: `running 0 tests`"#]]
-        .assert_eq(&failure_message(None, &result));
+        .assert_eq(&format_failure(None, &result));
         result.output.clear();
         expect_test::expect![[r#"
             Guardrail "make test" failed with exit code 0.
             Output file: .ralph/guardrail_1_make_test.log
             Output (truncated):
             [ralph] no test ran: `running 0 tests`"#]]
-        .assert_eq(&failure_message(None, &result));
+        .assert_eq(&format_failure(None, &result));
     }
 
     #[test]
     fn strategies_set_the_severity_by_kind() {
         let lint = Gate { kind: GateKind::Lint, ..gate() };
-        assert_eq!(ValidationStrategy::Strict.severity(&lint), Some(Severity::Hard));
-        assert_eq!(ValidationStrategy::Lenient.severity(&lint), Some(Severity::Soft));
-        assert_eq!(ValidationStrategy::TestsOnly.severity(&lint), None);
-        assert_eq!(ValidationStrategy::TestsOnly.severity(&gate()), Some(Severity::Hard));
+        assert_eq!(ValidationStrategy::Strict.find_severity(&lint), Some(Severity::Hard));
+        assert_eq!(ValidationStrategy::Lenient.find_severity(&lint), Some(Severity::Soft));
+        assert_eq!(ValidationStrategy::TestsOnly.find_severity(&lint), None);
+        assert_eq!(ValidationStrategy::TestsOnly.find_severity(&gate()), Some(Severity::Hard));
     }
 }

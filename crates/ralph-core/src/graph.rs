@@ -50,7 +50,7 @@ pub struct Graph {
 
 /// A part of the graph.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Selection<'a> {
+pub struct GraphSelection<'a> {
     pub entities: Vec<&'a Entity>,
     /// Every relation that begins or ends at one of them.
     pub relations: Vec<&'a Relation>,
@@ -68,14 +68,14 @@ pub struct Observations {
 /// The result of adding observations to one entity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Added {
+pub struct AddedObservations {
     pub entity_name: String,
     pub added_observations: Vec<String>,
 }
 
 /// A requested change.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Edit {
+pub enum GraphEdit {
     /// Adds entities whose names do not exist yet.
     CreateEntities(Vec<Entity>),
     /// Adds relations that do not exist yet.
@@ -91,17 +91,17 @@ pub enum Edit {
 
 /// The result of a change.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Edited {
+pub enum GraphEditResult {
     Entities(Vec<Entity>),
     Relations(Vec<Relation>),
-    Observations(Vec<Added>),
+    Observations(Vec<AddedObservations>),
     /// The items no longer exist, or never did.
     Deleted,
 }
 
 /// Whether a change had an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+pub enum GraphEffect {
     Changed,
     Unchanged,
 }
@@ -113,31 +113,41 @@ pub struct UnknownEntity(pub String);
 
 impl Graph {
     /// Makes a change completely or not at all.
-    pub fn apply(&mut self, edit: Edit) -> Result<(Edited, Effect), UnknownEntity> {
-        let size = self.size();
+    pub fn apply_edit(
+        &mut self,
+        edit: GraphEdit,
+    ) -> Result<(GraphEditResult, GraphEffect), UnknownEntity> {
+        let size = self.count_parts();
         let edited = match edit {
-            Edit::CreateEntities(entities) => Edited::Entities(self.create_entities(entities)),
-            Edit::CreateRelations(relations) => Edited::Relations(self.create_relations(relations)),
-            Edit::AddObservations(asked) => Edited::Observations(self.add_observations(asked)?),
-            Edit::DeleteEntities(names) => self.delete_entities(&names),
-            Edit::DeleteObservations(asked) => self.delete_observations(&asked),
-            Edit::DeleteRelations(relations) => self.delete_relations(&relations),
+            GraphEdit::CreateEntities(entities) => {
+                GraphEditResult::Entities(self.create_entities(entities))
+            }
+            GraphEdit::CreateRelations(relations) => {
+                GraphEditResult::Relations(self.create_relations(relations))
+            }
+            GraphEdit::AddObservations(asked) => {
+                GraphEditResult::Observations(self.add_observations(asked)?)
+            }
+            GraphEdit::DeleteEntities(names) => self.delete_entities(&names),
+            GraphEdit::DeleteObservations(asked) => self.delete_observations(&asked),
+            GraphEdit::DeleteRelations(relations) => self.delete_relations(&relations),
         };
         // Every change only adds or only removes.
-        let effect = if self.size() == size { Effect::Unchanged } else { Effect::Changed };
+        let effect =
+            if self.count_parts() == size { GraphEffect::Unchanged } else { GraphEffect::Changed };
         Ok((edited, effect))
     }
 
     /// Returns everything.
-    pub fn all(&self) -> Selection<'_> {
-        Selection {
+    pub fn select_all(&self) -> GraphSelection<'_> {
+        GraphSelection {
             entities: self.entities.iter().collect(),
             relations: self.relations.iter().collect(),
         }
     }
 
     /// Returns the entities with these names.
-    pub fn open<'a>(&'a self, names: &[impl AsRef<str>]) -> Selection<'a> {
+    pub fn select_by_names<'a>(&'a self, names: &[impl AsRef<str>]) -> GraphSelection<'a> {
         let names: BTreeSet<&str> = names.iter().map(AsRef::as_ref).collect();
         let is_meant = |entity: &&Entity| names.contains(entity.name.as_str());
         let entities: Vec<&Entity> = self.entities.iter().filter(is_meant).collect();
@@ -147,10 +157,10 @@ impl Graph {
             !found.is_empty()
                 && (found.contains(it.from.as_str()) || found.contains(it.to.as_str()))
         };
-        Selection { relations: self.relations.iter().filter(touches).collect(), entities }
+        GraphSelection { relations: self.relations.iter().filter(touches).collect(), entities }
     }
 
-    fn size(&self) -> (usize, usize, usize) {
+    fn count_parts(&self) -> (usize, usize, usize) {
         let observations = self.entities.iter().map(|entity| entity.observations.len()).sum();
         (self.entities.len(), self.relations.len(), observations)
     }
@@ -162,7 +172,7 @@ impl Graph {
         let known: BTreeSet<&str> = known.filter(|name| names.contains(name)).collect();
         let is_new: Vec<bool> =
             asked.iter().map(|entity| !known.contains(entity.name.as_str())).collect();
-        keep(&mut asked, &is_new);
+        retain_marked(&mut asked, &is_new);
         self.entities.extend(asked.iter().cloned());
         asked
     }
@@ -172,13 +182,16 @@ impl Graph {
         let known = self.relations.iter().map(Relation::key);
         let known: BTreeSet<_> = known.filter(|key| keys.contains(key)).collect();
         let is_new: Vec<bool> = asked.iter().map(|it| !known.contains(&it.key())).collect();
-        keep(&mut asked, &is_new);
+        retain_marked(&mut asked, &is_new);
         self.relations.extend(asked.iter().cloned());
         asked
     }
 
-    fn add_observations(&mut self, asked: Vec<Observations>) -> Result<Vec<Added>, UnknownEntity> {
-        let places = self.places(&asked);
+    fn add_observations(
+        &mut self,
+        asked: Vec<Observations>,
+    ) -> Result<Vec<AddedObservations>, UnknownEntity> {
+        let places = self.index_by_name(&asked);
         if let Some(Observations { entity_name, .. }) =
             asked.iter().find(|it| !places.contains_key(it.entity_name.as_str()))
         {
@@ -194,41 +207,41 @@ impl Graph {
                 let known: BTreeSet<&str> = known.filter(|text| wanted.contains(text)).collect();
                 let is_new: Vec<bool> =
                     contents.iter().map(|text| !known.contains(text.as_str())).collect();
-                keep(&mut contents, &is_new);
+                retain_marked(&mut contents, &is_new);
                 self.entities[place].observations.extend(contents.iter().cloned());
-                Added { entity_name, added_observations: contents }
+                AddedObservations { entity_name, added_observations: contents }
             },
         );
         Ok(added.collect())
     }
 
-    fn delete_entities(&mut self, names: &[String]) -> Edited {
+    fn delete_entities(&mut self, names: &[String]) -> GraphEditResult {
         let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         self.entities.retain(|entity| !names.contains(entity.name.as_str()));
         self.relations
             .retain(|it| !names.contains(it.from.as_str()) && !names.contains(it.to.as_str()));
-        Edited::Deleted
+        GraphEditResult::Deleted
     }
 
-    fn delete_observations(&mut self, asked: &[Observations]) -> Edited {
-        let places = self.places(asked);
+    fn delete_observations(&mut self, asked: &[Observations]) -> GraphEditResult {
+        let places = self.index_by_name(asked);
         for Observations { entity_name, contents } in asked {
             if let Some(&place) = places.get(entity_name.as_str()) {
                 let gone: BTreeSet<&str> = contents.iter().map(String::as_str).collect();
                 self.entities[place].observations.retain(|text| !gone.contains(text.as_str()));
             }
         }
-        Edited::Deleted
+        GraphEditResult::Deleted
     }
 
-    fn delete_relations(&mut self, asked: &[Relation]) -> Edited {
+    fn delete_relations(&mut self, asked: &[Relation]) -> GraphEditResult {
         let gone: BTreeSet<_> = asked.iter().map(Relation::key).collect();
         self.relations.retain(|relation| !gone.contains(&relation.key()));
-        Edited::Deleted
+        GraphEditResult::Deleted
     }
 
     /// Returns the index of the first entity with each name.
-    fn places<'a>(&self, asked: &'a [Observations]) -> BTreeMap<&'a str, usize> {
+    fn index_by_name<'a>(&self, asked: &'a [Observations]) -> BTreeMap<&'a str, usize> {
         let names: BTreeSet<&str> = asked.iter().map(|it| it.entity_name.as_str()).collect();
         let mut places = BTreeMap::new();
         for (place, entity) in self.entities.iter().enumerate() {
@@ -248,7 +261,7 @@ impl Relation {
 }
 
 /// Keeps the marked items.
-fn keep<T>(items: &mut Vec<T>, marks: &[bool]) {
+fn retain_marked<T>(items: &mut Vec<T>, marks: &[bool]) {
     let mut marks = marks.iter();
     items.retain(|_| marks.next().is_some_and(|mark| *mark));
 }

@@ -25,37 +25,38 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use crate::glob::Pattern;
-use crate::task::Keeper;
+use crate::task::ListOwner;
 
-pub use access::{Access, Mode, accesses};
-pub use category::Category;
+pub use access::{AccessMode, PathAccess, find_accesses};
+pub use category::GuardCategory;
 pub use lower::{
-    Command, Copies, Lowered, Redirect, RedirectMode, Setting, Start, Trouble, Word, lower,
+    CommandExecution, Copies, LoweredScript, LoweringError, Redirect, RedirectMode, ShellCommand,
+    ShellState, Word, lower_text,
 };
-pub use place::{Extent, Placed, Spot, lexical};
-pub use policy::{Decision, GuardMode, Policy};
-pub use rules::{Rule, rule, rules};
-pub use scripts::{ScriptPlace, find_scripts};
-pub use tool::ToolCall;
+pub use place::{GlobExtent, LocatedPath, PathLocation, normalize_lexically};
+pub use policy::{GuardDecision, GuardMode, GuardPolicy};
+pub use rules::{GuardRule, find_rule, list_rules};
+pub use scripts::{ScriptLocation, find_scripts};
+pub use tool::GuardedToolCall;
 
 use access::is_remote;
-use rules::{Act, Check, Touch};
+use rules::{CheckedCommand, CheckedPath, RuleCheck};
 
 /// The protected places. Each is listed under every path that leads to it, links included.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Protected {
+pub struct ProtectedPlaces {
     pub project: Vec<PathBuf>,
     /// ralph's state directory.
     pub state: Vec<PathBuf>,
     pub tasks_file: Vec<PathBuf>,
-    pub keeper: Option<Keeper>,
+    pub keeper: Option<ListOwner>,
     /// Paths that an attempt may not change, relative to the project directory.
     pub patterns: Vec<Pattern>,
 }
 
 /// The environment of a tool call.
-pub struct Surroundings<'a> {
-    pub protected: Protected,
+pub struct GuardContext<'a> {
+    pub protected: ProtectedPlaces,
     pub home: Option<String>,
     pub cwd: String,
     /// Directories for temporary files.
@@ -67,128 +68,134 @@ pub struct Surroundings<'a> {
 
 /// What the guard found out about a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Findings {
+pub struct GuardFindings {
     /// The commands that the call runs.
-    pub lowered: Lowered,
+    pub lowered: LoweredScript,
     /// The accesses of each command; for a file tool, one entry with the tool's accesses.
-    pub placed: Vec<Vec<Placed>>,
+    pub placed: Vec<Vec<LocatedPath>>,
     /// The refusals, the best reason first.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<GuardRefusal>,
 }
 
 /// A refused tool call and the rule that refuses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct GuardRefusal {
     pub rule: &'static str,
-    pub category: Category,
+    pub category: GuardCategory,
     /// The refused command or path.
-    pub said: String,
+    pub subject: String,
     /// The argument vector of the refused command; empty for a file tool.
     pub argv: Vec<String>,
 }
 
-impl Refusal {
+impl GuardRefusal {
     /// Returns a refusal by one of the hook's own rules.
-    pub fn by_hook(id: &'static str, subject: &str) -> Option<Self> {
-        rule(id).map(|rule| Self::new(rule, subject.to_owned(), Vec::new()))
+    pub fn from_hook_rule(id: &'static str, subject: &str) -> Option<Self> {
+        find_rule(id).map(|rule| Self::new(rule, subject.to_owned(), Vec::new()))
     }
 
-    fn new(rule: &'static Rule, subject: String, argv: Vec<String>) -> Self {
-        Self { rule: rule.id, category: rule.category, said: subject, argv }
+    fn new(rule: &'static GuardRule, subject: String, argv: Vec<String>) -> Self {
+        Self { rule: rule.id, category: rule.category, subject, argv }
     }
 
     /// Returns the reason that is shown to the agent.
     pub fn reason(&self) -> String {
         let (refused, instead) =
-            rule(self.rule).map(|rule| (rule.refused, rule.instead)).unwrap_or_default();
-        let subject = crate::text::one_line(&self.said, LONGEST_SAID);
+            find_rule(self.rule).map(|rule| (rule.refused, rule.instead)).unwrap_or_default();
+        let subject = crate::text::join_to_line(&self.subject, LONGEST_SUBJECT);
         format!("ralph's guard ({}): `{subject}` {refused}. {instead}", self.rule)
     }
 }
 
 /// The most characters of a command that a reason shows.
-const LONGEST_SAID: usize = 160;
+const LONGEST_SUBJECT: usize = 160;
 
 /// Inspects a tool call and checks all rules.
-pub fn look(call: &ToolCall, context: &Surroundings<'_>) -> Findings {
+pub fn inspect_call(call: &GuardedToolCall, context: &GuardContext<'_>) -> GuardFindings {
     match call {
-        ToolCall::Shell(text) => look_at_shell(text, context),
-        ToolCall::Files(accesses) => {
-            let placed = accesses.iter().map(|access| place(access, Some(&context.cwd), context));
-            let placed: Vec<Placed> = placed.collect();
+        GuardedToolCall::Shell(text) => inspect_shell(text, context),
+        GuardedToolCall::Files(accesses) => {
+            let placed =
+                accesses.iter().map(|access| locate_access(access, Some(&context.cwd), context));
+            let placed: Vec<LocatedPath> = placed.collect();
             let mut refusals = Vec::new();
-            for rule in rules() {
-                let Check::Path(check) = rule.check else { continue };
+            for rule in list_rules() {
+                let RuleCheck::Path(check) = rule.check else { continue };
                 let hit = placed
                     .iter()
-                    .find(|placed| check(&Touch { placed, act: None, around: context }));
-                refusals.extend(hit.map(|it| Refusal::new(rule, it.said.to_string(), Vec::new())));
+                    .find(|placed| check(&CheckedPath { placed, checked_command: None, context }));
+                refusals
+                    .extend(hit.map(|it| GuardRefusal::new(rule, it.path.to_string(), Vec::new())));
             }
-            Findings { lowered: Lowered::default(), placed: vec![placed], refusals }
+            GuardFindings { lowered: LoweredScript::default(), placed: vec![placed], refusals }
         }
-        ToolCall::Other => Findings::default(),
+        GuardedToolCall::Other => GuardFindings::default(),
     }
 }
 
-fn look_at_shell(text: &str, context: &Surroundings<'_>) -> Findings {
-    let start = Start {
+fn inspect_shell(text: &str, context: &GuardContext<'_>) -> GuardFindings {
+    let start = ShellState {
         cwd: context.cwd.clone(),
         home: context.home.clone(),
         variables: context.variables.clone(),
     };
-    let mut lowered = lower(text, &start);
-    let placed = placed(&mut lowered, context);
+    let mut lowered = lower_text(text, &start);
+    let placed = locate_accesses(&mut lowered, context);
     let mut refusals = Vec::new();
-    for rule in rules() {
-        if let Check::Trouble(error) = rule.check
-            && lowered.trouble == Some(error)
+    for rule in list_rules() {
+        if let RuleCheck::Lowering(error) = rule.check
+            && lowered.error == Some(error)
         {
-            refusals.push(Refusal::new(rule, text.trim().to_owned(), Vec::new()));
+            refusals.push(GuardRefusal::new(rule, text.trim().to_owned(), Vec::new()));
         }
         let hit = lowered.commands.iter().zip(&placed).find_map(|(command, placed)| {
-            let checked = Act { command, all: &lowered.commands, around: context };
+            let checked = CheckedCommand { command, all: &lowered.commands, context };
             let argv = || command.argv.iter().map(Word::to_string).collect::<Vec<_>>();
             match rule.check {
-                Check::Command(check) => {
-                    check(&checked).then(|| Refusal::new(rule, shown(command), argv()))
-                }
-                Check::Path(check) => placed
+                RuleCheck::Command(check) => check(&checked)
+                    .then(|| GuardRefusal::new(rule, format_command(command), argv())),
+                RuleCheck::Path(check) => placed
                     .iter()
-                    .find(|placed| check(&Touch { placed, act: Some(checked), around: context }))
-                    .map(|placed| Refusal::new(rule, placed.said.to_string(), argv())),
-                Check::Trouble(_) | Check::Hook => None,
+                    .find(|placed| {
+                        check(&CheckedPath { placed, checked_command: Some(checked), context })
+                    })
+                    .map(|placed| GuardRefusal::new(rule, placed.path.to_string(), argv())),
+                RuleCheck::Lowering(_) | RuleCheck::Hook => None,
             }
         });
         refusals.extend(hit);
     }
-    Findings { lowered, placed, refusals }
+    GuardFindings { lowered, placed, refusals }
 }
 
 /// The most comparisons of paths with links; a debug build takes half a second for that many.
-const MOST_LINKED: usize = 50_000;
+const MOST_LINK_COMPARISONS: usize = 50_000;
 
 /// Locates the accesses of all commands, and follows links that an earlier command makes.
-fn placed(lowered: &mut Lowered, context: &Surroundings<'_>) -> Vec<Vec<Placed>> {
+fn locate_accesses(
+    lowered: &mut LoweredScript,
+    context: &GuardContext<'_>,
+) -> Vec<Vec<LocatedPath>> {
     let mut links: Vec<(PathBuf, PathBuf)> = Vec::new();
     let mut all = Vec::new();
     let mut held = 0;
     for command in &lowered.commands {
-        let mut placed: Vec<Placed> = accesses(command)
+        let mut placed: Vec<LocatedPath> = find_accesses(command)
             .iter()
-            .map(|access| place(access, command.cwd.as_deref(), context))
+            .map(|access| locate_access(access, command.cwd.as_deref(), context))
             .collect();
         for placed in &mut placed {
-            if let Spot::At(places) = &mut placed.spot {
+            if let PathLocation::At(places) = &mut placed.location {
                 held += places.len() * links.len();
-                if held > MOST_LINKED {
-                    lowered.trouble = Some(Trouble::TooMuch);
+                if held > MOST_LINK_COMPARISONS {
+                    lowered.error = Some(LoweringError::TooMuch);
                     break;
                 }
                 let led: Vec<PathBuf> = places
                     .iter()
                     .flat_map(|place| {
                         links.iter().filter_map(|(link, to)| {
-                            Some(lexical(&to.join(place.strip_prefix(link).ok()?)))
+                            Some(normalize_lexically(&to.join(place.strip_prefix(link).ok()?)))
                         })
                     })
                     .collect();
@@ -201,8 +208,8 @@ fn placed(lowered: &mut Lowered, context: &Surroundings<'_>) -> Vec<Vec<Placed>>
                     || word.raw().starts_with("-f") && word.raw().contains('s')
             });
         if makes_link {
-            let target = placed.iter().find(|placed| placed.mode == Mode::ReadAll);
-            let name = placed.iter().find(|placed| placed.mode == Mode::Write);
+            let target = placed.iter().find(|placed| placed.mode == AccessMode::ReadAll);
+            let name = placed.iter().find(|placed| placed.mode == AccessMode::Write);
             if let (Some(target), Some(name)) = (target, name) {
                 let pair = (name.places().first().cloned(), target.places().first().cloned());
                 links.extend(pair.0.zip(pair.1));
@@ -213,12 +220,16 @@ fn placed(lowered: &mut Lowered, context: &Surroundings<'_>) -> Vec<Vec<Placed>>
     all
 }
 
-fn place(access: &Access, cwd: Option<&str>, context: &Surroundings<'_>) -> Placed {
-    Placed::new(access, cwd, context.home.as_deref(), context.resolve)
+fn locate_access(
+    access: &PathAccess,
+    cwd: Option<&str>,
+    context: &GuardContext<'_>,
+) -> LocatedPath {
+    LocatedPath::new(access, cwd, context.home.as_deref(), context.resolve)
 }
 
 /// Formats a command for people.
-pub fn shown(command: &Command) -> String {
+pub fn format_command(command: &ShellCommand) -> String {
     let assigns = command.assigns.iter().map(|(name, value)| format!("{name}={value}"));
     let words = command.argv.iter().map(Word::to_string);
     let is_declared = matches!(command.name(), "export" | "declare" | "local" | "readonly");

@@ -18,11 +18,11 @@ pub struct Handoff {
     #[serde(default)]
     pub deviations: Vec<Deviation>,
     #[serde(default)]
-    pub bugs_encountered: Vec<Bug>,
+    pub bugs_encountered: Vec<BugReport>,
     #[serde(default)]
     pub architectural_notes: Vec<String>,
     #[serde(default)]
-    pub unfinished_business: Vec<Unfinished>,
+    pub unfinished_business: Vec<UnfinishedItem>,
     #[serde(default)]
     pub recommendations: Vec<String>,
     /// Files changed; taken from git, because agents misremember.
@@ -37,7 +37,7 @@ pub struct Handoff {
     pub constraints_discovered: Vec<Constraint>,
     /// What the agent needs from a person, if it cannot continue.
     #[serde(default)]
-    pub blocked: Option<Blocked>,
+    pub blocked: Option<BlockedReason>,
     /// Whether ralph derived this handoff because the agent gave none.
     #[serde(default)]
     pub derived: bool,
@@ -123,7 +123,7 @@ pub struct Deviation {
 
 /// A bug found during the work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bug {
+pub struct BugReport {
     pub description: String,
     pub resolution: String,
     pub resolved: bool,
@@ -131,7 +131,7 @@ pub struct Bug {
 
 /// Something left to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unfinished {
+pub struct UnfinishedItem {
     pub item: String,
     pub reason: String,
     pub priority: Priority,
@@ -208,15 +208,15 @@ pub struct Constraint {
 
 /// What an agent needs from a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Blocked {
+pub struct BlockedReason {
     pub needs: String,
     /// Why it cannot continue without it.
     pub why: String,
 }
 
-impl Blocked {
+impl BlockedReason {
     /// Returns what is needed and why, for the user.
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         format!("needs {} ({})", self.needs.trim(), self.why.trim())
     }
 }

@@ -13,18 +13,18 @@ mod task;
 
 use serde::{Deserialize, Serialize};
 
-use crate::amend::Amended;
-use crate::control::SkipAsked;
+use crate::amend::AmendmentRecord;
+use crate::control::SkipRequest;
 use crate::event::Checkpoint;
 use crate::failure::Failure;
 use crate::gate::{self, FailAction, GateResult};
-use crate::handoff::{Blocked, Handoff};
+use crate::handoff::{BlockedReason, Handoff};
 use crate::ids::Role;
-use crate::memory::{Compacted, Trigger};
+use crate::memory::{Compacted, CompactionTrigger};
 use crate::recipe::{CommitPolicy, OnFailure, Recipe};
 use crate::review::ReviewVerdict;
-use crate::review::convergence::{Complaint, Divergence};
-use crate::run::{AskingEnd, Iteration, RunState};
+use crate::review::convergence::{Divergence, ReviewComplaint};
+use crate::run::{AgentCallEnd, Iteration, RunState};
 use crate::settle::FailedAttempt;
 use crate::task::TaskChange;
 
@@ -40,7 +40,7 @@ pub struct Judgement {
     pub changes: Vec<TaskChange>,
     /// The amendments that the agent proposed, and whether each was applied.
     #[serde(default)]
-    pub amended: Vec<Amended>,
+    pub amended: Vec<AmendmentRecord>,
     #[serde(default)]
     pub handoff: Option<Box<Handoff>>,
     /// The record of an attempt at a task that failed.
@@ -48,14 +48,14 @@ pub struct Judgement {
     pub failed: Option<FailedAttempt>,
     /// The changes that a review requested.
     #[serde(default)]
-    pub complaint: Option<Complaint>,
+    pub complaint: Option<ReviewComplaint>,
     /// Why the reviews of the task do not converge, if so.
     #[serde(default)]
     pub divergence: Option<Divergence>,
     /// The number of open plan items, if the agent's completion signal was rejected
     /// because of them.
     #[serde(default, rename = "doubted")]
-    pub doubted: Option<u32>,
+    pub rejected_open_items: Option<u32>,
     /// The result of a compaction that produced a memory.
     #[serde(default)]
     pub compacted: Option<Box<Compacted>>,
@@ -79,7 +79,7 @@ impl Judgement {
             failed: None,
             complaint: None,
             divergence: None,
-            doubted: None,
+            rejected_open_items: None,
             compacted: None,
         }
     }
@@ -106,7 +106,7 @@ pub enum Verdict {
     /// list.
     NotHandedIn { reasons: Vec<String> },
     /// The agent needs something from the user.
-    Blocked { blocked: Blocked },
+    Blocked { blocked: BlockedReason },
     Reviewed {
         verdict: ReviewVerdict,
         /// What is to be fixed; empty if nothing.
@@ -118,7 +118,7 @@ pub enum Verdict {
         by: Option<String>,
     },
     /// Handoffs were compacted into a memory.
-    Compacted { trigger: Trigger },
+    Compacted { trigger: CompactionTrigger },
 }
 
 /// What happens to the work tree.
@@ -134,7 +134,7 @@ pub enum Landing {
     /// The work is saved to a failure branch, and the tree goes back to where work on the
     /// task began.
     #[serde(rename = "shelve")]
-    Shelve,
+    FailureBranch,
 }
 
 /// Feedback for the next prompt.
@@ -147,19 +147,19 @@ pub struct Feedback {
 
 impl Feedback {
     /// Returns feedback that is appended to the base text.
-    pub(crate) fn after(text: impl Into<String>) -> Self {
+    pub(crate) fn from_text(text: impl Into<String>) -> Self {
         Self { text: text.into(), action: FailAction::Append }
     }
 }
 
 /// Judges the open iteration. Returns nothing while its agent call is still open, unless
 /// the user skips its task.
-pub fn judge(state: &RunState, current: &Iteration) -> Option<Judgement> {
+pub fn judge_iteration(state: &RunState, current: &Iteration) -> Option<Judgement> {
     let mut judgement = judge_role(state, current)?;
     if !current.removed.is_empty() {
         // The ref that keeps the file is for the user only.
         let names = current.removed.iter().map(|text| text.split(" (kept").next().unwrap_or(text));
-        judgement.feedback.push(Feedback::after(format!(
+        judgement.feedback.push(Feedback::from_text(format!(
             "The previous iteration created files that agents may not create in this project, \
              because other programs run or load them by themselves. They were removed; do not \
              create them again, and say so if the task cannot be done without them:\n- {}",
@@ -170,38 +170,40 @@ pub fn judge(state: &RunState, current: &Iteration) -> Option<Judgement> {
 }
 
 fn judge_role(state: &RunState, current: &Iteration) -> Option<Judgement> {
-    if let Some(skip) = current.task.as_ref().and_then(|task| state.control.skip_of(task)) {
-        return Some(skipped(state, current, skip));
+    if let Some(skip) = current.task.as_ref().and_then(|task| state.control.find_skip(task)) {
+        return Some(judge_skipped(state, current, skip));
     }
     let end = current.work.end.as_ref()?;
     if current.role == Role::Compact {
-        return Some(compact::judge(state, end));
+        return Some(compact::judge_compaction(state, end));
     }
-    Some(match (&state.board, &state.recipe.task_work(), &current.task) {
+    Some(match (&state.tasks, &state.recipe.task_work(), &current.task) {
         (Some(tasks), Some(work), Some(task)) => match current.role {
-            Role::Review => review::judge(state, tasks, work, task, current, end),
+            Role::Review => review::judge_review(state, tasks, work, task, current, end),
             Role::Prompt
             | Role::Plan
             | Role::Build
             | Role::Implement
             | Role::Fix
             | Role::Compact
-            | Role::Message => task::judge(state, tasks, work, task, current),
+            | Role::Message => task::judge_attempt(state, tasks, work, task, current),
         },
         _ => match end {
-            AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure) => cut_off(failure),
-            AskingEnd::Answered(reply) => prompt::judge(state, current, reply),
+            AgentCallEnd::FailedAttempt(failure) | AgentCallEnd::Hopeless(failure) => {
+                judge_cut_off(failure)
+            }
+            AgentCallEnd::Answered(reply) => prompt::judge_prompt(state, current, reply),
         },
     })
 }
 
 /// Judges an iteration on a task that the user skips. Its work is saved to a failure
 /// branch; reviewed work is committed already.
-fn skipped(state: &RunState, current: &Iteration, skip: &SkipAsked) -> Judgement {
+fn judge_skipped(state: &RunState, current: &Iteration, skip: &SkipRequest) -> Judgement {
     let has_work =
         current.observation().is_some_and(|seen| seen.more_files > 0 || !seen.files.is_empty());
     let landing = match (&state.base, has_work && current.role != Role::Review) {
-        (Some(Checkpoint::Git { .. }), true) => Landing::Shelve,
+        (Some(Checkpoint::Git { .. }), true) => Landing::FailureBranch,
         (Some(_) | None, _) => Landing::Keep,
     };
     Judgement::new(Verdict::Skipped { by: skip.by.clone() }, landing, Vec::new())
@@ -209,27 +211,27 @@ fn skipped(state: &RunState, current: &Iteration, skip: &SkipAsked) -> Judgement
 
 /// Judges an iteration without an answer. That is not the fault of the work, so nothing
 /// is rolled back.
-fn cut_off(failure: &Failure) -> Judgement {
+fn judge_cut_off(failure: &Failure) -> Judgement {
     Judgement::new(
         Verdict::AttemptFailed { failure: failure.clone() },
         Landing::Keep,
-        vec![Feedback::after(format!(
+        vec![Feedback::from_text(format!(
             "The previous iteration was ended before it finished ({}). Its changes are still in the work tree.",
-            failure.words
+            failure.message
         ))],
     )
 }
 
-fn landing_of_success(recipe: &Recipe) -> Landing {
+fn select_success_landing(recipe: &Recipe) -> Landing {
     match recipe.landing.commit {
         CommitPolicy::Ralph | CommitPolicy::Scm(_) => Landing::Commit,
         // ralph commits the list, if the agent's commit does not contain it.
         CommitPolicy::Agent if recipe.task_work().is_some() => Landing::Commit,
-        CommitPolicy::Agent | CommitPolicy::Nobody => Landing::Keep,
+        CommitPolicy::Agent | CommitPolicy::NoCommit => Landing::Keep,
     }
 }
 
-fn landing_of_failure(recipe: &Recipe) -> Landing {
+fn select_failure_landing(recipe: &Recipe) -> Landing {
     match recipe.landing.on_failure {
         OnFailure::Keep => Landing::Keep,
         OnFailure::Rollback => Landing::Rollback,
@@ -237,21 +239,21 @@ fn landing_of_failure(recipe: &Recipe) -> Landing {
 }
 
 /// Returns the judgement of work that failed a hard gate, if it did.
-fn gates_failed(state: &RunState, gates: &[GateResult]) -> Option<Judgement> {
+fn judge_failed_gates(state: &RunState, gates: &[GateResult]) -> Option<Judgement> {
     let failed = || gates.iter().filter(|result| result.is_hard_failure());
     failed().next()?;
     Some(Judgement::new(
         Verdict::GatesFailed { gates: failed().map(|result| result.gate.clone()).collect() },
-        landing_of_failure(&state.recipe),
-        failed().map(|result| gate_feedback(state, result)).collect(),
+        select_failure_landing(&state.recipe),
+        failed().map(|result| build_gate_feedback(state, result)).collect(),
     ))
 }
 
 /// Returns the feedback of a failed gate. Marks gates that failed before the run began.
-fn gate_feedback(state: &RunState, result: &GateResult) -> Feedback {
+fn build_gate_feedback(state: &RunState, result: &GateResult) -> Feedback {
     let gate = state.recipe.gates.iter().find(|gate| gate.name == result.gate);
-    let mut text = gate::failure_message(gate.and_then(|gate| gate.hint.as_deref()), result);
-    if state.was_broken(&result.gate) {
+    let mut text = gate::format_failure(gate.and_then(|gate| gate.hint.as_deref()), result);
+    if state.is_broken_at_start(&result.gate) {
         text.push_str("\nThis gate was broken before the run began. It must pass anyway.");
     }
     Feedback { text, action: gate.map_or(FailAction::Append, |gate| gate.fail_action) }

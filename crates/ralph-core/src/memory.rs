@@ -8,17 +8,17 @@
 pub mod carry;
 pub mod due;
 pub mod read;
-pub mod same;
-pub mod since;
+pub mod sentence_match;
+pub mod since_compaction;
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use carry::{Compacted, carry_over, left};
-pub use due::{Trigger, due};
-pub use read::{Answer, Resolved, schema};
-pub use since::Since;
+pub use carry::{Compacted, build_final_memory, carry_over};
+pub use due::{CompactionTrigger, find_trigger};
+pub use read::{MemoryAnswer, ResolvedItem, build_memory_schema};
+pub use since_compaction::SinceCompaction;
 
 /// What is known about the project after many iterations.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

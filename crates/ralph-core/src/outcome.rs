@@ -6,10 +6,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Exhausted;
+use crate::budget::ExhaustedBudget;
 use crate::failure::Failure;
 use crate::ids::TaskId;
-use crate::sandbox::signs::SandboxSign;
+use crate::sandbox::gate_signs::SandboxSign;
 use crate::units::Timestamp;
 
 /// How a run ended.
@@ -30,13 +30,13 @@ pub enum Outcome {
     },
     /// A budget was used up.
     BudgetUsedUp {
-        exhausted: Exhausted,
+        exhausted: ExhaustedBudget,
     },
     /// A usage limit would have taken longer to reset than the run may wait.
     LimitTooLong {
         resets_at: Option<Timestamp>,
         #[serde(rename = "words")]
-        words: String,
+        message: String,
     },
     /// The agent failed for good.
     AgentFailed {
@@ -65,7 +65,7 @@ pub enum Outcome {
     TasksLeft {
         failed: Vec<TaskId>,
         /// The tasks that wait for those, or for skipped ones.
-        waiting: Vec<Waits>,
+        waiting: Vec<TaskWait>,
     },
     /// A gate failed before the first agent call, and the settings require it to pass.
     BaselineBroken {
@@ -73,7 +73,7 @@ pub enum Outcome {
         /// Why the sandbox makes the first of them fail; that ends a run whatever the
         /// settings require.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        sandbox: Option<Box<HinderedGate>>,
+        sandbox: Option<Box<SandboxBlockedGate>>,
     },
     /// The task list could not be read.
     TasksLost {
@@ -84,7 +84,7 @@ pub enum Outcome {
 
 /// A gate that cannot pass in the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HinderedGate {
+pub struct SandboxBlockedGate {
     pub command: String,
     /// The evidence in its output.
     pub sign: SandboxSign,
@@ -92,7 +92,7 @@ pub struct HinderedGate {
 
 /// A task that waits for another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waits {
+pub struct TaskWait {
     pub task: TaskId,
     pub on: TaskId,
 }
@@ -139,7 +139,7 @@ impl fmt::Display for Outcome {
                 "not complete: the last {iterations} iterations passed the checks and changed nothing, and none answered {tag}"
             ),
             Self::BudgetUsedUp { exhausted } => write!(f, "not complete: {exhausted}"),
-            Self::LimitTooLong { words: message, .. } => {
+            Self::LimitTooLong { message, .. } => {
                 write!(f, "not complete: the usage limit resets too late ({message})")
             }
             Self::AgentFailed { failure, asks } => write!(
@@ -147,7 +147,7 @@ impl fmt::Display for Outcome {
                 "the agent failed ({}, asked {asks} time{}): {}",
                 failure.class.name(),
                 if *asks == 1 { "" } else { "s" },
-                failure.words
+                failure.message
             ),
             Self::NoCommitMessage => {
                 f.write_str("the agent gave no commit message; the changes are kept, uncommitted")
@@ -161,7 +161,7 @@ impl fmt::Display for Outcome {
                 match failed.as_slice() {
                     [] => f.write_str("no task can be worked on")?,
                     [task] => write!(f, "task {task} failed")?,
-                    tasks => write!(f, "{} tasks failed: {}", tasks.len(), listed(tasks))?,
+                    tasks => write!(f, "{} tasks failed: {}", tasks.len(), join_ids(tasks))?,
                 }
                 for (place, waits) in waiting.iter().enumerate() {
                     let before = if place == 0 { "; " } else { ", " };
@@ -173,7 +173,7 @@ impl fmt::Display for Outcome {
                 let gates = gates.iter().map(|gate| format!("`{gate}`")).collect::<Vec<_>>();
                 write!(f, "not begun: {} failed before any agent was asked", gates.join(", "))?;
                 match sandbox.as_deref() {
-                    Some(HinderedGate { sign, .. }) => {
+                    Some(SandboxBlockedGate { sign, .. }) => {
                         write!(f, ", because {} ({})", sign.reason, sign.line)
                     }
                     None => Ok(()),
@@ -187,7 +187,7 @@ impl fmt::Display for Outcome {
 /// The message for a missing plan.
 pub const PLAN_MISSING: &str = "Implementation plan not found. Run 'ralph plan' first.";
 
-fn listed(tasks: &[TaskId]) -> String {
+fn join_ids(tasks: &[TaskId]) -> String {
     tasks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 

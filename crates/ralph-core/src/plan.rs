@@ -10,27 +10,27 @@ use serde::{Deserialize, Serialize};
 use crate::checklist::{Checklist, Counts};
 
 /// How many open items the feedback names to an agent that reports completion.
-const NAMED: usize = 5;
+const NAMED_ITEMS: usize = 5;
 
 /// The state of the plan file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
-pub enum PlanLook {
+pub enum PlanState {
     /// The plan is usable.
     #[serde(rename = "there")]
-    There {
+    Usable {
         counts: Counts,
         /// The first open items.
         next: Vec<String>,
     },
     /// There is no usable plan.
-    Lost { loss: Loss, copy: PlanCopy },
+    Lost { loss: PlanLoss, copy: PlanCopy },
 }
 
 /// Why there is no usable plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "how")]
-pub enum Loss {
+pub enum PlanLoss {
     /// The file does not exist.
     Missing,
     /// The file is empty.
@@ -48,48 +48,48 @@ pub enum PlanCopy {
     None,
 }
 
-impl PlanLook {
+impl PlanState {
     /// Returns the state for the text of a plan.
-    pub fn of(text: &str) -> Self {
+    pub fn from_text(text: &str) -> Self {
         let list = Checklist::read(text);
-        let next = list.open().take(NAMED).map(|item| item.text.clone()).collect();
-        Self::There { counts: list.counts(), next }
+        let next = list.open().take(NAMED_ITEMS).map(|item| item.text.clone()).collect();
+        Self::Usable { counts: list.counts(), next }
     }
 
     /// Returns the state for a file that was read, if there is no copy of it.
-    pub fn without_copy(read: Result<Option<String>, String>) -> Self {
+    pub fn from_read(read: Result<Option<String>, String>) -> Self {
         let loss = match read {
-            Ok(Some(text)) if text.trim().is_empty() => Loss::Empty,
-            Ok(Some(text)) => return Self::of(&text),
-            Ok(None) => Loss::Missing,
-            Err(why) => Loss::Unusable { why },
+            Ok(Some(text)) if text.trim().is_empty() => PlanLoss::Empty,
+            Ok(Some(text)) => return Self::from_text(&text),
+            Ok(None) => PlanLoss::Missing,
+            Err(why) => PlanLoss::Unusable { why },
         };
         Self::Lost { loss, copy: PlanCopy::None }
     }
 
     /// Returns a message that the plan was lost and restored, if there is a copy to
     /// restore.
-    pub fn put_back(&self, file: &Path) -> Option<String> {
+    pub fn describe_restore(&self, file: &Path) -> Option<String> {
         let Self::Lost { loss, copy: PlanCopy::Kept } = self else { return None };
         let file = file.display();
         Some(match loss {
-            Loss::Missing => format!("`{file}` was deleted; it was restored"),
-            Loss::Empty => format!("`{file}` was emptied; it was restored"),
-            Loss::Unusable { why } => {
+            PlanLoss::Missing => format!("`{file}` was deleted; it was restored"),
+            PlanLoss::Empty => format!("`{file}` was emptied; it was restored"),
+            PlanLoss::Unusable { why } => {
                 format!("`{file}` could not be read ({why}); it was restored")
             }
         })
     }
 
     /// Returns whether the plan is lost and can be restored.
-    pub fn is_to_be_put_back(&self) -> bool {
+    pub fn needs_restore(&self) -> bool {
         matches!(self, Self::Lost { copy: PlanCopy::Kept, .. })
     }
 
     /// Returns the item counts of a usable plan.
     pub fn counts(&self) -> Option<Counts> {
         match self {
-            Self::There { counts, .. } => Some(*counts),
+            Self::Usable { counts, .. } => Some(*counts),
             Self::Lost { .. } => None,
         }
     }
@@ -97,7 +97,7 @@ impl PlanLook {
 
 /// Returns the feedback for an agent that reports completion while items of its plan are
 /// open.
-pub(crate) fn contradiction(file: &Path, open: u32, next: &[String]) -> String {
+pub(crate) fn build_open_items_feedback(file: &Path, open: u32, next: &[String]) -> String {
     let items: Vec<String> = next.iter().map(|item| format!("  - [ ] {item}")).collect();
     let more = (open as usize).saturating_sub(items.len());
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };

@@ -4,26 +4,26 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::active::Active;
-use crate::amend::Amended;
-use crate::answer::{self, Schema};
-use crate::board::Touched;
+use crate::agent_output::{AgentEvent, Reply};
+use crate::amend::AmendmentRecord;
 use crate::capability::SchemaOutput;
-use crate::control::{Found, WishId};
-use crate::edits;
-use crate::event::{Changes, CheckedOut, Checkpoint, CommitId, Event, Purpose, Recorded, TreeId};
+use crate::control::{ControlRequestId, InboxEntry};
+use crate::event::{CheckedOut, Checkpoint, CommitId, Event, Purpose, Recorded, TreeDiff, TreeId};
 pub use crate::event::{OBSERVED_FILES, Observation};
+use crate::external_edits;
 use crate::gate::{Gate, GateResult, Severity};
 use crate::glob::Pattern;
 use crate::handoff::Handoff;
+use crate::hook_state::HookState;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
 use crate::memory::Compacted;
-use crate::plan::PlanLook;
-use crate::reading::{AgentEvent, Reply};
+use crate::plan::PlanState;
 use crate::recipe::AgentChoice;
 use crate::run::RunState;
 pub use crate::scm::{HookResult, HookTrial};
+use crate::structured_output::{self, Schema};
 use crate::task::{TaskChange, TaskList};
+use crate::task_state::DirtyTasks;
 use crate::units::{Millis, Timestamp, UsdMicros};
 
 /// All ports, as the engine holds them.
@@ -40,19 +40,19 @@ pub struct Ports<'a> {
 pub trait Agent {
     /// Starts a fresh agent process and reads it to the end. A failure of the agent is
     /// part of the reply, never an error of ralph.
-    fn ask(&mut self, request: &Request, on_event: &mut dyn FnMut(&AgentEvent)) -> Reply;
+    fn ask(&mut self, request: &AgentRequest, on_event: &mut dyn FnMut(&AgentEvent)) -> Reply;
 
     /// Looks for traces of a call that may have run before a crash. Returns its reply if
     /// it was received completely.
-    fn recover(&mut self, request: &Request) -> Option<Reply>;
+    fn recover(&mut self, request: &AgentRequest) -> Option<Reply>;
 
     /// Returns the command line that [`Agent::ask`] would run, with secrets masked.
-    fn command_line(&self, request: &Request) -> Vec<String>;
+    fn command_line(&self, request: &AgentRequest) -> Vec<String>;
 }
 
 /// One call to an agent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Request {
+pub struct AgentRequest {
     pub run: RunId,
     pub iteration: IterationNumber,
     pub ask: AskNumber,
@@ -75,13 +75,15 @@ pub struct Request {
     pub cost_left: Option<UsdMicros>,
 }
 
-impl Request {
+impl AgentRequest {
     /// Returns the request with a schema for its answer. For an agent without schema
     /// support the schema is added to the prompt.
     #[must_use]
-    pub fn wanting(mut self, schema: Schema) -> Self {
+    pub fn with_schema(mut self, schema: Schema) -> Self {
         match self.agent.capabilities.schema {
-            SchemaOutput::None => self.prompt = answer::asked_in_words(&self.prompt, &schema),
+            SchemaOutput::None => {
+                self.prompt = structured_output::append_schema(&self.prompt, &schema)
+            }
             SchemaOutput::Unchecked | SchemaOutput::Enforced => {}
         }
         self.schema = Some(schema);
@@ -92,7 +94,7 @@ impl Request {
 /// Runs gates.
 pub trait Gates {
     /// Runs one gate. Calls `tick` about once a second with how long it has been running.
-    fn check(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult;
+    fn run_gate(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult;
 }
 
 /// One run of a gate.
@@ -110,15 +112,19 @@ pub struct GateOrder<'a> {
 /// Works with the repository.
 pub trait Vcs {
     /// Records the state that an iteration starts from.
-    fn checkpoint(&mut self, mark: &Mark, depth: Depth) -> Result<Checkpoint, VcsError>;
+    fn create_checkpoint(
+        &mut self,
+        mark: &IterationMark,
+        depth: CheckpointDepth,
+    ) -> Result<Checkpoint, VcsError>;
 
     /// Records everything in the work tree that is not ignored, without touching the
     /// user's index. Returns nothing without a repository.
-    fn survey(&mut self) -> Result<Option<Survey>, VcsError>;
+    fn survey_tree(&mut self) -> Result<Option<Survey>, VcsError>;
 
     /// Records these documents as they are in the work tree, and everything else as
     /// committed.
-    fn survey_of(&mut self, documents: &[PathBuf]) -> Result<Option<Survey>, VcsError>;
+    fn survey_documents(&mut self, documents: &[PathBuf]) -> Result<Option<Survey>, VcsError>;
 
     /// Compares the work tree and the history with a checkpoint, and reports and restores
     /// tampering with git's own files. Returns nothing without a repository. Watched
@@ -131,7 +137,7 @@ pub trait Vcs {
 
     /// Like [`Vcs::observe`], but does not report or consume tampering with git's own
     /// files. Lists no files if the tree is no longer known.
-    fn changed_since(
+    fn peek_changes_since(
         &mut self,
         since: &Checkpoint,
         watched: &[Pattern],
@@ -140,7 +146,7 @@ pub trait Vcs {
     /// Records the work tree for the last time when the run is about to end: quickly,
     /// even if the user wants everything to stop. Returns nothing where that is not
     /// possible.
-    fn last_look(&mut self) -> Option<Survey>;
+    fn take_final_survey(&mut self) -> Option<Survey>;
 
     /// Restores refs that agents deleted or moved since the last observation, before a
     /// run ends. Returns those that were not reported yet.
@@ -151,7 +157,7 @@ pub trait Vcs {
     /// Keeps the tree of a checkpoint reachable, in place of the one kept before: a `git
     /// gc` during a read-only agent call must not remove what is restored afterwards. A
     /// failure matters only if such a `git gc` happens.
-    fn hold(&mut self, mark: &Mark, to: &Checkpoint);
+    fn keep_reachable(&mut self, mark: &IterationMark, to: &Checkpoint);
 
     /// Runs the project's pre-commit hook on an index that holds a tree. The hook may
     /// change files of the work tree.
@@ -162,24 +168,32 @@ pub trait Vcs {
 
     /// Runs the project's commit hooks before there is anything to commit: on what is
     /// checked out, with a message such as a commit of this mark will have.
-    fn try_hooks(&mut self, mark: &Mark, message: Option<&str>) -> Result<HookTrial, VcsError> {
+    fn test_commit_hooks(
+        &mut self,
+        mark: &IterationMark,
+        message: Option<&str>,
+    ) -> Result<HookTrial, VcsError> {
         let _ = (mark, message);
         Ok(HookTrial::Passed)
     }
 
     /// Commits exactly the surveyed tree. If a commit with this mark exists already,
     /// returns it and does nothing.
-    fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError>;
+    fn commit_tree(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError>;
 
     /// Restores a checkpoint, after saving what that removes to a ref. Returns the ref.
-    fn rollback(&mut self, mark: &Mark, to: &Checkpoint) -> Result<Option<String>, VcsError>;
+    fn roll_back(
+        &mut self,
+        mark: &IterationMark,
+        to: &Checkpoint,
+    ) -> Result<Option<String>, VcsError>;
 
     /// Restores everything in the work tree to a checkpoint except the paths of a scope,
     /// after saving what that removes to a ref. Returns the ref, or nothing if nothing
     /// else had changed.
-    fn confine(
+    fn restore_outside_scope(
         &mut self,
-        mark: &Mark,
+        mark: &IterationMark,
         to: &Checkpoint,
         scope: &[Pattern],
     ) -> Result<Option<String>, VcsError>;
@@ -187,28 +201,31 @@ pub trait Vcs {
     /// Resets what is checked out (branch and commit) to a checkpoint, after saving the
     /// commits that this drops to a ref; the work tree stays as it is. Returns the ref,
     /// or nothing if nothing had moved. Repeated after a crash it returns the same ref.
-    fn put_history_back(
+    fn reset_history(
         &mut self,
-        mark: &Mark,
+        mark: &IterationMark,
         to: &Checkpoint,
     ) -> Result<Option<String>, VcsError>;
 
     /// Saves everything in the work tree, and further files, to a failure branch, and
     /// restores the checkpoint. If the branch with this mark exists already, it is not
     /// made again.
-    fn shelve(&mut self, order: &ShelveOrder) -> Result<Shelved, VcsError>;
+    fn save_to_failure_branch(
+        &mut self,
+        order: &FailureBranchOrder,
+    ) -> Result<SavedBranch, VcsError>;
 
     /// Returns the difference between two trees as a patch of at most this many
     /// characters; binary files are only named.
-    fn diff(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> Result<String, VcsError>;
+    fn diff_trees(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> Result<String, VcsError>;
 
     /// Runs one of the user's source-control commands, such as `git push`.
-    fn scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError>;
+    fn run_scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError>;
 }
 
 /// Marks a commit, branch or ref as belonging to an iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct IterationMark {
     pub run: RunId,
     pub iteration: IterationNumber,
     /// The task it works on, where there is a task list.
@@ -217,7 +234,7 @@ pub struct Mark {
 
 /// How much a checkpoint records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
+pub enum CheckpointDepth {
     /// The commit that is checked out.
     Head,
     /// Also everything in the work tree, so that it can be restored.
@@ -229,15 +246,15 @@ pub enum Depth {
 pub struct Survey {
     pub tree: TreeId,
     /// Whether it differs from the last commit.
-    pub changes: Changes,
+    pub changes: TreeDiff,
     /// What is checked out, if known.
     pub checked_out: Option<CheckedOut>,
 }
 
 /// Work to save to a failure branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShelveOrder {
-    pub mark: Mark,
+pub struct FailureBranchOrder {
+    pub mark: IterationMark,
     /// The state to restore.
     pub checkpoint: Checkpoint,
     /// The branch, without `refs/heads/`. If the name is taken, a number is added.
@@ -251,7 +268,7 @@ pub struct ShelveOrder {
 
 /// A failure branch that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shelved {
+pub struct SavedBranch {
     /// The branch, without `refs/heads/`.
     pub branch: String,
     pub commit: CommitId,
@@ -260,14 +277,14 @@ pub struct Shelved {
 /// A commit to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitOrder {
-    pub mark: Mark,
+    pub mark: IterationMark,
     /// The message, without trailers.
     pub message: String,
     /// The tree; none where the source-control program is not git.
     pub tree: Option<TreeId>,
     /// What was checked out at survey time; none where the user's commands may have
     /// changed it. On any other commit the tree would revert what others committed.
-    pub on: Option<CheckedOut>,
+    pub expected_head: Option<CheckedOut>,
     pub command: String,
 }
 
@@ -315,10 +332,10 @@ pub struct VcsError {
 pub trait Store {
     /// Masks the secrets in the texts of an event. Every event passes through here before
     /// it is stored, shown or sent to agents.
-    fn masked(&self, event: Event) -> Event;
+    fn mask_secrets(&self, event: Event) -> Event;
 
     /// Appends an event to the journal and syncs it. Only then is it a fact.
-    fn append(&mut self, recorded: &Recorded) -> Result<(), StoreError>;
+    fn append_event(&mut self, recorded: &Recorded) -> Result<(), StoreError>;
 
     /// Reads a prompt file.
     fn read_prompt(&mut self, path: &Path) -> Result<String, PromptError>;
@@ -327,7 +344,7 @@ pub trait Store {
     fn read_tasks(&mut self, path: &Path) -> Result<TaskList, TasksError>;
 
     /// Compares the task file with the known list.
-    fn look_at_tasks(&mut self, path: &Path, known: &TaskList, look: Look) -> TasksFound;
+    fn check_task_file(&mut self, path: &Path, known: &TaskList, look: CompareMode) -> TasksFound;
 
     /// Writes the ordered changes to the task file, and leaves everything else in it
     /// alone.
@@ -339,35 +356,44 @@ pub trait Store {
 
     /// Reads a skill of the project by name. Returns nothing if it does not exist, and an
     /// error if it cannot be used.
-    fn skill(&mut self, name: &str) -> Result<Option<String>, PromptError>;
+    fn read_skill(&mut self, name: &str) -> Result<Option<String>, PromptError>;
 
     /// Reads the project's own template of a prompt by name. Returns nothing if there is
     /// none, and an error if it cannot be used.
-    fn prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError>;
+    fn read_prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError>;
 
     /// Reads a text file next to the task file. Returns nothing if it does not exist, and
     /// an error if it cannot be used.
-    fn read_beside(&mut self, tasks: &Path, name: &str) -> Result<Option<String>, PromptError>;
+    fn read_companion_file(
+        &mut self,
+        tasks: &Path,
+        name: &str,
+    ) -> Result<Option<String>, PromptError>;
 
     /// Replaces an existing file next to the task file.
-    fn write_beside(&mut self, tasks: &Path, name: &str, text: &str) -> Result<(), StoreError>;
+    fn write_companion_file(
+        &mut self,
+        tasks: &Path,
+        name: &str,
+        text: &str,
+    ) -> Result<(), StoreError>;
 
     /// Reads the plan that the agent maintains, and keeps a copy of a usable one.
-    fn look_at_plan(&mut self, file: &Path) -> PlanLook;
+    fn inspect_plan(&mut self, file: &Path) -> PlanState;
 
     /// Restores the plan from its copy, and keeps what is in its place.
-    fn put_plan_back(&mut self, file: &Path) -> Result<(), StoreError>;
+    fn restore_plan(&mut self, file: &Path) -> Result<(), StoreError>;
 
     /// Writes a view for people and scripts. A failure is a warning, never the end of a
     /// run.
-    fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError>;
+    fn publish_view(&mut self, view: &View<'_>) -> Result<(), StoreError>;
 }
 
 /// A file for people and scripts.
 #[derive(Debug)]
 pub enum View<'a> {
     /// What hooks inside an agent know of the run; the store adds the process id.
-    Active(&'a Active),
+    HookState(&'a HookState),
     /// Counters of the run.
     State(&'a RunState),
     /// The results of the gates of an iteration.
@@ -379,16 +405,16 @@ pub enum View<'a> {
     /// The result of a compaction. May be published again.
     Memory { run: &'a RunId, iteration: IterationNumber, compacted: &'a Compacted },
     /// The amendments of an iteration and what was decided, for the audit log.
-    Amendments { iteration: IterationNumber, at: Timestamp, log: &'a [Amended] },
+    Amendments { iteration: IterationNumber, at: Timestamp, log: &'a [AmendmentRecord] },
 }
 
 /// How the task file is compared with the known list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look {
+pub enum CompareMode {
     /// By content: after an agent, which may want to hide its edits.
     Content,
     /// By size and times, which reveal every edit by the user.
-    Outside,
+    Metadata,
 }
 
 /// An order to write the task file.
@@ -398,16 +424,16 @@ pub struct ListOrder<'a> {
     /// Changes to apply to the list first.
     pub changes: &'a [TaskChange],
     /// The tasks that may differ in the file, if only ralph wrote it.
-    pub touched: &'a Touched,
+    pub touched: &'a DirtyTasks,
 }
 
 impl ListOrder<'_> {
     /// Returns the list to write.
-    pub fn outcome(&self) -> TaskList {
+    pub fn resulting_list(&self) -> TaskList {
         let mut list = self.list.clone();
         for change in self.changes {
             // A change that does not fit was refused when it was decided on.
-            let _ = list.apply(change);
+            let _ = list.apply_change(change);
         }
         list
     }
@@ -415,8 +441,10 @@ impl ListOrder<'_> {
     /// Returns the changes that turn the list as ralph last wrote it into this one.
     pub fn changes_since(&self, left: &TaskList) -> Vec<TaskChange> {
         let known = match self.touched {
-            Touched::Any => None,
-            Touched::Only(ids) => edits::changes_of(left, self.list, self.changes, ids),
+            DirtyTasks::Any => None,
+            DirtyTasks::Only(ids) => {
+                external_edits::diff_listed_tasks(left, self.list, self.changes, ids)
+            }
         };
         known.unwrap_or_else(|| self.all_changes(left))
     }
@@ -424,8 +452,8 @@ impl ListOrder<'_> {
     /// Returns the changes that turn any list into this one.
     pub fn all_changes(&self, from: &TaskList) -> Vec<TaskChange> {
         match self.changes {
-            [] => edits::changes(from, self.list),
-            [..] => edits::changes(from, &self.outcome()),
+            [] => external_edits::diff_lists(from, self.list),
+            [..] => external_edits::diff_lists(from, &self.resulting_list()),
         }
     }
 }
@@ -466,17 +494,17 @@ pub struct PromptError {
 /// Reads the clock and the user's control requests.
 pub trait Clock {
     /// Reads the time and whether the user wants to stop.
-    fn moment(&mut self) -> Moment;
+    fn read_moment(&mut self) -> Moment;
 
     /// Waits until a moment of the wall clock, or until the user stops the run or sends a
     /// control request. Calls `tick` about once a second with the time left.
-    fn wait(&mut self, until: Timestamp, tick: &mut dyn FnMut(Millis));
+    fn wait_until(&mut self, until: Timestamp, tick: &mut dyn FnMut(Millis));
 
     /// Returns the control requests that the run is not done with, oldest first.
-    fn wishes(&mut self) -> Vec<Found>;
+    fn read_control_requests(&mut self) -> Vec<InboxEntry>;
 
     /// Removes a control request that is in the journal.
-    fn done_with(&mut self, id: &WishId);
+    fn remove_control_request(&mut self, id: &ControlRequestId);
 }
 
 /// The time, and whether the user wants to stop.
@@ -485,13 +513,13 @@ pub struct Moment {
     pub now: Timestamp,
     /// Total running time of the run, without waits and pauses.
     pub ran: Millis,
-    pub stop: StopWish,
+    pub stop: StopRequest,
 }
 
 /// Whether the user wants to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StopWish {
-    GoOn,
+pub enum StopRequest {
+    Continue,
     /// After the current operation.
     Stop,
 }
@@ -499,13 +527,13 @@ pub enum StopWish {
 /// Shows progress.
 pub trait Ui {
     /// Shows an event that is in the journal, with the state that follows from it.
-    fn tell(&mut self, recorded: &Recorded, state: &RunState);
+    fn show_event(&mut self, recorded: &Recorded, state: &RunState);
 
     /// Shows an event of the agent as it happens.
-    fn hear(&mut self, event: &AgentEvent);
+    fn show_agent_event(&mut self, event: &AgentEvent);
 
     /// Shows what ralph is doing right now, which is not in the journal.
-    fn doing(&mut self, activity: &Activity<'_>);
+    fn show_activity(&mut self, activity: &Activity<'_>);
 }
 
 /// What ralph is doing right now.

@@ -17,7 +17,7 @@ const PATTERNS: &str = "## codebase patterns";
 
 /// The mark at the end of a pattern that ralph added. Patterns without it were written by a
 /// person.
-const OWN: &str = "<!-- ralph -->";
+const RALPH_MARK: &str = "<!-- ralph -->";
 
 /// How many of its own patterns ralph keeps; it removes the oldest first.
 const MOST_PATTERNS: usize = 40;
@@ -35,10 +35,10 @@ const FEEDBACK_LINES: usize = 40;
 const MOST_NAMED: usize = 20;
 
 /// Returns the patterns as a prompt shows them; empty if there are none.
-pub fn patterns(log: &str) -> String {
+pub fn extract_patterns(log: &str) -> String {
     let lines: Vec<&str> = log.split_inclusive('\n').collect();
-    match patterns_section(&lines) {
-        Some((start, end)) => text::without_comments(&lines[start..end].concat()),
+    match find_patterns_section(&lines) {
+        Some((start, end)) => text::strip_comments(&lines[start..end].concat()),
         None => String::new(),
     }
 }
@@ -47,13 +47,14 @@ pub fn patterns(log: &str) -> String {
 /// already. A log without that section is returned unchanged.
 pub(crate) fn with_patterns(log: &str, handoff: &Handoff) -> String {
     let mut lines: Vec<&str> = log.split_inclusive('\n').collect();
-    let Some((start, end)) = patterns_section(&lines) else { return log.to_owned() };
-    let known: Vec<String> = lines[start..end].iter().map(|line| folded(line)).collect();
+    let Some((start, end)) = find_patterns_section(&lines) else { return log.to_owned() };
+    let known: Vec<String> = lines[start..end].iter().map(|line| fold_bullet(line)).collect();
     let mut new: Vec<String> = Vec::new();
     for found in &handoff.constraints_discovered {
         let way = found.workaround.as_ref().unwrap_or(&found.impact);
-        let bullet = format!("- {}", safe(&format!("{}: {way}", found.constraint), PATTERN_CHARS));
-        let is_new = |it: &String| folded(it) != folded(&bullet);
+        let bullet =
+            format!("- {}", sanitize_line(&format!("{}: {way}", found.constraint), PATTERN_CHARS));
+        let is_new = |it: &String| fold_bullet(it) != fold_bullet(&bullet);
         if new.len() < MOST_PATTERNS && new.iter().all(is_new) && known.iter().all(is_new) {
             new.push(bullet);
         }
@@ -63,51 +64,52 @@ pub(crate) fn with_patterns(log: &str, handoff: &Handoff) -> String {
     }
     let last = lines[start..end].iter().rposition(|line| !line.trim().is_empty());
     let mut place = last.map_or(start, |at| start + at + 1);
-    let own: Vec<usize> = (start..end).filter(|at| lines[*at].trim_end().ends_with(OWN)).collect();
+    let own: Vec<usize> =
+        (start..end).filter(|at| lines[*at].trim_end().ends_with(RALPH_MARK)).collect();
     let surplus = (own.len() + new.len()).saturating_sub(MOST_PATTERNS);
     for at in own.into_iter().take(surplus).rev() {
         lines.remove(at);
         place -= 1;
     }
     let (before, after) = lines.split_at(place);
-    let mut log = begun_on_a_new_line(&before.concat());
+    let mut log = end_with_newline(&before.concat());
     for bullet in new {
-        log.push_str(&format!("{bullet} {OWN}\n"));
+        log.push_str(&format!("{bullet} {RALPH_MARK}\n"));
     }
     log.push_str(&after.concat());
     log
 }
 
 /// Returns the entry of an iteration that landed; `None` if there is nothing to report.
-pub fn entry(run: &RunId, task: &Task, current: &Iteration) -> Option<String> {
+pub fn format_entry(run: &RunId, task: &Task, current: &Iteration) -> Option<String> {
     let judgement = current.judgement.as_ref()?;
     let mut lines = Vec::new();
     let mut add = |what: &str, text: &str| {
         if !text.trim().is_empty() {
-            lines.push(format!("- {what}: {}", safe(text, LINE_CHARS)));
+            lines.push(format!("- {what}: {}", sanitize_line(text, LINE_CHARS)));
         }
     };
     match (&judgement.verdict, &judgement.handoff) {
         (Verdict::Reviewed { verdict, feedback }, _) => {
             add("Verdict", ReviewResult::new(*verdict, feedback).name());
-            quote(&mut lines, feedback);
+            push_quote(&mut lines, feedback);
         }
         (_, Some(handoff)) => {
             add("Summary", &handoff.task_completed.summary);
-            add("Files", &files(&handoff.files_touched));
-            add("Gates", &gates(&current.gates));
-            account(handoff, add);
+            add("Files", &list_files(&handoff.files_touched));
+            add("Gates", &list_gates(&current.gates));
+            add_handoff_lines(handoff, add);
         }
         (_, None) => return None,
     }
-    let utc = current.started.utc();
+    let utc = current.started.to_utc();
     let (date, time) = utc.split_once('T')?;
-    let (title, role) = (safe(&task.title, LINE_CHARS), current.role);
+    let (title, role) = (sanitize_line(&task.title, LINE_CHARS), current.role);
     Some(format!(
         "## {date} {} — {} {title} ({role})\n{}\n{}\n",
         time.get(..5).unwrap_or(time),
-        safe(&task.id.0, LINE_CHARS),
-        mark(run, current.number),
+        sanitize_line(&task.id.0, LINE_CHARS),
+        format_mark(run, current.number),
         lines.join("\n")
     ))
 }
@@ -120,27 +122,27 @@ pub(crate) fn with_entry(
     iteration: IterationNumber,
     entry: &str,
 ) -> String {
-    let mark = mark(run, iteration);
+    let mark = format_mark(run, iteration);
     if log.lines().any(|line| line.trim_end() == mark) {
         return log.to_owned();
     }
-    let log = begun_on_a_new_line(log);
+    let log = end_with_newline(log);
     let gap = if log.is_empty() || log.ends_with("\n\n") { "" } else { "\n" };
     format!("{log}{gap}{entry}")
 }
 
 /// Returns the log without an entry at its end, because the landing it describes was refused.
-pub(crate) fn without_entry(log: &str, entry: &str) -> String {
+pub(crate) fn remove_entry(log: &str, entry: &str) -> String {
     log.strip_suffix(entry).unwrap_or(log).to_owned()
 }
 
 /// Returns the line that identifies the entry of an iteration.
-fn mark(run: &RunId, iteration: IterationNumber) -> String {
+fn format_mark(run: &RunId, iteration: IterationNumber) -> String {
     format!("<!-- ralph {run}/{iteration} -->")
 }
 
 /// Returns the range of the lines below the heading of the patterns.
-fn patterns_section(lines: &[&str]) -> Option<(usize, usize)> {
+fn find_patterns_section(lines: &[&str]) -> Option<(usize, usize)> {
     let is_heading = |line: &&str| line.trim().to_lowercase() == PATTERNS;
     let start = lines.iter().position(is_heading)? + 1;
     let is_rule = |line: &str| {
@@ -153,32 +155,35 @@ fn patterns_section(lines: &[&str]) -> Option<(usize, usize)> {
 }
 
 /// Returns a bullet in the form used for comparison.
-fn folded(line: &str) -> String {
-    let line = line.trim().trim_end_matches(OWN).trim();
+fn fold_bullet(line: &str) -> String {
+    let line = line.trim().trim_end_matches(RALPH_MARK).trim();
     line.trim_start_matches(['-', '*', ' ']).trim_end_matches('.').to_lowercase()
 }
 
 /// Returns text of an agent on one line, unable to begin or end a comment.
-fn safe(agent_text: &str, limit: usize) -> String {
-    text::one_line(agent_text, limit).replace("<!--", "<!-").replace("-->", "->")
+fn sanitize_line(agent_text: &str, limit: usize) -> String {
+    text::join_to_line(agent_text, limit).replace("<!--", "<!-").replace("-->", "->")
 }
 
-fn begun_on_a_new_line(log: &str) -> String {
+fn end_with_newline(log: &str) -> String {
     let end = if log.is_empty() || log.ends_with('\n') { "" } else { "\n" };
     format!("{log}{end}")
 }
 
-fn quote(lines: &mut Vec<String>, feedback: &str) {
+fn push_quote(lines: &mut Vec<String>, feedback: &str) {
     let shown: Vec<&str> = feedback.lines().filter(|line| !line.trim().is_empty()).collect();
     lines.extend(
-        shown.iter().take(FEEDBACK_LINES).map(|line| format!("  > {}", safe(line, LINE_CHARS))),
+        shown
+            .iter()
+            .take(FEEDBACK_LINES)
+            .map(|line| format!("  > {}", sanitize_line(line, LINE_CHARS))),
     );
     if shown.len() > FEEDBACK_LINES {
         lines.push(format!("  > … and {} more lines", shown.len() - FEEDBACK_LINES));
     }
 }
 
-fn files(touched: &[FileTouched]) -> String {
+fn list_files(touched: &[FileTouched]) -> String {
     let mut named: Vec<String> = touched
         .iter()
         .take(MOST_NAMED)
@@ -194,7 +199,7 @@ fn files(touched: &[FileTouched]) -> String {
     named.join(", ")
 }
 
-fn gates(results: &[GateResult]) -> String {
+fn list_gates(results: &[GateResult]) -> String {
     let word = |result: &GateResult| match (result.status, result.severity) {
         (GateStatus::Passed, _) => "passed",
         (GateStatus::Cached, _) => "passed before",
@@ -206,7 +211,7 @@ fn gates(results: &[GateResult]) -> String {
 }
 
 /// Adds what later work needs to know from a handoff.
-fn account(handoff: &Handoff, mut add: impl FnMut(&str, &str)) {
+fn add_handoff_lines(handoff: &Handoff, mut add: impl FnMut(&str, &str)) {
     for note in handoff.architectural_notes.iter().take(MOST_NAMED) {
         add("Decision", note);
     }

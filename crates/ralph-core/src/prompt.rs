@@ -7,13 +7,13 @@
 //! reading files, and the text of the feedback.
 
 pub mod attempt;
+mod budget_fit;
 pub mod compact;
 pub(crate) mod follow_up;
-pub mod keeping;
+pub mod list_ownership;
 pub mod role;
 pub mod run;
 pub mod task;
-mod within;
 
 use crate::completion;
 use crate::context::{self, Calibration, SectionCost, SectionName};
@@ -33,7 +33,7 @@ const SMALLEST_FEEDBACK: usize = 500;
 
 /// The parts of a prompt.
 #[derive(Debug, Clone, Copy)]
-pub struct Parts<'a> {
+pub struct PromptParts<'a> {
     pub base: &'a str,
     /// Feedback from the previous iteration.
     pub feedback: &'a [Feedback],
@@ -45,22 +45,22 @@ pub struct Parts<'a> {
 /// Returns the prompt of an iteration.
 ///
 /// Each feedback is added according to its action: after, before, or instead of the base text.
-pub fn assemble(plan: &PromptPlan, parts: Parts<'_>) -> String {
+pub fn assemble_prompt(plan: &PromptPlan, parts: PromptParts<'_>) -> String {
     let feedback_with = |action| {
         parts.feedback.iter().filter(move |feedback| feedback.action == action).map(|feedback| {
             match parts.size {
                 PromptSize::Full => feedback.text.clone(),
                 PromptSize::Smallest => {
                     let mut excerpt = Excerpt::with_ends(SMALLEST_FEEDBACK, SMALLEST_FEEDBACK);
-                    excerpt.feed(&feedback.text);
-                    excerpt.text()
+                    excerpt.feed_text(&feedback.text);
+                    excerpt.to_text()
                 }
             }
         })
     };
     let mut pieces: Vec<String> = Vec::new();
     match plan.iteration_count {
-        IterationCount::Shown => pieces.push(count_line(parts.iteration, parts.limit)),
+        IterationCount::Shown => pieces.push(format_count_line(parts.iteration, parts.limit)),
         IterationCount::Hidden => {}
     }
     pieces.extend(feedback_with(FailAction::Prepend));
@@ -79,10 +79,10 @@ pub fn with_finish_note(recipe: &Recipe, text: String) -> String {
         (FinishNote::Omitted, _) | (_, Completion::Gates) => return text,
         (FinishNote::Added, Completion::Signal) => {}
     }
-    if completion::is_named(&text) {
+    if completion::has_completion_tag(&text) {
         return text;
     }
-    let commands = recipe.commands();
+    let commands = recipe.gate_commands();
     let (checks, pass) = match commands.as_slice() {
         [] => (String::new(), ""),
         commands => {
@@ -109,11 +109,11 @@ pub fn count_feedback(
 ) {
     if !budget.is_empty() {
         let added = prompt.chars().count().saturating_sub(base.chars().count());
-        context::charge(budget, SectionName::Failure, added, calibration);
+        context::add_section_cost(budget, SectionName::Failure, added, calibration);
     }
 }
 
-fn count_line(iteration: IterationNumber, limit: u32) -> String {
+fn format_count_line(iteration: IterationNumber, limit: u32) -> String {
     let remaining = limit.saturating_sub(iteration.0);
     format!("Iteration {iteration} of {limit}, {remaining} remaining.")
 }
@@ -136,14 +136,14 @@ mod tests {
             context: crate::context::ContextPlan::default(),
             finish: crate::recipe::FinishNote::Omitted,
         };
-        let parts = Parts {
+        let parts = PromptParts {
             base: "base\n",
             feedback: &feedback,
             iteration: IterationNumber(3),
             limit: 10,
             size: PromptSize::Full,
         };
-        assert_eq!(assemble(&plan, parts), expect);
+        assert_eq!(assemble_prompt(&plan, parts), expect);
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
         let mut recipe = crate::choose::tests::recipe();
         recipe.prompt.finish = FinishNote::Added;
         recipe.completion = Completion::Signal;
-        let gate = |command: &&str| Gate::command(GateKind::Test, *command);
+        let gate = |command: &&str| Gate::for_command(GateKind::Test, *command);
         recipe.gates = gates.iter().map(gate).collect();
         assert_eq!(with_finish_note(&recipe, text.to_owned()), expect);
     }
@@ -197,14 +197,14 @@ mod tests {
             context: crate::context::ContextPlan::default(),
             finish: crate::recipe::FinishNote::Omitted,
         };
-        let parts = Parts {
+        let parts = PromptParts {
             base: &base,
             feedback: &feedback,
             iteration: IterationNumber(1),
             limit: 1,
             size: PromptSize::Smallest,
         };
-        let prompt = assemble(&plan, parts);
+        let prompt = assemble_prompt(&plan, parts);
         assert!(prompt.starts_with(&base));
         assert_eq!(prompt.len(), 2_000 + 2 + 500 + "\n... [truncated]\n".len() + 500);
     }

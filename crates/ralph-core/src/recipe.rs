@@ -15,21 +15,21 @@ use serde::{Deserialize, Serialize};
 use crate::amend::AmendmentPolicy;
 use crate::budget::Budget;
 use crate::context::ContextPlan;
-use crate::failure::{Patience, RateLimitPolicy, Retries};
-use crate::gate::{Check, Gate, ValidationStrategy};
+use crate::failure::{RateLimitAction, RateLimitPolicy, Retries};
+use crate::gate::{Gate, GateCheck, ValidationStrategy};
 use crate::glob::Pattern;
 use crate::guard;
 use crate::ids::{Role, TaskId};
 use crate::memory::MemoryPolicy;
 use crate::review::ReviewPolicy;
-use crate::sandbox::Policy;
-use crate::secret::{MASK, is_secret_name, known};
+use crate::sandbox::SandboxPolicy;
+use crate::secret::{MASK, is_secret_name, known_secrets};
 use crate::stuck::StuckPolicy;
-use crate::task::{Keeper, ListForm};
+use crate::task::{ListForm, ListOwner};
 use crate::units::Millis;
 
 pub use agent::{
-    AgentChoice, AgentKind, AgentOutput, Origin, Permissions, Selectors, UsageSelectors,
+    AgentChoice, AgentKind, AgentOrigin, AgentOutput, Permissions, Selectors, UsageSelectors,
 };
 pub use prompt::{
     FinishNote, IterationCount, PlanFile, PlanPart, PromptPlan, PromptSource, Template,
@@ -81,7 +81,7 @@ pub struct Recipe {
     pub scope: Vec<Pattern>,
     /// How the guard treats its findings, from the settings.
     #[serde(default)]
-    pub guard: guard::Policy,
+    pub guard: guard::GuardPolicy,
     /// The one file that the work produces, if any. It is a draft until the work is
     /// complete: a run that ends otherwise restores the previous file.
     #[serde(default)]
@@ -106,12 +106,12 @@ pub struct Recipe {
     pub limits: RunLimits,
     /// What agents and gates can access.
     #[serde(default)]
-    pub sandbox: Policy,
+    pub sandbox: SandboxPolicy,
 }
 
 impl Recipe {
     /// Returns whether a path is protected from changes.
-    pub fn protects(&self, path: &str) -> bool {
+    pub fn is_protected(&self, path: &str) -> bool {
         let is_in = |patterns: &[Pattern]| patterns.iter().any(|it| it.matches(path));
         self.is_locked(path) || is_in(&self.protect) && !is_in(&self.unprotected)
     }
@@ -155,21 +155,24 @@ impl Recipe {
             gate_scripts: Vec::new(),
             secrets_allowed: Vec::new(),
             scope: Vec::new(),
-            guard: guard::Policy::default(),
+            guard: guard::GuardPolicy::default(),
             draft: None,
             plan: None,
             memory: None,
             completion: Completion::Signal,
             completion_response: "DONE".to_owned(),
             landing: LandingPolicy {
-                commit: CommitPolicy::Nobody,
+                commit: CommitPolicy::NoCommit,
                 commit_prefix: "ralph".to_owned(),
                 commit_message: None,
                 on_failure: OnFailure::Keep,
                 uncommitted: Uncommitted::Refused,
             },
             retries: Retries { max: 3, backoff: Millis::from_secs(5) },
-            rate_limit: RateLimitPolicy { wait: Patience::Wait, max_wait: Millis::from_mins(360) },
+            rate_limit: RateLimitPolicy {
+                wait: RateLimitAction::Wait,
+                max_wait: Millis::from_mins(360),
+            },
             limits: RunLimits {
                 iterations: 10,
                 budget: Budget::default(),
@@ -179,7 +182,7 @@ impl Recipe {
                 delay: Millis::ZERO,
                 unchanged: None,
             },
-            sandbox: Policy::default(),
+            sandbox: SandboxPolicy::default(),
         }
     }
 
@@ -193,21 +196,20 @@ impl Recipe {
     #[must_use]
     pub fn without_secrets(&self) -> Self {
         let mut shown = self.clone();
-        for choice in shown.every_agent() {
-            let secrets = choice
-                .env
-                .iter_mut()
-                .filter(|(name, value)| is_secret_name(name) && known::is_worth_hiding(value));
+        for choice in shown.agents_mut() {
+            let secrets = choice.env.iter_mut().filter(|(name, value)| {
+                is_secret_name(name) && known_secrets::is_worth_hiding(value)
+            });
             secrets.for_each(|(_, value)| MASK.clone_into(value));
         }
         shown
     }
 
     /// Returns every agent of the recipe, mutably.
-    pub fn every_agent(&mut self) -> impl Iterator<Item = &mut AgentChoice> {
+    pub fn agents_mut(&mut self) -> impl Iterator<Item = &mut AgentChoice> {
         let gates = self.gates.iter_mut().filter_map(|gate| match &mut gate.check {
-            Check::Agent(agent) => Some(&mut **agent),
-            Check::Command(_) => None,
+            GateCheck::Agent(agent) => Some(&mut **agent),
+            GateCheck::Command(_) => None,
         });
         std::iter::once(&mut self.agent)
             .chain(self.agents.values_mut())
@@ -216,7 +218,7 @@ impl Recipe {
     }
 
     /// Returns the agents that the run may call, each once.
-    pub fn asked(&self) -> Vec<&AgentChoice> {
+    pub fn callable_agents(&self) -> Vec<&AgentChoice> {
         let roles = match &self.work {
             Work::Prompt(_) => vec![self.role, Role::Message],
             Work::Tasks(_) => vec![Role::Implement, Role::Review, Role::Fix, Role::Message],
@@ -224,8 +226,8 @@ impl Recipe {
         let roles = roles.into_iter().chain(self.memory.iter().map(|_| Role::Compact));
         let roles = roles.map(|role| self.agent_for(role));
         let gates = self.gates.iter().filter_map(|gate| match &gate.check {
-            Check::Agent(agent) => Some(&**agent),
-            Check::Command(_) => None,
+            GateCheck::Agent(agent) => Some(&**agent),
+            GateCheck::Command(_) => None,
         });
         let escalate = self.escalate.iter().filter(|_| self.task_work().is_some());
         let mut asked: Vec<&AgentChoice> = Vec::new();
@@ -243,16 +245,16 @@ impl Recipe {
             CommitPolicy::Ralph => true,
             CommitPolicy::Agent => self.landing.uncommitted == Uncommitted::Refused,
             CommitPolicy::Scm(scm) => scm.is_git() && !scm.tasks.is_empty(),
-            CommitPolicy::Nobody => false,
+            CommitPolicy::NoCommit => false,
         };
         commits_with_git || self.landing.on_failure == OnFailure::Rollback
     }
 
     /// Returns whether the agent owns the task list.
-    pub fn is_kept_by_agent(&self) -> bool {
+    pub fn is_list_owned_by_agent(&self) -> bool {
         self.task_work().is_some_and(|work| match work.keeper {
-            Keeper::Agent => true,
-            Keeper::Ralph => false,
+            ListOwner::Agent => true,
+            ListOwner::Ralph => false,
         })
     }
 
@@ -264,14 +266,14 @@ impl Recipe {
 
     /// Returns whether commits include everything in the work tree: those of ralph, or of
     /// an agent that must commit.
-    pub fn takes_everything(&self) -> bool {
+    pub fn commits_everything(&self) -> bool {
         let must_agent = self.landing.commit == CommitPolicy::Agent
             && self.landing.uncommitted == Uncommitted::Refused;
         self.commits() || must_agent
     }
 
     /// Returns the tag with which an agent reports completion.
-    pub fn signal(&self) -> String {
+    pub fn completion_signal(&self) -> String {
         format!("<promise>{}</promise>", self.completion_response)
     }
 
@@ -282,12 +284,12 @@ impl Recipe {
     }
 
     /// Returns the gate commands.
-    pub fn commands(&self) -> Vec<String> {
+    pub fn gate_commands(&self) -> Vec<String> {
         let gates = self.gates.iter();
         gates
             .filter_map(|gate| match &gate.check {
-                Check::Command(command) => Some(command.clone()),
-                Check::Agent(_) => None,
+                GateCheck::Command(command) => Some(command.clone()),
+                GateCheck::Agent(_) => None,
             })
             .collect()
     }
@@ -338,7 +340,7 @@ pub enum Completion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskWork {
     pub file: PathBuf,
-    pub keeper: Keeper,
+    pub keeper: ListOwner,
     #[serde(default)]
     pub form: ListForm,
     /// The only task to do, if not all.
@@ -387,7 +389,7 @@ impl TaskWork {
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self {
             file: file.into(),
-            keeper: Keeper::Ralph,
+            keeper: ListOwner::Ralph,
             form: ListForm::Plan,
             only: None,
             retry: Retry::Nothing,
@@ -442,7 +444,7 @@ pub enum Uncommitted {
     Refused,
     /// The next iteration gets feedback. Its prompt decides whether to commit.
     #[serde(rename = "told")]
-    Told,
+    Reported,
 }
 
 impl LandingPolicy {
@@ -451,7 +453,7 @@ impl LandingPolicy {
         match &self.commit {
             CommitPolicy::Ralph => true,
             CommitPolicy::Scm(scm) => scm.tasks.iter().any(ScmTask::is_commit),
-            CommitPolicy::Agent | CommitPolicy::Nobody => false,
+            CommitPolicy::Agent | CommitPolicy::NoCommit => false,
         }
     }
 
@@ -463,17 +465,17 @@ impl LandingPolicy {
         };
         match &self.commit {
             CommitPolicy::Scm(scm) => scm.is_git() && scm.tasks.iter().any(is_push),
-            CommitPolicy::Ralph | CommitPolicy::Agent | CommitPolicy::Nobody => false,
+            CommitPolicy::Ralph | CommitPolicy::Agent | CommitPolicy::NoCommit => false,
         }
     }
 
     /// Returns whether only ralph may write the git history. The history of another
     /// program than git is not checked.
-    pub fn is_history_ralphs(&self) -> bool {
+    pub fn is_history_owned_by_ralph(&self) -> bool {
         match &self.commit {
             CommitPolicy::Ralph => true,
             CommitPolicy::Scm(scm) => scm.is_git() && self.commits(),
-            CommitPolicy::Agent | CommitPolicy::Nobody => false,
+            CommitPolicy::Agent | CommitPolicy::NoCommit => false,
         }
     }
 }
@@ -488,7 +490,7 @@ pub enum CommitPolicy {
     Agent,
     /// No commit: changes stay in the work tree.
     #[serde(rename = "nobody")]
-    Nobody,
+    NoCommit,
     /// A command with tasks such as `commit` and `push`, and a message written by the agent.
     Scm(Scm),
 }

@@ -10,11 +10,11 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::answer::{self, AnswerFault, Schema};
-use crate::reading::Reply;
+use crate::agent_output::Reply;
+use crate::structured_output::{self, AnswerFault, Schema};
 
 /// Prefix of the feedback of a review that approved only because no further review is allowed.
-pub(crate) const AT_CAP: &str = "[AUTO-APPROVED AT CAP]";
+pub(crate) const AUTO_APPROVED_PREFIX: &str = "[AUTO-APPROVED AT CAP]";
 
 /// The review state of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,13 +28,13 @@ pub struct ReviewState {
 impl ReviewState {
     /// Returns the state of a task that is finished without waiting for its open review.
     #[must_use]
-    pub(crate) fn put_by(&self) -> Self {
+    pub(crate) fn close_open_review(&self) -> Self {
         Self { status: ReviewStatus::None, count: self.count, feedback: String::new() }
     }
 
     /// Returns whether the last review approved only because no further review is allowed.
     pub fn is_approved_at_cap(&self) -> bool {
-        self.status == ReviewStatus::Approved && self.feedback.starts_with(AT_CAP)
+        self.status == ReviewStatus::Approved && self.feedback.starts_with(AUTO_APPROVED_PREFIX)
     }
 }
 
@@ -119,7 +119,7 @@ impl ReviewResult {
     /// Returns the result of a recorded verdict.
     pub fn new(verdict: ReviewVerdict, feedback: &str) -> Self {
         match verdict {
-            _ if feedback.starts_with(AT_CAP) => Self::ApprovedAtCap,
+            _ if feedback.starts_with(AUTO_APPROVED_PREFIX) => Self::ApprovedAtCap,
             ReviewVerdict::Approved => Self::Approved,
             ReviewVerdict::ChangesRequested => Self::ChangesRequested,
         }
@@ -157,7 +157,7 @@ pub enum ReviewPolicy {
 }
 
 /// Returns the JSON Schema of a verdict.
-pub fn schema() -> Schema {
+pub fn build_verdict_schema() -> Schema {
     SCHEMA.clone()
 }
 
@@ -195,20 +195,22 @@ pub struct VerdictDemands<'a> {
 
 /// Reads the verdict in an answer. An approval that calls a criterion unmet counts as a request
 /// for changes.
-pub fn answer(reply: &Reply, token: Option<&str>) -> Option<ReviewAnswer> {
-    read(&find(reply, token).ok()?).ok()
+pub fn parse_review_answer(reply: &Reply, token: Option<&str>) -> Option<ReviewAnswer> {
+    read_verdict(&find_verdict(reply, token).ok()?).ok()
 }
 
 /// Returns what is wrong with an answer that should contain a verdict, as text for the agent.
 pub(crate) fn check_answer(reply: &Reply, demands: VerdictDemands<'_>) -> Result<(), String> {
-    let value = find(reply, demands.token).map_err(|fault| fault.to_string())?;
-    let answer = read(&value)?;
+    let value = find_verdict(reply, demands.token).map_err(|fault| fault.to_string())?;
+    let answer = read_verdict(&value)?;
     if answer.verdict == ReviewVerdict::ChangesRequested {
         return Ok(());
     }
     // Without the token the object may be a quotation. Then the text around it must not refuse.
-    let is_sure = demands.token.is_none_or(|token| answer::has_token(&value, token));
-    if !is_sure && refuses(&answer::prose(&reply.text, &schema())) {
+    let is_sure = demands.token.is_none_or(|token| structured_output::has_token(&value, token));
+    if !is_sure
+        && is_refusal(&structured_output::extract_prose(&reply.text, &build_verdict_schema()))
+    {
         return Err("its JSON object approves, but the text around it asks for changes".to_owned());
     }
     let shown = answer.criteria.iter().filter(|check| !check.evidence.trim().is_empty()).count();
@@ -230,16 +232,18 @@ pub(crate) fn check_answer(reply: &Reply, demands: VerdictDemands<'_>) -> Result
     ))
 }
 
-fn find(reply: &Reply, token: Option<&str>) -> Result<Value, AnswerFault> {
+fn find_verdict(reply: &Reply, token: Option<&str>) -> Result<Value, AnswerFault> {
     match (&reply.structured, token) {
         (Some(value), _) => Ok(value.clone()),
-        (None, Some(token)) => answer::find(&reply.text, &schema().with_token(token)),
-        (None, None) => answer::find(&reply.text, &schema()),
+        (None, Some(token)) => {
+            structured_output::find_answer(&reply.text, &build_verdict_schema().with_token(token))
+        }
+        (None, None) => structured_output::find_answer(&reply.text, &build_verdict_schema()),
     }
 }
 
 /// Phrases that refuse an approval, in lower case.
-const REFUSALS: [&str; 9] = [
+const REFUSAL_PHRASES: [&str; 9] = [
     "changes_requested",
     "changes requested",
     "request changes",
@@ -251,14 +255,14 @@ const REFUSALS: [&str; 9] = [
     "i reject",
 ];
 
-fn refuses(prose: &str) -> bool {
+fn is_refusal(prose: &str) -> bool {
     let prose = prose.to_lowercase();
-    REFUSALS.iter().any(|phrase| prose.contains(phrase))
+    REFUSAL_PHRASES.iter().any(|phrase| prose.contains(phrase))
 }
 
 /// Reads a verdict, lenient about its form. The error describes what is wrong with it.
-fn read(value: &Value) -> Result<ReviewAnswer, String> {
-    let verdict = match answer::normalized(value, "verdict").as_deref() {
+fn read_verdict(value: &Value) -> Result<ReviewAnswer, String> {
+    let verdict = match structured_output::normalize_value(value, "verdict").as_deref() {
         Some("approved") => ReviewVerdict::Approved,
         Some("changes_requested") => ReviewVerdict::ChangesRequested,
         Some(_) | None => {

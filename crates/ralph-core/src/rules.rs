@@ -9,9 +9,9 @@
 //!
 //! Whether a list can be worked on at all is checked by [`TaskList::validate`].
 
+mod list_snapshot;
 mod moves;
 mod reconcile;
-mod standing;
 
 use std::fmt;
 
@@ -22,13 +22,13 @@ use crate::review::{ReviewPolicy, ReviewStatus};
 use crate::task::{Task, TaskList};
 use crate::text;
 
-pub use moves::{omissions, transitions};
-pub use reconcile::{Reconciled, reconcile};
-pub use standing::{Snapshot, Standing};
+pub use list_snapshot::{ListSnapshot, TaskSnapshot};
+pub use moves::{find_illegal_changes, find_omissions};
+pub use reconcile::{Reconciled, reconcile_edit};
 
 /// What an edit of the list is judged by.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turn {
+pub struct EditContext {
     pub role: Role,
     /// The task it was given; without one, any single task may move.
     pub task: Option<TaskId>,
@@ -37,7 +37,7 @@ pub struct Turn {
 
 /// An illegal change or value in a task list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Violation {
+pub struct ListViolation {
     /// The task; `None` if it is about the list itself.
     pub task: Option<TaskId>,
     /// The field, as `ralph/tasks.json` names it.
@@ -52,9 +52,9 @@ pub struct Violation {
     pub remedy: String,
 }
 
-impl Violation {
+impl ListViolation {
     /// Returns what is wrong, without the remedy: for edits that are reverted already.
-    pub fn fault(&self) -> String {
+    pub fn fault_text(&self) -> String {
         let place = match &self.task {
             Some(task) => format!("Story `{task}`"),
             None => "The list".to_owned(),
@@ -70,20 +70,20 @@ impl Violation {
 }
 
 /// Two sentences: what is wrong, and what to do.
-impl fmt::Display for Violation {
+impl fmt::Display for ListViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = if self.remedy.ends_with('?') { "" } else { "." };
-        write!(f, "{} {}{end}", self.fault(), self.remedy)
+        write!(f, "{} {}{end}", self.fault_text(), self.remedy)
     }
 }
 
 /// Returns the contradictions in a list, no matter who wrote it.
-pub fn invariants(list: &TaskList, review: ReviewPolicy) -> Vec<Violation> {
-    list.tasks.iter().flat_map(|task| invariants_of(task, review)).collect()
+pub fn find_contradictions(list: &TaskList, review: ReviewPolicy) -> Vec<ListViolation> {
+    list.tasks.iter().flat_map(|task| find_task_contradictions(task, review)).collect()
 }
 
-fn invariants_of(task: &Task, review: ReviewPolicy) -> Vec<Violation> {
-    let is = |field: &str, new: String, why: &str, remedy: &str| Violation {
+fn find_task_contradictions(task: &Task, review: ReviewPolicy) -> Vec<ListViolation> {
+    let is = |field: &str, new: String, why: &str, remedy: &str| ListViolation {
         task: Some(task.id.clone()),
         field: field.to_owned(),
         old: None,
@@ -96,7 +96,7 @@ fn invariants_of(task: &Task, review: ReviewPolicy) -> Vec<Violation> {
     if let ReviewPolicy::Fresh { cap } = review {
         let (status, count) = (task.review.status, task.review.count);
         if is_done && status != ReviewStatus::Approved {
-            let why = format!("reviewStatus is {}, not \"approved\"", status_word(status));
+            let why = format!("reviewStatus is {}, not \"approved\"", format_status(status));
             let remedy = "Set `passes` back to false; only a review approves";
             violations.push(is("passes", "true".into(), &why, remedy));
         }
@@ -104,7 +104,7 @@ fn invariants_of(task: &Task, review: ReviewPolicy) -> Vec<Violation> {
             let why = "passes is false, and the two go together";
             let remedy = "Set `passes` to true if this is the review that approves, else take \
                           the approval back";
-            violations.push(is("reviewStatus", status_word(status), why, remedy));
+            violations.push(is("reviewStatus", format_status(status), why, remedy));
         }
         if status == ReviewStatus::ChangesRequested && task.review.feedback.trim().is_empty() {
             let why = "reviewStatus is \"changes_requested\", which needs feedback";
@@ -125,7 +125,7 @@ fn invariants_of(task: &Task, review: ReviewPolicy) -> Vec<Violation> {
 }
 
 /// Returns a review status as written in the file.
-fn status_word(status: ReviewStatus) -> String {
+fn format_status(status: ReviewStatus) -> String {
     match status {
         ReviewStatus::None => "null".to_owned(),
         ReviewStatus::NeedsReview | ReviewStatus::ChangesRequested | ReviewStatus::Approved => {
@@ -135,8 +135,12 @@ fn status_word(status: ReviewStatus) -> String {
 }
 
 /// Returns a text as shown in a violation.
-fn quoted(text: &str) -> String {
-    if text.is_empty() { "empty".to_owned() } else { format!("\"{}\"", text::glance(text, 60)) }
+fn quote_text(text: &str) -> String {
+    if text.is_empty() {
+        "empty".to_owned()
+    } else {
+        format!("\"{}\"", text::shorten_to_line(text, 60))
+    }
 }
 
 #[cfg(test)]

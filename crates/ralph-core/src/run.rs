@@ -3,47 +3,48 @@
 //! It holds one iteration and some totals, so it stays small however long the run is. Not
 //! here: the next step, which `choose` decides from this state.
 
-mod closing;
-mod controlled;
-mod form;
+mod answer_check;
+mod control_events;
 mod iteration;
-mod resuming;
+mod iteration_end;
+mod resume;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::asking::{Asking, AskingEnd, PromptSize};
-use crate::board::{Board, Turn};
+pub use crate::agent_call_state::{AgentCallEnd, AgentCallState, PromptSize};
+use crate::agent_output::{Reply, Usage};
+use crate::autorun_changes::{AutorunChange, MAX_AUTORUN_CHANGES};
 use crate::context::Calibration;
 use crate::control::{self, Control};
 use crate::event::{
-    Checkpoint, Event, History, Landed, Left, Observation, Purpose, Recorded, TreeId, WaitReason,
+    Checkpoint, EndSnapshot, Event, History, Landed, Observation, Purpose, Recorded, TreeId,
+    WaitReason,
 };
 use crate::failure::FailureClass;
 use crate::gate::{GateResult, GateStatus};
 use crate::handoff::Handoff;
 use crate::ids::{AskNumber, Role, RunId};
 use crate::judge::Feedback;
-use crate::memory::{self, Memory, Since, Trigger};
+use crate::memory::{self, CompactionTrigger, Memory, SinceCompaction};
 use crate::outcome::Outcome;
-use crate::planted::{MOST_PLANTED, Planted};
-use crate::reading::{Reply, Usage};
 use crate::recipe::{AgentKind, CommitPolicy, Recipe};
 use crate::report::REMOVED_NAME;
 use crate::settle;
 use crate::task::Task;
+use crate::task_state::{TaskState, WorkChoice};
 use crate::units::{Millis, Timestamp};
 
-pub use closing::{Ahead, Stands};
 pub use iteration::{Iteration, Observed};
+pub use iteration_end::{Durability, PendingList};
 
 /// How many handoffs are kept for the next prompt.
-const HANDOFFS: usize = 4;
+const KEPT_HANDOFFS: usize = 4;
 
 /// How many handoffs of failed attempts are kept for the next attempt at the same task.
-const FAILED_HANDOFFS: usize = 2;
+const KEPT_FAILED_HANDOFFS: usize = 2;
 
 /// The state of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,7 +65,7 @@ pub struct RunState {
     pub feedback: Vec<Feedback>,
     /// Open plan items at the last completion signal that was rejected.
     #[serde(default, rename = "doubted")]
-    pub doubted: Option<u32>,
+    pub rejected_open_items: Option<u32>,
     /// Consecutive iterations on a prompt that passed the gates and changed nothing.
     #[serde(default)]
     pub unchanged: u32,
@@ -73,20 +74,20 @@ pub struct RunState {
     pub last_tree: Option<TreeId>,
     /// The trees on which gates passed, by gate.
     #[serde(rename = "green")]
-    pub green: BTreeMap<String, TreeId>,
+    pub passed_trees: BTreeMap<String, TreeId>,
     /// Autorun files that agents changed.
     #[serde(rename = "planted")]
-    pub planted: BTreeSet<Planted>,
+    pub autorun_changes: BTreeSet<AutorunChange>,
     /// The task list and the work on it, once read.
     #[serde(rename = "board")]
-    pub board: Option<Board>,
+    pub tasks: Option<TaskState>,
     /// Gate results from before the first agent call.
     pub baseline: Option<Baseline>,
     /// The state in which work began that has not landed yet.
     pub base: Option<Checkpoint>,
     /// Commits by agents since `base` that are already in the totals.
     #[serde(default, rename = "counted")]
-    pub counted: u32,
+    pub counted_commits: u32,
     /// Handoffs of the last iterations on tasks, oldest first.
     pub handoffs: Vec<Handoff>,
     /// Memory compacted from older handoffs.
@@ -94,7 +95,7 @@ pub struct RunState {
     pub memory: Option<Box<Memory>>,
     /// What has accumulated since the last compaction.
     #[serde(default, rename = "since")]
-    pub since: Since,
+    pub since_compaction: SinceCompaction,
     /// Characters per token, measured from what agents report.
     #[serde(default)]
     pub calibration: Calibration,
@@ -113,7 +114,7 @@ pub struct RunState {
     pub outcome: Option<Outcome>,
     /// The snapshot from that end.
     #[serde(default, rename = "left")]
-    pub left: Option<Box<Left>>,
+    pub end_snapshot: Option<Box<EndSnapshot>>,
 }
 
 /// Gate results from before the first agent call.
@@ -167,7 +168,7 @@ pub struct FoldError {
 
 impl RunState {
     /// Returns the state after the first event of a journal.
-    pub fn begin(first: &Recorded) -> Result<Self, FoldError> {
+    pub fn from_first_event(first: &Recorded) -> Result<Self, FoldError> {
         let Event::RunStarted { run, project, recipe, journal: _, version: _ } = &first.event
         else {
             return Err(FoldError {
@@ -186,18 +187,18 @@ impl RunState {
             current: None,
             last_ended: None,
             feedback: Vec::new(),
-            doubted: None,
+            rejected_open_items: None,
             unchanged: 0,
             last_tree: None,
-            green: BTreeMap::new(),
-            planted: BTreeSet::new(),
-            board: None,
+            passed_trees: BTreeMap::new(),
+            autorun_changes: BTreeSet::new(),
+            tasks: None,
             baseline: None,
             base: None,
-            counted: 0,
+            counted_commits: 0,
             handoffs: Vec::new(),
             memory: recipe.memory.as_ref().and_then(|policy| policy.known.clone()),
-            since: Since::default(),
+            since_compaction: SinceCompaction::default(),
             calibration: Calibration::default(),
             schema_refused_by: Vec::new(),
             completeness: Completeness::Open,
@@ -205,7 +206,7 @@ impl RunState {
             waiting_since: None,
             control: Control::default(),
             outcome: None,
-            left: None,
+            end_snapshot: None,
         })
     }
 
@@ -213,15 +214,15 @@ impl RunState {
     pub fn fold<'a>(events: impl IntoIterator<Item = &'a Recorded>) -> Result<Self, FoldError> {
         let mut events = events.into_iter();
         let first = events.next().ok_or(FoldError { seq: 0, reason: "the journal is empty" })?;
-        let mut state = Self::begin(first)?;
+        let mut state = Self::from_first_event(first)?;
         for recorded in events {
-            state.apply(recorded)?;
+            state.apply_event(recorded)?;
         }
         Ok(state)
     }
 
     /// Applies the next event.
-    pub fn apply(&mut self, recorded: &Recorded) -> Result<(), FoldError> {
+    pub fn apply_event(&mut self, recorded: &Recorded) -> Result<(), FoldError> {
         let misfit = |reason| FoldError { seq: recorded.seq, reason };
         if recorded.seq != self.seq + 1 {
             return Err(misfit("its number does not follow"));
@@ -232,39 +233,39 @@ impl RunState {
         match &recorded.event {
             Event::RunStarted { .. } => return Err(misfit("the run has begun before")),
             Event::RunResumed { recipe, meanwhile, version: _ } => {
-                self.resumed(recipe.as_deref(), meanwhile.as_ref());
+                self.apply_resume(recipe.as_deref(), meanwhile.as_ref());
             }
             Event::TasksRead { list, remarks: _ } => {
-                match &mut self.board {
-                    Some(tasks) => tasks.take_over((**list).clone()),
-                    None => self.board = Some(Board::new((**list).clone())),
+                match &mut self.tasks {
+                    Some(tasks) => tasks.replace_list((**list).clone()),
+                    None => self.tasks = Some(TaskState::new((**list).clone())),
                 }
                 // The file is about to be restored, and may already be if ralph dies now.
                 if let Some(current) = &mut self.current {
-                    current.list_was_put_back();
+                    current.reset_list_landing();
                 }
             }
             Event::TasksWritten => {
-                if let Some(tasks) = &mut self.board {
-                    tasks.written();
+                if let Some(tasks) = &mut self.tasks {
+                    tasks.mark_written();
                 }
                 if let Some(current) = &mut self.current {
-                    current.list_was_put_back();
+                    current.reset_list_landing();
                 }
             }
             Event::BaselineStarted { tree } => {
                 self.baseline = Some(Baseline { tree: tree.clone(), results: Vec::new() });
             }
-            Event::BaselineChecked { result } => self.baseline_checked(result),
+            Event::BaselineChecked { result } => self.apply_baseline_result(result),
             Event::IterationStarted { iteration, role, task } => {
                 self.iterations = iteration.0;
                 // An agent that owns or commits the list finds it unchanged.
                 if let (Some(tasks), Some(task), Role::Implement | Role::Fix) =
-                    (&mut self.board, task, role)
-                    && !self.recipe.is_kept_by_agent()
+                    (&mut self.tasks, task, role)
+                    && !self.recipe.is_list_owned_by_agent()
                     && self.recipe.landing.commit != CommitPolicy::Agent
                 {
-                    tasks.begin(task);
+                    tasks.mark_in_progress(task);
                 }
                 let open = Iteration::new(*iteration, *role, task.clone(), recorded);
                 self.current = Some(open);
@@ -272,25 +273,25 @@ impl RunState {
             Event::Waiting { reason, until: _ } => {
                 self.waiting_since = (*reason == WaitReason::UsageLimit).then_some(recorded.at);
             }
-            Event::Wished { .. } | Event::Paused | Event::TaskSkipped { .. } => {
-                self.controlled(recorded);
+            Event::ControlRequested { .. } | Event::Paused | Event::TaskSkipped { .. } => {
+                self.apply_control_event(recorded);
             }
-            Event::Warned { text } => self.warned(text),
-            Event::IterationEnded { .. } => self.close(recorded.at),
+            Event::Warned { text } => self.apply_warning(text),
+            Event::IterationEnded { .. } => self.close_iteration(recorded.at),
             Event::RunEnded { outcome, left } => {
-                (self.outcome, self.left) = (Some(outcome.clone()), left.clone());
+                (self.outcome, self.end_snapshot) = (Some(outcome.clone()), left.clone());
             }
             Event::Checkpointed { .. }
             | Event::Asked { .. }
             | Event::Replied { .. }
             | Event::PlanSeen { .. }
-            | Event::Claimed { .. }
+            | Event::AgentListRead { .. }
             | Event::Observed { .. }
             | Event::GateChecked { .. }
             | Event::Judged { .. }
             | Event::Landed { .. } => {
                 let mut current = self.current.take().ok_or(misfit("no iteration is open"))?;
-                self.apply_within(&mut current, recorded);
+                self.apply_in_iteration(&mut current, recorded);
                 self.current = Some(current);
             }
         }
@@ -298,7 +299,7 @@ impl RunState {
     }
 
     /// Counts a warning, and keeps removed files for the next prompt.
-    fn warned(&mut self, text: &str) {
+    fn apply_warning(&mut self, text: &str) {
         self.totals.warnings += 1;
         if let (Some(current), Some(removed)) = (&mut self.current, text.strip_prefix(REMOVED_NAME))
         {
@@ -311,49 +312,50 @@ impl RunState {
     fn count_wait(&mut self, recorded: &Recorded) {
         let Some(since) = self.waiting_since.take() else { return };
         if !matches!(recorded.event, Event::RunResumed { .. }) {
-            self.totals.waited = self.totals.waited.plus(recorded.at.since(since));
+            self.totals.waited =
+                self.totals.waited.saturating_add(recorded.at.elapsed_since(since));
         }
     }
 
     /// Applies an event of the open iteration.
-    fn apply_within(&mut self, current: &mut Iteration, recorded: &Recorded) {
+    fn apply_in_iteration(&mut self, current: &mut Iteration, recorded: &Recorded) {
         match &recorded.event {
             Event::Checkpointed { checkpoint } => {
                 current.checkpoint = Some(checkpoint.clone());
                 // A compaction changes no code, so the base of the current work stays.
                 if self.base.is_none() && current.role != Role::Compact {
-                    (self.base, self.counted) = (Some(checkpoint.clone()), 0);
+                    (self.base, self.counted_commits) = (Some(checkpoint.clone()), 0);
                 }
             }
             Event::Asked { ask, purpose, prompt_chars, agent, token, .. } => {
                 self.totals.asks += 1;
-                self.calibration.ask(*prompt_chars);
+                self.calibration.record_prompt(*prompt_chars);
                 current.asks = ask.0;
                 if *purpose == Purpose::Work && control::takes_notes(current.role) {
                     current.notes.append(&mut self.control.notes);
                 }
-                let asking = current.asking_mut(purpose);
+                let asking = current.call_state_mut(purpose);
                 asking.pending = Some(*ask);
                 asking.agent = Some(*agent);
                 asking.token.clone_from(token);
                 if let Purpose::Gate(name) = purpose {
                     current.gate_asked = Some(name.clone());
                 }
-                if current.unheard.is_none() {
-                    current.unheard = match purpose {
+                if current.pre_question.is_none() {
+                    current.pre_question = match purpose {
                         Purpose::Work => None,
-                        Purpose::Gate(_) => self.seen_in(current),
-                        Purpose::Message => current.surveyed(),
+                        Purpose::Gate(_) => self.observed_state_of(current),
+                        Purpose::Message => current.surveyed_state(),
                     };
                 }
             }
-            Event::Replied { ask, reply } => self.replied(current, *ask, reply, recorded.at),
+            Event::Replied { ask, reply } => self.apply_reply(current, *ask, reply, recorded.at),
             Event::PlanSeen { look } => current.plan = Some(look.clone()),
-            Event::Claimed { claim: diff } => current.claim = Some(diff.clone()),
+            Event::AgentListRead { diff } => current.list_diff = Some(diff.clone()),
             Event::Observed { observation, kept } => {
-                let changed = observation.iter().flat_map(|seen| &seen.planted);
-                let room = MOST_PLANTED.saturating_sub(self.planted.len());
-                self.planted.extend(changed.take(room).cloned());
+                let changed = observation.iter().flat_map(|seen| &seen.autorun_changes);
+                let room = MAX_AUTORUN_CHANGES.saturating_sub(self.autorun_changes.len());
+                self.autorun_changes.extend(changed.take(room).cloned());
                 if let (Some(seen), None) = (observation, kept) {
                     self.count_commits(seen);
                 }
@@ -361,8 +363,8 @@ impl RunState {
                     // Files were rewritten after these gates passed, so their results
                     // cannot be reused.
                     let before = current.observed_tree().cloned();
-                    self.green.retain(|_, tree| Some(&*tree) != before.as_ref());
-                    current.start_gates_again();
+                    self.passed_trees.retain(|_, tree| Some(&*tree) != before.as_ref());
+                    current.restart_gates();
                 }
                 let (observation, kept) = (observation.clone(), kept.clone());
                 current.observed = Some(Observed { observation, kept });
@@ -370,26 +372,28 @@ impl RunState {
             Event::GateChecked { result } => {
                 self.count_gate(result);
                 let tree = current.observed_tree().cloned();
-                self.note_green(result, tree);
-                current.gate = Asking::default();
-                current.unheard = None;
-                current.gate_spoke(result.clone(), &self.recipe.gates);
+                self.record_passed_tree(result, tree);
+                current.gate = AgentCallState::default();
+                current.pre_question = None;
+                current.insert_gate_result(result.clone(), &self.recipe.gates);
             }
             Event::Judged { judgement } => current.judgement = Some((**judgement).clone()),
             Event::Landed { landed } => {
                 match landed {
                     Landed::Committed { .. } => {
                         self.totals.commits += 1;
-                        self.note_work(current);
-                        if current.is_work_open() {
+                        self.record_work_range(current);
+                        if current.has_unaccepted_work() {
                             // ralph's own commit must not count as the agent's.
-                            self.counted += 1;
+                            self.counted_commits += 1;
                         } else {
                             self.base = None;
                         }
                     }
-                    Landed::NothingToCommit if current.is_work_open() => {}
-                    Landed::NothingToCommit | Landed::Shelved { .. } => self.base = None,
+                    Landed::NothingToCommit if current.has_unaccepted_work() => {}
+                    Landed::NothingToCommit | Landed::SavedToFailureBranch { .. } => {
+                        self.base = None
+                    }
                     // Changes of earlier attempts are still there and have not passed the
                     // gates.
                     Landed::RolledBack { .. } => {
@@ -397,8 +401,8 @@ impl RunState {
                             self.base = None;
                         }
                     }
-                    Landed::Heard { .. } => current.unheard = None,
-                    Landed::ListWritten => self.note_written(current),
+                    Landed::MessageChecked { .. } => current.pre_question = None,
+                    Landed::ListWritten => self.record_written_list(current),
                     Landed::Surveyed { .. }
                     | Landed::CommitRefused { .. }
                     | Landed::ScmRan { .. } => {}
@@ -413,7 +417,7 @@ impl RunState {
             | Event::BaselineChecked { .. }
             | Event::IterationStarted { .. }
             | Event::Waiting { .. }
-            | Event::Wished { .. }
+            | Event::ControlRequested { .. }
             | Event::Paused
             | Event::TaskSkipped { .. }
             | Event::Warned { .. }
@@ -423,12 +427,17 @@ impl RunState {
     }
 
     /// Records the list changes that were written to the task file ahead of the state.
-    fn note_written(&mut self, current: &Iteration) {
+    fn record_written_list(&mut self, current: &Iteration) {
         if let (Some(tasks), Some(work), Some(task)) =
-            (&mut self.board, self.recipe.task_work(), &current.task)
+            (&mut self.tasks, self.recipe.task_work(), &current.task)
         {
-            let settled = settle::settle(work, tasks.log(task).failed, &tasks.list, current);
-            tasks.written_ahead(&settled.changes);
+            let settled = settle::settle_iteration(
+                work,
+                tasks.attempt_log(task).failed,
+                &tasks.list,
+                current,
+            );
+            tasks.mark_written_ahead(&settled.changes);
         }
     }
 
@@ -437,23 +446,29 @@ impl RunState {
         if let (CommitPolicy::Agent, History::Advanced { commits }) =
             (&self.recipe.landing.commit, seen.history)
         {
-            self.totals.commits += commits.saturating_sub(self.counted);
-            self.counted = commits;
+            self.totals.commits += commits.saturating_sub(self.counted_commits);
+            self.counted_commits = commits;
         }
     }
 
     /// Applies the reply to a call.
-    fn replied(&mut self, current: &mut Iteration, ask: AskNumber, reply: &Reply, at: Timestamp) {
+    fn apply_reply(
+        &mut self,
+        current: &mut Iteration,
+        ask: AskNumber,
+        reply: &Reply,
+        at: Timestamp,
+    ) {
         self.totals.usage = self.totals.usage.plus(reply.usage);
         self.totals.tools += reply.tools;
-        self.calibration.hear(reply);
+        self.calibration.learn_from_reply(reply);
         self.totals.leftovers += reply.end.leftovers.processes;
-        let form = self.check_form(current, ask, reply);
+        let form = self.check_answer_form(current, ask, reply);
         let asking = [&mut current.message, &mut current.gate, &mut current.work]
             .into_iter()
             .find(|asking| asking.pending == Some(ask));
         let Some(asking) = asking else { return };
-        asking.hear(reply, form, at, &self.recipe);
+        asking.apply_reply(reply, form, at, &self.recipe);
         let is_refused =
             reply.failure.as_ref().is_some_and(|it| it.class == FailureClass::SchemaRefused);
         if let Some(agent) = asking.agent.filter(|_| is_refused)
@@ -467,21 +482,21 @@ impl RunState {
     }
 
     /// Records the change that a review of the task will look at.
-    fn note_work(&mut self, current: &Iteration) {
-        let surveyed = current.landed.iter().find_map(Landed::surveyed);
+    fn record_work_range(&mut self, current: &Iteration) {
+        let surveyed = current.landed.iter().find_map(Landed::surveyed_tree);
         if let (Some(tasks), Some(task), Role::Implement | Role::Fix) =
-            (&mut self.board, &current.task, current.role)
+            (&mut self.tasks, &current.task, current.role)
             && let Some(Checkpoint::Git { tree: Some(from), .. }) = &self.base
             && let Some(to) = surveyed.or_else(|| current.observed_tree()).cloned()
         {
-            tasks.committed(task, from.clone(), to);
+            tasks.record_commit(task, from.clone(), to);
         }
     }
 
-    fn baseline_checked(&mut self, result: &GateResult) {
+    fn apply_baseline_result(&mut self, result: &GateResult) {
         self.count_gate(result);
         let tree = self.baseline.as_ref().and_then(|baseline| baseline.tree.clone());
-        self.note_green(result, tree);
+        self.record_passed_tree(result, tree);
         if let Some(baseline) = &mut self.baseline {
             baseline.results.push(result.clone());
         }
@@ -497,21 +512,22 @@ impl RunState {
         }
     }
 
-    fn note_green(&mut self, result: &GateResult, tree: Option<TreeId>) {
+    fn record_passed_tree(&mut self, result: &GateResult, tree: Option<TreeId>) {
         match (result.status, tree) {
             (GateStatus::Passed | GateStatus::Cached, Some(tree)) => {
-                self.green.insert(result.gate.clone(), tree);
+                self.passed_trees.insert(result.gate.clone(), tree);
             }
             (GateStatus::Failed, _) | (_, None) => {}
         }
     }
 
     /// Returns the task of the next coding iteration, if that is next.
-    pub fn next_coding(&self) -> Option<&Task> {
-        let Turn::Next(next) = self.board.as_ref()?.turn(self.recipe.task_work()?) else {
+    pub fn next_coding_task(&self) -> Option<&Task> {
+        let WorkChoice::Next(next) = self.tasks.as_ref()?.next_work(self.recipe.task_work()?)
+        else {
             return None;
         };
-        match next.work()? {
+        match next.role_and_task()? {
             (Role::Implement | Role::Fix, task) => Some(task),
             (
                 Role::Prompt
@@ -526,26 +542,30 @@ impl RunState {
     }
 
     /// Returns why a compaction is due before the next iteration, if it is.
-    pub fn compaction_due(&self) -> Option<Trigger> {
-        memory::due(self.recipe.memory.as_ref()?, &self.since, self.next_coding()?)
+    pub fn compaction_due(&self) -> Option<CompactionTrigger> {
+        memory::find_trigger(
+            self.recipe.memory.as_ref()?,
+            &self.since_compaction,
+            self.next_coding_task()?,
+        )
     }
 
     /// Returns why the open compaction was started. What it depends on does not change
     /// while one is open, except for the list, which the user may edit.
-    pub fn trigger(&self) -> Trigger {
-        self.compaction_due().unwrap_or(Trigger::Periodic)
+    pub fn compaction_trigger(&self) -> CompactionTrigger {
+        self.compaction_due().unwrap_or(CompactionTrigger::Periodic)
     }
 
     /// Returns the highest allowed iteration number. Compactions have numbers but do not
     /// count against the limit.
     pub fn last_iteration(&self) -> u32 {
         let is_open = self.current.as_ref().is_some_and(|current| current.role == Role::Compact);
-        let compactions = self.since.compactions.saturating_add(u32::from(is_open));
+        let compactions = self.since_compaction.compactions.saturating_add(u32::from(is_open));
         self.recipe.limits.iterations.saturating_add(compactions)
     }
 
     /// Returns whether a gate failed before the first agent call.
-    pub(crate) fn was_broken(&self, gate: &str) -> bool {
+    pub(crate) fn is_broken_at_start(&self, gate: &str) -> bool {
         self.baseline
             .iter()
             .flat_map(|baseline| &baseline.results)

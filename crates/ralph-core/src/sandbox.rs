@@ -4,11 +4,11 @@
 //! enforcement nor the detection of usable backends is here.
 
 pub mod addresses;
-pub mod blocked;
+pub mod allowlist;
+pub mod blocked_call;
+pub mod gate_signs;
 pub mod hosts;
 pub mod model_hosts;
-pub mod reach;
-pub mod signs;
 
 use std::fmt;
 
@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 /// What agents and gates may reach.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Policy {
-    pub backend: Wanted,
+pub struct SandboxPolicy {
+    pub backend: RequestedBackend,
     /// What to do if no enforcing backend works.
     pub fallback: Fallback,
     pub git: GitAccess,
@@ -36,14 +36,14 @@ pub struct Policy {
     pub unix_sockets: UnixSockets,
     pub image: Option<String>,
     pub network: NetworkPolicy,
-    pub gates: GatePolicy,
-    pub limits: Bounds,
+    pub gates: GateSandboxPolicy,
+    pub limits: ChildLimits,
 }
 
 /// The backend that the user asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Wanted {
+pub enum RequestedBackend {
     /// The first enforcing backend that works here.
     Auto,
     /// Only this backend.
@@ -166,15 +166,15 @@ pub enum NetworkMode {
 /// What gates may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GatePolicy {
+pub struct GateSandboxPolicy {
     pub network: NetworkMode,
-    pub credentials: Credentials,
+    pub credentials: GateCredentials,
 }
 
 /// Whether gates see the agent's credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Credentials {
+pub enum GateCredentials {
     Withheld,
     Given,
 }
@@ -182,7 +182,7 @@ pub enum Credentials {
 /// Limits on what a child process may use; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Bounds {
+pub struct ChildLimits {
     pub pids: u32,
     pub memory: u64,
     pub tmp: u64,
@@ -194,11 +194,11 @@ pub struct Bounds {
     pub output: u64,
 }
 
-impl Default for Policy {
+impl Default for SandboxPolicy {
     /// Returns no isolation: callers set what they need.
     fn default() -> Self {
         Self {
-            backend: Wanted::This(Backend::None),
+            backend: RequestedBackend::This(Backend::None),
             fallback: Fallback::Stop,
             git: GitAccess::Agent,
             rw: Vec::new(),
@@ -214,8 +214,11 @@ impl Default for Policy {
                 deny: Vec::new(),
                 allow_private: Vec::new(),
             },
-            gates: GatePolicy { network: NetworkMode::None, credentials: Credentials::Withheld },
-            limits: Bounds {
+            gates: GateSandboxPolicy {
+                network: NetworkMode::None,
+                credentials: GateCredentials::Withheld,
+            },
+            limits: ChildLimits {
                 pids: 512,
                 memory: 8 << 30,
                 tmp: 2 << 30,

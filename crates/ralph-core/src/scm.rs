@@ -13,19 +13,19 @@ const LONGEST_MESSAGE: usize = 200;
 
 /// Returns the commit message in an agent's answer: the content of a completion tag, else the first
 /// line with content, without fences and quotes.
-pub(crate) fn commit_message(answer: &str) -> Option<String> {
-    match completion::signal(answer) {
-        Some(tagged) => first_line(&tagged),
-        None => first_line(answer),
+pub(crate) fn parse_commit_message(answer: &str) -> Option<String> {
+    match completion::find_signal(answer) {
+        Some(tagged) => find_first_line(&tagged),
+        None => find_first_line(answer),
     }
 }
 
-fn first_line(text: &str) -> Option<String> {
+fn find_first_line(text: &str) -> Option<String> {
     let lines = || {
         text.lines()
             .map(str::trim)
             .filter(|line| !line.starts_with("```"))
-            .map(unquoted)
+            .map(strip_quotes)
             .filter(|line| line.chars().any(char::is_alphanumeric))
     };
     // "Here is the message:" only introduces it.
@@ -37,7 +37,7 @@ fn first_line(text: &str) -> Option<String> {
 }
 
 /// Strips quotes around the whole line.
-fn unquoted(line: &str) -> &str {
+fn strip_quotes(line: &str) -> &str {
     ['"', '\'', '`', '*'].into_iter().fold(line, |line, quote| {
         let inner = line.trim_start_matches(quote).trim_end_matches(quote);
         let is_around = line.starts_with(quote) && line.ends_with(quote);
@@ -93,7 +93,7 @@ pub(crate) struct MessageParts<'a> {
 }
 
 /// Returns the type in conventional commits for the work of a role.
-pub(crate) fn kind(role: Role) -> &'static str {
+pub(crate) fn choose_commit_type(role: Role) -> &'static str {
     match role {
         Role::Prompt | Role::Build | Role::Implement => "feat",
         Role::Fix => "fix",
@@ -104,7 +104,7 @@ pub(crate) fn kind(role: Role) -> &'static str {
 
 /// Fills in the template of commit messages.
 pub(crate) fn fill_message(template: &str, parts: &MessageParts<'_>) -> String {
-    let (iteration, subject) = (parts.iteration.to_string(), in_lower_case(parts.subject));
+    let (iteration, subject) = (parts.iteration.to_string(), lower_first_letter(parts.subject));
     let value = |name: &str| {
         Some(match name {
             "ITERATION" => iteration.as_str(),
@@ -116,12 +116,12 @@ pub(crate) fn fill_message(template: &str, parts: &MessageParts<'_>) -> String {
             _ => return None,
         })
     };
-    template::expand(template, value).text.trim().to_owned()
+    template::expand_template(template, value).text.trim().to_owned()
 }
 
 /// Returns a subject that begins in lower case, as checkers of conventional commits expect. A word
 /// such as `API` is kept.
-fn in_lower_case(subject: &str) -> String {
+fn lower_first_letter(subject: &str) -> String {
     let mut rest = subject.chars();
     match (rest.next(), rest.clone().next()) {
         (Some(first), second) if second.is_none_or(|it| !it.is_uppercase()) => {
@@ -132,7 +132,7 @@ fn in_lower_case(subject: &str) -> String {
 }
 
 /// Returns whether the output of a hook that refuses an empty commit mentions the branch.
-pub(crate) fn is_about_branch(output: &str, branch: &str) -> bool {
+pub(crate) fn mentions_branch(output: &str, branch: &str) -> bool {
     let is_name = |word: &str| {
         !branch.is_empty() && word.trim_matches(|it: char| !it.is_alphanumeric()) == branch
     };
@@ -164,7 +164,7 @@ mod tests {
             ("---", None),
             ("<response></response>", None),
         ] {
-            assert_eq!(commit_message(answer).as_deref(), expect, "{answer:?}");
+            assert_eq!(parse_commit_message(answer).as_deref(), expect, "{answer:?}");
         }
     }
 
@@ -189,7 +189,7 @@ mod tests {
         }
         for (subject, expect) in [("API of x", "API of x"), ("A", "a"), ("Ä b", "ä b"), ("", "")]
         {
-            assert_eq!(in_lower_case(subject), expect, "{subject}");
+            assert_eq!(lower_first_letter(subject), expect, "{subject}");
         }
     }
 
@@ -203,7 +203,7 @@ mod tests {
             ("3 tests failed", false),
             ("", false),
         ] {
-            assert_eq!(is_about_branch(output, "main"), expect, "{output}");
+            assert_eq!(mentions_branch(output, "main"), expect, "{output}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Masks secrets in settings and command lines as `***`. Known secrets in the output of agents and
 //! gates are masked by `ralph-io`'s `mask`.
 
-pub mod known;
+pub mod known_secrets;
 pub mod leak;
 
 use serde_json::{Map, Value};
@@ -36,13 +36,13 @@ pub fn is_secret_name(name: &str) -> bool {
     // Names without separators, such as `GITHUBTOKEN`. Not `key`, which would match `monkey`.
     const ENDS: [&str; 7] =
         ["token", "secret", "password", "passwd", "apikey", "accesskey", "credentials"];
-    words_of(name)
+    split_name(name)
         .iter()
         .any(|word| WORDS.contains(&word.as_str()) || ENDS.iter().any(|end| word.ends_with(end)))
 }
 
 /// Splits `agentApiKey`, `AGENT_API_KEY` and `agent-api-key` into lower-case words.
-fn words_of(name: &str) -> Vec<String> {
+fn split_name(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';
     for c in name.chars() {
@@ -62,16 +62,16 @@ fn words_of(name: &str) -> Vec<String> {
 }
 
 /// Masks everything in a document that may be secret, and drops null entries.
-pub fn masked(document: &Value) -> Value {
-    mask("", document)
+pub fn mask_document(document: &Value) -> Value {
+    mask_value("", document)
 }
 
-fn mask(name: &str, value: &Value) -> Value {
+fn mask_value(name: &str, value: &Value) -> Value {
     match value {
         Value::Object(entries) => entries
             .iter()
             .filter(|(_, value)| !value.is_null())
-            .map(|(key, value)| (key.clone(), mask(key, value)))
+            .map(|(key, value)| (key.clone(), mask_value(key, value)))
             .collect::<Map<_, _>>()
             .into(),
         Value::Array(items) => mask_list(name, items),
@@ -83,8 +83,8 @@ fn mask(name: &str, value: &Value) -> Value {
 }
 
 /// Masks everything in a command line that may be secret.
-pub fn masked_words(words: &[String]) -> Vec<String> {
-    let mut next = Next::Plain;
+pub fn mask_command_line(words: &[String]) -> Vec<String> {
+    let mut next = NextWord::Plain;
     let mut shown = Vec::with_capacity(words.len());
     for word in words {
         let (text, after) = mask_item(word, next);
@@ -96,11 +96,11 @@ pub fn masked_words(words: &[String]) -> Vec<String> {
 
 /// Masks a list; after a bare `--token` the next item is the secret.
 fn mask_list(name: &str, items: &[Value]) -> Value {
-    let mut next = Next::Plain;
+    let mut next = NextWord::Plain;
     let mut shown = Vec::new();
     for item in items {
         let Value::String(text) = item else {
-            shown.push(mask(name, item));
+            shown.push(mask_value(name, item));
             continue;
         };
         let (text, after) = mask_item(text, next);
@@ -110,9 +110,9 @@ fn mask_list(name: &str, items: &[Value]) -> Value {
     shown.into()
 }
 
-fn mask_item(text: &str, next: Next) -> (String, Next) {
-    if next == Next::Secret && !text.starts_with('-') {
-        (MASK.to_owned(), Next::Plain)
+fn mask_item(text: &str, next: NextWord) -> (String, NextWord) {
+    if next == NextWord::Secret && !text.starts_with('-') {
+        (MASK.to_owned(), NextWord::Plain)
     } else {
         mask_text(text)
     }
@@ -120,16 +120,16 @@ fn mask_item(text: &str, next: Next) -> (String, Next) {
 
 /// Whether the next word is the value of a secret option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum NextWord {
     Plain,
     Secret,
 }
 
 /// Masks words such as `--token=x`, `API_KEY=x`, `--token x`, `Authorization: x`, and keys with a
 /// well-known prefix.
-fn mask_text(text: &str) -> (String, Next) {
+fn mask_text(text: &str) -> (String, NextWord) {
     let mut shown = String::with_capacity(text.len());
-    let mut next = Next::Plain;
+    let mut next = NextWord::Plain;
     for piece in text.split_inclusive(char::is_whitespace) {
         let word = piece.trim_end();
         let space = &piece[word.len()..];
@@ -137,10 +137,10 @@ fn mask_text(text: &str) -> (String, Next) {
             shown.push_str(space);
             continue;
         }
-        if next == Next::Secret && !word.starts_with("--") {
+        if next == NextWord::Secret && !word.starts_with("--") {
             shown.push_str(MASK);
             // In `Authorization: Bearer x` the secret is the second word.
-            next = if is_secret_name(word) { Next::Secret } else { Next::Plain };
+            next = if is_secret_name(word) { NextWord::Secret } else { NextWord::Plain };
         } else {
             let (word, after) = mask_word(word);
             shown.push_str(&word);
@@ -151,25 +151,25 @@ fn mask_text(text: &str) -> (String, Next) {
     (shown, next)
 }
 
-fn mask_word(word: &str) -> (String, Next) {
+fn mask_word(word: &str) -> (String, NextWord) {
     let quoted = |c| matches!(c, '"' | '\'');
     let bare = word.trim_matches(quoted);
     if has_secret_prefix(bare) {
-        return (MASK.into(), Next::Plain);
+        return (MASK.into(), NextWord::Plain);
     }
     if bare.contains("://") {
-        return (mask_url(word), Next::Plain);
+        return (mask_url(word), NextWord::Plain);
     }
     if let Some((name, value)) = word.split_once('=') {
         if !value.is_empty()
             && (is_secret_name(name) || has_secret_prefix(value.trim_matches(quoted)))
         {
-            return (format!("{name}={MASK}"), Next::Plain);
+            return (format!("{name}={MASK}"), NextWord::Plain);
         }
-        return (word.into(), Next::Plain);
+        return (word.into(), NextWord::Plain);
     }
     let announces = (bare.starts_with('-') || bare.ends_with(':')) && is_secret_name(bare);
-    (word.into(), if announces { Next::Secret } else { Next::Plain })
+    (word.into(), if announces { NextWord::Secret } else { NextWord::Plain })
 }
 
 /// Returns whether a word is a key of a well-known service.
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_wherever_they_hide() {
-        let shown = masked(&json!({
+        let shown = mask_document(&json!({
             "agent": {
                 "command": "claude",
                 "model": null,
@@ -293,7 +293,7 @@ mod tests {
     fn command_lines_show_no_secrets() {
         let words =
             ["tool", "--api-key", "abc", "--token=abc", "--model", "opus", "Say token please"];
-        let shown = masked_words(&words.map(str::to_owned));
+        let shown = mask_command_line(&words.map(str::to_owned));
         assert_eq!(
             shown,
             ["tool", "--api-key", "***", "--token=***", "--model", "opus", "Say token please"]
@@ -303,7 +303,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_masking_panic(text in "\\PC*|[a-z=:/@?& -]*") {
-            let _ = masked(&json!({"url": &text, "flags": [&text], "x": &text, text.clone(): &text}));
+            let _ = mask_document(&json!({"url": &text, "flags": [&text], "x": &text, text.clone(): &text}));
         }
     }
 }

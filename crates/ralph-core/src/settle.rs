@@ -6,16 +6,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::attempt::{Attempt, FailedOutput, verbatim};
-use crate::board::FileState;
+use crate::attempt::{Attempt, FailedOutput, cut_output};
 use crate::event::Landed;
-use crate::handoff::{Blocked, WorkOutcome};
+use crate::handoff::{BlockedReason, WorkOutcome};
 use crate::ids::TaskId;
 use crate::judge::{Judgement, Verdict};
 use crate::recipe::TaskWork;
 use crate::run::Iteration;
 use crate::stuck::{ErrorHasher, Escalation};
-use crate::task::{Keeper, Task, TaskChange, TaskList, TaskStatus};
+use crate::task::{ListOwner, Task, TaskChange, TaskList, TaskStatus};
+use crate::task_state::FileState;
 
 /// A failed attempt as the judgement sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,17 +26,17 @@ pub struct FailedAttempt {
     /// The escalation for the next attempt.
     pub next: Escalation,
     /// What the agent needs from the user.
-    pub blocked: Option<Blocked>,
+    pub blocked: Option<BlockedReason>,
     /// Failures of soft gates.
     pub warnings: u32,
     /// Why the task is given up, if it is.
-    pub gives_up: Option<GiveUp>,
+    pub gives_up: Option<GiveUpReason>,
 }
 
 /// Why a task is given up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum GiveUp {
+pub enum GiveUpReason {
     AttemptsUsed {
         limit: u32,
     },
@@ -48,21 +48,21 @@ pub enum GiveUp {
     /// It took too long.
     TimeUp,
     /// The agent needs something from the user.
-    Blocked(Blocked),
+    Blocked(BlockedReason),
 }
 
 /// Prefix of the note of a task that needs something from the user.
-pub const BLOCKED: &str = "blocked: ";
+pub const BLOCKED_PREFIX: &str = "blocked: ";
 
-impl GiveUp {
+impl GiveUpReason {
     /// Returns the reason as written to the task's notes.
-    pub fn words(&self) -> String {
+    pub fn to_note(&self) -> String {
         match self {
             Self::AttemptsUsed { limit: 1 } => "failed: its one attempt did not pass".to_owned(),
             Self::AttemptsUsed { limit } => format!("failed: none of {limit} attempts passed"),
             Self::Stuck { alike } => format!("failed: stuck, the same failure {alike} times"),
             Self::TimeUp => "failed: the time for the task was used up".to_owned(),
-            Self::Blocked(blocked) => format!("{BLOCKED}{}", blocked.words()),
+            Self::Blocked(blocked) => format!("{BLOCKED_PREFIX}{}", blocked.description()),
         }
     }
 }
@@ -80,7 +80,7 @@ pub struct Settled {
 
 impl Settled {
     /// Returns the outcome of an iteration that has landed.
-    pub(crate) fn outcome(&self, current: &Iteration) -> WorkOutcome {
+    pub(crate) fn work_outcome(&self, current: &Iteration) -> WorkOutcome {
         let Some(failed) = &self.attempt else {
             let is_committed = current.landed.iter().any(|it| it.commit().is_some());
             return WorkOutcome::Passed { is_committed };
@@ -89,18 +89,19 @@ impl Settled {
         let kept = current.landed.iter().find_map(|landed| match landed {
             Landed::RolledBack { kept } => Some(kept.clone()),
             Landed::Surveyed { .. }
-            | Landed::Heard { .. }
+            | Landed::MessageChecked { .. }
             | Landed::Committed { .. }
             | Landed::NothingToCommit
             | Landed::CommitRefused { .. }
             | Landed::ScmRan { .. }
             | Landed::ListWritten
-            | Landed::Shelved { .. } => None,
+            | Landed::SavedToFailureBranch { .. } => None,
         });
         match (&failed.gives_up, kept) {
-            (Some(_), _) => {
-                WorkOutcome::Abandoned { at, branch: shelved(current).map(str::to_owned) }
-            }
+            (Some(_), _) => WorkOutcome::Abandoned {
+                at,
+                branch: find_failure_branch(current).map(str::to_owned),
+            },
             (None, Some(kept)) => WorkOutcome::RolledBack { at, kept },
             (None, None) => WorkOutcome::Failed { at },
         }
@@ -108,51 +109,62 @@ impl Settled {
 }
 
 /// Returns the result of an iteration, as far as it has landed.
-pub fn settle(work: &TaskWork, log_failed: u32, list: &TaskList, current: &Iteration) -> Settled {
+pub fn settle_iteration(
+    work: &TaskWork,
+    log_failed: u32,
+    list: &TaskList,
+    current: &Iteration,
+) -> Settled {
     let (Some(judgement), Some(task)) = (&current.judgement, &current.task) else {
-        return Settled { changes: Vec::new(), attempt: None, written: FileState::InStep };
+        return Settled { changes: Vec::new(), attempt: None, written: FileState::InSync };
     };
-    if let (Verdict::Skipped { by }, Some(task)) = (&judgement.verdict, list.task(task)) {
-        let changes = skipped(task, by.as_deref(), shelved(current));
-        let written = written(work, current, &changes, false);
+    if let (Verdict::Skipped { by }, Some(task)) = (&judgement.verdict, list.find_task(task)) {
+        let changes = build_skip_changes(task, by.as_deref(), find_failure_branch(current));
+        let written = check_file_state(work, current, &changes, false);
         return Settled { changes, attempt: None, written };
     }
-    let refusal = refusal(current);
+    let refusal = find_refusal(current);
     let attempt = match (&judgement.failed, refusal) {
         (Some(failed), _) => Some(failed.clone()),
-        (None, Some(output)) => {
-            Some(refused(current, task, output, log_failed, limit(work, list, task)))
-        }
+        (None, Some(output)) => Some(build_refused_attempt(
+            current,
+            task,
+            output,
+            log_failed,
+            read_attempt_limit(work, list, task),
+        )),
         (None, None) => None,
     };
     let changes = match &attempt {
         Some(FailedAttempt { gives_up: Some(why), .. }) => {
             // Failures before a review are no longer in the log; the list still counts
             // them.
-            let counted = list.task(task).map_or(0, |task| task.attempts);
-            given_up(current, task, why, counted.max(log_failed + 1))
+            let counted = list.find_task(task).map_or(0, |task| task.attempts);
+            build_give_up_changes(current, task, why, counted.max(log_failed + 1))
         }
         // A refused commit drops all changes of the list.
         Some(FailedAttempt { gives_up: None, .. }) if refusal.is_some() => Vec::new(),
         None | Some(FailedAttempt { gives_up: None, .. }) => judgement.changes.clone(),
     };
-    let written = written(work, current, &changes, refusal.is_some());
+    let written = check_file_state(work, current, &changes, refusal.is_some());
     Settled { changes, attempt, written }
 }
 
 /// Returns the attempt limit of a task.
-pub fn limit(work: &TaskWork, list: &TaskList, task: &TaskId) -> u32 {
-    list.task(task).map_or(work.attempts, |task| task.attempts_allowed(work.attempts)).max(1)
+pub fn read_attempt_limit(work: &TaskWork, list: &TaskList, task: &TaskId) -> u32 {
+    list.find_task(task)
+        .map_or(work.attempts, |task| task.count_allowed_attempts(work.attempts))
+        .max(1)
 }
 
-fn refusal(current: &Iteration) -> Option<&str> {
+fn find_refusal(current: &Iteration) -> Option<&str> {
     current.landed.iter().find_map(Landed::refusal)
 }
 
 /// The gate name under which a refused commit fails an attempt.
 pub(crate) const COMMIT_HOOK: &str = "commit hook";
 
-fn refused(
+fn build_refused_attempt(
     current: &Iteration,
     task: &TaskId,
     output: &str,
@@ -162,14 +174,14 @@ fn refused(
     let judgement: Option<&Judgement> = current.judgement.as_ref();
     let handoff = judgement.and_then(|judgement| judgement.handoff.as_ref());
     let mut hasher = ErrorHasher::new(COMMIT_HOOK);
-    hasher.feed(output);
+    hasher.feed_text(output);
     let _ = task;
     FailedAttempt {
         attempt: Attempt {
             iteration: current.number,
             gate: COMMIT_HOOK.to_owned(),
             exit_code: 1,
-            hash: hasher.finish(),
+            hash: hasher.finish_hash(),
             failing: Vec::new(),
             tree: current.observed_tree().cloned(),
             summary: handoff
@@ -180,52 +192,61 @@ fn refused(
         },
         outputs: vec![FailedOutput {
             title: "Commit Hook Output (verbatim)".to_owned(),
-            text: verbatim(output),
+            text: cut_output(output),
         }],
         next: Escalation::None,
         blocked: None,
         warnings: 0,
-        gives_up: (failed_before + 1 >= limit).then_some(GiveUp::AttemptsUsed { limit }),
+        gives_up: (failed_before + 1 >= limit).then_some(GiveUpReason::AttemptsUsed { limit }),
     }
 }
 
-fn given_up(current: &Iteration, task: &TaskId, why: &GiveUp, attempts: u32) -> Vec<TaskChange> {
-    let place = place(shelved(current));
+fn build_give_up_changes(
+    current: &Iteration,
+    task: &TaskId,
+    why: &GiveUpReason,
+    attempts: u32,
+) -> Vec<TaskChange> {
+    let place = describe_branch(find_failure_branch(current));
     vec![
         TaskChange::SetStatus { task: task.clone(), status: TaskStatus::Failed },
         TaskChange::SetAttempts { task: task.clone(), attempts },
-        TaskChange::SetNotes { task: task.clone(), notes: format!("{}{place}", why.words()) },
+        TaskChange::SetNotes { task: task.clone(), notes: format!("{}{place}", why.to_note()) },
     ]
 }
 
 /// Returns the changes that mark a task as skipped by the user.
-pub(crate) fn skipped(task: &Task, by: Option<&str>, branch: Option<&str>) -> Vec<TaskChange> {
+pub(crate) fn build_skip_changes(
+    task: &Task,
+    by: Option<&str>,
+    branch: Option<&str>,
+) -> Vec<TaskChange> {
     let id = || task.id.clone();
     let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
-    let notes = format!("skipped{by}{}", place(branch));
+    let notes = format!("skipped{by}{}", describe_branch(branch));
     let mut changes = vec![
         TaskChange::SetStatus { task: id(), status: TaskStatus::Skipped },
         TaskChange::SetNotes { task: id(), notes },
     ];
     if task.review.status.is_open() {
-        changes.push(TaskChange::SetReview { task: id(), review: task.review.put_by() });
+        changes.push(TaskChange::SetReview { task: id(), review: task.review.close_open_review() });
     }
     changes
 }
 
 /// Returns the failure branch that holds the work of an iteration.
-fn shelved(current: &Iteration) -> Option<&str> {
-    current.landed.iter().find_map(Landed::shelf)
+fn find_failure_branch(current: &Iteration) -> Option<&str> {
+    current.landed.iter().find_map(Landed::failure_branch)
 }
 
-fn place(branch: Option<&str>) -> String {
+fn describe_branch(branch: Option<&str>) -> String {
     branch.map(|branch| format!("; its work is on {branch}")).unwrap_or_default()
 }
 
 /// Returns whether the file is in sync: it was written after the last step that decides
 /// its content, or its content does not change. An agent that owns the file may write
 /// anything until ralph reads it.
-fn written(
+fn check_file_state(
     work: &TaskWork,
     current: &Iteration,
     changes: &[TaskChange],
@@ -234,16 +255,18 @@ fn written(
     let decides = |landed: &Landed| {
         matches!(
             landed,
-            Landed::CommitRefused { .. } | Landed::Shelved { .. } | Landed::RolledBack { .. }
+            Landed::CommitRefused { .. }
+                | Landed::SavedToFailureBranch { .. }
+                | Landed::RolledBack { .. }
         )
     };
     let last = current.landed.iter().rposition(decides);
     let is_written = current.landed[last.map_or(0, |at| at + 1)..].contains(&Landed::ListWritten);
     let must_be = match (work.keeper, last) {
-        (Keeper::Agent, None) => {
-            !current.claim.as_ref().is_some_and(|diff| diff.is_in_file(changes))
+        (ListOwner::Agent, None) => {
+            !current.list_diff.as_ref().is_some_and(|diff| diff.is_in_file(changes))
         }
-        (Keeper::Agent, Some(_)) | (Keeper::Ralph, _) => !changes.is_empty() || is_refused,
+        (ListOwner::Agent, Some(_)) | (ListOwner::Ralph, _) => !changes.is_empty() || is_refused,
     };
-    if is_written || !must_be { FileState::InStep } else { FileState::Behind }
+    if is_written || !must_be { FileState::InSync } else { FileState::Stale }
 }

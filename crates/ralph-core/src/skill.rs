@@ -15,12 +15,12 @@ pub const SHIPPED: [(&str, &str); 6] = [
 ];
 
 /// Returns a built-in skill.
-pub fn shipped(name: &str) -> Option<&'static str> {
+pub fn find_shipped(name: &str) -> Option<&'static str> {
     SHIPPED.iter().find(|(shipped, _)| *shipped == name).map(|(_, text)| *text)
 }
 
 /// Returns the warning about an unknown skill.
-pub fn missing(name: &str) -> String {
+pub fn describe_missing(name: &str) -> String {
     let shipped = SHIPPED.map(|(name, _)| name);
     format!(
         "unknown skill `{name}`: the project has no such file, and it is not built in ({})",
@@ -41,9 +41,9 @@ mod tests {
             // Each fits into its section, which has space for 1500 tokens.
             assert!((500..2_000).contains(&text.len()), "{name}: {}", text.len());
             assert!(!text.contains("\n#"), "{name} has headings of its own");
-            assert_eq!(shipped(name), Some(text));
+            assert_eq!(find_shipped(name), Some(text));
         }
-        assert_eq!(shipped("nothing"), None);
+        assert_eq!(find_shipped("nothing"), None);
     }
 
     #[test]
@@ -55,7 +55,7 @@ mod tests {
         let done = Task { status: TaskStatus::Done, ..named("c", &["gone"]) };
         let tasks = vec![named("a", &["testing", "own"]), named("b", &["own", "tsting"]), done];
         let list = TaskList { tasks, ..TaskList::default() };
-        let problems = list.skill_problems(|name| name == "own");
+        let problems = list.find_skill_problems(|name| name == "own");
         let messages: Vec<String> =
             problems.iter().map(|it| format!("{it} ({})", it.fault.remedy())).collect();
         assert_eq!(

@@ -10,7 +10,7 @@ mod volatile;
 pub use error_line::is_error_line;
 pub use failing::FailingChecks;
 pub use hash::{ErrorHash, ErrorHasher};
-pub(crate) use noise::bearing;
+pub(crate) use noise::strip_noise;
 
 use serde::{Deserialize, Serialize};
 

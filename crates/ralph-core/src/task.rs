@@ -18,7 +18,7 @@ use crate::ids::TaskId;
 use crate::review::{ReviewState, ReviewStatus};
 
 pub use change::{ChangeError, TaskChange, TaskFields};
-pub use next::{Blockage, Next, Retrying, Waiting};
+pub use next::{Blockage, BlockedDependent, NextWork, RetryPolicy};
 pub use validate::{TaskFault, TaskField, TaskProblem};
 
 /// A list of tasks.
@@ -85,7 +85,7 @@ pub enum TaskStatus {
 
 /// The settings in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms<'a> {
+pub struct ListTerms<'a> {
     pub branch: Option<&'a str>,
     pub max_iterations: Option<u32>,
     pub validation_strategy: Option<ValidationStrategy>,
@@ -95,7 +95,7 @@ pub struct Terms<'a> {
 /// Who writes the task file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Keeper {
+pub enum ListOwner {
     /// ralph: agents return verdicts and handoffs.
     Ralph,
     /// The agent: ralph compares the file with a trusted snapshot after each iteration.
@@ -140,8 +140,8 @@ impl Progress {
 
 impl TaskList {
     /// Returns the settings in the list.
-    pub fn terms(&self) -> Terms<'_> {
-        Terms {
+    pub fn list_terms(&self) -> ListTerms<'_> {
+        ListTerms {
             branch: self.branch.as_deref(),
             max_iterations: self.max_iterations,
             validation_strategy: self.validation_strategy,
@@ -150,14 +150,14 @@ impl TaskList {
     }
 
     /// Returns a task by its id; the first one, if an id is not unique.
-    pub fn task(&self, id: &TaskId) -> Option<&Task> {
+    pub fn find_task(&self, id: &TaskId) -> Option<&Task> {
         self.tasks.iter().find(|task| task.id == *id)
     }
 
     /// Returns the unfinished tasks that a task waits for. A skipped task blocks like a failed
     /// one.
-    pub fn waits_for(&self, task: &Task) -> Vec<TaskId> {
-        let is_done = |id: &&TaskId| self.task(id).is_some_and(|task| task.status.is_done());
+    pub fn find_unmet_dependencies(&self, task: &Task) -> Vec<TaskId> {
+        let is_done = |id: &&TaskId| self.find_task(id).is_some_and(|task| task.status.is_done());
         task.depends_on.iter().filter(|id| !is_done(id)).cloned().collect()
     }
 
@@ -186,14 +186,14 @@ impl TaskList {
     }
 
     /// Returns the index of each id; the first one, if an id is not unique.
-    pub(crate) fn places(&self) -> BTreeMap<&str, usize> {
+    pub(crate) fn index_by_id(&self) -> BTreeMap<&str, usize> {
         self.tasks.iter().enumerate().rev().map(|(at, task)| (task.id.0.as_str(), at)).collect()
     }
 }
 
 impl Task {
     /// Returns whether the task names a path, which allows it to change a protected file.
-    pub(crate) fn speaks_of(&self, path: &str) -> bool {
+    pub(crate) fn has_mention_of(&self, path: &str) -> bool {
         let texts = [&self.title, &self.description].into_iter();
         texts.chain(&self.acceptance_criteria).any(|text| text.contains(path))
     }
@@ -220,7 +220,7 @@ impl Task {
     }
 
     /// Returns how many attempts the task gets: its own retries plus one, or the default.
-    pub fn attempts_allowed(&self, default: u32) -> u32 {
+    pub fn count_allowed_attempts(&self, default: u32) -> u32 {
         self.max_retries.map_or(default, |retries| retries.saturating_add(1))
     }
 }
@@ -286,6 +286,9 @@ mod tests {
     #[test]
     fn retries_of_a_task_come_on_top_of_its_first_attempt() {
         let task = Task { max_retries: Some(2), ..Task::new("a", "t") };
-        assert_eq!((task.attempts_allowed(5), Task::new("b", "t").attempts_allowed(5)), (3, 5));
+        assert_eq!(
+            (task.count_allowed_attempts(5), Task::new("b", "t").count_allowed_attempts(5)),
+            (3, 5)
+        );
     }
 }

@@ -15,7 +15,7 @@ pub const LARGEST: usize = 4 * 1024 * 1024;
 
 /// An expanded template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expanded {
+pub struct ExpandedTemplate {
     pub text: String,
     /// The unknown variables without duplicates, in the order of the text, where they stay as they
     /// are.
@@ -28,17 +28,20 @@ pub struct Expanded {
 ///
 /// A line that only consists of empty variables is removed together with the empty lines after it,
 /// so that an empty section leaves no trace.
-pub fn expand<'v>(template: &str, value: impl Fn(&str) -> Option<&'v str>) -> Expanded {
-    let mut expanded = Expanded { text: String::new(), unknown: Vec::new(), is_cut: false };
+pub fn expand_template<'v>(
+    template: &str,
+    value: impl Fn(&str) -> Option<&'v str>,
+) -> ExpandedTemplate {
+    let mut expanded = ExpandedTemplate { text: String::new(), unknown: Vec::new(), is_cut: false };
     let mut is_after_nothing = false;
     for line in template.split_inclusive('\n') {
         if is_after_nothing && line.trim().is_empty() {
             continue;
         }
         let before = expanded.text.len();
-        let content = fill(line, &value, &mut expanded);
+        let content = fill_line(line, &value, &mut expanded);
         is_after_nothing =
-            content == Content::VariablesOnly && expanded.text[before..].trim().is_empty();
+            content == LineContent::VariablesOnly && expanded.text[before..].trim().is_empty();
         if is_after_nothing {
             expanded.text.truncate(before);
         }
@@ -47,42 +50,42 @@ pub fn expand<'v>(template: &str, value: impl Fn(&str) -> Option<&'v str>) -> Ex
 }
 
 /// Escapes a text, so that it expands to exactly this text.
-pub fn escape(text: &str) -> String {
+pub fn escape_template(text: &str) -> String {
     text.replace('$', "$$")
 }
 
 /// Returns the variables that a template names, duplicates included.
-pub fn names(template: &str) -> impl Iterator<Item = &str> {
-    Pieces { rest: template }.filter_map(|piece| match piece {
-        Piece::Variable { name, .. } => Some(name),
-        Piece::Text(_) | Piece::Dollar => None,
+pub fn find_names(template: &str) -> impl Iterator<Item = &str> {
+    TemplatePieces { rest: template }.filter_map(|piece| match piece {
+        TemplatePiece::Variable { name, .. } => Some(name),
+        TemplatePiece::Text(_) | TemplatePiece::Dollar => None,
     })
 }
 
 /// What a line of a template contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
+enum LineContent {
     VariablesOnly,
     Text,
 }
 
-fn fill<'v>(
+fn fill_line<'v>(
     line: &str,
     value: &impl Fn(&str) -> Option<&'v str>,
-    expanded: &mut Expanded,
-) -> Content {
+    expanded: &mut ExpandedTemplate,
+) -> LineContent {
     let (mut has_variables, mut has_text) = (false, false);
-    for piece in (Pieces { rest: line }) {
+    for piece in (TemplatePieces { rest: line }) {
         match piece {
-            Piece::Text(text) => {
+            TemplatePiece::Text(text) => {
                 has_text |= !text.trim().is_empty();
                 expanded.text.push_str(text);
             }
-            Piece::Dollar => {
+            TemplatePiece::Dollar => {
                 has_text = true;
                 expanded.text.push('$');
             }
-            Piece::Variable { name, whole } => {
+            TemplatePiece::Variable { name, whole } => {
                 has_variables = true;
                 match value(name) {
                     Some(value) if expanded.text.len() + value.len() <= LARGEST => {
@@ -103,53 +106,53 @@ fn fill<'v>(
             }
         }
     }
-    if has_variables && !has_text { Content::VariablesOnly } else { Content::Text }
+    if has_variables && !has_text { LineContent::VariablesOnly } else { LineContent::Text }
 }
 
 /// A piece of a template.
-enum Piece<'t> {
+enum TemplatePiece<'t> {
     Text(&'t str),
     Dollar,
     Variable { name: &'t str, whole: &'t str },
 }
 
 /// Splits a template into pieces.
-struct Pieces<'t> {
+struct TemplatePieces<'t> {
     rest: &'t str,
 }
 
-impl<'t> Pieces<'t> {
-    fn take(&mut self, length: usize) -> &'t str {
+impl<'t> TemplatePieces<'t> {
+    fn take_text(&mut self, length: usize) -> &'t str {
         let (piece, rest) = self.rest.split_at(length);
         self.rest = rest;
         piece
     }
 }
 
-impl<'t> Iterator for Pieces<'t> {
-    type Item = Piece<'t>;
+impl<'t> Iterator for TemplatePieces<'t> {
+    type Item = TemplatePiece<'t>;
 
-    fn next(&mut self) -> Option<Piece<'t>> {
+    fn next(&mut self) -> Option<TemplatePiece<'t>> {
         if self.rest.is_empty() {
             return None;
         }
         if self.rest.starts_with("$$") {
-            self.take(2);
-            return Some(Piece::Dollar);
+            self.take_text(2);
+            return Some(TemplatePiece::Dollar);
         }
-        if let Some(name) = variable(self.rest) {
-            let whole = self.take(name.end + 1);
-            return Some(Piece::Variable { name: &whole[name], whole });
+        if let Some(name) = find_variable(self.rest) {
+            let whole = self.take_text(name.end + 1);
+            return Some(TemplatePiece::Variable { name: &whole[name], whole });
         }
         // A dollar that begins no variable is text.
         let first = usize::from(self.rest.starts_with('$'));
         let length = self.rest[first..].find('$').map_or(self.rest.len(), |at| at + first);
-        Some(Piece::Text(self.take(length)))
+        Some(TemplatePiece::Text(self.take_text(length)))
     }
 }
 
 /// Returns the range of the name in a text that begins with a variable.
-fn variable(text: &str) -> Option<Range<usize>> {
+fn find_variable(text: &str) -> Option<Range<usize>> {
     let inner = text.strip_prefix("${")?;
     let length = inner.bytes().take(LONGEST_NAME + 1).position(|byte| byte == b'}')?;
     let name = &inner.as_bytes()[..length];
@@ -174,7 +177,7 @@ mod tests {
 
     #[track_caller]
     fn check(template: &str, text: &str, unknown: &[&str]) {
-        let expanded = expand(template, value);
+        let expanded = expand_template(template, value);
         assert_eq!(expanded.text, text, "{template:?}");
         assert_eq!(expanded.unknown, unknown, "{template:?}");
         assert!(!expanded.is_cut, "{template:?}");
@@ -215,41 +218,41 @@ mod tests {
     #[test]
     fn the_text_stays_bounded() {
         let large = "x".repeat(LARGEST / 2);
-        let expanded = expand("${V}${V}${V}", |_| Some(large.as_str()));
+        let expanded = expand_template("${V}${V}${V}", |_| Some(large.as_str()));
         assert_eq!(expanded.text.len(), LARGEST + "${V}".len());
         assert!(expanded.is_cut);
         let many: Vec<String> = (0..100).map(|number| format!("${{N{number}}}")).collect();
-        assert_eq!(expand(&many.concat(), |_| None).unknown.len(), MOST_UNKNOWN);
+        assert_eq!(expand_template(&many.concat(), |_| None).unknown.len(), MOST_UNKNOWN);
     }
 
     #[test]
     fn names_are_those_that_would_be_filled_in() {
-        assert_eq!(names("${A} $${B} ${C}${A} $D").collect::<Vec<_>>(), ["A", "C", "A"]);
+        assert_eq!(find_names("${A} $${B} ${C}${A} $D").collect::<Vec<_>>(), ["A", "C", "A"]);
     }
 
     proptest::proptest! {
         #[test]
         fn text_without_a_dollar_is_unchanged(text in "[^$]{0,80}") {
-            let expanded = expand(&text, |_| Some("filled in"));
+            let expanded = expand_template(&text, |_| Some("filled in"));
             proptest::prop_assert_eq!(&expanded.text, &text);
             proptest::prop_assert_eq!(expanded.unknown, Vec::<String>::new());
         }
 
         #[test]
         fn escaped_text_comes_back(text in "[${}A \n]{0,40}") {
-            proptest::prop_assert_eq!(expand(&escape(&text), |_| Some("filled in")).text, text);
+            proptest::prop_assert_eq!(expand_template(&escape_template(&text), |_| Some("filled in")).text, text);
         }
 
         #[test]
         fn a_value_is_never_filled_in_again(value in "[${}XY \n]{0,40}") {
-            let expanded = expand("<${X}>", |name| (name == "X").then_some(value.as_str()));
+            let expanded = expand_template("<${X}>", |name| (name == "X").then_some(value.as_str()));
             proptest::prop_assert_eq!(expanded.text, format!("<{value}>"));
             proptest::prop_assert_eq!(expanded.unknown, Vec::<String>::new());
         }
 
         #[test]
         fn whatever_is_unknown_stays(text in "[${}A1_ \n]{0,40}") {
-            let expanded = expand(&text, |_| None).text;
+            let expanded = expand_template(&text, |_| None).text;
             proptest::prop_assert_eq!(expanded, text.replace("$$", "$"));
         }
     }

@@ -60,13 +60,13 @@ impl Excerpt {
     }
 
     /// Returns an empty excerpt that keeps as much of the beginning as of the end.
-    pub fn both(limit: usize) -> Self {
+    pub fn with_equal_ends(limit: usize) -> Self {
         Self::with_ends(limit - limit / 2, limit / 2)
     }
 
     /// Processes the next chunk.
-    pub fn feed(&mut self, piece: &str) {
-        let (start, taken) = first_chars(piece, self.head_limit - self.head_chars);
+    pub fn feed_text(&mut self, piece: &str) {
+        let (start, taken) = take_first_chars(piece, self.head_limit - self.head_chars);
         self.head.push_str(start);
         self.head_chars += taken;
         let rest = &piece[start.len()..];
@@ -76,36 +76,36 @@ impl Excerpt {
             self.tail.push_str(rest);
             return;
         }
-        let end = last_chars(rest, self.tail_limit);
+        let end = take_last_chars(rest, self.tail_limit);
         if end.len() < rest.len() {
             self.tail.clear();
             self.is_dropped = true;
         }
         self.tail.push_str(end);
         if self.tail.len() > room {
-            self.tail.drain(..self.tail.len() - self.last_part().len());
+            self.tail.drain(..self.tail.len() - self.take_tail().len());
             self.is_dropped = true;
         }
     }
 
     /// Returns the part of the end that is kept.
-    fn last_part(&self) -> &str {
-        last_chars(&self.tail, self.tail_limit)
+    fn take_tail(&self) -> &str {
+        take_last_chars(&self.tail, self.tail_limit)
     }
 
     /// Returns whether something was cut.
     pub fn is_cut(&self) -> bool {
-        self.is_dropped || self.last_part().len() < self.tail.len()
+        self.is_dropped || self.take_tail().len() < self.tail.len()
     }
 
     /// Returns the beginning and the end, if something between them was cut.
     pub(crate) fn cut_ends(&self) -> Option<(&str, &str)> {
-        self.is_cut().then(|| (self.head.as_str(), self.last_part()))
+        self.is_cut().then(|| (self.head.as_str(), self.take_tail()))
     }
 
     /// Returns the kept text, with the mark only if something is missing.
-    pub fn text(&self) -> String {
-        let tail = self.last_part();
+    pub fn to_text(&self) -> String {
+        let tail = self.take_tail();
         match (self.is_cut(), self.tail_limit, self.head_limit) {
             (false, _, _) => format!("{}{tail}", self.head),
             (true, 0, _) => format!("{}{TRUNCATED}", self.head),
@@ -120,42 +120,42 @@ impl Excerpt {
 /// A line longer than the limit is passed on in parts, cut after a space if it has one, so memory
 /// stays bounded.
 #[derive(Debug, Clone)]
-pub struct Lines {
+pub struct BoundedLines {
     limit: usize,
     /// The beginning of an unfinished line; shorter than the limit.
     held: String,
 }
 
-impl Lines {
+impl BoundedLines {
     /// Returns a splitter for lines of at most `limit` bytes, which is at least 16.
     pub fn new(limit: usize) -> Self {
         Self { limit: limit.max(16), held: String::new() }
     }
 
     /// Processes the next chunk.
-    pub fn feed(&mut self, piece: &str, mut each: impl FnMut(&str)) {
+    pub fn feed_text(&mut self, piece: &str, mut each: impl FnMut(&str)) {
         let mut rest = piece;
         while let Some((line, after)) = rest.split_once('\n') {
             rest = after;
             if self.held.is_empty() && line.len() < self.limit {
-                each(without_return(line));
+                each(strip_return(line));
             } else {
-                self.hold(line, &mut each);
-                each(without_return(&self.held));
+                self.hold_part(line, &mut each);
+                each(strip_return(&self.held));
                 self.held.clear();
             }
         }
-        self.hold(rest, &mut each);
+        self.hold_part(rest, &mut each);
     }
 
     /// Passes on a last line without a line end.
-    pub fn finish(&mut self, mut each: impl FnMut(&str)) {
+    pub fn finish_line(&mut self, mut each: impl FnMut(&str)) {
         if !self.held.is_empty() {
-            each(without_return(&std::mem::take(&mut self.held)));
+            each(strip_return(&std::mem::take(&mut self.held)));
         }
     }
 
-    fn hold(&mut self, mut part: &str, each: &mut impl FnMut(&str)) {
+    fn hold_part(&mut self, mut part: &str, each: &mut impl FnMut(&str)) {
         while self.held.len() + part.len() >= self.limit {
             let mut room = self.limit - self.held.len();
             while !part.is_char_boundary(room) {
@@ -172,20 +172,20 @@ impl Lines {
     }
 }
 
-fn without_return(line: &str) -> &str {
+fn strip_return(line: &str) -> &str {
     line.strip_suffix('\r').unwrap_or(line)
 }
 
 /// Returns a text bounded to `limit` characters, with its beginning and its end.
-pub fn excerpt_of(text: &str, limit: usize) -> String {
-    let mut excerpt = Excerpt::both(limit);
-    excerpt.feed(text);
-    excerpt.text()
+pub fn excerpt_text(text: &str, limit: usize) -> String {
+    let mut excerpt = Excerpt::with_equal_ends(limit);
+    excerpt.feed_text(text);
+    excerpt.to_text()
 }
 
 /// Removes HTML comments from a Markdown text, and empty lines at its ends. An unclosed comment
 /// extends to the end of the text.
-pub fn without_comments(text: &str) -> String {
+pub fn strip_comments(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
     while let Some((before, comment)) = rest.split_once("<!--") {
@@ -204,12 +204,12 @@ pub fn without_comments(text: &str) -> String {
 }
 
 /// Joins a text into one line of at most `limit` characters, with single spaces.
-pub fn one_line(text: &str, limit: usize) -> String {
-    glance(&text.split_whitespace().collect::<Vec<_>>().join(" "), limit)
+pub fn join_to_line(text: &str, limit: usize) -> String {
+    shorten_to_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), limit)
 }
 
 /// Returns the first `count` characters of a text, and their actual number.
-fn first_chars(text: &str, count: usize) -> (&str, usize) {
+fn take_first_chars(text: &str, count: usize) -> (&str, usize) {
     if text.len() <= count {
         return (text, text.chars().count());
     }
@@ -222,7 +222,7 @@ fn first_chars(text: &str, count: usize) -> (&str, usize) {
 }
 
 /// Returns the last `count` characters of a text.
-fn last_chars(text: &str, count: usize) -> &str {
+fn take_last_chars(text: &str, count: usize) -> &str {
     if text.len() <= count {
         return text;
     }
@@ -238,7 +238,7 @@ fn last_chars(text: &str, count: usize) -> &str {
 }
 
 /// Returns the first `limit` characters of a text on one line, as a preview.
-pub fn glance(text: &str, limit: usize) -> String {
+pub fn shorten_to_line(text: &str, limit: usize) -> String {
     let line: String = text
         .chars()
         .take(limit)
@@ -255,13 +255,13 @@ mod tests {
     #[track_caller]
     fn check(text: &str, limit: usize, part: Truncate, expect: &str) {
         let mut whole = Excerpt::new(limit, part);
-        whole.feed(text);
-        assert_eq!(whole.text(), expect);
+        whole.feed_text(text);
+        assert_eq!(whole.to_text(), expect);
         let mut pieces = Excerpt::new(limit, part);
         for character in text.chars() {
-            pieces.feed(character.encode_utf8(&mut [0; 4]));
+            pieces.feed_text(character.encode_utf8(&mut [0; 4]));
         }
-        assert_eq!(pieces.text(), expect, "in pieces");
+        assert_eq!(pieces.to_text(), expect, "in pieces");
     }
 
     #[test]
@@ -285,9 +285,9 @@ mod tests {
             for part in [Truncate::Head, Truncate::Tail, Truncate::Both] {
                 let mut excerpt = Excerpt::new(limit, part);
                 for piece in &pieces {
-                    excerpt.feed(piece);
+                    excerpt.feed_text(piece);
                 }
-                let kept: String = excerpt.text().replace(TRUNCATED, "").replace('\n', "");
+                let kept: String = excerpt.to_text().replace(TRUNCATED, "").replace('\n', "");
                 let (head, tail) = match part {
                     Truncate::Head => (limit, 0),
                     Truncate::Tail => (0, limit),
@@ -305,12 +305,12 @@ mod tests {
     }
 
     fn lines(pieces: &[&str], limit: usize) -> Vec<String> {
-        let mut cut = Lines::new(limit);
+        let mut cut = BoundedLines::new(limit);
         let mut found = Vec::new();
         for piece in pieces {
-            cut.feed(piece, |line| found.push(line.to_owned()));
+            cut.feed_text(piece, |line| found.push(line.to_owned()));
         }
-        cut.finish(|line| found.push(line.to_owned()));
+        cut.finish_line(|line| found.push(line.to_owned()));
         found
     }
 
@@ -342,19 +342,19 @@ mod tests {
             ("a <!-- b", "a"),
             ("a -->", "a -->"),
         ] {
-            assert_eq!(without_comments(text), expect, "{text:?}");
+            assert_eq!(strip_comments(text), expect, "{text:?}");
         }
     }
 
     #[test]
     fn one_line_is_one_line() {
-        assert_eq!(one_line(" a\n\n b\tc ", 80), "a b c");
-        assert_eq!(one_line("a b c", 3), "a b…");
+        assert_eq!(join_to_line(" a\n\n b\tc ", 80), "a b c");
+        assert_eq!(join_to_line("a b c", 3), "a b…");
     }
 
     #[test]
     fn a_glance_is_one_line() {
-        assert_eq!(glance("one\ntwo\u{1b}[31m", 6), "one tw…");
-        assert_eq!(glance("short", 6), "short");
+        assert_eq!(shorten_to_line("one\ntwo\u{1b}[31m", 6), "one tw…");
+        assert_eq!(shorten_to_line("short", 6), "short");
     }
 }

@@ -17,30 +17,30 @@ pub struct Timestamp(pub i64);
 impl Timestamp {
     /// Returns the moment `span` later; saturates at the end of time.
     #[must_use]
-    pub fn plus(self, span: Millis) -> Self {
+    pub fn saturating_add(self, span: Millis) -> Self {
         Self(self.0.saturating_add(i64::try_from(span.0).unwrap_or(i64::MAX)))
     }
 
     /// Returns how long after `earlier` this moment is; zero if it is not later.
-    pub fn since(self, earlier: Self) -> Millis {
+    pub fn elapsed_since(self, earlier: Self) -> Millis {
         Millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
     /// Returns the moment as UTC, such as `2026-01-21T10:30:00Z`.
-    pub fn utc(self) -> String {
-        let (year, month, day, hour, minute, second) = self.civil();
+    pub fn to_utc(self) -> String {
+        let (year, month, day, hour, minute, second) = self.to_civil();
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
     }
 
     /// Returns the moment as part of a name, in UTC, such as `20260121-103000`.
-    pub fn stamp(self) -> String {
-        let (year, month, day, hour, minute, second) = self.civil();
+    pub fn to_stamp(self) -> String {
+        let (year, month, day, hour, minute, second) = self.to_civil();
         format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
     }
 
     /// Returns year, month, day, hour, minute and second in UTC, by the proleptic Gregorian
     /// calendar with years that begin in March, so that leap days come last.
-    fn civil(self) -> (i64, i64, i64, i64, i64, i64) {
+    fn to_civil(self) -> (i64, i64, i64, i64, i64, i64) {
         let seconds = self.0.div_euclid(1000);
         let (days, time) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
         let days = days + 719_468;
@@ -85,7 +85,7 @@ impl Millis {
 
     /// Returns the sum; saturates.
     #[must_use]
-    pub fn plus(self, other: Self) -> Self {
+    pub fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
@@ -97,7 +97,7 @@ impl Millis {
         clippy::cast_precision_loss,
         reason = "settings allow 0.01 to 1000, and a span of a year has 35 bits"
     )]
-    pub fn times(self, factor: f64) -> Self {
+    pub fn scale(self, factor: f64) -> Self {
         Self((self.0 as f64 * factor.max(0.0)).round() as u64)
     }
 }
@@ -150,7 +150,7 @@ impl UsdMicros {
 
     /// Returns the sum; saturates.
     #[must_use]
-    pub fn plus(self, other: Self) -> Self {
+    pub fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 }
@@ -177,7 +177,7 @@ pub struct Tokens(pub u64);
 impl Tokens {
     /// Returns the sum; saturates.
     #[must_use]
-    pub fn plus(self, other: Self) -> Self {
+    pub fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 }
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn time_never_runs_backwards() {
-        assert_eq!(Timestamp(5).since(Timestamp(9)), Millis::ZERO);
-        assert_eq!(Timestamp(i64::MAX).plus(Millis(1)), Timestamp(i64::MAX));
+        assert_eq!(Timestamp(5).elapsed_since(Timestamp(9)), Millis::ZERO);
+        assert_eq!(Timestamp(i64::MAX).saturating_add(Millis(1)), Timestamp(i64::MAX));
     }
 }

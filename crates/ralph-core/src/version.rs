@@ -21,13 +21,13 @@ impl Version {
     }
 
     /// Finds the first version in a text such as `codex-cli 0.166.0` or `2.1.325 (Claude Code)`.
-    pub fn find(text: &str) -> Option<Self> {
+    pub fn find_in(text: &str) -> Option<Self> {
         // A letter before a number is a `v` or belongs to another word.
         let is_break = |it: char| it.is_whitespace() || "/@(),:;\"'".contains(it);
-        text.split(is_break).find_map(Self::of_word)
+        text.split(is_break).find_map(Self::from_word)
     }
 
-    fn of_word(word: &str) -> Option<Self> {
+    fn from_word(word: &str) -> Option<Self> {
         let word = word.strip_prefix(['v', 'V']).unwrap_or(word);
         let end = word
             .find(|it: char| !it.is_ascii_digit() && it != '.')
@@ -63,7 +63,7 @@ impl TryFrom<String> for Version {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        Self::find(&text).ok_or_else(|| format!("`{text}` is no version"))
+        Self::find_in(&text).ok_or_else(|| format!("`{text}` is no version"))
     }
 }
 
@@ -94,7 +94,7 @@ mod tests {
             ("7", None),
             ("", None),
         ] {
-            assert_eq!(Version::find(text), expect, "{text:?}");
+            assert_eq!(Version::find_in(text), expect, "{text:?}");
         }
     }
 

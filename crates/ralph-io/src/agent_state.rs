@@ -11,9 +11,9 @@
 //! that is used only briefly is less likely to be outdated. Not here: which files and variables
 //! those are, which the adapters know, and mounting.
 
-mod account;
-mod beneath;
 pub mod configuration;
+mod confined_directory;
+mod login_account;
 mod refresh;
 
 use std::ffi::OsString;
@@ -25,21 +25,21 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use ralph_core::recipe::AgentKind;
 
-use crate::bounded;
+use crate::bounded_read;
 use crate::store::atomic;
-use beneath::Directory;
-use ralph_agents::{self as agents, Belongings, Returned};
-use refresh::Doubt;
+use confined_directory::ConfinedDirectory;
+use ralph_agents::{self as agents, AgentEnv, CredentialSync};
+use refresh::RefreshError;
 
 /// How many replaced logins are kept for one kind of agent.
-const MOST_REPLACED: usize = 10;
+const MAX_REPLACED: usize = 10;
 
 /// Logins are some kilobytes.
-const LARGEST: usize = 256 * 1024;
+const MAX_LOGIN_BYTES: usize = 256 * 1024;
 
 /// The agent's own directory, ready for a call.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedAgentState {
     /// The agent may write there.
     pub directory: PathBuf,
     /// The variables that make the agent use it.
@@ -48,12 +48,12 @@ pub struct Prepared {
     pub readable: Vec<PathBuf>,
     /// Where replaced logins are kept; invisible to agents.
     replaced: PathBuf,
-    seeded: Vec<Seeded>,
+    seeded: Vec<SeededCredential>,
 }
 
 /// A file that was copied for the agent.
 #[derive(Debug)]
-struct Seeded {
+struct SeededCredential {
     /// The user's file, with links resolved.
     original: PathBuf,
     /// The path of the copy below the directory, by components.
@@ -65,14 +65,14 @@ struct Seeded {
 /// The agent's own directory could not be prepared.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot prepare the agent's own directory `{}`", .path.display())]
-pub struct StateError {
+pub struct AgentStateError {
     pub path: PathBuf,
     pub source: io::Error,
 }
 
 /// What ralph did with a login that an agent changed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum LoginNotice {
     /// The agent refreshed it, and ralph replaced the user's file.
     Returned {
         /// The user's file.
@@ -81,16 +81,16 @@ pub enum Notice {
         kept: PathBuf,
     },
     /// The user's file is unchanged.
-    Left {
+    NotReturned {
         /// The user's file.
         file: PathBuf,
-        why: Why,
+        why: NotReturnedReason,
     },
 }
 
 /// Why a login is not copied back.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum NotReturnedReason {
     /// It was replaced by a link, a pipe or the like, or it cannot be read.
     Unreadable(String),
     TooLarge,
@@ -110,11 +110,11 @@ pub enum Why {
         key: String,
     },
     /// The user's file has changed as well.
-    ChangedMeanwhile,
+    OriginalChanged,
     Unwritable(String),
 }
 
-impl fmt::Display for Notice {
+impl fmt::Display for LoginNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Returned { file, kept } => write!(
@@ -123,7 +123,7 @@ impl fmt::Display for Notice {
                 file.display(),
                 kept.display()
             ),
-            Self::Left { file, why } => {
+            Self::NotReturned { file, why } => {
                 write!(
                     f,
                     "the agent changed its login, but `{}` is not updated: {why}",
@@ -134,7 +134,7 @@ impl fmt::Display for Notice {
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for NotReturnedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(error) => write!(f, "the new file cannot be read: {error}"),
@@ -147,7 +147,7 @@ impl fmt::Display for Why {
             }
             Self::StillValid { key } if key.is_empty() => write!(f, "your login has not expired"),
             Self::StillValid { key } => write!(f, "`{key}` in your login has not expired"),
-            Self::ChangedMeanwhile => write!(f, "your file has changed as well"),
+            Self::OriginalChanged => write!(f, "your file has changed as well"),
             Self::Unwritable(error) => write!(f, "it cannot be written: {error}"),
         }
     }
@@ -157,46 +157,48 @@ impl fmt::Display for Why {
 ///
 /// `env` is the environment that the agent would have without a sandbox: it locates the user's
 /// directory. If the user no longer has a login, the agent's copy is removed as well.
-pub fn prepare(
+pub fn prepare_agent_state(
     kind: AgentKind,
     env: &[(OsString, OsString)],
     state: &Path,
-) -> Result<Prepared, StateError> {
+) -> Result<PreparedAgentState, AgentStateError> {
     let path = state.join("agent").join(kind.name());
-    let refused = |source: io::Error| StateError { path: path.clone(), source };
-    let directory = Directory::make(&path).map_err(refused)?;
-    let mut prepared = Prepared {
+    let refused = |source: io::Error| AgentStateError { path: path.clone(), source };
+    let directory = ConfinedDirectory::create(&path).map_err(refused)?;
+    let mut prepared = PreparedAgentState {
         directory: path.clone(),
         variables: Vec::new(),
         readable: Vec::new(),
         replaced: state.join("logins").join(kind.name()),
         seeded: Vec::new(),
     };
-    let Some(belongings) = agents::belongings(kind) else { return Ok(prepared) };
-    let variable = |name: &str| set_variable(env, name).map(PathBuf::from);
+    let Some(belongings) = agents::find_agent_env(kind) else { return Ok(prepared) };
+    let variable = |name: &str| find_variable(env, name).map(PathBuf::from);
     let mut is_seeded = false;
     for credential in belongings.credentials {
-        let copy = steps(belongings, credential.file);
+        let copy = split_copy_path(belongings, credential.file);
         let original = belongings
-            .place
-            .find(variable)
+            .state_dir
+            .resolve_path(variable)
             .and_then(|place| place.join(credential.file).canonicalize().ok());
         let content = original.as_deref().and_then(read_original);
-        put(&directory, &copy, content.as_deref()).map_err(refused)?;
+        write_or_remove_copy(&directory, &copy, content.as_deref()).map_err(refused)?;
         is_seeded |= content.is_some();
-        if let (Some(original), Some(content), Returned::IfRefreshed) =
-            (original, content, credential.returned)
+        if let (Some(original), Some(content), CredentialSync::IfRefreshed) =
+            (original, content, credential.sync)
         {
-            prepared.seeded.push(Seeded { original, copy, content });
+            prepared.seeded.push(SeededCredential { original, copy, content });
         }
     }
-    prepared.variables = variables(belongings, &path, variable("HOME").as_deref());
-    prepared.variables.extend(configuration::seed(kind, env, &directory, &path).map_err(refused)?);
-    for (place, below) in belongings.programs {
-        let user = place.find(variable).and_then(|it| it.canonicalize().ok());
-        prepared.readable.extend(link(&directory, below, user).map_err(refused)?);
+    prepared.variables = build_variables(belongings, &path, variable("HOME").as_deref());
+    prepared.variables.extend(
+        configuration::copy_user_configuration(kind, env, &directory, &path).map_err(refused)?,
+    );
+    for (place, below) in belongings.cached_programs {
+        let user = place.resolve_path(variable).and_then(|it| it.canonicalize().ok());
+        prepared.readable.extend(link_user_directory(&directory, below, user).map_err(refused)?);
     }
-    if let Some((name, value)) = belongings.chosen_by
+    if let Some((name, value)) = belongings.enabling_variable
         && is_seeded
         && !belongings.login.iter().any(|name| variable(name).is_some())
     {
@@ -206,10 +208,10 @@ pub fn prepare(
 }
 
 /// Returns the contents of the user's login files of an agent, so that they can be masked.
-pub fn logins(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
-    let Some(belongings) = agents::belongings(kind) else { return Vec::new() };
-    let variable = |name: &str| set_variable(env, name).map(PathBuf::from);
-    let Some(place) = belongings.place.find(variable) else { return Vec::new() };
+pub fn read_user_logins(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
+    let Some(belongings) = agents::find_agent_env(kind) else { return Vec::new() };
+    let variable = |name: &str| find_variable(env, name).map(PathBuf::from);
+    let Some(place) = belongings.state_dir.resolve_path(variable) else { return Vec::new() };
     let files = belongings.credentials.iter().map(|credential| place.join(credential.file));
     files.filter_map(|file| read_original(&file.canonicalize().ok()?)).collect()
 }
@@ -218,47 +220,55 @@ pub fn logins(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
 const HOME: &str = "home";
 
 /// Returns the path from the agent's directory to a file of its login, by components.
-fn steps(belongings: &Belongings, file: &str) -> Vec<String> {
-    let home = (belongings.place.variable == "HOME").then_some(HOME);
-    let inside = belongings.place.inside.split('/').filter(|step| !step.is_empty());
+fn split_copy_path(belongings: &AgentEnv, file: &str) -> Vec<String> {
+    let home = (belongings.state_dir.variable == "HOME").then_some(HOME);
+    let inside = belongings.state_dir.subdirectory.split('/').filter(|step| !step.is_empty());
     home.into_iter().chain(inside).chain(file.split('/')).map(str::to_owned).collect()
 }
 
 /// Returns the value of a variable that is set and not empty.
-fn set_variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsString> {
+fn find_variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsString> {
     let found = env.iter().find(|(it, value)| it == name && !value.is_empty());
     found.map(|(_, value)| value)
 }
 
 /// Creates a link to a directory of the user in the agent's own, and returns that directory. A
 /// directory that the agent has filled itself stays.
-fn link(directory: &Directory, below: &str, user: Option<PathBuf>) -> io::Result<Option<PathBuf>> {
+fn link_user_directory(
+    directory: &ConfinedDirectory,
+    below: &str,
+    user: Option<PathBuf>,
+) -> io::Result<Option<PathBuf>> {
     let Some(user) = user.filter(|it| it.is_dir()) else { return Ok(None) };
     let mut steps: Vec<&str> = below.split('/').collect();
     let Some(name) = steps.pop() else { return Ok(None) };
-    let mut place = directory.again()?;
+    let mut place = directory.try_clone()?;
     for step in steps {
-        place = place.enter(step)?;
+        place = place.open_or_create(step)?;
     }
-    place.link(name, &user)?;
+    place.create_link(name, &user)?;
     Ok(Some(user))
 }
 
-fn variables(belongings: &Belongings, path: &Path, home: Option<&Path>) -> Vec<(String, OsString)> {
-    let apart = belongings.apart.iter().map(|(name, below)| (*name, path.join(below)));
+fn build_variables(
+    belongings: &AgentEnv,
+    path: &Path,
+    home: Option<&Path>,
+) -> Vec<(String, OsString)> {
+    let apart = belongings.redirected_dirs.iter().map(|(name, below)| (*name, path.join(below)));
     let mut variables: Vec<(&str, PathBuf)> = apart.collect();
-    if belongings.place.variable == "HOME" {
+    if belongings.state_dir.variable == "HOME" {
         variables.push(("HOME", path.join(HOME)));
         // Tools that use a default path in the home must still find the real one.
-        variables.extend(home.into_iter().flat_map(left_at_home));
+        variables.extend(home.into_iter().flat_map(find_home_variables));
     } else {
-        variables.push((belongings.place.variable, path.to_owned()));
+        variables.push((belongings.state_dir.variable, path.to_owned()));
     }
     variables.into_iter().map(|(name, path)| (name.to_owned(), path.into())).collect()
 }
 
 /// Returns variables for existing tool directories in a home, for a program with another home.
-fn left_at_home(home: &Path) -> Vec<(&'static str, PathBuf)> {
+fn find_home_variables(home: &Path) -> Vec<(&'static str, PathBuf)> {
     const DEFAULTS: [(&str, &str); 7] = [
         ("CARGO_HOME", ".cargo"),
         ("RUSTUP_HOME", ".rustup"),
@@ -274,23 +284,27 @@ fn left_at_home(home: &Path) -> Vec<(&'static str, PathBuf)> {
 
 /// Returns the content of a user's login; `None` if there is no usable one.
 fn read_original(path: &Path) -> Option<Vec<u8>> {
-    let content = bounded::read_beginning(path, LARGEST as u64 + 1).ok()?;
-    (content.len() <= LARGEST).then_some(content)
+    let content = bounded_read::read_beginning(path, MAX_LOGIN_BYTES as u64 + 1).ok()?;
+    (content.len() <= MAX_LOGIN_BYTES).then_some(content)
 }
 
 /// Writes a copy, or removes an old one.
-fn put(directory: &Directory, copy: &[String], content: Option<&[u8]>) -> io::Result<()> {
+fn write_or_remove_copy(
+    directory: &ConfinedDirectory,
+    copy: &[String],
+    content: Option<&[u8]>,
+) -> io::Result<()> {
     let Some((name, above)) = copy.split_last() else { return Ok(()) };
     match content {
         Some(content) => {
-            let mut place = directory.again()?;
+            let mut place = directory.try_clone()?;
             for step in above {
-                place = place.enter(step)?;
+                place = place.open_or_create(step)?;
             }
-            place.write(name, content)
+            place.replace_file(name, content)
         }
-        None => match find(directory, above) {
-            Ok(Some(place)) => place.remove(name),
+        None => match find_directory(directory, above) {
+            Ok(Some(place)) => place.remove_file(name),
             // If the path is something else now, there is no copy of ours.
             Ok(None) | Err(_) => Ok(()),
         },
@@ -298,10 +312,13 @@ fn put(directory: &Directory, copy: &[String], content: Option<&[u8]>) -> io::Re
 }
 
 /// Opens a directory below, if it exists.
-fn find(directory: &Directory, steps: &[String]) -> io::Result<Option<Directory>> {
-    let mut place = directory.again()?;
+fn find_directory(
+    directory: &ConfinedDirectory,
+    steps: &[String],
+) -> io::Result<Option<ConfinedDirectory>> {
+    let mut place = directory.try_clone()?;
     for step in steps {
-        match place.find(step)? {
+        match place.open_below(step)? {
             Some(below) => place = below,
             None => return Ok(None),
         }
@@ -309,72 +326,80 @@ fn find(directory: &Directory, steps: &[String]) -> io::Result<Option<Directory>
     Ok(Some(place))
 }
 
-impl Prepared {
+impl PreparedAgentState {
     /// Copies back logins that the agent refreshed. Must be called after the agent has ended,
     /// because a running agent may still be writing them.
-    pub fn return_credentials(&self) -> Vec<Notice> {
-        self.seeded.iter().filter_map(|seeded| self.return_one(seeded)).collect()
+    pub fn return_credentials(&self) -> Vec<LoginNotice> {
+        self.seeded.iter().filter_map(|seeded| self.return_credential(seeded)).collect()
     }
 
-    fn return_one(&self, seeded: &Seeded) -> Option<Notice> {
+    fn return_credential(&self, seeded: &SeededCredential) -> Option<LoginNotice> {
         let file = seeded.original.clone();
-        match self.refreshed(seeded) {
+        match self.read_refreshed(seeded) {
             Ok(None) => None,
             Ok(Some(content)) => {
-                let replaced = self
-                    .keep_replaced(seeded)
-                    .and_then(|kept| atomic::replace(&seeded.original, &content).map(|()| kept));
+                let replaced = self.keep_replaced(seeded).and_then(|kept| {
+                    atomic::replace_file(&seeded.original, &content).map(|()| kept)
+                });
                 Some(match replaced {
-                    Ok(kept) => Notice::Returned { file, kept },
-                    Err(error) => Notice::Left { file, why: Why::Unwritable(error.to_string()) },
+                    Ok(kept) => LoginNotice::Returned { file, kept },
+                    Err(error) => LoginNotice::NotReturned {
+                        file,
+                        why: NotReturnedReason::Unwritable(error.to_string()),
+                    },
                 })
             }
-            Err(why) => Some(Notice::Left { file, why }),
+            Err(why) => Some(LoginNotice::NotReturned { file, why }),
         }
     }
 
     /// Keeps a login that is about to be replaced, and deletes the oldest kept ones.
-    fn keep_replaced(&self, seeded: &Seeded) -> io::Result<PathBuf> {
-        let directory = Directory::make(&self.replaced)?;
+    fn keep_replaced(&self, seeded: &SeededCredential) -> io::Result<PathBuf> {
+        let directory = ConfinedDirectory::create(&self.replaced)?;
         let name = seeded.copy.last().map_or("login", String::as_str);
         let name = format!("{}-{name}", Timestamp::now().as_millisecond());
-        directory.write(&name, &seeded.content)?;
+        directory.replace_file(&name, &seeded.content)?;
         let entries = fs::read_dir(&self.replaced)?.flatten();
         let mut kept: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
         kept.sort();
-        for old in kept.iter().rev().skip(MOST_REPLACED) {
+        for old in kept.iter().rev().skip(MAX_REPLACED) {
             fs::remove_file(old)?;
         }
         Ok(self.replaced.join(name))
     }
 
     /// Returns the new content for the user's file, if the agent refreshed the login.
-    fn refreshed(&self, seeded: &Seeded) -> Result<Option<Vec<u8>>, Why> {
-        let unreadable = |error: io::Error| Why::Unreadable(error.to_string());
-        let (name, above) = seeded.copy.split_last().ok_or(Why::TooLarge)?;
-        let directory = Directory::open(&self.directory).map_err(unreadable)?;
-        let Some(place) = find(&directory, above).map_err(unreadable)? else { return Ok(None) };
+    fn read_refreshed(
+        &self,
+        seeded: &SeededCredential,
+    ) -> Result<Option<Vec<u8>>, NotReturnedReason> {
+        let unreadable = |error: io::Error| NotReturnedReason::Unreadable(error.to_string());
+        let (name, above) = seeded.copy.split_last().ok_or(NotReturnedReason::TooLarge)?;
+        let directory = ConfinedDirectory::open(&self.directory).map_err(unreadable)?;
+        let Some(place) = find_directory(&directory, above).map_err(unreadable)? else {
+            return Ok(None);
+        };
         // An agent that logs out removes its copy; the user's file stays.
-        let Some(content) = place.read(name, LARGEST + 1).map_err(unreadable)? else {
+        let Some(content) = place.read_file(name, MAX_LOGIN_BYTES + 1).map_err(unreadable)? else {
             return Ok(None);
         };
         if content == seeded.content {
             return Ok(None);
         }
-        if content.len() > LARGEST {
-            return Err(Why::TooLarge);
+        if content.len() > MAX_LOGIN_BYTES {
+            return Err(NotReturnedReason::TooLarge);
         }
-        refresh::check(&seeded.content, &content, Timestamp::now()).map_err(
-            |error| match error {
-                Doubt::NotJson => Why::NotJson,
-                Doubt::OtherKeys => Why::OtherKeys,
-                Doubt::OtherServer { key } => Why::OtherServer { key },
-                Doubt::OtherAccount { key } => Why::OtherAccount { key },
-                Doubt::StillValid { key } => Why::StillValid { key },
-            },
-        )?;
+        refresh::check_refresh(&seeded.content, &content, Timestamp::now()).map_err(|error| {
+            match error {
+                RefreshError::NotJson => NotReturnedReason::NotJson,
+                RefreshError::OtherKeys => NotReturnedReason::OtherKeys,
+                RefreshError::OtherServer { key } => NotReturnedReason::OtherServer { key },
+                RefreshError::OtherAccount { key } => NotReturnedReason::OtherAccount { key },
+                RefreshError::StillValid { key } => NotReturnedReason::StillValid { key },
+            }
+        })?;
         if read_original(&seeded.original).as_ref() != Some(&seeded.content) {
-            return Err(Why::ChangedMeanwhile);
+            return Err(NotReturnedReason::OriginalChanged);
         }
         Ok(Some(content))
     }

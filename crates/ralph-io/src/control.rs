@@ -13,14 +13,16 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use ralph_core::control::{Asked, Found, LONGEST_NOTE, Wish, WishId};
+use ralph_core::control::{
+    ControlRequest, ControlRequestId, InboxEntry, MAX_NOTE_CHARS, SubmittedRequest,
+};
 use ralph_core::text;
 use ralph_core::units::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::process::is_work_of;
-use crate::store::{Lock, atomic};
-use crate::{bounded, clock};
+use crate::process::is_descendant_of;
+use crate::store::{RunLock, atomic};
+use crate::{bounded_read, clock};
 
 /// The format version of the files.
 const VERSION: u32 = 1;
@@ -45,14 +47,14 @@ const SAME_TICK: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// The note is longer than the prompt allows.
-    #[error("the note has {chars} characters; at most {LONGEST_NOTE} fit into a prompt")]
+    #[error("the note has {chars} characters; at most {MAX_NOTE_CHARS} fit into a prompt")]
     NoteTooLong { chars: usize },
     /// The note is blank.
     #[error("the note is empty")]
     NoteEmpty,
     /// The run's own agent sent it.
     #[error("this command was started by the run's own agent, and only people may control a run")]
-    OfAgent,
+    SentByAgent,
     /// The run has not picked up the earlier requests.
     #[error("{MOST_WAITING} control requests already wait in `{}`", .path.display())]
     Full { path: PathBuf },
@@ -64,54 +66,54 @@ pub enum ControlError {
 /// Sends a control request to a run, by its directory. Returns once the request is on disk.
 ///
 /// Fails for descendants of the run: an agent must not skip its own task, for example.
-pub fn send(run_directory: &Path, request: &Wish) -> Result<(), ControlError> {
+pub fn send_request(run_directory: &Path, request: &ControlRequest) -> Result<(), ControlError> {
     let run = run_directory.file_name().unwrap_or_default().to_string_lossy();
     let state = run_directory.parent().and_then(Path::parent);
-    let holder = state.and_then(Lock::look).flatten().map(|holder| holder.pid);
-    if is_work_of(&run, holder) {
-        return Err(ControlError::OfAgent);
+    let holder = state.and_then(RunLock::find_holder).flatten().map(|holder| holder.pid);
+    if is_descendant_of(&run, holder) {
+        return Err(ControlError::SentByAgent);
     }
-    send_as(run_directory, request, sender()).map(drop)
+    send_as(run_directory, request, find_sender_name()).map(drop)
 }
 
 /// Sends a request like [`send_request`], on behalf of `by`, and returns its id.
 pub(crate) fn send_as(
     run_directory: &Path,
-    request: &Wish,
+    request: &ControlRequest,
     by: Option<String>,
-) -> Result<WishId, ControlError> {
-    if let Wish::Note { text } = request {
+) -> Result<ControlRequestId, ControlError> {
+    if let ControlRequest::Note { text } = request {
         let chars = text.chars().count();
         if text.trim().is_empty() {
             return Err(ControlError::NoteEmpty);
         }
-        if chars > LONGEST_NOTE {
+        if chars > MAX_NOTE_CHARS {
             return Err(ControlError::NoteTooLong { chars });
         }
     }
-    let path = inbox(run_directory);
+    let path = build_inbox_path(run_directory);
     let refused = |source| ControlError::Refused { path: path.clone(), source };
     make_directory(&path).map_err(refused)?;
-    if names(&path).map_err(refused)?.len() >= MOST_WAITING {
+    if list_names(&path).map_err(refused)?.len() >= MOST_WAITING {
         return Err(ControlError::Full { path });
     }
     let at = clock::now();
-    let id = fresh_id(at);
-    let letter = Letter { version: VERSION, at, by, wish: request.clone() };
+    let id = new_request_id(at);
+    let letter = RequestFile { version: VERSION, at, by, request: request.clone() };
     let content = serde_json::to_vec(&letter).map_err(|error| refused(error.into()))?;
-    atomic::replace(&path.join(file_name(&id)), &content).map_err(refused)?;
+    atomic::replace_file(&path.join(format_request_file_name(&id)), &content).map_err(refused)?;
     Ok(id)
 }
 
 /// Returns the requests that a run has not picked up yet, for display.
-pub fn waiting(run_directory: &Path) -> Vec<Asked> {
+pub fn list_pending(run_directory: &Path) -> Vec<SubmittedRequest> {
     let mut inbox = Inbox::new(run_directory);
     inbox
-        .take()
+        .poll()
         .into_iter()
         .filter_map(|found| match found {
-            Found::Wish(request) => Some(request),
-            Found::Junk { .. } => None,
+            InboxEntry::Request(request) => Some(request),
+            InboxEntry::Invalid { .. } => None,
         })
         .collect()
 }
@@ -129,23 +131,31 @@ pub struct Inbox {
 impl Inbox {
     /// Returns the inbox of a run, by its directory.
     pub fn new(run_directory: &Path) -> Self {
-        Self { directory: inbox(run_directory), quiet: None, passed_over: BTreeSet::new() }
+        Self {
+            directory: build_inbox_path(run_directory),
+            quiet: None,
+            passed_over: BTreeSet::new(),
+        }
     }
 
     /// Returns the requests in the inbox, oldest first, and the files that are none. They stay
     /// until they are [removed](Self::remove_request). Costs one `stat` when nothing has arrived.
-    pub fn take(&mut self) -> Vec<Found> {
+    pub fn poll(&mut self) -> Vec<InboxEntry> {
         let Ok(metadata) = fs::symlink_metadata(&self.directory) else { return Vec::new() };
-        let changed = changed(&metadata);
+        let changed = read_modification_time(&metadata);
         if changed.is_some() && changed == self.quiet {
             return Vec::new();
         }
         self.quiet = None;
         if !metadata.is_dir() {
-            return self.junk("inbox".to_owned(), "it is not a directory").into_iter().collect();
+            return self
+                .report_invalid("inbox".to_owned(), "it is not a directory")
+                .into_iter()
+                .collect();
         }
-        let Ok(names) = names(&self.directory) else { return Vec::new() };
-        let found: Vec<Found> = names.into_iter().filter_map(|name| self.open(name)).collect();
+        let Ok(names) = list_names(&self.directory) else { return Vec::new() };
+        let found: Vec<InboxEntry> =
+            names.into_iter().filter_map(|name| self.read_request(name)).collect();
         let is_settled = |time: &SystemTime| time.elapsed().is_ok_and(|age| age > SAME_TICK);
         if found.is_empty() {
             self.quiet = changed.filter(is_settled);
@@ -154,58 +164,60 @@ impl Inbox {
     }
 
     /// Removes a request that is in the journal.
-    pub fn done_with(&mut self, id: &WishId) {
-        let name = file_name(id);
+    pub fn remove_request(&mut self, id: &ControlRequestId) {
+        let name = format_request_file_name(id);
         if fs::remove_file(self.directory.join(&name)).is_err() {
             // A file that cannot be removed must not be picked up again.
             self.passed_over.insert(name);
         }
     }
 
-    fn open(&mut self, name: String) -> Option<Found> {
-        let Some(id) = id_of(&name) else {
-            return self.junk(name, "its name is not that of a control request");
+    fn read_request(&mut self, name: String) -> Option<InboxEntry> {
+        let Some(id) = parse_request_id(&name) else {
+            return self.report_invalid(name, "its name is not that of a control request");
         };
         if self.passed_over.contains(&name) {
             return None;
         }
         let path = self.directory.join(&name);
-        let bytes = match bounded::read_file(&path, LARGEST_FILE + 1) {
+        let bytes = match bounded_read::read_file(&path, LARGEST_FILE + 1) {
             Ok(bytes) => bytes,
-            Err(error) => return self.junk(name, &error.to_string()),
+            Err(error) => return self.report_invalid(name, &error.to_string()),
         };
         if bytes.len() as u64 > LARGEST_FILE {
-            return self.junk(name, "it is too large");
+            return self.report_invalid(name, "it is too large");
         }
-        let Letter { version: _, at, by, wish: request } = match serde_json::from_slice(&bytes) {
+        let RequestFile { version: _, at, by, request } = match serde_json::from_slice(&bytes) {
             Ok(letter) => letter,
-            Err(error) => return self.junk(name, &error.to_string()),
+            Err(error) => return self.report_invalid(name, &error.to_string()),
         };
-        let by = by.as_deref().and_then(named);
-        Some(Found::Wish(Asked { id, at, by, wish: request }))
+        let by = by.as_deref().and_then(clean_name);
+        Some(InboxEntry::Request(SubmittedRequest { id, at, by, request }))
     }
 
-    fn junk(&mut self, name: String, why: &str) -> Option<Found> {
-        self.passed_over.insert(name.clone()).then(|| Found::Junk { name, why: why.to_owned() })
+    fn report_invalid(&mut self, name: String, why: &str) -> Option<InboxEntry> {
+        self.passed_over
+            .insert(name.clone())
+            .then(|| InboxEntry::Invalid { name, why: why.to_owned() })
     }
 }
 
 /// The file format of a request.
 #[derive(Debug, Serialize, Deserialize)]
-struct Letter {
+struct RequestFile {
     version: u32,
     at: Timestamp,
     #[serde(default)]
     by: Option<String>,
     #[serde(rename = "wish")]
-    wish: Wish,
+    request: ControlRequest,
 }
 
-fn inbox(run_directory: &Path) -> PathBuf {
+fn build_inbox_path(run_directory: &Path) -> PathBuf {
     run_directory.join("inbox")
 }
 
-fn changed(metadata: &Metadata) -> Option<SystemTime> {
+fn read_modification_time(metadata: &Metadata) -> Option<SystemTime> {
     metadata.modified().ok()
 }
 
@@ -224,7 +236,7 @@ fn make_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Returns the sorted file names in the inbox, without files that are being written.
-fn names(directory: &Path) -> io::Result<Vec<String>> {
+fn list_names(directory: &Path) -> io::Result<Vec<String>> {
     let mut names: Vec<String> = fs::read_dir(directory)?
         .take(MOST_LOOKED_AT)
         .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
@@ -235,34 +247,34 @@ fn names(directory: &Path) -> io::Result<Vec<String>> {
 }
 
 /// Returns an id that sorts by time and is unique even within one millisecond.
-fn fresh_id(at: Timestamp) -> WishId {
+fn new_request_id(at: Timestamp) -> ControlRequestId {
     // std seeds its hasher with random bytes from the system.
     let random = RandomState::new().hash_one(at.0) & 0xffff_ffff;
-    WishId(format!("{:015}-{random:08x}", at.0.max(0)))
+    ControlRequestId(format!("{:015}-{random:08x}", at.0.max(0)))
 }
 
-fn file_name(id: &WishId) -> String {
+fn format_request_file_name(id: &ControlRequestId) -> String {
     format!("{}.json", id.0)
 }
 
-fn id_of(name: &str) -> Option<WishId> {
+fn parse_request_id(name: &str) -> Option<ControlRequestId> {
     let id = name.strip_suffix(".json")?;
     let (time, random) = id.split_once('-')?;
     let is_time = time.len() == 15 && time.bytes().all(|byte| byte.is_ascii_digit());
     let is_random = random.len() == 8 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (is_time && is_random).then(|| WishId(id.to_owned()))
+    (is_time && is_random).then(|| ControlRequestId(id.to_owned()))
 }
 
 /// Returns the user name of the sender.
-fn sender() -> Option<String> {
+fn find_sender_name() -> Option<String> {
     let name = |variable| std::env::var(variable).ok();
-    name("USER").or_else(|| name("LOGNAME")).as_deref().and_then(named)
+    name("USER").or_else(|| name("LOGNAME")).as_deref().and_then(clean_name)
 }
 
 /// Returns a name that is safe to show in a prompt.
-fn named(name: &str) -> Option<String> {
+fn clean_name(name: &str) -> Option<String> {
     let plain: String = name.chars().filter(|it| !it.is_control()).collect();
-    let name = text::one_line(&plain, LONGEST_NAME);
+    let name = text::join_to_line(&plain, LONGEST_NAME);
     (!name.is_empty()).then_some(name)
 }
 

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 use globset::{Glob, GlobSetBuilder};
 use ralph_core::recipe::AgentKind;
-use ralph_core::sandbox::Credentials;
+use ralph_core::sandbox::GateCredentials;
 
 use ralph_agents as agents;
 
@@ -19,7 +19,7 @@ pub type Variables = Vec<(OsString, OsString)>;
 /// Removes the variables that match a pattern of `deny`, then adds those of `add`.
 ///
 /// An invalid glob matches nothing; the settings refuse those earlier.
-pub fn adjusted(
+pub fn adjust_variables(
     base: &[(OsString, OsString)],
     deny: &[String],
     add: &BTreeMap<String, String>,
@@ -37,26 +37,33 @@ pub fn adjusted(
 
 /// A child in a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Child {
+pub enum SandboxChild {
     /// An agent; see [`agents::program_kind`].
     Agent(AgentKind),
     /// A gate that runs for such an agent.
-    Gate(AgentKind, Credentials),
+    Gate(AgentKind, GateCredentials),
 }
 
 /// Returns the variables that a child in a sandbox may inherit: the usual ones, those of its own
 /// agent, and those in `names`, where a `*` at the end matches anything.
 ///
 /// What is denied or added by the settings comes on top, see [`adjust_variables`].
-pub fn allowed(base: &[(OsString, OsString)], child: Child, names: &[String]) -> Variables {
+pub fn filter_inherited(
+    base: &[(OsString, OsString)],
+    child: SandboxChild,
+    names: &[String],
+) -> Variables {
     let own = match child {
-        Child::Agent(kind) | Child::Gate(kind, Credentials::Given) => agents::belongings(kind),
-        Child::Gate(_, Credentials::Withheld) => None,
+        SandboxChild::Agent(kind) | SandboxChild::Gate(kind, GateCredentials::Given) => {
+            agents::find_agent_env(kind)
+        }
+        SandboxChild::Gate(_, GateCredentials::Withheld) => None,
     };
     let own = own.map(|own| [own.login, own.variables]).unwrap_or_default();
     let is_allowed = |name: &str| {
-        let mut known = usual().chain(own.into_iter().flatten().copied());
-        known.any(|pattern| fits(pattern, name)) || names.iter().any(|it| fits(it, name))
+        let mut known = list_usual_names().chain(own.into_iter().flatten().copied());
+        known.any(|pattern| matches_pattern(pattern, name))
+            || names.iter().any(|it| matches_pattern(it, name))
     };
     // A name that is not UTF-8 is in no list.
     base.iter().filter(|(name, _)| name.to_str().is_some_and(is_allowed)).cloned().collect()
@@ -71,7 +78,7 @@ pub fn for_gates(mut base: Variables) -> Variables {
     base
 }
 
-fn fits(pattern: &str, name: &str) -> bool {
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => name == pattern,
@@ -117,7 +124,7 @@ const USUAL: [&str; 11] = [
      LD_LIBRARY_PATH LIBRARY_PATH CPATH CMAKE_PREFIX_PATH CCACHE_DIR SCCACHE_DIR",
 ];
 
-fn usual() -> impl Iterator<Item = &'static str> {
+fn list_usual_names() -> impl Iterator<Item = &'static str> {
     USUAL.into_iter().flat_map(str::split_whitespace)
 }
 
@@ -128,10 +135,10 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(child: Child, names: &[&str], set: &[&str], expect: &[&str]) {
+    fn check(child: SandboxChild, names: &[&str], set: &[&str], expect: &[&str]) {
         let base: Variables = set.iter().map(|name| (name.into(), "1".into())).collect();
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let found = allowed(&base, child, &names);
+        let found = filter_inherited(&base, child, &names);
         let found: Vec<String> =
             found.into_iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
         assert_eq!(found, expect, "{child:?} {names:?}");
@@ -164,19 +171,23 @@ mod tests {
         };
         let claude = with(&["AWS_REGION", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"]);
         for (child, names, expect) in [
-            (Child::Agent(AgentKind::Text), &[][..], with(&[])),
-            (Child::Agent(AgentKind::Claude), &[], claude.clone()),
-            (Child::Agent(AgentKind::Codex), &[], with(&["OPENAI_API_KEY"])),
-            (Child::Agent(AgentKind::Copilot), &[], with(&["GH_TOKEN"])),
+            (SandboxChild::Agent(AgentKind::Text), &[][..], with(&[])),
+            (SandboxChild::Agent(AgentKind::Claude), &[], claude.clone()),
+            (SandboxChild::Agent(AgentKind::Codex), &[], with(&["OPENAI_API_KEY"])),
+            (SandboxChild::Agent(AgentKind::Copilot), &[], with(&["GH_TOKEN"])),
             (
-                Child::Agent(AgentKind::Sim),
+                SandboxChild::Agent(AgentKind::Sim),
                 &["MINE", "AWS_*"],
                 with(&["MINE", "AWS_REGION", "AWS_SECRET_ACCESS_KEY"]),
             ),
-            (Child::Gate(AgentKind::Claude, Credentials::Withheld), &[], with(&[])),
-            (Child::Gate(AgentKind::Claude, Credentials::Withheld), &["MINE"], with(&["MINE"])),
-            (Child::Gate(AgentKind::Claude, Credentials::Given), &[], claude),
-            (Child::Agent(AgentKind::Text), &["*"], set.to_vec()),
+            (SandboxChild::Gate(AgentKind::Claude, GateCredentials::Withheld), &[], with(&[])),
+            (
+                SandboxChild::Gate(AgentKind::Claude, GateCredentials::Withheld),
+                &["MINE"],
+                with(&["MINE"]),
+            ),
+            (SandboxChild::Gate(AgentKind::Claude, GateCredentials::Given), &[], claude),
+            (SandboxChild::Agent(AgentKind::Text), &["*"], set.to_vec()),
         ] {
             check(child, names, &set, &expect);
         }
@@ -195,12 +206,12 @@ mod tests {
             AgentKind::Qwen,
             AgentKind::Pi,
         ];
-        for name in usual() {
+        for name in list_usual_names() {
             assert!(!is_secret_name(name), "{name}");
             for kind in kinds {
-                let own = agents::belongings(kind).expect("it is known");
+                let own = agents::find_agent_env(kind).expect("it is known");
                 let mut own = own.login.iter().chain(own.variables);
-                assert!(!own.any(|pattern| fits(pattern, name)), "{name} of {kind:?}");
+                assert!(!own.any(|pattern| matches_pattern(pattern, name)), "{name} of {kind:?}");
             }
         }
     }
@@ -210,7 +221,8 @@ mod tests {
         use std::os::unix::ffi::OsStringExt as _;
         let odd = OsString::from_vec(vec![b'L', b'C', b'_', 0xff]);
         let base = vec![(odd, "1".into()), ("LC_X".into(), OsString::from_vec(vec![0xff]))];
-        let found = allowed(&base, Child::Agent(AgentKind::Text), &["*".to_owned()]);
+        let found =
+            filter_inherited(&base, SandboxChild::Agent(AgentKind::Text), &["*".to_owned()]);
         assert_eq!(found, base[1..]);
     }
 
@@ -225,6 +237,6 @@ mod tests {
         let expect: Variables = [("B", "new"), ("PATH", "/bin")]
             .map(|(name, value)| (name.into(), value.into()))
             .to_vec();
-        assert_eq!(adjusted(&base, &deny, &add), expect);
+        assert_eq!(adjust_variables(&base, &deny, &add), expect);
     }
 }

@@ -6,22 +6,22 @@
 use crate::{git, process, sandbox, store};
 
 /// Parses output of git: raw changes, file states, and patches, truncated anywhere.
-pub fn git_output(bytes: &[u8]) {
+pub fn fuzz_git_output(bytes: &[u8]) {
     git::fuzz(bytes);
 }
 
 /// Parses a line of the kernel's process table.
-pub fn kernel_tables(bytes: &[u8]) {
+pub fn fuzz_kernel_tables(bytes: &[u8]) {
     process::fuzz(bytes);
 }
 
 /// Parses the head of a request to the proxy. Panics unless exactly one request is forwarded, to
 /// the checked host.
-pub fn proxy_request(bytes: &[u8]) {
-    sandbox::proxy::fuzz(bytes);
+pub fn fuzz_proxy_request(bytes: &[u8]) {
+    sandbox::proxy::fuzz_request(bytes);
 }
 
 /// Parses the lines of a knowledge graph and writes them again. Returns how many were damaged.
-pub fn graph_lines(bytes: &[u8]) -> usize {
+pub fn fuzz_graph_lines(bytes: &[u8]) -> usize {
     store::graph::fuzz(bytes)
 }

@@ -3,14 +3,14 @@
 //! Does not follow redirects or use proxies: ralph connects exactly to the address that it resolved
 //! and checked. Only the beginning of an answer is read. Not here: what is posted.
 
-mod rest;
+mod retry_timer;
 
 use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ralph_core::sandbox::addresses::{Nearby, nearby};
+use ralph_core::sandbox::addresses::{AddressClass, classify_address};
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
@@ -18,9 +18,9 @@ use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, Error};
 
-pub(crate) use rest::Rest;
+pub(crate) use retry_timer::RetryTimer;
 
-use crate::bounded;
+use crate::bounded_read;
 
 /// How many bytes of an answer are read.
 const LONGEST_ANSWER: u64 = 4096;
@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Which addresses ralph may connect to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum HttpReach {
     /// Public addresses, encrypted.
     Public,
     /// Also addresses of this machine and of private networks; public ones only encrypted.
@@ -40,8 +40,8 @@ pub enum Reach {
 
 /// Limits for posting: addresses, timeout, retries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Terms {
-    pub reach: Reach,
+pub struct PostTerms {
+    pub reach: HttpReach,
     /// How long one attempt may take.
     pub timeout: Duration,
     /// How often it is tried again.
@@ -73,7 +73,7 @@ const LARGEST_ROOTS: u64 = 8 * 1024 * 1024;
 
 impl Roots {
     /// Returns the file named by the first of `variables` that is set, else the built-in roots.
-    pub fn of(env: &[(OsString, OsString)], variables: &[&'static str]) -> Self {
+    pub fn from_env(env: &[(OsString, OsString)], variables: &[&'static str]) -> Self {
         let named = variables.iter().find_map(|&variable| {
             let (_, path) = env.iter().find(|(name, path)| name == variable && !path.is_empty())?;
             Some(Self::File { path: path.into(), variable })
@@ -81,13 +81,13 @@ impl Roots {
         named.unwrap_or(Self::BuiltIn)
     }
 
-    fn read(&self) -> Result<RootCerts, String> {
+    fn read_certificates(&self) -> Result<RootCerts, String> {
         let (path, variable) = match self {
             Self::BuiltIn => return Ok(RootCerts::WebPki),
             Self::File { path, variable } => (path, variable),
         };
         let place = format!("`{}`, which {variable} names", path.display());
-        let text = bounded::read_beginning(path, LARGEST_ROOTS)
+        let text = bounded_read::read_beginning(path, LARGEST_ROOTS)
             .map_err(|error| format!("cannot read {place}: {error}"))?;
         let mut certificates = Vec::new();
         for item in parse_pem(&text) {
@@ -106,7 +106,7 @@ impl Roots {
 
 /// A successful answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct HttpAnswer {
     pub status: u16,
     /// The beginning of the body.
     pub body: String,
@@ -135,17 +135,17 @@ pub enum PostError {
 }
 
 fn format_body_suffix(body: &str) -> String {
-    let body = ralph_core::text::one_line(body, 200);
+    let body = ralph_core::text::join_to_line(body, 200);
     if body.is_empty() { String::new() } else { format!(": {body}") }
 }
 
 /// Whether to continue after a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum PauseEnd {
     /// The pause is over.
-    Left,
+    Elapsed,
     /// The time is up.
-    Gone,
+    OutOfTime,
 }
 
 /// Posts to one URL.
@@ -155,17 +155,17 @@ pub struct Poster {
     agent: Result<Agent, String>,
     url: String,
     host: String,
-    terms: Terms,
+    terms: PostTerms,
 }
 
 impl Poster {
     /// Returns a poster for a URL. Problems with the URL show when it is used.
-    pub fn new(url: impl Into<String>, terms: Terms) -> Self {
+    pub fn new(url: impl Into<String>, terms: PostTerms) -> Self {
         let url = url.into();
-        let host = host_of(&url);
+        let host = parse_host(&url);
         let is_plain = url.starts_with("http://");
-        let roots = if is_plain { Ok(RootCerts::WebPki) } else { terms.roots.read() };
-        let agent = roots.map(|roots| agent(&terms, roots));
+        let roots = if is_plain { Ok(RootCerts::WebPki) } else { terms.roots.read_certificates() };
+        let agent = roots.map(|roots| build_agent(&terms, roots));
         Self { agent, url, host, terms }
     }
 
@@ -180,17 +180,17 @@ impl Poster {
         &self,
         body: &[u8],
         headers: &dyn Fn() -> Vec<(String, String)>,
-        pause: &mut dyn FnMut(Duration) -> Patience,
-    ) -> Result<Answer, PostError> {
+        pause: &mut dyn FnMut(Duration) -> PauseEnd,
+    ) -> Result<HttpAnswer, PostError> {
         let mut backoff = self.terms.backoff;
         let mut left = self.terms.retries;
         loop {
-            let (error, wait) = match self.attempt(body, &headers()) {
+            let (error, wait) = match self.try_post(body, &headers()) {
                 Ok(answer) => return Ok(answer),
-                Err(Attempt::Hopeless(error)) => return Err(error),
-                Err(Attempt::Later(error, wanted)) => (error, wanted.unwrap_or(backoff)),
+                Err(PostFailure::Hopeless(error)) => return Err(error),
+                Err(PostFailure::Later(error, wanted)) => (error, wanted.unwrap_or(backoff)),
             };
-            if left == 0 || wait > LONGEST_PAUSE || pause(wait) == Patience::Gone {
+            if left == 0 || wait > LONGEST_PAUSE || pause(wait) == PauseEnd::OutOfTime {
                 return Err(error);
             }
             left -= 1;
@@ -198,16 +198,19 @@ impl Poster {
         }
     }
 
-    fn attempt(&self, body: &[u8], headers: &[(String, String)]) -> Result<Answer, Attempt> {
-        let agent = self
-            .agent
-            .as_ref()
-            .map_err(|reason| Attempt::Hopeless(PostError::Forbidden { reason: reason.clone() }))?;
+    fn try_post(
+        &self,
+        body: &[u8],
+        headers: &[(String, String)],
+    ) -> Result<HttpAnswer, PostFailure> {
+        let agent = self.agent.as_ref().map_err(|reason| {
+            PostFailure::Hopeless(PostError::Forbidden { reason: reason.clone() })
+        })?;
         let mut request = agent.post(&self.url).header("content-type", "application/json");
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        let mut response = request.send(body).map_err(|error| self.trouble(error))?;
+        let mut response = request.send(body).map_err(|error| self.classify_error(error))?;
         let status = response.status().as_u16();
         let wanted = response.headers().get("retry-after").and_then(|it| it.to_str().ok());
         let wanted = wanted.and_then(|it| it.trim().parse().ok()).map(Duration::from_secs);
@@ -217,45 +220,45 @@ impl Poster {
         let body = String::from_utf8_lossy(&bytes).into_owned();
         let host = self.host.clone();
         match status {
-            200..=299 => Ok(Answer { status, body }),
-            300..=399 => Err(Attempt::Hopeless(PostError::Redirected { host, status })),
+            200..=299 => Ok(HttpAnswer { status, body }),
+            300..=399 => Err(PostFailure::Hopeless(PostError::Redirected { host, status })),
             408 | 429 | 500..=599 => {
-                Err(Attempt::Later(PostError::Refused { host, status, body }, wanted))
+                Err(PostFailure::Later(PostError::Refused { host, status, body }, wanted))
             }
-            _ => Err(Attempt::Hopeless(PostError::Refused { host, status, body })),
+            _ => Err(PostFailure::Hopeless(PostError::Refused { host, status, body })),
         }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "an enum of another crate that may grow")]
-    fn trouble(&self, error: Error) -> Attempt {
+    fn classify_error(&self, error: Error) -> PostFailure {
         let host = self.host.clone();
         let unreachable = |reason: String| PostError::Unreachable { host, reason };
         match error {
-            Error::Io(error) if is_verdict(&error) => {
-                Attempt::Hopeless(PostError::Forbidden { reason: error.to_string() })
+            Error::Io(error) if is_address_refused(&error) => {
+                PostFailure::Hopeless(PostError::Forbidden { reason: error.to_string() })
             }
-            Error::Io(error) => Attempt::Later(unreachable(error.to_string()), None),
+            Error::Io(error) => PostFailure::Later(unreachable(error.to_string()), None),
             Error::Timeout(_) => {
                 let timeout = self.terms.timeout.as_millis();
-                Attempt::Later(unreachable(format!("no answer within {timeout} ms")), None)
+                PostFailure::Later(unreachable(format!("no answer within {timeout} ms")), None)
             }
             Error::HostNotFound => {
-                Attempt::Later(unreachable("its name was not found".to_owned()), None)
+                PostFailure::Later(unreachable("its name was not found".to_owned()), None)
             }
             Error::ConnectionFailed => {
-                Attempt::Later(unreachable("the connection failed".to_owned()), None)
+                PostFailure::Later(unreachable("the connection failed".to_owned()), None)
             }
-            Error::Protocol(error) => Attempt::Later(unreachable(error.to_string()), None),
+            Error::Protocol(error) => PostFailure::Later(unreachable(error.to_string()), None),
             // Their messages may contain the URL.
             Error::BadUri(_) | Error::Http(_) => {
-                Attempt::Hopeless(unreachable("the URL cannot be used".to_owned()))
+                PostFailure::Hopeless(unreachable("the URL cannot be used".to_owned()))
             }
-            other => Attempt::Hopeless(unreachable(other.to_string())),
+            other => PostFailure::Hopeless(unreachable(other.to_string())),
         }
     }
 }
 
-fn agent(terms: &Terms, roots: RootCerts) -> Agent {
+fn build_agent(terms: &PostTerms, roots: RootCerts) -> Agent {
     let config = Config::builder()
         .timeout_global(Some(terms.timeout))
         .max_redirects(0)
@@ -266,12 +269,12 @@ fn agent(terms: &Terms, roots: RootCerts) -> Agent {
         .user_agent(concat!("ralph/", env!("CARGO_PKG_VERSION")))
         .max_idle_connections(1)
         .build();
-    let resolver = Checked { reach: terms.reach, inner: DefaultResolver::default() };
+    let resolver = CheckedResolver { reach: terms.reach, inner: DefaultResolver::default() };
     Agent::with_parts(config, DefaultConnector::default(), resolver)
 }
 
 /// Returns the host of a URL with its port, if it can be parsed.
-fn host_of(url: &str) -> String {
+fn parse_host(url: &str) -> String {
     let uri = url.parse::<Uri>().ok();
     let authority = uri.as_ref().and_then(Uri::authority);
     let host = authority.map(|it| it.as_str().rsplit('@').next().unwrap_or_default().to_owned());
@@ -279,7 +282,7 @@ fn host_of(url: &str) -> String {
 }
 
 /// Why an attempt failed, and whether a retry can help.
-enum Attempt {
+enum PostFailure {
     /// A retry cannot help.
     Hopeless(PostError),
     /// A retry may help, after this pause if the server names one.
@@ -288,12 +291,12 @@ enum Attempt {
 
 /// Resolves host names, and refuses addresses that are not allowed.
 #[derive(Debug)]
-struct Checked {
-    reach: Reach,
+struct CheckedResolver {
+    reach: HttpReach,
     inner: DefaultResolver,
 }
 
-impl Resolver for Checked {
+impl Resolver for CheckedResolver {
     fn resolve(
         &self,
         uri: &Uri,
@@ -303,12 +306,14 @@ impl Resolver for Checked {
         let found = self.inner.resolve(uri, config, timeout)?;
         let is_plain = uri.scheme_str() == Some("http");
         for address in &found {
-            if let Some(why) = forbidden(self.reach, nearby(address.ip()), is_plain.into()) {
+            if let Some(why) =
+                check_address(self.reach, classify_address(address.ip()), is_plain.into())
+            {
                 let host = uri.host().unwrap_or_default();
                 let reason = format!("{host} leads to {}: {why}", address.ip());
                 return Err(Error::Io(io::Error::new(
                     io::ErrorKind::PermissionDenied,
-                    Verdict(reason),
+                    AddressRefused(reason),
                 )));
             }
         }
@@ -318,38 +323,46 @@ impl Resolver for Checked {
 
 /// Whether the connection is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Encryption {
-    None,
+enum HttpEncryption {
+    Plain,
     Tls,
 }
 
-impl From<bool> for Encryption {
+impl From<bool> for HttpEncryption {
     fn from(is_plain: bool) -> Self {
-        if is_plain { Self::None } else { Self::Tls }
+        if is_plain { Self::Plain } else { Self::Tls }
     }
 }
 
 /// Returns why an address is not allowed, if it is not.
-fn forbidden(reach: Reach, kind: Option<Nearby>, encryption: Encryption) -> Option<String> {
+fn check_address(
+    reach: HttpReach,
+    kind: Option<AddressClass>,
+    encryption: HttpEncryption,
+) -> Option<String> {
     match (reach, kind) {
-        (Reach::Any, _)
-        | (Reach::Private, Some(Nearby::Loopback | Nearby::Private | Nearby::Own)) => None,
-        (Reach::Public | Reach::Private, None) => (encryption == Encryption::None)
+        (HttpReach::Any, _)
+        | (
+            HttpReach::Private,
+            Some(AddressClass::Loopback | AddressClass::Private | AddressClass::Own),
+        ) => None,
+        (HttpReach::Public | HttpReach::Private, None) => (encryption == HttpEncryption::Plain)
             .then(|| "a public address, and only https:// goes there".to_owned()),
-        (Reach::Public, Some(kind @ (Nearby::Loopback | Nearby::Private | Nearby::Own))) => {
-            Some(format!("{kind}, which needs `allowPrivate`"))
-        }
-        (Reach::Public | Reach::Private, Some(kind)) => Some(kind.words().to_owned()),
+        (
+            HttpReach::Public,
+            Some(kind @ (AddressClass::Loopback | AddressClass::Private | AddressClass::Own)),
+        ) => Some(format!("{kind}, which needs `allowPrivate`")),
+        (HttpReach::Public | HttpReach::Private, Some(kind)) => Some(kind.describe().to_owned()),
     }
 }
 
 /// Marks an error of ours among those of the system.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Verdict(String);
+struct AddressRefused(String);
 
-fn is_verdict(error: &io::Error) -> bool {
-    error.get_ref().and_then(|inner| inner.downcast_ref::<Verdict>()).is_some()
+fn is_address_refused(error: &io::Error) -> bool {
+    error.get_ref().and_then(|inner| inner.downcast_ref::<AddressRefused>()).is_some()
 }
 
 #[cfg(test)]

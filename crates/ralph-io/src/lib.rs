@@ -3,12 +3,10 @@
 //! Each module implements a port of `ralph-core` or supports one that does. Not here: decisions
 //! (`ralph-core`) and printing (`ralph-ui`).
 
+pub mod agent_runner;
 pub mod agent_state;
-pub mod awake;
-pub mod bounded;
-pub mod caller;
+pub mod bounded_read;
 pub mod clock;
-pub mod confined;
 pub mod control;
 pub mod environment;
 pub mod formats;
@@ -22,7 +20,9 @@ pub mod mask;
 pub mod notify;
 pub mod process;
 pub mod sandbox;
+pub mod sandboxed_call;
 pub mod sim;
+pub mod sleep_inhibitor;
 pub mod specs;
 pub mod store;
 pub mod telemetry;

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::bounded::read_beginning;
+use crate::bounded_read::read_beginning;
 
 /// No agent reads a folder with more in it.
 const MOST_ENTRIES: usize = 10_000;
@@ -21,10 +21,10 @@ const MOST_READ: usize = 1_000;
 const READ_BYTES: u64 = 64 * 1024;
 
 /// More file names do not help to find the mistake.
-const NAMED: usize = 5;
+const MOST_NAMED: usize = 5;
 
 /// About a quarter of a million tokens, which no agent holds at once.
-const ENORMOUS: u64 = 1024 * 1024;
+const HUGE_BYTES: u64 = 1024 * 1024;
 
 /// The content of a specs folder.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -74,9 +74,9 @@ pub enum SpecsError {
 }
 
 /// Checks and measures the specs folder of a project.
-pub fn survey(project: &Path, directory: &Path) -> Result<Specs, SpecsError> {
-    let place = checked(project, directory)?;
-    let mut walk = Walk {
+pub fn survey_specs(project: &Path, directory: &Path) -> Result<Specs, SpecsError> {
+    let place = resolve_specs_dir(project, directory)?;
+    let mut walk = SpecsWalk {
         place: &place,
         shown: directory,
         specs: Specs::default(),
@@ -93,13 +93,13 @@ pub fn survey(project: &Path, directory: &Path) -> Result<Specs, SpecsError> {
                 return Err(SpecsError::Refused { directory: directory.to_owned(), source });
             }
             Err(error) => {
-                walk.cannot_read(&path, &error.to_string());
+                walk.note_unreadable(&path, &error.to_string());
                 continue;
             }
         };
-        walk.look_through(entries, depth);
+        walk.visit_entries(entries, depth);
     }
-    let Walk { mut specs, unreadable, .. } = walk;
+    let SpecsWalk { mut specs, unreadable, .. } = walk;
     if unreadable > specs.unreadable.len() {
         specs.unreadable.push(format!("and {} more", unreadable - specs.unreadable.len()));
     }
@@ -122,9 +122,9 @@ impl Specs {
                 self.unreadable.join(", ")
             ));
         }
-        let size = match (self.is_more, self.bytes > ENORMOUS) {
+        let size = match (self.is_more, self.bytes > HUGE_BYTES) {
             (true, _) => Some(format!("more than {} files", self.files)),
-            (false, true) => Some(format!("more than {} MiB", self.bytes / ENORMOUS)),
+            (false, true) => Some(format!("more than {} MiB", self.bytes / HUGE_BYTES)),
             (false, false) => None,
         };
         if let Some(size) = size {
@@ -156,7 +156,7 @@ impl SpecsError {
 }
 
 /// Returns the real path of the folder, if specifications may be there.
-fn checked(project: &Path, named: &Path) -> Result<PathBuf, SpecsError> {
+fn resolve_specs_dir(project: &Path, named: &Path) -> Result<PathBuf, SpecsError> {
     let directory = named.to_owned();
     let place = match project.join(named).canonicalize() {
         Ok(place) => place,
@@ -181,7 +181,7 @@ fn checked(project: &Path, named: &Path) -> Result<PathBuf, SpecsError> {
     }
 }
 
-struct Walk<'a> {
+struct SpecsWalk<'a> {
     /// The folder's real path, then as the user named it.
     place: &'a Path,
     shown: &'a Path,
@@ -195,15 +195,15 @@ struct Walk<'a> {
 }
 
 /// What the beginning of a file holds.
-enum Beginning {
+enum FileStart {
     Text,
     /// Only white space, or binary data such as an image.
     Nothing,
     NotUtf8,
 }
 
-impl Walk<'_> {
-    fn look_through(&mut self, entries: fs::ReadDir, depth: usize) {
+impl SpecsWalk<'_> {
+    fn visit_entries(&mut self, entries: fs::ReadDir, depth: usize) {
         let left = MOST_ENTRIES - self.entries;
         let mut found: Vec<PathBuf> =
             entries.flatten().take(left + 1).map(|entry| entry.path()).collect();
@@ -215,17 +215,17 @@ impl Walk<'_> {
             let is_hidden =
                 path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
             if !is_hidden {
-                self.look_at(path, depth);
+                self.visit_path(path, depth);
             }
         }
     }
 
-    fn look_at(&mut self, path: PathBuf, depth: usize) {
+    fn visit_path(&mut self, path: PathBuf, depth: usize) {
         let own = path.symlink_metadata();
         let is_link = own.as_ref().is_ok_and(fs::Metadata::is_symlink);
         let metadata = match if is_link { path.metadata() } else { own } {
             Ok(metadata) => metadata,
-            Err(error) => return self.cannot_read(&path, &error.to_string()),
+            Err(error) => return self.note_unreadable(&path, &error.to_string()),
         };
         if metadata.is_dir() {
             if depth >= DEEPEST {
@@ -240,37 +240,37 @@ impl Walk<'_> {
         }
         if self.read < MOST_READ {
             self.read += 1;
-            match beginning(&path) {
-                Ok(Beginning::Text) => {}
-                Ok(Beginning::Nothing) => return,
-                Ok(Beginning::NotUtf8) => return self.cannot_read(&path, "not UTF-8"),
-                Err(error) => return self.cannot_read(&path, &error.to_string()),
+            match classify_start(&path) {
+                Ok(FileStart::Text) => {}
+                Ok(FileStart::Nothing) => return,
+                Ok(FileStart::NotUtf8) => return self.note_unreadable(&path, "not UTF-8"),
+                Err(error) => return self.note_unreadable(&path, &error.to_string()),
             }
         }
         self.specs.files += 1;
         self.specs.bytes = self.specs.bytes.saturating_add(metadata.len());
     }
 
-    fn cannot_read(&mut self, path: &Path, why: &str) {
+    fn note_unreadable(&mut self, path: &Path, why: &str) {
         self.unreadable += 1;
-        if self.specs.unreadable.len() < NAMED {
+        if self.specs.unreadable.len() < MOST_NAMED {
             let path = self.shown.join(path.strip_prefix(self.place).unwrap_or(path));
             self.specs.unreadable.push(format!("`{}` ({why})", path.display()));
         }
     }
 }
 
-fn beginning(path: &Path) -> io::Result<Beginning> {
+fn classify_start(path: &Path) -> io::Result<FileStart> {
     let bytes = read_beginning(path, READ_BYTES)?;
     let is_utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
     Ok(match std::str::from_utf8(&bytes) {
-        _ if is_utf16 => Beginning::NotUtf8,
-        _ if bytes.contains(&0) => Beginning::Nothing,
-        Ok(text) if text.trim_start_matches('\u{feff}').trim().is_empty() => Beginning::Nothing,
+        _ if is_utf16 => FileStart::NotUtf8,
+        _ if bytes.contains(&0) => FileStart::Nothing,
+        Ok(text) if text.trim_start_matches('\u{feff}').trim().is_empty() => FileStart::Nothing,
         // A character cut off by the read limit is not an error.
-        Err(error) if error.error_len().is_some() => Beginning::NotUtf8,
-        Err(_) if (bytes.len() as u64) < READ_BYTES => Beginning::NotUtf8,
-        Ok(_) | Err(_) => Beginning::Text,
+        Err(error) if error.error_len().is_some() => FileStart::NotUtf8,
+        Err(_) if (bytes.len() as u64) < READ_BYTES => FileStart::NotUtf8,
+        Ok(_) | Err(_) => FileStart::Text,
     })
 }
 

@@ -11,16 +11,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ralph_core::agent_output::AgentEvent;
 use ralph_core::event::Recorded;
 use ralph_core::ports::{Activity, Ui};
-use ralph_core::reading::AgentEvent;
 use ralph_core::run::RunState;
-use ralph_core::telemetry::otlp::{self, Resource};
-use ralph_core::telemetry::{Metric, Span, Telemetry};
+use ralph_core::telemetry::otlp::{self, OtlpResource};
+use ralph_core::telemetry::{Metric, Telemetry, TraceSpan};
 use ralph_core::units::Timestamp;
 use serde_json::Value;
 
-use crate::http::{Patience, PostError, Poster, Reach, Rest, Roots, Terms};
+use crate::http::{HttpReach, PauseEnd, PostError, PostTerms, Poster, RetryTimer, Roots};
 
 /// How many spans may wait; an hour of quick iterations.
 const QUEUE: usize = 4096;
@@ -29,7 +29,7 @@ const QUEUE: usize = 4096;
 const BATCH: usize = 512;
 
 /// How long a span may wait before its batch is sent.
-const RHYTHM: Duration = Duration::from_secs(5);
+const BATCH_DELAY: Duration = Duration::from_secs(5);
 
 /// Where spans and metrics go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,21 +48,21 @@ pub struct Collector {
 /// Turns the events of a run into spans and sends them. Clones share the queue.
 #[derive(Debug, Clone)]
 pub struct Exporter {
-    shared: Arc<Shared>,
+    shared: Arc<ExporterShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct ExporterShared {
+    state: Mutex<ExporterState>,
     changed: Condvar,
-    rest: Rest,
+    rest: RetryTimer,
 }
 
 #[derive(Debug)]
-struct State {
+struct ExporterState {
     telemetry: Telemetry,
-    resource: Resource,
-    waiting: VecDeque<Span>,
+    resource: OtlpResource,
+    waiting: VecDeque<TraceSpan>,
     /// Since when the oldest span waits.
     since: Option<Instant>,
     dropped: u64,
@@ -73,9 +73,9 @@ struct State {
 }
 
 /// What is sent at once.
-struct Batch {
-    resource: Resource,
-    spans: Vec<Span>,
+struct SpanBatch {
+    resource: OtlpResource,
+    spans: Vec<TraceSpan>,
     metrics: Vec<Metric>,
     at: Timestamp,
 }
@@ -83,27 +83,29 @@ struct Batch {
 impl Exporter {
     /// Starts the sending thread.
     pub fn start(collector: &Collector) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State::new(collector)),
+        let shared = Arc::new(ExporterShared {
+            state: Mutex::new(ExporterState::new(collector)),
             changed: Condvar::new(),
-            rest: Rest::default(),
+            rest: RetryTimer::default(),
         });
-        let (theirs, sender) = (Arc::clone(&shared), Sender::new(collector));
+        let (theirs, sender) = (Arc::clone(&shared), OtlpSender::new(collector));
         // Never joined: it may hang for as long as a collector does.
-        thread::Builder::new().name("telemetry".to_owned()).spawn(move || theirs.serve(&sender))?;
+        thread::Builder::new()
+            .name("telemetry".to_owned())
+            .spawn(move || theirs.send_batches(&sender))?;
         Ok(Self { shared })
     }
 
     /// Processes an event of a resumed run that an earlier process has sent.
-    pub fn catch_up(&self, recorded: &Recorded, state: &RunState) {
-        self.shared.lock().take_in(recorded, state);
+    pub fn replay_event(&self, recorded: &Recorded, state: &RunState) {
+        self.shared.lock().apply_event(recorded, state);
     }
 
     /// Waits until everything is sent, at most for `patience`. Returns the last failure of the run,
     /// if there was one.
     pub fn finish(&self, patience: Duration) -> Option<String> {
         let deadline = Instant::now() + patience;
-        self.shared.rest.end_at(deadline);
+        self.shared.rest.set_deadline(deadline);
         let mut state = self.shared.lock();
         state.is_closed = true;
         self.shared.changed.notify_all();
@@ -129,29 +131,29 @@ impl Exporter {
 }
 
 impl Ui for Exporter {
-    fn tell(&mut self, recorded: &Recorded, state: &RunState) {
+    fn show_event(&mut self, recorded: &Recorded, state: &RunState) {
         let mut shared = self.shared.lock();
-        let spans = shared.take_in(recorded, state);
-        shared.queue(spans);
+        let spans = shared.apply_event(recorded, state);
+        shared.queue_spans(spans);
         drop(shared);
         self.shared.changed.notify_all();
     }
 
-    fn hear(&mut self, _event: &AgentEvent) {}
+    fn show_agent_event(&mut self, _event: &AgentEvent) {}
 
-    fn doing(&mut self, _activity: &Activity<'_>) {}
+    fn show_activity(&mut self, _activity: &Activity<'_>) {}
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl ExporterShared {
+    fn lock(&self) -> MutexGuard<'_, ExporterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends batches until the run is over and everything is sent.
-    fn serve(&self, sender: &Sender) {
-        while let Some(batch) = self.next() {
+    fn send_batches(&self, sender: &OtlpSender) {
+        while let Some(batch) = self.wait_for_batch() {
             let lost = batch.spans.len() as u64;
-            if let Err(why) = sender.send(&batch, &mut |span| self.rest.pause(span)) {
+            if let Err(why) = sender.send_batch(&batch, &mut |span| self.rest.pause(span)) {
                 let mut state = self.lock();
                 state.dropped += lost;
                 state.last_failure = Some(why);
@@ -162,29 +164,29 @@ impl Shared {
     }
 
     /// Waits until a batch is due.
-    fn next(&self) -> Option<Batch> {
+    fn wait_for_batch(&self) -> Option<SpanBatch> {
         let mut state = self.lock();
         loop {
             let is_over = state.is_closed;
-            let waits = state.since.map(|since| RHYTHM.saturating_sub(since.elapsed()));
+            let waits = state.since.map(|since| BATCH_DELAY.saturating_sub(since.elapsed()));
             let is_due = waits.is_some_and(|left| left.is_zero()) || state.waiting.len() >= BATCH;
             if (is_due || is_over) && !state.waiting.is_empty() {
-                return Some(state.batch());
+                return Some(state.take_batch());
             }
             if is_over {
                 return None;
             }
-            let woken = self.changed.wait_timeout(state, waits.unwrap_or(RHYTHM));
+            let woken = self.changed.wait_timeout(state, waits.unwrap_or(BATCH_DELAY));
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
-impl State {
+impl ExporterState {
     fn new(collector: &Collector) -> Self {
         Self {
             telemetry: Telemetry::default(),
-            resource: Resource {
+            resource: OtlpResource {
                 service: collector.service.clone(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 run: String::new(),
@@ -199,15 +201,15 @@ impl State {
         }
     }
 
-    fn take_in(&mut self, recorded: &Recorded, state: &RunState) -> Vec<Span> {
+    fn apply_event(&mut self, recorded: &Recorded, state: &RunState) -> Vec<TraceSpan> {
         if self.resource.run.is_empty() {
             self.resource.run.clone_from(&state.run.0);
             self.resource.started = state.started;
         }
-        self.telemetry.apply(recorded, state)
+        self.telemetry.apply_event(recorded, state)
     }
 
-    fn queue(&mut self, spans: Vec<Span>) {
+    fn queue_spans(&mut self, spans: Vec<TraceSpan>) {
         for span in spans {
             if self.waiting.len() == QUEUE {
                 self.dropped += 1;
@@ -218,15 +220,15 @@ impl State {
         }
     }
 
-    fn batch(&mut self) -> Batch {
+    fn take_batch(&mut self) -> SpanBatch {
         let count = self.waiting.len().min(BATCH);
         let spans = self.waiting.drain(..count).collect();
         self.since = (!self.waiting.is_empty()).then(Instant::now);
-        Batch {
+        SpanBatch {
             resource: self.resource.clone(),
             spans,
             metrics: self.telemetry.metrics(),
-            at: self.telemetry.last(),
+            at: self.telemetry.last_event_time(),
         }
     }
 }
@@ -234,53 +236,53 @@ impl State {
 /// Sends a finished run to a collector.
 #[derive(Debug)]
 pub struct Shipment {
-    state: State,
-    sender: Sender,
+    state: ExporterState,
+    sender: OtlpSender,
     sent: usize,
 }
 
 impl Shipment {
     /// Starts a new shipment.
     pub fn new(collector: &Collector) -> Self {
-        Self { state: State::new(collector), sender: Sender::new(collector), sent: 0 }
+        Self { state: ExporterState::new(collector), sender: OtlpSender::new(collector), sent: 0 }
     }
 
     /// Processes an event with the state that follows from it, and sends full batches.
-    pub fn add(&mut self, recorded: &Recorded, after: &RunState) -> Result<(), String> {
-        let spans = self.state.take_in(recorded, after);
+    pub fn add_event(&mut self, recorded: &Recorded, after: &RunState) -> Result<(), String> {
+        let spans = self.state.apply_event(recorded, after);
         self.state.waiting.extend(spans);
-        if self.state.waiting.len() >= BATCH { self.send() } else { Ok(()) }
+        if self.state.waiting.len() >= BATCH { self.send_pending() } else { Ok(()) }
     }
 
     /// Sends the remaining spans. Returns the number of spans sent in total.
     pub fn finish(mut self) -> Result<usize, String> {
-        self.send()?;
+        self.send_pending()?;
         Ok(self.sent)
     }
 
-    fn send(&mut self) -> Result<(), String> {
-        let batch = self.state.batch();
+    fn send_pending(&mut self) -> Result<(), String> {
+        let batch = self.state.take_batch();
         self.sent += batch.spans.len();
-        self.sender.send(&batch, &mut |span| {
+        self.sender.send_batch(&batch, &mut |span| {
             thread::sleep(span);
-            Patience::Left
+            PauseEnd::Elapsed
         })
     }
 }
 
 /// Sends batches to a collector.
 #[derive(Debug)]
-struct Sender {
+struct OtlpSender {
     traces: Poster,
     metrics: Poster,
     headers: Vec<(String, String)>,
 }
 
-impl Sender {
+impl OtlpSender {
     fn new(collector: &Collector) -> Self {
-        let terms = Terms {
+        let terms = PostTerms {
             // The user chose the collector, and most are on this machine.
-            reach: Reach::Any,
+            reach: HttpReach::Any,
             timeout: collector.timeout,
             retries: 3,
             backoff: Duration::from_millis(500),
@@ -295,28 +297,28 @@ impl Sender {
         }
     }
 
-    fn send(
+    fn send_batch(
         &self,
-        batch: &Batch,
-        pause: &mut dyn FnMut(Duration) -> Patience,
+        batch: &SpanBatch,
+        pause: &mut dyn FnMut(Duration) -> PauseEnd,
     ) -> Result<(), String> {
         if !batch.spans.is_empty() {
-            let body = otlp::traces(&batch.resource, &batch.spans);
-            self.post(&self.traces, &body, "rejectedSpans", pause)?;
+            let body = otlp::encode_traces(&batch.resource, &batch.spans);
+            self.post_body(&self.traces, &body, "rejectedSpans", pause)?;
         }
         if batch.metrics.is_empty() {
             return Ok(());
         }
-        let body = otlp::metrics(&batch.resource, &batch.metrics, batch.at);
-        self.post(&self.metrics, &body, "rejectedDataPoints", pause)
+        let body = otlp::encode_metrics(&batch.resource, &batch.metrics, batch.at);
+        self.post_body(&self.metrics, &body, "rejectedDataPoints", pause)
     }
 
-    fn post(
+    fn post_body(
         &self,
         poster: &Poster,
         body: &Value,
         rejected: &str,
-        pause: &mut dyn FnMut(Duration) -> Patience,
+        pause: &mut dyn FnMut(Duration) -> PauseEnd,
     ) -> Result<(), String> {
         let headers = || self.headers.clone();
         let answer = poster

@@ -17,7 +17,7 @@ use rustix::termios::{
 };
 
 /// Returns the number of columns if a stream is a terminal.
-pub fn columns(stream: impl AsFd) -> Option<usize> {
+pub fn count_columns(stream: impl AsFd) -> Option<usize> {
     tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col))
 }
 
@@ -34,9 +34,9 @@ pub struct Console {
 
 /// The result of waiting for keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keys {
-    Some,
-    None,
+pub enum KeyWait {
+    Available,
+    Absent,
     Gone,
 }
 
@@ -44,12 +44,12 @@ pub enum Keys {
 const PIECE: usize = 4096;
 
 /// How long to wait for a terminal that accepts no output when it is restored.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const OUTPUT_PATIENCE: Duration = Duration::from_millis(200);
 
 impl Console {
     /// Returns the terminal of stdin and of a stream to write to, or `None` if either is not a
     /// terminal.
-    pub fn behind(stream: impl AsFd) -> io::Result<Option<Self>> {
+    pub fn from_stream(stream: impl AsFd) -> io::Result<Option<Self>> {
         let output = File::from(stream.as_fd().try_clone_to_owned()?);
         if !io::stdin().is_terminal() || !output.is_terminal() {
             return Ok(None);
@@ -72,7 +72,7 @@ impl Console {
     }
 
     /// Switches to full-screen mode, and writes `bytes` to the terminal.
-    pub fn take(&self, bytes: &[u8]) -> io::Result<()> {
+    pub fn enter_full_screen(&self, bytes: &[u8]) -> io::Result<()> {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if before.is_none() {
             let usual = tcgetattr(&*self.input)?;
@@ -90,11 +90,11 @@ impl Console {
 
     /// Writes `bytes`, then restores the modes from before [`Self::enter_full_screen`]. Does
     /// nothing if the terminal is not taken, and never hangs.
-    pub fn give_back(&self, bytes: &[u8]) {
+    pub fn restore(&self, bytes: &[u8]) {
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(before) = before else { return };
         // A terminal that accepts no output gets its modes back all the same.
-        if is_ready(&*self.output, PollFlags::OUT, LAST_WORDS) == Ok(PollFlags::OUT) {
+        if poll_stream(&*self.output, PollFlags::OUT, OUTPUT_PATIENCE) == Ok(PollFlags::OUT) {
             let _ = self.write(bytes);
         }
         let _ = tcsetattr(&*self.input, OptionalActions::Now, &before);
@@ -113,22 +113,22 @@ impl Console {
     }
 
     /// Waits for keys for at most `patience`, and appends their bytes to `keys`.
-    pub fn read(&self, patience: Duration, keys: &mut Vec<u8>) -> Keys {
-        match is_ready(&*self.input, PollFlags::IN, patience) {
+    pub fn read(&self, patience: Duration, keys: &mut Vec<u8>) -> KeyWait {
+        match poll_stream(&*self.input, PollFlags::IN, patience) {
             Ok(ready) if ready.contains(PollFlags::IN) => {}
-            Ok(ready) if ready.is_empty() => return Keys::None,
-            Err(rustix::io::Errno::INTR) => return Keys::None,
-            Ok(_) | Err(_) => return Keys::Gone,
+            Ok(ready) if ready.is_empty() => return KeyWait::Absent,
+            Err(rustix::io::Errno::INTR) => return KeyWait::Absent,
+            Ok(_) | Err(_) => return KeyWait::Gone,
         }
         let mut piece = [0; PIECE];
         match rustix::io::read(&*self.input, &mut piece) {
-            Ok(0) => Keys::Gone,
+            Ok(0) => KeyWait::Gone,
             Ok(count) => {
                 keys.extend_from_slice(&piece[..count]);
-                Keys::Some
+                KeyWait::Available
             }
-            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Keys::None,
-            Err(_) => Keys::Gone,
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => KeyWait::Absent,
+            Err(_) => KeyWait::Gone,
         }
     }
 
@@ -141,7 +141,7 @@ impl Console {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Returns when there is room, or after a moment.
-                    let _ = is_ready(&*self.output, PollFlags::OUT, LAST_WORDS);
+                    let _ = poll_stream(&*self.output, PollFlags::OUT, OUTPUT_PATIENCE);
                 }
                 Err(error) => return Err(error),
             }
@@ -151,7 +151,7 @@ impl Console {
 }
 
 /// Waits until a stream is ready; returns no flags on a timeout.
-fn is_ready(
+fn poll_stream(
     stream: impl AsFd,
     wanted: PollFlags,
     patience: Duration,
@@ -163,6 +163,6 @@ fn is_ready(
 }
 
 /// Returns the number of rows if a stream is a terminal.
-pub fn rows(stream: impl AsFd) -> Option<usize> {
+pub fn count_rows(stream: impl AsFd) -> Option<usize> {
     rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_row))
 }

@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock;
 use crate::environment::{self, Variables};
-use crate::process::{Limits, Spawn, Stdin, Watch, capture, find_program};
-use crate::store::layout::{private_directories, write_json};
+use crate::process::{ProcessLimits, Spawn, StdinSource, Watch, capture_output, find_program};
+use crate::store::layout::{create_private_directories, write_json};
 
 /// Programs print their version within a second; node on a busy machine takes several.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -41,24 +41,24 @@ const QUIET: [(&str, &str); 4] = [
 #[derive(Debug)]
 pub struct Versions {
     file: Option<PathBuf>,
-    known: BTreeMap<PathBuf, Remembered>,
+    known: BTreeMap<PathBuf, CachedVersion>,
 }
 
 /// The cache file, with one entry for each program.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Memory {
+struct VersionCacheFile {
     version: u32,
-    programs: BTreeMap<PathBuf, Remembered>,
+    programs: BTreeMap<PathBuf, CachedVersion>,
 }
 
 /// The file's size and time when it was asked, and its version; none if it printed no version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Remembered {
+struct CachedVersion {
     size: u64,
     modified: i64,
     asked: Timestamp,
     #[serde(rename = "said")]
-    said: Option<Version>,
+    answer: Option<Version>,
 }
 
 /// The format version of the cache file.
@@ -66,7 +66,7 @@ const FORM: u32 = 1;
 
 /// Where and with which environment programs run.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct ProgramContext<'a> {
     pub directory: &'a Path,
     pub env: &'a [(OsString, OsString)],
     pub watch: &'a Watch,
@@ -76,7 +76,7 @@ impl Versions {
     /// Reads the cache file in a cache directory; without a directory nothing is cached.
     pub fn open(cache: Option<PathBuf>) -> Self {
         let file = cache.map(|directory| directory.join("agents.json"));
-        let memory: Option<Memory> = file
+        let memory: Option<VersionCacheFile> = file
             .as_ref()
             .and_then(|file| fs::read(file).ok())
             .and_then(|bytes| serde_json::from_slice(&bytes).ok());
@@ -85,14 +85,14 @@ impl Versions {
     }
 
     /// Returns the version of a program; runs it unless its version is cached.
-    pub fn of(&mut self, program: &str, place: Place<'_>) -> Option<Version> {
-        let spawn = spawn(program, place);
-        let (path, now) = identity(&spawn)?;
-        if let Some(known) = self.fresh(&path, &now) {
-            return known.said;
+    pub fn find_version(&mut self, program: &str, place: ProgramContext<'_>) -> Option<Version> {
+        let spawn = build_version_spawn(program, place);
+        let (path, now) = identify_program(&spawn)?;
+        if let Some(known) = self.find_fresh(&path, &now) {
+            return known.answer;
         }
-        let captured = capture(&spawn, place.watch, MAX_BYTES);
-        let text = |bytes: &[u8]| Version::find(&String::from_utf8_lossy(bytes));
+        let captured = capture_output(&spawn, place.watch, MAX_BYTES);
+        let text = |bytes: &[u8]| Version::find_in(&String::from_utf8_lossy(bytes));
         // An error message about the flag may contain the version of something else.
         let said = captured
             .end
@@ -100,18 +100,18 @@ impl Versions {
             .is_success()
             .then(|| text(&captured.stdout).or_else(|| text(&captured.stderr)))
             .flatten();
-        self.known.insert(path, Remembered { said, ..now });
-        self.remember();
+        self.known.insert(path, CachedVersion { answer: said, ..now });
+        self.write_cache();
         said
     }
 
     /// Returns the cached version of a program; starts nothing.
-    pub fn remembered(&self, program: &str, place: Place<'_>) -> Option<Version> {
-        let (path, now) = identity(&spawn(program, place))?;
-        self.fresh(&path, &now)?.said
+    pub fn find_cached_version(&self, program: &str, place: ProgramContext<'_>) -> Option<Version> {
+        let (path, now) = identify_program(&build_version_spawn(program, place))?;
+        self.find_fresh(&path, &now)?.answer
     }
 
-    fn fresh(&self, path: &Path, now: &Remembered) -> Option<&Remembered> {
+    fn find_fresh(&self, path: &Path, now: &CachedVersion) -> Option<&CachedVersion> {
         self.known.get(path).filter(|known| {
             let age = now.asked.0.saturating_sub(known.asked.0);
             let is_young = age >= 0 && age.cast_unsigned() <= LONGEST_MEMORY.0;
@@ -120,48 +120,48 @@ impl Versions {
     }
 
     /// Writes the cache file. Losing it costs a second.
-    fn remember(&self) {
+    fn write_cache(&self) {
         let Some(file) = &self.file else { return };
-        let memory = Memory { version: FORM, programs: self.known.clone() };
+        let memory = VersionCacheFile { version: FORM, programs: self.known.clone() };
         let _ = file
             .parent()
-            .map_or(Ok(()), private_directories)
+            .map_or(Ok(()), create_private_directories)
             .and_then(|()| write_json(file, &memory));
     }
 }
 
 /// Returns ralph's cache directory: `$XDG_CACHE_HOME/ralph`, else `~/.cache/ralph`.
-pub fn cache_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+pub fn find_cache_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
         .map(|directory| directory.join("ralph"))
 }
 
-fn spawn(program: &str, place: Place<'_>) -> Spawn {
+fn build_version_spawn(program: &str, place: ProgramContext<'_>) -> Spawn {
     let quiet = QUIET.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let env: Variables = environment::adjusted(place.env, &[], &BTreeMap::from(quiet));
+    let env: Variables = environment::adjust_variables(place.env, &[], &BTreeMap::from(quiet));
     Spawn {
         program: program.into(),
         args: vec!["--version".into()],
         // Version managers choose by directory, so it must be the one the agent works in.
         cwd: place.directory.to_owned(),
         env,
-        stdin: Stdin::Null,
-        limits: Limits {
+        stdin: StdinSource::Null,
+        limits: ProcessLimits {
             hard: Some(PATIENCE),
             grace: Duration::from_millis(500),
-            ..Limits::default()
+            ..ProcessLimits::default()
         },
     }
 }
 
 /// Returns the program file with links resolved, and its current size and time.
-fn identity(spawn: &Spawn) -> Option<(PathBuf, Remembered)> {
+fn identify_program(spawn: &Spawn) -> Option<(PathBuf, CachedVersion)> {
     let path = find_program(spawn).ok()?.canonicalize().ok()?;
     let metadata = fs::metadata(&path).ok()?;
     let modified = metadata.mtime().saturating_mul(1_000_000_000) + metadata.mtime_nsec();
-    let now = Remembered { size: metadata.size(), modified, asked: clock::now(), said: None };
+    let now = CachedVersion { size: metadata.size(), modified, asked: clock::now(), answer: None };
     Some((path, now))
 }
 
@@ -182,7 +182,7 @@ mod tests {
             let directory = tempfile::tempdir().expect("a directory");
             let path = format!("{}:/usr/bin:/bin", directory.path().display());
             let env = vec![("PATH".into(), path.into())];
-            Self { directory, watch: Watch::detached(), env }
+            Self { directory, watch: Watch::new_detached(), env }
         }
 
         fn program(&self, text: &str) {
@@ -199,8 +199,8 @@ mod tests {
             Versions::open(Some(self.cache()))
         }
 
-        fn place(&self) -> Place<'_> {
-            Place { directory: self.directory.path(), env: &self.env, watch: &self.watch }
+        fn place(&self) -> ProgramContext<'_> {
+            ProgramContext { directory: self.directory.path(), env: &self.env, watch: &self.watch }
         }
 
         fn asked(&self) -> usize {
@@ -213,17 +213,17 @@ mod tests {
     fn a_program_is_asked_once_until_it_changes() {
         let bench = Bench::new();
         bench.program("echo 'agent 1.2.3 (Test)'");
-        assert_eq!(bench.versions().remembered("agent", bench.place()), None);
+        assert_eq!(bench.versions().find_cached_version("agent", bench.place()), None);
         assert_eq!(bench.asked(), 0);
         for _ in 0..3 {
-            let version = bench.versions().of("agent", bench.place());
+            let version = bench.versions().find_version("agent", bench.place());
             assert_eq!(version, Some(Version::new(1, 2, 3)));
         }
         assert_eq!(bench.asked(), 1);
-        let remembered = bench.versions().remembered("agent", bench.place());
+        let remembered = bench.versions().find_cached_version("agent", bench.place());
         assert_eq!(remembered, Some(Version::new(1, 2, 3)));
         bench.program("echo 'agent 1.10.0 (Test)'");
-        let version = bench.versions().of("agent", bench.place());
+        let version = bench.versions().find_version("agent", bench.place());
         assert_eq!((version, bench.asked()), (Some(Version::new(1, 10, 0)), 2));
     }
 
@@ -232,12 +232,12 @@ mod tests {
         for text in ["exit 1", "echo hello", "echo 'unknown option in node 22.1.0' >&2; exit 2"] {
             let bench = Bench::new();
             bench.program(text);
-            assert_eq!(bench.versions().of("agent", bench.place()), None, "{text}");
-            assert_eq!(bench.versions().of("agent", bench.place()), None, "{text}");
+            assert_eq!(bench.versions().find_version("agent", bench.place()), None, "{text}");
+            assert_eq!(bench.versions().find_version("agent", bench.place()), None, "{text}");
             assert_eq!(bench.asked(), 1, "{text}");
         }
         let bench = Bench::new();
-        assert_eq!(bench.versions().of("no-such-agent", bench.place()), None);
+        assert_eq!(bench.versions().find_version("no-such-agent", bench.place()), None);
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
         for garbage in ["", "{", "[]", r#"{"version":1,"programs":{"/x":7}}"#, r#"{"version":9}"#] {
             fs::create_dir_all(bench.cache()).expect("a directory");
             fs::write(&file, garbage).expect("written");
-            let version = bench.versions().of("agent", bench.place());
+            let version = bench.versions().find_version("agent", bench.place());
             assert_eq!(version, Some(Version::new(1, 2, 3)), "{garbage}");
         }
         let before = bench.asked();
@@ -256,7 +256,7 @@ mod tests {
         for known in versions.known.values_mut() {
             known.asked = Timestamp(known.asked.0 - 25 * 3_600_000);
         }
-        versions.of("agent", bench.place());
+        versions.find_version("agent", bench.place());
         assert_eq!(bench.asked(), before + 1);
     }
 
@@ -266,14 +266,14 @@ mod tests {
         bench.program("echo 1.2.3");
         for cache in [None, Some(PathBuf::from("/proc/ralph"))] {
             let mut versions = Versions::open(cache);
-            assert_eq!(versions.of("agent", bench.place()), Some(Version::new(1, 2, 3)));
+            assert_eq!(versions.find_version("agent", bench.place()), Some(Version::new(1, 2, 3)));
         }
     }
 
     #[test]
     fn the_cache_has_its_place() {
         let of = |set: &[(&str, &str)]| {
-            cache_directory(|name| {
+            find_cache_directory(|name| {
                 set.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).into())
             })
         };

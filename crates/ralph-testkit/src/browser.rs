@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Nothing in a test takes this long unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A browser with one window. It ends when this value is dropped.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Browser {
 
 impl Browser {
     /// Starts a browser, or returns `None` if none is installed.
-    pub fn start() -> Option<Self> {
+    pub fn start_browser() -> Option<Self> {
         let has = |program: &str| {
             let paths = env::var_os("PATH").unwrap_or_default();
             env::split_paths(&paths).any(|directory| directory.join(program).is_file())
@@ -74,51 +74,52 @@ impl Browser {
             "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
             "unhandledPromptBehavior": "ignore",
         } } });
-        let begun = browser.ask("POST", "/session", &wanted);
+        let begun = browser.send_request("POST", "/session", &wanted);
         begun["sessionId"].as_str().expect("a session").clone_into(&mut browser.session);
         Some(browser)
     }
 
     /// Loads an address.
-    pub fn open(&self, url: &str) {
-        self.command("url", &json!({ "url": url }));
+    pub fn open_url(&self, url: &str) {
+        self.send_command("url", &json!({ "url": url }));
     }
 
     /// Runs a script in the page and returns its result.
-    pub fn run(&self, script: &str) -> Value {
-        self.run_with(script, &json!([]))
+    pub fn run_script(&self, script: &str) -> Value {
+        self.run_script_with(script, &json!([]))
     }
 
     /// Runs a script in the page with arguments.
-    pub fn run_with(&self, script: &str, args: &Value) -> Value {
-        self.command("execute/sync", &json!({ "script": script, "args": args }))
+    pub fn run_script_with(&self, script: &str, args: &Value) -> Value {
+        self.send_command("execute/sync", &json!({ "script": script, "args": args }))
     }
 
     /// Runs a script that calls its last argument when it is done.
-    pub fn run_to_the_end(&self, script: &str, args: &Value) -> Value {
-        self.command("execute/async", &json!({ "script": script, "args": args }))
+    pub fn run_async_script(&self, script: &str, args: &Value) -> Value {
+        self.send_command("execute/async", &json!({ "script": script, "args": args }))
     }
 
     /// Returns the value of an expression in the page, as text.
-    pub fn text(&self, expression: &str) -> String {
-        let value = self.run(&format!("return String({expression})"));
+    pub fn evaluate_text(&self, expression: &str) -> String {
+        let value = self.run_script(&format!("return String({expression})"));
         value.as_str().unwrap_or_else(|| panic!("{expression} is {value}")).to_owned()
     }
 
     /// Waits until an expression holds in the page. Between two pages evaluating it may fail.
     #[track_caller]
     pub fn wait_for(&self, expression: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let path = format!("/session/{}/execute/sync", self.session);
         let body = json!({ "script": format!("return Boolean({expression})"), "args": [] });
         loop {
-            let (status, answer) = self.exchange("POST", &path, &body).expect("the driver answers");
+            let (status, answer) =
+                self.exchange_http("POST", &path, &body).expect("the driver answers");
             let value = &answer["value"];
             if status == 200 && *value == Value::Bool(true) {
                 return;
             }
             if Instant::now() > deadline {
-                let page = self.text("document.body?.innerText");
+                let page = self.evaluate_text("document.body?.innerText");
                 panic!("it never came to this: {expression}\n{value}\n{page}");
             }
             thread::sleep(Duration::from_millis(20));
@@ -127,64 +128,66 @@ impl Browser {
 
     /// Clicks the element that a selector finds, as a user would.
     #[track_caller]
-    pub fn click(&self, selector: &str) {
-        let id = self.element(selector);
-        self.command(&format!("element/{id}/click"), &json!({}));
+    pub fn click_element(&self, selector: &str) {
+        let id = self.find_element(selector);
+        self.send_command(&format!("element/{id}/click"), &json!({}));
     }
 
     /// Types into the element that a selector finds.
     #[track_caller]
-    pub fn write(&self, selector: &str, text: &str) {
-        let id = self.element(selector);
-        self.command(&format!("element/{id}/value"), &json!({ "text": text }));
+    pub fn type_text(&self, selector: &str, text: &str) {
+        let id = self.find_element(selector);
+        self.send_command(&format!("element/{id}/value"), &json!({ "text": text }));
     }
 
-    fn element(&self, selector: &str) -> String {
-        let found = self.command("element", &json!({ "using": "css selector", "value": selector }));
+    fn find_element(&self, selector: &str) -> String {
+        let found =
+            self.send_command("element", &json!({ "using": "css selector", "value": selector }));
         let id = found.as_object().and_then(|it| it.values().next()).and_then(Value::as_str);
         id.unwrap_or_else(|| panic!("there is no {selector}")).to_owned()
     }
 
     /// Accepts a dialog of the page.
-    pub fn accept(&self) {
-        self.command("alert/accept", &json!({}));
+    pub fn accept_dialog(&self) {
+        self.send_command("alert/accept", &json!({}));
     }
 
     /// Resizes the window; a narrow one is shown as on a phone.
-    pub fn resize(&self, width: u32, height: u32) {
+    pub fn resize_window(&self, width: u32, height: u32) {
         let size =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
-        self.devtools("Emulation.setDeviceMetricsOverride", &size);
+        self.send_devtools_command("Emulation.setDeviceMetricsOverride", &size);
     }
 
     /// Sets the preferred color scheme to light or dark.
-    pub fn prefer(&self, scheme: &str) {
+    pub fn set_color_scheme(&self, scheme: &str) {
         let features = json!([
             { "name": "prefers-color-scheme", "value": scheme },
             { "name": "prefers-reduced-motion", "value": "reduce" },
         ]);
-        self.devtools("Emulation.setEmulatedMedia", &json!({ "features": features }));
+        self.send_devtools_command("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
     /// Returns a screenshot as PNG.
-    pub fn picture(&self) -> Vec<u8> {
-        let taken = self.devtools("Page.captureScreenshot", &json!({ "format": "png" }));
-        decode(taken["data"].as_str().expect("a picture"))
+    pub fn take_screenshot(&self) -> Vec<u8> {
+        let taken =
+            self.send_devtools_command("Page.captureScreenshot", &json!({ "format": "png" }));
+        decode_base64(taken["data"].as_str().expect("a picture"))
     }
 
     /// Sends a command of the developer tools.
-    pub fn devtools(&self, name: &str, params: &Value) -> Value {
-        self.command("goog/cdp/execute", &json!({ "cmd": name, "params": params }))
+    pub fn send_devtools_command(&self, name: &str, params: &Value) -> Value {
+        self.send_command("goog/cdp/execute", &json!({ "cmd": name, "params": params }))
     }
 
     /// Returns the console messages since the last call.
-    pub fn console(&self) -> Vec<String> {
-        self.log("browser")
+    pub fn read_console(&self) -> Vec<String> {
+        self.read_log("browser")
     }
 
     /// Returns the URLs that were requested since the last call.
-    pub fn requested(&self) -> Vec<String> {
-        let entry = self.log("performance");
+    pub fn read_requested_urls(&self) -> Vec<String> {
+        let entry = self.read_log("performance");
         let entry = entry.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
         entry
             .filter(|entry| entry["message"]["method"] == "Network.requestWillBeSent")
@@ -194,28 +197,33 @@ impl Browser {
             .collect()
     }
 
-    fn log(&self, kind: &str) -> Vec<String> {
-        let entries = self.command("se/log", &json!({ "type": kind }));
+    fn read_log(&self, kind: &str) -> Vec<String> {
+        let entries = self.send_command("se/log", &json!({ "type": kind }));
         let entries = entries.as_array().cloned().unwrap_or_default();
         entries.iter().filter_map(|entry| Some(entry["message"].as_str()?.to_owned())).collect()
     }
 
-    fn command(&self, name: &str, body: &Value) -> Value {
-        self.ask("POST", &format!("/session/{}/{name}", self.session), body)
+    fn send_command(&self, name: &str, body: &Value) -> Value {
+        self.send_request("POST", &format!("/session/{}/{name}", self.session), body)
     }
 
     /// Sends a request to the driver, and fails the test with the driver's error if it refuses.
     #[track_caller]
-    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
-        let (status, answer) = self.exchange(method, path, body).expect("the driver answers");
+    fn send_request(&self, method: &str, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.exchange_http(method, path, body).expect("the driver answers");
         assert_eq!(status, 200, "{path}: {}", answer["value"]["message"]);
         answer["value"].clone()
     }
 
-    fn exchange(&self, method: &str, path: &str, body: &Value) -> std::io::Result<(u16, Value)> {
+    fn exchange_http(
+        &self,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> std::io::Result<(u16, Value)> {
         let body = body.to_string();
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.set_read_timeout(Some(PATIENCE * 2))?;
+        stream.set_read_timeout(Some(TIMEOUT * 2))?;
         write!(
             stream,
             "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Type: application/json\r\n\
@@ -248,7 +256,7 @@ impl Drop for Browser {
     /// Ends the browser, then its driver.
     fn drop(&mut self) {
         if !self.session.is_empty() {
-            let _ = self.exchange("DELETE", &format!("/session/{}", self.session), &json!({}));
+            let _ = self.exchange_http("DELETE", &format!("/session/{}", self.session), &json!({}));
         }
         let _ = self.driver.kill();
         let _ = self.driver.wait();
@@ -256,7 +264,7 @@ impl Drop for Browser {
 }
 
 /// Decodes base64 as the protocol writes it.
-fn decode(text: &str) -> Vec<u8> {
+fn decode_base64(text: &str) -> Vec<u8> {
     let value = |letter: u8| match letter {
         b'A'..=b'Z' => Some(letter - b'A'),
         b'a'..=b'z' => Some(letter - b'a' + 26),
@@ -284,7 +292,7 @@ mod tests {
         for (text, expect) in
             [("", ""), ("YQ==", "a"), ("YWI=", "ab"), ("YWJj", "abc"), ("YWJjZA==", "abcd")]
         {
-            assert_eq!(decode(text), expect.as_bytes());
+            assert_eq!(decode_base64(text), expect.as_bytes());
         }
     }
 }

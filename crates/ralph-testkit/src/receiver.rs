@@ -11,38 +11,38 @@ use serde_json::Value;
 
 /// How a request is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum ReceiverAnswer {
     /// With this status, these further header lines and this body.
-    Says {
+    Respond {
         status: u16,
         /// Header lines, each with its end.
         headers: String,
         body: String,
     },
     /// Never: the connection stays open.
-    Hangs,
+    Hang,
 }
 
-impl Answer {
+impl ReceiverAnswer {
     /// Returns an answer without a body.
-    pub fn status(status: u16) -> Self {
-        Self::Says { status, headers: String::new(), body: String::new() }
+    pub fn with_status(status: u16) -> Self {
+        Self::Respond { status, headers: String::new(), body: String::new() }
     }
 }
 
 /// A request that the server received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heard {
+pub struct ReceivedRequest {
     pub path: String,
     /// The headers, with names in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: String,
 }
 
-impl Heard {
+impl ReceivedRequest {
     /// Returns the body as JSON.
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         serde_json::from_str(&self.body).expect("a body of JSON")
     }
 }
@@ -51,54 +51,54 @@ impl Heard {
 #[derive(Debug)]
 pub struct Receiver {
     port: u16,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl Receiver {
     /// Starts a server that gives these answers one after the other, and then repeats the last
     /// one.
-    pub fn start(answers: Vec<Answer>) -> Self {
+    pub fn start_server(answers: Vec<ReceiverAnswer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
         let port = listener.local_addr().expect("an address").port();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let theirs = Arc::clone(&requests);
         thread::spawn(move || {
             let mut answers = answers.into_iter().peekable();
-            let mut last = Answer::status(200);
+            let mut last = ReceiverAnswer::with_status(200);
             // Connections that hang stay open as long as the test.
             let mut open = Vec::new();
             for stream in listener.incoming().flatten() {
                 if let Some(next) = answers.next() {
                     last = next;
                 }
-                if let Ok(stream) = serve(stream, &last, &theirs) {
+                if let Ok(stream) = serve_request(stream, &last, &theirs) {
                     open.extend(stream);
                 }
             }
         });
-        Self { port, heard: requests }
+        Self { port, requests }
     }
 
     /// Returns a URL of the server.
-    pub fn url(&self, path: &str) -> String {
+    pub fn build_url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
     /// Returns the requests so far.
-    pub fn heard(&self) -> Vec<Heard> {
-        lock(&self.heard).clone()
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
+        lock_requests(&self.requests).clone()
     }
 }
 
-fn lock(requests: &Mutex<Vec<Heard>>) -> MutexGuard<'_, Vec<Heard>> {
+fn lock_requests(requests: &Mutex<Vec<ReceivedRequest>>) -> MutexGuard<'_, Vec<ReceivedRequest>> {
     requests.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads one request and answers it; returns the connection if it must stay open.
-fn serve(
+fn serve_request(
     mut stream: TcpStream,
-    answer: &Answer,
-    requests: &Mutex<Vec<Heard>>,
+    answer: &ReceiverAnswer,
+    requests: &Mutex<Vec<ReceivedRequest>>,
 ) -> io::Result<Option<TcpStream>> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut first = String::new();
@@ -118,10 +118,10 @@ fn serve(
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let body = String::from_utf8_lossy(&body).into_owned();
-    lock(requests).push(Heard { path, headers, body });
+    lock_requests(requests).push(ReceivedRequest { path, headers, body });
     match answer {
-        Answer::Hangs => Ok(Some(stream)),
-        Answer::Says { status, headers, body } => {
+        ReceiverAnswer::Hang => Ok(Some(stream)),
+        ReceiverAnswer::Respond { status, headers, body } => {
             let length = body.len();
             write!(
                 stream,

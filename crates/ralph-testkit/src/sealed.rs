@@ -21,22 +21,22 @@ use signal_hook::consts::{
 use tempfile::TempDir;
 
 /// Nothing in a test takes this long unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A sealed environment.
 #[derive(Debug)]
 pub struct Sealed {
     root: TempDir,
     ralph: PathBuf,
-    walls: Walls,
+    sandbox: SandboxMode,
 }
 
 /// Whether runs are isolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Walls {
+enum SandboxMode {
     /// Not isolated, so that tests about other things run on any machine.
-    None,
-    Usual,
+    Disabled,
+    Default,
 }
 
 /// The result of a finished command.
@@ -74,22 +74,22 @@ impl Sealed {
         for name in ["home", "state", "bin", "project", "tmp"] {
             fs::create_dir(root.path().join(name)).expect("a directory");
         }
-        Self { root, ralph: ralph.into(), walls: Walls::None }
+        Self { root, ralph: ralph.into(), sandbox: SandboxMode::Disabled }
     }
 
     /// Returns the same environment, in which runs are isolated as they are for users.
     #[must_use]
-    pub fn with_walls(self) -> Self {
-        Self { walls: Walls::Usual, ..self }
+    pub fn with_sandbox(self) -> Self {
+        Self { sandbox: SandboxMode::Default, ..self }
     }
 
     /// Returns a new environment whose project is a repository with one commit.
     pub fn with_repository(ralph: impl Into<PathBuf>) -> Self {
         let sealed = Self::new(ralph);
-        sealed.git(&["init", "--quiet", "--initial-branch=main"]);
-        sealed.write("README.md", "# Project\n");
-        sealed.git(&["add", "."]);
-        sealed.git(&["commit", "--quiet", "-m", "Begin"]);
+        sealed.run_git(&["init", "--quiet", "--initial-branch=main"]);
+        sealed.write_file("README.md", "# Project\n");
+        sealed.run_git(&["add", "."]);
+        sealed.run_git(&["commit", "--quiet", "-m", "Begin"]);
         sealed
     }
 
@@ -99,44 +99,44 @@ impl Sealed {
     }
 
     /// Returns the project directory.
-    pub fn project(&self) -> PathBuf {
+    pub fn project_dir(&self) -> PathBuf {
         self.root.path().join("project")
     }
 
     /// Returns the directory on the `PATH` for the test's own programs.
-    pub fn bin(&self) -> PathBuf {
+    pub fn bin_dir(&self) -> PathBuf {
         self.root.path().join("bin")
     }
 
     /// Returns the state directory of all projects.
-    pub fn state(&self) -> PathBuf {
+    pub fn state_dir(&self) -> PathBuf {
         self.root.path().join("state/ralph")
     }
 
     /// Writes a file in the project.
-    pub fn write(&self, path: &str, text: &str) {
-        let path = self.project().join(path);
+    pub fn write_file(&self, path: &str, text: &str) {
+        let path = self.project_dir().join(path);
         fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
         fs::write(path, text).expect("a written file");
     }
 
     /// Reads a file in the project.
     #[track_caller]
-    pub fn read(&self, path: &str) -> String {
-        fs::read_to_string(self.project().join(path))
+    pub fn read_file(&self, path: &str) -> String {
+        fs::read_to_string(self.project_dir().join(path))
             .unwrap_or_else(|error| panic!("cannot read {path}: {error}"))
     }
 
     /// Writes a program on the `PATH`.
-    pub fn program(&self, name: &str, text: &str) {
+    pub fn write_program(&self, name: &str, text: &str) {
         use std::os::unix::fs::PermissionsExt as _;
-        let path = self.bin().join(name);
+        let path = self.bin_dir().join(name);
         fs::write(&path, text).expect("a written file");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a mode");
     }
 
     /// Writes settings for the scripted agent with these calls, and further settings over them.
-    pub fn script(&self, calls: &Value, further: &Value) {
+    pub fn write_script(&self, calls: &Value, further: &Value) {
         let scenario = self.root.path().join("scenario.json");
         fs::write(&scenario, format!("{:#}", json!({ "calls": calls }))).expect("a written file");
         let mut settings = json!({
@@ -147,14 +147,14 @@ impl Sealed {
         if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
             settings.extend(further.clone());
         }
-        self.write(".ralph/settings.json", &format!("{settings:#}"));
+        self.write_file(".ralph/settings.json", &format!("{settings:#}"));
     }
 
     /// Returns a command in the sealed environment.
-    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+    pub fn build_command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let root = self.root.path();
-        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.bin().display());
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", self.bin_dir().display());
         command
             .env_clear()
             .env("PATH", path)
@@ -169,37 +169,37 @@ impl Sealed {
             .env("GIT_AUTHOR_EMAIL", "test@example.invalid")
             .env("GIT_COMMITTER_NAME", "Test")
             .env("GIT_COMMITTER_EMAIL", "test@example.invalid")
-            .current_dir(self.project())
+            .current_dir(self.project_dir())
             .stdin(Stdio::null());
-        match self.walls {
-            Walls::None => command.env("RALPH_SANDBOX_BACKEND", "none"),
-            Walls::Usual => &mut command,
+        match self.sandbox {
+            SandboxMode::Disabled => command.env("RALPH_SANDBOX_BACKEND", "none"),
+            SandboxMode::Default => &mut command,
         };
         command
     }
 
     /// Runs `ralph` to its end.
-    pub fn ralph(&self, args: &[&str]) -> Finished {
-        self.start(args).wait()
+    pub fn run_ralph(&self, args: &[&str]) -> Finished {
+        self.start_ralph(args).wait_for_end()
     }
 
     /// Trusts the project with everything that its settings ask for.
     #[track_caller]
-    pub fn trust(&self, args: &[&str]) {
-        self.ralph(&[&["trust", "--yes"], args].concat()).expect_code(0);
+    pub fn trust_project(&self, args: &[&str]) {
+        self.run_ralph(&[&["trust", "--yes"], args].concat()).expect_code(0);
     }
 
     /// Starts `ralph` in a process group of its own.
-    pub fn start(&self, args: &[&str]) -> Running {
-        let mut command = self.command(&self.ralph);
+    pub fn start_ralph(&self, args: &[&str]) -> Running {
+        let mut command = self.build_command(&self.ralph);
         command.args(args);
-        Running::start(command)
+        Running::start_command(command)
     }
 
     /// Runs git in the project and returns what it prints.
     #[track_caller]
-    pub fn git(&self, args: &[&str]) -> String {
-        let output = self.command("git").args(args).output().expect("git runs");
+    pub fn run_git(&self, args: &[&str]) -> String {
+        let output = self.build_command("git").args(args).output().expect("git runs");
         assert!(
             output.status.success(),
             "git {args:?}: {}",
@@ -210,13 +210,13 @@ impl Sealed {
 
     /// Returns the subjects of all commits, newest first.
     pub fn subjects(&self) -> Vec<String> {
-        self.git(&["log", "--format=%s"]).lines().map(str::to_owned).collect()
+        self.run_git(&["log", "--format=%s"]).lines().map(str::to_owned).collect()
     }
 
     /// Returns the runs of the project, oldest first.
     pub fn runs(&self) -> Vec<PathBuf> {
         let mut runs = Vec::new();
-        for project in fs::read_dir(self.state()).into_iter().flatten().flatten() {
+        for project in fs::read_dir(self.state_dir()).into_iter().flatten().flatten() {
             for run in fs::read_dir(project.path().join("runs")).into_iter().flatten().flatten() {
                 runs.push(run.path());
             }
@@ -242,7 +242,7 @@ impl Sealed {
     }
 
     /// Returns the events of one type in the last run.
-    pub fn events_of(&self, kind: &str) -> Vec<Value> {
+    pub fn find_events(&self, kind: &str) -> Vec<Value> {
         self.events().into_iter().filter(|event| event["type"] == kind).collect()
     }
 
@@ -271,7 +271,7 @@ impl Sealed {
     pub fn survivors(&self) -> Vec<String> {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
-            let found = self.processes();
+            let found = self.find_processes();
             if found.is_empty() || Instant::now() > deadline {
                 return found;
             }
@@ -279,7 +279,7 @@ impl Sealed {
         }
     }
 
-    fn processes(&self) -> Vec<String> {
+    fn find_processes(&self) -> Vec<String> {
         // A warden has no environment; the id of its run identifies it.
         let runs = self.runs().into_iter().filter_map(|run| Some(run.file_name()?.to_owned()));
         let mut markers: Vec<String> = runs.filter_map(|run| run.into_string().ok()).collect();
@@ -311,7 +311,7 @@ impl Sealed {
     /// Waits until a file exists, which a scripted agent writes to report its progress.
     #[track_caller]
     pub fn wait_for(&self, path: &str) {
-        wait_until(path, || self.project().join(path).exists());
+        wait_until(path, || self.project_dir().join(path).exists());
     }
 }
 
@@ -342,7 +342,7 @@ pub fn start_children_with_default_signals() {
 /// Waits until a condition holds; `what` is named in the failure.
 #[track_caller]
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !holds() {
         assert!(Instant::now() < deadline, "it never came to this: {what}");
         thread::sleep(Duration::from_millis(5));
@@ -351,7 +351,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Starts a command. A program that was just written may still be open in a child of another test
 /// that is between its fork and its exec.
-fn spawn(command: &mut Command) -> Child {
+fn spawn_command(command: &mut Command) -> Child {
     for _ in 0..100 {
         match command.spawn() {
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
@@ -369,22 +369,22 @@ pub struct Running {
     child: Child,
     stdout: Receiver<String>,
     stderr: Receiver<String>,
-    heard: String,
+    stderr_text: String,
 }
 
 impl Running {
     /// Starts a command and reads both of its streams.
-    pub fn start(mut command: Command) -> Self {
+    pub fn start_command(mut command: Command) -> Self {
         use std::os::unix::process::CommandExt as _;
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut child = spawn(&mut command);
-        let stdout = listen(child.stdout.take().expect("a pipe"));
-        let stderr = listen(child.stderr.take().expect("a pipe"));
-        Self { child, stdout, stderr, heard: String::new() }
+        let mut child = spawn_command(&mut command);
+        let stdout = read_lines(child.stdout.take().expect("a pipe"));
+        let stderr = read_lines(child.stderr.take().expect("a pipe"));
+        Self { child, stdout, stderr, stderr_text: String::new() }
     }
 
     /// Sends a signal to the process itself.
-    pub fn signal(&self, signal: Signal) {
+    pub fn send_signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).expect("it is there to be signaled");
     }
@@ -396,47 +396,47 @@ impl Running {
 
     /// Waits for the next line of stdout.
     #[track_caller]
-    pub fn next_line(&mut self) -> String {
-        let line = self.stdout.recv_timeout(PATIENCE);
+    pub fn read_line(&mut self) -> String {
+        let line = self.stdout.recv_timeout(TIMEOUT);
         line.unwrap_or_else(|_| {
-            self.heard.extend(self.stderr.try_iter());
-            panic!("it printed no further line:\n{}", self.heard)
+            self.stderr_text.extend(self.stderr.try_iter());
+            panic!("it printed no further line:\n{}", self.stderr_text)
         })
     }
 
     /// Waits until stderr contains a text.
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.heard.contains(text) {
+        let deadline = Instant::now() + TIMEOUT;
+        while !self.stderr_text.contains(text) {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = self.stderr.recv_timeout(left) else {
-                panic!("it never printed {text:?}:\n{}", self.heard);
+                panic!("it never printed {text:?}:\n{}", self.stderr_text);
             };
-            self.heard.push_str(&line);
+            self.stderr_text.push_str(&line);
         }
     }
 
     /// Waits for the end.
     #[track_caller]
-    pub fn wait(mut self) -> Finished {
+    pub fn wait_for_end(mut self) -> Finished {
         let status = self.wait_for_exit();
         let stdout = self.stdout.iter().collect();
-        self.heard.extend(self.stderr.iter());
-        Finished { code: status.code(), stdout, stderr: std::mem::take(&mut self.heard) }
+        self.stderr_text.extend(self.stderr.iter());
+        Finished { code: status.code(), stdout, stderr: std::mem::take(&mut self.stderr_text) }
     }
 
     #[track_caller]
     fn wait_for_exit(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {
                 return status;
             }
             if Instant::now() > deadline {
                 let _ = self.child.kill();
-                self.heard.extend(self.stderr.try_iter());
-                panic!("it did not end:\n{}", self.heard);
+                self.stderr_text.extend(self.stderr.try_iter());
+                panic!("it did not end:\n{}", self.stderr_text);
             }
             thread::sleep(Duration::from_millis(2));
         }
@@ -453,7 +453,7 @@ impl Drop for Running {
     }
 }
 
-fn listen(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
+fn read_lines(pipe: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (tx, rx) = mpsc::channel();
     thread::spawn(move || {
         let mut lines = BufReader::new(pipe);
@@ -479,7 +479,7 @@ mod tests {
     #[test]
     fn a_sealed_command_starts_with_no_signal_ignored() {
         let sealed = Sealed::new("ralph");
-        let output = sealed.command("grep").args(["SigIgn", "/proc/self/status"]).output();
+        let output = sealed.build_command("grep").args(["SigIgn", "/proc/self/status"]).output();
         let ignored = String::from_utf8(output.expect("grep runs").stdout).expect("text");
         let mask = ignored.trim_start_matches("SigIgn:").trim();
         // The standard signals; those from 32 on belong to the C library.

@@ -11,22 +11,22 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use ralph_core::active::Active;
+use ralph_core::agent_output::{AgentEvent, Reply, Usage};
 use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
-use ralph_core::control::Asked;
-use ralph_core::engine::{Engine, EngineError, Start};
+use ralph_core::control::SubmittedRequest;
+use ralph_core::engine::{Engine, EngineError, RunStart};
 use ralph_core::event::{Event, Recorded};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::gate::{GateResult, GateStatus};
+use ralph_core::hook_state::HookState;
 use ralph_core::ids::{Role, RunId};
 use ralph_core::memory::Compacted;
 use ralph_core::outcome::Outcome;
-use ralph_core::plan::{Loss, PlanCopy, PlanLook};
+use ralph_core::plan::{PlanCopy, PlanLoss, PlanState};
 use ralph_core::ports::{
-    Agent, GateOrder, Gates, ListOrder, Look, Mark, Ports, PromptError, Request, ShelveOrder,
-    Store, StoreError, TasksError, TasksFound, View,
+    Agent, AgentRequest, CompareMode, FailureBranchOrder, GateOrder, Gates, IterationMark,
+    ListOrder, Ports, PromptError, Store, StoreError, TasksError, TasksFound, View,
 };
-use ralph_core::reading::{AgentEvent, Reply, Usage};
 use ralph_core::recipe::Recipe;
 use ralph_core::run::RunState;
 use ralph_core::task::TaskList;
@@ -34,7 +34,7 @@ use ralph_core::units::{Millis, Tokens, UsdMicros};
 
 /// What a scripted agent does in a call.
 #[derive(Debug, Clone)]
-pub struct Deed {
+pub struct ScriptedAction {
     /// The state it leaves the tree in; `None` leaves it unchanged.
     pub tree: Option<String>,
     pub text: String,
@@ -43,25 +43,25 @@ pub struct Deed {
 }
 
 /// Decides what the agent does, from the request and the current tree.
-pub type Script = fn(&Request, &str) -> Deed;
+pub type AgentScript = fn(&AgentRequest, &str) -> ScriptedAction;
 
 /// What an agent that owns the task list does to it, from the request and the world's seed.
-pub type Keeping = fn(&Request, u64, &mut TaskList);
+pub type ListScript = fn(&AgentRequest, u64, &mut TaskList);
 
 /// What else an agent does to the world.
-pub type Doing = fn(&Request, &mut World);
+pub type WorldScript = fn(&AgentRequest, &mut ScriptedWorld);
 
 /// Everything that survives a crash, and the scripted behavior of the world.
-pub struct World {
+pub struct ScriptedWorld {
     pub journal: Vec<Recorded>,
     /// Replies that were received completely, by iteration and call.
     pub received: BTreeMap<(u32, u32), Reply>,
     pub tree: String,
     /// The commits, oldest first: tree, message, mark.
-    pub commits: Vec<(String, String, Mark)>,
+    pub commits: Vec<(String, String, IterationMark)>,
     pub kept: Vec<String>,
     /// Failure branches: tree and order.
-    pub shelves: Vec<(String, ShelveOrder)>,
+    pub failure_branches: Vec<(String, FailureBranchOrder)>,
     /// How many commits the agent made by itself on top of ours.
     pub foreign_commits: u32,
     /// How often the tree was surveyed.
@@ -69,7 +69,7 @@ pub struct World {
     /// The prompts of the agent calls, with their roles.
     pub prompts: Vec<(Role, String)>,
     /// The state written for the hooks before each agent call.
-    pub active: Vec<Active>,
+    pub active: Vec<HookState>,
     /// The last memory view that was written.
     pub memory: Option<Compacted>,
     pub scm: Vec<String>,
@@ -85,7 +85,7 @@ pub struct World {
     /// The project's own prompt templates, by name; an error describes what is wrong with one.
     pub templates: BTreeMap<String, Result<String, String>>,
     /// The files next to the task file, by name.
-    pub beside: BTreeMap<String, String>,
+    pub companion_files: BTreeMap<String, String>,
     /// The plan that the agent maintains.
     pub plan: Option<String>,
     /// ralph's copy of it, which no agent can change.
@@ -95,39 +95,39 @@ pub struct World {
     /// The user stops the run once the clock shows this.
     pub stop_at: Option<i64>,
     /// Control requests; each arrives once the clock shows its time.
-    pub inbox: Vec<Asked>,
+    pub inbox: Vec<SubmittedRequest>,
     /// The port call to die at, counted over the whole test; odd ones die after the effect.
     pub die_at: Option<u64>,
     /// Port calls so far, counted twice: before and after each effect.
     pub calls: u64,
     /// What the agent does to the task file, if it owns it.
-    pub keeping: Option<Keeping>,
-    pub doing: Option<Doing>,
+    pub list_script: Option<ListScript>,
+    pub world_script: Option<WorldScript>,
     /// Distinguishes random worlds.
     pub seed: u64,
-    script: Script,
+    script: AgentScript,
 }
 
 /// The panic payload of a death, to distinguish it from a real panic.
-struct Died;
+struct ScriptedDeath;
 
 /// A handle to the world, shared by the ports.
 #[derive(Clone)]
-pub struct Shared(pub Rc<RefCell<World>>);
+pub struct SharedWorld(pub Rc<RefCell<ScriptedWorld>>);
 
 /// The start time of every world.
 pub const BEGINNING: i64 = 1_700_000_000_000;
 
-impl Shared {
+impl SharedWorld {
     /// Returns a world in which the agent follows the script.
-    pub fn new(script: Script) -> Self {
-        Self(Rc::new(RefCell::new(World {
+    pub fn new(script: AgentScript) -> Self {
+        Self(Rc::new(RefCell::new(ScriptedWorld {
             journal: Vec::new(),
             received: BTreeMap::new(),
             tree: "start".to_owned(),
             commits: Vec::new(),
             kept: Vec::new(),
-            shelves: Vec::new(),
+            failure_branches: Vec::new(),
             foreign_commits: 0,
             surveys: 0,
             prompts: Vec::new(),
@@ -140,7 +140,7 @@ impl Shared {
             tasks: None,
             prompt_file: Some("from the file".to_owned()),
             templates: BTreeMap::new(),
-            beside: BTreeMap::new(),
+            companion_files: BTreeMap::new(),
             plan: None,
             plan_copy: None,
             hook: None,
@@ -148,20 +148,20 @@ impl Shared {
             inbox: Vec::new(),
             die_at: None,
             calls: 0,
-            keeping: None,
-            doing: None,
+            list_script: None,
+            world_script: None,
             seed: 0,
             script,
         })))
     }
 
     /// Runs a recipe to its end, dying and resuming as configured.
-    pub fn run(&self, recipe: &Recipe) -> Result<Outcome, EngineError> {
+    pub fn run_to_end(&self, recipe: &Recipe) -> Result<Outcome, EngineError> {
         loop {
             let run = AssertUnwindSafe(|| self.run_once(recipe));
             match panic::catch_unwind(run) {
                 Ok(end) => return end,
-                Err(payload) if payload.is::<Died>() => {}
+                Err(payload) if payload.is::<ScriptedDeath>() => {}
                 Err(payload) => panic::resume_unwind(payload),
             }
         }
@@ -181,9 +181,9 @@ impl Shared {
         };
         let journal = self.0.borrow().journal.clone();
         let mut engine = if journal.is_empty() {
-            Engine::start(
+            Engine::start_run(
                 ports,
-                Start {
+                RunStart {
                     run: RunId("20260101-000000-test".into()),
                     project: PathBuf::from("/project"),
                     recipe: recipe.clone(),
@@ -191,24 +191,24 @@ impl Shared {
                 },
             )?
         } else {
-            Engine::resume(ports, RunState::fold(&journal)?, "0".into(), None)?
+            Engine::resume_run(ports, RunState::fold(&journal)?, "0".into(), None)?
         };
         engine.run()
     }
 
     /// Dies if this is the call to die at. Called before and after every effect.
-    fn step(&self) {
+    fn count_call(&self) {
         let mut world = self.0.borrow_mut();
         world.calls += 1;
         if world.die_at == Some(world.calls) {
             world.die_at = None;
             drop(world);
-            panic::resume_unwind(Box::new(Died));
+            panic::resume_unwind(Box::new(ScriptedDeath));
         }
     }
 }
 
-fn ended(code: i32) -> ChildEnd {
+fn build_exit(code: i32) -> ChildEnd {
     ChildEnd {
         ending: Ending::Exited { code },
         ran: Millis(1_000),
@@ -217,9 +217,9 @@ fn ended(code: i32) -> ChildEnd {
     }
 }
 
-impl Agent for Shared {
-    fn ask(&mut self, request: &Request, on_event: &mut dyn FnMut(&AgentEvent)) -> Reply {
-        self.step();
+impl Agent for SharedWorld {
+    fn ask(&mut self, request: &AgentRequest, on_event: &mut dyn FnMut(&AgentEvent)) -> Reply {
+        self.count_call();
         let reply = {
             let mut world = self.0.borrow_mut();
             world.prompts.push((request.role, request.prompt.clone()));
@@ -230,14 +230,14 @@ impl Agent for Shared {
                 world.tree = tree;
             }
             let seed = world.seed;
-            if let (Some(keeping), Some(list)) = (world.keeping, &mut world.tasks) {
+            if let (Some(keeping), Some(list)) = (world.list_script, &mut world.tasks) {
                 keeping(request, seed, list);
             }
-            if let Some(doing) = world.doing {
+            if let Some(doing) = world.world_script {
                 doing(request, &mut world);
             }
             let reply = Reply {
-                signal: ralph_core::completion::signal(&action.text),
+                signal: ralph_core::completion::find_signal(&action.text),
                 text: action.text,
                 structured: None,
                 usage: Usage {
@@ -250,7 +250,7 @@ impl Agent for Shared {
                 tools: 0,
                 tool_errors: 0,
                 unparsed: 0,
-                end: ended(0),
+                end: build_exit(0),
                 failure: action.failure.map(|class| Failure::new(class, "scripted")),
                 warnings: Vec::new(),
             };
@@ -258,26 +258,26 @@ impl Agent for Shared {
             reply
         };
         on_event(&AgentEvent::Notice { text: "asked".into() });
-        self.step();
+        self.count_call();
         reply
     }
 
-    fn recover(&mut self, request: &Request) -> Option<Reply> {
-        self.step();
+    fn recover(&mut self, request: &AgentRequest) -> Option<Reply> {
+        self.count_call();
         let key = (request.iteration.0, request.ask.0);
         self.0.borrow().received.get(&key).cloned()
     }
 
-    fn command_line(&self, _request: &Request) -> Vec<String> {
+    fn command_line(&self, _request: &AgentRequest) -> Vec<String> {
         vec!["agent".into()]
     }
 }
 
-impl Gates for Shared {
+impl Gates for SharedWorld {
     /// A gate's command is a word that must occur in the tree. With `+` in front it is added if
     /// it is missing, and with `*` in front each time.
-    fn check(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult {
-        self.step();
+    fn run_gate(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult {
+        self.count_call();
         tick(Millis(1_000));
         let command = order.gate.check.label().to_owned();
         let is_green = {
@@ -288,12 +288,12 @@ impl Gates for Shared {
             }
             is_there || command.starts_with(['+', '*'])
         };
-        self.step();
+        self.count_call();
         GateResult {
             gate: order.gate.name.clone(),
             severity: order.severity,
             status: if is_green { GateStatus::Passed } else { GateStatus::Failed },
-            end: Some(ended(i32::from(!is_green))),
+            end: Some(build_exit(i32::from(!is_green))),
             log: Some(format!(".ralph/guardrail_{}_{command}.log", order.iteration)),
             output: format!("no {command}"),
             hash: None,
@@ -305,32 +305,32 @@ impl Gates for Shared {
     }
 }
 
-impl Store for Shared {
-    fn masked(&self, event: Event) -> Event {
+impl Store for SharedWorld {
+    fn mask_secrets(&self, event: Event) -> Event {
         event
     }
 
-    fn append(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
-        self.step();
+    fn append_event(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
+        self.count_call();
         self.0.borrow_mut().journal.push(recorded.clone());
-        self.step();
+        self.count_call();
         Ok(())
     }
 
     fn read_prompt(&mut self, path: &Path) -> Result<String, PromptError> {
-        self.step();
+        self.count_call();
         let missing = || PromptError { message: format!("no prompt file `{}`", path.display()) };
         self.0.borrow().prompt_file.clone().ok_or_else(missing)
     }
 
     fn read_tasks(&mut self, path: &Path) -> Result<TaskList, TasksError> {
-        self.step();
+        self.count_call();
         let missing = || TasksError { message: format!("no task file `{}`", path.display()) };
         self.0.borrow().tasks.clone().ok_or_else(missing)
     }
 
-    fn look_at_tasks(&mut self, path: &Path, known: &TaskList, _look: Look) -> TasksFound {
-        self.step();
+    fn check_task_file(&mut self, path: &Path, known: &TaskList, _look: CompareMode) -> TasksFound {
+        self.count_call();
         match &self.0.borrow().tasks {
             Some(list) if list == known => TasksFound::Same,
             Some(list) => TasksFound::Edited(Box::new(list.clone())),
@@ -339,50 +339,59 @@ impl Store for Shared {
     }
 
     fn write_tasks(&mut self, _path: &Path, order: &ListOrder<'_>) -> Result<(), StoreError> {
-        self.step();
-        self.0.borrow_mut().tasks = Some(order.outcome());
-        self.step();
+        self.count_call();
+        self.0.borrow_mut().tasks = Some(order.resulting_list());
+        self.count_call();
         Ok(())
     }
 
     fn read_file(&mut self, path: &str, _chars: usize) -> Option<String> {
-        self.step();
+        self.count_call();
         (path == "tree").then(|| self.0.borrow().tree.clone())
     }
 
-    fn skill(&mut self, name: &str) -> Result<Option<String>, PromptError> {
-        self.step();
+    fn read_skill(&mut self, name: &str) -> Result<Option<String>, PromptError> {
+        self.count_call();
         Ok((name == "known").then(|| "Know this.".to_owned()))
     }
 
-    fn prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError> {
-        self.step();
+    fn read_prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError> {
+        self.count_call();
         let template = self.0.borrow().templates.get(name).cloned();
         template.transpose().map_err(|message| PromptError { message })
     }
 
-    fn read_beside(&mut self, _tasks: &Path, name: &str) -> Result<Option<String>, PromptError> {
-        self.step();
-        Ok(self.0.borrow().beside.get(name).cloned())
+    fn read_companion_file(
+        &mut self,
+        _tasks: &Path,
+        name: &str,
+    ) -> Result<Option<String>, PromptError> {
+        self.count_call();
+        Ok(self.0.borrow().companion_files.get(name).cloned())
     }
 
-    fn write_beside(&mut self, _tasks: &Path, name: &str, text: &str) -> Result<(), StoreError> {
-        self.step();
-        self.0.borrow_mut().beside.insert(name.to_owned(), text.to_owned());
-        self.step();
+    fn write_companion_file(
+        &mut self,
+        _tasks: &Path,
+        name: &str,
+        text: &str,
+    ) -> Result<(), StoreError> {
+        self.count_call();
+        self.0.borrow_mut().companion_files.insert(name.to_owned(), text.to_owned());
+        self.count_call();
         Ok(())
     }
 
-    fn look_at_plan(&mut self, _file: &Path) -> PlanLook {
-        self.step();
+    fn inspect_plan(&mut self, _file: &Path) -> PlanState {
+        self.count_call();
         let mut world = self.0.borrow_mut();
         match world.plan.clone() {
             Some(text) if !text.trim().is_empty() => {
                 world.plan_copy = Some(text.clone());
-                PlanLook::of(&text)
+                PlanState::from_text(&text)
             }
-            text => PlanLook::Lost {
-                loss: if text.is_some() { Loss::Empty } else { Loss::Missing },
+            text => PlanState::Lost {
+                loss: if text.is_some() { PlanLoss::Empty } else { PlanLoss::Missing },
                 copy: match world.plan_copy {
                     Some(_) => PlanCopy::Kept,
                     None => PlanCopy::None,
@@ -391,17 +400,17 @@ impl Store for Shared {
         }
     }
 
-    fn put_plan_back(&mut self, _file: &Path) -> Result<(), StoreError> {
-        self.step();
+    fn restore_plan(&mut self, _file: &Path) -> Result<(), StoreError> {
+        self.count_call();
         let copy = self.0.borrow().plan_copy.clone();
         self.0.borrow_mut().plan = copy;
-        self.step();
+        self.count_call();
         Ok(())
     }
 
-    fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError> {
-        self.step();
-        if let View::Active(active) = view {
+    fn publish_view(&mut self, view: &View<'_>) -> Result<(), StoreError> {
+        self.count_call();
+        if let View::HookState(active) = view {
             self.0.borrow_mut().active.push((*active).clone());
         }
         if let View::Memory { compacted, .. } = view {

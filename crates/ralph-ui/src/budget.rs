@@ -5,14 +5,14 @@
 use ralph_core::context::{ContextPlan, SectionCost};
 use ralph_core::units::Tokens;
 
-use crate::safe;
+use crate::sanitize;
 
 /// Limits the list of dropped items next to the figures.
 const LONGEST: usize = 200;
 
 /// Returns the lines of the table without line breaks: one for each section and one for the total.
-pub fn table(costs: &[SectionCost], plan: &ContextPlan) -> Vec<String> {
-    let mut lines = vec![row("section", "tokens", "of", "")];
+pub fn format_table(costs: &[SectionCost], plan: &ContextPlan) -> Vec<String> {
+    let mut lines = vec![format_row("section", "tokens", "of", "")];
     for cost in costs {
         let limit = plan.cap(cost.name).map(|cap| cap.0.to_string());
         let remark = match cost.left_out.as_slice() {
@@ -21,16 +21,16 @@ pub fn table(costs: &[SectionCost], plan: &ContextPlan) -> Vec<String> {
             left_out => format!("dropped: {}", left_out.join("; ")),
         };
         let tokens = cost.tokens.0.to_string();
-        lines.push(row(cost.name.name(), &tokens, &limit.unwrap_or_default(), &remark));
+        lines.push(format_row(cost.name.name(), &tokens, &limit.unwrap_or_default(), &remark));
     }
-    let Tokens(total) = SectionCost::counted(costs);
+    let Tokens(total) = SectionCost::sum_counted(costs);
     let remark = if total > plan.budget.0 { "over budget: the rest is never cut" } else { "" };
-    lines.push(row("total", &total.to_string(), &plan.budget.0.to_string(), remark));
+    lines.push(format_row("total", &total.to_string(), &plan.budget.0.to_string(), remark));
     lines
 }
 
-fn row(name: &str, tokens: &str, limit: &str, remark: &str) -> String {
-    let remark = safe::one_line(remark, LONGEST, "…");
+fn format_row(name: &str, tokens: &str, limit: &str, remark: &str) -> String {
+    let remark = sanitize::sanitize_line(remark, LONGEST, "…");
     format!("{name:<9} {tokens:>7} {limit:>7}  {remark}").trim_end().to_owned()
 }
 
@@ -53,7 +53,7 @@ mod tests {
             cost(SectionName::Memory, 2_950, &["library docs: serde\x1b[2J", "file knowledge (3)"]),
             cost(SectionName::Failure, 1_200, &[]),
         ];
-        let table = |costs: &[SectionCost]| table(costs, &ContextPlan::default()).join("\n");
+        let table = |costs: &[SectionCost]| format_table(costs, &ContextPlan::default()).join("\n");
         expect_test::expect![[r#"
             section    tokens      of
             task         7900    1000

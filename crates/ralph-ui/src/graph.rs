@@ -8,12 +8,12 @@ mod picture;
 
 use std::collections::BTreeMap;
 
-use ralph_core::graph::{Entity, Graph, Relation, Selection};
+use ralph_core::graph::{Entity, Graph, GraphSelection, Relation};
 
 pub use self::picture::{Drawing, draw};
 
-use crate::html::escape;
-use crate::safe;
+use crate::html::escape_html;
+use crate::sanitize;
 use crate::style::{Paint, Style};
 
 /// Longer than any sensible name; an endless one must not hide the rest.
@@ -36,33 +36,39 @@ ul{margin:.2rem 0}.r{opacity:.8}";
 
 /// Returns entities, their observations and relations as text, or `nothing` if the selection is
 /// empty.
-pub fn list(selection: &Selection<'_>, nothing: &str, style: &Style) -> String {
+pub fn format_list(selection: &GraphSelection<'_>, nothing: &str, style: &Style) -> String {
     if selection.entities.is_empty() && selection.relations.is_empty() {
         return format!("{nothing}\n");
     }
-    let mut text = format!("{}\n", counts(selection.entities.len(), selection.relations.len()));
-    let (mut outgoing, loose) = relations_of(&selection.entities, &selection.relations);
+    let mut text =
+        format!("{}\n", format_counts(selection.entities.len(), selection.relations.len()));
+    let (mut outgoing, loose) = group_relations(&selection.entities, &selection.relations);
     for entity in &selection.entities {
-        let name = style.paint(Paint::Strong, &name(&entity.name));
-        let kind = safe::one_line(&entity.entity_type, LONGEST_NAME, "…");
+        let name = style.paint(Paint::Strong, &format_name(&entity.name));
+        let kind = sanitize::sanitize_line(&entity.entity_type, LONGEST_NAME, "…");
         let kind =
             if kind.is_empty() { kind } else { style.paint(Paint::Dim, &format!("  ({kind})")) };
         text.push_str(&format!("\n{name}{kind}\n"));
         for observation in &entity.observations {
             text.push_str(&format!(
                 "  - {}\n",
-                safe::one_line(observation, LONGEST_OBSERVATION, "…")
+                sanitize::sanitize_line(observation, LONGEST_OBSERVATION, "…")
             ));
         }
         for relation in outgoing.remove(entity.name.as_str()).unwrap_or_default() {
-            let (how, to) = (name_of(&relation.relation_type), name_of(&relation.to));
+            let (how, to) = (sanitize_name(&relation.relation_type), sanitize_name(&relation.to));
             text.push_str(&format!("  {} {how} {to}\n", style.paint(Paint::Dim, "->")));
         }
     }
     if !loose.is_empty() {
         text.push_str(&format!("\n{}\n", style.paint(Paint::Strong, "Further relations")));
         for Relation { from, relation_type, to, .. } in loose {
-            let line = format!("{} {} {}", name_of(from), name_of(relation_type), name_of(to));
+            let line = format!(
+                "{} {} {}",
+                sanitize_name(from),
+                sanitize_name(relation_type),
+                sanitize_name(to)
+            );
             text.push_str(&format!("  {line}\n"));
         }
     }
@@ -70,21 +76,28 @@ pub fn list(selection: &Selection<'_>, nothing: &str, style: &Style) -> String {
 }
 
 /// Returns an HTML page with the picture and, below it, the list.
-pub fn page(graph: &Graph, drawn: &Drawing) -> String {
+pub fn render_page(graph: &Graph, drawn: &Drawing) -> String {
     let entities: Vec<&Entity> = graph.entities.iter().take(MOST_ON_PAGE).collect();
     let relations: Vec<&Relation> = graph.relations.iter().collect();
-    let (mut outgoing, _) = relations_of(&entities, &relations);
+    let (mut outgoing, _) = group_relations(&entities, &relations);
     let mut body = String::new();
     for entity in &entities {
-        let (name, kind) = (escape(&name(&entity.name)), escape(&name_of(&entity.entity_type)));
+        let (name, kind) = (
+            escape_html(&format_name(&entity.name)),
+            escape_html(&sanitize_name(&entity.entity_type)),
+        );
         body.push_str(&format!("<h2>{name} <small>{kind}</small></h2>\n<ul>\n"));
         for observation in &entity.observations {
-            let observation = safe::one_line(observation, LONGEST_OBSERVATION, "…");
-            body.push_str(&format!("<li>{}</li>\n", escape(&observation)));
+            let observation = sanitize::sanitize_line(observation, LONGEST_OBSERVATION, "…");
+            body.push_str(&format!("<li>{}</li>\n", escape_html(&observation)));
         }
         for relation in outgoing.remove(entity.name.as_str()).unwrap_or_default() {
-            let line = format!("→ {} {}", name_of(&relation.relation_type), name_of(&relation.to));
-            body.push_str(&format!("<li class=\"r\">{}</li>\n", escape(&line)));
+            let line = format!(
+                "→ {} {}",
+                sanitize_name(&relation.relation_type),
+                sanitize_name(&relation.to)
+            );
+            body.push_str(&format!("<li class=\"r\">{}</li>\n", escape_html(&line)));
         }
         body.push_str("</ul>\n");
     }
@@ -103,7 +116,7 @@ pub fn page(graph: &Graph, drawn: &Drawing) -> String {
 }
 
 /// Returns the outgoing relations of each entity by its name, and the rest.
-fn relations_of<'a>(
+fn group_relations<'a>(
     entities: &[&'a Entity],
     relations: &[&'a Relation],
 ) -> (BTreeMap<&'a str, Vec<&'a Relation>>, Vec<&'a Relation>) {
@@ -119,7 +132,7 @@ fn relations_of<'a>(
     (outgoing, loose)
 }
 
-fn counts(entities: usize, relations: usize) -> String {
+fn format_counts(entities: usize, relations: usize) -> String {
     let some = |count: usize, one: &str, many: &str| match count {
         1 => format!("1 {one}"),
         count => format!("{count} {many}"),
@@ -128,13 +141,13 @@ fn counts(entities: usize, relations: usize) -> String {
     format!("{entities}, {}", some(relations, "relation", "relations"))
 }
 
-fn name(text: &str) -> String {
-    let name = name_of(text);
+fn format_name(text: &str) -> String {
+    let name = sanitize_name(text);
     if name.is_empty() { "(no name)".to_owned() } else { name }
 }
 
-fn name_of(text: &str) -> String {
-    safe::one_line(text, LONGEST_NAME, "…")
+fn sanitize_name(text: &str) -> String {
+    sanitize::sanitize_line(text, LONGEST_NAME, "…")
 }
 
 #[cfg(test)]

@@ -6,37 +6,37 @@
 
 mod attempts;
 mod chart;
+mod escaping;
 mod frame;
 mod outcome;
 mod sections;
-mod words;
 
 use ralph_core::event::TreeId;
 use ralph_core::report::{Summary, Timeline};
 
-pub use frame::{Controls, Listed, ListedState, document, list_page};
-pub(crate) use frame::{Live, SCRIPT, live_page, style};
-pub use outcome::Standing;
-pub(crate) use words::escape;
+pub(crate) use escaping::escape_html;
+pub use frame::{Controls, ListedRun, ListedRunState, render_document, render_list_page};
+pub(crate) use frame::{LivePageData, SCRIPT, render_live_page, render_style};
+pub use outcome::RunActivity;
 
 use crate::time::WallClock;
 
 /// Returns the diff between two trees, or why it is not available.
-pub type Diff<'a> = dyn FnMut(&TreeId, &TreeId) -> Result<String, String> + 'a;
+pub type DiffReader<'a> = dyn FnMut(&TreeId, &TreeId) -> Result<String, String> + 'a;
 
 /// The input of a page.
-pub struct Facts<'a> {
+pub struct PageInput<'a> {
     pub summary: &'a Summary,
     pub timeline: &'a Timeline,
     pub project: &'a str,
-    pub standing: Standing,
+    pub status: RunActivity,
     pub clock: &'a WallClock,
-    pub diff: &'a mut Diff<'a>,
+    pub diff: &'a mut DiffReader<'a>,
 }
 
 /// A part of a page, which can be replaced separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct PagePart {
     /// The id of the HTML element.
     pub id: &'static str,
     /// Empty if there is nothing to show.
@@ -44,21 +44,21 @@ pub struct Part {
 }
 
 /// Returns the parts of a page, in order.
-pub fn parts(facts: &mut Facts<'_>) -> Vec<Part> {
+pub fn render_parts(facts: &mut PageInput<'_>) -> Vec<PagePart> {
     let (summary, timeline, clock) = (facts.summary, facts.timeline, facts.clock);
-    let outcome = outcome::heading(summary, facts.standing, facts.project, clock);
+    let outcome = outcome::render_heading(summary, facts.status, facts.project, clock);
     vec![
-        Part { id: "outcome", html: outcome },
-        Part { id: "needs-you", html: sections::needs_you(summary) },
-        Part { id: "progress", html: sections::progress(timeline) },
-        Part { id: "timeline", html: attempts::timeline(timeline, clock) },
-        Part { id: "tasks", html: sections::tasks(summary) },
-        Part { id: "costs", html: sections::roles(summary) },
-        Part { id: "gates", html: sections::gates(summary) },
-        Part { id: "reviews", html: sections::reviews(summary) },
-        Part { id: "attempts", html: attempts::attempts(timeline, facts.diff) },
-        Part { id: "history", html: sections::history(summary) },
-        Part { id: "notes", html: sections::notes(summary) },
+        PagePart { id: "outcome", html: outcome },
+        PagePart { id: "needs-you", html: sections::render_needs_you(summary) },
+        PagePart { id: "progress", html: sections::render_progress(timeline) },
+        PagePart { id: "timeline", html: attempts::render_timeline(timeline, clock) },
+        PagePart { id: "tasks", html: sections::render_tasks(summary) },
+        PagePart { id: "costs", html: sections::render_roles(summary) },
+        PagePart { id: "gates", html: sections::render_gates(summary) },
+        PagePart { id: "reviews", html: sections::render_reviews(summary) },
+        PagePart { id: "attempts", html: attempts::render_attempts(timeline, facts.diff) },
+        PagePart { id: "history", html: sections::render_history(summary) },
+        PagePart { id: "notes", html: sections::render_notes(summary) },
     ]
 }
 

@@ -12,35 +12,35 @@
     expect(clippy::needless_raw_string_hashes, reason = "expect-test writes its snapshots so")
 )]
 
-mod board;
 pub mod budget;
-pub mod canvas;
-pub mod checkup;
-mod ending;
+mod compaction_line;
+mod control_lines;
+pub mod doctor_report;
+pub mod error_report;
 pub mod explanation;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod graph;
-pub mod guide;
+pub mod help_pages;
 pub mod html;
+mod line_writer;
 mod lines;
-mod memory;
-mod next;
-mod page;
-pub mod problem;
+pub mod live_region;
+mod next_steps;
 pub mod report;
-pub mod safe;
+mod run_summary;
+pub mod sanitize;
 pub mod serve;
 pub mod session;
 pub mod size;
 pub mod status;
 mod stream;
 pub mod style;
+mod task_lines;
 pub mod tasks;
 pub mod time;
 pub mod tui;
 mod verbose;
 pub mod view;
-mod waits;
-mod wishes;
+mod wait_lines;
 pub mod writer;

@@ -9,76 +9,80 @@ mod markdown;
 mod sections;
 
 use ralph_core::outcome::Outcome;
-use ralph_core::report::{Stuck, Summary};
+use ralph_core::report::{StuckSummary, Summary};
 use ralph_core::task::Progress;
 use ralph_core::units::Timestamp;
 
-use crate::next::{self, Facts, FailedWork};
-use crate::stream::plural;
-use markdown::{code, plain};
+use crate::next_steps::{self, FailedWork, NextStepFacts};
+use crate::stream::choose_plural;
+use markdown::{escape_markdown, format_code};
 
 /// Returns the report of a run as Markdown.
-pub fn markdown(summary: &Summary) -> String {
+pub fn render_report(summary: &Summary) -> String {
     let mut page = String::from("# Execution summary\n\n");
-    page.push_str(&heading(summary));
-    questions(&mut page, summary);
-    page.push_str(&completed(summary));
-    failed(&mut page, summary);
-    sections::auto_approved(&mut page, &summary.auto_approved);
-    sections::diverging(&mut page, summary);
-    sections::reviews(&mut page, summary.reviews.as_ref());
-    sections::tasks(&mut page, summary);
-    sections::roles(&mut page, summary);
-    sections::gates(&mut page, summary);
-    sections::events(&mut page, summary);
-    sections::commits(&mut page, summary);
-    sections::planted(&mut page, &summary.planted);
-    sections::notes(&mut page, summary);
-    next(&mut page, summary);
+    page.push_str(&render_heading(summary));
+    add_questions(&mut page, summary);
+    page.push_str(&render_completed(summary));
+    add_failed_tasks(&mut page, summary);
+    sections::add_auto_approved(&mut page, &summary.auto_approved);
+    sections::add_diverging(&mut page, summary);
+    sections::add_reviews(&mut page, summary.reviews.as_ref());
+    sections::add_tasks(&mut page, summary);
+    sections::add_roles(&mut page, summary);
+    sections::add_gates(&mut page, summary);
+    sections::add_events(&mut page, summary);
+    sections::add_commits(&mut page, summary);
+    sections::add_autorun_files(&mut page, &summary.autorun_changes);
+    sections::add_notes(&mut page, summary);
+    add_next_commands(&mut page, summary);
     page
 }
 
-fn heading(summary: &Summary) -> String {
+fn render_heading(summary: &Summary) -> String {
     let ending = match &summary.ending {
-        Some(ending) => plain(ending),
+        Some(ending) => escape_markdown(ending),
         None => "not ended: it is running, or it was cut off".to_owned(),
     };
     let mut text = format!(
         "- Run: {}\n- Started: {}\n- Last event: {}\n- Ending: {ending}\n",
-        plain(&summary.run.0),
-        summary.started.utc(),
-        summary.last.utc()
+        escape_markdown(&summary.run.0),
+        summary.started.to_utc(),
+        summary.last.to_utc()
     );
     if summary.resumed > 0 {
-        text.push_str(&format!("- Resumed: {}\n", times(summary.resumed)));
+        text.push_str(&format!("- Resumed: {}\n", format_times(summary.resumed)));
     }
     text
 }
 
-fn questions(page: &mut String, summary: &Summary) {
+fn add_questions(page: &mut String, summary: &Summary) {
     if summary.questions.is_empty() {
         return;
     }
     page.push_str("\n## Questions (they wait for you)\n\n");
     for question in &summary.questions {
-        let (task, title) = (plain(&question.task.0), plain(&question.title));
-        page.push_str(&format!("- **{task}** ({title}): {}\n", plain(&question.needs)));
+        let (task, title) = (escape_markdown(&question.task.0), escape_markdown(&question.title));
+        page.push_str(&format!("- **{task}** ({title}): {}\n", escape_markdown(&question.needs)));
     }
 }
 
-fn completed(summary: &Summary) -> String {
+fn render_completed(summary: &Summary) -> String {
     let Some(progress) = summary.progress else {
         let is_complete = matches!(summary.outcome, Some(Outcome::Complete));
         let word = if is_complete { "yes" } else { "no" };
         let plan = summary.plan.map(|plan| {
-            let (done, total, s) = (plan.done, plan.total(), plural(plan.total() as usize));
+            let (done, total, s) = (plan.done, plan.total(), choose_plural(plan.total() as usize));
             format!("\n{done} of {total} item{s} of the plan done.\n")
         });
         return format!("\n## Completed: {word}\n{}", plan.unwrap_or_default());
     };
-    let mut text = how_far(progress);
+    let mut text = render_progress(progress);
     for waits in &summary.waiting {
-        text.push_str(&format!("\n- {} waits for {}", plain(&waits.task.0), plain(&waits.on.0)));
+        text.push_str(&format!(
+            "\n- {} waits for {}",
+            escape_markdown(&waits.task.0),
+            escape_markdown(&waits.on.0)
+        ));
     }
     if !summary.waiting.is_empty() {
         text.push('\n');
@@ -87,7 +91,7 @@ fn completed(summary: &Summary) -> String {
 }
 
 /// Returns the section on the progress of a list.
-fn how_far(progress: Progress) -> String {
+fn render_progress(progress: Progress) -> String {
     let Progress { total, done, failed, skipped, pending, in_progress, removed } = progress;
     let counts = [
         (failed, "failed"),
@@ -104,33 +108,37 @@ fn how_far(progress: Progress) -> String {
     text
 }
 
-fn failed(page: &mut String, summary: &Summary) {
+fn add_failed_tasks(page: &mut String, summary: &Summary) {
     if summary.failed.is_empty() {
         return;
     }
     page.push_str("\n## Failed tasks (they need you)\n");
     for task in &summary.failed {
-        page.push_str(&format!("\n### {}: {}\n\n", plain(&task.id.0), plain(&task.title)));
+        page.push_str(&format!(
+            "\n### {}: {}\n\n",
+            escape_markdown(&task.id.0),
+            escape_markdown(&task.title)
+        ));
         let mut fact = |label: &str, value: String| {
             if !value.is_empty() {
                 page.push_str(&format!("- {label}: {value}\n"));
             }
         };
         fact("Attempts", format!("{}/{}", task.attempts, task.attempts_allowed));
-        fact("Last gate", plain(task.last_gate.as_deref().unwrap_or_default()));
-        fact("Branch", task.branch.as_deref().map(code).unwrap_or_default());
+        fact("Last gate", escape_markdown(task.last_gate.as_deref().unwrap_or_default()));
+        fact("Branch", task.branch.as_deref().map(format_code).unwrap_or_default());
         let is_question = summary.questions.iter().any(|question| question.task == task.id);
         let error = task.error.as_deref().filter(|_| !is_question);
-        fact("Error", plain(error.unwrap_or_default()));
-        fact("Failing", plain(&task.failing.join(", ")));
-        fact("Reason", plain(&task.reason));
-        fact("Stuck", task.stuck.map(stuck).unwrap_or_default());
+        fact("Error", escape_markdown(error.unwrap_or_default()));
+        fact("Failing", escape_markdown(&task.failing.join(", ")));
+        fact("Reason", escape_markdown(&task.reason));
+        fact("Stuck", task.stuck.map(format_stuck).unwrap_or_default());
         fact("Quality warnings", task.quality_warnings.to_string());
     }
 }
 
 /// Returns `Yes (same error 3x, 2 strategy shifts failed)`.
-fn stuck(stuck: Stuck) -> String {
+fn format_stuck(stuck: StuckSummary) -> String {
     if !stuck.is_stuck {
         return "No".to_owned();
     }
@@ -143,17 +151,17 @@ fn stuck(stuck: Stuck) -> String {
 }
 
 /// Adds the next commands.
-fn next(page: &mut String, summary: &Summary) {
+fn add_next_commands(page: &mut String, summary: &Summary) {
     page.push_str("\n## Next\n\n```sh\n");
-    for (command, what) in next_commands(summary) {
+    for (command, what) in suggest_next_commands(summary) {
         page.push_str(&format!("{command}  # {what}\n"));
     }
     page.push_str("```\n");
 }
 
 /// Returns the next commands, each with its purpose.
-pub(crate) fn next_commands(summary: &Summary) -> Vec<(String, String)> {
-    let facts = Facts {
+pub(crate) fn suggest_next_commands(summary: &Summary) -> Vec<(String, String)> {
+    let facts = NextStepFacts {
         outcome: summary.outcome.as_ref(),
         failed: summary
             .failed
@@ -171,10 +179,10 @@ pub(crate) fn next_commands(summary: &Summary) -> Vec<(String, String)> {
         has_tasks: summary.progress.is_some(),
         run: Some(&summary.run),
     };
-    next::commands(&facts, Timestamp::utc)
+    next_steps::suggest_commands(&facts, Timestamp::to_utc)
 }
 
-fn times(count: u32) -> String {
+fn format_times(count: u32) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 

@@ -7,8 +7,8 @@
 //! only control requests change a run. Not here: the page itself, and reading journals.
 
 mod admission;
+mod cached_run;
 mod http;
-mod watched;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,15 +18,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ralph_core::control::Wish;
+use ralph_core::control::ControlRequest;
 
-use crate::html::{self, Controls, Live, Part};
+use crate::html::{self, Controls, LivePageData, PagePart};
 use crate::time::WallClock;
-use admission::{Admitted, Route};
-use http::{Request, Response};
-use watched::Watched;
+use admission::{Admission, ServeRoute};
+use cached_run::CachedRun;
+use http::{ServeRequest, ServeResponse};
 
-pub use crate::html::{Listed, ListedState};
+pub use crate::html::{ListedRun, ListedRunState};
 
 /// More than the pages that a user has open; a few megabytes at worst.
 const MOST_CONNECTIONS: usize = 64;
@@ -35,13 +35,13 @@ const MOST_CONNECTIONS: usize = 64;
 const MOST_STREAMS: usize = 32;
 
 /// Cached runs; reading one again is fast.
-const MOST_WATCHED: usize = 4;
+const MOST_CACHED: usize = 4;
 
 /// How often a journal is read for each event stream.
-const LOOK: Duration = Duration::from_millis(300);
+const REFRESH_INTERVAL: Duration = Duration::from_millis(300);
 
 /// Interval of keep-alive events, so that both sides detect a dead connection.
-const BEAT: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// A stream ends after this time and the page reconnects, so that no resource is held forever.
 const LONGEST_STREAM: Duration = Duration::from_secs(6 * 60 * 60);
@@ -50,47 +50,47 @@ const LONGEST_STREAM: Duration = Duration::from_secs(6 * 60 * 60);
 const TICKET_LIFE: Duration = Duration::from_secs(60);
 
 /// The runs that the server shows and forwards control requests to.
-pub trait Runs: Send + Sync {
+pub trait ServedRuns: Send + Sync {
     /// Returns the runs to pick from, newest first.
-    fn list(&self) -> Vec<Listed>;
+    fn list_runs(&self) -> Vec<ListedRun>;
 
     /// Opens a run; `None` if there is no run with this key. The server caches it for pages, event
     /// streams and control requests.
-    fn follow(&self, key: &str) -> Option<Box<dyn Follow>>;
+    fn open_run(&self, key: &str) -> Option<Box<dyn FollowedRun>>;
 }
 
 /// A run that the server follows.
-pub trait Follow: Send {
+pub trait FollowedRun: Send {
     /// Reads the run again, and returns its content if that may have changed.
-    fn look(&mut self) -> Result<Option<Shown>, String>;
+    fn refresh(&mut self) -> Result<Option<PageContent>, String>;
 
     /// Sends a control request to the run. Fails with the reason if that is not possible.
-    fn wish(&mut self, request: &Wish) -> Result<(), String>;
+    fn send_request(&mut self, request: &ControlRequest) -> Result<(), String>;
 }
 
 /// The content of a run's page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct PageContent {
     pub title: String,
-    pub parts: Vec<Part>,
+    pub parts: Vec<PagePart>,
     pub controls: Controls,
 }
 
 /// A server that is bound to its port.
 pub struct Server {
     listener: TcpListener,
-    desk: Arc<Desk>,
+    state: Arc<LiveServerState>,
 }
 
 /// State shared by all connections.
-struct Desk {
-    runs: Box<dyn Runs>,
+struct LiveServerState {
+    runs: Box<dyn ServedRuns>,
     clock: WallClock,
     port: u16,
     token: String,
     /// One-time ticket that redirects a browser to the real address, with its time of creation.
     ticket: Mutex<Option<(String, Instant)>>,
-    watched: Mutex<BTreeMap<String, Arc<Mutex<Watched>>>>,
+    cached: Mutex<BTreeMap<String, Arc<Mutex<CachedRun>>>>,
     next: AtomicUsize,
     connections: AtomicUsize,
     streams: AtomicUsize,
@@ -102,7 +102,7 @@ impl Server {
     pub fn bind(
         port: u16,
         token: String,
-        runs: Box<dyn Runs>,
+        runs: Box<dyn ServedRuns>,
         clock: WallClock,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
@@ -110,43 +110,43 @@ impl Server {
         // A page may reconnect to a restarted server, whose revision numbers must differ from
         // those of the previous one.
         let next = usize::try_from((clock.now)().0).unwrap_or_default();
-        let desk = Desk {
+        let desk = LiveServerState {
             runs,
             clock,
             port,
             token,
             ticket: Mutex::new(None),
-            watched: Mutex::new(BTreeMap::new()),
+            cached: Mutex::new(BTreeMap::new()),
             next: AtomicUsize::new(next),
             connections: AtomicUsize::new(0),
             streams: AtomicUsize::new(0),
         };
-        Ok(Self { listener, desk: Arc::new(desk) })
+        Ok(Self { listener, state: Arc::new(desk) })
     }
 
     /// Returns the bound port.
     pub fn port(&self) -> u16 {
-        self.desk.port
+        self.state.port
     }
 
     /// Returns the address with the token.
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/{}/", self.desk.port, self.desk.token)
+        format!("http://127.0.0.1:{}/{}/", self.state.port, self.state.token)
     }
 
     /// Returns an address that redirects to the real one, once and within a minute. Used for opening
     /// a browser, because other users of this machine can see its command line.
-    pub fn ticket_url(&self, ticket: String) -> String {
-        let url = format!("http://127.0.0.1:{}/open/{ticket}", self.desk.port);
-        *lock(&self.desk.ticket) = Some((ticket, Instant::now()));
+    pub fn create_ticket_url(&self, ticket: String) -> String {
+        let url = format!("http://127.0.0.1:{}/open/{ticket}", self.state.port);
+        *lock_mutex(&self.state.ticket) = Some((ticket, Instant::now()));
         url
     }
 
     /// Serves forever.
-    pub fn run(self) -> ! {
+    pub fn serve_forever(self) -> ! {
         loop {
             match self.listener.accept() {
-                Ok((stream, _)) => self.desk.receive(stream),
+                Ok((stream, _)) => self.state.accept_connection(stream),
                 // Out of handles, or the client has gone: neither is a reason to stop.
                 Err(_) => thread::sleep(Duration::from_millis(50)),
             }
@@ -154,151 +154,169 @@ impl Server {
     }
 }
 
-impl Desk {
-    fn receive(self: &Arc<Self>, stream: TcpStream) {
-        let Some(place) = Place::take(self, |desk| &desk.connections, MOST_CONNECTIONS) else {
-            http::turn_away(&stream);
+impl LiveServerState {
+    fn accept_connection(self: &Arc<Self>, stream: TcpStream) {
+        let Some(place) = ServeSlot::acquire_slot(self, |desk| &desk.connections, MOST_CONNECTIONS)
+        else {
+            http::reject_connection(&stream);
             return;
         };
         let desk = Arc::clone(self);
         let serve = move || {
             let _place = place;
             // An error means that the client has gone.
-            let _ = desk.serve(&stream);
+            let _ = desk.serve_connection(&stream);
         };
         // Without a thread the connection is closed.
         let _ = thread::Builder::new().name("page".to_owned()).spawn(serve);
     }
 
-    fn serve(self: &Arc<Self>, stream: &TcpStream) -> io::Result<()> {
-        let request = match http::read(stream) {
+    fn serve_connection(self: &Arc<Self>, stream: &TcpStream) -> io::Result<()> {
+        let request = match http::read_request(stream) {
             Ok(request) => request,
             Err(refusal) => {
-                return match refusal.response() {
-                    Some(response) => http::write(stream, &response),
+                return match refusal.to_response() {
+                    Some(response) => http::write_response(stream, &response),
                     None => Ok(()),
                 };
             }
         };
-        match self.answer(&request) {
-            Answer::Whole(response) => http::write(stream, &response),
-            Answer::Stream { watched, since } => self.stream(stream, &watched, since),
+        match self.respond_to(&request) {
+            ServeReply::Whole(response) => http::write_response(stream, &response),
+            ServeReply::Stream { watched, since } => self.stream_changes(stream, &watched, since),
         }
     }
 
-    fn answer(self: &Arc<Self>, request: &Request) -> Answer {
-        let admitted = admission::admit(request, self.port, &self.token);
-        Answer::Whole(match admitted {
-            Admitted::No(response) => response,
-            Admitted::Yes(Route::Style) => Response::text("text/css; charset=utf-8", html::style()),
-            Admitted::Yes(Route::Script) => {
-                Response::text("text/javascript; charset=utf-8", html::SCRIPT.to_owned())
+    fn respond_to(self: &Arc<Self>, request: &ServeRequest) -> ServeReply {
+        let admitted = admission::admit_request(request, self.port, &self.token);
+        ServeReply::Whole(match admitted {
+            Admission::Rejected(response) => response,
+            Admission::Allowed(ServeRoute::Style) => {
+                ServeResponse::from_text("text/css; charset=utf-8", html::render_style())
             }
-            Admitted::Yes(Route::List) => {
-                Response::html(html::list_page(&self.runs.list(), &self.clock))
+            Admission::Allowed(ServeRoute::Script) => {
+                ServeResponse::from_text("text/javascript; charset=utf-8", html::SCRIPT.to_owned())
             }
-            Admitted::Yes(Route::Open { ticket }) => self.open(&ticket),
-            Admitted::Yes(Route::Run { key }) => self.page(&key),
-            Admitted::Yes(Route::Wish { key, request }) => match self.watched(&key) {
+            Admission::Allowed(ServeRoute::List) => ServeResponse::from_html(
+                html::render_list_page(&self.runs.list_runs(), &self.clock),
+            ),
+            Admission::Allowed(ServeRoute::Open { ticket }) => self.redeem_ticket(&ticket),
+            Admission::Allowed(ServeRoute::Run { key }) => self.render_run_page(&key),
+            Admission::Allowed(ServeRoute::Control { key, request }) => match self
+                .find_or_open_run(&key)
+            {
                 Err(response) => response,
-                Ok(watched) => match lock(&watched).wish(&request) {
-                    Ok(()) => Response::text("text/plain; charset=utf-8", "sent\n".to_owned()),
-                    Err(why) => Response::plain(409, &why),
+                Ok(watched) => match lock_mutex(&watched).send_request(&request) {
+                    Ok(()) => {
+                        ServeResponse::from_text("text/plain; charset=utf-8", "sent\n".to_owned())
+                    }
+                    Err(why) => ServeResponse::from_message(409, &why),
                 },
             },
-            Admitted::Yes(Route::Events { key, since }) => match self.watched(&key) {
-                Ok(watched) => return Answer::Stream { watched, since },
-                Err(response) => response,
-            },
+            Admission::Allowed(ServeRoute::Events { key, since }) => {
+                match self.find_or_open_run(&key) {
+                    Ok(watched) => return ServeReply::Stream { watched, since },
+                    Err(response) => response,
+                }
+            }
         })
     }
 
-    fn open(&self, ticket: &str) -> Response {
+    fn redeem_ticket(&self, ticket: &str) -> ServeResponse {
         // Any attempt uses the ticket up: a wrong guess invalidates it, and the user still has the
         // real address.
-        let known = lock(&self.ticket).take();
+        let known = lock_mutex(&self.ticket).take();
         match known {
             Some((known, made))
-                if admission::is_same(&known, ticket) && made.elapsed() < TICKET_LIFE =>
+                if admission::is_equal_constant_time(&known, ticket)
+                    && made.elapsed() < TICKET_LIFE =>
             {
-                Response::elsewhere(&format!("/{}/", self.token))
+                ServeResponse::redirect_to(&format!("/{}/", self.token))
             }
-            Some(_) | None => Response::plain(403, "This address works only once."),
+            Some(_) | None => ServeResponse::from_message(403, "This address works only once."),
         }
     }
 
-    fn page(&self, key: &str) -> Response {
-        let watched = match self.watched(key) {
+    fn render_run_page(&self, key: &str) -> ServeResponse {
+        let watched = match self.find_or_open_run(key) {
             Ok(watched) => watched,
             Err(response) => return response,
         };
-        let mut watched = lock(&watched);
-        if let Err(why) = watched.look() {
-            return Response::plain(500, &format!("This run cannot be shown: {why}"));
+        let mut watched = lock_mutex(&watched);
+        if let Err(why) = watched.refresh() {
+            return ServeResponse::from_message(500, &format!("This run cannot be shown: {why}"));
         }
-        let Some(shown) = watched.shown() else {
-            return Response::plain(404, "This run has not begun yet. Load the page again.");
+        let Some(shown) = watched.content() else {
+            return ServeResponse::from_message(
+                404,
+                "This run has not begun yet. Load the page again.",
+            );
         };
         let since = watched.id();
-        let live = Live { token: &self.token, since: &since, controls: &shown.controls };
-        Response::html(html::live_page(&shown.title, &shown.parts, &live))
+        let live = LivePageData { token: &self.token, since: &since, controls: &shown.controls };
+        ServeResponse::from_html(html::render_live_page(&shown.title, &shown.parts, &live))
     }
 
     /// Returns a cached run, or opens it. Evicts the least recently used run that has no stream.
-    fn watched(&self, key: &str) -> Result<Arc<Mutex<Watched>>, Response> {
-        let mut all = lock(&self.watched);
+    fn find_or_open_run(&self, key: &str) -> Result<Arc<Mutex<CachedRun>>, ServeResponse> {
+        let mut all = lock_mutex(&self.cached);
         if let Some(watched) = all.get(key) {
             let watched = Arc::clone(watched);
-            lock(&watched).touch();
+            lock_mutex(&watched).mark_used();
             return Ok(watched);
         }
-        let follow =
-            self.runs.follow(key).ok_or_else(|| Response::plain(404, "There is no such run."))?;
-        if all.len() >= MOST_WATCHED {
-            let is_idle = |watched: &&Arc<Mutex<Watched>>| Arc::strong_count(watched) == 1;
+        let follow = self
+            .runs
+            .open_run(key)
+            .ok_or_else(|| ServeResponse::from_message(404, "There is no such run."))?;
+        if all.len() >= MOST_CACHED {
+            let is_idle = |watched: &&Arc<Mutex<CachedRun>>| Arc::strong_count(watched) == 1;
             let oldest = all
                 .iter()
                 .filter(|(_, watched)| is_idle(watched))
-                .min_by_key(|(_, watched)| lock(watched).used())
+                .min_by_key(|(_, watched)| lock_mutex(watched).last_used())
                 .map(|(key, _)| key.clone());
             match oldest {
                 Some(oldest) => drop(all.remove(&oldest)),
-                None => return Err(Response::plain(503, "Too many runs are open.")),
+                None => return Err(ServeResponse::from_message(503, "Too many runs are open.")),
             }
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let watched = Arc::new(Mutex::new(Watched::new(number, follow)));
+        let watched = Arc::new(Mutex::new(CachedRun::new(number, follow)));
         all.insert(key.to_owned(), Arc::clone(&watched));
         Ok(watched)
     }
 
     /// Sends changes until the client disconnects.
-    fn stream(
+    fn stream_changes(
         self: &Arc<Self>,
         stream: &TcpStream,
-        watched: &Mutex<Watched>,
+        watched: &Mutex<CachedRun>,
         mut since: Option<String>,
     ) -> io::Result<()> {
-        let Some(_place) = Place::take(self, |desk| &desk.streams, MOST_STREAMS) else {
-            return http::write(stream, &Response::plain(503, "Too many pages are open."));
+        let Some(_place) = ServeSlot::acquire_slot(self, |desk| &desk.streams, MOST_STREAMS) else {
+            return http::write_response(
+                stream,
+                &ServeResponse::from_message(503, "Too many pages are open."),
+            );
         };
-        http::begin_stream(stream)?;
+        http::start_stream(stream)?;
         let (began, mut last_sent) = (Instant::now(), Instant::now());
         while began.elapsed() < LONGEST_STREAM {
             let news = {
-                let mut watched = lock(watched);
+                let mut watched = lock_mutex(watched);
                 // A journal that cannot be read now is tried again in the next round.
-                let _ = watched.look();
-                watched.news(since.as_deref())
+                let _ = watched.refresh();
+                watched.changes_since(since.as_deref())
             };
             if let Some((id, data)) = news {
-                http::say(stream, &format!("id: {id}\nevent: news\ndata: {data}\n\n"))?;
+                http::write_text(stream, &format!("id: {id}\nevent: news\ndata: {data}\n\n"))?;
                 (since, last_sent) = (Some(id), Instant::now());
-            } else if last_sent.elapsed() >= BEAT {
-                http::say(stream, "event: beat\ndata: {}\n\n")?;
+            } else if last_sent.elapsed() >= KEEP_ALIVE_INTERVAL {
+                http::write_text(stream, "event: beat\ndata: {}\n\n")?;
                 last_sent = Instant::now();
             }
-            if http::is_gone_within(stream, LOOK) {
+            if http::is_gone_within(stream, REFRESH_INTERVAL) {
                 return Ok(());
             }
         }
@@ -306,58 +324,65 @@ impl Desk {
     }
 }
 
-enum Answer {
-    Whole(Response),
-    Stream { watched: Arc<Mutex<Watched>>, since: Option<String> },
+enum ServeReply {
+    Whole(ServeResponse),
+    Stream { watched: Arc<Mutex<CachedRun>>, since: Option<String> },
 }
 
 /// A slot of a limited resource, released on drop.
-struct Place {
-    desk: Arc<Desk>,
-    counter: fn(&Desk) -> &AtomicUsize,
+struct ServeSlot {
+    state: Arc<LiveServerState>,
+    counter: fn(&LiveServerState) -> &AtomicUsize,
 }
 
-impl Place {
-    fn take(desk: &Arc<Desk>, counter: fn(&Desk) -> &AtomicUsize, most: usize) -> Option<Self> {
+impl ServeSlot {
+    fn acquire_slot(
+        desk: &Arc<LiveServerState>,
+        counter: fn(&LiveServerState) -> &AtomicUsize,
+        most: usize,
+    ) -> Option<Self> {
         let taken = counter(desk).fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
             (count < most).then_some(count + 1)
         });
-        taken.ok().map(|_| Self { desk: Arc::clone(desk), counter })
+        taken.ok().map(|_| Self { state: Arc::clone(desk), counter })
     }
 }
 
-impl Drop for Place {
+impl Drop for ServeSlot {
     fn drop(&mut self) {
-        (self.counter)(&self.desk).fetch_sub(1, Ordering::AcqRel);
+        (self.counter)(&self.state).fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// Ignores poisoning: a thread that panicked leaves the data usable.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Parses a request and checks its admission, for fuzzing.
 pub(crate) fn fuzz(bytes: &[u8]) {
-    use admission::{Admitted, Route};
+    use admission::{Admission, ServeRoute};
 
-    let Some(request) = http::read_whole(bytes) else { return };
+    let Some(request) = http::parse_whole_request(bytes) else { return };
     let token = "0123456789abcdef0123456789abcdef";
-    let Admitted::Yes(route) = admission::admit(&request, 4711, token) else { return };
+    let Admission::Allowed(route) = admission::admit_request(&request, 4711, token) else { return };
     let host = request.header("host");
     assert!(
         matches!(host, Some("127.0.0.1:4711" | "localhost:4711")),
         "{host:?} is a foreign host"
     );
-    let is_open = matches!(route, Route::Open { .. });
+    let is_open = matches!(route, ServeRoute::Open { .. });
     assert!(
         is_open || request.path.starts_with(&format!("/{token}/")),
         "{route:?} without a token"
     );
-    if let Route::Run { key } | Route::Events { key, .. } | Route::Wish { key, .. } = &route {
+    if let ServeRoute::Run { key }
+    | ServeRoute::Events { key, .. }
+    | ServeRoute::Control { key, .. } = &route
+    {
         assert!(!key.contains(['/', '.', '%', '\0']), "{key:?} is not a key");
     }
-    if let Route::Wish { .. } = route {
+    if let ServeRoute::Control { .. } = route {
         assert_eq!(
             request.header("x-ralph-token"),
             Some(token),

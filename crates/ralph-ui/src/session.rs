@@ -5,6 +5,7 @@
 
 use std::io::Write;
 
+use ralph_core::agent_output::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage, UsageScope};
 use ralph_core::event::{Event, Landed, Purpose, Recorded};
 use ralph_core::failure::FailureRule;
 use ralph_core::gate::{GateResult, GateStatus};
@@ -12,22 +13,21 @@ use ralph_core::ids::{IterationNumber, Role};
 use ralph_core::judge::Verdict;
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Activity, Ui};
-use ralph_core::reading::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage, UsageScope};
 use ralph_core::review::ReviewResult;
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp};
 
-use crate::safe;
+use crate::control_lines;
+use crate::sanitize;
 use crate::time::WallClock;
-use crate::wishes;
-use crate::writer::Swallow;
+use crate::writer::IgnoreErrors;
 
 /// The width of the rules between the blocks.
 const WIDTH: usize = 80;
 
 /// Bytes of agent output per iteration before the rest is skipped here: a flood must not fill the
 /// disk. The compressed raw stream has all of it.
-const MOST_SAID: usize = 4 * 1024 * 1024;
+const MOST_OUTPUT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Limits the status of an iteration and the exit reason, which take one line each; messages of
 /// gates, git and agents may be much longer.
@@ -36,12 +36,12 @@ const STATUS_CHARS: usize = 2_000;
 /// Writes the session log.
 #[derive(Debug)]
 pub struct SessionLog<W> {
-    out: Swallow<W>,
+    out: IgnoreErrors<W>,
     clock: WallClock,
     /// The exit code of a run that stops before completion.
     incomplete: ExitStatus,
     began: Option<Timestamp>,
-    iteration: Option<Open>,
+    iteration: Option<LoggedIteration>,
     /// Iterations that passed all hard gates.
     successful: u32,
     failed: u32,
@@ -51,7 +51,7 @@ pub struct SessionLog<W> {
 
 /// The current iteration.
 #[derive(Debug)]
-struct Open {
+struct LoggedIteration {
     number: IterationNumber,
     began: Timestamp,
     /// Calls repeated because the previous one failed.
@@ -60,23 +60,23 @@ struct Open {
     requests: u32,
     messages: u32,
     /// Bytes of agent output.
-    said: usize,
+    output_bytes: usize,
     model: Option<String>,
     usage: Usage,
-    status: Status,
+    status: LoggedStatus,
 }
 
 /// The status of an iteration.
 #[derive(Debug)]
-enum Status {
+enum LoggedStatus {
     Good(String),
     Failed(String),
     /// Not decided yet; a resumed run may continue it.
     Open(String),
 }
 
-impl Status {
-    fn words(&self) -> &str {
+impl LoggedStatus {
+    fn label(&self) -> &str {
         match self {
             Self::Good(text) | Self::Failed(text) | Self::Open(text) => text,
         }
@@ -85,14 +85,14 @@ impl Status {
 
 /// Whether there is room for more agent output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum LogRoom {
     Left,
     JustUsedUp,
     UsedUp,
 }
 
-impl Open {
-    fn count(&mut self, event: &AgentEvent) -> Room {
+impl LoggedIteration {
+    fn count_event(&mut self, event: &AgentEvent) -> LogRoom {
         if let AgentEvent::Usage { scope: UsageScope::Step, .. } = event {
             self.requests += 1;
         }
@@ -109,12 +109,12 @@ impl Open {
             | AgentEvent::RateLimit { .. }
             | AgentEvent::Result { .. } => 0,
         };
-        let before = self.said;
-        self.said = self.said.saturating_add(length);
-        match (before > MOST_SAID, self.said > MOST_SAID) {
-            (false, false) => Room::Left,
-            (false, true) => Room::JustUsedUp,
-            (true, _) => Room::UsedUp,
+        let before = self.output_bytes;
+        self.output_bytes = self.output_bytes.saturating_add(length);
+        match (before > MOST_OUTPUT_BYTES, self.output_bytes > MOST_OUTPUT_BYTES) {
+            (false, false) => LogRoom::Left,
+            (false, true) => LogRoom::JustUsedUp,
+            (true, _) => LogRoom::UsedUp,
         }
     }
 }
@@ -123,7 +123,7 @@ impl<W: Write> SessionLog<W> {
     /// Returns a log that writes to `out`. Ignores write errors.
     pub fn new(out: W, clock: WallClock) -> Self {
         Self {
-            out: Swallow::new(out),
+            out: IgnoreErrors::new(out),
             clock,
             incomplete: ExitStatus::Incomplete,
             began: None,
@@ -137,90 +137,90 @@ impl<W: Write> SessionLog<W> {
 
     /// Returns the same log for a run that exits with 0 even if its work is incomplete.
     #[must_use]
-    pub fn allowing_incomplete(self) -> Self {
+    pub fn with_incomplete_allowed(self) -> Self {
         Self { incomplete: ExitStatus::Complete, ..self }
     }
 
-    fn line(&mut self, text: &str) {
+    fn write_line(&mut self, text: &str) {
         self.end_line();
-        self.out.put(format!("{text}\n").as_bytes());
+        self.out.write_piece(format!("{text}\n").as_bytes());
     }
 
     fn end_line(&mut self) {
         if std::mem::take(&mut self.is_mid_line) {
-            self.out.put(b"\n");
+            self.out.write_piece(b"\n");
         }
     }
 
-    fn rule(&mut self, character: char) {
-        self.line(&character.to_string().repeat(WIDTH));
+    fn write_rule(&mut self, character: char) {
+        self.write_line(&character.to_string().repeat(WIDTH));
     }
 
-    fn title(&mut self, text: &str) {
-        self.rule('=');
-        self.line(text);
-        self.rule('=');
+    fn write_title(&mut self, text: &str) {
+        self.write_rule('=');
+        self.write_line(text);
+        self.write_rule('=');
     }
 
-    fn field(&mut self, name: &str, value: &str) {
-        self.line(&format!("{name}: {value}"));
+    fn write_field(&mut self, name: &str, value: &str) {
+        self.write_line(&format!("{name}: {value}"));
     }
 
-    fn begin(&mut self, number: IterationNumber, role: Role, at: Timestamp) {
+    fn begin_iteration(&mut self, number: IterationNumber, role: Role, at: Timestamp) {
         self.total += 1;
-        self.iteration = Some(Open {
+        self.iteration = Some(LoggedIteration {
             number,
             began: at,
             retries: 0,
             requests: 0,
             messages: 0,
-            said: 0,
+            output_bytes: 0,
             model: None,
             usage: Usage::default(),
-            status: Status::Open("interrupted".to_owned()),
+            status: LoggedStatus::Open("interrupted".to_owned()),
         });
-        self.title(&format!("ITERATION {number}"));
-        self.field("Mode", role.name());
-        let begun = self.clock.full(at);
-        self.field("Start Time", &begun);
-        self.rule('-');
+        self.write_title(&format!("ITERATION {number}"));
+        self.write_field("Mode", role.name());
+        let begun = self.clock.format_full(at);
+        self.write_field("Start Time", &begun);
+        self.write_rule('-');
     }
 
-    fn end(&mut self, at: Timestamp) {
+    fn end_iteration(&mut self, at: Timestamp) {
         let Some(open) = self.iteration.take() else { return };
-        self.rule('-');
-        self.line(&format!("ITERATION {} COMPLETE", open.number));
-        let ended = self.clock.full(at);
-        self.field("End Time", &ended);
-        self.field("Duration", &at.since(open.began).to_string());
+        self.write_rule('-');
+        self.write_line(&format!("ITERATION {} COMPLETE", open.number));
+        let ended = self.clock.format_full(at);
+        self.write_field("End Time", &ended);
+        self.write_field("Duration", &at.elapsed_since(open.began).to_string());
         if open.requests > 0 {
-            self.field("API Requests", &open.requests.to_string());
+            self.write_field("API Requests", &open.requests.to_string());
         }
         if let Some(model) = &open.model {
-            self.field("Model", &safe::harmless(model));
+            self.write_field("Model", &sanitize::sanitize_text(model));
         }
         if open.messages > 0 {
-            self.field("Messages", &open.messages.to_string());
+            self.write_field("Messages", &open.messages.to_string());
         }
         if let Some(cost) = open.usage.cost {
-            self.field("Cost", &cost.to_string());
+            self.write_field("Cost", &cost.to_string());
         }
-        self.field("Retries", &open.retries.to_string());
-        self.field("Status", open.status.words());
-        self.rule('=');
-        self.line("");
+        self.write_field("Retries", &open.retries.to_string());
+        self.write_field("Status", open.status.label());
+        self.write_rule('=');
+        self.write_line("");
         match open.status {
-            Status::Good(_) => self.successful += 1,
-            Status::Failed(_) => self.failed += 1,
-            Status::Open(_) => {}
+            LoggedStatus::Good(_) => self.successful += 1,
+            LoggedStatus::Failed(_) => self.failed += 1,
+            LoggedStatus::Open(_) => {}
         }
     }
 
     /// Sets the status of the iteration in which the run ended. Overrides the verdict of the gates,
     /// because the iteration was not finished.
-    fn cut_off(&mut self, outcome: &Outcome) {
+    fn mark_cut_off(&mut self, outcome: &Outcome) {
         let Some(open) = &mut self.iteration else { return };
-        let failed = |reason: &str| Status::Failed(format!("failed: {reason}"));
+        let failed = |reason: &str| LoggedStatus::Failed(format!("failed: {reason}"));
         open.status = match outcome {
             Outcome::AgentFailed { failure, .. } => failed(failure.class.name()),
             Outcome::GitFailed { .. } => failed("git"),
@@ -229,48 +229,50 @@ impl<W: Write> SessionLog<W> {
             Outcome::PromptLost { .. } => failed("prompt lost"),
             Outcome::TasksLost { .. } => failed("task list lost"),
             Outcome::PlanMissing => failed("plan missing"),
-            Outcome::LimitTooLong { .. } => Status::Open("not finished: usage limit".to_owned()),
+            Outcome::LimitTooLong { .. } => {
+                LoggedStatus::Open("not finished: usage limit".to_owned())
+            }
             Outcome::BudgetUsedUp { exhausted } => {
-                Status::Open(format!("not finished: {exhausted}"))
+                LoggedStatus::Open(format!("not finished: {exhausted}"))
             }
             Outcome::Interrupted
             | Outcome::Complete
             | Outcome::IterationsUsedUp { .. }
             | Outcome::NothingChanges { .. }
             | Outcome::TasksLeft { .. }
-            | Outcome::BaselineBroken { .. } => Status::Open("interrupted".to_owned()),
+            | Outcome::BaselineBroken { .. } => LoggedStatus::Open("interrupted".to_owned()),
         };
     }
 
-    fn judged(&mut self, verdict: &Verdict) {
+    fn set_verdict(&mut self, verdict: &Verdict) {
         let Some(open) = &mut self.iteration else { return };
-        let line = |text: &str| safe::one_line(text, STATUS_CHARS, "...");
-        let failed = |reason: &str| Status::Failed(format!("failed: {reason}"));
+        let line = |text: &str| sanitize::sanitize_line(text, STATUS_CHARS, "...");
+        let failed = |reason: &str| LoggedStatus::Failed(format!("failed: {reason}"));
         open.status = match verdict {
-            Verdict::Complete => Status::Good("complete".to_owned()),
-            Verdict::Passed { .. } => Status::Good("passed".to_owned()),
+            Verdict::Complete => LoggedStatus::Good("complete".to_owned()),
+            Verdict::Passed { .. } => LoggedStatus::Good("passed".to_owned()),
             Verdict::GatesFailed { gates } => {
-                Status::Failed(format!("failed gates: {}", line(&gates.join(", "))))
+                LoggedStatus::Failed(format!("failed gates: {}", line(&gates.join(", "))))
             }
             Verdict::AttemptFailed { failure } => failed(failure.class.name()),
             Verdict::NothingChanged => failed("nothing changed"),
             Verdict::NotHandedIn { .. } => failed("not handed in"),
             Verdict::Blocked { blocked } => {
-                Status::Failed(format!("blocked: {}", line(&blocked.needs)))
+                LoggedStatus::Failed(format!("blocked: {}", line(&blocked.needs)))
             }
             Verdict::Reviewed { verdict, feedback } => {
                 let result = ReviewResult::new(*verdict, feedback);
-                Status::Good(format!("reviewed: {}", result.name()))
+                LoggedStatus::Good(format!("reviewed: {}", result.name()))
             }
-            Verdict::Skipped { .. } => Status::Failed("skipped".to_owned()),
-            Verdict::Compacted { .. } => Status::Good("compacted".to_owned()),
+            Verdict::Skipped { .. } => LoggedStatus::Failed("skipped".to_owned()),
+            Verdict::Compacted { .. } => LoggedStatus::Good("compacted".to_owned()),
         };
     }
 
-    fn summarize(&mut self, outcome: &Outcome, at: Timestamp) {
-        self.cut_off(outcome);
-        self.end(at);
-        let took = self.began.map_or(Millis::ZERO, |began| at.since(began));
+    fn write_summary(&mut self, outcome: &Outcome, at: Timestamp) {
+        self.mark_cut_off(outcome);
+        self.end_iteration(at);
+        let took = self.began.map_or(Millis::ZERO, |began| at.elapsed_since(began));
         let code = match outcome.exit_code() {
             ExitStatus::Incomplete => self.incomplete,
             status @ (ExitStatus::Complete
@@ -280,95 +282,106 @@ impl<W: Write> SessionLog<W> {
             | ExitStatus::GitFailed
             | ExitStatus::Interrupted) => status,
         };
-        self.title("SESSION SUMMARY");
-        self.field("Total Iterations", &self.total.to_string());
-        self.field("Successful", &self.successful.to_string());
-        self.field("Failed", &self.failed.to_string());
-        self.field("Total Duration", &took.to_string());
-        self.field("Exit Reason", &safe::one_line(&outcome.to_string(), STATUS_CHARS, "..."));
-        self.field("Exit Code", &code.code().to_string());
-        self.rule('=');
+        self.write_title("SESSION SUMMARY");
+        self.write_field("Total Iterations", &self.total.to_string());
+        self.write_field("Successful", &self.successful.to_string());
+        self.write_field("Failed", &self.failed.to_string());
+        self.write_field("Total Duration", &took.to_string());
+        self.write_field(
+            "Exit Reason",
+            &sanitize::sanitize_line(&outcome.to_string(), STATUS_CHARS, "..."),
+        );
+        self.write_field("Exit Code", &code.code().to_string());
+        self.write_rule('=');
     }
 
     /// Writes that this log continues a run which began in another log.
-    fn resume(&mut self, state: &RunState, at: Timestamp) {
-        self.line(&format!("[resumed] run {}, which began in an earlier session", state.run));
+    fn write_resumed(&mut self, state: &RunState, at: Timestamp) {
+        self.write_line(&format!("[resumed] run {}, which began in an earlier session", state.run));
         if let Some(current) = &state.current {
-            self.begin(current.number, current.role, at);
+            self.begin_iteration(current.number, current.role, at);
         }
     }
 
     /// Counts a call that repeats a failed one. Calls after a usage limit or an interruption by the
     /// user do not count.
     fn count_retry(&mut self, purpose: &Purpose, state: &RunState) {
-        let asking = state.current.as_ref().map(|current| current.asking(purpose));
+        let asking = state.current.as_ref().map(|current| current.call_state(purpose));
         let rule = asking
             .and_then(|asking| asking.last_failure.as_ref())
             .map(|failure| failure.class.rule());
         if let (
             Some(open),
-            Some(FailureRule::Retry | FailureRule::RetrySmaller | FailureRule::RetryInWords),
+            Some(FailureRule::Retry | FailureRule::RetrySmaller | FailureRule::RetryWithoutSchema),
         ) = (&mut self.iteration, rule)
         {
             open.retries += 1;
         }
     }
 
-    fn gate(&mut self, result: &GateResult) {
+    fn write_gate_result(&mut self, result: &GateResult) {
         let outcome = match result.status {
             GateStatus::Passed => "passed".to_owned(),
             GateStatus::Cached => "passed before".to_owned(),
             GateStatus::Failed => format!("failed with exit code {}", result.exit_code()),
         };
-        self.line(&format!("[gate] {}: {outcome}", safe::harmless(&result.command)));
+        self.write_line(&format!("[gate] {}: {outcome}", sanitize::sanitize_text(&result.command)));
     }
 }
 
 impl<W: Write> Ui for SessionLog<W> {
-    fn tell(&mut self, recorded: &Recorded, state: &RunState) {
+    fn show_event(&mut self, recorded: &Recorded, state: &RunState) {
         let at = recorded.at;
         self.began.get_or_insert(at);
         match &recorded.event {
             Event::IterationStarted { iteration, role, task: _ } => {
-                self.begin(*iteration, *role, at);
+                self.begin_iteration(*iteration, *role, at);
             }
             Event::Asked { purpose, .. } => self.count_retry(purpose, state),
             Event::Replied { reply, ask: _ } => {
                 self.end_line();
                 if let Some(failure) = &reply.failure {
-                    let message = safe::harmless(&failure.words).into_owned();
-                    self.line(&format!("[{}] {message}", failure.class.name()));
+                    let message = sanitize::sanitize_text(&failure.message).into_owned();
+                    self.write_line(&format!("[{}] {message}", failure.class.name()));
                 }
                 if let Some(open) = &mut self.iteration {
                     open.usage = open.usage.plus(reply.usage);
                     open.model = reply.model.clone().or(open.model.take());
                 }
             }
-            Event::Judged { judgement } => self.judged(&judgement.verdict),
+            Event::Judged { judgement } => self.set_verdict(&judgement.verdict),
             Event::Landed { landed: Landed::CommitRefused { .. } } => {
                 if let Some(open) = &mut self.iteration {
-                    open.status = Status::Failed("failed: commit refused".to_owned());
+                    open.status = LoggedStatus::Failed("failed: commit refused".to_owned());
                 }
             }
-            Event::GateChecked { result } | Event::BaselineChecked { result } => self.gate(result),
+            Event::GateChecked { result } | Event::BaselineChecked { result } => {
+                self.write_gate_result(result)
+            }
             Event::Warned { text } => {
-                let line = format!("[warning] {}", safe::harmless(text));
-                self.line(&line);
+                let line = format!("[warning] {}", sanitize::sanitize_text(text));
+                self.write_line(&line);
             }
-            Event::Wished { .. } | Event::Paused | Event::TaskSkipped { .. } => {
-                if let Some(line) = wishes::told(&recorded.event) {
-                    self.line(&format!("[control request] {}", safe::harmless(&line)));
+            Event::ControlRequested { .. } | Event::Paused | Event::TaskSkipped { .. } => {
+                if let Some(line) = control_lines::format_control_event(&recorded.event) {
+                    self.write_line(&format!(
+                        "[control request] {}",
+                        sanitize::sanitize_text(&line)
+                    ));
                 }
             }
-            Event::Claimed { claim } => {
+            Event::AgentListRead { diff: claim } => {
                 for violation in &claim.refused {
                     let text = violation.to_string();
-                    self.line(&format!("[reverted in the task list] {}", safe::harmless(&text)));
+                    self.write_line(&format!(
+                        "[reverted in the task list] {}",
+                        sanitize::sanitize_text(&text)
+                    ));
                 }
             }
-            Event::IterationEnded { .. } => self.end(at),
-            Event::RunEnded { outcome, .. } => self.summarize(outcome, at),
-            Event::RunResumed { .. } => self.resume(state, at),
+            Event::IterationEnded { .. } => self.end_iteration(at),
+            Event::RunEnded { outcome, .. } => self.write_summary(outcome, at),
+            Event::RunResumed { .. } => self.write_resumed(state, at),
             Event::RunStarted { .. }
             | Event::Checkpointed { .. }
             | Event::Waiting { .. }
@@ -381,14 +394,14 @@ impl<W: Write> Ui for SessionLog<W> {
         }
     }
 
-    fn hear(&mut self, event: &AgentEvent) {
-        match self.iteration.as_mut().map(|open| open.count(event)) {
-            Some(Room::Left) | None => {}
-            Some(Room::JustUsedUp) => {
-                self.line("[... the rest is skipped here; `ralph log --raw` shows it]");
+    fn show_agent_event(&mut self, event: &AgentEvent) {
+        match self.iteration.as_mut().map(|open| open.count_event(event)) {
+            Some(LogRoom::Left) | None => {}
+            Some(LogRoom::JustUsedUp) => {
+                self.write_line("[... the rest is skipped here; `ralph log --raw` shows it]");
                 return;
             }
-            Some(Room::UsedUp) => return,
+            Some(LogRoom::UsedUp) => return,
         }
         match event {
             AgentEvent::Text { text, speaker, form } => {
@@ -398,25 +411,25 @@ impl<W: Write> Ui for SessionLog<W> {
                         open.messages += 1;
                     }
                 }
-                let text = safe::harmless(text);
+                let text = sanitize::sanitize_text(text);
                 self.is_mid_line = !text.is_empty() && !text.ends_with('\n');
-                self.out.put(text.as_bytes());
+                self.out.write_piece(text.as_bytes());
             }
             AgentEvent::ToolStarted { name, summary, .. } => {
-                let line = format!("[tool] {name}({})", safe::harmless(summary));
-                self.line(&line);
+                let line = format!("[tool] {name}({})", sanitize::sanitize_text(summary));
+                self.write_line(&line);
             }
             AgentEvent::ToolEnded { outcome: ToolOutcome::Error, output, .. } => {
-                let line = format!("[tool error] {}", safe::one_line(output, 200, "..."));
-                self.line(&line);
+                let line = format!("[tool error] {}", sanitize::sanitize_line(output, 200, "..."));
+                self.write_line(&line);
             }
             AgentEvent::Notice { text } => {
-                let line = format!("[notice] {}", safe::harmless(text));
-                self.line(&line);
+                let line = format!("[notice] {}", sanitize::sanitize_text(text));
+                self.write_line(&line);
             }
             AgentEvent::Unparsed { line } => {
-                let line = safe::harmless(line).into_owned();
-                self.line(&line);
+                let line = sanitize::sanitize_text(line).into_owned();
+                self.write_line(&line);
             }
             AgentEvent::Session { .. }
             | AgentEvent::Reasoning { .. }
@@ -429,7 +442,7 @@ impl<W: Write> Ui for SessionLog<W> {
         }
     }
 
-    fn doing(&mut self, _activity: &Activity<'_>) {}
+    fn show_activity(&mut self, _activity: &Activity<'_>) {}
 }
 
 #[cfg(test)]
@@ -441,13 +454,17 @@ mod tests {
         let mut out = Vec::new();
         let clock = WallClock { zone: jiff::tz::TimeZone::UTC, now: || Timestamp(0) };
         let mut log = SessionLog::new(&mut out, clock);
-        log.begin(IterationNumber(1), Role::Prompt, Timestamp(0));
+        log.begin_iteration(IterationNumber(1), Role::Prompt, Timestamp(0));
         let text = "x".repeat(1 << 20);
         for _ in 0..64 {
             let form = TextForm::Delta;
-            log.hear(&AgentEvent::Text { text: text.clone(), speaker: Speaker::Agent, form });
+            log.show_agent_event(&AgentEvent::Text {
+                text: text.clone(),
+                speaker: Speaker::Agent,
+                form,
+            });
         }
-        log.end(Timestamp(1));
+        log.end_iteration(Timestamp(1));
         let shown = String::from_utf8(out).expect("text");
         assert!(shown.len() < 6 << 20, "{}", shown.len());
         assert_eq!(shown.matches("skipped here").count(), 1);

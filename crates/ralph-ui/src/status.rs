@@ -11,23 +11,29 @@ use ralph_core::gate::GateStatus;
 use ralph_core::report::{Summary, TaskSummary};
 use ralph_core::sandbox::Backend;
 
-use crate::safe;
-use crate::stream::plural;
+use crate::sanitize;
+use crate::stream::choose_plural;
 use crate::style::{Paint, Style};
 use crate::tasks;
 
-pub use commits::{CommitLine, last_commits};
-pub use outlook::{Ahead, Outlook};
-pub use plan::{Extent, PlanStanding, plan};
+pub use commits::{StatusCommit, format_last_commits};
+pub use outlook::{RunForecast, RunOutlook};
+pub use plan::{PlanExtent, PlanFileState, format_plan};
 
 /// About two lines of a terminal.
 const LONGEST: usize = 200;
 
 /// Returns the status of a run.
-pub fn describe(summary: &Summary, forecast: &Ahead, activity: &str, style: &Style) -> String {
+pub fn describe_run(
+    summary: &Summary,
+    forecast: &RunForecast,
+    activity: &str,
+    style: &Style,
+) -> String {
     let mut text = String::new();
     for question in &summary.questions {
-        let line = format!("{} {}", tasks::name(&question.task), line(&question.needs));
+        let line =
+            format!("{} {}", tasks::format_task_id(&question.task), format_line(&question.needs));
         text.push_str(&format!("{}    {line}\n", style.paint(Paint::Warn, "Blocked")));
     }
     if !summary.questions.is_empty() {
@@ -36,13 +42,13 @@ pub fn describe(summary: &Summary, forecast: &Ahead, activity: &str, style: &Sty
     let total = &summary.total;
     text.push_str(&format!(
         "Run        {}\nState      {}\nIteration  {} of {}\nRan        {}\n",
-        line(&summary.run.0),
-        line(activity),
+        format_line(&summary.run.0),
+        format_line(activity),
         total.iterations,
         summary.maximum_iterations,
         total.ran
     ));
-    for asked in &forecast.asked {
+    for asked in &forecast.pending {
         text.push_str(&format!("{}      {asked}\n", style.paint(Paint::Warn, "Asked")));
     }
     let cost = total.cost.map_or_else(|| "not reported".to_owned(), |cost| cost.to_string());
@@ -59,14 +65,14 @@ pub fn describe(summary: &Summary, forecast: &Ahead, activity: &str, style: &Sty
         };
         text.push_str(&format!("Sandbox    {sandbox}\n"));
     }
-    text.push_str(&gates(summary));
+    text.push_str(&format_gates(summary));
     let by_agents = match summary.agent_commits {
         0 => String::new(),
         count => format!(" by ralph, {count} by agents"),
     };
     text.push_str(&format!("Commits    {}{by_agents}\n", summary.commits.count));
     if let Some(current) = &summary.current {
-        let task = current.task.as_ref().map(|task| format!(" {}", tasks::name(task)));
+        let task = current.task.as_ref().map(|task| format!(" {}", tasks::format_task_id(task)));
         let attempt = match (current.attempt, current.attempts_allowed) {
             (Some(attempt), Some(allowed)) => format!(", attempt {attempt} of {allowed}"),
             (_, _) => String::new(),
@@ -81,21 +87,21 @@ pub fn describe(summary: &Summary, forecast: &Ahead, activity: &str, style: &Sty
         let (done, total, shortfall) = (progress.done, progress.total, progress.shortfall());
         let rest = forecast.rest.map(|rest| format!(", about {rest} to go")).unwrap_or_default();
         text.push_str(&format!("Tasks      {done} of {total} done{shortfall}{rest}\n\n"));
-        text.push_str(&table(&summary.tasks, style));
+        text.push_str(&format_task_table(&summary.tasks, style));
     }
     for task in &summary.auto_approved {
-        let id = tasks::name(&task.id);
+        let id = tasks::format_task_id(&task.id);
         text.push_str(&format!("\n{id} was approved at the cap of reviews: look at it by hand\n"));
     }
     for task in &summary.diverging {
-        let (id, how) = (tasks::name(&task.id), task.divergence.words());
-        let how = safe::harmless(&how);
+        let (id, how) = (tasks::format_task_id(&task.id), task.divergence.description());
+        let how = sanitize::sanitize_text(&how);
         text.push_str(&format!("\nThe reviews of {id} do not converge: {how}\n"));
     }
     text
 }
 
-fn gates(summary: &Summary) -> String {
+fn format_gates(summary: &Summary) -> String {
     let (runs, failed) = summary
         .gates
         .iter()
@@ -109,7 +115,7 @@ fn gates(summary: &Summary) -> String {
                 GateStatus::Passed | GateStatus::Cached => "passed",
                 GateStatus::Failed => "failed",
             };
-            Some(format!("{} {word}", line(&gate.name)))
+            Some(format!("{} {word}", format_line(&gate.name)))
         })
         .collect();
     if !last.is_empty() {
@@ -118,23 +124,23 @@ fn gates(summary: &Summary) -> String {
     text
 }
 
-fn table(list: &[TaskSummary], style: &Style) -> String {
+fn format_task_table(list: &[TaskSummary], style: &Style) -> String {
     let widest = |column: &dyn Fn(&TaskSummary) -> String| {
-        list.iter().map(|task| safe::columns(&column(task))).max().unwrap_or_default()
+        list.iter().map(|task| sanitize::count_columns(&column(task))).max().unwrap_or_default()
     };
-    let word = |task: &TaskSummary| tasks::state(task.status, task.review).1.to_owned();
-    let (ids, states) = (widest(&|task| tasks::name(&task.id)), widest(&word));
+    let word = |task: &TaskSummary| tasks::describe_state(task.status, task.review).1.to_owned();
+    let (ids, states) = (widest(&|task| tasks::format_task_id(&task.id)), widest(&word));
     let mut text = String::new();
     for task in list {
-        let (mark, label, paint) = tasks::state(task.status, task.review);
-        let id = tasks::padded(&tasks::name(&task.id), ids);
-        let state = style.paint(paint, &tasks::padded(label, states));
-        let facts = facts(task).join(", ");
+        let (mark, label, paint) = tasks::describe_state(task.status, task.review);
+        let id = tasks::pad_to(&tasks::format_task_id(&task.id), ids);
+        let state = style.paint(paint, &tasks::pad_to(label, states));
+        let facts = collect_task_facts(task).join(", ");
         let facts = if facts.is_empty() { facts } else { format!(" ({facts})") };
         let row = format!(
             "{} {id}  {state}  {}{}",
-            style.mark(mark),
-            line(&task.title),
+            style.format_mark(mark),
+            format_line(&task.title),
             style.paint(Paint::Dim, &facts)
         );
         text.push_str(&format!("{}\n", row.trim_end()));
@@ -143,9 +149,9 @@ fn table(list: &[TaskSummary], style: &Style) -> String {
 }
 
 /// Returns attempts, reviews, warnings and cost of a task, where not zero.
-fn facts(task: &TaskSummary) -> Vec<String> {
+fn collect_task_facts(task: &TaskSummary) -> Vec<String> {
     let counted = |count: u32, word: &str| {
-        (count > 0).then(|| format!("{count} {word}{}", plural(count as usize)))
+        (count > 0).then(|| format!("{count} {word}{}", choose_plural(count as usize)))
     };
     let failed = (task.failed_attempts > 0)
         .then(|| format!("{} of {} attempts failed", task.failed_attempts, task.attempts_allowed));
@@ -161,6 +167,6 @@ fn facts(task: &TaskSummary) -> Vec<String> {
     .collect()
 }
 
-fn line(text: &str) -> String {
-    safe::one_line(text, LONGEST, "…")
+fn format_line(text: &str) -> String {
+    sanitize::sanitize_line(text, LONGEST, "…")
 }

@@ -6,43 +6,43 @@
 use std::collections::VecDeque;
 use std::io::Write;
 
-use ralph_core::failure::FailureClass;
-use ralph_core::reading::{
+use ralph_core::agent_output::{
     AgentEvent, RateLimitStatus, Reply, ResultStatus, Speaker, TextForm, TodoItem, TodoState,
     ToolOutcome, Usage,
 };
+use ralph_core::failure::FailureClass;
 use ralph_core::stuck::is_error_line;
 use ralph_core::units::Timestamp;
 
-use crate::page::Page;
-use crate::safe;
-use crate::style::{Mark, Paint, Style};
+use crate::line_writer::LineWriter;
+use crate::sanitize;
+use crate::style::{LineMark, Paint, Style};
 use crate::time;
-use crate::writer::thousands;
+use crate::writer::group_thousands;
 
 /// State of the stream of one agent call that later lines depend on.
 #[derive(Debug, Default)]
-pub(crate) struct Stream {
+pub(crate) struct StreamPrinter {
     /// Tool calls without a result, the oldest first.
-    calls: VecDeque<Call>,
+    calls: VecDeque<OpenToolCall>,
     /// The id of the tool call whose line is the last one printed.
     last_call: Option<String>,
     /// Consecutive events of a kind that may come in masses.
-    flood: Flood,
+    flood: EventFlood,
     /// The speaker of the line that may still be open.
-    speaking: Option<Speaker>,
+    open_speaker: Option<Speaker>,
     /// Whether the agent has written text since its last tool call.
-    has_spoken: bool,
+    has_text: bool,
     /// The last reported limit; agents repeat it with every turn.
     limit: Option<(RateLimitStatus, Option<Timestamp>)>,
     /// The session line that was printed last.
     session: Option<String>,
     /// Bytes of agent output shown so far.
-    shown: usize,
+    shown_bytes: usize,
 }
 
 #[derive(Debug)]
-struct Call {
+struct OpenToolCall {
     id: String,
     name: String,
     summary: String,
@@ -51,7 +51,7 @@ struct Call {
 
 /// Counts consecutive events of one kind, to shorten floods.
 #[derive(Debug, Default)]
-struct Flood {
+struct EventFlood {
     kind: FloodKind,
     count: u64,
 }
@@ -75,51 +75,57 @@ const MOST_ITEMS: usize = 50;
 /// Enough to tell two calls of the same tool apart.
 const SUMMARY_CHARS: usize = 40;
 
-impl Stream {
+impl StreamPrinter {
     /// Shows one event.
-    pub(crate) fn hear<W: Write>(&mut self, page: &mut Page<W>, event: &AgentEvent) {
-        if self.shown > MOST_BYTES {
+    pub(crate) fn print_event<W: Write>(&mut self, page: &mut LineWriter<W>, event: &AgentEvent) {
+        if self.shown_bytes > MOST_BYTES {
             return;
         }
-        self.end_flood_before(page, event);
+        self.count_flood(page, event);
         match event {
             AgentEvent::Session { id, model, version } => {
-                self.session(page, [id, model, version]);
+                self.print_session(page, [id, model, version]);
             }
-            AgentEvent::Text { text, speaker, form } => self.text(page, text, *speaker, *form),
-            AgentEvent::Reasoning { text } => self.reasoning(page, text),
+            AgentEvent::Text { text, speaker, form } => {
+                self.print_text(page, text, *speaker, *form)
+            }
+            AgentEvent::Reasoning { text } => self.print_reasoning(page, text),
             AgentEvent::ToolStarted { id, name, summary, speaker } => {
-                self.tool_started(page, id, name, summary, *speaker);
+                self.print_tool_start(page, id, name, summary, *speaker);
             }
             AgentEvent::ToolEnded { id, outcome, output } => {
-                self.tool_ended(page, id, *outcome, output);
+                self.print_tool_result(page, id, *outcome, output);
             }
-            AgentEvent::Todo { items } => self.todo(page, items),
-            AgentEvent::FileChanged { path } => self.file_changed(page, path),
+            AgentEvent::Todo { items } => self.print_todo_list(page, items),
+            AgentEvent::FileChanged { path } => self.print_file_change(page, path),
             AgentEvent::Usage { .. } => {}
             AgentEvent::RateLimit { status, resets_at } => {
-                self.rate_limit(page, *status, *resets_at);
+                self.print_rate_limit(page, *status, *resets_at);
             }
             AgentEvent::Notice { text } => {
-                let text = self.note(page, text);
-                page.say(Mark::Notice, Paint::None, &text);
+                let text = self.take_line(page, text);
+                page.write_marked(LineMark::Notice, Paint::None, &text);
             }
             AgentEvent::Result { status, text, structured: _ } => {
-                self.result(page, status, text.as_deref());
+                self.print_result(page, status, text.as_deref());
             }
             AgentEvent::Unparsed { line } => {
-                self.shown += line.len().min(page.style().max_output_chars);
+                self.shown_bytes += line.len().min(page.style().max_output_chars);
                 if self.flood.count <= MOST_IN_A_ROW {
                     self.last_call = None;
                     let style = page.style();
-                    let line = safe::one_line(line, style.max_output_chars, style.mark(Mark::More));
-                    page.line(&style.paint(Paint::Dim, &line));
+                    let line = sanitize::sanitize_line(
+                        line,
+                        style.max_output_chars,
+                        style.format_mark(LineMark::More),
+                    );
+                    page.write_line(&style.paint(Paint::Dim, &line));
                 }
             }
         }
-        if self.shown > MOST_BYTES {
-            let more = page.style().mark(Mark::More);
-            page.add(
+        if self.shown_bytes > MOST_BYTES {
+            let more = page.style().format_mark(LineMark::More);
+            page.write_indented(
                 0,
                 Paint::Warn,
                 &format!(
@@ -130,9 +136,9 @@ impl Stream {
     }
 
     /// Ends the stream: closes an open line and clears the state.
-    pub(crate) fn end<W: Write>(&mut self, page: &mut Page<W>) {
+    pub(crate) fn end_stream<W: Write>(&mut self, page: &mut LineWriter<W>) {
         self.end_flood(page);
-        page.close();
+        page.close_line();
         *self = Self::default();
     }
 
@@ -143,15 +149,19 @@ impl Stream {
     }
 
     /// Returns foreign text as one sanitized line, and counts its bytes.
-    fn note<W: Write>(&mut self, page: &Page<W>, text: &str) -> String {
+    fn take_line<W: Write>(&mut self, page: &LineWriter<W>, text: &str) -> String {
         self.last_call = None;
         let style = page.style();
-        let line = safe::one_line(text, style.max_output_chars, style.mark(Mark::More));
-        self.shown += line.len();
+        let line = sanitize::sanitize_line(
+            text,
+            style.max_output_chars,
+            style.format_mark(LineMark::More),
+        );
+        self.shown_bytes += line.len();
         line
     }
 
-    fn session<W: Write>(&mut self, page: &mut Page<W>, parts: [&Option<String>; 3]) {
+    fn print_session<W: Write>(&mut self, page: &mut LineWriter<W>, parts: [&Option<String>; 3]) {
         let [id, model, version] = parts.map(|part| part.as_deref().unwrap_or_default());
         let session = [("Session", id), ("model", model), ("version", version)]
             .into_iter()
@@ -160,79 +170,85 @@ impl Stream {
             .collect::<Vec<_>>()
             .join(", ");
         if !session.is_empty() && self.session.as_deref() != Some(&session) {
-            let line = self.note(page, &session);
-            page.add(0, Paint::Dim, &line);
+            let line = self.take_line(page, &session);
+            page.write_indented(0, Paint::Dim, &line);
             self.session = Some(session);
         }
     }
 
-    fn text<W: Write>(&mut self, page: &mut Page<W>, text: &str, speaker: Speaker, form: TextForm) {
-        let text = safe::harmless(text);
+    fn print_text<W: Write>(
+        &mut self,
+        page: &mut LineWriter<W>,
+        text: &str,
+        speaker: Speaker,
+        form: TextForm,
+    ) {
+        let text = sanitize::sanitize_text(text);
         self.last_call = None;
-        self.has_spoken |= speaker == Speaker::Agent && !text.trim().is_empty();
-        self.shown += text.len();
+        self.has_text |= speaker == Speaker::Agent && !text.trim().is_empty();
+        self.shown_bytes += text.len();
         match form {
             TextForm::Delta => {
-                if self.speaking.replace(speaker) != Some(speaker) {
-                    page.close();
+                if self.open_speaker.replace(speaker) != Some(speaker) {
+                    page.close_line();
                 }
-                page.text(indent_of(speaker), &text);
+                page.write_text(choose_indent(speaker), &text);
             }
             TextForm::Message => {
-                page.close();
-                self.speaking = Some(speaker);
+                page.close_line();
+                self.open_speaker = Some(speaker);
                 // Trims only line breaks: the rest of the message may follow in pieces, and a
                 // space between two of them belongs to the text.
-                page.text(indent_of(speaker), text.trim_matches('\n'));
+                page.write_text(choose_indent(speaker), text.trim_matches('\n'));
                 // Otherwise the line stays open, for the same reason.
                 if text.ends_with('\n') {
-                    page.close();
+                    page.close_line();
                 }
             }
         }
     }
 
-    fn reasoning<W: Write>(&mut self, page: &mut Page<W>, text: &str) {
+    fn print_reasoning<W: Write>(&mut self, page: &mut LineWriter<W>, text: &str) {
         if self.flood.count <= MOST_IN_A_ROW {
-            let line = self.note(page, text);
+            let line = self.take_line(page, text);
             let style = page.style();
-            let line = format!("{} {line}", style.mark(Mark::Thought));
-            page.line(&style.paint(Paint::Dim, &line));
+            let line = format!("{} {line}", style.format_mark(LineMark::Thought));
+            page.write_line(&style.paint(Paint::Dim, &line));
         }
     }
 
-    fn tool_started<W: Write>(
+    fn print_tool_start<W: Write>(
         &mut self,
-        page: &mut Page<W>,
+        page: &mut LineWriter<W>,
         id: &str,
         name: &str,
         summary: &str,
         speaker: Speaker,
     ) {
-        let name = self.note(page, name);
-        let summary = self.note(page, summary);
+        let name = self.take_line(page, name);
+        let summary = self.take_line(page, summary);
         let style = page.style();
         let call = if summary.is_empty() { String::new() } else { format!("({summary})") };
         let line = format!(
             "{:indent$}{} {}{call}",
             "",
-            style.paint(Paint::Act, style.mark(Mark::Tool)),
+            style.paint(Paint::Act, style.format_mark(LineMark::Tool)),
             style.paint(Paint::Strong, &name),
-            indent = indent_of(speaker),
+            indent = choose_indent(speaker),
         );
-        page.line(&line);
-        self.has_spoken &= speaker == Speaker::Subagent;
+        page.write_line(&line);
+        self.has_text &= speaker == Speaker::Subagent;
         self.calls.retain(|call| call.id != id);
         if self.calls.len() == MOST_CALLS {
             self.calls.pop_front();
         }
-        self.calls.push_back(Call { id: id.to_owned(), name, summary, speaker });
+        self.calls.push_back(OpenToolCall { id: id.to_owned(), name, summary, speaker });
         self.last_call = Some(id.to_owned());
     }
 
-    fn tool_ended<W: Write>(
+    fn print_tool_result<W: Write>(
         &mut self,
-        page: &mut Page<W>,
+        page: &mut LineWriter<W>,
         id: &str,
         outcome: ToolOutcome,
         output: &str,
@@ -245,82 +261,86 @@ impl Stream {
             // The line of the call is right above.
             Some(call) if is_next || call.summary.is_empty() => (call.name.clone(), call.speaker),
             Some(call) => {
-                let more = style.mark(Mark::More);
-                let summary = safe::one_line(&call.summary, SUMMARY_CHARS, more);
+                let more = style.format_mark(LineMark::More);
+                let summary = sanitize::sanitize_line(&call.summary, SUMMARY_CHARS, more);
                 (format!("{}({summary})", call.name), call.speaker)
             }
             None => ("unknown call".to_owned(), Speaker::Agent),
         };
         let (mark, paint, word) = match outcome {
-            ToolOutcome::Ok => (Mark::Ok, Paint::Good, "Result"),
-            ToolOutcome::Error => (Mark::Error, Paint::Bad, "Error"),
+            ToolOutcome::Ok => (LineMark::Ok, Paint::Good, "Result"),
+            ToolOutcome::Error => (LineMark::Error, Paint::Bad, "Error"),
         };
-        let output = safe::harmless(output);
-        let indent = indent_of(speaker);
-        page.line(&format!(
+        let output = sanitize::sanitize_text(output);
+        let indent = choose_indent(speaker);
+        page.write_line(&format!(
             "{:indent$}{} {word} {} {name} ({})",
             "",
-            style.paint(paint, style.mark(mark)),
-            style.mark(Mark::From),
-            size_of(&output),
+            style.paint(paint, style.format_mark(mark)),
+            style.format_mark(LineMark::From),
+            format_size(&output),
         ));
-        for line in excerpt(page.style(), &output) {
-            self.shown += line.len();
-            page.line(&format!("{:indent$}{line}", ""));
+        for line in take_excerpt(page.style(), &output) {
+            self.shown_bytes += line.len();
+            page.write_line(&format!("{:indent$}{line}", ""));
         }
     }
 
-    fn todo<W: Write>(&mut self, page: &mut Page<W>, items: &[TodoItem]) {
+    fn print_todo_list<W: Write>(&mut self, page: &mut LineWriter<W>, items: &[TodoItem]) {
         if items.is_empty() {
             return;
         }
         self.last_call = None;
         let style = page.style().clone();
-        page.line(&format!("{} Todo List", style.mark(Mark::Todo)));
+        page.write_line(&format!("{} Todo List", style.format_mark(LineMark::Todo)));
         for item in items.iter().take(MOST_ITEMS) {
-            let text = self.note(page, &item.text);
+            let text = self.take_line(page, &item.text);
             let line = match item.state {
                 TodoState::Done => {
-                    format!("{} {text}", style.paint(Paint::Good, style.mark(Mark::TodoDone)))
+                    format!(
+                        "{} {text}",
+                        style.paint(Paint::Good, style.format_mark(LineMark::TodoDone))
+                    )
                 }
                 TodoState::Active => format!(
                     "{} {} {} ACTIVE",
-                    style.paint(Paint::Act, style.mark(Mark::TodoActive)),
+                    style.paint(Paint::Act, style.format_mark(LineMark::TodoActive)),
                     style.paint(Paint::Strong, &text),
-                    style.mark(Mark::From)
+                    style.format_mark(LineMark::From)
                 ),
-                TodoState::Pending => {
-                    style.paint(Paint::Dim, &format!("{} {text}", style.mark(Mark::TodoPending)))
-                }
+                TodoState::Pending => style.paint(
+                    Paint::Dim,
+                    &format!("{} {text}", style.format_mark(LineMark::TodoPending)),
+                ),
             };
-            page.line(&format!("  {line}"));
+            page.write_line(&format!("  {line}"));
         }
         if items.len() > MOST_ITEMS {
-            let more = style.mark(Mark::More);
-            page.line(&format!("  {more} {} more", items.len() - MOST_ITEMS));
+            let more = style.format_mark(LineMark::More);
+            page.write_line(&format!("  {more} {} more", items.len() - MOST_ITEMS));
         }
         let done = items.iter().filter(|item| item.state == TodoState::Done).count();
-        page.line(&format!(
+        page.write_line(&format!(
             "  {} Progress: {done}/{} ({}%)",
-            style.mark(Mark::Progress),
+            style.format_mark(LineMark::Progress),
             items.len(),
             done * 100 / items.len()
         ));
     }
 
     /// Most agents change files by a tool call that already names the file.
-    fn file_changed<W: Write>(&mut self, page: &mut Page<W>, path: &str) {
+    fn print_file_change<W: Write>(&mut self, page: &mut LineWriter<W>, path: &str) {
         if self.calls.iter().any(|call| call.summary.contains(path)) {
             return;
         }
-        let path = self.note(page, path);
-        let line = format!("{} Changed {path}", page.style().mark(Mark::File));
-        page.line(&line);
+        let path = self.take_line(page, path);
+        let line = format!("{} Changed {path}", page.style().format_mark(LineMark::File));
+        page.write_line(&line);
     }
 
-    fn rate_limit<W: Write>(
+    fn print_rate_limit<W: Write>(
         &mut self,
-        page: &mut Page<W>,
+        page: &mut LineWriter<W>,
         status: RateLimitStatus,
         resets_at: Option<Timestamp>,
     ) {
@@ -335,29 +355,38 @@ impl Stream {
         };
         let reset = resets_at.map(|at| {
             let clock = page.clock();
-            format!("; it resets at {}", clock.minutes(at, (clock.now)()))
+            format!("; it resets at {}", clock.format_minutes(at, (clock.now)()))
         });
         self.last_call = None;
-        page.say(Mark::Warn, Paint::Warn, &format!("{warning}{}", reset.unwrap_or_default()));
+        page.write_marked(
+            LineMark::Warn,
+            Paint::Warn,
+            &format!("{warning}{}", reset.unwrap_or_default()),
+        );
     }
 
     /// Shows a final text only if it is new: most agents repeat their last message.
-    fn result<W: Write>(&mut self, page: &mut Page<W>, status: &ResultStatus, text: Option<&str>) {
+    fn print_result<W: Write>(
+        &mut self,
+        page: &mut LineWriter<W>,
+        status: &ResultStatus,
+        text: Option<&str>,
+    ) {
         match status {
             ResultStatus::Success => {}
             ResultStatus::Failed(message) => {
-                let message = self.note(page, message);
-                page.say(Mark::Error, Paint::Bad, &message);
+                let message = self.take_line(page, message);
+                page.write_marked(LineMark::Error, Paint::Bad, &message);
             }
         }
-        if let Some(text) = text.filter(|text| !self.has_spoken && !text.trim().is_empty()) {
-            self.text(page, text, Speaker::Agent, TextForm::Message);
+        if let Some(text) = text.filter(|text| !self.has_text && !text.trim().is_empty()) {
+            self.print_text(page, text, Speaker::Agent, TextForm::Message);
         }
     }
 
     /// Counts consecutive events of one kind, and prints how many were skipped when another kind
     /// follows.
-    fn end_flood_before<W: Write>(&mut self, page: &mut Page<W>, event: &AgentEvent) {
+    fn count_flood<W: Write>(&mut self, page: &mut LineWriter<W>, event: &AgentEvent) {
         let kind = match event {
             AgentEvent::Unparsed { .. } => FloodKind::Unparsed,
             AgentEvent::Reasoning { .. } => FloodKind::Reasoning,
@@ -380,8 +409,8 @@ impl Stream {
         self.flood.count += 1;
     }
 
-    fn end_flood<W: Write>(&mut self, page: &mut Page<W>) {
-        let Flood { kind, count } = std::mem::take(&mut self.flood);
+    fn end_flood<W: Write>(&mut self, page: &mut LineWriter<W>) {
+        let EventFlood { kind, count } = std::mem::take(&mut self.flood);
         let skipped = count.saturating_sub(MOST_IN_A_ROW);
         let what = match kind {
             FloodKind::None => return,
@@ -390,40 +419,44 @@ impl Stream {
         };
         if skipped > 0 {
             let style = page.style();
-            let line = format!("{} {} more {what}", style.mark(Mark::More), thousands(skipped));
-            page.line(&style.paint(Paint::Dim, &line));
+            let line = format!(
+                "{} {} more {what}",
+                style.format_mark(LineMark::More),
+                group_thousands(skipped)
+            );
+            page.write_line(&style.paint(Paint::Dim, &line));
         }
     }
 }
 
 /// Returns the summary line of a call: `✅ Complete (cost: $5.76, ...)`.
-pub(crate) fn summary(style: &Style, reply: &Reply) -> String {
+pub(crate) fn format_summary(style: &Style, reply: &Reply) -> String {
     let (mark, paint, word) = match &reply.failure {
-        None => (Mark::Ok, Paint::Good, "Complete"),
+        None => (LineMark::Ok, Paint::Good, "Complete"),
         Some(failure) if failure.class == FailureClass::Interrupted => {
-            (Mark::Warn, Paint::Warn, "Interrupted")
+            (LineMark::Warn, Paint::Warn, "Interrupted")
         }
-        Some(_) => (Mark::Error, Paint::Bad, "Failed"),
+        Some(_) => (LineMark::Error, Paint::Bad, "Failed"),
     };
     let mut parts = Vec::new();
     if let Some(cost) = reply.usage.cost {
         parts.push(format!("cost: {cost}"));
     }
     if reply.usage.tokens().0 > 0 {
-        parts.push(format!("tokens: {}", tokens(reply.usage)));
+        parts.push(format!("tokens: {}", format_tokens(reply.usage)));
     }
     parts.push(format!("tools: {}", reply.tools));
     parts.push(format!("errors: {}", reply.tool_errors));
     if reply.unparsed > 0 {
         parts.push(format!("unparsed: {}", reply.unparsed));
     }
-    parts.push(format!("time: {}", time::compact(reply.end.ran)));
-    format!("{} {word} ({})", style.paint(paint, style.mark(mark)), parts.join(", "))
+    parts.push(format!("time: {}", time::format_compact(reply.end.ran)));
+    format!("{} {word} ({})", style.paint(paint, style.format_mark(mark)), parts.join(", "))
 }
 
 /// Returns `1.2M in (850K cached) / 45K out`. Input includes tokens read from the cache.
-pub(crate) fn tokens(usage: Usage) -> String {
-    let input = usage.input.plus(usage.cache_read).plus(usage.cache_write);
+pub(crate) fn format_tokens(usage: Usage) -> String {
+    let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
     let cached = match usage.cache_read.0 {
         0 => String::new(),
         _ => format!(" ({} cached)", usage.cache_read),
@@ -432,20 +465,20 @@ pub(crate) fn tokens(usage: Usage) -> String {
 }
 
 /// Returns the first lines of an output after their mark, within the limits of the style.
-pub(crate) fn excerpt(style: &Style, output: &str) -> Vec<String> {
+pub(crate) fn take_excerpt(style: &Style, output: &str) -> Vec<String> {
     let lines: Vec<&str> =
         output.trim_end().lines().skip_while(|it| it.trim().is_empty()).collect();
     let mut room = style.max_output_chars;
     let first = &lines[..style.max_output_lines.min(lines.len())];
     let mut shown = cut_lines(style, first.iter().copied(), &mut room);
     let left = lines.len() - shown.len();
-    shown.extend(more_lines(style, left));
+    shown.extend(format_more_lines(style, left));
     mark_output(style, &shown)
 }
 
 /// Returns the last lines of an output after their mark, within the limits of the style, preceded
 /// by the first error line if it is not among them.
-pub(crate) fn excerpt_end(style: &Style, output: &str) -> Vec<String> {
+pub(crate) fn take_excerpt_end(style: &Style, output: &str) -> Vec<String> {
     let lines: Vec<&str> =
         output.trim_end().lines().skip_while(|it| it.trim().is_empty()).collect();
     let most = style.max_output_lines;
@@ -460,7 +493,7 @@ pub(crate) fn excerpt_end(style: &Style, output: &str) -> Vec<String> {
     let mut end = cut_lines(style, tail.iter().rev().copied(), &mut room);
     end.reverse();
     let left = lines.len() - shown.len() - end.len();
-    shown.extend(more_lines(style, left));
+    shown.extend(format_more_lines(style, left));
     shown.extend(end);
     mark_output(style, &shown)
 }
@@ -471,14 +504,14 @@ fn cut_lines<'a>(
     lines: impl Iterator<Item = &'a str>,
     room: &mut usize,
 ) -> Vec<String> {
-    let more = style.mark(Mark::More);
+    let more = style.format_mark(LineMark::More);
     let mut shown = Vec::new();
     for line in lines {
         if *room == 0 {
             break;
         }
         let line = line.trim_end();
-        let kept = safe::cut(line, *room);
+        let kept = sanitize::cut_chars(line, *room);
         *room = room.saturating_sub(line.chars().count().max(1));
         let cut = if kept.len() < line.len() { more } else { "" };
         shown.push(format!("{kept}{cut}"));
@@ -486,14 +519,15 @@ fn cut_lines<'a>(
     shown
 }
 
-fn more_lines(style: &Style, left: usize) -> Option<String> {
-    let more = style.mark(Mark::More);
-    (left > 0 && style.max_output_lines > 0)
-        .then(|| format!("{more} {} more line{}", thousands(left as u64), plural(left)))
+fn format_more_lines(style: &Style, left: usize) -> Option<String> {
+    let more = style.format_mark(LineMark::More);
+    (left > 0 && style.max_output_lines > 0).then(|| {
+        format!("{more} {} more line{}", group_thousands(left as u64), choose_plural(left))
+    })
 }
 
 fn mark_output(style: &Style, lines: &[String]) -> Vec<String> {
-    let sign = style.mark(Mark::Output);
+    let sign = style.format_mark(LineMark::Output);
     let place = |(at, line): (usize, &String)| {
         format!("  {}  {}", if at == 0 { sign } else { " " }, style.paint(Paint::Dim, line))
     };
@@ -501,19 +535,19 @@ fn mark_output(style: &Style, lines: &[String]) -> Vec<String> {
 }
 
 /// Returns `45 lines, 1234 chars`.
-fn size_of(output: &str) -> String {
+fn format_size(output: &str) -> String {
     let (lines, chars) = (output.lines().count(), output.chars().count());
     if chars == 0 {
         return "no output".to_owned();
     }
-    format!("{lines} line{}, {chars} char{}", plural(lines), plural(chars))
+    format!("{lines} line{}, {chars} char{}", choose_plural(lines), choose_plural(chars))
 }
 
-pub(crate) fn plural(count: usize) -> &'static str {
+pub(crate) fn choose_plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-fn indent_of(speaker: Speaker) -> usize {
+fn choose_indent(speaker: Speaker) -> usize {
     match speaker {
         Speaker::Agent => 0,
         Speaker::Subagent => 2,

@@ -58,7 +58,7 @@ pub enum Timestamps {
 
 /// An option with the values auto, always and never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Choice {
+pub enum StyleChoice {
     /// Depends on the environment.
     #[default]
     Auto,
@@ -68,9 +68,9 @@ pub enum Choice {
 
 /// The user's preferences: `--color` and the `ui` settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wishes {
-    pub color: Choice,
-    pub emoji: Choice,
+pub struct StylePreferences {
+    pub color: StyleChoice,
+    pub emoji: StyleChoice,
     pub timestamps: Timestamps,
     /// How many lines of a tool's output are shown.
     pub max_output_lines: usize,
@@ -78,11 +78,11 @@ pub struct Wishes {
     pub max_output_chars: usize,
 }
 
-impl Default for Wishes {
+impl Default for StylePreferences {
     fn default() -> Self {
         Self {
-            color: Choice::Auto,
-            emoji: Choice::Auto,
+            color: StyleChoice::Auto,
+            emoji: StyleChoice::Auto,
             timestamps: Timestamps::Hidden,
             max_output_lines: 3,
             max_output_chars: 400,
@@ -92,7 +92,7 @@ impl Default for Wishes {
 
 /// The environment of the stream that a view writes to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Surroundings {
+pub struct StreamEnvironment {
     pub sink: Sink,
     /// The value of `NO_COLOR`.
     pub no_color: Option<String>,
@@ -127,7 +127,7 @@ const LEAST_WIDTH: usize = 30;
 
 impl Style {
     /// Chooses the style from preferences and environment.
-    pub fn choose(preferences: &Wishes, around: &Surroundings) -> Self {
+    pub fn choose_style(preferences: &StylePreferences, around: &StreamEnvironment) -> Self {
         let is_dumb = around.term.as_deref().is_none_or(|term| term.is_empty() || term == "dumb");
         let (ability, columns) = match around.sink {
             Sink::Terminal { columns } if !is_dumb => (Color::Ansi, columns),
@@ -172,14 +172,14 @@ impl Style {
             (Color::Plain, _) | (Color::Ansi, Paint::None) => text.to_owned(),
             (Color::Ansi, _) if text.is_empty() => String::new(),
             (Color::Ansi, _) => {
-                let style = paint.style();
+                let style = paint.to_ansi();
                 format!("{style}{text}{style:#}")
             }
         }
     }
 
     /// Returns how a mark is drawn.
-    pub(crate) fn mark(&self, mark: Mark) -> &'static str {
+    pub(crate) fn format_mark(&self, mark: LineMark) -> &'static str {
         let (emoji, text) = mark.forms();
         match self.marks {
             Marks::Emoji => emoji,
@@ -189,28 +189,28 @@ impl Style {
 }
 
 /// `NO_COLOR` wins over `CLICOLOR_FORCE`, because it may be an accessibility need.
-fn choose_color(choice: Choice, around: &Surroundings, ability: Color) -> Color {
+fn choose_color(choice: StyleChoice, around: &StreamEnvironment, ability: Color) -> Color {
     let is_set = |value: &Option<String>| value.as_deref().is_some_and(|value| !value.is_empty());
     let is_on = |value: &Option<String>| is_set(value) && value.as_deref() != Some("0");
     match choice {
-        Choice::Always => Color::Ansi,
-        Choice::Never => Color::Plain,
-        Choice::Auto if is_set(&around.no_color) => Color::Plain,
-        Choice::Auto if is_on(&around.clicolor_force) => Color::Ansi,
-        Choice::Auto if around.clicolor.as_deref() == Some("0") => Color::Plain,
-        Choice::Auto => ability,
+        StyleChoice::Always => Color::Ansi,
+        StyleChoice::Never => Color::Plain,
+        StyleChoice::Auto if is_set(&around.no_color) => Color::Plain,
+        StyleChoice::Auto if is_on(&around.clicolor_force) => Color::Ansi,
+        StyleChoice::Auto if around.clicolor.as_deref() == Some("0") => Color::Plain,
+        StyleChoice::Auto => ability,
     }
 }
 
 /// The Linux console supports UTF-8 but has no emoji.
-fn choose_marks(choice: Choice, around: &Surroundings) -> Marks {
+fn choose_marks(choice: StyleChoice, around: &StreamEnvironment) -> Marks {
     let locale = around.locale.as_deref().unwrap_or_default().to_ascii_lowercase();
     let is_utf8 = locale.contains("utf-8") || locale.contains("utf8");
     let has_no_emoji = matches!(around.term.as_deref(), Some("dumb" | "linux"));
     match choice {
-        Choice::Always => Marks::Emoji,
-        Choice::Auto if is_utf8 && !has_no_emoji => Marks::Emoji,
-        Choice::Never | Choice::Auto => Marks::Text,
+        StyleChoice::Always => Marks::Emoji,
+        StyleChoice::Auto if is_utf8 && !has_no_emoji => Marks::Emoji,
+        StyleChoice::Never | StyleChoice::Auto => Marks::Text,
     }
 }
 
@@ -229,7 +229,7 @@ pub(crate) enum Paint {
 }
 
 impl Paint {
-    fn style(self) -> anstyle::Style {
+    fn to_ansi(self) -> anstyle::Style {
         let style = anstyle::Style::new();
         match self {
             Self::None => style,
@@ -245,7 +245,7 @@ impl Paint {
 
 /// The symbols that lines begin with or contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mark {
+pub(crate) enum LineMark {
     /// A tool call.
     Tool,
     /// A tool call or a run that went well.
@@ -298,7 +298,7 @@ pub(crate) enum Mark {
     Step,
 }
 
-impl Mark {
+impl LineMark {
     pub(crate) fn forms(self) -> (&'static str, &'static str) {
         match self {
             Self::Tool => ("⏺", "*"),
@@ -337,53 +337,61 @@ pub(crate) mod tests {
     use super::*;
 
     /// A terminal with color, emoji and UTF-8.
-    pub(crate) fn terminal() -> Surroundings {
-        Surroundings {
+    pub(crate) fn terminal() -> StreamEnvironment {
+        StreamEnvironment {
             sink: Sink::Terminal { columns: Some(80) },
             term: Some("xterm-256color".into()),
             locale: Some("en_US.UTF-8".into()),
-            ..Surroundings::default()
+            ..StreamEnvironment::default()
         }
     }
 
-    pub(crate) fn pipe() -> Surroundings {
-        Surroundings { sink: Sink::Pipe, ..terminal() }
+    pub(crate) fn pipe() -> StreamEnvironment {
+        StreamEnvironment { sink: Sink::Pipe, ..terminal() }
     }
 
     #[test]
     fn color_follows_flag_then_variables_then_terminal() {
-        use Choice::{Always, Auto, Never};
         use Color::{Ansi, Plain};
+        use StyleChoice::{Always, Auto, Never};
         let text = |value: &str| Some(value.to_owned());
-        let dumb = Surroundings { term: text("dumb"), ..terminal() };
-        let no_color = Surroundings { no_color: text("1"), ..terminal() };
-        let both = Surroundings { clicolor_force: text("1"), ..no_color.clone() };
+        let dumb = StreamEnvironment { term: text("dumb"), ..terminal() };
+        let no_color = StreamEnvironment { no_color: text("1"), ..terminal() };
+        let both = StreamEnvironment { clicolor_force: text("1"), ..no_color.clone() };
         let table = [
             ("terminal", Auto, terminal(), Ansi),
             ("pipe", Auto, pipe(), Plain),
             ("dumb", Auto, dumb.clone(), Plain),
-            ("no TERM", Auto, Surroundings { term: None, ..terminal() }, Plain),
+            ("no TERM", Auto, StreamEnvironment { term: None, ..terminal() }, Plain),
             ("NO_COLOR=1", Auto, no_color.clone(), Plain),
-            ("NO_COLOR=", Auto, Surroundings { no_color: text(""), ..terminal() }, Ansi),
-            ("CLICOLOR=0", Auto, Surroundings { clicolor: text("0"), ..terminal() }, Plain),
-            ("CLICOLOR=1 pipe", Auto, Surroundings { clicolor: text("1"), ..pipe() }, Plain),
-            ("FORCE pipe", Auto, Surroundings { clicolor_force: text("1"), ..pipe() }, Ansi),
-            ("FORCE=0 pipe", Auto, Surroundings { clicolor_force: text("0"), ..pipe() }, Plain),
-            ("FORCE dumb", Auto, Surroundings { clicolor_force: text("1"), ..dumb }, Ansi),
+            ("NO_COLOR=", Auto, StreamEnvironment { no_color: text(""), ..terminal() }, Ansi),
+            ("CLICOLOR=0", Auto, StreamEnvironment { clicolor: text("0"), ..terminal() }, Plain),
+            ("CLICOLOR=1 pipe", Auto, StreamEnvironment { clicolor: text("1"), ..pipe() }, Plain),
+            ("FORCE pipe", Auto, StreamEnvironment { clicolor_force: text("1"), ..pipe() }, Ansi),
+            (
+                "FORCE=0 pipe",
+                Auto,
+                StreamEnvironment { clicolor_force: text("0"), ..pipe() },
+                Plain,
+            ),
+            ("FORCE dumb", Auto, StreamEnvironment { clicolor_force: text("1"), ..dumb }, Ansi),
             ("NO_COLOR and FORCE", Auto, both, Plain),
             ("--color always", Always, no_color, Ansi),
             ("--color never", Never, terminal(), Plain),
         ];
         for (name, color, around, expect) in table {
-            let style = Style::choose(&Wishes { color, ..Wishes::default() }, &around);
+            let style = Style::choose_style(
+                &StylePreferences { color, ..StylePreferences::default() },
+                &around,
+            );
             assert_eq!(style.color, expect, "{name}");
         }
     }
 
     #[test]
     fn emoji_need_a_locale_and_a_terminal_that_have_them() {
-        use Choice::{Always, Auto, Never};
-        let around = |locale: Option<&str>, term: &str| Surroundings {
+        use StyleChoice::{Always, Auto, Never};
+        let around = |locale: Option<&str>, term: &str| StreamEnvironment {
             locale: locale.map(str::to_owned),
             term: Some(term.into()),
             ..terminal()
@@ -398,16 +406,16 @@ pub(crate) mod tests {
             (Always, None, "dumb", Marks::Emoji),
             (Never, Some("en_US.UTF-8"), "xterm", Marks::Text),
         ] {
-            let preferences = Wishes { emoji, ..Wishes::default() };
-            let style = Style::choose(&preferences, &around(locale, term));
+            let preferences = StylePreferences { emoji, ..StylePreferences::default() };
+            let style = Style::choose_style(&preferences, &around(locale, term));
             assert_eq!(style.marks, expect, "{emoji:?} {locale:?} {term}");
         }
     }
 
     #[test]
     fn only_a_capable_terminal_is_rewritten_and_widths_stay_readable() {
-        let wide = |columns| Surroundings { sink: Sink::Terminal { columns }, ..terminal() };
-        let dumb = Surroundings { term: Some("dumb".into()), ..wide(Some(80)) };
+        let wide = |columns| StreamEnvironment { sink: Sink::Terminal { columns }, ..terminal() };
+        let dumb = StreamEnvironment { term: Some("dumb".into()), ..wide(Some(80)) };
         for (around, expect) in [
             (wide(Some(80)), (Motion::Rewrites, 80)),
             (wide(Some(400)), (Motion::Rewrites, 100)),
@@ -417,16 +425,23 @@ pub(crate) mod tests {
             (dumb, (Motion::Appends, 80)),
             (pipe(), (Motion::Appends, 80)),
         ] {
-            let style = Style::choose(&Wishes::default(), &around);
+            let style = Style::choose_style(&StylePreferences::default(), &around);
             assert_eq!((style.motion, style.width), expect, "{around:?}");
         }
     }
 
     #[test]
     fn text_marks_are_ascii() {
-        let style = Style::choose(&Wishes::default(), &terminal()).for_log();
-        for mark in [Mark::Tool, Mark::From, Mark::Output, Mark::More, Mark::Back, Mark::Todo] {
-            assert!(style.mark(mark).is_ascii());
+        let style = Style::choose_style(&StylePreferences::default(), &terminal()).for_log();
+        for mark in [
+            LineMark::Tool,
+            LineMark::From,
+            LineMark::Output,
+            LineMark::More,
+            LineMark::Back,
+            LineMark::Todo,
+        ] {
+            assert!(style.format_mark(mark).is_ascii());
         }
     }
 }

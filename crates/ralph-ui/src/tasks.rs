@@ -5,47 +5,50 @@
 
 use ralph_core::ids::TaskId;
 use ralph_core::review::ReviewStatus;
-use ralph_core::task::{Blockage, Next, Task, TaskList, TaskStatus};
+use ralph_core::task::{Blockage, NextWork, Task, TaskList, TaskStatus};
 
-use crate::safe;
-use crate::style::{Mark, Motion, Paint, Style};
+use crate::sanitize;
+use crate::style::{LineMark, Motion, Paint, Style};
 
 /// Longer than any sensible title; an endless one must not hide the list.
 const LONGEST: usize = 200;
 
 /// Returns a list as a table, followed by the next task.
-pub fn list(list: &TaskList, next: &Next<'_>, style: &Style) -> String {
-    let mut text = format!("{}\n", style.paint(Paint::Strong, &heading(list)));
+pub fn format_list(list: &TaskList, next: &NextWork<'_>, style: &Style) -> String {
+    let mut text = format!("{}\n", style.paint(Paint::Strong, &format_heading(list)));
     let mut tasks: Vec<&Task> = list.tasks.iter().collect();
     tasks.sort_by_key(|task| (task.order.is_none(), task.order));
     let widest = |column: &dyn Fn(&Task) -> String| {
-        tasks.iter().map(|task| safe::columns(&column(task))).max().unwrap_or_default()
+        tasks.iter().map(|task| sanitize::count_columns(&column(task))).max().unwrap_or_default()
     };
-    let columns = (widest(&|task| name(&task.id)), widest(&|task| state_of(task).1.to_owned()));
+    let columns = (
+        widest(&|task| format_task_id(&task.id)),
+        widest(&|task| describe_task_state(task).1.to_owned()),
+    );
     if !tasks.is_empty() {
         text.push('\n');
     }
     for task in &tasks {
-        text.push_str(&row(task, columns, style));
+        text.push_str(&format_row(task, columns, style));
     }
     text.push('\n');
-    text.push_str(&outlook(next, list, style));
+    text.push_str(&format_outlook(next, list, style));
     text
 }
 
 /// Returns one task with all its details.
-pub fn show(task: &Task, list: &TaskList, style: &Style) -> String {
+pub fn format_task(task: &Task, list: &TaskList, style: &Style) -> String {
     let mut text = format!(
         "{}  {}\n\n",
-        style.paint(Paint::Strong, &name(&task.id)),
-        safe::one_line(&task.title, LONGEST, "…")
+        style.paint(Paint::Strong, &format_task_id(&task.id)),
+        sanitize::sanitize_line(&task.title, LONGEST, "…")
     );
     let mut fact = |label: &str, value: String| {
         if !value.is_empty() {
             text.push_str(&format!("{label:<12}{value}\n"));
         }
     };
-    fact("Status", state_of(task).1.to_owned());
+    fact("Status", describe_task_state(task).1.to_owned());
     let attempts = match task.max_retries {
         Some(retries) => format!("{} failed, {} allowed", task.attempts, u64::from(retries) + 1),
         None if task.attempts > 0 => format!("{} failed", task.attempts),
@@ -54,12 +57,12 @@ pub fn show(task: &Task, list: &TaskList, style: &Style) -> String {
     fact("Attempts", attempts);
     fact("Order", task.order.map(|order| order.to_string()).unwrap_or_default());
     let with_status = |id: &TaskId| {
-        let status = list.task(id).map_or("unknown", |task| state_of(task).1);
-        format!("{} ({status})", name(id))
+        let status = list.find_task(id).map_or("unknown", |task| describe_task_state(task).1);
+        format!("{} ({status})", format_task_id(id))
     };
     fact("Depends on", task.depends_on.iter().map(with_status).collect::<Vec<_>>().join(", "));
-    fact("Skills", joined(&task.skills));
-    fact("Libraries", joined(&task.libraries));
+    fact("Skills", join_names(&task.skills));
+    fact("Libraries", join_names(&task.libraries));
     fact("Max turns", task.max_turns.map(|turns| turns.to_string()).unwrap_or_default());
     let reviews = match (task.review.count, task.review.status) {
         (0, ReviewStatus::None) => String::new(),
@@ -75,7 +78,7 @@ pub fn show(task: &Task, list: &TaskList, style: &Style) -> String {
         ("Review feedback", &task.review.feedback),
         ("Notes", &task.notes),
     ] {
-        let paragraph = safe::harmless(paragraph);
+        let paragraph = sanitize::sanitize_text(paragraph);
         if !paragraph.trim().is_empty() {
             text.push_str(&format!("\n{}\n", style.paint(Paint::Strong, label)));
             for line in paragraph.trim_end().lines() {
@@ -87,54 +90,56 @@ pub fn show(task: &Task, list: &TaskList, style: &Style) -> String {
     text
 }
 
-fn heading(list: &TaskList) -> String {
+fn format_heading(list: &TaskList) -> String {
     let progress = list.progress();
-    let project = safe::one_line(&list.project, LONGEST, "…");
+    let project = sanitize::sanitize_line(&list.project, LONGEST, "…");
     let project = if project.is_empty() { project } else { format!("{project}: ") };
     let (done, total) = (progress.done, progress.total);
     format!("{project}{done} of {total} tasks done{}", progress.shortfall())
 }
 
-fn row(task: &Task, (ids, states): (usize, usize), style: &Style) -> String {
-    let (mark, label, paint) = state_of(task);
-    let mark = style.mark(mark);
-    let label = padded(label, states);
-    let id = padded(&name(&task.id), ids);
+fn format_row(task: &Task, (ids, states): (usize, usize), style: &Style) -> String {
+    let (mark, label, paint) = describe_task_state(task);
+    let mark = style.format_mark(mark);
+    let label = pad_to(label, states);
+    let id = pad_to(&format_task_id(&task.id), ids);
     let start = format!("{mark} {id}  {}  ", style.paint(paint, &label));
-    let title = safe::one_line(&task.title, LONGEST, "…");
+    let title = sanitize::sanitize_line(&task.title, LONGEST, "…");
     let waits = match task.depends_on.as_slice() {
         [] => String::new(),
-        ids => format!(" (after {})", ids.iter().map(name).collect::<Vec<_>>().join(", ")),
+        ids => {
+            format!(" (after {})", ids.iter().map(format_task_id).collect::<Vec<_>>().join(", "))
+        }
     };
     // On a terminal a row is one line; in a pipe nothing is cut, so that it can be searched.
     let used = format!("{mark} {id}  {label}  ");
-    let room = style.width.saturating_sub(safe::columns(&used));
+    let room = style.width.saturating_sub(sanitize::count_columns(&used));
     let (title, waits) = match style.motion {
         Motion::Appends => (title, waits),
         Motion::Rewrites => {
-            let title = fitted(&title, room);
-            let waits = fitted(&waits, room.saturating_sub(safe::columns(&title)));
+            let title = fit_to(&title, room);
+            let waits = fit_to(&waits, room.saturating_sub(sanitize::count_columns(&title)));
             (title, waits)
         }
     };
     format!("{start}{title}{}", style.paint(Paint::Dim, &waits)).trim_end().to_owned() + "\n"
 }
 
-fn outlook(next: &Next<'_>, list: &TaskList, style: &Style) -> String {
+fn format_outlook(next: &NextWork<'_>, list: &TaskList, style: &Style) -> String {
     let work = |verb: &str, task: &Task| {
-        let title = safe::one_line(&task.title, LONGEST, "…");
-        format!("Next: {} {}, {title}\n", style.paint(Paint::Act, verb), name(&task.id))
+        let title = sanitize::sanitize_line(&task.title, LONGEST, "…");
+        format!("Next: {} {}, {title}\n", style.paint(Paint::Act, verb), format_task_id(&task.id))
     };
     match next {
-        Next::Fix(task) => work("fix", task),
-        Next::Review(task) => work("review", task),
-        Next::Implement(task) => work("implement", task),
-        Next::AllDone if list.tasks.is_empty() => "There is no task yet.\n".into(),
-        Next::AllDone => "Nothing is left to do.\n".into(),
-        Next::Nothing { blocked } => {
+        NextWork::Fix(task) => work("fix", task),
+        NextWork::Review(task) => work("review", task),
+        NextWork::Implement(task) => work("implement", task),
+        NextWork::AllDone if list.tasks.is_empty() => "There is no task yet.\n".into(),
+        NextWork::AllDone => "Nothing is left to do.\n".into(),
+        NextWork::Nothing { blocked } => {
             let mut text = String::from("No task can start:\n");
             for blockage in blocked {
-                text.push_str(&format!("  {}\n", blocking(blockage)));
+                text.push_str(&format!("  {}\n", format_blockage(blockage)));
             }
             text
         }
@@ -142,19 +147,23 @@ fn outlook(next: &Next<'_>, list: &TaskList, style: &Style) -> String {
 }
 
 /// Returns which tasks wait for one that will not be done.
-fn blocking(blockage: &Blockage) -> String {
+fn format_blockage(blockage: &Blockage) -> String {
     // As many as fit on a line or two.
     const SHOWN: usize = 8;
-    let mut text = format!("{} {}", name(&blockage.blocker), blockage.status);
+    let mut text = format!("{} {}", format_task_id(&blockage.blocker), blockage.status);
     let waiting: Vec<String> = blockage
         .waiting
         .iter()
         .take(SHOWN)
         .map(|waiting| {
             if waiting.through == blockage.blocker {
-                name(&waiting.task)
+                format_task_id(&waiting.task)
             } else {
-                format!("{} (through {})", name(&waiting.task), name(&waiting.through))
+                format!(
+                    "{} (through {})",
+                    format_task_id(&waiting.task),
+                    format_task_id(&waiting.through)
+                )
             }
         })
         .collect();
@@ -170,53 +179,56 @@ fn blocking(blockage: &Blockage) -> String {
 }
 
 /// Returns how the state of a task is shown: mark, label and color.
-fn state_of(task: &Task) -> (Mark, &'static str, Paint) {
-    state(task.status, task.review.status)
+fn describe_task_state(task: &Task) -> (LineMark, &'static str, Paint) {
+    describe_state(task.status, task.review.status)
 }
 
 /// Returns the mark, label and color for a task status and a review status.
-pub(crate) fn state(status: TaskStatus, review: ReviewStatus) -> (Mark, &'static str, Paint) {
+pub(crate) fn describe_state(
+    status: TaskStatus,
+    review: ReviewStatus,
+) -> (LineMark, &'static str, Paint) {
     match (status, review) {
-        (TaskStatus::Done, _) => (Mark::TaskDone, "done", Paint::Good),
-        (TaskStatus::Failed, _) => (Mark::TaskFailed, "failed", Paint::Bad),
-        (TaskStatus::Skipped, _) => (Mark::TaskSkipped, "skipped", Paint::Dim),
+        (TaskStatus::Done, _) => (LineMark::TaskDone, "done", Paint::Good),
+        (TaskStatus::Failed, _) => (LineMark::TaskFailed, "failed", Paint::Bad),
+        (TaskStatus::Skipped, _) => (LineMark::TaskSkipped, "skipped", Paint::Dim),
         (TaskStatus::Pending | TaskStatus::InProgress, ReviewStatus::NeedsReview) => {
-            (Mark::TaskActive, "needs review", Paint::Act)
+            (LineMark::TaskActive, "needs review", Paint::Act)
         }
         (TaskStatus::Pending | TaskStatus::InProgress, ReviewStatus::ChangesRequested) => {
-            (Mark::TaskActive, "changes requested", Paint::Warn)
+            (LineMark::TaskActive, "changes requested", Paint::Warn)
         }
         (TaskStatus::InProgress, ReviewStatus::None | ReviewStatus::Approved) => {
-            (Mark::TaskActive, "in progress", Paint::Act)
+            (LineMark::TaskActive, "in progress", Paint::Act)
         }
         (TaskStatus::Pending, ReviewStatus::None | ReviewStatus::Approved) => {
-            (Mark::TaskPending, "pending", Paint::None)
+            (LineMark::TaskPending, "pending", Paint::None)
         }
     }
 }
 
 /// Returns the sanitized id of a task.
-pub(crate) fn name(id: &TaskId) -> String {
+pub(crate) fn format_task_id(id: &TaskId) -> String {
     // No sensible id is longer than this.
-    safe::one_line(&id.0, 40, "…")
+    sanitize::sanitize_line(&id.0, 40, "…")
 }
 
-fn joined(names: &[String]) -> String {
-    safe::one_line(&names.join(", "), LONGEST, "…")
+fn join_names(names: &[String]) -> String {
+    sanitize::sanitize_line(&names.join(", "), LONGEST, "…")
 }
 
 /// Returns a text padded with spaces to this many columns.
-pub(crate) fn padded(text: &str, width: usize) -> String {
-    format!("{text}{:1$}", "", width.saturating_sub(safe::columns(text)))
+pub(crate) fn pad_to(text: &str, width: usize) -> String {
+    format!("{text}{:1$}", "", width.saturating_sub(sanitize::count_columns(text)))
 }
 
-fn fitted(text: &str, room: usize) -> String {
-    if safe::columns(text) <= room {
+fn fit_to(text: &str, room: usize) -> String {
+    if sanitize::count_columns(text) <= room {
         return text.to_owned();
     }
     match room {
         0 => String::new(),
-        room => format!("{}…", safe::fit(text, room - 1)),
+        room => format!("{}…", sanitize::cut_to_columns(text, room - 1)),
     }
 }
 
@@ -224,11 +236,11 @@ fn fitted(text: &str, room: usize) -> String {
 mod tests {
     use expect_test::expect;
     use ralph_core::review::ReviewPolicy;
-    use ralph_core::task::Retrying;
+    use ralph_core::task::RetryPolicy;
 
     use super::*;
     use crate::style::tests::{pipe, terminal};
-    use crate::style::{Surroundings, Wishes};
+    use crate::style::{StreamEnvironment, StylePreferences};
 
     fn sample() -> TaskList {
         let task = |id: &str, status, depends_on: &[&str]| Task {
@@ -254,9 +266,9 @@ mod tests {
         }
     }
 
-    fn shown(list: &TaskList, around: &Surroundings) -> String {
-        let next = list.next(ReviewPolicy::Fresh { cap: 5 }, Retrying::Never);
-        super::list(list, &next, &Style::choose(&Wishes::default(), around))
+    fn shown(list: &TaskList, around: &StreamEnvironment) -> String {
+        let next = list.choose_next(ReviewPolicy::Fresh { cap: 5 }, RetryPolicy::Never);
+        super::format_list(list, &next, &Style::choose_style(&StylePreferences::default(), around))
     }
 
     #[test]
@@ -276,9 +288,9 @@ mod tests {
 
     #[test]
     fn a_terminal_gets_a_line_for_each_task() {
-        let around = Surroundings { no_color: Some("1".into()), ..terminal() };
+        let around = StreamEnvironment { no_color: Some("1".into()), ..terminal() };
         let text = shown(&sample(), &around);
-        assert!(text.lines().all(|line| safe::columns(line) <= 100), "{text}");
+        assert!(text.lines().all(|line| sanitize::count_columns(line) <= 100), "{text}");
         assert_eq!(text.lines().count(), 9, "{text}");
     }
 
@@ -315,7 +327,7 @@ mod tests {
         task.attempts = 1;
         task.review.count = 2;
         task.review.feedback = "fix x.rs".into();
-        let style = Style::choose(&Wishes::default(), &pipe());
+        let style = Style::choose_style(&StylePreferences::default(), &pipe());
         expect![[r#"
             T-5  Short
 
@@ -335,6 +347,6 @@ mod tests {
             Review feedback
               fix x.rs
         "#]]
-        .assert_eq(&show(&list.tasks[4], &list, &style));
+        .assert_eq(&format_task(&list.tasks[4], &list, &style));
     }
 }

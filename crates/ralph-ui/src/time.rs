@@ -15,54 +15,54 @@ pub struct WallClock {
 
 impl WallClock {
     /// Returns the clock in the system's time zone.
-    pub fn system(now: fn() -> Timestamp) -> Self {
+    pub fn for_system(now: fn() -> Timestamp) -> Self {
         Self { zone: TimeZone::system(), now }
     }
 
     /// Returns `23:15:04`.
-    pub(crate) fn seconds(&self, at: Timestamp) -> String {
-        self.write(at, "%H:%M:%S")
+    pub(crate) fn format_seconds(&self, at: Timestamp) -> String {
+        self.format_time(at, "%H:%M:%S")
     }
 
     /// Returns `2026-11-14 23:15:04`.
-    pub(crate) fn full(&self, at: Timestamp) -> String {
-        self.write(at, "%F %H:%M:%S")
+    pub(crate) fn format_full(&self, at: Timestamp) -> String {
+        self.format_time(at, "%F %H:%M:%S")
     }
 
     /// Returns `23:15`, with the day if it is not the day of `from`.
-    pub(crate) fn minutes(&self, at: Timestamp, from: Timestamp) -> String {
+    pub(crate) fn format_minutes(&self, at: Timestamp, from: Timestamp) -> String {
         const WEEK: Millis = Millis::from_mins(7 * 24 * 60);
-        let day = |at| self.write(at, "%F");
+        let day = |at| self.format_time(at, "%F");
         let format = if day(at) == day(from) {
             "%H:%M"
-        } else if at.since(from) < WEEK {
+        } else if at.elapsed_since(from) < WEEK {
             "%a %H:%M"
         } else {
             "%F %H:%M"
         };
-        self.write(at, format)
+        self.format_time(at, format)
     }
 
     /// Returns `12 min ago`, `3 h ago` or `2 days ago`, or the date if that is long ago or, because
     /// of a wrong clock, in the future.
-    pub(crate) fn ago(&self, at: Timestamp) -> String {
+    pub(crate) fn format_age(&self, at: Timestamp) -> String {
         const MINUTE: u64 = 60;
         const HOUR: u64 = 60 * MINUTE;
         const DAY: u64 = 24 * HOUR;
         let now = (self.now)();
-        let ahead = at.since(now).0 / 1000;
-        match now.since(at).0 / 1000 {
-            0 if ahead >= MINUTE => self.write(at, "%F"),
+        let ahead = at.elapsed_since(now).0 / 1000;
+        match now.elapsed_since(at).0 / 1000 {
+            0 if ahead >= MINUTE => self.format_time(at, "%F"),
             0..MINUTE => "just now".to_owned(),
             seconds @ MINUTE..HOUR => format!("{} min ago", seconds / MINUTE),
             seconds @ HOUR..DAY => format!("{} h ago", seconds / HOUR),
             seconds if seconds < 2 * DAY => "1 day ago".to_owned(),
             seconds if seconds < 14 * DAY => format!("{} days ago", seconds / DAY),
-            _ => self.write(at, "%F"),
+            _ => self.format_time(at, "%F"),
         }
     }
 
-    fn write(&self, at: Timestamp, format: &str) -> String {
+    fn format_time(&self, at: Timestamp, format: &str) -> String {
         // Only a time thousands of years away has no date. It is shown as a placeholder.
         jiff::Timestamp::from_millisecond(at.0).map_or_else(
             |_| "--:--".to_owned(),
@@ -72,7 +72,7 @@ impl WallClock {
 }
 
 /// Returns `0:07`, `12:07` or `1:12:07`: a countdown that is rewritten each second.
-pub(crate) fn countdown(left: Millis) -> String {
+pub(crate) fn format_countdown(left: Millis) -> String {
     // Rounds up: the last second still counts.
     let seconds = left.0.div_ceil(1000);
     match seconds / 3600 {
@@ -82,7 +82,7 @@ pub(crate) fn countdown(left: Millis) -> String {
 }
 
 /// Returns `6m7s`: a span without spaces, for lists of figures.
-pub(crate) fn compact(span: Millis) -> String {
+pub(crate) fn format_compact(span: Millis) -> String {
     span.to_string().replace(' ', "")
 }
 
@@ -94,13 +94,16 @@ mod tests {
     fn the_day_is_named_only_if_it_differs() {
         let clock = WallClock { zone: TimeZone::UTC, now: || Timestamp(0) };
         let from = Timestamp::from_seconds(1_794_698_100);
-        assert_eq!(clock.seconds(from), "23:15:00");
+        assert_eq!(clock.format_seconds(from), "23:15:00");
         for (hours, expect) in
             [(0, "23:15"), (3, "Sun 02:15"), (26, "Mon 01:15"), (240, "2026-11-24 23:15")]
         {
-            assert_eq!(clock.minutes(from.plus(Millis::from_mins(hours * 60)), from), expect);
+            assert_eq!(
+                clock.format_minutes(from.saturating_add(Millis::from_mins(hours * 60)), from),
+                expect
+            );
         }
-        assert_eq!(clock.minutes(Timestamp(i64::MAX), from), "--:--");
+        assert_eq!(clock.format_minutes(Timestamp(i64::MAX), from), "--:--");
     }
 
     #[test]
@@ -123,15 +126,20 @@ mod tests {
             (-86_400, "2026-11-15"),
             (NOW, "1970-01-01"),
         ] {
-            assert_eq!(clock.ago(Timestamp::from_seconds(NOW - seconds)), expect, "{seconds}");
+            assert_eq!(
+                clock.format_age(Timestamp::from_seconds(NOW - seconds)),
+                expect,
+                "{seconds}"
+            );
         }
-        assert_eq!(clock.ago(Timestamp(i64::MAX)), "--:--");
-        assert_eq!(clock.ago(Timestamp(i64::MIN)), "--:--");
+        assert_eq!(clock.format_age(Timestamp(i64::MAX)), "--:--");
+        assert_eq!(clock.format_age(Timestamp(i64::MIN)), "--:--");
     }
 
     #[test]
     fn a_countdown_keeps_its_shape() {
-        let shown = [0, 1, 6_500, 727_000, 4_327_000].map(|millis| countdown(Millis(millis)));
+        let shown =
+            [0, 1, 6_500, 727_000, 4_327_000].map(|millis| format_countdown(Millis(millis)));
         assert_eq!(shown, ["0:00", "0:01", "0:07", "12:07", "1:12:07"]);
     }
 }

@@ -6,20 +6,20 @@
 
 use std::io::Write;
 
-use ralph_core::event::{Changes, Event, Landed, Recorded};
+use ralph_core::agent_output::Reply;
+use ralph_core::event::{Event, Landed, Recorded, TreeDiff};
 use ralph_core::gate::{Gate, GateResult, GateStatus};
 use ralph_core::judge::{Judgement, Landing, Verdict};
 use ralph_core::ports::Activity;
-use ralph_core::reading::Reply;
 use ralph_core::recipe::Completion;
 use ralph_core::run::RunState;
 use ralph_core::units::Timestamp;
 
 use crate::budget;
-use crate::lines::{iteration_of, short, words};
-use crate::page::Page;
-use crate::safe;
-use crate::style::{Mark, Paint};
+use crate::line_writer::LineWriter;
+use crate::lines::{format_iteration, shorten_id, shorten_text};
+use crate::sanitize;
+use crate::style::{LineMark, Paint};
 
 /// How many characters of a prompt are shown.
 const PROMPT_CHARS: usize = 200;
@@ -28,35 +28,39 @@ const COMMAND_CHARS: usize = 10_000;
 
 /// State that later `[ralph]` lines depend on.
 #[derive(Debug, Default)]
-pub(crate) struct Remarks {
+pub(crate) struct VerboseLines {
     /// When the open iteration began.
     iteration_started: Option<Timestamp>,
 }
 
 /// Writes one `[ralph]` line. Never wraps it: people copy commands from it.
-pub(crate) fn remark<W: Write>(page: &mut Page<W>, text: &str) {
+pub(crate) fn write_remark<W: Write>(page: &mut LineWriter<W>, text: &str) {
     let line = format!("[ralph] {text}");
-    page.line(&page.style().paint(Paint::Dim, &line));
+    page.write_line(&page.style().paint(Paint::Dim, &line));
 }
 
-impl Remarks {
+impl VerboseLines {
     /// Prints the `[ralph]` lines that precede the normal lines of an event.
-    pub(crate) fn before<W: Write>(page: &mut Page<W>, recorded: &Recorded, state: &RunState) {
+    pub(crate) fn print_before<W: Write>(
+        page: &mut LineWriter<W>,
+        recorded: &Recorded,
+        state: &RunState,
+    ) {
         match &recorded.event {
             Event::RunStarted { journal, project, .. } => {
-                let project = words(page, &project.display().to_string());
-                remark(page, &format!("Project: {project}, journal version {journal}"));
+                let project = shorten_text(page, &project.display().to_string());
+                write_remark(page, &format!("Project: {project}, journal version {journal}"));
             }
             Event::Asked { command, prompt_chars, prompt_start, budget, .. } => {
-                asked(page, command, *prompt_chars, prompt_start);
+                print_agent_call(page, command, *prompt_chars, prompt_start);
                 if !budget.is_empty() {
-                    for line in budget::table(budget, &state.recipe.prompt.context) {
-                        remark(page, &line);
+                    for line in budget::format_table(budget, &state.recipe.prompt.context) {
+                        write_remark(page, &line);
                     }
                 }
             }
-            Event::GateChecked { result } => gate_checked(page, result),
-            Event::Judged { judgement } => judged(page, judgement, state),
+            Event::GateChecked { result } => print_gate_result(page, result),
+            Event::Judged { judgement } => print_completion(page, judgement, state),
             Event::RunResumed { .. }
             | Event::IterationStarted { .. }
             | Event::Checkpointed { .. }
@@ -65,13 +69,13 @@ impl Remarks {
             | Event::TasksRead { .. }
             | Event::TasksWritten
             | Event::PlanSeen { .. }
-            | Event::Claimed { .. }
+            | Event::AgentListRead { .. }
             | Event::BaselineStarted { .. }
             | Event::BaselineChecked { .. }
             | Event::Observed { .. }
             | Event::Landed { .. }
             | Event::IterationEnded { .. }
-            | Event::Wished { .. }
+            | Event::ControlRequested { .. }
             | Event::Paused
             | Event::TaskSkipped { .. }
             | Event::Warned { .. }
@@ -80,36 +84,39 @@ impl Remarks {
     }
 
     /// Prints the `[ralph]` lines that follow the normal lines of an event.
-    pub(crate) fn after<W: Write>(
+    pub(crate) fn print_after<W: Write>(
         &mut self,
-        page: &mut Page<W>,
+        page: &mut LineWriter<W>,
         recorded: &Recorded,
         state: &RunState,
     ) {
         match &recorded.event {
             Event::IterationStarted { iteration, .. } => {
                 self.iteration_started = Some(recorded.at);
-                remark(page, &format!("{} starting", iteration_of(*iteration, state)));
+                write_remark(page, &format!("{} starting", format_iteration(*iteration, state)));
             }
-            Event::Replied { reply, .. } => replied(page, reply),
+            Event::Replied { reply, .. } => print_reply(page, reply),
             Event::Observed { observation: Some(observation), .. } => {
                 let files = observation.files.len() + observation.more_files as usize;
-                let tree = short(&observation.tree.0);
-                remark(page, &format!("Running guardrails on tree {tree}, {files} paths changed"));
+                let tree = shorten_id(&observation.tree.0);
+                write_remark(
+                    page,
+                    &format!("Running guardrails on tree {tree}, {files} paths changed"),
+                );
             }
-            Event::BaselineChecked { result } => gate_checked(page, result),
+            Event::BaselineChecked { result } => print_gate_result(page, result),
             Event::Landed { landed: Landed::Surveyed { tree, changes, .. } } => {
-                let tree = tree.as_ref().map(|tree| short(&tree.0)).unwrap_or_default();
+                let tree = tree.as_ref().map(|tree| shorten_id(&tree.0)).unwrap_or_default();
                 let differs = match changes {
-                    Changes::Some => "differs from",
-                    Changes::None => "is the same as",
+                    TreeDiff::Dirty => "differs from",
+                    TreeDiff::Clean => "is the same as",
                 };
-                remark(page, &format!("The tree {tree} {differs} the last commit"));
+                write_remark(page, &format!("The tree {tree} {differs} the last commit"));
             }
             Event::IterationEnded { iteration } => {
                 if let Some(started) = self.iteration_started.take() {
-                    let took = recorded.at.since(started);
-                    remark(page, &format!("Iteration {iteration} took {took}"));
+                    let took = recorded.at.elapsed_since(started);
+                    write_remark(page, &format!("Iteration {iteration} took {took}"));
                 }
             }
             Event::RunStarted { .. }
@@ -121,12 +128,12 @@ impl Remarks {
             | Event::TasksRead { .. }
             | Event::TasksWritten
             | Event::PlanSeen { .. }
-            | Event::Claimed { .. }
+            | Event::AgentListRead { .. }
             | Event::BaselineStarted { .. }
             | Event::GateChecked { .. }
             | Event::Judged { .. }
             | Event::Landed { .. }
-            | Event::Wished { .. }
+            | Event::ControlRequested { .. }
             | Event::Paused
             | Event::TaskSkipped { .. }
             | Event::Warned { .. }
@@ -136,19 +143,19 @@ impl Remarks {
 }
 
 /// Prints the `[ralph]` line of a current activity.
-pub(crate) fn doing<W: Write>(page: &mut Page<W>, activity: &Activity<'_>) {
+pub(crate) fn print_activity<W: Write>(page: &mut LineWriter<W>, activity: &Activity<'_>) {
     match activity {
-        Activity::Gate(gate) => running(page, gate),
+        Activity::Gate(gate) => print_gate_start(page, gate),
         Activity::GateRuns { .. } | Activity::Paused { .. } | Activity::Waiting { .. } => {}
     }
 }
 
-fn running<W: Write>(page: &mut Page<W>, gate: &Gate) {
-    let command = safe::one_line(gate.check.label(), COMMAND_CHARS, "");
-    remark(page, &format!("Running guardrail: {command}"));
+fn print_gate_start<W: Write>(page: &mut LineWriter<W>, gate: &Gate) {
+    let command = sanitize::sanitize_line(gate.check.label(), COMMAND_CHARS, "");
+    write_remark(page, &format!("Running guardrail: {command}"));
 }
 
-fn gate_checked<W: Write>(page: &mut Page<W>, result: &GateResult) {
+fn print_gate_result<W: Write>(page: &mut LineWriter<W>, result: &GateResult) {
     let text = match (&result.end, result.status) {
         (Some(end), _) => {
             format!("Guardrail exited with code {} ({})", result.exit_code(), end.ran)
@@ -156,38 +163,46 @@ fn gate_checked<W: Write>(page: &mut Page<W>, result: &GateResult) {
         (None, GateStatus::Cached) => "Guardrail not run again: the tree is the same".to_owned(),
         (None, GateStatus::Passed | GateStatus::Failed) => "Guardrail not run".to_owned(),
     };
-    remark(page, &text);
+    write_remark(page, &text);
 }
 
-fn asked<W: Write>(page: &mut Page<W>, command: &[String], prompt_chars: usize, start: &str) {
-    let command: Vec<String> = command.iter().map(|word| quoted(word)).collect();
-    let command = safe::one_line(&command.join(" "), COMMAND_CHARS, "...");
-    remark(page, &format!("Agent command: {command}"));
-    let shown = safe::one_line(start, PROMPT_CHARS, page.style().mark(Mark::More));
-    remark(page, &format!("Prompt ({prompt_chars} chars): {shown}"));
+fn print_agent_call<W: Write>(
+    page: &mut LineWriter<W>,
+    command: &[String],
+    prompt_chars: usize,
+    start: &str,
+) {
+    let command: Vec<String> = command.iter().map(|word| quote_word(word)).collect();
+    let command = sanitize::sanitize_line(&command.join(" "), COMMAND_CHARS, "...");
+    write_remark(page, &format!("Agent command: {command}"));
+    let shown =
+        sanitize::sanitize_line(start, PROMPT_CHARS, page.style().format_mark(LineMark::More));
+    write_remark(page, &format!("Prompt ({prompt_chars} chars): {shown}"));
 }
 
-fn replied<W: Write>(page: &mut Page<W>, reply: &Reply) {
+fn print_reply<W: Write>(page: &mut LineWriter<W>, reply: &Reply) {
     let mut parts = vec![format!("Agent ended: {} ({})", reply.end.ending, reply.end.ran)];
-    parts.extend(reply.model.as_ref().map(|model| format!("model {}", words(page, model))));
-    parts.extend(reply.session.as_ref().map(|session| format!("session {}", words(page, session))));
-    remark(page, &parts.join(", "));
+    parts.extend(reply.model.as_ref().map(|model| format!("model {}", shorten_text(page, model))));
+    parts.extend(
+        reply.session.as_ref().map(|session| format!("session {}", shorten_text(page, session))),
+    );
+    write_remark(page, &parts.join(", "));
 }
 
 /// Prints what completion detection looked for, and what it found.
-fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState) {
-    let sought = words(page, &state.recipe.completion_response);
+fn print_completion<W: Write>(page: &mut LineWriter<W>, judgement: &Judgement, state: &RunState) {
+    let sought = shorten_text(page, &state.recipe.completion_response);
     let text = match &judgement.verdict {
         Verdict::Complete if state.recipe.completion == Completion::Gates => {
             "not looked for; the gates decide".to_owned()
         }
         Verdict::Complete => format!("looked for \"{sought}\" and found it"),
         Verdict::Passed { signal: Some(signal) } => {
-            format!("looked for \"{sought}\", found \"{}\"", words(page, signal))
+            format!("looked for \"{sought}\", found \"{}\"", shorten_text(page, signal))
         }
         Verdict::Passed { signal: None } => format!("looked for \"{sought}\", found no tag"),
         Verdict::GatesFailed { gates } => {
-            format!("not checked, because a gate failed: {}", words(page, &gates.join(", ")))
+            format!("not checked, because a gate failed: {}", shorten_text(page, &gates.join(", ")))
         }
         Verdict::AttemptFailed { .. } => "not checked, because the agent gave no answer".to_owned(),
         Verdict::NothingChanged
@@ -197,19 +212,22 @@ fn judged<W: Write>(page: &mut Page<W>, judgement: &Judgement, state: &RunState)
         | Verdict::Skipped { .. }
         | Verdict::Compacted { .. } => "not checked; the task list decides".to_owned(),
     };
-    remark(page, &format!("Completion: {text}"));
+    write_remark(page, &format!("Completion: {text}"));
     let tree = match judgement.landing {
         Landing::Keep => "is kept as it is",
         Landing::Commit => "is committed",
-        Landing::Shelve => "is saved on a failure branch",
+        Landing::FailureBranch => "is saved on a failure branch",
         Landing::Rollback => "is rolled back to the checkpoint",
     };
     let entries = judgement.feedback.len();
-    remark(page, &format!("The work tree {tree}; feedback for the next iteration: {entries}"));
+    write_remark(
+        page,
+        &format!("The work tree {tree}; feedback for the next iteration: {entries}"),
+    );
 }
 
 /// Returns a word quoted for a shell if needed.
-pub(crate) fn quoted(word: &str) -> String {
+pub(crate) fn quote_word(word: &str) -> String {
     let is_plain = |it: char| it.is_alphanumeric() || "-_./=:,@%+".contains(it);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
@@ -220,7 +238,7 @@ pub(crate) fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::quote_word;
 
     #[test]
     fn words_are_quoted_as_a_shell_needs_them() {
@@ -231,7 +249,7 @@ mod tests {
             ("it's", r"'it'\''s'"),
             ("$HOME", "'$HOME'"),
         ] {
-            assert_eq!(quoted(word), expect);
+            assert_eq!(quote_word(word), expect);
         }
     }
 }

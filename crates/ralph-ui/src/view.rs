@@ -5,18 +5,18 @@
 
 use std::io::{self, Write};
 
+use ralph_core::agent_output::AgentEvent;
 use ralph_core::event::{Event, Recorded};
 use ralph_core::ports::{Activity, Ui};
-use ralph_core::reading::AgentEvent;
 use ralph_core::run::RunState;
 
-use crate::lines::Lines;
-use crate::page::Page;
-use crate::safe;
-use crate::stream::Stream;
+use crate::line_writer::LineWriter;
+use crate::lines::RunLines;
+use crate::sanitize;
+use crate::stream::StreamPrinter;
 use crate::style::Style;
 use crate::time::WallClock;
-use crate::verbose::{self, Remarks};
+use crate::verbose::{self, VerboseLines};
 
 /// Printed at the first signal, before the current operation has ended.
 pub const SHUTTING_DOWN: &str = "Received signal, shutting down...";
@@ -54,12 +54,12 @@ pub struct ViewOptions {
 /// Shows a run as lines on a writer.
 #[derive(Debug)]
 pub struct TerminalView<W: Write> {
-    page: Page<W>,
+    writer: LineWriter<W>,
     verbosity: Verbosity,
     agent_stream: AgentStream,
-    lines: Lines,
-    stream: Stream,
-    remarks: Remarks,
+    lines: RunLines,
+    stream: StreamPrinter,
+    remarks: VerboseLines,
 }
 
 impl<W: Write> TerminalView<W> {
@@ -67,23 +67,23 @@ impl<W: Write> TerminalView<W> {
     pub fn new(out: W, options: ViewOptions) -> Self {
         let ViewOptions { style, verbosity, agent_stream, clock } = options;
         Self {
-            page: Page::new(out, style, clock),
+            writer: LineWriter::new(out, style, clock),
             verbosity,
             agent_stream,
-            lines: Lines::default(),
-            stream: Stream::default(),
-            remarks: Remarks::default(),
+            lines: RunLines::default(),
+            stream: StreamPrinter::default(),
+            remarks: VerboseLines::default(),
         }
     }
 
     /// Writes a `[ralph]` line if the view is verbose, such as which settings were loaded.
-    pub fn remark(&mut self, text: &str) {
+    pub fn write_remark(&mut self, text: &str) {
         match self.verbosity {
             Verbosity::Quiet | Verbosity::Normal => {}
             Verbosity::Verbose => {
-                self.page.look_at_clock();
-                for line in safe::harmless(text).lines() {
-                    verbose::remark(&mut self.page, line);
+                self.writer.update_time();
+                for line in sanitize::sanitize_text(text).lines() {
+                    verbose::write_remark(&mut self.writer, line);
                 }
             }
         }
@@ -91,16 +91,16 @@ impl<W: Write> TerminalView<W> {
 
     /// Returns the first error of the writer, if there was one.
     pub fn first_error(&self) -> Option<&io::Error> {
-        self.page.first_error()
+        self.writer.first_error()
     }
 }
 
 impl<W: Write> Ui for TerminalView<W> {
-    fn tell(&mut self, recorded: &Recorded, state: &RunState) {
-        self.page.set_time(recorded.at);
+    fn show_event(&mut self, recorded: &Recorded, state: &RunState) {
+        self.writer.set_time(recorded.at);
         match &recorded.event {
             Event::Asked { .. } | Event::Replied { .. } | Event::RunEnded { .. } => {
-                self.stream.end(&mut self.page);
+                self.stream.end_stream(&mut self.writer);
             }
             Event::RunStarted { .. }
             | Event::RunResumed { .. }
@@ -110,7 +110,7 @@ impl<W: Write> Ui for TerminalView<W> {
             | Event::TasksRead { .. }
             | Event::TasksWritten
             | Event::PlanSeen { .. }
-            | Event::Claimed { .. }
+            | Event::AgentListRead { .. }
             | Event::BaselineStarted { .. }
             | Event::BaselineChecked { .. }
             | Event::Observed { .. }
@@ -118,44 +118,44 @@ impl<W: Write> Ui for TerminalView<W> {
             | Event::Judged { .. }
             | Event::Landed { .. }
             | Event::IterationEnded { .. }
-            | Event::Wished { .. }
+            | Event::ControlRequested { .. }
             | Event::Paused
             | Event::TaskSkipped { .. }
             | Event::Warned { .. } => {}
         }
         match self.verbosity {
             Verbosity::Quiet | Verbosity::Normal => {
-                self.lines.tell(&mut self.page, self.verbosity, recorded, state);
+                self.lines.print_event(&mut self.writer, self.verbosity, recorded, state);
             }
             Verbosity::Verbose => {
-                Remarks::before(&mut self.page, recorded, state);
-                self.lines.tell(&mut self.page, self.verbosity, recorded, state);
-                self.remarks.after(&mut self.page, recorded, state);
+                VerboseLines::print_before(&mut self.writer, recorded, state);
+                self.lines.print_event(&mut self.writer, self.verbosity, recorded, state);
+                self.remarks.print_after(&mut self.writer, recorded, state);
             }
         }
     }
 
-    fn hear(&mut self, event: &AgentEvent) {
+    fn show_agent_event(&mut self, event: &AgentEvent) {
         match (self.verbosity, self.agent_stream) {
             (Verbosity::Quiet, _) | (_, AgentStream::Hidden) => {}
             (Verbosity::Normal | Verbosity::Verbose, AgentStream::Shown) => {
-                self.page.look_at_clock();
-                self.stream.hear(&mut self.page, event);
+                self.writer.update_time();
+                self.stream.print_event(&mut self.writer, event);
             }
         }
     }
 
-    fn doing(&mut self, activity: &Activity<'_>) {
+    fn show_activity(&mut self, activity: &Activity<'_>) {
         match self.verbosity {
             Verbosity::Quiet => return,
             Verbosity::Normal => {}
             Verbosity::Verbose => {
-                self.page.look_at_clock();
-                verbose::doing(&mut self.page, activity);
+                self.writer.update_time();
+                verbose::print_activity(&mut self.writer, activity);
             }
         }
-        self.page.look_at_clock();
-        self.lines.doing(&mut self.page, activity);
+        self.writer.update_time();
+        self.lines.show_activity(&mut self.writer, activity);
     }
 }
 
@@ -173,21 +173,21 @@ impl<'a> Fanout<'a> {
 }
 
 impl Ui for Fanout<'_> {
-    fn tell(&mut self, recorded: &Recorded, state: &RunState) {
+    fn show_event(&mut self, recorded: &Recorded, state: &RunState) {
         for view in &mut self.views {
-            view.tell(recorded, state);
+            view.show_event(recorded, state);
         }
     }
 
-    fn hear(&mut self, event: &AgentEvent) {
+    fn show_agent_event(&mut self, event: &AgentEvent) {
         for view in &mut self.views {
-            view.hear(event);
+            view.show_agent_event(event);
         }
     }
 
-    fn doing(&mut self, activity: &Activity<'_>) {
+    fn show_activity(&mut self, activity: &Activity<'_>) {
         for view in &mut self.views {
-            view.doing(activity);
+            view.show_activity(activity);
         }
     }
 }

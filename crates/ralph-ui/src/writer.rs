@@ -11,12 +11,12 @@ use std::time::Duration;
 
 /// Writes whole pieces and keeps the first error instead of returning it.
 #[derive(Debug)]
-pub struct Swallow<W> {
+pub struct IgnoreErrors<W> {
     inner: W,
     first_error: Option<io::Error>,
 }
 
-impl<W: Write> Swallow<W> {
+impl<W: Write> IgnoreErrors<W> {
     /// Returns a writer that ignores the errors of this one.
     pub fn new(inner: W) -> Self {
         Self { inner, first_error: None }
@@ -24,15 +24,15 @@ impl<W: Write> Swallow<W> {
 
     /// Writes a piece and ignores errors. Later pieces are still tried: a full disk may have room
     /// by then.
-    pub fn put(&mut self, piece: &[u8]) {
+    pub fn write_piece(&mut self, piece: &[u8]) {
         let done = self.inner.write_all(piece).and_then(|()| self.inner.flush());
         if let Err(error) = done {
-            self.remember(error);
+            self.keep_first_error(error);
         }
     }
 
     /// Keeps an error if it is the first.
-    fn remember(&mut self, error: io::Error) {
+    fn keep_first_error(&mut self, error: io::Error) {
         self.first_error.get_or_insert(error);
     }
 
@@ -55,18 +55,18 @@ impl<W: Write> Swallow<W> {
 /// the view is busy.
 #[derive(Debug, Clone)]
 pub struct NonBlocking {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct SharedQueue {
+    queue: Mutex<PieceQueue>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    pieces: VecDeque<Piece>,
+struct PieceQueue {
+    pieces: VecDeque<QueuedPiece>,
     /// The bytes in `pieces`.
     bytes: usize,
     /// Whether pieces were dropped since the last report.
@@ -84,7 +84,7 @@ struct Queue {
 }
 
 #[derive(Debug)]
-struct Piece {
+struct QueuedPiece {
     bytes: Vec<u8>,
     /// The lines of the view in it; 0 for the report of dropped lines.
     lines: u64,
@@ -101,25 +101,27 @@ impl NonBlocking {
     ///
     /// The thread is never joined: it may block in a write for as long as the terminal does.
     pub fn start(inner: impl Write + Send + 'static) -> io::Result<Self> {
-        let shared =
-            Arc::new(Shared { queue: Mutex::new(Queue::default()), changed: Condvar::new() });
+        let shared = Arc::new(SharedQueue {
+            queue: Mutex::new(PieceQueue::default()),
+            changed: Condvar::new(),
+        });
         let theirs = Arc::clone(&shared);
-        thread::Builder::new().name("view".to_owned()).spawn(move || theirs.serve(inner))?;
+        thread::Builder::new().name("view".to_owned()).spawn(move || theirs.write_pieces(inner))?;
         Ok(Self { shared })
     }
 
     /// Writes a separate line, ending an open line first.
-    pub fn say(&self, line: &str) {
-        let mut queue = self.shared.lock();
+    pub fn write_line(&self, line: &str) {
+        let mut queue = self.shared.lock_queue();
         let start = if queue.is_mid_line { "\n" } else { "" };
-        queue.push(format!("{start}{line}\n").into_bytes());
+        queue.push_piece(format!("{start}{line}\n").into_bytes());
         self.shared.changed.notify_all();
     }
 
     /// Waits until everything is written, at most for `patience`. Returns what was lost.
-    pub fn finish(&self, patience: Duration) -> Losses {
-        let mut queue = self.shared.lock();
-        queue.admit_loss();
+    pub fn wait_until_written(&self, patience: Duration) -> Losses {
+        let mut queue = self.shared.lock_queue();
+        queue.report_loss();
         self.shared.changed.notify_all();
         let (queue, _) = self
             .shared
@@ -144,7 +146,7 @@ pub struct Losses {
 
 impl Write for NonBlocking {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        self.shared.lock().push(piece.to_vec());
+        self.shared.lock_queue().push_piece(piece.to_vec());
         self.shared.changed.notify_all();
         Ok(piece.len())
     }
@@ -155,8 +157,8 @@ impl Write for NonBlocking {
     }
 }
 
-impl Queue {
-    fn push(&mut self, bytes: Vec<u8>) {
+impl PieceQueue {
+    fn push_piece(&mut self, bytes: Vec<u8>) {
         let lines = bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum();
         // A huge piece is in memory anyway, so it is accepted if the queue is empty.
         if self.bytes.saturating_add(bytes.len()) > QUEUE_BYTES && !self.pieces.is_empty() {
@@ -165,14 +167,14 @@ impl Queue {
             self.lost_in_all += lines;
             return;
         }
-        self.admit_loss();
+        self.report_loss();
         self.is_mid_line = bytes.last().map_or(self.is_mid_line, |last| *last != b'\n');
         self.bytes += bytes.len();
-        self.pieces.push_back(Piece { bytes, lines });
+        self.pieces.push_back(QueuedPiece { bytes, lines });
     }
 
     /// Queues a line that reports how many lines were dropped here.
-    fn admit_loss(&mut self) {
+    fn report_loss(&mut self) {
         if !self.is_lossy {
             return;
         }
@@ -181,25 +183,25 @@ impl Queue {
             // Pieces of one line.
             0 => format!("{start}... part of a line not shown\n"),
             1 => format!("{start}... 1 line not shown\n"),
-            lost => format!("{start}... {} lines not shown\n", thousands(lost)),
+            lost => format!("{start}... {} lines not shown\n", group_thousands(lost)),
         }
         .into_bytes();
         (self.is_lossy, self.lost) = (false, 0);
         self.is_mid_line = false;
         self.bytes += note.len();
-        self.pieces.push_back(Piece { bytes: note, lines: 0 });
+        self.pieces.push_back(QueuedPiece { bytes: note, lines: 0 });
     }
 }
 
-impl Shared {
+impl SharedQueue {
     /// Ignores poisoning: a panic elsewhere leaves the queue valid.
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock_queue(&self) -> MutexGuard<'_, PieceQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes pieces until the program ends.
-    fn serve(&self, mut inner: impl Write) {
-        let mut queue = self.lock();
+    fn write_pieces(&self, mut inner: impl Write) {
+        let mut queue = self.lock_queue();
         loop {
             let Some(piece) = queue.pieces.pop_front() else {
                 self.changed.notify_all();
@@ -209,8 +211,8 @@ impl Shared {
             queue.bytes -= piece.bytes.len();
             queue.is_writing = true;
             drop(queue);
-            let done = write_patiently(&mut inner, &piece.bytes);
-            queue = self.lock();
+            let done = write_with_retry(&mut inner, &piece.bytes);
+            queue = self.lock_queue();
             queue.is_writing = false;
             if let Err(error) = done {
                 queue.first_error.get_or_insert(error.kind());
@@ -220,7 +222,7 @@ impl Shared {
 }
 
 /// Writes a whole piece, waiting while a non-blocking terminal has no room.
-fn write_patiently(inner: &mut impl Write, mut piece: &[u8]) -> io::Result<()> {
+fn write_with_retry(inner: &mut impl Write, mut piece: &[u8]) -> io::Result<()> {
     while !piece.is_empty() {
         match inner.write(piece) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -236,7 +238,7 @@ fn write_patiently(inner: &mut impl Write, mut piece: &[u8]) -> io::Result<()> {
 }
 
 /// Returns `1 234 567`.
-pub(crate) fn thousands(number: u64) -> String {
+pub(crate) fn group_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {

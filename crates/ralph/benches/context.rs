@@ -8,18 +8,18 @@
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
-use ralph_core::context::{ContextPlan, Room};
+use ralph_core::context::{ContextPlan, PromptRoom};
 use ralph_core::handoff::{Handoff, read};
 use ralph_core::ids::{IterationNumber, TaskId};
 use ralph_core::memory::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory};
-use ralph_core::prompt::keeping::Keeping;
-use ralph_core::prompt::role::{Beside, Frame};
-use ralph_core::prompt::task::{TaskParts, implement};
+use ralph_core::prompt::list_ownership::ListOwnership;
+use ralph_core::prompt::role::{CompanionFiles, RoleFrame};
+use ralph_core::prompt::task::{TaskParts, render_implement};
 use ralph_core::recipe::{AgentChoice, AgentKind, Recipe, TaskWork, Work};
 use ralph_core::skill::SHIPPED;
 use ralph_core::task::Task;
 use ralph_core::units::Tokens;
-use ralph_testkit::measure::{in_turns, milliseconds, ratio};
+use ralph_testkit::measure::{calculate_ratio, measure_alternating, to_milliseconds};
 use serde_json::json;
 
 const HANDOFFS: usize = 1_000;
@@ -29,46 +29,47 @@ const ROUNDS: usize = 101;
 fn main() {
     let agent = AgentChoice::new(AgentKind::Text, "true");
     let recipe = Recipe::new(Work::Tasks(TaskWork::new("plan.json")), agent);
-    let keeping = Keeping::of(&recipe, "plan.json").expect("a task list");
+    let keeping = ListOwnership::for_recipe(&recipe, "plan.json").expect("a task list");
     let handoffs: Vec<Handoff> = (0..HANDOFFS).map(handoff).collect();
     let memory = memory();
     let skills = SHIPPED.map(|(name, text)| (name.to_owned(), text.to_owned()));
     let task = Task { description: "What is wanted. ".repeat(40), ..Task::new("T-1", "Parser") };
-    let (beside, vars) = (Beside::default(), BTreeMap::new());
-    let frame = Frame {
+    let (beside, vars) = (CompanionFiles::default(), BTreeMap::new());
+    let frame = RoleFrame {
         template: None,
         iteration: IterationNumber(1_001),
         limit: 2_000,
         vars: &vars,
-        beside: &beside,
+        companions: &beside,
         gates: &["cargo test".to_owned()],
     };
     let parts = |budget| TaskParts {
         handoffs: &handoffs,
         memory: Some(&memory),
         skills: &skills,
-        room: Room {
+        room: PromptRoom {
             plan: ContextPlan { budget: Tokens(budget), ..ContextPlan::default() },
-            ..Room::default()
+            ..PromptRoom::default()
         },
-        ..TaskParts::first(&task, keeping)
+        ..TaskParts::for_first_attempt(&task, keeping)
     };
     for (what, budget) in [("8000 tokens", 8_000), ("2000 tokens", 2_000)] {
-        let text = implement(&parts(budget), &frame).text;
+        let text = render_implement(&parts(budget), &frame).text;
         let pieces: Vec<&str> = text.split_inclusive('\n').collect();
         let mut fill = || {
-            black_box(implement(black_box(&parts(budget)), &frame));
+            black_box(render_implement(black_box(&parts(budget)), &frame));
         };
         let mut join = || {
             black_box(black_box(&pieces).concat());
         };
-        let [filled, joined] = in_turns(ROUNDS, [&mut fill, &mut join]).map(|times| times.median());
+        let [filled, joined] =
+            measure_alternating(ROUNDS, [&mut fill, &mut join]).map(|times| times.median());
         println!(
             "{HANDOFFS} handoffs, {what}: {:.3} ms, {} characters; concatenated in {:.4} ms, ratio {:.0}",
-            milliseconds(filled),
+            to_milliseconds(filled),
             text.chars().count(),
-            milliseconds(joined),
-            ratio(filled, joined)
+            to_milliseconds(joined),
+            calculate_ratio(filled, joined)
         );
     }
 }
@@ -81,7 +82,7 @@ fn handoff(nth: usize) -> Handoff {
         "constraints_discovered": [{"constraint": "No network", "impact": "Cache it"}],
         "unfinished_business": [{"item": "docs", "reason": "time", "priority": "low"}],
     });
-    read::read([value], "", &TaskId(format!("T-{nth}")), &[])
+    read::read_handoff([value], "", &TaskId(format!("T-{nth}")), &[])
 }
 
 /// A memory as large as compaction of a thousand iterations leaves one, and far over its budget.

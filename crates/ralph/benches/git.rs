@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use ralph_core::event::{Checkpoint, TreeId};
 use ralph_core::ids::{IterationNumber, RunId};
-use ralph_core::ports::{Depth, Mark, Vcs as _};
-use ralph_io::git::{Discovery, Git, Repository};
+use ralph_core::ports::{CheckpointDepth, IterationMark, Vcs as _};
+use ralph_io::git::{GitRepository, GitVcs, RepositoryDiscovery};
 use ralph_io::process::Watch;
-use ralph_io::store::Layout;
-use ralph_testkit::measure::{Times, ratio, timed};
+use ralph_io::store::ProjectLayout;
+use ralph_testkit::measure::{Times, calculate_ratio, measure_time};
 
 /// Files per directory, as in a large project.
 const PER_DIRECTORY: usize = 100;
@@ -56,7 +56,8 @@ impl Place {
         fs::create_dir(place.directory.path().join("run")).expect("made");
         // As every run does.
         let state = place.directory.path().join("state");
-        let layout = Layout::locate(&place.project(), &place.project(), &state).expect("a layout");
+        let layout = ProjectLayout::for_project(&place.project(), &place.project(), &state)
+            .expect("a layout");
         layout.prepare_project().expect("made");
         for number in 0..files {
             let path = place.file(number);
@@ -109,10 +110,10 @@ impl Place {
         String::from_utf8_lossy(&end.stdout).trim_end().to_owned()
     }
 
-    fn open(&self) -> Git {
-        match Repository::discover(&self.project(), self.env.clone(), Watch::detached()) {
-            Ok(Discovery::Repository(repository)) => {
-                Git::new(*repository, self.directory.path().join("run"))
+    fn open(&self) -> GitVcs {
+        match GitRepository::discover(&self.project(), self.env.clone(), Watch::new_detached()) {
+            Ok(RepositoryDiscovery::Repository(repository)) => {
+                GitVcs::new(*repository, self.directory.path().join("run"))
             }
             other => unreachable!("a repository, not {other:?}"),
         }
@@ -132,18 +133,21 @@ fn compare(place: &Place, files: usize, rounds: usize) {
     for round in 0..=rounds {
         let path = place.file(round * files / (rounds + 1));
         let number = change(&path);
-        let mark = Mark { run: RunId("bench".to_owned()), iteration: number, task: None };
-        let (took, checkpoint) =
-            timed(|| git.checkpoint(&mark, Depth::Tree).expect("a checkpoint"));
+        let mark = IterationMark { run: RunId("bench".to_owned()), iteration: number, task: None };
+        let (took, checkpoint) = measure_time(|| {
+            git.create_checkpoint(&mark, CheckpointDepth::Tree).expect("a checkpoint")
+        });
         let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = &checkpoint else {
             unreachable!("a tree in {checkpoint:?}");
         };
-        let (bare_took, bare_tree) = timed(|| bare_checkpoint(place, "refs/bare/checkpoint"));
+        let (bare_took, bare_tree) =
+            measure_time(|| bare_checkpoint(place, "refs/bare/checkpoint"));
         assert_eq!(*tree, bare_tree);
         change(&path);
-        let (observing, seen) = timed(|| git.observe(&checkpoint, &[]).expect("an observation"));
+        let (observing, seen) =
+            measure_time(|| git.observe(&checkpoint, &[]).expect("an observation"));
         assert_eq!(seen.expect("a repository").files.len(), 1);
-        let (bare_observing, lines) = timed(|| bare_observation(place, tree));
+        let (bare_observing, lines) = measure_time(|| bare_observation(place, tree));
         assert_eq!(lines, 1);
         if round > 0 {
             for (times, took) in times.iter_mut().zip([took, bare_took, observing, bare_observing])
@@ -157,7 +161,7 @@ fn compare(place: &Place, files: usize, rounds: usize) {
     for (what, ours, bare) in
         [("checkpoint", checkpoint, bare_checkpoint), ("observe", observation, bare_observation)]
     {
-        let ratio = ratio(ours, bare);
+        let ratio = calculate_ratio(ours, bare);
         println!("{what}, {files} files: ralph {ours:.2?}, bare git {bare:.2?}, ratio {ratio:.2}");
     }
 }

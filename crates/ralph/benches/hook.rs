@@ -13,7 +13,9 @@ mod inputs;
 use std::path::Path;
 use std::process::Command;
 
-use ralph_testkit::measure::{Times, in_turns, milliseconds, ratio, timed};
+use ralph_testkit::measure::{
+    Times, calculate_ratio, measure_alternating, measure_time, to_milliseconds,
+};
 use ralph_testkit::sealed::Sealed;
 
 use inputs::give;
@@ -31,12 +33,13 @@ fn main() {
     let bare = inputs::input(&sealed, Path::new("/nowhere"));
     let [small, middle, large] = [1, 10, 100]
         .map(|megabytes| inputs::input(&sealed, &inputs::transcript(&sealed, megabytes)));
-    let hook = |input: &Path| give(sealed.command(RALPH).args(["hook", "post-tool-use"]), input);
-    let [nothing, rest @ ..] = in_turns(
+    let hook =
+        |input: &Path| give(sealed.build_command(RALPH).args(["hook", "post-tool-use"]), input);
+    let [nothing, rest @ ..] = measure_alternating(
         ROUNDS,
         [
             &mut || give(&mut Command::new("/bin/true"), &bare),
-            &mut || give(sealed.command(RALPH).arg("--version"), &bare),
+            &mut || give(sealed.build_command(RALPH).arg("--version"), &bare),
             &mut || hook(&bare),
             &mut || hook(&small),
             &mut || hook(&middle),
@@ -44,7 +47,7 @@ fn main() {
         ],
     )
     .map(|times| times.median());
-    println!("{:<32} {:>8.2} ms", "/bin/true", milliseconds(nothing));
+    println!("{:<32} {:>8.2} ms", "/bin/true", to_milliseconds(nothing));
     let names = [
         "ralph --version",
         "hook, no transcript",
@@ -53,7 +56,11 @@ fn main() {
         "hook, 100 MB transcript",
     ];
     for (what, time) in names.into_iter().zip(rest) {
-        println!("{what:<32} {:>8.2} ms, ratio {:.2}", milliseconds(time), ratio(time, nothing));
+        println!(
+            "{what:<32} {:>8.2} ms, ratio {:.2}",
+            to_milliseconds(time),
+            calculate_ratio(time, nothing)
+        );
     }
     guard(&sealed);
 }
@@ -64,18 +71,18 @@ fn guard(sealed: &Sealed) {
     let (mut guarded, mut nothing) = (Vec::new(), Vec::new());
     for call in inputs::calls(sealed) {
         for _ in 0..TIMES {
-            nothing.push(timed(|| give(&mut Command::new("/bin/true"), &call)).0);
-            let mut hook = sealed.command(RALPH);
+            nothing.push(measure_time(|| give(&mut Command::new("/bin/true"), &call)).0);
+            let mut hook = sealed.build_command(RALPH);
             hook.args(["hook", "pre-tool-use"]).env("RALPH_ACTIVE", &active);
             hook.env("RALPH_RUN_ID", "bench");
-            guarded.push(timed(|| give(&mut hook, &call)).0);
+            guarded.push(measure_time(|| give(&mut hook, &call)).0);
         }
     }
     println!("{:<32} {:>8} {:>8} {:>8} {:>8}", "the guard", "median", "p95", "p99", "max");
     for (what, times) in [("/bin/true", nothing), ("hook pre-tool-use", guarded)] {
         let times = Times::from(times);
         let figures = [500, 950, 990, 1000]
-            .map(|part| format!("{:>8.2}", milliseconds(times.permille(part))))
+            .map(|part| format!("{:>8.2}", to_milliseconds(times.find_permille(part))))
             .join(" ");
         println!("{what:<32} {figures} ms, {} calls", times.len());
     }

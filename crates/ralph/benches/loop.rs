@@ -14,7 +14,7 @@ mod gaps;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ralph_testkit::measure::{Times, in_turns, ratio, run};
+use ralph_testkit::measure::{Times, calculate_ratio, measure_alternating, time_command};
 
 use gaps::{Landing, Place, Walls};
 
@@ -40,15 +40,16 @@ fn main() {
 
 fn start_up() {
     let mut nothing = || {
-        run(Command::new("/bin/true").stdout(Stdio::null()));
+        time_command(Command::new("/bin/true").stdout(Stdio::null()));
     };
     let mut version = || {
-        run(Command::new(RALPH).arg("--version").stdout(Stdio::null()));
+        time_command(Command::new(RALPH).arg("--version").stdout(Stdio::null()));
     };
-    let [nothing, ralph] = in_turns(200, [&mut nothing, &mut version]).map(|times| times.median());
+    let [nothing, ralph] =
+        measure_alternating(200, [&mut nothing, &mut version]).map(|times| times.median());
     println!(
         "start-up: `ralph --version` {ralph:.2?}, `/bin/true` {nothing:.2?}, ratio {:.2}",
-        ratio(ralph, nothing)
+        calculate_ratio(ralph, nothing)
     );
 }
 
@@ -63,7 +64,7 @@ fn gap(what: &str, place: &Place) {
     let [ours, bare] = [ours, bare].map(|times| Times::from(times).median());
     println!(
         "gap, {what}: ralph {ours:.2?}, bare git and a start {bare:.2?}, ratio {:.2}",
-        ratio(ours, bare)
+        calculate_ratio(ours, bare)
     );
 }
 
@@ -76,7 +77,7 @@ fn long_history() {
     println!(
         "gap, last 1 000 of 10 000 iterations: {late:.2?}, first 1 000: {early:.2?}, ratio {:.2}; \
          memory {peak} KiB at most",
-        ratio(late, early)
+        calculate_ratio(late, early)
     );
 }
 

@@ -14,7 +14,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use ralph_testkit::measure::{Times, milliseconds, ratio, run, timed};
+use ralph_testkit::measure::{Times, calculate_ratio, measure_time, time_command, to_milliseconds};
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
 
@@ -38,13 +38,13 @@ fn main() {
     let servers = servers.iter().filter(|(name, program)| *name == "ralph" || program.is_some());
     let servers: Vec<_> = servers.collect();
 
-    let small = sealed.project().join("small.jsonl");
+    let small = sealed.project_dir().join("small.jsonl");
     let mut nothing = Vec::new();
     let mut starts = vec![Vec::new(); servers.len()];
     for _ in 0..STARTS {
-        nothing.push(run(&mut Command::new("/bin/true")));
+        nothing.push(time_command(&mut Command::new("/bin/true")));
         for (times, (_, program)) in starts.iter_mut().zip(&servers) {
-            let (took, server) = timed(|| {
+            let (took, server) = measure_time(|| {
                 let mut server = Server::start(&sealed, *program, &small);
                 server.call("read_graph", &json!({}));
                 server
@@ -54,18 +54,19 @@ fn main() {
         }
     }
     let nothing = Times::from(nothing).median();
-    println!("{:<44} {:>9.2} ms", "/bin/true", milliseconds(nothing));
+    println!("{:<44} {:>9.2} ms", "/bin/true", to_milliseconds(nothing));
     for (times, (name, _)) in starts.into_iter().zip(&servers) {
         print_time(&format!("{name}: start to first answer"), Times::from(times).median(), nothing);
     }
 
-    let large = sealed.project().join("large.jsonl");
+    let large = sealed.project_dir().join("large.jsonl");
     write_graph(&large, ENTITIES);
     println!("a graph of {} MB", fs::metadata(&large).expect("there").len() / 1_000_000);
     let mut floor = [None; 4];
     for (name, program) in servers {
         let mut server = Server::start(&sealed, *program, &large);
-        let mut ask = |name: &str, arguments: &Value| timed(|| server.call(name, arguments)).0;
+        let mut ask =
+            |name: &str, arguments: &Value| measure_time(|| server.call(name, arguments)).0;
         let first = ask("search_nodes", &json!({ "query": "needle in 77" }));
         let mut search = |query: &str| {
             let times = (0..9).map(|_| ask("search_nodes", &json!({ "query": query })));
@@ -91,5 +92,9 @@ fn main() {
 }
 
 fn print_time(what: &str, time: Duration, floor: Duration) {
-    println!("{what:<44} {:>9.2} ms, ratio {:.2}", milliseconds(time), ratio(time, floor));
+    println!(
+        "{what:<44} {:>9.2} ms, ratio {:.2}",
+        to_milliseconds(time),
+        calculate_ratio(time, floor)
+    );
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ralph_core::sandbox::Backend;
 use ralph_io::sandbox::Launcher;
-use ralph_testkit::measure::{Times, milliseconds, timed};
+use ralph_testkit::measure::{Times, measure_time, to_milliseconds};
 use ralph_testkit::sealed::Sealed;
 
 const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
@@ -34,13 +34,13 @@ fn main() {
     let mut times: Vec<Vec<Duration>> = vec![Vec::new(); launchers.len()];
     for _ in 0..ROUNDS {
         for ((_, launcher), times) in launchers.iter().zip(&mut times) {
-            times.push(timed(|| cells::start(&sealed, launcher)).0);
+            times.push(measure_time(|| cells::start(&sealed, launcher)).0);
         }
     }
     println!("{:<10} {:>12} {:>12}", "", "median", "best");
     for ((name, _), times) in launchers.iter().zip(times) {
         let times = Times::from(times);
-        let (median, best) = (milliseconds(times.median()), milliseconds(times.best()));
+        let (median, best) = (to_milliseconds(times.median()), to_milliseconds(times.best()));
         println!("{name:<10} {median:>9.2} ms {best:>9.2} ms");
     }
 }

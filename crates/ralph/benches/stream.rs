@@ -26,10 +26,10 @@ use ralph_core::ports::Ui;
 use ralph_core::recipe::AgentKind;
 use ralph_core::units::Timestamp;
 use ralph_io::mask::Masker;
-use ralph_testkit::measure::{peak_memory, timed};
+use ralph_testkit::measure::{measure_time, read_peak_memory};
 use ralph_ui::style::{Color, Marks, Motion, Style, Timestamps};
 use ralph_ui::time::WallClock;
-use ralph_ui::tui::{FullScreen, ScreenLink, Setup};
+use ralph_ui::tui::{FullScreen, FullScreenSetup, ScreenLink};
 use ralph_ui::view::{AgentStream, TerminalView, Verbosity, ViewOptions};
 use serde_json::Value;
 
@@ -70,10 +70,10 @@ fn compare_with_screen(sample: &samples::Sample, megabytes: usize) {
                 None => Box::new(view()),
                 Some(pace) => Box::new(screen(pace)),
             };
-            let (time, ()) = timed(|| {
+            let (time, ()) = measure_time(|| {
                 black_box(listen(sample, rounds, |event| {
                     count += 1;
-                    view.hear(event);
+                    view.show_agent_event(event);
                 }));
             });
             // Leaving a hanging terminal waits, which must not be measured.
@@ -90,7 +90,7 @@ fn compare_with_screen(sample: &samples::Sample, megabytes: usize) {
 }
 
 fn screen(pace: Pace) -> impl Ui + Send {
-    let setup = Setup {
+    let setup = FullScreenSetup {
         device: Box::new(slow::Terminal(pace)),
         send: Box::new(|_| Ok(())),
         read_plan: Box::new(|| None),
@@ -108,26 +108,26 @@ fn compare(sample: &samples::Sample, megabytes: usize) {
     let mut best = [Duration::MAX; 6];
     for _ in 0..REPETITIONS {
         let times = [
-            timed(|| {
+            measure_time(|| {
                 black_box(listen(sample, rounds, |_| {}));
             }),
-            timed(|| {
+            measure_time(|| {
                 let mut view = view();
-                black_box(listen(sample, rounds, |event| view.hear(event)));
+                black_box(listen(sample, rounds, |event| view.show_agent_event(event)));
             }),
-            timed(|| (0..rounds).for_each(|_| typed::read(sample.kind, &baseline))),
-            timed(|| (0..rounds).for_each(|_| typed::each::<Value>(&baseline))),
-            timed(|| {
-                let mut mask = masker.stream();
+            measure_time(|| (0..rounds).for_each(|_| typed::read(sample.kind, &baseline))),
+            measure_time(|| (0..rounds).for_each(|_| typed::each::<Value>(&baseline))),
+            measure_time(|| {
+                let mut mask = masker.new_stream();
                 for chunk in
                     std::iter::repeat_n(&sample.unit, rounds).flat_map(|it| it.chunks(CHUNK))
                 {
-                    black_box(mask.feed(chunk));
+                    black_box(mask.mask_next(chunk));
                 }
             }),
-            timed(|| {
-                let mut mask = masker.stream();
-                black_box(listen_through(sample, rounds, |chunk| mask.feed(chunk), |_| {}));
+            measure_time(|| {
+                let mut mask = masker.new_stream();
+                black_box(listen_through(sample, rounds, |chunk| mask.mask_next(chunk), |_| {}));
             }),
         ];
         for (best, (time, ())) in best.iter_mut().zip(times) {
@@ -173,7 +173,7 @@ fn options() -> ViewOptions {
         },
         verbosity: Verbosity::Normal,
         agent_stream: AgentStream::Shown,
-        clock: WallClock::system(|| Timestamp(0)),
+        clock: WallClock::for_system(|| Timestamp(0)),
     }
 }
 
@@ -182,8 +182,8 @@ fn flat(name: &str, megabytes: usize) {
     let name = samples::NAMES.into_iter().find(|it| *it == name).expect("a sample");
     let sample = samples::load_sample(name);
     let mut view = view();
-    black_box(listen(&sample, rounds(&sample, megabytes), |event| view.hear(event)));
-    println!("{}", peak_memory(std::process::id()).expect("a kernel that reports it"));
+    black_box(listen(&sample, rounds(&sample, megabytes), |event| view.show_agent_event(event)));
+    println!("{}", read_peak_memory(std::process::id()).expect("a kernel that reports it"));
 }
 
 /// Returns the most memory in MiB that reading a stream of this size takes.

@@ -10,9 +10,9 @@ use std::path::Path;
 
 use ralph_core::ids::TaskId;
 use ralph_core::review::ReviewPolicy;
-use ralph_core::task::{Retrying, TaskChange, TaskStatus};
+use ralph_core::task::{RetryPolicy, TaskChange, TaskStatus};
 use ralph_io::formats::TaskFile;
-use ralph_testkit::measure::{again_and_again, milliseconds};
+use ralph_testkit::measure::{measure_repeated, to_milliseconds};
 use serde_json::{Value, json};
 
 const TASKS: usize = 10_000;
@@ -25,10 +25,10 @@ fn main() {
     let review = ReviewPolicy::Fresh { cap: 5 };
     println!("{TASKS} tasks, {} KiB", text.len() / 1024);
     report("choose the next", || {
-        black_box(list.next(review, Retrying::Never));
+        black_box(list.choose_next(review, RetryPolicy::Never));
     });
     report("what blocks what", || {
-        black_box(list.blocked_chains());
+        black_box(list.find_blockages());
     });
     report("check the list", || {
         black_box(list.validate());
@@ -44,7 +44,7 @@ fn main() {
     report("set a status", || {
         let status = statuses.next().expect("endless");
         let task = TaskId(format!("TASK-{:05}", TASKS - 1));
-        file.apply(&[TaskChange::SetStatus { task, status }]).expect("possible");
+        file.apply_changes(&[TaskChange::SetStatus { task, status }]).expect("possible");
     });
 }
 
@@ -73,5 +73,5 @@ fn document() -> String {
 
 /// Prints the median of a number of rounds.
 fn report(what: &str, round: impl FnMut()) {
-    println!("{what:<36} {:>8.2} ms", milliseconds(again_and_again(21, round).median()));
+    println!("{what:<36} {:>8.2} ms", to_milliseconds(measure_repeated(21, round).median()));
 }

@@ -24,7 +24,9 @@ use ralph_core::prompt::run::RunPrompt;
 
 pub(crate) use clean::CleanArgs;
 pub(crate) use context::ContextArgs;
-pub(crate) use guidance::{CompletionsArgs, HelpArgs, ManArgs, explained, whole};
+pub(crate) use guidance::{
+    CompletionsArgs, HelpArgs, ManArgs, build_complete_command, with_complete_help,
+};
 pub(crate) use init::{InitArgs, WorkflowChoice};
 pub(crate) use serve::ServeArgs;
 pub(crate) use tasks::{
@@ -35,7 +37,7 @@ pub(crate) use trust::TrustArgs;
 pub(crate) use tui::TuiArgs;
 
 use texts::{
-    ARCHIVING, BUILDING, CLEANING, COMPLETING, DOCTOR_CODES, EXIT_CODES, GOING_ON, LOOKING_BACK,
+    ARCHIVING, BUILDING, CLEANING, COMPLETING, CONTINUING, DOCTOR_CODES, EXIT_CODES, LOOKING_BACK,
     NOTIFYING, NOTING, PAUSING, PLANNING, PLUGIN_CODES, RESUMING, RUNNING, SCAFFOLD, SERVING,
     STOPPING, TEMPLATES, TOPICS, TRUSTING,
 };
@@ -55,26 +57,26 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) common: CommonArgs,
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<CliCommand>,
     /// Print the version.
     #[arg(short = 'v', long = "version", action = ArgAction::Version)]
     version: Option<bool>,
 }
 
 /// Heading of the options of every command, last in the help.
-const EVERYWHERE: &str = "Options of every command";
+const COMMON_HEADING: &str = "Options of every command";
 
 /// Options of every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CommonArgs {
     /// Work in this directory, not in the current one.
-    #[arg(short = 'C', long, value_name = "DIR", global = true, help_heading = EVERYWHERE)]
+    #[arg(short = 'C', long, value_name = "DIR", global = true, help_heading = COMMON_HEADING)]
     pub(crate) project_dir: Option<PathBuf>,
     /// Print only errors and how the run ended.
-    #[arg(short, long, global = true, help_heading = EVERYWHERE, conflicts_with = "verbose")]
+    #[arg(short, long, global = true, help_heading = COMMON_HEADING, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Print more: settings, command lines, prompts, timings.
-    #[arg(short = 'V', long, global = true, help_heading = EVERYWHERE)]
+    #[arg(short = 'V', long, global = true, help_heading = COMMON_HEADING)]
     pub(crate) verbose: bool,
     /// When to use color: auto, always or never.
     #[arg(
@@ -83,7 +85,7 @@ pub(crate) struct CommonArgs {
         default_value = "auto",
         hide_possible_values = true,
         global = true,
-        help_heading = EVERYWHERE
+        help_heading = COMMON_HEADING
     )]
     pub(crate) color: ColorChoice,
 }
@@ -109,7 +111,7 @@ pub(crate) enum ColorChoice {
 /// The commands.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Loop a prompt until the guardrails pass and the agent gives the completion response.
     #[command(after_help = RUNNING)]
     Run(RunArgs),
@@ -129,7 +131,7 @@ pub(crate) enum Command {
     #[command(after_help = PAUSING)]
     Pause(control::HaltArgs),
     /// Let a paused run continue.
-    #[command(after_help = GOING_ON)]
+    #[command(after_help = CONTINUING)]
     Go(control::GoArgs),
     /// Ask the active run to stop after its current step, like Ctrl-C; it can be resumed.
     #[command(after_help = STOPPING)]

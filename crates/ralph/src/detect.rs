@@ -8,19 +8,19 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use ralph_core::checks::{self, Found, READ, Tree};
+use ralph_core::project_detection::{self, ProjectCheck, ProjectFiles, READ_FILES};
 use ralph_core::recipe::AgentKind;
 use ralph_core::version::Version;
 use ralph_io::process::Watch;
-use ralph_io::versions::{Place, Versions, cache_directory};
+use ralph_io::versions::{ProgramContext, Versions, find_cache_directory};
 
 use crate::project::Project;
 
 /// Build files are some kilobytes; of a larger one the beginning is enough.
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Parts of a project are `backend/` or `packages/web/`, no deeper.
-const DEEPEST: usize = 2;
+const MAX_DEPTH: usize = 2;
 
 /// Entries beyond this are ignored.
 const MOST_ENTRIES: usize = 4000;
@@ -29,11 +29,11 @@ const MOST_ENTRIES: usize = 4000;
 const MOST_DIRECTORIES: usize = 200;
 
 /// Directories with generated or third-party files.
-const PASSED_OVER: [&str; 8] =
+const SKIPPED_DIRECTORIES: [&str; 8] =
     ["node_modules", "target", "vendor", "dist", "build", "venv", "third_party", "testdata"];
 
 /// Files to look for in skipped directories.
-const FURTHER: [&str; 2] = [".config/nextest.toml", "bin/rails"];
+const NESTED_FILES: [&str; 2] = [".config/nextest.toml", "bin/rails"];
 
 /// The agents that ralph knows by name, the most capable ones first.
 pub(crate) const AGENTS: [AgentKind; 9] = [
@@ -50,16 +50,16 @@ pub(crate) const AGENTS: [AgentKind; 9] = [
 
 /// An agent on the `PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Installed {
+pub(crate) struct InstalledAgent {
     pub(crate) command: &'static str,
     /// As the agent reports it.
     pub(crate) version: Option<Version>,
     pub(crate) path: PathBuf,
 }
 
-impl Installed {
+impl InstalledAgent {
     /// Returns the command with its version, if known.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn name_and_version(&self) -> String {
         match &self.version {
             Some(version) => format!("{} {version}", self.command),
             None => self.command.to_owned(),
@@ -68,29 +68,30 @@ impl Installed {
 }
 
 /// Returns the agents that are installed, best first.
-pub(crate) fn agents(project: &Project, watch: &Watch) -> Vec<Installed> {
-    let mut versions = Versions::open(cache_directory(|name| std::env::var_os(name)));
-    let place = Place { directory: &project.directory, env: &project.env, watch };
+pub(crate) fn find_agents(project: &Project, watch: &Watch) -> Vec<InstalledAgent> {
+    let mut versions = Versions::open(find_cache_directory(|name| std::env::var_os(name)));
+    let place = ProgramContext { directory: &project.directory, env: &project.env, watch };
     let found = AGENTS.into_iter().filter_map(|kind| {
         let command = kind.name();
         let path = project.find_program(command).ok()?;
-        Some(Installed { command, version: versions.of(command, place), path })
+        Some(InstalledAgent { command, version: versions.find_version(command, place), path })
     });
     found.collect()
 }
 
 /// Returns the commands that check a project.
 pub(crate) fn verify_commands(project: &Path) -> Vec<String> {
-    gates(project).into_iter().map(|found| found.command).collect()
+    find_gates(project).into_iter().map(|found| found.command).collect()
 }
 
 /// Returns the commands that check a project, each with the file it was found in.
-pub(crate) fn gates(project: &Path) -> Vec<Found> {
-    checks::checks(&tree(project))
+pub(crate) fn find_gates(project: &Path) -> Vec<ProjectCheck> {
+    project_detection::detect_checks(&read_tree(project))
 }
 
-fn tree(project: &Path) -> Tree {
-    let mut tree = Tree { above: above(project), ..Tree::default() };
+fn read_tree(project: &Path) -> ProjectFiles {
+    let mut tree =
+        ProjectFiles { parent_files: find_names_above(project), ..ProjectFiles::default() };
     let mut directories = vec![(String::new(), 0)];
     let mut seen = 0;
     while let Some((path, depth)) = directories.pop() {
@@ -104,24 +105,25 @@ fn tree(project: &Path) -> Tree {
             let inner = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if is_directory {
-                let is_open = !name.starts_with('.') && !PASSED_OVER.contains(&name.as_str());
-                if is_open && depth < DEEPEST {
+                let is_open =
+                    !name.starts_with('.') && !SKIPPED_DIRECTORIES.contains(&name.as_str());
+                if is_open && depth < MAX_DEPTH {
                     directories.push((inner, depth + 1));
                 }
             } else if entry.path().is_file() {
-                let is_read = READ.contains(&name.as_str());
-                let text = if is_read { read(&entry.path()) } else { Some(String::new()) };
+                let is_read = READ_FILES.contains(&name.as_str());
+                let text = if is_read { read_start(&entry.path()) } else { Some(String::new()) };
                 tree.files.extend(text.map(|text| (inner, text)));
             }
         }
     }
-    let further = FURTHER.into_iter().filter(|path| project.join(path).is_file());
+    let further = NESTED_FILES.into_iter().filter(|path| project.join(path).is_file());
     tree.files.extend(further.map(|path| (path.to_owned(), String::new())));
     tree
 }
 
 /// Returns the names of files above a project, up to the top of its repository.
-fn above(project: &Path) -> BTreeSet<String> {
+fn find_names_above(project: &Path) -> BTreeSet<String> {
     let Some(top) = project.ancestors().position(|it| it.join(".git").exists()) else {
         return BTreeSet::new();
     };
@@ -132,9 +134,9 @@ fn above(project: &Path) -> BTreeSet<String> {
 }
 
 /// Reads the beginning of a file.
-fn read(path: &Path) -> Option<String> {
+fn read_start(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(LARGEST).read_to_end(&mut bytes).ok()?;
+    File::open(path).ok()?.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

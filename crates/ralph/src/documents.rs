@@ -11,7 +11,7 @@ use ralph_io::store::files::read_prompt;
 pub(crate) use ralph_core::prompt::role::{PRD, PROJECT_PROMPT as PROMPT};
 pub(crate) use ralph_core::recipe::PROGRESS;
 
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::settings::Settings;
 use crate::templates;
@@ -38,56 +38,62 @@ pub(crate) struct Documents {
 
 impl Documents {
     /// Returns the documents next to the task file of the settings, or else in `ralph/`.
-    pub(crate) fn of(project: &Project, settings: &Settings) -> Result<Self, Complaint> {
+    pub(crate) fn for_project(project: &Project, settings: &Settings) -> Result<Self, CliError> {
         let usual = || format!("{DIRECTORY}/{TASKS}");
         let named = settings.tasks.file.clone().unwrap_or_else(usual);
-        let tasks = inside(project, &named, "tasks.file")?;
+        let tasks = make_relative_to_project(project, &named, "tasks.file")?;
         Ok(Self { tasks, project: project.directory.clone() })
     }
 
     /// Returns the path of a document in the directory of the task file.
-    pub(crate) fn beside(&self, name: &str) -> String {
+    pub(crate) fn find_sibling_path(&self, name: &str) -> String {
         Path::new(&self.tasks).with_file_name(name).to_string_lossy().into_owned()
     }
 
     /// Returns the absolute path for one relative to the project directory.
-    pub(crate) fn place(&self, path: &str) -> PathBuf {
+    pub(crate) fn resolve_path(&self, path: &str) -> PathBuf {
         self.project.join(path)
     }
 
     /// Fails if the requirements document is missing or still the bare template.
-    pub(crate) fn prd_is_written(&self) -> Result<(), Complaint> {
-        let prd = self.beside(PRD);
-        let place = self.place(&prd);
+    pub(crate) fn check_prd_is_written(&self) -> Result<(), CliError> {
+        let prd = self.find_sibling_path(PRD);
+        let place = self.resolve_path(&prd);
         if place.symlink_metadata().is_err() {
-            return Err(Complaint::input(format!("there is no `{prd}` to plan from")).hint(INIT));
+            return Err(
+                CliError::for_input(format!("there is no `{prd}` to plan from")).with_hint(INIT)
+            );
         }
         let text = read_prompt(&self.project, &place).map_err(|error| {
-            Complaint::input(error.message.replace("the prompt file ", ""))
-                .hint("write down in it what is to be built")
+            CliError::for_input(error.message.replace("the prompt file ", ""))
+                .with_hint("write down in it what is to be built")
         })?;
         if templates::is_bare(&text, templates::PRD) {
-            return Err(Complaint::input(format!("`{prd}` is still the bare template"))
-                .hint("write down in it what is to be built, then run `ralph plan` again"));
+            return Err(CliError::for_input(format!("`{prd}` is still the bare template"))
+                .with_hint("write down in it what is to be built, then run `ralph plan` again"));
         }
         Ok(())
     }
 }
 
 /// Returns a path from the settings relative to the project directory. Fails if it leads out of it.
-pub(crate) fn inside(project: &Project, named: &str, setting: &str) -> Result<String, Complaint> {
+pub(crate) fn make_relative_to_project(
+    project: &Project,
+    named: &str,
+    setting: &str,
+) -> Result<String, CliError> {
     let within = Path::new(named).strip_prefix(&project.directory).unwrap_or(named.as_ref());
     let is_outside =
         within.is_absolute() || within.components().any(|it| it == Component::ParentDir);
     match within.to_str().filter(|_| !is_outside) {
         Some(path) => Ok(path.trim_start_matches("./").trim_end_matches('/').to_owned()),
-        None => Err(Complaint::input(format!("`{named}` is not in the project directory"))
-            .hint(format!("the setting `{setting}` names it"))),
+        None => Err(CliError::for_input(format!("`{named}` is not in the project directory"))
+            .with_hint(format!("the setting `{setting}` names it"))),
     }
 }
 
 /// Returns today's date, such as `2026-11-15`.
-pub(crate) fn today() -> String {
+pub(crate) fn format_today() -> String {
     let now = jiff::Timestamp::from_millisecond(clock::now().0).unwrap_or_default();
     now.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d").to_string()
 }

@@ -7,22 +7,22 @@ use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use ralph_core::control::Wish;
+use ralph_core::control::ControlRequest;
 use ralph_io::control;
 use ralph_io::process::{Halt, Watch};
-use ralph_io::terminal::{Console, Keys};
-use ralph_ui::tui::{Device, ENTER, Heard, LEAVE, ScreenLink, Send};
+use ralph_io::terminal::{Console, KeyWait};
+use ralph_ui::tui::{Device, ENTER, KeyRead, LEAVE, ScreenLink, SendRequest};
 
 /// How long Ctrl-Z waits for a terminal that hangs.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SUSPEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The terminal that is or was taken, for exits (panic, signal) that have no handle to it.
 static TAKEN: OnceLock<Console> = OnceLock::new();
 
 /// Returns the terminal behind stdin and a stream. Fails with the reason if it cannot show a screen.
-pub(crate) fn device(stream: impl AsFd) -> Result<Box<dyn Device>, String> {
+pub(crate) fn open_device(stream: impl AsFd) -> Result<Box<dyn Device>, String> {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-    let console = Console::behind(stream).map_err(|error| error.to_string())?;
+    let console = Console::from_stream(stream).map_err(|error| error.to_string())?;
     let Some(console) = console else {
         return Err("stdin and the output are no terminal".to_owned());
     };
@@ -33,48 +33,50 @@ pub(crate) fn device(stream: impl AsFd) -> Result<Box<dyn Device>, String> {
         return Err("this is a job in the background".to_owned());
     }
     let console = TAKEN.get_or_init(|| {
-        give_back_in_a_panic();
+        restore_terminal_on_panic();
         console
     });
     Ok(Box::new(Tty(console.clone())))
 }
 
 /// Restores the terminal if it is taken.
-pub(crate) fn give_back() {
+pub(crate) fn restore_terminal() {
     if let Some(console) = TAKEN.get() {
-        console.give_back(LEAVE.as_bytes());
+        console.restore(LEAVE.as_bytes());
     }
 }
 
 /// Leaves the screen while ralph is stopped by Ctrl-Z. Calls `resumed` with the length of the stop.
-pub(crate) fn make_room(
+pub(crate) fn leave_screen_while_stopped(
     watch: &Watch,
     screen: &ScreenLink,
     resumed: impl Fn(Duration) + std::marker::Send + Sync + 'static,
 ) {
     let screen = screen.clone();
-    watch.around_halts(move |halt| match halt {
-        Halt::Begins => screen.step_aside(PATIENCE),
+    watch.set_halt_callback(move |halt| match halt {
+        Halt::Begins => screen.step_aside(SUSPEND_TIMEOUT),
         // A SIGSTOP gives no notice, but the shell used the terminal all the same.
-        Halt::Ends { stood } => {
-            screen.step_aside(PATIENCE);
-            screen.come_back();
+        Halt::Ends { paused_for: stood } => {
+            screen.step_aside(SUSPEND_TIMEOUT);
+            screen.show_again();
             stood.into_iter().for_each(&resumed);
         }
     });
 }
 
 /// Returns a function that sends control requests to the run with this directory.
-pub(crate) fn sender(run: &std::path::Path) -> Send {
+pub(crate) fn request_sender(run: &std::path::Path) -> SendRequest {
     let run = run.to_owned();
-    Box::new(move |request: &Wish| control::send(&run, request).map_err(|error| error.to_string()))
+    Box::new(move |request: &ControlRequest| {
+        control::send_request(&run, request).map_err(|error| error.to_string())
+    })
 }
 
 /// Without this a panic message would be lost on the screen, and the shell left without echo.
-fn give_back_in_a_panic() {
+fn restore_terminal_on_panic() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        give_back();
+        restore_terminal();
         usual(panic);
     }));
 }
@@ -83,14 +85,14 @@ struct Tty(Console);
 
 impl Device for Tty {
     fn enter(&mut self) -> io::Result<()> {
-        self.0.take(ENTER.as_bytes())
+        self.0.enter_full_screen(ENTER.as_bytes())
     }
 
     fn leave(&mut self) {
-        self.0.give_back(LEAVE.as_bytes());
+        self.0.restore(LEAVE.as_bytes());
     }
 
-    fn is_ours(&self) -> bool {
+    fn is_foreground(&self) -> bool {
         self.0.is_ours()
     }
 
@@ -102,15 +104,15 @@ impl Device for Tty {
         self.0.was_resized()
     }
 
-    fn read(&mut self, patience: Duration, keys: &mut Vec<u8>) -> Heard {
+    fn read_keys(&mut self, patience: Duration, keys: &mut Vec<u8>) -> KeyRead {
         match self.0.read(patience, keys) {
-            Keys::Some => Heard::Keys,
-            Keys::None => Heard::Nothing,
-            Keys::Gone => Heard::Gone,
+            KeyWait::Available => KeyRead::Keys,
+            KeyWait::Absent => KeyRead::Nothing,
+            KeyWait::Gone => KeyRead::Gone,
         }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write(bytes)
     }
 }
@@ -132,7 +134,7 @@ mod tests {
     #[test]
     fn a_panic_restores_the_terminal_before_it_is_printed() {
         if std::env::var_os(BREAKS).is_some() {
-            let mut device = device(io::stderr()).expect("a terminal");
+            let mut device = open_device(io::stderr()).expect("a terminal");
             device.enter().expect("taken");
             // On a thread that holds nothing of the terminal, so that only the hook can help.
             let broken = std::thread::spawn(|| panic!("broken down")).join();

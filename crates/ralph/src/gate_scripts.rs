@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use ralph_core::glob::Pattern;
-use ralph_core::guard::{ScriptPlace, Start, find_scripts};
-use ralph_io::bounded;
+use ralph_core::guard::{ScriptLocation, ShellState, find_scripts};
+use ralph_io::bounded_read;
 use ralph_io::process::Watch;
 
 use crate::project::Project;
@@ -45,33 +45,35 @@ const MOST_LINKS: usize = 40;
 const MOST_ENTRIES: usize = 10_000;
 
 /// Bytes of a file that show whether it is a compiled program.
-const LOOKED_AT: u64 = 1024;
+const SNIFFED_BYTES: u64 = 1024;
 
 /// Returns the files of the project that are protected because gates run them, with every link on
 /// the way to them, relative to the project directory. Skips installed and built programs.
-pub(crate) fn protected<'a>(
+pub(crate) fn find_protected_scripts<'a>(
     project: &Project,
     commands: impl Iterator<Item = &'a str>,
 ) -> Vec<String> {
-    let start = Start {
+    let start = ShellState {
         cwd: project.directory.to_string_lossy().into_owned(),
         home: env::var("HOME").ok(),
         variables: BTreeMap::new(),
     };
     let places = commands.flat_map(|command| find_scripts(command, &start));
     let named = places.flat_map(|place| match place {
-        ScriptPlace::File(path) => vec![path],
-        ScriptPlace::Matching { directory, pattern } => matching(project, &directory, &pattern),
+        ScriptLocation::File(path) => vec![path],
+        ScriptLocation::Matching { directory, pattern } => {
+            find_matching(project, &directory, &pattern)
+        }
     });
     let files: BTreeSet<PathBuf> =
-        named.flat_map(|file| followed(&project.directory, &file)).collect();
+        named.flat_map(|file| follow_links(&project.directory, &file)).collect();
     let generated: Vec<PathBuf> =
         files.iter().filter(|file| is_generated(&project.directory, file)).cloned().collect();
     let spared: BTreeSet<PathBuf> = if generated.is_empty() {
         BTreeSet::new()
     } else {
-        match project.repository(&Watch::detached()) {
-            Ok(Some(repository)) => repository.ignored(&generated),
+        match project.find_repository(&Watch::new_detached()) {
+            Ok(Some(repository)) => repository.find_ignored(&generated),
             // Without git there is no sign that they belong to the project.
             Ok(None) | Err(_) => generated.into_iter().collect(),
         }
@@ -83,10 +85,10 @@ pub(crate) fn protected<'a>(
 
 /// Returns the file that a path leads to and the links on the way, those inside the project only.
 /// Empty if there is no such file.
-fn followed(project: &Path, script: &Path) -> Vec<PathBuf> {
+fn follow_links(project: &Path, script: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut at = project.to_owned();
-    let mut rest: Vec<PathBuf> = components_reversed(script);
+    let mut rest: Vec<PathBuf> = reverse_components(script);
     let mut links = 0;
     while let Some(part) = rest.pop() {
         if part == Path::new("..") {
@@ -101,7 +103,7 @@ fn followed(project: &Path, script: &Path) -> Vec<PathBuf> {
         }
         found.push(at.clone());
         at.pop();
-        rest.extend(components_reversed(&target));
+        rest.extend(reverse_components(&target));
     }
     if !at.is_file() {
         return Vec::new();
@@ -112,7 +114,7 @@ fn followed(project: &Path, script: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the components of a path, last one first. An absolute path includes the root.
-fn components_reversed(path: &Path) -> Vec<PathBuf> {
+fn reverse_components(path: &Path) -> Vec<PathBuf> {
     let steps = path.components().filter(|it| *it != Component::CurDir);
     steps.rev().map(|it| PathBuf::from(it.as_os_str())).collect()
 }
@@ -124,11 +126,11 @@ fn is_generated(project: &Path, file: &Path) -> bool {
     let is_environment = |it: &Path| it.starts_with(project) && it.join("pyvenv.cfg").is_file();
     below.components().rev().skip(1).any(is_known)
         || file.ancestors().skip(1).any(is_environment)
-        || bounded::read_file(file, LOOKED_AT).is_ok_and(|start| start.contains(&0))
+        || bounded_read::read_file(file, SNIFFED_BYTES).is_ok_and(|start| start.contains(&0))
 }
 
 /// Returns the files below a directory of the project whose paths match.
-fn matching(project: &Project, directory: &Path, pattern: &Pattern) -> Vec<PathBuf> {
+fn find_matching(project: &Project, directory: &Path, pattern: &Pattern) -> Vec<PathBuf> {
     if !directory.starts_with(&project.directory) {
         return Vec::new();
     }
@@ -182,7 +184,7 @@ mod tests {
             ("tools", &[]),
         ] {
             let expect: Vec<PathBuf> = expect.iter().map(|it| project.join(it)).collect();
-            assert_eq!(followed(&project, Path::new(script)), expect, "{script}");
+            assert_eq!(follow_links(&project, Path::new(script)), expect, "{script}");
         }
     }
 

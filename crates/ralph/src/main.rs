@@ -5,35 +5,35 @@
 
 #![cfg_attr(fuzzing, no_main, expect(dead_code, reason = "libFuzzer is the main function"))]
 
-mod calls;
-mod canary;
+mod agent_versions;
+mod call_preview;
 mod cli;
+mod cli_error;
 mod commands;
-mod complaint;
-mod dead_run;
-mod desk;
+mod crash_recovery;
 mod detect;
 mod documents;
-mod equip;
 mod full_screen;
 #[cfg(any(test, fuzzing))]
 mod fuzzing;
 mod gate_scripts;
+mod guard_self_test;
+mod host_checks;
 mod isolation;
-mod machine;
+mod memory_setup;
 mod plugin;
 mod preview;
 mod project;
 mod recipe;
 mod recording;
-mod remembering;
+mod run_context;
 mod scaffold;
 mod screen;
 mod secrets;
 mod session;
 mod settings;
+mod subscribers;
 mod task_file;
-mod telling;
 mod templates;
 mod trust;
 mod workflow;
@@ -41,5 +41,5 @@ mod workflow;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    commands::main(std::env::args_os().collect())
+    commands::run_command_line(std::env::args_os().collect())
 }

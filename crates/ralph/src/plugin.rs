@@ -7,7 +7,7 @@ pub(crate) mod check;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ralph_io::store::embedded::{Embedded, EmbeddedFile};
+use ralph_io::store::embedded::{EmbeddedDirectory, EmbeddedFile};
 
 /// The version of the plugin, which is that of the binary.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -42,24 +42,24 @@ embed! {
 }
 
 /// Returns the plugin for runs, below the directory with the state of all projects.
-pub(crate) fn for_runs(state_root: &Path) -> Embedded {
-    Embedded::by_content(&state_root.join("plugin"), VERSION, PLUGIN)
+pub(crate) fn for_runs(state_root: &Path) -> EmbeddedDirectory {
+    EmbeddedDirectory::from_content(&state_root.join("plugin"), VERSION, PLUGIN)
 }
 
 /// Returns the shell command with which the plugin calls the guard.
-pub(crate) fn guard_command() -> Option<String> {
+pub(crate) fn find_guard_command() -> Option<String> {
     let file = PLUGIN.iter().find(|file| file.path == "hooks/hooks.json")?;
     let hooks: serde_json::Value = serde_json::from_str(file.text).ok()?;
     hooks["hooks"]["PreToolUse"][0]["hooks"][0]["command"].as_str().map(str::to_owned)
 }
 
 /// Returns the marketplace that Claude Code installs the plugin from, below ralph's data directory.
-pub(crate) fn to_install(data: &Path) -> Embedded {
-    Embedded::by_content(&data.join("claude-marketplace"), VERSION, MARKETPLACE)
+pub(crate) fn for_installation(data: &Path) -> EmbeddedDirectory {
+    EmbeddedDirectory::from_content(&data.join("claude-marketplace"), VERSION, MARKETPLACE)
 }
 
 /// Returns ralph's data directory: `$XDG_DATA_HOME/ralph`, else `~/.local/share/ralph`.
-pub(crate) fn data_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+pub(crate) fn find_data_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_DATA_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
@@ -113,8 +113,8 @@ mod tests {
     fn embedded_plugin_has_no_mistakes() {
         let directory = tempfile::tempdir().expect("a directory");
         let plugin = for_runs(directory.path());
-        plugin.ensure().expect("written");
-        assert_eq!(check::problems(plugin.place()), [""; 0]);
+        plugin.ensure_intact().expect("written");
+        assert_eq!(check::find_problems(plugin.path()), [""; 0]);
     }
 
     #[test]
@@ -126,7 +126,11 @@ mod tests {
             (None, None, None),
         ] {
             let variable = |name: &str| if name == "HOME" { home } else { xdg }.map(Into::into);
-            assert_eq!(data_directory(variable), expect.map(PathBuf::from), "{home:?} {xdg:?}");
+            assert_eq!(
+                find_data_directory(variable),
+                expect.map(PathBuf::from),
+                "{home:?} {xdg:?}"
+            );
         }
     }
 }

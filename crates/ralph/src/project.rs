@@ -10,26 +10,28 @@ use std::path::{Path, PathBuf};
 
 use ralph_agents as agents;
 use ralph_core::child::NotStarted;
-use ralph_core::gate::Check;
+use ralph_core::gate::GateCheck;
 use ralph_core::glob::Pattern;
-use ralph_core::guard::lexical;
+use ralph_core::guard::normalize_lexically;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::VcsError;
 use ralph_core::prompt::role::{PRD, PROJECT_PROMPT, RolePrompt};
 use ralph_core::prompt::run::RunPrompt;
-use ralph_core::recipe::{AgentChoice, AgentKind, Origin, Recipe};
-use ralph_io::git::{Discovery, Repository};
-use ralph_io::process::{self, Limits, Spawn, Stdin, Watch};
-use ralph_io::store::Lock;
+use ralph_core::recipe::{AgentChoice, AgentKind, AgentOrigin, Recipe};
+use ralph_io::git::{GitRepository, RepositoryDiscovery};
+use ralph_io::process::{self, ProcessLimits, Spawn, StdinSource, Watch};
+use ralph_io::store::RunLock;
 use ralph_io::store::files::read_prompt;
-use ralph_io::store::layout::{self, Layout, LayoutError};
+use ralph_io::store::layout::{self, LayoutError, ProjectLayout};
 
 use crate::cli::CommonArgs;
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::gate_scripts;
-use crate::settings::{self, Files, FlagValue, Loaded, LocalSettings, Loosening, Sources};
-use crate::trust::demands::{Ground, find_demands};
-use crate::trust::{Subject, Trust};
+use crate::settings::{
+    self, FlagSetting, LoadedSettings, LocalSettings, Loosening, SettingsPaths, SettingsSources,
+};
+use crate::trust::demands::{DemandContext, find_demands};
+use crate::trust::{TrustStore, TrustSubject};
 
 /// A project directory.
 #[derive(Debug)]
@@ -42,235 +44,242 @@ pub(crate) struct Project {
 
 impl Project {
     /// Opens the directory that the command line names.
-    pub(crate) fn open(common: &CommonArgs) -> Result<Self, Complaint> {
+    pub(crate) fn open(common: &CommonArgs) -> Result<Self, CliError> {
         let named = common.directory();
         let directory = named.canonicalize().map_err(|error| {
-            Complaint::input(format!(
+            CliError::for_input(format!(
                 "cannot open the project directory `{}`: {error}",
                 named.display()
             ))
-            .hint("-C names the directory to work in")
+            .with_hint("-C names the directory to work in")
         })?;
         if !directory.is_dir() {
-            return Err(Complaint::input(format!("`{}` is not a directory", named.display())));
+            return Err(CliError::for_input(format!("`{}` is not a directory", named.display())));
         }
         Ok(Self { directory, env: env::vars_os().collect() })
     }
 
     /// Opens the directory for work. Fails if it belongs to a project above it, whose settings and
     /// gates would not apply here, unless the command line names the directory.
-    pub(crate) fn open_for_work(common: &CommonArgs) -> Result<Self, Complaint> {
+    pub(crate) fn open_for_work(common: &CommonArgs) -> Result<Self, CliError> {
         let project = Self::open(common)?;
-        let steps = common.project_dir.is_none().then(|| project_above(&project.directory));
+        let steps = common.project_dir.is_none().then(|| find_project_above(&project.directory));
         let Some(steps) = steps.flatten() else { return Ok(project) };
         let above = vec![".."; steps].join("/");
         let command = env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
-        Err(Complaint::input(format!(
+        Err(CliError::for_input(format!(
             "this directory belongs to the project in `{above}`, whose settings and gates would not \
              hold here"
         ))
-        .hint(format!("`ralph -C {above} {command}` works on that project"))
-        .hint(format!("`ralph -C . {command}` takes this directory for a project of its own")))
+        .with_hint(format!("`ralph -C {above} {command}` works on that project"))
+        .with_hint(format!("`ralph -C . {command}` takes this directory for a project of its own")))
     }
 
     /// Reads the settings: files, environment, flags. Fails if the project's files loosen anything
     /// that the user has not accepted.
-    pub(crate) fn settings(
+    pub(crate) fn load_trusted_settings(
         &self,
         config: Option<&Path>,
-        flags: Vec<FlagValue>,
-    ) -> Result<Loaded, Complaint> {
-        let loaded = self.settings_as_written(config, flags)?;
-        let refused = self.refused(config, &loaded)?;
+        flags: Vec<FlagSetting>,
+    ) -> Result<LoadedSettings, CliError> {
+        let loaded = self.load_settings(config, flags)?;
+        let refused = self.find_untrusted(config, &loaded)?;
         if refused.is_empty() {
             return Ok(loaded);
         }
-        let own = self.user_settings().map_or_else(
+        let own = self.user_settings_file().map_or_else(
             || "your own settings".to_owned(),
             |path| format!("your own settings, `{}`", path.display()),
         );
         let message = "the settings of this project reach beyond it, and you do not trust it:";
         let given = config.map(|path| format!(" --config {}", path.display())).unwrap_or_default();
-        Err(Complaint::input(format!("{message}\n{}", self.listed(refused)))
-            .hint(format!("`ralph trust{given}` accepts it for this project"))
-            .hint(format!("or put it into {own}, for all projects")))
+        Err(CliError::for_input(format!("{message}\n{}", self.list_loosenings(refused)))
+            .with_hint(format!("`ralph trust{given}` accepts it for this project"))
+            .with_hint(format!("or put it into {own}, for all projects")))
     }
 
     /// Reads the settings without the trust check, for commands that start neither agents nor gates.
-    pub(crate) fn settings_as_written(
+    pub(crate) fn load_settings(
         &self,
         config: Option<&Path>,
-        flags: Vec<FlagValue>,
-    ) -> Result<Loaded, Complaint> {
-        self.load(self.user_settings().as_deref(), config, flags, &self.env)
+        flags: Vec<FlagSetting>,
+    ) -> Result<LoadedSettings, CliError> {
+        self.load_sources(self.user_settings_file().as_deref(), config, flags, &self.env)
     }
 
     /// Reads the settings of the project's files only.
-    pub(crate) fn settings_of_project(&self) -> Result<Loaded, Complaint> {
-        self.load(None, None, Vec::new(), &[])
+    pub(crate) fn load_project_settings(&self) -> Result<LoadedSettings, CliError> {
+        self.load_sources(None, None, Vec::new(), &[])
     }
 
     /// Returns the settings without any file, for a settings file with mistakes that is to be replaced.
-    pub(crate) fn settings_without_files(&self) -> Result<Loaded, Complaint> {
-        settings::load(Sources::default().with_environment(self.env.clone()))
-            .map_err(|error| Complaint::input(error.to_string()))
+    pub(crate) fn load_settings_without_files(&self) -> Result<LoadedSettings, CliError> {
+        settings::load_settings(SettingsSources::default().with_environment(self.env.clone()))
+            .map_err(|error| CliError::for_input(error.to_string()))
     }
 
     /// Reads the settings without the user's own, for a demo project.
-    pub(crate) fn settings_alone(&self) -> Result<Loaded, Complaint> {
-        self.load(None, None, Vec::new(), &self.env)
+    pub(crate) fn load_settings_without_user(&self) -> Result<LoadedSettings, CliError> {
+        self.load_sources(None, None, Vec::new(), &self.env)
     }
 
-    fn load(
+    fn load_sources(
         &self,
         user: Option<&Path>,
         config: Option<&Path>,
-        flags: Vec<FlagValue>,
+        flags: Vec<FlagSetting>,
         env: &[(OsString, OsString)],
-    ) -> Result<Loaded, Complaint> {
+    ) -> Result<LoadedSettings, CliError> {
         let config = config.map(|path| self.directory.join(path));
-        let files =
-            |local| Files { user, project: &self.directory, config: config.as_deref(), local };
-        let load = |local, flags: Vec<FlagValue>| {
+        let files = |local| SettingsPaths {
+            user,
+            project: &self.directory,
+            config: config.as_deref(),
+            local,
+        };
+        let load = |local, flags: Vec<FlagSetting>| {
             settings::read_sources(files(local)).and_then(|mut sources| {
                 sources.flags = flags;
-                settings::load(sources.with_environment(env.to_vec()))
+                settings::load_settings(sources.with_environment(env.to_vec()))
             })
         };
         let mut local = LocalSettings::InProject;
-        if settings::local_file(&self.directory).symlink_metadata().is_ok() {
+        if settings::find_local_settings_path(&self.directory).symlink_metadata().is_ok() {
             let without = load(LocalSettings::Recorded(None), Vec::new());
-            local = self.local_settings_now(without.ok().as_ref());
+            local = self.find_local_settings(without.ok().as_ref());
         }
         let mut loaded = load(local, flags).map_err(|error| {
-            let mistakes = self.seen_from_here(&error.to_string());
-            Complaint::input(match error.problems.len() {
+            let mistakes = self.with_relative_paths(&error.to_string());
+            CliError::for_input(match error.problems.len() {
                 1 => format!("there is a mistake in the settings:\n{mistakes}"),
                 count => format!("there are {count} mistakes in the settings:\n{mistakes}"),
             })
         })?;
         let find_program = |name: &str| self.find_program(name).ok();
-        let ground = Ground { directory: &self.directory, find_program: &find_program };
+        let ground = DemandContext { directory: &self.directory, find_program: &find_program };
         loaded.loosenings.extend(find_demands(&loaded, &ground));
         Ok(loaded)
     }
 
     /// Returns where the local settings come from: while a run is active, from its copy.
-    fn local_settings_now(&self, without: Option<&Loaded>) -> LocalSettings {
+    fn find_local_settings(&self, without: Option<&LoadedSettings>) -> LocalSettings {
         let stated = without.and_then(|loaded| loaded.settings.state_dir.as_ref());
         let stated = stated.map(|path| self.directory.join(path));
-        let Ok(root) = layout::state_root(stated.as_deref(), |name| env::var_os(name)) else {
+        let Ok(root) = layout::find_state_root(stated.as_deref(), |name| env::var_os(name)) else {
             return LocalSettings::InProject;
         };
         let mut above = self.directory.ancestors();
         let top = above.find(|it| it.join(".git").exists()).unwrap_or(&self.directory);
-        match Layout::locate(&self.directory, top, &root) {
-            Ok(layout) if Lock::look(layout.state()).is_some() => {
-                settings::recorded_local_settings(layout.state())
+        match ProjectLayout::for_project(&self.directory, top, &root) {
+            Ok(layout) if RunLock::find_holder(layout.state()).is_some() => {
+                settings::read_recorded_local_settings(layout.state())
             }
             Ok(_) | Err(_) => LocalSettings::InProject,
         }
     }
 
     /// Returns the path of the user's own settings, whether the file exists or not.
-    pub(crate) fn user_settings(&self) -> Option<PathBuf> {
-        settings::user_file(|name| self.variable(name))
+    pub(crate) fn user_settings_file(&self) -> Option<PathBuf> {
+        settings::find_user_settings_path(|name| self.find_env_variable(name))
     }
 
     /// Returns the loosenings that the user has not accepted.
-    pub(crate) fn refused<'a>(
+    pub(crate) fn find_untrusted<'a>(
         &self,
         config: Option<&Path>,
-        loaded: &'a Loaded,
-    ) -> Result<Vec<&'a Loosening>, Complaint> {
+        loaded: &'a LoadedSettings,
+    ) -> Result<Vec<&'a Loosening>, CliError> {
         if loaded.loosenings.is_empty() {
             return Ok(Vec::new());
         }
-        let config = self.given_config(config);
-        let subject = self.subject(config.as_deref());
-        match Trust::read(|name| self.variable(name)) {
-            Ok(trust) => Ok(trust.refused(subject, &loaded.loosenings)),
+        let config = self.resolve_config(config);
+        let subject = self.trust_subject(config.as_deref());
+        match TrustStore::load(|name| self.find_env_variable(name)) {
+            Ok(trust) => Ok(trust.find_refused(subject, &loaded.loosenings)),
             // Without a home directory there is no trust file.
-            Err(_) if self.user_settings().is_none() => Ok(loaded.loosenings.iter().collect()),
+            Err(_) if self.user_settings_file().is_none() => Ok(loaded.loosenings.iter().collect()),
             Err(complaint) => Err(complaint),
         }
     }
 
     /// Returns this project as a trust subject.
-    pub(crate) fn subject<'a>(&'a self, config: Option<&'a Path>) -> Subject<'a> {
-        Subject { project: &self.directory, config }
+    pub(crate) fn trust_subject<'a>(&'a self, config: Option<&'a Path>) -> TrustSubject<'a> {
+        TrustSubject { project: &self.directory, config }
     }
 
     /// Returns the canonical path of a settings file given on the command line.
-    pub(crate) fn given_config(&self, config: Option<&Path>) -> Option<PathBuf> {
+    pub(crate) fn resolve_config(&self, config: Option<&Path>) -> Option<PathBuf> {
         let path = self.directory.join(config?);
         Some(path.canonicalize().unwrap_or(path))
     }
 
     /// Lists loosenings, one per line, with paths relative to the project directory.
-    pub(crate) fn listed<'a>(&self, loosenings: impl IntoIterator<Item = &'a Loosening>) -> String {
+    pub(crate) fn list_loosenings<'a>(
+        &self,
+        loosenings: impl IntoIterator<Item = &'a Loosening>,
+    ) -> String {
         let lines: Vec<String> = loosenings.into_iter().map(ToString::to_string).collect();
-        self.seen_from_here(&lines.join("\n"))
+        self.with_relative_paths(&lines.join("\n"))
     }
 
     /// Makes paths in a text relative to the project directory.
-    pub(crate) fn seen_from_here(&self, text: &str) -> String {
+    pub(crate) fn with_relative_paths(&self, text: &str) -> String {
         text.replace(&format!("{}/", self.directory.display()), "")
     }
 
-    fn variable(&self, name: &str) -> Option<OsString> {
+    fn find_env_variable(&self, name: &str) -> Option<OsString> {
         self.env.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone())
     }
 
     /// Fails if an agent of the recipe is missing, before anything is written or paid.
-    pub(crate) fn agents_are_there(&self, recipe: &Recipe) -> Result<(), Complaint> {
-        for agent in recipe.asked() {
+    pub(crate) fn check_agents_exist(&self, recipe: &Recipe) -> Result<(), CliError> {
+        for agent in recipe.callable_agents() {
             self.find_agent(agent)?;
-            self.files_are_usable(agent)?;
+            self.check_agent_files(agent)?;
         }
         Ok(())
     }
 
     /// Returns the program of an agent, or its scenario file.
-    pub(crate) fn find_agent(&self, agent: &AgentChoice) -> Result<PathBuf, Complaint> {
+    pub(crate) fn find_agent(&self, agent: &AgentChoice) -> Result<PathBuf, CliError> {
         match agent.kind.origin() {
-            Origin::BuiltIn => {
+            AgentOrigin::BuiltIn => {
                 let scenario = self.directory.join(&agent.command);
                 if scenario.is_file() {
                     return Ok(scenario);
                 }
                 let scenario = scenario.display();
-                Err(Complaint::input(format!("there is no scenario file `{scenario}`")))
+                Err(CliError::for_input(format!("there is no scenario file `{scenario}`")))
             }
-            Origin::Product | Origin::Command => {
+            AgentOrigin::Product | AgentOrigin::Command => {
                 self.find_program(&agent.command).map_err(|reason| {
                     let message = format!("the agent cannot run: {reason}");
-                    Complaint::new(ExitStatus::AgentFailed, message)
-                        .hint(agents::install_hint(agent.kind, &agent.command))
+                    CliError::new(ExitStatus::AgentFailed, message)
+                        .with_hint(agents::find_install_hint(agent.kind, &agent.command))
                 })
             }
         }
     }
 
     /// Fails if a file of an agent is missing or invalid.
-    fn files_are_usable(&self, agent: &AgentChoice) -> Result<(), Complaint> {
+    fn check_agent_files(&self, agent: &AgentChoice) -> Result<(), CliError> {
         if let Some(file) = &agent.mcp_config {
             let path = self.directory.join(file);
             let shown = file.display();
             let text = fs::read_to_string(&path).map_err(|error| {
-                Complaint::input(format!("cannot read the MCP servers in `{shown}`: {error}"))
-                    .hint("`mcp.coding` and `mcp.memory` name such files")
+                CliError::for_input(format!("cannot read the MCP servers in `{shown}`: {error}"))
+                    .with_hint("`mcp.coding` and `mcp.memory` name such files")
             })?;
-            agents::mcp_servers(&text).map_err(|error| {
-                let complaint = Complaint::of(ExitStatus::BadInput, &error);
+            agents::parse_mcp_servers(&text).map_err(|error| {
+                let complaint = CliError::from_error(ExitStatus::BadInput, &error);
                 let message = format!("cannot use the MCP servers in `{shown}`: {error}");
-                Complaint { message, ..complaint }
-                    .hint("for none at all it holds {\"mcpServers\": {}}")
+                CliError { message, ..complaint }
+                    .with_hint("for none at all it holds {\"mcpServers\": {}}")
             })?;
         }
         if let Some(file) = &agent.system_prompt {
             read_prompt(&self.directory, file).map_err(|error| {
-                Complaint::input(error.message).hint("`agent.systemPromptFile` names it")
+                CliError::for_input(error.message).with_hint("`agent.systemPromptFile` names it")
             })?;
         }
         Ok(())
@@ -279,29 +288,31 @@ impl Project {
     /// Fails if the program of a gate is missing: no iteration could make the gate pass.
     ///
     /// Only a plain program name is looked up. A path may be a script that the agent is to write.
-    pub(crate) fn gates_are_there(&self, recipe: &Recipe) -> Result<(), Complaint> {
+    pub(crate) fn check_gates_exist(&self, recipe: &Recipe) -> Result<(), CliError> {
         for gate in &recipe.gates {
             let command = match &gate.check {
-                Check::Command(command) => command,
-                Check::Agent(_) => continue,
+                GateCheck::Command(command) => command,
+                GateCheck::Agent(_) => continue,
             };
-            let Some(program) = plain_program(command) else { continue };
+            let Some(program) = find_plain_program(command) else { continue };
             if self.find_program(program).is_err() {
                 let message = format!("the gate `{command}` cannot run: `{program}` was not found");
-                return Err(Complaint::input(message)
-                    .hint(format!("install `{program}`, or fix the command in the settings")));
+                return Err(CliError::for_input(message).with_hint(format!(
+                    "install `{program}`, or fix the command in the settings"
+                )));
             }
         }
         Ok(())
     }
 
     /// Returns the programs that a run needs in an image or VM.
-    pub(crate) fn programs_of(recipe: &Recipe) -> Vec<&str> {
-        let asked = recipe.asked().into_iter().filter(|agent| agent.kind != AgentKind::Sim);
+    pub(crate) fn list_programs_needed_by(recipe: &Recipe) -> Vec<&str> {
+        let asked =
+            recipe.callable_agents().into_iter().filter(|agent| agent.kind != AgentKind::Sim);
         let mut programs: Vec<&str> = asked.map(|agent| agent.command.as_str()).collect();
         programs.extend(recipe.gates.iter().filter_map(|gate| match &gate.check {
-            Check::Command(command) => plain_program(command),
-            Check::Agent(_) => None,
+            GateCheck::Command(command) => find_plain_program(command),
+            GateCheck::Agent(_) => None,
         }));
         programs.push("sh");
         programs.sort_unstable();
@@ -311,25 +322,25 @@ impl Project {
 
     /// Returns the file of a program on the `PATH`.
     pub(crate) fn find_program(&self, name: &str) -> Result<PathBuf, NotStarted> {
-        process::find_program(&self.program(name))
+        process::find_program(&self.build_program_spawn(name))
     }
 
     /// Protects the settings themselves, the scripts that gates run, and the files with the agents'
     /// instructions; only the settings can lift this. An agent that could change those could make
     /// every gate pass.
-    pub(crate) fn lock(&self, recipe: &mut Recipe, loaded: &Loaded) {
+    pub(crate) fn add_locked_paths(&self, recipe: &mut Recipe, loaded: &LoadedSettings) {
         let settings = [".ralph/settings.json", ".ralph/settings.local.json"].map(str::to_owned);
         let named = loaded.files.iter().filter_map(|file| {
             Some(file.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())
         });
         let commands = recipe.gates.iter().filter_map(|gate| match &gate.check {
-            Check::Command(command) => Some(command.as_str()),
-            Check::Agent(_) => None,
+            GateCheck::Command(command) => Some(command.as_str()),
+            GateCheck::Agent(_) => None,
         });
-        let mut scripts = gate_scripts::protected(self, commands);
+        let mut scripts = gate_scripts::find_protected_scripts(self, commands);
         scripts.retain(|path| !recipe.unprotected.iter().any(|it| it.matches(path)));
-        let orders = self.orders(recipe, loaded);
-        let started = self.started_by_settings(loaded);
+        let orders = self.find_instruction_files(recipe, loaded);
+        let started = self.find_settings_programs(loaded);
         let all = settings.into_iter().chain(named).chain(scripts.iter().cloned()).chain(orders);
         let all = all.chain(started);
         let paths: BTreeSet<String> = all.collect();
@@ -339,15 +350,15 @@ impl Project {
     }
 
     /// Protects the same for `ralph run`, if there are gates that the agent could make pass that way.
-    pub(crate) fn lock_for_prompt(&self, recipe: &mut Recipe, loaded: &Loaded) {
+    pub(crate) fn add_locked_paths_for_prompt(&self, recipe: &mut Recipe, loaded: &LoadedSettings) {
         if !recipe.gates.is_empty() {
-            self.lock(recipe, loaded);
+            self.add_locked_paths(recipe, loaded);
         }
     }
 
     /// Returns the files of the project that the settings start or pass to agents: the programs of
     /// `scm` and of agents, and the lists of MCP servers.
-    fn started_by_settings(&self, loaded: &Loaded) -> Vec<String> {
+    fn find_settings_programs(&self, loaded: &LoadedSettings) -> Vec<String> {
         let settings = &loaded.settings;
         let sections = settings.agents.sections();
         let commands = sections.iter().map(|(_, section)| &section.command);
@@ -357,7 +368,7 @@ impl Project {
         let files =
             programs.chain([&settings.mcp.coding, &settings.mcp.memory].into_iter().flatten());
         files
-            .map(|file| lexical(&self.directory.join(file)))
+            .map(|file| normalize_lexically(&self.directory.join(file)))
             .filter(|file| file.is_file())
             .filter_map(|file| {
                 Some(file.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())
@@ -366,7 +377,7 @@ impl Project {
     }
 
     /// Returns the files with the agents' instructions, existing or not: no agent may instruct the next.
-    fn orders(&self, recipe: &Recipe, loaded: &Loaded) -> Vec<String> {
+    fn find_instruction_files(&self, recipe: &Recipe, loaded: &LoadedSettings) -> Vec<String> {
         let prompts = self.directory.join(&loaded.settings.prompts_dir);
         let names = RolePrompt::ALL.map(RolePrompt::name).into_iter();
         let names = names.chain(RunPrompt::ALL.map(RunPrompt::name));
@@ -383,58 +394,61 @@ impl Project {
             .collect()
     }
 
-    fn program(&self, name: &str) -> Spawn {
+    fn build_program_spawn(&self, name: &str) -> Spawn {
         Spawn {
             program: name.into(),
             args: Vec::new(),
             cwd: self.directory.clone(),
             env: self.env.clone(),
-            stdin: Stdin::Null,
-            limits: Limits::default(),
+            stdin: StdinSource::Null,
+            limits: ProcessLimits::default(),
         }
     }
 
     /// Finds the repository that contains the project.
-    pub(crate) fn repository(&self, watch: &Watch) -> Result<Option<Repository>, Complaint> {
-        match self.discover(watch) {
-            Ok(Discovery::Repository(repository)) => Ok(Some(*repository)),
-            Ok(Discovery::None | Discovery::NoGit) => Ok(None),
-            Err(error) => Err(Complaint::new(ExitStatus::GitFailed, error.message)),
+    pub(crate) fn find_repository(&self, watch: &Watch) -> Result<Option<GitRepository>, CliError> {
+        match self.discover_repository(watch) {
+            Ok(RepositoryDiscovery::Repository(repository)) => Ok(Some(*repository)),
+            Ok(RepositoryDiscovery::NotFound | RepositoryDiscovery::NoGit) => Ok(None),
+            Err(error) => Err(CliError::new(ExitStatus::GitFailed, error.message)),
         }
     }
 
     /// Finds git and the repository.
-    pub(crate) fn discover(&self, watch: &Watch) -> Result<Discovery, VcsError> {
-        Repository::discover(&self.directory, self.env.clone(), watch.clone())
+    pub(crate) fn discover_repository(
+        &self,
+        watch: &Watch,
+    ) -> Result<RepositoryDiscovery, VcsError> {
+        GitRepository::discover(&self.directory, self.env.clone(), watch.clone())
     }
 
     /// Returns where the state and the files of the project are.
-    pub(crate) fn layout(&self, loaded: &Loaded) -> Result<Layout, Complaint> {
-        let repository = self.repository(&Watch::detached())?;
-        self.layout_in(loaded, repository.as_ref())
+    pub(crate) fn find_layout(&self, loaded: &LoadedSettings) -> Result<ProjectLayout, CliError> {
+        let repository = self.find_repository(&Watch::new_detached())?;
+        self.find_layout_in(loaded, repository.as_ref())
     }
 
     /// Returns where the state and the files of the project are, in a known repository.
-    pub(crate) fn layout_in(
+    pub(crate) fn find_layout_in(
         &self,
-        loaded: &Loaded,
-        repository: Option<&Repository>,
-    ) -> Result<Layout, Complaint> {
-        let top = repository.map_or(self.directory.as_path(), Repository::top);
-        Layout::locate(&self.directory, top, &self.state_root(loaded)?)
-            .map_err(|error| complain_of_layout(&error))
+        loaded: &LoadedSettings,
+        repository: Option<&GitRepository>,
+    ) -> Result<ProjectLayout, CliError> {
+        let top = repository.map_or(self.directory.as_path(), GitRepository::top);
+        ProjectLayout::for_project(&self.directory, top, &self.find_state_root(loaded)?)
+            .map_err(|error| to_layout_error(&error))
     }
 
     /// Returns the directory that holds the state of all projects.
-    pub(crate) fn state_root(&self, loaded: &Loaded) -> Result<PathBuf, Complaint> {
+    pub(crate) fn find_state_root(&self, loaded: &LoadedSettings) -> Result<PathBuf, CliError> {
         let stated = loaded.settings.state_dir.as_ref().map(|path| self.directory.join(path));
-        layout::state_root(stated.as_deref(), |name| env::var_os(name))
-            .map_err(|error| complain_of_layout(&error))
+        layout::find_state_root(stated.as_deref(), |name| env::var_os(name))
+            .map_err(|error| to_layout_error(&error))
     }
 }
 
 /// Returns how many levels up the enclosing project is, if it is not the directory itself.
-fn project_above(directory: &Path) -> Option<usize> {
+fn find_project_above(directory: &Path) -> Option<usize> {
     const MARKS: [&str; 3] =
         [".ralph/settings.json", ".ralph/settings.local.json", "ralph/tasks.json"];
     let is_project = |place: &Path| MARKS.iter().any(|mark| place.join(mark).is_file());
@@ -453,7 +467,7 @@ const SHELL_WORDS: [&str; 46] = [
 ];
 
 /// Returns the program that a shell command starts with, if it is a plain name.
-fn plain_program(command: &str) -> Option<&str> {
+fn find_plain_program(command: &str) -> Option<&str> {
     let word = command.split_whitespace().next()?;
     let is_plain = word
         .chars()
@@ -462,8 +476,8 @@ fn plain_program(command: &str) -> Option<&str> {
 }
 
 /// Returns the error for a state or project directory that cannot be used.
-pub(crate) fn complain_of_layout(error: &LayoutError) -> Complaint {
-    Complaint::of(ExitStatus::BadInput, error)
+pub(crate) fn to_layout_error(error: &LayoutError) -> CliError {
+    CliError::from_error(ExitStatus::BadInput, error)
 }
 
 #[cfg(test)]
@@ -485,7 +499,7 @@ mod tests {
             ("\"my tool\"", None),
             ("  ", None),
         ] {
-            assert_eq!(plain_program(command), expect, "{command}");
+            assert_eq!(find_plain_program(command), expect, "{command}");
         }
     }
 }

@@ -9,16 +9,16 @@ mod specs;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use ralph_core::agent_output::UsageScope;
 use ralph_core::amend::AmendmentPolicy;
 use ralph_core::budget::Budget;
 use ralph_core::context::ContextPlan;
-use ralph_core::failure::{Patience, RateLimitPolicy, Retries};
+use ralph_core::failure::{RateLimitAction, RateLimitPolicy, Retries};
 use ralph_core::gate::ValidationStrategy;
 use ralph_core::glob::Pattern;
 use ralph_core::ids::{Role, TaskId};
 use ralph_core::memory::{Documentation, MemoryPolicy};
 use ralph_core::prompt::run::RunPrompt;
-use ralph_core::reading::UsageScope;
 use ralph_core::recipe::{
     AgentChoice, AgentKind, AgentOutput, BaselinePolicy, CommitPolicy, Completion, FinishNote,
     IterationCount, LandingPolicy, OnFailure, Permissions, PromptPlan, PromptSource, Recipe, Retry,
@@ -26,15 +26,15 @@ use ralph_core::recipe::{
     UsageSelectors, Work,
 };
 use ralph_core::review::ReviewPolicy;
-use ralph_core::sandbox::Policy;
+use ralph_core::sandbox::SandboxPolicy;
 use ralph_core::stuck::StuckPolicy;
-use ralph_core::task::{Keeper, ListForm, TaskList};
+use ralph_core::task::{ListForm, ListOwner, TaskList};
 use ralph_core::units::{Millis, Tokens, UsdMicros};
 
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::documents::PROGRESS;
 use crate::settings::types::{agent as agents_in, gate as gates_in, sections};
-use crate::settings::{Loaded, Settings};
+use crate::settings::{LoadedSettings, Settings};
 
 pub(crate) use specs::{ITERATIONS as SPECS_ITERATIONS, PLAN_FILE, for_specs, for_template};
 
@@ -56,7 +56,7 @@ const ROLES: [Role; 8] = [
 ];
 
 /// What differs between the recipes of the workflows, before the settings apply.
-struct Flow<'a> {
+struct WorkflowDefaults<'a> {
     workflow: &'static str,
     work: Work,
     /// The role whose agent is the default.
@@ -65,8 +65,8 @@ struct Flow<'a> {
     iterations: u32,
     completion_response: &'static str,
     /// Default for the setting `commit`.
-    commit: sections::Commit,
-    baseline: sections::Baseline,
+    commit: sections::CommitSetting,
+    baseline: sections::BaselineSetting,
     /// Gates for work whose settings define none.
     gates: &'a [String],
     strategy: Option<ValidationStrategy>,
@@ -74,17 +74,20 @@ struct Flow<'a> {
 }
 
 /// Returns the recipe of `ralph run`.
-pub(crate) fn for_prompt(loaded: &Loaded, source: PromptSource) -> Result<Recipe, Complaint> {
-    let mut recipe = of(
+pub(crate) fn for_prompt(
+    loaded: &LoadedSettings,
+    source: PromptSource,
+) -> Result<Recipe, CliError> {
+    let mut recipe = build_recipe(
         loaded,
-        Flow {
+        WorkflowDefaults {
             workflow: "prompt",
             work: Work::Prompt(source),
             role: Role::Prompt,
             iterations: PROMPT_ITERATIONS,
             completion_response: "DONE",
-            commit: sections::Commit::None,
-            baseline: sections::Baseline::Off,
+            commit: sections::CommitSetting::None,
+            baseline: sections::BaselineSetting::Off,
             gates: &[],
             strategy: None,
             memory: None,
@@ -97,17 +100,17 @@ pub(crate) fn for_prompt(loaded: &Loaded, source: PromptSource) -> Result<Recipe
 
 /// Returns the recipe of `ralph build` over a task list.
 pub(crate) fn for_tasks(
-    loaded: &Loaded,
+    loaded: &LoadedSettings,
     (file, form): (PathBuf, ListForm),
     list: &TaskList,
     only: Option<TaskId>,
     retry: Retry,
-) -> Result<Recipe, Complaint> {
+) -> Result<Recipe, CliError> {
     let settings = &loaded.settings;
     // The list owner commits it, unless the settings say otherwise.
     let (keeper, commit) = match settings.tasks.keeper {
-        sections::Keeper::Ralph => (Keeper::Ralph, sections::Commit::Ralph),
-        sections::Keeper::Agent => (Keeper::Agent, sections::Commit::Agent),
+        sections::ListOwnerSetting::Ralph => (ListOwner::Ralph, sections::CommitSetting::Ralph),
+        sections::ListOwnerSetting::Agent => (ListOwner::Agent, sections::CommitSetting::Agent),
     };
     let factor = settings.timeout_multiplier;
     let work = TaskWork {
@@ -119,8 +122,8 @@ pub(crate) fn for_tasks(
         attempts: settings.tasks.max_attempts,
         amendments: settings.tasks.max_amendments,
         amendment_policy: match settings.tasks.amendments {
-            sections::Amendments::Add => AmendmentPolicy::Add,
-            sections::Amendments::Apply => AmendmentPolicy::Apply,
+            sections::AmendmentsSetting::Add => AmendmentPolicy::Add,
+            sections::AmendmentsSetting::Apply => AmendmentPolicy::Apply,
         },
         review: if settings.review.enabled {
             ReviewPolicy::Fresh { cap: settings.review.cap }
@@ -131,22 +134,22 @@ pub(crate) fn for_tasks(
             after: settings.stuck.after,
             strategy_shifts: settings.stuck.strategy_shifts,
         },
-        soft_limit: settings.timeouts.global.soft.0.times(factor),
-        hard_limit: settings.timeouts.global.hard.0.times(factor),
+        soft_limit: settings.timeouts.global.soft.0.scale(factor),
+        hard_limit: settings.timeouts.global.hard.0.scale(factor),
     };
-    of(
+    build_recipe(
         loaded,
-        Flow {
+        WorkflowDefaults {
             workflow: "tasks",
             work: Work::Tasks(work),
             role: Role::Implement,
             iterations: list.max_iterations.unwrap_or(TASK_ITERATIONS),
             completion_response: "COMPLETE",
             commit,
-            baseline: sections::Baseline::Note,
+            baseline: sections::BaselineSetting::Note,
             gates: &list.verify_commands,
             strategy: list.validation_strategy,
-            memory: memory(settings),
+            memory: build_memory_policy(settings),
         },
     )
 }
@@ -157,32 +160,32 @@ const PLAN_ITERATIONS: u32 = 3;
 /// Returns the recipe of `ralph plan` for a task list: the agent writes the file, and a command
 /// checks that it is a valid list.
 pub(crate) fn for_plan(
-    loaded: &Loaded,
+    loaded: &LoadedSettings,
     mut values: BTreeMap<String, String>,
     file: &str,
     check: String,
-) -> Result<Recipe, Complaint> {
+) -> Result<Recipe, CliError> {
     let prompt = RunPrompt::PlanTasks;
-    let landing = landing(&loaded.settings, sections::Commit::Ralph);
-    values.insert("COMMITTING".to_owned(), prompt.committing(&landing.commit, file));
+    let landing = build_landing_policy(&loaded.settings, sections::CommitSetting::Ralph);
+    values.insert("COMMITTING".to_owned(), prompt.describe_commits(&landing.commit, file));
     let template = Template { place: TemplatePlace::Named(prompt), values };
-    let flow = Flow {
+    let flow = WorkflowDefaults {
         workflow: "plan",
         work: Work::Prompt(PromptSource::Template(template)),
         role: Role::Plan,
         iterations: PLAN_ITERATIONS,
         completion_response: "COMPLETE",
-        commit: sections::Commit::Ralph,
-        baseline: sections::Baseline::Off,
+        commit: sections::CommitSetting::Ralph,
+        baseline: sections::BaselineSetting::Off,
         gates: &[],
         strategy: None,
         memory: None,
     };
-    let mut recipe = of(loaded, flow)?;
+    let mut recipe = build_recipe(loaded, flow)?;
     // The gates of the settings check the code, which does not change here, unless they name the
     // role `plan`. No baseline: before the work there is no list that could pass.
     recipe.gates.retain(|gate| gate.roles.contains(&Role::Plan));
-    recipe.gates.insert(0, gates::of_list(file, check));
+    recipe.gates.insert(0, gates::build_task_file_gate(file, check));
     recipe.baseline = BaselinePolicy::Off;
     // The next iteration fixes a draft with mistakes.
     recipe.landing.on_failure = OnFailure::Keep;
@@ -196,23 +199,23 @@ pub(crate) fn for_plan(
     Ok(recipe)
 }
 
-fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
+fn build_recipe(loaded: &LoadedSettings, flow: WorkflowDefaults<'_>) -> Result<Recipe, CliError> {
     let settings = &loaded.settings;
-    let agent = agent(loaded, flow.role)?;
-    let mut agents = agents(loaded)?;
+    let agent = choose_agent(loaded, flow.role)?;
+    let mut agents = choose_agents(loaded)?;
     // The turn limit of compactions is a default: no warning for an agent without such a limit.
     if let (Some(_), Some(agent)) = (&flow.memory, agents.get_mut(&Role::Compact))
-        && agent.capabilities.turn_limit.is_there()
+        && agent.capabilities.turn_limit.is_supported()
     {
         agent.max_turns = Some(settings.memory.max_turns);
     }
     agents.retain(|_, choice| *choice != agent);
     let set_strategy = match settings.validation_strategy {
-        gates_in::ValidationStrategy::Strict => ValidationStrategy::Strict,
-        gates_in::ValidationStrategy::Lenient => ValidationStrategy::Lenient,
-        gates_in::ValidationStrategy::TestsOnly => ValidationStrategy::TestsOnly,
+        gates_in::ValidationStrategySetting::Strict => ValidationStrategy::Strict,
+        gates_in::ValidationStrategySetting::Lenient => ValidationStrategy::Lenient,
+        gates_in::ValidationStrategySetting::TestsOnly => ValidationStrategy::TestsOnly,
     };
-    let landing = landing(settings, flow.commit);
+    let landing = build_landing_policy(settings, flow.commit);
     let is_strategy_set = loaded.is_set("validationStrategy");
     Ok(Recipe {
         workflow: flow.workflow.to_owned(),
@@ -220,7 +223,7 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
         role: flow.role,
         agent,
         agents,
-        escalate: escalation(loaded)?,
+        escalate: choose_escalation(loaded)?,
         prompt: PromptPlan {
             iteration_count: if settings.include_iteration_count_in_prompt {
                 IterationCount::Shown
@@ -228,28 +231,28 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
                 IterationCount::Hidden
             },
             output_chars: settings.output_truncate_chars as usize,
-            vars: vars(settings),
-            context: context(settings),
+            vars: collect_prompt_vars(settings),
+            context: build_context_plan(settings),
             finish: FinishNote::Omitted,
         },
-        gates: gates::gates(loaded, flow.gates)?,
+        gates: gates::build_gates(loaded, flow.gates)?,
         strategy: flow.strategy.filter(|_| !is_strategy_set).unwrap_or(set_strategy),
         baseline: match settings.baseline.unwrap_or(flow.baseline) {
-            sections::Baseline::Off => BaselinePolicy::Off,
-            sections::Baseline::Note => BaselinePolicy::Note,
-            sections::Baseline::Require => BaselinePolicy::Require,
+            sections::BaselineSetting::Off => BaselinePolicy::Off,
+            sections::BaselineSetting::Note => BaselinePolicy::Note,
+            sections::BaselineSetting::Require => BaselinePolicy::Require,
         },
         protect: settings
             .protect
             .iter()
             .filter(|glob| !glob.starts_with('!'))
-            .map(|glob| gates::pattern("protect", glob))
+            .map(|glob| gates::parse_pattern("protect", glob))
             .collect::<Result<_, _>>()?,
         unprotected: settings
             .protect
             .iter()
             .filter_map(|glob| glob.strip_prefix('!'))
-            .map(|glob| gates::pattern("protect", glob))
+            .map(|glob| gates::parse_pattern("protect", glob))
             .collect::<Result<_, _>>()?,
         locked: Vec::new(),
         gate_scripts: Vec::new(),
@@ -257,10 +260,10 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
             .secrets
             .allow
             .iter()
-            .map(|glob| gates::pattern("secrets.allow", glob))
+            .map(|glob| gates::parse_pattern("secrets.allow", glob))
             .collect::<Result<_, _>>()?,
         scope: Vec::new(),
-        guard: settings.guard.policy(),
+        guard: settings.guard.to_policy(),
         draft: None,
         plan: None,
         memory: flow.memory,
@@ -269,14 +272,18 @@ fn of(loaded: &Loaded, flow: Flow<'_>) -> Result<Recipe, Complaint> {
             .completion_response
             .clone()
             .unwrap_or_else(|| flow.completion_response.to_owned()),
-        sandbox: sandbox::policy(&settings.sandbox, &landing.commit),
+        sandbox: sandbox::build_policy(&settings.sandbox, &landing.commit),
         landing,
         retries: Retries { max: settings.retries.max, backoff: settings.retries.backoff.0 },
         rate_limit: RateLimitPolicy {
-            wait: if settings.rate_limit.wait { Patience::Wait } else { Patience::Stop },
+            wait: if settings.rate_limit.wait {
+                RateLimitAction::Wait
+            } else {
+                RateLimitAction::Stop
+            },
             max_wait: settings.rate_limit.max_wait.0,
         },
-        limits: limits(settings, flow.iterations),
+        limits: build_run_limits(settings, flow.iterations),
     })
 }
 
@@ -285,7 +292,7 @@ pub(crate) const SPECS_DIR: &str = "SPECS_DIR";
 
 /// Returns when handoffs are compacted, if they are. The MCP servers for it are known once there
 /// is a run.
-fn memory(settings: &Settings) -> Option<MemoryPolicy> {
+fn build_memory_policy(settings: &Settings) -> Option<MemoryPolicy> {
     let memory = &settings.memory;
     let policy = MemoryPolicy {
         every_iterations: memory.every_iterations,
@@ -297,14 +304,14 @@ fn memory(settings: &Settings) -> Option<MemoryPolicy> {
 }
 
 /// Returns the user's variables for prompts.
-fn vars(settings: &Settings) -> BTreeMap<String, String> {
+fn collect_prompt_vars(settings: &Settings) -> BTreeMap<String, String> {
     let mut vars = settings.vars.clone();
     vars.insert(SPECS_DIR.to_owned(), settings.specs_dir.clone());
     vars
 }
 
 /// Returns the token budgets of a prompt.
-fn context(settings: &Settings) -> ContextPlan {
+fn build_context_plan(settings: &Settings) -> ContextPlan {
     let sections = &settings.context.sections;
     ContextPlan {
         budget: Tokens(settings.context.budget_tokens),
@@ -318,7 +325,7 @@ fn context(settings: &Settings) -> ContextPlan {
 }
 
 /// Returns the limits of a run.
-pub(crate) fn limits(settings: &Settings, iterations: u32) -> RunLimits {
+pub(crate) fn build_run_limits(settings: &Settings, iterations: u32) -> RunLimits {
     let factor = settings.timeout_multiplier;
     RunLimits {
         iterations: settings.maximum_iterations.unwrap_or(iterations),
@@ -327,29 +334,29 @@ pub(crate) fn limits(settings: &Settings, iterations: u32) -> RunLimits {
             tokens: settings.budget.max_tokens.map(Tokens),
             time: settings.budget.max_time.map(|span| span.0),
         },
-        ask_soft: settings.timeouts.implement.soft.0.times(factor),
-        ask_hard: settings.timeouts.implement.hard.0.times(factor),
-        ask_idle: settings.timeouts.idle.0.times(factor),
+        ask_soft: settings.timeouts.implement.soft.0.scale(factor),
+        ask_hard: settings.timeouts.implement.hard.0.scale(factor),
+        ask_idle: settings.timeouts.idle.0.scale(factor),
         delay: Millis::from_secs(u64::from(settings.delay_seconds)),
         unchanged: None,
     }
 }
 
 /// Returns the sandbox policy for commands without a workflow.
-pub(crate) fn isolation(loaded: &Loaded) -> Policy {
-    let landing = landing(&loaded.settings, sections::Commit::Ralph);
-    sandbox::policy(&loaded.settings.sandbox, &landing.commit)
+pub(crate) fn build_sandbox_policy(loaded: &LoadedSettings) -> SandboxPolicy {
+    let landing = build_landing_policy(&loaded.settings, sections::CommitSetting::Ralph);
+    sandbox::build_policy(&loaded.settings.sandbox, &landing.commit)
 }
 
 /// Returns warnings about settings that have no effect.
-pub(crate) fn without_effect(loaded: &Loaded, recipe: &Recipe) -> Vec<String> {
+pub(crate) fn find_ineffective_settings(loaded: &LoadedSettings, recipe: &Recipe) -> Vec<String> {
     let mut warnings = Vec::new();
     if loaded.settings.memory.enabled == Some(true) && recipe.memory.is_none() {
         warnings.push("`memory.enabled` has no effect: only task lists have a memory".to_owned());
     }
     let kind = recipe.agent.kind;
     if kind != AgentKind::Custom {
-        for (key, _) in loaded.settings.agent.filters() {
+        for (key, _) in loaded.settings.agent.set_filters() {
             let kind = kind.name();
             warnings.push(format!("`agent.{key}` has no effect on an agent of kind `{kind}`"));
         }
@@ -363,23 +370,25 @@ pub(crate) fn without_effect(loaded: &Loaded, recipe: &Recipe) -> Vec<String> {
 }
 
 /// Returns the agent of every role.
-pub(crate) fn agents(loaded: &Loaded) -> Result<BTreeMap<Role, AgentChoice>, Complaint> {
-    ROLES.into_iter().map(|role| Ok((role, agent(loaded, role)?))).collect()
+pub(crate) fn choose_agents(
+    loaded: &LoadedSettings,
+) -> Result<BTreeMap<Role, AgentChoice>, CliError> {
+    ROLES.into_iter().map(|role| Ok((role, choose_agent(loaded, role)?))).collect()
 }
 
 /// Returns the agent for attempts after a strategy shift, if one is set.
-pub(crate) fn escalation(loaded: &Loaded) -> Result<Option<AgentChoice>, Complaint> {
+pub(crate) fn choose_escalation(loaded: &LoadedSettings) -> Result<Option<AgentChoice>, CliError> {
     let settings = &loaded.settings;
     let section = &settings.agents.escalate;
-    if *section == agents_in::Agent::default() {
+    if *section == agents_in::AgentSettings::default() {
         return Ok(None);
     }
     let servers = settings.mcp.coding.as_ref();
-    choice(loaded, section.over(&settings.agent), servers).map(Some)
+    build_agent_choice(loaded, section.with_defaults_from(&settings.agent), servers).map(Some)
 }
 
 /// Returns the agent for a role.
-pub(crate) fn agent(loaded: &Loaded, role: Role) -> Result<AgentChoice, Complaint> {
+pub(crate) fn choose_agent(loaded: &LoadedSettings, role: Role) -> Result<AgentChoice, CliError> {
     let settings = &loaded.settings;
     let servers = match role {
         Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Review | Role::Fix => {
@@ -389,24 +398,24 @@ pub(crate) fn agent(loaded: &Loaded, role: Role) -> Result<AgentChoice, Complain
         // One sentence needs no servers.
         Role::Message => None,
     };
-    choice(loaded, settings.agent_for(settings_role(role)), servers)
+    build_agent_choice(loaded, settings.choose_agent_for(to_settings_role(role)), servers)
 }
 
 /// Returns an agent of the settings with everything decided except its version.
-fn choice(
-    loaded: &Loaded,
-    chosen: agents_in::Agent,
+fn build_agent_choice(
+    loaded: &LoadedSettings,
+    chosen: agents_in::AgentSettings,
     servers: Option<&String>,
-) -> Result<AgentChoice, Complaint> {
+) -> Result<AgentChoice, CliError> {
     let settings = &loaded.settings;
     let Some(command) = chosen.command.clone() else {
-        return Err(Complaint::input("no agent is set")
-            .hint("`ralph init` finds one that is installed; --agent or `agent.command` names another")
-            .hint("`ralph demo` shows the loop without an agent"));
+        return Err(CliError::for_input("no agent is set")
+            .with_hint("`ralph init` finds one that is installed; --agent or `agent.command` names another")
+            .with_hint("`ralph demo` shows the loop without an agent"));
     };
     let kind = infer_kind(&chosen, &command);
     let selectors = match kind {
-        AgentKind::Custom => Some(Box::new(selectors(&chosen)?)),
+        AgentKind::Custom => Some(Box::new(build_selectors(&chosen)?)),
         AgentKind::Claude
         | AgentKind::Codex
         | AgentKind::Amp
@@ -423,8 +432,8 @@ fn choice(
     let mut flags = chosen.flags.unwrap_or_default();
     let command = match (kind, command.as_str()) {
         (AgentKind::Sim, "sim") if flags.is_empty() => {
-            return Err(Complaint::input("the scripted agent `sim` needs a scenario file")
-                .hint("name it as the first of `agent.flags`"));
+            return Err(CliError::for_input("the scripted agent `sim` needs a scenario file")
+                .with_hint("name it as the first of `agent.flags`"));
         }
         (AgentKind::Sim, "sim") => flags.remove(0),
         // Every other agent is named by its program.
@@ -445,33 +454,33 @@ fn choice(
         max_turns: settings.max_turns,
         mcp_config: servers.map(PathBuf::from),
         system_prompt: chosen.system_prompt_file.map(PathBuf::from),
-        capabilities: ralph_agents::capabilities(kind, None),
+        capabilities: ralph_agents::detect_capabilities(kind, None),
         selectors,
         ..AgentChoice::new(kind, command)
     })
 }
 
 /// Returns the kind of an agent whose command is known.
-pub(crate) fn find_kind(agent: &agents_in::Agent) -> Option<AgentKind> {
+pub(crate) fn find_kind(agent: &agents_in::AgentSettings) -> Option<AgentKind> {
     Some(infer_kind(agent, agent.command.as_deref()?))
 }
 
-fn infer_kind(agent: &agents_in::Agent, command: &str) -> AgentKind {
-    match (agent.kind, ralph_agents::kind_of(command)) {
-        (Some(kind), _) => core_kind(kind),
+fn infer_kind(agent: &agents_in::AgentSettings, command: &str) -> AgentKind {
+    match (agent.kind, ralph_agents::infer_agent_kind(command)) {
+        (Some(kind), _) => to_core_kind(kind),
         // With filters, any command's output can be read.
-        (None, AgentKind::Text) if !agent.filters().is_empty() => AgentKind::Custom,
+        (None, AgentKind::Text) if !agent.set_filters().is_empty() => AgentKind::Custom,
         (None, kind) => kind,
     }
 }
 
 /// Returns the output filters of a custom agent.
-fn selectors(agent: &agents_in::Agent) -> Result<Selectors, Complaint> {
+fn build_selectors(agent: &agents_in::AgentSettings) -> Result<Selectors, CliError> {
     if agent.response_filter.is_none() && agent.delta_filter.is_none() {
-        return Err(Complaint::input(
+        return Err(CliError::for_input(
             "an agent of kind `custom` needs a filter that selects its answer",
         )
-        .hint(
+        .with_hint(
             "set `agent.responseFilter`, such as \"select(.type == \\\"assistant\\\") | .text\"",
         ));
     }
@@ -488,68 +497,68 @@ fn selectors(agent: &agents_in::Agent) -> Result<Selectors, Complaint> {
             cache_write: usage.cache_write.clone(),
             cost: usage.cost.clone(),
             scope: match usage.scope {
-                Some(agents_in::UsageScope::Step) => UsageScope::Step,
-                Some(agents_in::UsageScope::Total) | None => UsageScope::Total,
+                Some(agents_in::UsageScopeSetting::Step) => UsageScope::Step,
+                Some(agents_in::UsageScopeSetting::Total) | None => UsageScope::Total,
             },
         },
     })
 }
 
-fn core_kind(kind: agents_in::AgentKind) -> AgentKind {
+fn to_core_kind(kind: agents_in::AgentKindSetting) -> AgentKind {
     match kind {
-        agents_in::AgentKind::Claude => AgentKind::Claude,
-        agents_in::AgentKind::Codex => AgentKind::Codex,
-        agents_in::AgentKind::Amp => AgentKind::Amp,
-        agents_in::AgentKind::Cline => AgentKind::Cline,
-        agents_in::AgentKind::Gemini => AgentKind::Gemini,
-        agents_in::AgentKind::Opencode => AgentKind::Opencode,
-        agents_in::AgentKind::Copilot => AgentKind::Copilot,
-        agents_in::AgentKind::Qwen => AgentKind::Qwen,
-        agents_in::AgentKind::Pi => AgentKind::Pi,
-        agents_in::AgentKind::Acp => AgentKind::Acp,
-        agents_in::AgentKind::Text => AgentKind::Text,
-        agents_in::AgentKind::Sim => AgentKind::Sim,
-        agents_in::AgentKind::Custom => AgentKind::Custom,
+        agents_in::AgentKindSetting::Claude => AgentKind::Claude,
+        agents_in::AgentKindSetting::Codex => AgentKind::Codex,
+        agents_in::AgentKindSetting::Amp => AgentKind::Amp,
+        agents_in::AgentKindSetting::Cline => AgentKind::Cline,
+        agents_in::AgentKindSetting::Gemini => AgentKind::Gemini,
+        agents_in::AgentKindSetting::Opencode => AgentKind::Opencode,
+        agents_in::AgentKindSetting::Copilot => AgentKind::Copilot,
+        agents_in::AgentKindSetting::Qwen => AgentKind::Qwen,
+        agents_in::AgentKindSetting::Pi => AgentKind::Pi,
+        agents_in::AgentKindSetting::Acp => AgentKind::Acp,
+        agents_in::AgentKindSetting::Text => AgentKind::Text,
+        agents_in::AgentKindSetting::Sim => AgentKind::Sim,
+        agents_in::AgentKindSetting::Custom => AgentKind::Custom,
     }
 }
 
-fn settings_role(role: Role) -> agents_in::Role {
+fn to_settings_role(role: Role) -> agents_in::RoleSetting {
     match role {
-        Role::Prompt => agents_in::Role::Prompt,
-        Role::Plan => agents_in::Role::Plan,
-        Role::Build => agents_in::Role::Build,
-        Role::Implement => agents_in::Role::Implement,
-        Role::Review => agents_in::Role::Review,
-        Role::Fix => agents_in::Role::Fix,
-        Role::Compact => agents_in::Role::Compact,
-        Role::Message => agents_in::Role::Message,
+        Role::Prompt => agents_in::RoleSetting::Prompt,
+        Role::Plan => agents_in::RoleSetting::Plan,
+        Role::Build => agents_in::RoleSetting::Build,
+        Role::Implement => agents_in::RoleSetting::Implement,
+        Role::Review => agents_in::RoleSetting::Review,
+        Role::Fix => agents_in::RoleSetting::Fix,
+        Role::Compact => agents_in::RoleSetting::Compact,
+        Role::Message => agents_in::RoleSetting::Message,
     }
 }
 
 /// Returns the landing policy: work is committed by the `scm` tasks, or as `commit` says.
-fn landing(settings: &Settings, usual: sections::Commit) -> LandingPolicy {
+fn build_landing_policy(settings: &Settings, usual: sections::CommitSetting) -> LandingPolicy {
     let scm = settings.scm.command.as_ref().map(|command| Scm {
         command: command.clone(),
-        tasks: settings.scm.tasks.iter().map(|task| scm_task(task)).collect(),
+        tasks: settings.scm.tasks.iter().map(|task| parse_scm_task(task)).collect(),
     });
     LandingPolicy {
         commit: match (scm, settings.commit.unwrap_or(usual)) {
             (Some(scm), _) => CommitPolicy::Scm(scm),
-            (None, sections::Commit::Ralph) => CommitPolicy::Ralph,
-            (None, sections::Commit::Agent) => CommitPolicy::Agent,
-            (None, sections::Commit::None) => CommitPolicy::Nobody,
+            (None, sections::CommitSetting::Ralph) => CommitPolicy::Ralph,
+            (None, sections::CommitSetting::Agent) => CommitPolicy::Agent,
+            (None, sections::CommitSetting::None) => CommitPolicy::NoCommit,
         },
         commit_prefix: settings.commit_prefix.clone(),
         commit_message: settings.commit_message.clone(),
         on_failure: match settings.on_failure {
-            sections::OnFailure::Keep => OnFailure::Keep,
-            sections::OnFailure::Rollback => OnFailure::Rollback,
+            sections::OnFailureSetting::Keep => OnFailure::Keep,
+            sections::OnFailureSetting::Rollback => OnFailure::Rollback,
         },
         uncommitted: Uncommitted::Refused,
     }
 }
 
-fn scm_task(task: &str) -> ScmTask {
+fn parse_scm_task(task: &str) -> ScmTask {
     match task.trim() {
         "commit" => ScmTask::Commit,
         arguments => ScmTask::Run(arguments.split_whitespace().map(str::to_owned).collect()),
@@ -557,18 +566,19 @@ fn scm_task(task: &str) -> ScmTask {
 }
 
 /// Returns where the base text of a prompt comes from.
-pub(crate) fn prompt_source(
+pub(crate) fn choose_prompt_source(
     prompt: Option<String>,
     file: Option<PathBuf>,
-) -> Result<PromptSource, Complaint> {
+) -> Result<PromptSource, CliError> {
     let usage = "ralph run -p \"TEXT\" or ralph run -f FILE";
     match (prompt, file) {
         (Some(_), Some(_)) => {
-            Err(Complaint::input("--prompt and --prompt-file exclude each other").hint(usage))
+            Err(CliError::for_input("--prompt and --prompt-file exclude each other")
+                .with_hint(usage))
         }
-        (None, None) => Err(Complaint::input("there is no prompt").hint(usage)),
+        (None, None) => Err(CliError::for_input("there is no prompt").with_hint(usage)),
         (Some(text), None) if text.trim().is_empty() => {
-            Err(Complaint::input("the prompt is empty").hint(usage))
+            Err(CliError::for_input("the prompt is empty").with_hint(usage))
         }
         (Some(text), None) => Ok(PromptSource::Text(text)),
         (None, Some(path)) => Ok(PromptSource::File(path)),

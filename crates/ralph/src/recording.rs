@@ -13,19 +13,19 @@ use ralph_core::checklist::Checklist;
 use ralph_core::event::{Event, Recorded};
 use ralph_core::ids::{IterationNumber, RunId};
 use ralph_core::outcome::ExitStatus;
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::run::RunState;
 use ralph_io::environment::Variables;
 use ralph_io::mask::Masker;
-use ralph_io::process::{Line, Lines, Stage, Watch};
+use ralph_io::process::{OutputLine, OutputLines, StopStage, Watch};
 use ralph_io::store::plan;
 use ralph_io::store::raw::RawTail;
-use ralph_io::store::tail::Tail;
-use ralph_io::store::{Layout, Lock, RunDir};
-use ralph_ui::tui::{self, Moment, Recording, Said, ScreenLink};
+use ralph_io::store::tail::JournalTail;
+use ralph_io::store::{ProjectLayout, RunDir, RunLock};
+use ralph_ui::tui::{self, CallOutput, Recording, ReplayKind, ScreenLink};
 use ralph_ui::view::{AgentStream, ViewOptions};
 
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::full_screen;
 use crate::screen;
 use crate::secrets;
@@ -34,7 +34,7 @@ use crate::secrets;
 const PIECE: usize = 64 * 1024;
 
 /// How long to wait for a terminal that hangs.
-const PATIENCE: Duration = Duration::from_secs(1);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Whether an active run is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,54 +45,54 @@ pub(crate) enum Follow {
 }
 
 /// Shows a run until the user leaves the screen.
-pub(crate) fn show(
-    layout: &Layout,
+pub(crate) fn show_run(
+    layout: &ProjectLayout,
     run: &RunId,
     env: Variables,
     options: ViewOptions,
     follow: Follow,
-) -> Result<ExitStatus, Complaint> {
-    let device = full_screen::device(screen::stdout())
-        .map_err(|why| Complaint::input(format!("there can be no full screen here: {why}")))?;
-    let files = layout.run(run);
-    let tail = Tail::open(&files.journal())
-        .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
+) -> Result<ExitStatus, CliError> {
+    let device = full_screen::open_device(screen::open_stdout())
+        .map_err(|why| CliError::for_input(format!("there can be no full screen here: {why}")))?;
+    let files = layout.run_dir(run);
+    let tail = JournalTail::open(&files.journal_path())
+        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
     let moment = match follow {
-        Follow::Yes if Lock::look(layout.state()).is_some() => Moment::Present,
-        Follow::Yes | Follow::No => Moment::Past,
+        Follow::Yes if RunLock::find_holder(layout.state()).is_some() => ReplayKind::Active,
+        Follow::Yes | Follow::No => ReplayKind::Ended,
     };
     let link = ScreenLink::default();
     let shown = link.clone();
     let watch = Watch::install(move |stage| match stage {
-        Stage::Running => {}
-        Stage::Finish | Stage::End => shown.leave(PATIENCE),
-        Stage::Leave => full_screen::give_back(),
+        StopStage::Running => {}
+        StopStage::Finish | StopStage::End => shown.leave_screen(LEAVE_TIMEOUT),
+        StopStage::Leave => full_screen::restore_terminal(),
     })
     .map_err(|error| {
-        Complaint::new(ExitStatus::Incomplete, format!("cannot watch for signals: {error}"))
+        CliError::new(ExitStatus::Incomplete, format!("cannot watch for signals: {error}"))
     })?;
-    full_screen::make_room(&watch, &link, |_| {});
-    let send = full_screen::sender(files.path());
-    let kept = Kept { tail, project: layout.project().to_owned(), env, files, call: None };
+    full_screen::leave_screen_while_stopped(&watch, &link, |_| {});
+    let send = full_screen::request_sender(files.path());
+    let kept = RecordedRun { tail, project: layout.project().to_owned(), env, files, call: None };
     let options = ViewOptions { agent_stream: AgentStream::Shown, ..options };
-    tui::replay(device, &link, options, Box::new(kept), moment, send).map_err(|error| {
-        Complaint::new(ExitStatus::Incomplete, format!("the terminal cannot be used: {error}"))
+    tui::replay_run(device, &link, options, Box::new(kept), moment, send).map_err(|error| {
+        CliError::new(ExitStatus::Incomplete, format!("the terminal cannot be used: {error}"))
     })?;
     Ok(ExitStatus::Complete)
 }
 
 /// The files of a recorded run.
-struct Kept {
-    tail: Tail,
+struct RecordedRun {
+    tail: JournalTail,
     files: RunDir,
     project: PathBuf,
     env: Variables,
     /// The call whose stream is being read.
-    call: Option<Call>,
+    call: Option<RecordedCall>,
 }
 
-impl Recording for Kept {
-    fn facts(&mut self) -> Result<Vec<Recorded>, String> {
+impl Recording for RecordedRun {
+    fn read_events(&mut self) -> Result<Vec<Recorded>, String> {
         let mut facts = Vec::new();
         while let Some((fact, _)) = self.tail.next_event().map_err(|error| error.to_string())? {
             facts.push(fact);
@@ -100,45 +100,45 @@ impl Recording for Kept {
         Ok(facts)
     }
 
-    fn turn_to(&mut self, state: &RunState, asked: &Event) {
-        let request = self.request(state, asked);
-        self.call = request.map(|request| Call::new(&self.files, &self.project, &request));
+    fn select_call(&mut self, state: &RunState, asked: &Event) {
+        let request = self.rebuild_request(state, asked);
+        self.call = request.map(|request| RecordedCall::new(&self.files, &self.project, &request));
     }
 
-    fn heard(&mut self) -> Said {
-        self.call.as_mut().map(Call::heard).unwrap_or_default()
+    fn read_output(&mut self) -> CallOutput {
+        self.call.as_mut().map(RecordedCall::next_events).unwrap_or_default()
     }
 
-    fn plan(&mut self, state: &RunState) -> Option<Checklist> {
-        plan_of(&self.files, &secrets::masker(&self.env, &state.recipe))
+    fn read_plan(&mut self, state: &RunState) -> Option<Checklist> {
+        read_masked_plan(&self.files, &secrets::build_masker(&self.env, &state.recipe))
     }
 }
 
 /// Returns the plan as the run last read it, with secrets masked.
-pub(crate) fn plan_of(files: &RunDir, masker: &Masker) -> Option<Checklist> {
-    let mut list = plan::seen(files)?;
+pub(crate) fn read_masked_plan(files: &RunDir, masker: &Masker) -> Option<Checklist> {
+    let mut list = plan::read_last_seen(files)?;
     for item in &mut list.items {
-        if let Cow::Owned(masked) = masker.text(&item.text) {
+        if let Cow::Owned(masked) = masker.mask_text(&item.text) {
             item.text = masked;
         }
     }
     Some(list)
 }
 
-impl Kept {
+impl RecordedRun {
     /// Rebuilds the request of a call, as far as its stream needs it.
-    fn request(&self, state: &RunState, asked: &Event) -> Option<Request> {
+    fn rebuild_request(&self, state: &RunState, asked: &Event) -> Option<AgentRequest> {
         let Event::Asked { ask, role, purpose, agent, .. } = asked else { return None };
         let iteration = IterationNumber(state.iterations);
         // A gate, and a task that is stuck, may have an agent of their own.
         let usual = state.recipe.agent_for(*role);
-        let others = state.recipe.asked();
+        let others = state.recipe.callable_agents();
         let choice = if usual.kind == *agent {
             usual
         } else {
             others.into_iter().find(|it| it.kind == *agent).unwrap_or(usual)
         };
-        Some(Request {
+        Some(AgentRequest {
             run: state.run.clone(),
             iteration,
             ask: *ask,
@@ -146,7 +146,7 @@ impl Kept {
             purpose: purpose.clone(),
             task: state.current.as_ref().and_then(|current| current.task.clone()),
             agent: choice.clone(),
-            prompt: fs::read_to_string(self.files.prompt(iteration, *ask)).unwrap_or_default(),
+            prompt: fs::read_to_string(self.files.prompt_path(iteration, *ask)).unwrap_or_default(),
             schema: None,
             soft_limit: state.recipe.limits.ask_soft,
             hard_limit: state.recipe.limits.ask_hard,
@@ -157,25 +157,25 @@ impl Kept {
 }
 
 /// The stream of a call, translated while it is read.
-struct Call {
+struct RecordedCall {
     stream: PathBuf,
     /// Exists once the agent has ended.
     end: PathBuf,
     tail: Option<RawTail>,
-    lines: Lines,
+    lines: OutputLines,
     translator: Translator,
     piece: Vec<u8>,
     is_over: bool,
 }
 
-impl Call {
-    fn new(files: &RunDir, project: &Path, request: &Request) -> Self {
+impl RecordedCall {
+    fn new(files: &RunDir, project: &Path, request: &AgentRequest) -> Self {
         Self {
-            stream: files.stream(request.iteration, request.ask),
-            end: files.end(request.iteration, request.ask),
+            stream: files.stream_path(request.iteration, request.ask),
+            end: files.end_path(request.iteration, request.ask),
             tail: None,
-            lines: Lines::default(),
-            translator: agents::translator(request, project),
+            lines: OutputLines::default(),
+            translator: agents::create_translator(request, project),
             piece: vec![0; PIECE],
             is_over: false,
         }
@@ -183,7 +183,7 @@ impl Call {
 
     /// Returns the next events of the stream, in chunks, so that a stream of any length can be shown in
     /// constant memory.
-    fn heard(&mut self) -> Said {
+    fn next_events(&mut self) -> CallOutput {
         let mut events = Vec::new();
         // Checked before the stream: everything the agent wrote before its end is there then.
         let has_ended = self.end.exists();
@@ -191,12 +191,12 @@ impl Call {
             self.tail = RawTail::open(&self.stream).ok();
         }
         while let (false, true, Some(tail)) = (self.is_over, events.is_empty(), &mut self.tail) {
-            let mut push_line = |line: Line<'_>| match line {
-                Line::Whole(line) => events.extend(self.translator.line(&line).events),
-                Line::TooLong { .. } => {}
+            let mut push_line = |line: OutputLine<'_>| match line {
+                OutputLine::Whole(line) => events.extend(self.translator.parse_line(&line).events),
+                OutputLine::TooLong { .. } => {}
             };
             match tail.read(&mut self.piece) {
-                Ok(count @ 1..) => self.lines.feed(&self.piece[..count], &mut push_line),
+                Ok(count @ 1..) => self.lines.push_bytes(&self.piece[..count], &mut push_line),
                 // The agent is still writing its last line.
                 Ok(0) if !has_ended => break,
                 Ok(_) | Err(_) => {
@@ -207,23 +207,23 @@ impl Call {
             }
         }
         let (read, of) = self.tail.as_ref().map_or((0, 0), |it| (it.offset(), it.length()));
-        Said { events, read, of }
+        CallOutput { events, read_bytes: read, total_bytes: of }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ralph_core::agent_output::AgentEvent;
     use ralph_core::event::Purpose;
     use ralph_core::ids::{AskNumber, Role};
-    use ralph_core::reading::AgentEvent;
     use ralph_core::recipe::{AgentChoice, AgentKind};
     use ralph_core::units::Millis;
     use ralph_io::store::raw::RawWriter;
 
     use super::*;
 
-    fn request() -> Request {
-        Request {
+    fn request() -> AgentRequest {
+        AgentRequest {
             run: RunId("20261114-231500-k3f9".to_owned()),
             iteration: IterationNumber(1),
             ask: AskNumber(1),
@@ -255,7 +255,7 @@ mod tests {
         )
     }
 
-    fn text_events(batch: &Said) -> usize {
+    fn text_events(batch: &CallOutput) -> usize {
         let count = |event: &AgentEvent| usize::from(matches!(event, AgentEvent::Text { .. }));
         batch.events.iter().map(count).sum()
     }
@@ -264,10 +264,10 @@ mod tests {
     fn fifty_megabytes_are_followed_in_one_pass_and_in_little_memory() {
         const LINES: u32 = 1_000;
         let place = tempfile::tempdir().expect("a directory");
-        let (files, request) = (RunDir::at(place.path().to_owned()), request());
-        let mut call = Call::new(&files, place.path(), &request);
-        assert_eq!(call.heard(), Said::default(), "nothing is there yet");
-        let path = files.stream(request.iteration, request.ask);
+        let (files, request) = (RunDir::from_path(place.path().to_owned()), request());
+        let mut call = RecordedCall::new(&files, place.path(), &request);
+        assert_eq!(call.next_events(), CallOutput::default(), "nothing is there yet");
+        let path = files.stream_path(request.iteration, request.ask);
         let mut writer = RawWriter::create(&path).expect("created");
         let (mut count, mut most, mut written) = (0, 0, 0);
         for number in 0..LINES {
@@ -277,7 +277,7 @@ mod tests {
             let (most_of_it, rest) = line.split_at(line.len() - 9);
             writer.write(most_of_it.as_bytes()).expect("written");
             writer.flush().expect("flushed");
-            while let batch = call.heard()
+            while let batch = call.next_events()
                 && !batch.events.is_empty()
             {
                 most = most.max(batch.events.len());
@@ -287,8 +287,8 @@ mod tests {
         }
         assert_eq!(count, LINES as usize - 1);
         writer.finish().expect("finished");
-        fs::write(files.end(request.iteration, request.ask), "").expect("written");
-        while let batch = call.heard()
+        fs::write(files.end_path(request.iteration, request.ask), "").expect("written");
+        while let batch = call.next_events()
             && !batch.events.is_empty()
         {
             count += text_events(&batch);
@@ -299,6 +299,9 @@ mod tests {
         let length = fs::metadata(&path).expect("there").len();
         let read = call.tail.as_ref().expect("opened").offset();
         assert_eq!(read, length, "every byte of the file was read once");
-        assert_eq!(call.heard(), Said { events: Vec::new(), read, of: length });
+        assert_eq!(
+            call.next_events(),
+            CallOutput { events: Vec::new(), read_bytes: read, total_bytes: length }
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 
 /// What to do with a file that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,54 +15,59 @@ pub(crate) enum Existing {
     /// Leave it as it is.
     Keep,
     /// Rename it to `.bak`.
-    KeepBeside,
+    BackUp,
     /// Overwrite it.
     Replace,
 }
 
 /// What was done to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Written {
+pub(crate) enum ScaffoldResult {
     New,
     /// It existed and was left as it is.
     Kept,
     /// It existed and was renamed to this path.
-    Beside(PathBuf),
+    BackedUp(PathBuf),
 }
 
 /// Creates a directory unless it exists. Refuses a link: git would not follow it either, so nothing
 /// below it could be committed.
-pub(crate) fn directory(path: &Path) -> Result<(), Complaint> {
+pub(crate) fn create_directory(path: &Path) -> Result<(), CliError> {
     let name = path.display();
     match fs::symlink_metadata(path) {
         Ok(there) if there.is_dir() => Ok(()),
         Ok(there) if there.is_symlink() => {
-            Err(Complaint::input(format!("`{name}` is a link, and must be a directory"))
-                .hint("git does not follow links: files behind it could not be committed"))
+            Err(CliError::for_input(format!("`{name}` is a link, and must be a directory"))
+                .with_hint("git does not follow links: files behind it could not be committed"))
         }
-        Ok(_) => Err(Complaint::input(format!("`{name}` is a file, and must be a directory"))
-            .hint("move it away, then try again")),
+        Ok(_) => Err(CliError::for_input(format!("`{name}` is a file, and must be a directory"))
+            .with_hint("move it away, then try again")),
         Err(_) => fs::create_dir(path)
-            .map_err(|error| Complaint::input(format!("cannot make `{name}`: {error}"))),
+            .map_err(|error| CliError::for_input(format!("cannot make `{name}`: {error}"))),
     }
 }
 
 /// Writes a file; `existing` says what to do with one that exists.
-pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<Written, Complaint> {
-    let refused =
-        |error: io::Error| Complaint::input(format!("cannot write `{}`: {error}", path.display()));
+pub(crate) fn write_file(
+    path: &Path,
+    text: &str,
+    existing: Existing,
+) -> Result<ScaffoldResult, CliError> {
+    let refused = |error: io::Error| {
+        CliError::for_input(format!("cannot write `{}`: {error}", path.display()))
+    };
     let is_there = fs::symlink_metadata(path).is_ok();
     let written = match (is_there, existing) {
-        (false, _) => Written::New,
-        (true, Existing::Keep) => return Ok(Written::Kept),
-        (true, Existing::KeepBeside) => {
-            let backup = free_backup(path);
+        (false, _) => ScaffoldResult::New,
+        (true, Existing::Keep) => return Ok(ScaffoldResult::Kept),
+        (true, Existing::BackUp) => {
+            let backup = find_unused_backup_path(path);
             fs::rename(path, &backup).map_err(refused)?;
-            Written::Beside(backup)
+            ScaffoldResult::BackedUp(backup)
         }
         (true, Existing::Replace) => {
             fs::remove_file(path).map_err(refused)?;
-            Written::New
+            ScaffoldResult::New
         }
     };
     // `create_new`: a file that another process has just created is not overwritten.
@@ -75,22 +80,23 @@ pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> Result<Writt
 }
 
 /// Adds a line to a `.gitignore`, unless it is there. Returns whether it was added.
-pub(crate) fn add_line(path: &Path, line: &str) -> Result<Written, Complaint> {
-    let refused =
-        |error: io::Error| Complaint::input(format!("cannot write `{}`: {error}", path.display()));
+pub(crate) fn add_line(path: &Path, line: &str) -> Result<ScaffoldResult, CliError> {
+    let refused = |error: io::Error| {
+        CliError::for_input(format!("cannot write `{}`: {error}", path.display()))
+    };
     let text = match fs::symlink_metadata(path) {
         Ok(there) if there.is_file() => fs::read(path).map_err(refused)?,
         // A link leads out of the project; its target is not changed.
-        Ok(_) => return Ok(Written::Kept),
+        Ok(_) => return Ok(ScaffoldResult::Kept),
         Err(_) => Vec::new(),
     };
     if is_covered(&text, line) {
-        return Ok(Written::Kept);
+        return Ok(ScaffoldResult::Kept);
     }
     let gap = if text.is_empty() || text.ends_with(b"\n") { "" } else { "\n" };
     let mut file = OpenOptions::new().append(true).create(true).open(path).map_err(refused)?;
     file.write_all(format!("{gap}{line}\n").as_bytes()).map_err(refused)?;
-    Ok(Written::New)
+    Ok(ScaffoldResult::New)
 }
 
 /// Returns whether a `.gitignore` has a line already.
@@ -108,7 +114,7 @@ fn is_covered(text: &[u8], line: &str) -> bool {
 }
 
 /// Returns the first unused name for a backup: `a.bak`, then `a.2.bak`.
-fn free_backup(path: &Path) -> PathBuf {
+fn find_unused_backup_path(path: &Path) -> PathBuf {
     let with = |suffix: String| {
         let mut name = OsString::from(path);
         name.push(suffix);

@@ -5,16 +5,16 @@
 use std::env;
 use std::io::{self, Write as _};
 
-use ralph_ui::problem::Problem;
-use ralph_ui::style::{Choice, Sink, Style, Surroundings, Timestamps, Wishes};
+use ralph_ui::error_report::ErrorReport;
+use ralph_ui::style::{Sink, StreamEnvironment, Style, StyleChoice, StylePreferences, Timestamps};
 use ralph_ui::view::Verbosity;
 
 use crate::cli::{ColorChoice, CommonArgs};
-use crate::complaint::Complaint;
-use crate::settings::types::sections::{Emoji, Ui};
+use crate::cli_error::CliError;
+use crate::settings::types::sections::{EmojiSetting, UiSettings};
 
 /// Asks the user a yes/no question; the default, also without a terminal, is no.
-pub(crate) fn ask(question: &str) -> bool {
+pub(crate) fn ask_yes_no(question: &str) -> bool {
     if !can_ask() {
         return false;
     }
@@ -35,13 +35,13 @@ pub(crate) fn can_ask() -> bool {
 }
 
 /// Returns whether stderr is a terminal.
-pub(crate) fn is_terminal() -> bool {
+pub(crate) fn is_stderr_terminal() -> bool {
     use std::io::IsTerminal as _;
     io::stderr().is_terminal()
 }
 
 /// Returns whether stdout is a terminal.
-pub(crate) fn is_data_seen() -> bool {
+pub(crate) fn is_stdout_terminal() -> bool {
     use std::io::IsTerminal as _;
     io::stdout().is_terminal()
 }
@@ -58,52 +58,52 @@ pub(crate) fn ask_for_line(question: &str) -> Option<String> {
 }
 
 /// Returns whether stdin is a terminal.
-pub(crate) fn is_typed() -> bool {
+pub(crate) fn is_stdin_terminal() -> bool {
     use std::io::IsTerminal as _;
     io::stdin().is_terminal()
 }
 
 /// How this process prints to a stream.
 #[derive(Debug, Clone)]
-pub(crate) struct Screen {
+pub(crate) struct OutputStyle {
     pub(crate) style: Style,
     pub(crate) verbosity: Verbosity,
 }
 
-impl Screen {
+impl OutputStyle {
     /// Returns the output style before any settings are known.
-    pub(crate) fn plain(common: &CommonArgs) -> Self {
-        Self::new(common, &Ui::default())
+    pub(crate) fn without_settings(common: &CommonArgs) -> Self {
+        Self::for_stderr(common, &UiSettings::default())
     }
 
     /// Returns the output style for stderr, from flags and settings.
-    pub(crate) fn new(common: &CommonArgs, ui: &Ui) -> Self {
-        Self::on(common, ui, sink(io::stderr()))
+    pub(crate) fn for_stderr(common: &CommonArgs, ui: &UiSettings) -> Self {
+        Self::for_sink(common, ui, detect_sink(io::stderr()))
     }
 
     /// Returns the output style for stdout, from flags and settings.
-    pub(crate) fn for_stdout(common: &CommonArgs, ui: &Ui) -> Self {
-        Self::on(common, ui, sink(io::stdout()))
+    pub(crate) fn for_stdout(common: &CommonArgs, ui: &UiSettings) -> Self {
+        Self::for_sink(common, ui, detect_sink(io::stdout()))
     }
 
-    fn on(common: &CommonArgs, ui: &Ui, sink: Sink) -> Self {
-        let options = Wishes {
+    fn for_sink(common: &CommonArgs, ui: &UiSettings, sink: Sink) -> Self {
+        let options = StylePreferences {
             color: match common.color {
-                ColorChoice::Auto => Choice::Auto,
-                ColorChoice::Always => Choice::Always,
-                ColorChoice::Never => Choice::Never,
+                ColorChoice::Auto => StyleChoice::Auto,
+                ColorChoice::Always => StyleChoice::Always,
+                ColorChoice::Never => StyleChoice::Never,
             },
             emoji: match ui.emoji {
-                Emoji::Auto => Choice::Auto,
-                Emoji::Always => Choice::Always,
-                Emoji::Never => Choice::Never,
+                EmojiSetting::Auto => StyleChoice::Auto,
+                EmojiSetting::Always => StyleChoice::Always,
+                EmojiSetting::Never => StyleChoice::Never,
             },
             timestamps: if ui.timestamps { Timestamps::Shown } else { Timestamps::Hidden },
             max_output_lines: ui.max_output_lines as usize,
             max_output_chars: ui.max_output_chars as usize,
         };
         Self {
-            style: Style::choose(&options, &surroundings(sink)),
+            style: Style::choose_style(&options, &read_style_environment(sink)),
             verbosity: match (common.quiet, common.verbose) {
                 (true, _) => Verbosity::Quiet,
                 (false, true) => Verbosity::Verbose,
@@ -113,8 +113,8 @@ impl Screen {
     }
 
     /// Prints an error with its causes and hints.
-    pub(crate) fn complain(&self, error: &Complaint) {
-        let problem = Problem {
+    pub(crate) fn print_error(&self, error: &CliError) {
+        let problem = ErrorReport {
             message: error.message.clone(),
             causes: error.causes.clone(),
             hints: error.hints.clone(),
@@ -123,21 +123,21 @@ impl Screen {
     }
 }
 
-fn sink(stream: impl io::IsTerminal + std::os::fd::AsFd) -> Sink {
+fn detect_sink(stream: impl io::IsTerminal + std::os::fd::AsFd) -> Sink {
     if stream.is_terminal() {
-        Sink::Terminal { columns: ralph_io::terminal::columns(stream) }
+        Sink::Terminal { columns: ralph_io::terminal::count_columns(stream) }
     } else {
         Sink::Pipe
     }
 }
 
-fn surroundings(sink: Sink) -> Surroundings {
+fn read_style_environment(sink: Sink) -> StreamEnvironment {
     let variable = |name: &str| env::var(name).ok();
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .iter()
         .filter_map(|name| variable(name))
         .find(|value| !value.is_empty());
-    Surroundings {
+    StreamEnvironment {
         sink,
         no_color: variable("NO_COLOR"),
         clicolor: variable("CLICOLOR"),
@@ -148,41 +148,41 @@ fn surroundings(sink: Sink) -> Surroundings {
 }
 
 /// Prints a line on stderr, for commands without a run view.
-pub(crate) fn say(line: &str) {
+pub(crate) fn print_line(line: &str) {
     // A closed stderr is no error.
     let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Prints data on stdout. A closed pipe is no error.
 pub(crate) fn print_data(text: &str) {
-    let _ = try_printing(text);
+    let _ = try_print_data(text);
 }
 
 /// Prints data on stdout. Fails once the reader has closed the pipe.
-pub(crate) fn try_printing(text: &str) -> io::Result<()> {
+pub(crate) fn try_print_data(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
 
 /// Returns how many lines the terminal behind stdout has.
-pub(crate) fn rows() -> usize {
+pub(crate) fn count_terminal_rows() -> usize {
     /// The traditional height of a terminal.
     const USUAL: usize = 24;
-    ralph_io::terminal::rows(io::stdout()).filter(|rows| *rows > 0).unwrap_or(USUAL)
+    ralph_io::terminal::count_rows(io::stdout()).filter(|rows| *rows > 0).unwrap_or(USUAL)
 }
 
 /// Prints a warning on stderr.
-pub(crate) fn warn(text: &str) {
-    let text = ralph_ui::safe::harmless(text);
+pub(crate) fn print_warning(text: &str) {
+    let text = ralph_ui::sanitize::sanitize_text(text);
     let _ = writeln!(io::stderr().lock(), "warning: {text}");
 }
 
 /// Returns stdout, for a view that writes to it.
-pub(crate) fn stdout() -> io::Stdout {
+pub(crate) fn open_stdout() -> io::Stdout {
     io::stdout()
 }
 
 /// Returns stderr, for a view that writes to it.
-pub(crate) fn stderr() -> io::Stderr {
+pub(crate) fn open_stderr() -> io::Stderr {
     io::stderr()
 }

@@ -4,45 +4,45 @@
 
 use std::ffi::OsString;
 
-use ralph_agents::program_kind;
+use ralph_agents::detect_program_kind;
 use ralph_core::recipe::{AgentChoice, Recipe};
-use ralph_core::secret::{MASK, known};
+use ralph_core::secret::{MASK, known_secrets};
 use ralph_io::agent_state;
 use ralph_io::mask::Masker;
 
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::settings::types::Settings;
 
 /// Returns a masker for the secrets of the environment, of the agents' variables and logins.
-pub(crate) fn masker(env: &[(OsString, OsString)], recipe: &Recipe) -> Masker {
-    let agents = recipe.asked();
+pub(crate) fn build_masker(env: &[(OsString, OsString)], recipe: &Recipe) -> Masker {
+    let agents = recipe.callable_agents();
     let given: Vec<(OsString, OsString)> = agents
         .iter()
         .flat_map(|agent| &agent.env)
         .map(|(name, value)| (name.into(), value.into()))
         .collect();
     let all = env.iter().chain(&given).map(|(name, value)| (name, value));
-    let documents = agents
-        .iter()
-        .flat_map(|agent| agent_state::configuration::documents(program_kind(agent), env));
-    let tokens = documents.flat_map(|document| known::of_credentials(&document));
-    Masker::of_environment(all, tokens)
+    let documents = agents.iter().flat_map(|agent| {
+        agent_state::configuration::read_documents(detect_program_kind(agent), env)
+    });
+    let tokens = documents.flat_map(|document| known_secrets::collect_from_credentials(&document));
+    Masker::from_environment(all, tokens)
 }
 
 /// Restores the secrets of the agents' environments, which the journal masks, from the settings or
 /// else from ralph's own environment.
-pub(crate) fn refill(
+pub(crate) fn restore_secrets(
     recipe: &mut Recipe,
     settings: &Settings,
     env: &[(OsString, OsString)],
-) -> Result<(), Complaint> {
+) -> Result<(), CliError> {
     let fill = |choice: &mut AgentChoice, role: &str| {
         for (name, value) in choice.env.iter_mut().filter(|(_, value)| *value == MASK) {
-            *value = secret(settings, role, env, name).ok_or_else(|| {
-                Complaint::input(format!(
+            *value = find_secret(settings, role, env, name).ok_or_else(|| {
+                CliError::for_input(format!(
                     "the run gave its agent the secret `{name}`, which its journal does not hold"
                 ))
-                .hint(format!("set `agent.env.{name}` in the settings, or export it"))
+                .with_hint(format!("set `agent.env.{name}` in the settings, or export it"))
             })?;
         }
         Ok(())
@@ -50,11 +50,11 @@ pub(crate) fn refill(
     for (role, choice) in &mut recipe.agents {
         fill(choice, role.name())?;
     }
-    recipe.every_agent().try_for_each(|choice| fill(choice, "agent"))
+    recipe.agents_mut().try_for_each(|choice| fill(choice, "agent"))
 }
 
 /// Finds a secret: in the section of the role, in `agent`, in any other section, in the environment.
-fn secret(
+fn find_secret(
     settings: &Settings,
     role: &str,
     env: &[(OsString, OsString)],

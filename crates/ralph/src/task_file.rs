@@ -6,64 +6,65 @@ use std::path::{Path, PathBuf};
 
 use ralph_io::formats::{FileProblem, TaskFile};
 
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::settings::Settings;
 
 /// Where a task file is looked for, in this order.
-const USUAL: [&str; 3] = ["ralph/tasks.json", "plan.json", "prd.json"];
+const DEFAULT_PATHS: [&str; 3] = ["ralph/tasks.json", "plan.json", "prd.json"];
 
 /// A thousand mistakes have one cause; the first screen shows it.
-const TOLD: usize = 50;
+const MAX_SHOWN_PROBLEMS: usize = 50;
 
 /// Returns the path of the task file: from the flag, the settings, or the first default path that
 /// exists.
-pub(crate) fn find(
+pub(crate) fn find_task_file(
     project: &Project,
     settings: &Settings,
     flag: Option<&Path>,
-) -> Result<PathBuf, Complaint> {
+) -> Result<PathBuf, CliError> {
     let named = flag.or(settings.tasks.file.as_deref().map(Path::new));
     if let Some(named) = named {
         return Ok(project.directory.join(named));
     }
-    let usual = USUAL.map(|path| project.directory.join(path));
+    let usual = DEFAULT_PATHS.map(|path| project.directory.join(path));
     usual.into_iter().find(|path| path.exists()).ok_or_else(|| {
-        Complaint::input("there is no task file").hint(format!(
+        CliError::for_input("there is no task file").with_hint(format!(
             "ralph looks for {}; --plan or the setting `tasks.file` names another",
-            USUAL.join(", ")
+            DEFAULT_PATHS.join(", ")
         ))
     })
 }
 
 /// Returns the other task files in default places.
-pub(crate) fn others(project: &Project, list: &str) -> Vec<&'static str> {
+pub(crate) fn find_other_task_files(project: &Project, list: &str) -> Vec<&'static str> {
     let is_other = |path: &&str| *path != list && project.directory.join(path).is_file();
-    USUAL.into_iter().filter(is_other).collect()
+    DEFAULT_PATHS.into_iter().filter(is_other).collect()
 }
 
 /// Reads the task file.
-pub(crate) fn open(
+pub(crate) fn read_task_file(
     project: &Project,
     settings: &Settings,
     flag: Option<&Path>,
-) -> Result<TaskFile, Complaint> {
-    TaskFile::read(&find(project, settings, flag)?).map_err(|problems| complain(project, &problems))
+) -> Result<TaskFile, CliError> {
+    TaskFile::read(&find_task_file(project, settings, flag)?)
+        .map_err(|problems| to_problems_error(project, &problems))
 }
 
 /// Returns the error for a file with mistakes, with paths relative to the project directory.
-pub(crate) fn complain(project: &Project, problems: &[FileProblem]) -> Complaint {
+pub(crate) fn to_problems_error(project: &Project, problems: &[FileProblem]) -> CliError {
     let here = format!("{}/", project.directory.display());
     let mut lines: Vec<String> = problems
         .iter()
-        .take(TOLD)
+        .take(MAX_SHOWN_PROBLEMS)
         .map(|problem| problem.to_string().replace(&here, "").replace('\n', " "))
         .collect();
-    if problems.len() > TOLD {
-        lines.push(format!("… and {} more", problems.len() - TOLD));
+    if problems.len() > MAX_SHOWN_PROBLEMS {
+        lines.push(format!("… and {} more", problems.len() - MAX_SHOWN_PROBLEMS));
     }
     let mistakes = lines.join("\n");
-    Complaint::input(match problems.len() {
+    CliError::for_input(match problems.len() {
         1 => format!("there is a mistake in the task file:\n{mistakes}"),
         count => format!("there are {count} mistakes in the task file:\n{mistakes}"),
     })

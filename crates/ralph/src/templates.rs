@@ -4,7 +4,7 @@
 
 use serde_json::json;
 
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 
 /// The requirements document.
 pub(crate) const PRD: &str = include_str!("../templates/prd.md");
@@ -17,10 +17,10 @@ pub(crate) const SPEC: &str = include_str!("../templates/spec.md");
 const TASKS: &str = include_str!("../templates/tasks.json");
 
 /// Most characters of a feature name.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME_CHARS: usize = 100;
 
 /// Slugs are parts of branch and directory names; this leaves room for the rest of the name.
-const LONGEST_SLUG: usize = 60;
+const MAX_SLUG_BYTES: usize = 60;
 
 /// The name of a feature, as the user wrote it and as a part of branch names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,12 +33,12 @@ pub(crate) struct Feature {
 
 impl Feature {
     /// Parses a name. The error names the flag that gave it.
-    pub(crate) fn named(name: &str, flag: &str) -> Result<Self, Complaint> {
+    pub(crate) fn parse(name: &str, flag: &str) -> Result<Self, CliError> {
         let name = name.trim();
-        let slug = slug(name);
+        let slug = slugify(name);
         let wrong = if name.is_empty() {
             "is empty"
-        } else if name.chars().count() > LONGEST_NAME {
+        } else if name.chars().count() > MAX_NAME_CHARS {
             "is longer than 100 characters"
         } else if name.chars().any(char::is_control) {
             "is not one line of plain text"
@@ -47,8 +47,8 @@ impl Feature {
         } else {
             return Ok(Self { name: name.to_owned(), slug });
         };
-        Err(Complaint::input(format!("the text given with {flag} {wrong}"))
-            .hint(format!("for example {flag} \"Search in notes\"")))
+        Err(CliError::for_input(format!("the text given with {flag} {wrong}"))
+            .with_hint(format!("for example {flag} \"Search in notes\"")))
     }
 
     /// Returns the branch for the work.
@@ -58,7 +58,7 @@ impl Feature {
 }
 
 /// Returns a text as part of a branch or a directory: letters and digits, the rest as `-`.
-pub(crate) fn slug(text: &str) -> String {
+pub(crate) fn slugify(text: &str) -> String {
     let mut slug = String::new();
     for character in text.chars().flat_map(char::to_lowercase) {
         if character.is_alphanumeric() {
@@ -66,7 +66,7 @@ pub(crate) fn slug(text: &str) -> String {
         } else if !slug.is_empty() && !slug.ends_with('-') {
             slug.push('-');
         }
-        if slug.len() >= LONGEST_SLUG {
+        if slug.len() >= MAX_SLUG_BYTES {
             break;
         }
     }
@@ -74,33 +74,33 @@ pub(crate) fn slug(text: &str) -> String {
 }
 
 /// Returns a fresh requirements document.
-pub(crate) fn prd(name: &str) -> String {
-    fill(PRD, &[("NAME", name)])
+pub(crate) fn render_prd(name: &str) -> String {
+    fill_placeholders(PRD, &[("NAME", name)])
 }
 
 /// Returns a fresh specification.
-pub(crate) fn spec(name: &str) -> String {
-    fill(SPEC, &[("NAME", name)])
+pub(crate) fn render_spec(name: &str) -> String {
+    fill_placeholders(SPEC, &[("NAME", name)])
 }
 
 /// Returns a fresh task file.
-pub(crate) fn tasks(project: &str, branch: Option<&str>, commands: &[String]) -> String {
+pub(crate) fn render_tasks(project: &str, branch: Option<&str>, commands: &[String]) -> String {
     let commands: Vec<String> = commands.iter().map(|command| json!(command).to_string()).collect();
     let values = [
         ("PROJECT", json!(project).to_string()),
         ("BRANCH", json!(branch).to_string()),
         ("VERIFY_COMMANDS", format!("[{}]", commands.join(", "))),
     ];
-    fill(TASKS, &values.each_ref().map(|(name, value)| (*name, value.as_str())))
+    fill_placeholders(TASKS, &values.each_ref().map(|(name, value)| (*name, value.as_str())))
 }
 
 /// Returns fresh progress notes with a start date.
-pub(crate) fn progress(name: &str, date: &str) -> String {
-    fill(PROGRESS, &[("DATE", date), ("NAME", name)])
+pub(crate) fn render_progress(name: &str, date: &str) -> String {
+    fill_placeholders(PROGRESS, &[("DATE", date), ("NAME", name)])
 }
 
 /// Fills in the placeholders of a template. Values are inserted verbatim.
-fn fill(template: &str, values: &[(&str, &str)]) -> String {
+fn fill_placeholders(template: &str, values: &[(&str, &str)]) -> String {
     let mut pieces = template.split("${");
     let mut text = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
@@ -154,29 +154,29 @@ mod tests {
             ("a\nb", Err("the text given with --name is not one line of plain text")),
             (&"x".repeat(101), Err("the text given with --name is longer than 100 characters")),
         ] {
-            let feature = Feature::named(name, "--name");
+            let feature = Feature::parse(name, "--name");
             let found = feature.as_ref().map(Feature::branch).map_err(|it| it.message.clone());
             assert_eq!(found, expect.map(str::to_owned).map_err(str::to_owned), "{name:?}");
         }
-        assert_eq!(slug(&"ab ".repeat(60)).len(), 59);
+        assert_eq!(slugify(&"ab ".repeat(60)).len(), 59);
     }
 
     #[test]
     fn a_fresh_list_is_one_that_can_be_read() {
         let commands = ["make \"test\"".to_owned(), "echo '${BRANCH}'".to_owned()];
-        let text = tasks("a \"b\" ${BRANCH}", Some("ralph/a"), &commands);
+        let text = render_tasks("a \"b\" ${BRANCH}", Some("ralph/a"), &commands);
         let file = TaskFile::from_text("tasks.json".as_ref(), text).expect("a list");
         let list = file.list();
         assert_eq!((list.project.as_str(), list.tasks.len()), ("a \"b\" ${BRANCH}", 0));
         assert_eq!(list.branch.as_deref(), Some("ralph/a"));
         assert_eq!(list.verify_commands, commands);
-        let text = tasks("", None, &[]);
+        let text = render_tasks("", None, &[]);
         TaskFile::from_text("tasks.json".as_ref(), text).expect("a list");
     }
 
     #[test]
     fn filled_in_documents_are_not_bare() {
-        let fresh = prd("Notes");
+        let fresh = render_prd("Notes");
         let written = fresh.replace("## 2.", "Notes can be searched.\n\n## 2.");
         let in_a_comment = fresh.replace("## 2.", "<!-- Notes can be searched. -->\n## 2.");
         let row = fresh.replace("## 9.", "| Empty query | Enter | Nothing | |\n\n## 9.");
@@ -192,19 +192,24 @@ mod tests {
         ] {
             assert_eq!(is_bare(text, PRD), expect, "{text}");
         }
-        let fresh = progress("Notes", "2026-11-15");
+        let fresh = render_progress("Notes", "2026-11-15");
         assert!(is_bare(&fresh, PROGRESS));
         assert!(!is_bare(&format!("{fresh}\nUS-001 is done.\n"), PROGRESS));
         assert!(is_bare(PROMPT, PROMPT));
-        let fresh = spec("Notes");
+        let fresh = render_spec("Notes");
         assert!(is_bare(&fresh, SPEC));
         assert!(!is_bare(&format!("{fresh}\nNotes can be searched.\n"), SPEC));
     }
 
     #[test]
     fn fresh_documents_leave_nothing_open() {
-        let list = tasks("p", None, &[]);
-        for text in [prd("Notes"), progress("Notes", "2026-11-15"), list, spec("Notes")] {
+        let list = render_tasks("p", None, &[]);
+        for text in [
+            render_prd("Notes"),
+            render_progress("Notes", "2026-11-15"),
+            list,
+            render_spec("Notes"),
+        ] {
             assert!(!text.contains("${"), "{text}");
         }
     }

@@ -16,31 +16,31 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_core::units::Timestamp;
-use ralph_io::bounded;
+use ralph_io::bounded_read;
 use ralph_io::store::{atomic, layout};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::complaint::Complaint;
-use crate::project::complain_of_layout;
+use crate::cli_error::CliError;
+use crate::project::to_layout_error;
 use crate::settings::{Loosening, LooseningCause};
 
 /// Version of the trust file.
 const VERSION: u32 = 1;
 
 /// Thousands of projects fit; a larger file is not ours.
-const LARGEST: u64 = 1 << 22;
+const MAX_FILE_BYTES: u64 = 1 << 22;
 
 /// The trust file.
 #[derive(Debug)]
-pub(crate) struct Trust {
+pub(crate) struct TrustStore {
     file: PathBuf,
-    projects: Vec<Trusted>,
+    projects: Vec<TrustEntry>,
 }
 
 /// A project that may loosen its isolation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Trusted {
+pub(crate) struct TrustEntry {
     pub(crate) path: PathBuf,
     /// The settings file, if one was given in place of the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,9 +54,9 @@ pub(crate) struct Trusted {
     pub(crate) at: Timestamp,
 }
 
-impl Trusted {
+impl TrustEntry {
     /// Returns the trust entry for a project with these loosenings.
-    pub(crate) fn new(subject: Subject<'_>, loosenings: &[Loosening], at: Timestamp) -> Self {
+    pub(crate) fn new(subject: TrustSubject<'_>, loosenings: &[Loosening], at: Timestamp) -> Self {
         let accepted = loosenings.iter().map(|it| (it.key.clone(), it.asks.clone())).collect();
         let digests = loosenings.iter().filter_map(|it| match &it.cause {
             LooseningCause::Demand { digest, .. } => Some((it.key.clone(), digest.clone())),
@@ -71,7 +71,7 @@ impl Trusted {
         }
     }
 
-    fn is_of(&self, subject: Subject<'_>) -> bool {
+    fn is_for(&self, subject: TrustSubject<'_>) -> bool {
         self.path == subject.project && self.config.as_deref() == subject.config
     }
 
@@ -94,7 +94,7 @@ impl Trusted {
 
 /// A project with its settings, as the subject of trust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct TrustSubject<'a> {
     /// The canonical path of the project.
     pub(crate) project: &'a Path,
     /// The settings file that was given, as a canonical path.
@@ -104,20 +104,23 @@ pub(crate) struct Subject<'a> {
 #[derive(Serialize, Deserialize)]
 struct TrustFile {
     version: u32,
-    projects: Vec<Trusted>,
+    projects: Vec<TrustEntry>,
 }
 
-impl Trust {
+impl TrustStore {
     /// Reads the trust file. Fails without a home directory.
-    pub(crate) fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Complaint> {
+    pub(crate) fn load(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, CliError> {
         let root =
-            layout::state_root(None, variable).map_err(|error| complain_of_layout(&error))?;
+            layout::find_state_root(None, variable).map_err(|error| to_layout_error(&error))?;
         let file = root.join("trust.json");
         let unusable = |why: String| {
-            Complaint::input(format!("cannot use the list of trusted projects: {why}"))
-                .hint(format!("fix or remove `{}`; `ralph trust` writes it again", file.display()))
+            CliError::for_input(format!("cannot use the list of trusted projects: {why}"))
+                .with_hint(format!(
+                    "fix or remove `{}`; `ralph trust` writes it again",
+                    file.display()
+                ))
         };
-        let bytes = match bounded::read_beginning(&file, LARGEST) {
+        let bytes = match bounded_read::read_beginning(&file, MAX_FILE_BYTES) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Self { file, projects: Vec::new() });
@@ -133,45 +136,45 @@ impl Trust {
     }
 
     /// Returns the trusted projects.
-    pub(crate) fn projects(&self) -> &[Trusted] {
+    pub(crate) fn projects(&self) -> &[TrustEntry] {
         &self.projects
     }
 
     /// Returns the loosenings of a project that are not accepted.
-    pub(crate) fn refused<'a>(
+    pub(crate) fn find_refused<'a>(
         &self,
-        subject: Subject<'_>,
+        subject: TrustSubject<'_>,
         loosenings: &'a [Loosening],
     ) -> Vec<&'a Loosening> {
-        let entry = self.projects.iter().find(|it| it.is_of(subject));
+        let entry = self.projects.iter().find(|it| it.is_for(subject));
         let is_refused = |it: &&Loosening| !entry.is_some_and(|entry| entry.accepts(it));
         loosenings.iter().filter(is_refused).collect()
     }
 
     /// Adds a project, replacing an earlier entry for it.
-    pub(crate) fn mark(mut self, trusted: Trusted) -> Result<(), Complaint> {
-        let subject = Subject { project: &trusted.path, config: trusted.config.as_deref() };
-        self.projects.retain(|it| !it.is_of(subject));
+    pub(crate) fn add_entry(mut self, trusted: TrustEntry) -> Result<(), CliError> {
+        let subject = TrustSubject { project: &trusted.path, config: trusted.config.as_deref() };
+        self.projects.retain(|it| !it.is_for(subject));
         self.projects.push(trusted);
-        self.write()
+        self.write_file()
     }
 
     /// Removes all entries of a project, and returns how many there were.
-    pub(crate) fn forget(mut self, project: &Path) -> Result<usize, Complaint> {
+    pub(crate) fn remove_entries(mut self, project: &Path) -> Result<usize, CliError> {
         let before = self.projects.len();
         self.projects.retain(|it| it.path != project);
         let gone = before - self.projects.len();
         if gone > 0 {
-            self.write()?;
+            self.write_file()?;
         }
         Ok(gone)
     }
 
-    fn write(mut self) -> Result<(), Complaint> {
+    fn write_file(mut self) -> Result<(), CliError> {
         self.projects
             .sort_by(|one, other| (&one.path, &one.config).cmp(&(&other.path, &other.config)));
         let failed = |error: &dyn std::fmt::Display| {
-            Complaint::input(format!("cannot write `{}`: {error}", self.file.display()))
+            CliError::for_input(format!("cannot write `{}`: {error}", self.file.display()))
         };
         let content = TrustFile { version: VERSION, projects: self.projects };
         let text = serde_json::to_string_pretty(&content).map_err(|error| failed(&error))?;
@@ -180,7 +183,7 @@ impl Trust {
             .recursive(true)
             .mode(0o700)
             .create(directory)
-            .and_then(|()| atomic::replace(&self.file, format!("{text}\n").as_bytes()))
+            .and_then(|()| atomic::replace_file(&self.file, format!("{text}\n").as_bytes()))
             .map_err(|error| failed(&error))
     }
 }
@@ -190,11 +193,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::settings::problem::Origin;
+    use crate::settings::problem::SettingOrigin;
 
     fn loosening(key: &str, asks: Value) -> Loosening {
-        let cause = LooseningCause::BeyondBound { bound: Value::Null, origin: Origin::Default };
-        Loosening { key: key.to_owned(), asks, origin: Origin::Default, cause }
+        let cause =
+            LooseningCause::BeyondBound { bound: Value::Null, origin: SettingOrigin::Default };
+        Loosening { key: key.to_owned(), asks, origin: SettingOrigin::Default, cause }
     }
 
     fn demand(key: &str, digest: &str) -> Loosening {
@@ -204,29 +208,29 @@ mod tests {
 
     #[test]
     fn a_demand_is_accepted_by_its_digest_alone() {
-        let subject = Subject { project: Path::new("/p"), config: None };
-        let mark = Trusted::new(subject, &[demand("scm.command", "1")], Timestamp(0));
-        let trust = Trust { file: "/x".into(), projects: vec![mark] };
+        let subject = TrustSubject { project: Path::new("/p"), config: None };
+        let mark = TrustEntry::new(subject, &[demand("scm.command", "1")], Timestamp(0));
+        let trust = TrustStore { file: "/x".into(), projects: vec![mark] };
         for (asked, is_accepted) in [
             (demand("scm.command", "1"), true),
             (demand("scm.command", "2"), false),
             (demand("scm.tasks", "1"), false),
         ] {
             let asked = [asked];
-            assert_eq!(trust.refused(subject, &asked).is_empty(), is_accepted, "{asked:?}");
+            assert_eq!(trust.find_refused(subject, &asked).is_empty(), is_accepted, "{asked:?}");
         }
     }
 
     #[test]
     fn only_accepted_loosenings_pass() {
-        let subject = Subject { project: Path::new("/p"), config: None };
+        let subject = TrustSubject { project: Path::new("/p"), config: None };
         let accepted = [
             loosening("sandbox.network.mode", json!("host")),
             loosening("sandbox.rw", json!(["/a", "/b"])),
             loosening("sandbox.git", Value::Null),
         ];
-        let mark = Trusted::new(subject, &accepted, Timestamp(0));
-        let trust = Trust { file: "/x".into(), projects: vec![mark] };
+        let mark = TrustEntry::new(subject, &accepted, Timestamp(0));
+        let trust = TrustStore { file: "/x".into(), projects: vec![mark] };
         for (asked, is_accepted) in [
             (loosening("sandbox.network.mode", json!("host")), true),
             (loosening("sandbox.rw", json!(["/b"])), true),
@@ -236,12 +240,12 @@ mod tests {
             (loosening("sandbox.backend", json!("none")), false),
         ] {
             let asked = [asked];
-            assert_eq!(trust.refused(subject, &asked).is_empty(), is_accepted, "{asked:?}");
+            assert_eq!(trust.find_refused(subject, &asked).is_empty(), is_accepted, "{asked:?}");
             for other in [
-                Subject { project: Path::new("/p/q"), ..subject },
-                Subject { config: Some(Path::new("/p/c.json")), ..subject },
+                TrustSubject { project: Path::new("/p/q"), ..subject },
+                TrustSubject { config: Some(Path::new("/p/c.json")), ..subject },
             ] {
-                assert!(!trust.refused(other, &asked).is_empty(), "{other:?}");
+                assert!(!trust.find_refused(other, &asked).is_empty(), "{other:?}");
             }
         }
     }

@@ -5,13 +5,13 @@
 use crate::documents::{DIRECTORY, PRD};
 use crate::project::Project;
 use crate::recipe::PLAN_FILE;
-use crate::settings::Loaded;
-use crate::settings::types::sections::Workflow;
+use crate::settings::LoadedSettings;
+use crate::settings::types::sections::WorkflowSetting;
 use crate::task_file;
 
 /// What `ralph plan` and `ralph build` work from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Basis {
+pub(crate) enum WorkflowBasis {
     Tasks,
     /// Specifications, and a plan that the agent maintains.
     Specs,
@@ -19,16 +19,16 @@ pub(crate) enum Basis {
     Unknown,
 }
 
-impl Basis {
+impl WorkflowBasis {
     /// Returns the workflow of the settings or, if not set, the one that the project's files suggest.
-    pub(crate) fn of(project: &Project, loaded: &Loaded) -> Self {
+    pub(crate) fn detect(project: &Project, loaded: &LoadedSettings) -> Self {
         match loaded.settings.workflow {
-            Workflow::Tasks => return Self::Tasks,
-            Workflow::Specs => return Self::Specs,
-            Workflow::Prompt => {}
+            WorkflowSetting::Tasks => return Self::Tasks,
+            WorkflowSetting::Specs => return Self::Specs,
+            WorkflowSetting::Prompt => {}
         }
         let is_there = |path: &str| project.directory.join(path).exists();
-        if task_file::find(project, &loaded.settings, None).is_ok()
+        if task_file::find_task_file(project, &loaded.settings, None).is_ok()
             || is_there(&format!("{DIRECTORY}/{PRD}"))
         {
             Self::Tasks

@@ -5,16 +5,16 @@
 
 use ralph_core::child::Ending;
 use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::text::glance;
+use ralph_core::text::shorten_to_line;
 use serde_json::value::RawValue;
 
-use super::say::{Asked, VERSION};
-use super::talk::{AcpTranslator, Phase};
+use super::conversation::{AcpPhase, AcpTranslator};
+use super::messages::{AcpRequest, VERSION};
 use super::wire;
-use crate::fields::Text;
 use crate::json_events::GLANCE_CHARS;
-use crate::translator::{Evidence, bounded};
-use crate::turn::{Hints, Trouble, Turn};
+use crate::lenient_json::Text;
+use crate::translator::{Evidence, shorten_text};
+use crate::turn_status::{FailureHints, ReportedFailure, TurnStatus};
 
 /// At most this many ways to log in are listed.
 const MOST_LOGINS: usize = 6;
@@ -23,23 +23,23 @@ const MOST_LOGINS: usize = 6;
 const LOGIN_REQUIRED: i64 = -32_000;
 
 /// Empty hints; `add_hint` fills in the command.
-const HINTS: Hints = Hints { install: "", login: "", silence: None };
+const HINTS: FailureHints = FailureHints { install: "", login: "", silence: None };
 
 impl AcpTranslator {
     pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         let failure = match (&self.turn, &evidence.end.ending) {
-            (Turn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => evidence
+            (TurnStatus::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => evidence
                 .reading
                 .is_silent()
                 .then(|| Failure::new(FailureClass::Empty, "it said nothing")),
             _ => self.turn.judge(None, &HINTS, evidence),
         };
-        failure.map(|failure| self.with_hint(failure))
+        failure.map(|failure| self.add_hint(failure))
     }
 
-    fn with_hint(&self, failure: Failure) -> Failure {
+    fn add_hint(&self, failure: Failure) -> Failure {
         let command = &self.command;
-        let has_no_answer = self.phase == Phase::Waiting(Asked::Greeting);
+        let has_no_answer = self.phase == AcpPhase::Waiting(AcpRequest::Greeting);
         let hint = match failure.class {
             FailureClass::NotInstalled => {
                 Some(format!("install `{command}`, or set `agent.command`"))
@@ -84,22 +84,22 @@ impl AcpTranslator {
 }
 
 /// Formats the ways to log in, for people.
-pub(super) fn logins(methods: Vec<wire::AuthMethod>) -> Vec<String> {
+pub(super) fn format_logins(methods: Vec<wire::AuthMethod>) -> Vec<String> {
     let login = |method: wire::AuthMethod| {
         let name = method.name?;
         let text = match method.description.filter(|text| !text.is_empty() && *text != name) {
             Some(description) => format!("{name} ({description})"),
             None => name,
         };
-        Some(glance(&text, GLANCE_CHARS))
+        Some(shorten_to_line(&text, GLANCE_CHARS))
     };
     methods.into_iter().filter_map(login).take(MOST_LOGINS).collect()
 }
 
 /// Reads an error. The message is often just "Internal error"; the data contain more.
-pub(super) fn trouble_of(error: &wire::ErrorOf<'_>) -> Trouble {
-    let data: wire::ErrorData<'_> = wire::read(error.data);
-    let alone: Text<'_> = wire::read(error.data);
+pub(super) fn read_error(error: &wire::ErrorOf<'_>) -> ReportedFailure {
+    let data: wire::ErrorData<'_> = wire::parse_or_default(error.data);
+    let alone: Text<'_> = wire::parse_or_default(error.data);
     let codex = data.codex.map_or("", RawValue::get);
     let class = if error.code == Some(LOGIN_REQUIRED) {
         Some(FailureClass::NotLoggedIn)
@@ -110,13 +110,13 @@ pub(super) fn trouble_of(error: &wire::ErrorOf<'_>) -> Trouble {
     let message = message.strip_prefix("Internal error: ").unwrap_or(&message);
     let detail = data.message.filter(|detail| !detail.is_empty());
     let detail = detail.unwrap_or_else(|| message.to_owned());
-    Trouble {
-        words: if detail.is_empty() {
+    ReportedFailure {
+        message: if detail.is_empty() {
             "it refused the request".to_owned()
         } else {
-            bounded(&detail)
+            shorten_text(&detail)
         },
-        details: format!("{message} {} {codex}", bounded(&alone.0)),
+        details: format!("{message} {} {codex}", shorten_text(&alone.0)),
         status: error.code.and_then(|code| u16::try_from(code).ok()),
         class,
     }
@@ -136,34 +136,45 @@ const CODEX: [(&str, FailureClass); 9] = [
 ];
 
 /// Returns the failure of a stop reason, or `None` if the turn succeeded.
-pub(super) fn stopped(reason: Option<&str>) -> Option<Trouble> {
+pub(super) fn judge_stop_reason(reason: Option<&str>) -> Option<ReportedFailure> {
     Some(match reason {
         Some("end_turn") => return None,
-        Some("max_tokens") => {
-            Trouble::of(FailureClass::TurnLimit, "the answer was cut at the output limit")
+        Some("max_tokens") => ReportedFailure::from_class(
+            FailureClass::TurnLimit,
+            "the answer was cut at the output limit",
+        ),
+        Some("max_turn_requests") => ReportedFailure::from_class(
+            FailureClass::TurnLimit,
+            "it used up its requests for one turn",
+        ),
+        Some("refusal") => {
+            ReportedFailure::from_class(FailureClass::TurnLimit, "it refused to continue")
         }
-        Some("max_turn_requests") => {
-            Trouble::of(FailureClass::TurnLimit, "it used up its requests for one turn")
+        Some("cancelled") => {
+            ReportedFailure::from_class(FailureClass::Crashed, "the turn was canceled")
         }
-        Some("refusal") => Trouble::of(FailureClass::TurnLimit, "it refused to continue"),
-        Some("cancelled") => Trouble::of(FailureClass::Crashed, "the turn was canceled"),
         Some(other) => {
-            let other = glance(other, GLANCE_CHARS);
-            Trouble::of(FailureClass::Crashed, format!("the turn ended with `{other}`"))
+            let other = shorten_to_line(other, GLANCE_CHARS);
+            ReportedFailure::from_class(
+                FailureClass::Crashed,
+                format!("the turn ended with `{other}`"),
+            )
         }
-        None => Trouble::of(FailureClass::Malformed, "the turn ended without a reason"),
+        None => {
+            ReportedFailure::from_class(FailureClass::Malformed, "the turn ended without a reason")
+        }
     })
 }
 
 /// Returns the failure for an agent with another version of the protocol.
-pub(super) fn foreign_version(version: u64) -> Trouble {
+pub(super) fn build_version_failure(version: u64) -> ReportedFailure {
     let detail = format!(
         "it speaks version {version} of the Agent Client Protocol, and ralph version {VERSION}"
     );
-    Trouble::of(FailureClass::BadCall, detail)
+    ReportedFailure::from_class(FailureClass::BadCall, detail)
 }
 
 /// Returns the failure for a session without an id.
-pub(super) fn no_session() -> Trouble {
-    Trouble::of(FailureClass::Malformed, "it opened a session without an id")
+pub(super) fn build_session_failure() -> ReportedFailure {
+    ReportedFailure::from_class(FailureClass::Malformed, "it opened a session without an id")
 }

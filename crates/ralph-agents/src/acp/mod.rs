@@ -6,16 +6,16 @@
 //! here: the flag that makes a command use the protocol, which belongs in `agent.flags`, and
 //! anything that all agents share.
 
+mod conversation;
 mod failure;
-mod say;
-mod talk;
+mod messages;
 mod tools;
 mod updates;
 mod usage;
 mod wire;
 
-pub(super) use say::call;
-pub(super) use talk::AcpTranslator;
+pub(super) use conversation::AcpTranslator;
+pub(super) use messages::build_call;
 
 #[cfg(test)]
 mod tests;

@@ -5,19 +5,21 @@ use std::path::{Path, PathBuf};
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
+use ralph_core::agent_output::{AgentEvent, Reply};
 use ralph_core::child::{Ending, Force, Limit, NotStarted};
 use ralph_core::failure::FailureClass;
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Reply};
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentKind, Permissions};
 use ralph_core::units::Timestamp;
 use serde_json::{Value, json};
 
 use crate::call::tests::context;
-use crate::rehearsal::read;
-use crate::rehearsal::request;
+use crate::test_support::build_request;
+use crate::test_support::read_stream;
 use crate::tests::recorded::{NOW, count, exit, mutilated, show, show_call};
-use crate::{Answer, Heard, Input, Translator, Weight, call, translator};
+use crate::{
+    LineActivity, ParsedLine, StdinReply, StdinState, Translator, build_call, create_translator,
+};
 
 /// The recorded conversations.
 const RECORDED: [&str; 13] = [
@@ -65,14 +67,14 @@ fn recording(name: &str) -> Recording {
     recording
 }
 
-fn request_with(permissions: Permissions) -> Request {
-    let mut request = request(AgentKind::Acp, &["--acp"], PROMPT);
+fn request_with(permissions: Permissions) -> AgentRequest {
+    let mut request = build_request(AgentKind::Acp, &["--acp"], PROMPT);
     request.agent.permissions = permissions;
     request
 }
 
-fn parsed(lines: &[&str], stderr: &str, ending: Ending) -> (Vec<Heard>, Reply) {
-    read(&request_with(Permissions::Skip), &lines.join("\n"), stderr, ending, NOW)
+fn parsed(lines: &[&str], stderr: &str, ending: Ending) -> (Vec<ParsedLine>, Reply) {
+    read_stream(&request_with(Permissions::Skip), &lines.join("\n"), stderr, ending, NOW)
 }
 
 fn messages(bytes: &[u8]) -> Vec<Value> {
@@ -82,16 +84,16 @@ fn messages(bytes: &[u8]) -> Vec<Value> {
 }
 
 fn translator_for(permissions: Permissions) -> Translator {
-    translator(&request_with(permissions), Path::new("/tmp/demo"))
+    create_translator(&request_with(permissions), Path::new("/tmp/demo"))
 }
 
 /// Reads lines and returns all replies.
-fn collect_replies(translator: &mut Translator, lines: &[&str]) -> (Vec<Value>, Input) {
-    let mut answer = Answer::default();
+fn collect_replies(translator: &mut Translator, lines: &[&str]) -> (Vec<Value>, StdinState) {
+    let mut answer = StdinReply::default();
     for line in lines {
-        answer.add(translator.take_in(line).answer);
+        answer.append_reply(translator.push_line(line).reply);
     }
-    (messages(&answer.bytes), answer.input)
+    (messages(&answer.bytes), answer.stdin)
 }
 
 #[test]
@@ -116,7 +118,8 @@ fn recorded_conversations_get_the_same_replies() {
         expect.retain(|message| message["method"] != "session/cancel");
         expect[0]["params"]["clientInfo"] =
             json!({"name": "ralph", "version": env!("CARGO_PKG_VERSION")});
-        let greeting = call(&request_with(Permissions::Skip), &context()).expect("a call").stdin;
+        let greeting =
+            build_call(&request_with(Permissions::Skip), &context()).expect("a call").stdin;
         let mut found = messages(&greeting);
         let lines: Vec<&str> = recording.theirs.iter().map(String::as_str).collect();
         let (answers, input) = collect_replies(&mut translator_for(Permissions::Skip), &lines);
@@ -127,7 +130,7 @@ fn recorded_conversations_get_the_same_replies() {
             }
         }
         assert_eq!(found, expect, "{name}");
-        assert_eq!(input, Input::Over, "{name}");
+        assert_eq!(input, StdinState::Closed, "{name}");
     }
 }
 
@@ -320,7 +323,7 @@ fn permission_requests_follow_the_setting() {
         };
         let expect = json!({"jsonrpc": "2.0", "id": "a", "result": {"outcome": outcome}});
         let found = collect_replies(&mut translator, &[&permission("\"a\"", kinds)]);
-        assert_eq!(found, (vec![expect], Input::Open), "{permissions:?} {kinds:?}");
+        assert_eq!(found, (vec![expect], StdinState::Open), "{permissions:?} {kinds:?}");
     }
 }
 
@@ -334,32 +337,32 @@ fn unsupported_methods_are_refused_with_one_notice() {
         json!({"jsonrpc": "2.0", "id": id,
             "error": {"code": -32601, "message": "ralph does not offer fs/read_text_file"}})
     };
-    let first = translator.take_in(&request_line("0"));
-    assert_eq!(messages(&first.answer.bytes), [refusal(json!(0))]);
-    assert_eq!(first.heard.events.len(), 1);
-    let second = translator.take_in(&request_line("\"b\""));
-    assert_eq!(messages(&second.answer.bytes), [refusal(json!("b"))]);
-    assert_eq!(second.heard, Heard { events: Vec::new(), weight: Weight::Noise });
-    let long = translator.take_in(&request_line(&format!("\"{}\"", "x".repeat(300))));
-    assert_eq!(long.answer, Answer::default());
+    let first = translator.push_line(&request_line("0"));
+    assert_eq!(messages(&first.reply.bytes), [refusal(json!(0))]);
+    assert_eq!(first.parsed.events.len(), 1);
+    let second = translator.push_line(&request_line("\"b\""));
+    assert_eq!(messages(&second.reply.bytes), [refusal(json!("b"))]);
+    assert_eq!(second.parsed, ParsedLine { events: Vec::new(), activity: LineActivity::Idle });
+    let long = translator.push_line(&request_line(&format!("\"{}\"", "x".repeat(300))));
+    assert_eq!(long.reply, StdinReply::default());
 }
 
 #[test]
 fn only_the_expected_response_advances_the_conversation() {
     let mut translator = translator_for(Permissions::Skip);
     for line in [OPENED, &ended("end_turn"), r#"{"id":99,"result":{}}"#, r#"{"id":"1x"}"#] {
-        let result = translator.take_in(line);
-        assert!(matches!(&result.heard.events[..], [AgentEvent::Unparsed { .. }]), "{line}");
-        assert_eq!(result.answer, Answer::default(), "{line}");
+        let result = translator.push_line(line);
+        assert!(matches!(&result.parsed.events[..], [AgentEvent::Unparsed { .. }]), "{line}");
+        assert_eq!(result.reply, StdinReply::default(), "{line}");
     }
     let unknown = update("weather_update", "");
     for line in ["Loading...", "{\"jsonrpc\"", "{}", "[]", &unknown, "{\"method\":\"x\"}"] {
-        let result = translator.take_in(line);
-        assert!(matches!(&result.heard.events[..], [AgentEvent::Unparsed { .. }]), "{line}");
-        assert_eq!(result.heard.weight, Weight::Noise, "{line}");
+        let result = translator.push_line(line);
+        assert!(matches!(&result.parsed.events[..], [AgentEvent::Unparsed { .. }]), "{line}");
+        assert_eq!(result.parsed.activity, LineActivity::Idle, "{line}");
     }
-    let private = translator.take_in(r#"{"jsonrpc":"2.0","method":"_x/status","params":{}}"#);
-    assert_eq!(private.heard.events, []);
+    let private = translator.push_line(r#"{"jsonrpc":"2.0","method":"_x/status","params":{}}"#);
+    assert_eq!(private.parsed.events, []);
     // Two messages on one line, and the `initialize` response after all that.
     let (found, _) = collect_replies(&mut translator, &[&format!("{GREETED}{OPENED}")]);
     assert_eq!(found.len(), 2);
@@ -367,7 +370,7 @@ fn only_the_expected_response_advances_the_conversation() {
 
 #[test]
 fn call_sends_initialize_and_keeps_the_flags() {
-    let mut careful = request(AgentKind::Acp, &["--acp", "--model x"], PROMPT);
+    let mut careful = build_request(AgentKind::Acp, &["--acp", "--model x"], PROMPT);
     careful.agent.command = "gemini".to_owned();
     careful.agent.env_deny = vec!["SECRET_*".to_owned()];
     let shown = show_call(&careful, &context());

@@ -6,13 +6,13 @@
 
 use std::collections::VecDeque;
 
-use ralph_core::reading::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
-use ralph_core::text::glance;
+use ralph_core::agent_output::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
+use ralph_core::text::shorten_to_line;
 use serde_json::value::RawValue;
 
 use super::wire;
-use crate::fields::Text;
-use crate::json_events::{GLANCE_CHARS, output};
+use crate::json_events::{GLANCE_CHARS, shorten_output};
+use crate::lenient_json::Text;
 
 /// No agent has more calls open at once; this bounds memory for a faulty one.
 const MOST_CALLS: usize = 256;
@@ -28,15 +28,15 @@ const MOST_OUTPUT_BYTES: usize = 64 << 10;
 
 /// The tool calls of a turn, newest last.
 #[derive(Debug, Default)]
-pub(super) struct Tools {
-    calls: VecDeque<Call>,
+pub(super) struct AcpToolCalls {
+    calls: VecDeque<AcpToolCall>,
 }
 
 /// The state of a tool call.
 #[derive(Debug, Default)]
-struct Call {
+struct AcpToolCall {
     id: String,
-    stage: Stage,
+    stage: ToolCallStage,
     name: Option<String>,
     title: Option<String>,
     kind: Option<String>,
@@ -49,58 +49,58 @@ struct Call {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum ToolCallStage {
     #[default]
     Announced,
     Started,
     Ended,
 }
 
-impl Tools {
+impl AcpToolCalls {
     /// Applies an update of a call.
-    pub(super) fn hear(&mut self, update: &wire::ToolCall<'_>) -> Vec<AgentEvent> {
+    pub(super) fn push_update(&mut self, update: &wire::ToolCall<'_>) -> Vec<AgentEvent> {
         let mut events = Vec::new();
-        let Some(call) = self.call(update.id.as_deref().unwrap_or_default()) else {
+        let Some(call) = self.find_call(update.id.as_deref().unwrap_or_default()) else {
             return events;
         };
-        call.learn(update);
+        call.merge_update(update);
         let status = update.status.as_deref();
         let is_over = matches!(status, Some("completed" | "failed"));
         // An input that is present but empty is still incomplete.
         let is_vague = status == Some("pending") && call.has_input && call.input.is_none();
-        if call.stage == Stage::Announced && (is_over || !is_vague) {
-            call.stage = Stage::Started;
-            events.push(call.started());
+        if call.stage == ToolCallStage::Announced && (is_over || !is_vague) {
+            call.stage = ToolCallStage::Started;
+            events.push(call.build_start_event());
         }
         if is_over {
-            call.stage = Stage::Ended;
-            events.extend(call.ended(update));
+            call.stage = ToolCallStage::Ended;
+            events.extend(call.build_end_events(update));
         }
         events
     }
 
     /// Returns the call with an id, new or known; `None` if it has ended.
-    fn call(&mut self, id: &str) -> Option<&mut Call> {
+    fn find_call(&mut self, id: &str) -> Option<&mut AcpToolCall> {
         let known = self.calls.iter().rposition(|call| call.id == id);
         let at = known.unwrap_or_else(|| {
             if self.calls.len() == MOST_CALLS {
                 self.calls.pop_front();
             }
-            self.calls.push_back(Call { id: id.to_owned(), ..Call::default() });
+            self.calls.push_back(AcpToolCall { id: id.to_owned(), ..AcpToolCall::default() });
             self.calls.len() - 1
         });
-        self.calls.get_mut(at).filter(|call| call.stage != Stage::Ended)
+        self.calls.get_mut(at).filter(|call| call.stage != ToolCallStage::Ended)
     }
 }
 
-impl Call {
-    fn learn(&mut self, update: &wire::ToolCall<'_>) {
-        let input: wire::RawInput<'_> = wire::read(update.raw_input);
+impl AcpToolCall {
+    fn merge_update(&mut self, update: &wire::ToolCall<'_>) {
+        let input: wire::RawInput<'_> = wire::parse_or_default(update.raw_input);
         let candidates = [&input.command, &input.pattern, &input.query, &input.path, &input.url];
         let shown_input = candidates.into_iter().flatten().next().map(|text| text.0.to_string());
         self.input = shown_input.or(self.input.take());
         self.has_input |= update.raw_input.is_some();
-        self.items = input.todos.map(items).or(self.items.take());
+        self.items = input.todos.map(parse_items).or(self.items.take());
         let named = update.name.clone();
         let named = named.or_else(|| update.meta.as_ref().and_then(|meta| meta.tool_name.clone()));
         // If there is an input, the first title is the tool's name; without one it describes the
@@ -132,31 +132,31 @@ impl Call {
         }
     }
 
-    fn started(&self) -> AgentEvent {
+    fn build_start_event(&self) -> AgentEvent {
         let name = self.name.as_ref().or(self.kind.as_ref()).map_or("tool", String::as_str);
         let files = (!self.changed.is_empty()).then(|| self.changed.join(", "));
         let title = || self.title.clone().filter(|title| title != name);
         let summary = self.input.clone().or(files).or_else(title);
         AgentEvent::ToolStarted {
             id: self.id.clone(),
-            name: glance(name, GLANCE_CHARS),
-            summary: glance(&summary.unwrap_or_default(), GLANCE_CHARS),
+            name: shorten_to_line(name, GLANCE_CHARS),
+            summary: shorten_to_line(&summary.unwrap_or_default(), GLANCE_CHARS),
             speaker: Speaker::Agent,
         }
     }
 
-    fn ended(&mut self, update: &wire::ToolCall<'_>) -> Vec<AgentEvent> {
-        let returned: wire::RawOutput<'_> = wire::read(update.raw_output);
+    fn build_end_events(&mut self, update: &wire::ToolCall<'_>) -> Vec<AgentEvent> {
+        let returned: wire::RawOutput<'_> = wire::parse_or_default(update.raw_output);
         let is_ok =
-            update.status.as_deref() == Some("completed") && exit_code(update, &returned) == 0;
+            update.status.as_deref() == Some("completed") && find_exit_code(update, &returned) == 0;
         let outcome = if is_ok { ToolOutcome::Ok } else { ToolOutcome::Error };
-        let shown = shown(update)
+        let shown = read_shown_text(update)
             .or_else(|| (!self.output.is_empty()).then(|| std::mem::take(&mut self.output)))
-            .or_else(|| text_of(&returned, update.raw_output));
+            .or_else(|| read_output_text(&returned, update.raw_output));
         let mut events = vec![AgentEvent::ToolEnded {
             id: self.id.clone(),
             outcome,
-            output: output(&shown.unwrap_or_default()),
+            output: shorten_output(&shown.unwrap_or_default()),
         }];
         if is_ok {
             let is_edit = self.kind.as_deref() == Some("edit") && self.changed.is_empty();
@@ -170,7 +170,7 @@ impl Call {
 }
 
 /// Returns the exit code of a command, from the field that this agent uses; 0 if there is none.
-fn exit_code(update: &wire::ToolCall<'_>, returned: &wire::RawOutput<'_>) -> i64 {
+fn find_exit_code(update: &wire::ToolCall<'_>, returned: &wire::RawOutput<'_>) -> i64 {
     let terminal = update.meta.as_ref().and_then(|meta| meta.terminal_exit.as_ref());
     let mut parts = returned.contents.iter().flatten();
     terminal
@@ -182,7 +182,7 @@ fn exit_code(update: &wire::ToolCall<'_>, returned: &wire::RawOutput<'_>) -> i64
 }
 
 /// Returns the text that the agent marks for display.
-fn shown(update: &wire::ToolCall<'_>) -> Option<String> {
+fn read_shown_text(update: &wire::ToolCall<'_>) -> Option<String> {
     let texts: Vec<&str> = update
         .content
         .iter()
@@ -192,7 +192,7 @@ fn shown(update: &wire::ToolCall<'_>) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
-fn text_of(returned: &wire::RawOutput<'_>, raw: Option<&RawValue>) -> Option<String> {
+fn read_output_text(returned: &wire::RawOutput<'_>, raw: Option<&RawValue>) -> Option<String> {
     let known = [&returned.output, &returned.content, &returned.message, &returned.error];
     let known = known.into_iter().flatten().next().map(|text| text.0.to_string());
     known.or_else(|| {
@@ -202,7 +202,7 @@ fn text_of(returned: &wire::RawOutput<'_>, raw: Option<&RawValue>) -> Option<Str
 }
 
 /// Reads a plan or a to-do list, without canceled entries.
-pub(super) fn items(entries: Vec<wire::Entry>) -> Vec<TodoItem> {
+pub(super) fn parse_items(entries: Vec<wire::Entry>) -> Vec<TodoItem> {
     let item = |entry: wire::Entry| {
         let state = match entry.status.as_deref() {
             Some("cancelled") => return None,

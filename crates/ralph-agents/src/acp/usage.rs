@@ -2,49 +2,49 @@
 //!
 //! Not here: where it is in a message.
 
-use ralph_core::reading::{AgentEvent, Usage, UsageScope};
+use ralph_core::agent_output::{AgentEvent, Usage, UsageScope};
 use ralph_core::units::{Tokens, UsdMicros};
 
 use super::wire;
 
 /// What a call has used so far, as the agent reports it.
 #[derive(Debug, Default)]
-pub(super) struct Spent(Usage);
+pub(super) struct AcpUsage(Usage);
 
-impl Spent {
+impl AcpUsage {
     /// Adds the usage of a step.
-    pub(super) fn step(&mut self, tokens: wire::Tokens) -> AgentEvent {
-        let step = usage_of(tokens);
+    pub(super) fn add_step(&mut self, tokens: wire::Tokens) -> AgentEvent {
+        let step = convert_tokens(tokens);
         self.0 = self.0.plus(step);
-        self.total()
+        self.build_total()
     }
 
     /// Sets the usage of the whole turn. Agents that report steps report no total.
-    pub(super) fn turn(&mut self, tokens: wire::Tokens) -> Option<AgentEvent> {
-        let turn = usage_of(tokens);
+    pub(super) fn set_turn(&mut self, tokens: wire::Tokens) -> Option<AgentEvent> {
+        let turn = convert_tokens(tokens);
         if turn.tokens() == Tokens(0) {
             return None;
         }
         self.0 = Usage { cost: self.0.cost, ..turn };
-        Some(self.total())
+        Some(self.build_total())
     }
 
     /// Sets the cost so far. Ignores currencies other than dollars.
-    pub(super) fn cost(&mut self, cost: &wire::Cost) -> Option<AgentEvent> {
+    pub(super) fn set_cost(&mut self, cost: &wire::Cost) -> Option<AgentEvent> {
         let is_dollars = cost.currency.as_deref().is_none_or(|currency| currency == "USD");
         let amount = cost.amount.filter(|amount| is_dollars && *amount > 0.0)?;
         self.0.cost = Some(UsdMicros::from_dollars(amount));
-        Some(self.total())
+        Some(self.build_total())
     }
 
-    fn total(&self) -> AgentEvent {
+    fn build_total(&self) -> AgentEvent {
         AgentEvent::Usage { usage: self.0, scope: UsageScope::Total }
     }
 }
 
 /// Separates cached and thought tokens from the counts that may include them: the total shows
 /// whether they were counted twice.
-fn usage_of(tokens: wire::Tokens) -> Usage {
+fn convert_tokens(tokens: wire::Tokens) -> Usage {
     let input = tokens.input.unwrap_or(0);
     let output = tokens.output.unwrap_or(0);
     let thoughts = tokens.thought.unwrap_or(0);
@@ -71,7 +71,7 @@ mod tests {
     #[track_caller]
     fn check(figures: [u64; 6], expect: [u64; 4]) {
         let [input, output, thoughts, read, write, total] = figures.map(Some);
-        let usage = usage_of(wire::Tokens {
+        let usage = convert_tokens(wire::Tokens {
             input,
             output,
             thought: thoughts,

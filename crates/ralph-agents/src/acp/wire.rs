@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::fields::{Text, read_lenient};
+use crate::lenient_json::{Text, read_lenient};
 
 /// A request, a notification or a response.
 #[derive(Debug, Deserialize)]
@@ -24,7 +24,7 @@ pub(super) struct Message<'a> {
 }
 
 /// Parses a value that may be absent or of another type.
-pub(super) fn read<'a, T: Deserialize<'a> + Default>(raw: Option<&'a RawValue>) -> T {
+pub(super) fn parse_or_default<'a, T: Deserialize<'a> + Default>(raw: Option<&'a RawValue>) -> T {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 

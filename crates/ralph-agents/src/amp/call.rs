@@ -3,17 +3,22 @@
 //! Not here: a system prompt. Amp reads instructions from `AGENTS.md` only.
 
 use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::Permissions;
 use ralph_core::secret::is_secret_name;
 use serde_json::{Map, Value, json};
 
-use crate::call::{Call, CallContext, IdleWatch, argument, deliver, environment, has_flag};
-use crate::mcp::{McpServer, McpTransport};
+use crate::call::{
+    AgentCall, CallContext, IdleWatch, build_environment, check_argument, deliver_prompt, has_flag,
+};
+use crate::mcp::{McpServerSpec, McpTransport};
 
 /// Returns how to call Amp.
-pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
-    let delivery = deliver(request, context)?;
+pub(crate) fn build_call(
+    request: &AgentRequest,
+    context: &CallContext,
+) -> Result<AgentCall, Failure> {
+    let delivery = deliver_prompt(request, context)?;
     let user = delivery.flags;
     let mut args = Vec::new();
     if !has_flag(&user, &["--stream-json"]) {
@@ -33,7 +38,8 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
         args.extend(["-m".to_owned(), mode.clone()]);
     }
     if !context.mcp_servers.is_empty() && !has_flag(&user, &["--mcp-config"]) {
-        let servers = argument(&as_text(&context.mcp_servers)?, "the list of MCP servers")?;
+        let servers =
+            check_argument(&encode_servers(&context.mcp_servers)?, "the list of MCP servers")?;
         args.extend(["--mcp-config".to_owned(), servers]);
     }
     // The message follows `-x` directly, so `-x` without one must be last.
@@ -42,19 +48,19 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
     if !is_executed {
         args.push("-x".to_owned());
     }
-    Ok(Call {
+    Ok(AgentCall {
         program: request.agent.command.clone(),
         args,
         stdin: delivery.stdin,
         env_remove: request.agent.env_deny.clone(),
-        env: environment(request, &[]),
+        env: build_environment(request, &[]),
         idle: IdleWatch::Watch,
     })
 }
 
 /// Returns servers in the form that Amp takes: as an argument, not as a file. All users of the
 /// machine can read arguments, so fails if one looks secret.
-fn as_text(servers: &[McpServer]) -> Result<String, Failure> {
+fn encode_servers(servers: &[McpServerSpec]) -> Result<String, Failure> {
     let mut entries = Map::new();
     for server in servers {
         let (entry, hidden) = match &server.transport {

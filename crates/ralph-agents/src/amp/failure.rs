@@ -6,10 +6,10 @@
 use ralph_core::child::Ending;
 use ralph_core::failure::{Failure, FailureClass};
 
-use super::translate::{AmpTranslator, Turn};
+use super::translate::{AmpTranslator, AmpTurn};
 use super::wire;
-use crate::translator::{Evidence, bounded};
-use crate::{ending, error_words};
+use crate::translator::{Evidence, shorten_text};
+use crate::{error_patterns, exit_failure};
 
 /// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
@@ -19,15 +19,15 @@ const LOGIN_HINT: &str = "set AMP_API_KEY, or run `amp login`; without credit, a
 
 /// A failed result as Amp reports it.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct AmpFailure {
     /// Amp's own message.
-    pub(super) words: String,
+    pub(super) message: String,
     class: Option<FailureClass>,
 }
 
-impl Trouble {
+impl AmpFailure {
     /// Returns the failure of a result, or `None` if it is a success.
-    pub(super) fn of(line: &wire::ResultLine) -> Option<Self> {
+    pub(super) fn from_result(line: &wire::ResultLine) -> Option<Self> {
         let subtype = line.subtype.as_deref().unwrap_or("no subtype");
         if subtype == "success" && line.is_error != Some(true) {
             return None;
@@ -39,54 +39,62 @@ impl Trouble {
             .unwrap_or_else(|| format!("the turn ended with `{subtype}`"));
         let class = match subtype {
             "error_max_turns" => Some(FailureClass::TurnLimit),
-            _ => error_words::class_of_words(&message),
+            _ => error_patterns::classify_message(&message),
         };
-        Some(Self { words: message, class })
+        Some(Self { message, class })
     }
 
     /// Returns the failure of a run that prompts for a login.
-    pub(super) fn no_key(message: &str) -> Self {
-        Self { words: message.to_owned(), class: Some(FailureClass::NotLoggedIn) }
+    pub(super) fn from_missing_key(message: &str) -> Self {
+        Self { message: message.to_owned(), class: Some(FailureClass::NotLoggedIn) }
     }
 
-    fn failure(&self, evidence: &Evidence<'_>) -> Failure {
+    fn to_failure(&self, evidence: &Evidence<'_>) -> Failure {
         let class = self.class.clone().unwrap_or(FailureClass::Crashed);
-        error_words::failure(class, &bounded(&self.words), &self.words, evidence, LOGIN_HINT)
+        error_patterns::build_failure(
+            class,
+            &shorten_text(&self.message),
+            &self.message,
+            evidence,
+            LOGIN_HINT,
+        )
     }
 }
 
 impl AmpTranslator {
     pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         let ending = &evidence.end.ending;
-        let last_stderr = || ending::last_lines(evidence.stderr_tail);
+        let last_stderr = || exit_failure::take_last_lines(evidence.stderr_tail);
         match (&self.turn, ending) {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. })
-            | (Turn::Open, Ending::TimedOut { .. }) => ending::imposed(ending, INSTALL_HINT),
-            (Turn::Failed(reported), _) => Some(reported.failure(evidence)),
+            | (AmpTurn::Open, Ending::TimedOut { .. }) => {
+                exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
+            }
+            (AmpTurn::Failed(reported), _) => Some(reported.to_failure(evidence)),
             // The answer is complete; that the process did not exit afterwards does not void it.
             (
-                Turn::Succeeded,
+                AmpTurn::Succeeded,
                 Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
             ) => {
                 let is_empty = evidence.reading.is_silent();
                 is_empty.then(|| Failure::new(FailureClass::Empty, "it said nothing"))
             }
-            (Turn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                Some(ending::crashed(ending, &last_stderr()))
+            (AmpTurn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => {
+                Some(exit_failure::build_crash_failure(ending, &last_stderr()))
             }
-            (Turn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
+            (AmpTurn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
                 let message = last_stderr();
                 let message =
                     if message.is_empty() { "it gave no result".to_owned() } else { message };
                 Some(Failure::new(FailureClass::Malformed, message))
             }
-            (Turn::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
+            (AmpTurn::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
                 let message = last_stderr();
-                Some(match error_words::class_of_words(&message) {
-                    Some(class) => {
-                        error_words::failure(class, &message, &message, evidence, LOGIN_HINT)
-                    }
-                    None => ending::crashed(ending, &message),
+                Some(match error_patterns::classify_message(&message) {
+                    Some(class) => error_patterns::build_failure(
+                        class, &message, &message, evidence, LOGIN_HINT,
+                    ),
+                    None => exit_failure::build_crash_failure(ending, &message),
                 })
             }
         }

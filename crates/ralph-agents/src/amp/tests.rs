@@ -2,9 +2,9 @@
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
+use ralph_core::agent_output::Reply;
 use ralph_core::child::{Ending, Force, Limit, NotStarted};
 use ralph_core::failure::FailureClass;
-use ralph_core::reading::Reply;
 use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
 use ralph_core::units::Timestamp;
 

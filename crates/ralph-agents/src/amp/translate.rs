@@ -5,24 +5,24 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::ports::Request;
-use ralph_core::reading::{
+use ralph_core::agent_output::{
     AgentEvent, ResultStatus, Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage,
     UsageScope,
 };
-use ralph_core::text::excerpt_of;
-use ralph_core::text::glance;
+use ralph_core::ports::AgentRequest;
+use ralph_core::text::excerpt_text;
+use ralph_core::text::shorten_to_line;
 use ralph_core::units::Tokens;
 use serde_json::value::RawValue;
 
-use super::failure::Trouble;
+use super::failure::AmpFailure;
 use super::wire;
-use crate::claude::wire::{Block, Content, Head, Said, Todo, TurnUsage};
-use crate::fields::mended;
-use crate::json_events::notice;
-use crate::last_words::LastWords;
-use crate::pieces::{Piece, pieces, read_pieces};
-use crate::translator::{Heard, Weight};
+use crate::claude::wire::{Block, Content, Head, MessageLine, Todo, TurnUsage};
+use crate::final_answer::FinalAnswer;
+use crate::json_events::build_notice;
+use crate::json_salvage::{LinePiece, read_pieces, split_pieces};
+use crate::lenient_json::repair_surrogates;
+use crate::translator::{LineActivity, ParsedLine};
 
 /// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
@@ -37,32 +37,32 @@ const MOST_OPEN_CALLS: usize = 1_000;
 const MOST_ITEMS: usize = 500;
 
 /// Start of the login prompt that Amp prints on stdout without a key; it then waits forever.
-const LOGIN_FLOW: &str = "No API key found";
+const LOGIN_PROMPT_PREFIX: &str = "No API key found";
 
 /// Translates the stream of one call.
 #[derive(Debug, Default)]
 pub(crate) struct AmpTranslator {
-    pub(super) turn: Turn,
-    words: LastWords,
-    prompt: Prompt,
-    open_calls: BTreeMap<String, OpenCall>,
+    pub(super) turn: AmpTurn,
+    answer: FinalAnswer,
+    prompt: AmpPromptEcho,
+    open_calls: BTreeMap<String, AmpOpenCall>,
     /// Sum of the usage of all messages.
     spent: Usage,
 }
 
 /// Status of a turn.
 #[derive(Debug, Default)]
-pub(super) enum Turn {
+pub(super) enum AmpTurn {
     /// No result has come since the turn began.
     #[default]
     Open,
     Succeeded,
-    Failed(Trouble),
+    Failed(AmpFailure),
 }
 
 /// Whether Amp has repeated the prompt.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Prompt {
+enum AmpPromptEcho {
     #[default]
     Expected,
     Repeated,
@@ -70,63 +70,69 @@ enum Prompt {
 
 /// What a tool call changes if it succeeds.
 #[derive(Debug)]
-enum OpenCall {
+enum AmpOpenCall {
     File(String),
     Todo(Vec<TodoItem>),
 }
 
 impl AmpTranslator {
-    pub(crate) fn new(_request: &Request) -> Self {
+    pub(crate) fn new(_request: &AgentRequest) -> Self {
         Self::default()
     }
 
-    pub(crate) fn line(&mut self, line: &str) -> Heard {
-        read_pieces(pieces(&mended(line)), |piece| match piece {
-            Piece::Object(text) => self.object(&text),
-            Piece::Garbage(text) if text.starts_with(LOGIN_FLOW) => self.login_flow(text),
-            Piece::Garbage(text) => Heard::unparsed(text),
+    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
+        read_pieces(split_pieces(&repair_surrogates(line)), |piece| match piece {
+            LinePiece::Object(text) => self.push_object(&text),
+            LinePiece::Garbage(text) if text.starts_with(LOGIN_PROMPT_PREFIX) => {
+                self.push_login_prompt(text)
+            }
+            LinePiece::Garbage(text) => ParsedLine::from_unparsed(text),
         })
     }
 
     #[expect(clippy::unused_self, reason = "every translator may hold something back")]
-    pub(crate) fn finish(&mut self) -> Heard {
-        Heard::nothing(Weight::Noise)
+    pub(crate) fn finish(&mut self) -> ParsedLine {
+        ParsedLine::from_activity(LineActivity::Idle)
     }
 
-    fn object(&mut self, text: &str) -> Heard {
+    fn push_object(&mut self, text: &str) -> ParsedLine {
         let Ok(Head { kind, subtype }) = serde_json::from_str(text) else {
-            return Heard::unparsed(text);
+            return ParsedLine::from_unparsed(text);
         };
         let subtype = subtype.unwrap_or_default().0;
         let parsed = match (kind.unwrap_or_default().0.as_ref(), subtype.as_ref()) {
-            ("system", "init") => serde_json::from_str(text).map(|init| self.init(init)),
+            ("system", "init") => serde_json::from_str(text).map(|init| self.push_init(init)),
             ("assistant", _) => serde_json::from_str(text).map(|line| {
                 let spent = serde_json::from_str(text).ok();
-                self.assistant(line, spent)
+                self.push_assistant(line, spent)
             }),
-            ("user", _) => serde_json::from_str(text).map(|line| self.user(line)),
-            ("result", _) => serde_json::from_str(text).map(|line| self.result(line)),
-            _ => return Heard::unparsed(text),
+            ("user", _) => serde_json::from_str(text).map(|line| self.push_user(line)),
+            ("result", _) => serde_json::from_str(text).map(|line| self.push_result(line)),
+            _ => return ParsedLine::from_unparsed(text),
         };
-        parsed.unwrap_or_else(|_| Heard::unparsed(text))
+        parsed.unwrap_or_else(|_| ParsedLine::from_unparsed(text))
     }
 
-    fn init(&mut self, init: wire::Init) -> Heard {
-        self.turn = Turn::Open;
+    fn push_init(&mut self, init: wire::Init) -> ParsedLine {
+        self.turn = AmpTurn::Open;
         let mut events =
             vec![AgentEvent::Session { id: init.session_id, model: None, version: None }];
         for server in init.mcp_servers.into_iter().flatten() {
             if let Some(status @ ("failed" | "needs-auth")) = server.status.as_deref() {
                 let name = server.name.as_deref().unwrap_or("?");
-                events.push(notice(&format!("MCP server `{name}`: {status}")));
+                events.push(build_notice(&format!("MCP server `{name}`: {status}")));
             }
         }
-        Heard::of(events)
+        ParsedLine::from_events(events)
     }
 
-    fn assistant(&mut self, mut line: Said<'_>, spent: Option<wire::Spent>) -> Heard {
-        self.turn = Turn::Open;
-        let speaker = speaker_of(&line);
+    fn push_assistant(
+        &mut self,
+        mut line: MessageLine<'_>,
+        spent: Option<wire::Spent>,
+    ) -> ParsedLine {
+        self.turn = AmpTurn::Open;
+        let speaker = find_speaker(&line);
         let Content { blocks, lost } = std::mem::take(&mut line.message.content);
         let mut events = Vec::new();
         // The texts of one message belong together.
@@ -135,7 +141,7 @@ impl AmpTranslator {
             match (block.kind.0.as_ref(), speaker) {
                 ("text", Speaker::Agent) => {
                     let text = block.text.unwrap_or_default().0.into_owned();
-                    events.push(self.words.tell(text, form));
+                    events.push(self.answer.record_text(text, form));
                     form = TextForm::Delta;
                 }
                 ("text", Speaker::Subagent) => {
@@ -148,7 +154,7 @@ impl AmpTranslator {
                 }
                 ("redacted_thinking", _) => {}
                 ("tool_use", _) => {
-                    events.push(self.tool_started(&block, speaker));
+                    events.push(self.start_tool(&block, speaker));
                     form = TextForm::Message;
                 }
                 (kind, _) => {
@@ -160,16 +166,16 @@ impl AmpTranslator {
             events.push(AgentEvent::Unparsed { line: format!("{lost} blocks of a message") });
         }
         if let Some(step) = spent.and_then(|spent| spent.message?.usage) {
-            let usage = usage_of(&step);
+            let usage = convert_usage(&step);
             self.spent = self.spent.plus(usage);
             events.push(AgentEvent::Usage { usage, scope: UsageScope::Step });
         }
-        Heard { events, weight: Weight::Useful }
+        ParsedLine { events, activity: LineActivity::Progress }
     }
 
-    fn tool_started(&mut self, block: &Block<'_>, speaker: Speaker) -> AgentEvent {
+    fn start_tool(&mut self, block: &Block<'_>, speaker: Speaker) -> AgentEvent {
         if speaker == Speaker::Agent {
-            self.words.pass();
+            self.answer.supersede_text();
         }
         let id = block.id.clone().unwrap_or_default();
         let name = block.name.clone().unwrap_or_default();
@@ -177,10 +183,10 @@ impl AmpTranslator {
         let input: wire::Input<'_> = serde_json::from_str(raw).unwrap_or_default();
         let call = match (name.as_str(), speaker) {
             ("create_file" | "edit_file", _) => {
-                input.path.as_ref().map(|path| OpenCall::File(path.0.to_string()))
+                input.path.as_ref().map(|path| AmpOpenCall::File(path.0.to_string()))
             }
             ("todo_write", Speaker::Agent) => {
-                input.todos.as_deref().map(|todos| OpenCall::Todo(items(todos)))
+                input.todos.as_deref().map(|todos| AmpOpenCall::Todo(convert_items(todos)))
             }
             _ => None,
         };
@@ -190,90 +196,95 @@ impl AmpTranslator {
             }
             self.open_calls.insert(id.clone(), call);
         }
-        AgentEvent::ToolStarted { id, name, summary: summary(&input, raw), speaker }
+        AgentEvent::ToolStarted { id, name, summary: summarize_input(&input, raw), speaker }
     }
 
     /// Reads tool results, the repeated prompt, and later user messages.
-    fn user(&mut self, mut line: Said<'_>) -> Heard {
+    fn push_user(&mut self, mut line: MessageLine<'_>) -> ParsedLine {
         let mut events = Vec::new();
         for block in std::mem::take(&mut line.message.content.blocks) {
-            match (block.kind.0.as_ref(), speaker_of(&line)) {
+            match (block.kind.0.as_ref(), find_speaker(&line)) {
                 ("tool_result", _) => {
-                    self.turn = Turn::Open;
-                    events.extend(self.tool_ended(&block));
+                    self.turn = AmpTurn::Open;
+                    events.extend(self.end_tool(&block));
                 }
                 (_, Speaker::Subagent) => {}
                 (_, Speaker::Agent) => {
-                    self.turn = Turn::Open;
+                    self.turn = AmpTurn::Open;
                     let text = block.text.unwrap_or_default().0;
-                    events.extend(self.asked(&text));
+                    events.extend(self.push_user_text(&text));
                 }
             }
         }
-        Heard::of(events)
+        ParsedLine::from_events(events)
     }
 
     /// Reads the prompt, which is known, or the reply of a plugin or a user to an answer.
-    fn asked(&mut self, text: &str) -> Vec<AgentEvent> {
+    fn push_user_text(&mut self, text: &str) -> Vec<AgentEvent> {
         let mut events = Vec::new();
-        match std::mem::replace(&mut self.prompt, Prompt::Repeated) {
-            Prompt::Expected => {}
-            Prompt::Repeated => events.push(notice(&glance(text, GLANCE_CHARS))),
+        match std::mem::replace(&mut self.prompt, AmpPromptEcho::Repeated) {
+            AmpPromptEcho::Expected => {}
+            AmpPromptEcho::Repeated => {
+                events.push(build_notice(&shorten_to_line(text, GLANCE_CHARS)))
+            }
         }
-        if !self.words.are("") {
-            self.words.pass();
-            events.push(self.words.tell(String::new(), TextForm::Message));
+        if !self.answer.is_current_text("") {
+            self.answer.supersede_text();
+            events.push(self.answer.record_text(String::new(), TextForm::Message));
         }
         events
     }
 
-    fn tool_ended(&mut self, block: &Block<'_>) -> Vec<AgentEvent> {
+    fn end_tool(&mut self, block: &Block<'_>) -> Vec<AgentEvent> {
         let id = block.tool_use_id.clone().unwrap_or_default();
         let outcome =
             if block.is_error == Some(true) { ToolOutcome::Error } else { ToolOutcome::Ok };
-        let output = excerpt_of(&block.output(), OUTPUT_CHARS);
+        let output = excerpt_text(&block.output(), OUTPUT_CHARS);
         let call = self.open_calls.remove(&id).filter(|_| outcome == ToolOutcome::Ok);
         let mut events = vec![AgentEvent::ToolEnded { id, outcome, output }];
         events.extend(call.map(|call| match call {
-            OpenCall::File(path) => AgentEvent::FileChanged { path },
-            OpenCall::Todo(items) => AgentEvent::Todo { items },
+            AmpOpenCall::File(path) => AgentEvent::FileChanged { path },
+            AmpOpenCall::Todo(items) => AgentEvent::Todo { items },
         }));
         events
     }
 
-    fn result(&mut self, line: wire::ResultLine) -> Heard {
+    fn push_result(&mut self, line: wire::ResultLine) -> ParsedLine {
         let mut events = Vec::new();
         // The total may include more than the messages reported.
-        if let Some(usage) = line.usage.as_ref().map(usage_of)
+        if let Some(usage) = line.usage.as_ref().map(convert_usage)
             && usage.tokens() > self.spent.tokens()
         {
             self.spent = usage;
             events.push(AgentEvent::Usage { usage, scope: UsageScope::Total });
         }
-        let (status, text) = match Trouble::of(&line) {
+        let (status, text) = match AmpFailure::from_result(&line) {
             None => {
-                self.turn = Turn::Succeeded;
-                (ResultStatus::Success, self.words.answer(line.result, &mut events))
+                self.turn = AmpTurn::Succeeded;
+                (ResultStatus::Success, self.answer.take_result_text(line.result, &mut events))
             }
             Some(reported) => {
-                let status = ResultStatus::Failed(reported.words.clone());
-                self.turn = Turn::Failed(reported);
+                let status = ResultStatus::Failed(reported.message.clone());
+                self.turn = AmpTurn::Failed(reported);
                 (status, None)
             }
         };
         events.push(AgentEvent::Result { status, text, structured: None });
-        Heard { events, weight: Weight::Final }
+        ParsedLine { events, activity: LineActivity::Final }
     }
 
     /// Ends the turn at once: no user can answer the login prompt.
-    fn login_flow(&mut self, text: &str) -> Heard {
-        self.turn = Turn::Failed(Trouble::no_key(text));
+    fn push_login_prompt(&mut self, text: &str) -> ParsedLine {
+        self.turn = AmpTurn::Failed(AmpFailure::from_missing_key(text));
         let status = ResultStatus::Failed(text.to_owned());
-        Heard::of(vec![notice(text), AgentEvent::Result { status, text: None, structured: None }])
+        ParsedLine::from_events(vec![
+            build_notice(text),
+            AgentEvent::Result { status, text: None, structured: None },
+        ])
     }
 }
 
-fn speaker_of(line: &Said<'_>) -> Speaker {
+fn find_speaker(line: &MessageLine<'_>) -> Speaker {
     match line.parent_tool_use_id {
         Some(_) => Speaker::Subagent,
         None => Speaker::Agent,
@@ -281,17 +292,17 @@ fn speaker_of(line: &Said<'_>) -> Speaker {
 }
 
 /// Returns one line about a tool's input.
-fn summary(input: &wire::Input<'_>, raw: &str) -> String {
+fn summarize_input(input: &wire::Input<'_>, raw: &str) -> String {
     if let Some(todos) = &input.todos {
         return format!("{} items", todos.len());
     }
     let candidates =
         [&input.cmd, &input.path, &input.pattern, &input.query, &input.url, &input.description];
     let text = candidates.into_iter().flatten().next().map_or(raw, |text| text.0.as_ref());
-    glance(if text == "{}" { "" } else { text }, GLANCE_CHARS)
+    shorten_to_line(if text == "{}" { "" } else { text }, GLANCE_CHARS)
 }
 
-fn items(todos: &[Todo]) -> Vec<TodoItem> {
+fn convert_items(todos: &[Todo]) -> Vec<TodoItem> {
     todos
         .iter()
         .take(MOST_ITEMS)
@@ -306,7 +317,7 @@ fn items(todos: &[Todo]) -> Vec<TodoItem> {
         .collect()
 }
 
-fn usage_of(usage: &TurnUsage) -> Usage {
+fn convert_usage(usage: &TurnUsage) -> Usage {
     Usage {
         input: Tokens(usage.input_tokens),
         output: Tokens(usage.output_tokens),

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 
 use crate::claude::wire::{McpServer, Todo, TurnUsage};
-use crate::fields::{Text, read_lenient};
+use crate::lenient_json::{Text, read_lenient};
 
 /// The first line.
 #[derive(Debug, Deserialize)]

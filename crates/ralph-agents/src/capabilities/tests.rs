@@ -3,37 +3,38 @@
 use std::fmt::Write as _;
 
 use expect_test::expect;
-use ralph_core::answer::Schema;
+use ralph_core::structured_output::Schema;
 use ralph_core::units::UsdMicros;
 use serde_json::json;
 
 use super::*;
 use crate::call::tests::full_context;
-use crate::rehearsal::request;
-use crate::{call, mcp_servers};
+use crate::test_support::build_request;
+use crate::{build_call, parse_mcp_servers};
 
 #[test]
 fn an_old_version_can_do_less() {
-    let claude = |version| capabilities(AgentKind::Claude, version);
+    let claude = |version| detect_capabilities(AgentKind::Claude, version);
     let old = claude(Some(Version::new(2, 0, 20)));
     assert_eq!((old.schema, old.cost_limit), (SchemaOutput::None, Support::No));
     assert_eq!(old.system_prompt, Support::No);
     assert_eq!(claude(Some(Version::new(2, 1, 22))).schema, SchemaOutput::Enforced);
     assert_eq!(claude(Some(Version::new(2, 1, 144))).plugin, Support::No);
     assert_eq!(claude(Some(Version::new(2, 1, 145))), claude(None));
-    let qwen = |minor, patch| capabilities(AgentKind::Qwen, Some(Version::new(0, minor, patch)));
+    let qwen =
+        |minor, patch| detect_capabilities(AgentKind::Qwen, Some(Version::new(0, minor, patch)));
     assert_eq!(qwen(15, 4).mcp, McpServers::None);
     assert_eq!(qwen(15, 5).mcp, McpServers::Added);
-    assert_eq!(qwen(24, 4), capabilities(AgentKind::Qwen, None));
-    let codex = capabilities(AgentKind::Codex, Some(Version::new(0, 40, 0)));
+    assert_eq!(qwen(24, 4), detect_capabilities(AgentKind::Qwen, None));
+    let codex = detect_capabilities(AgentKind::Codex, Some(Version::new(0, 40, 0)));
     assert_eq!(codex.schema, SchemaOutput::None);
 }
 
 /// Requests all options at once and shows the call, except for the parts that all agents share.
 fn everything(kind: AgentKind, version: Option<Version>) -> String {
-    let mut request = request(kind, &[], "Do it.");
+    let mut request = build_request(kind, &[], "Do it.");
     request.agent.version = version;
-    request.agent.capabilities = capabilities(kind, version);
+    request.agent.capabilities = detect_capabilities(kind, version);
     request.agent.fallback_model = Some("small".to_owned());
     request.agent.max_turns = Some(7);
     request.cost_left = Some(UsdMicros::from_dollars(2.5));
@@ -41,10 +42,11 @@ fn everything(kind: AgentKind, version: Option<Version>) -> String {
     let mut context = full_context();
     if kind == AgentKind::Amp {
         // The other agents can take secrets without arguments.
-        context.mcp_servers = mcp_servers(r#"{"mcpServers": {"memory": {"command": "ralph"}}}"#)
-            .expect("a server without secrets");
+        context.mcp_servers =
+            parse_mcp_servers(r#"{"mcpServers": {"memory": {"command": "ralph"}}}"#)
+                .expect("a server without secrets");
     }
-    let call = call(&request, &context).expect("it can be called");
+    let call = build_call(&request, &context).expect("it can be called");
     let mut shown = format!("{} {}\n", call.program, call.args.join(" "));
     for (name, value) in call
         .env
@@ -103,13 +105,18 @@ fn supported_options_are_passed() {
 #[test]
 fn no_secret_becomes_an_argument() {
     for kind in [AgentKind::Claude, AgentKind::Codex, AgentKind::Qwen, AgentKind::Opencode] {
-        let call = call(&request(kind, &[], "Do it."), &full_context()).expect("a call");
+        let call =
+            build_call(&build_request(kind, &[], "Do it."), &full_context()).expect("a call");
         let words = call.args.join(" ");
         assert!(!words.contains("Bearer") && !words.contains("\"k\""), "{words}");
     }
-    let failure = call(&request(AgentKind::Amp, &[], "Do it."), &full_context())
+    let failure = build_call(&build_request(AgentKind::Amp, &[], "Do it."), &full_context())
         .expect_err("Amp has no other place");
-    assert!(failure.words.contains("`API_KEY` of the MCP server `memory`"), "{}", failure.words);
+    assert!(
+        failure.message.contains("`API_KEY` of the MCP server `memory`"),
+        "{}",
+        failure.message
+    );
 }
 
 #[test]
@@ -154,7 +161,7 @@ fn table() -> String {
         AgentKind::Text,
         AgentKind::Custom,
     ];
-    let columns = kinds.map(|kind| capabilities(kind, None).in_words());
+    let columns = kinds.map(|kind| detect_capabilities(kind, None).describe_all());
     let mut shown = format!("| | {} |\n", kinds.map(AgentKind::name).join(" | "));
     let _ = writeln!(shown, "|---{}|", "|---".repeat(kinds.len()));
     for (row, (name, _)) in columns[0].iter().enumerate() {

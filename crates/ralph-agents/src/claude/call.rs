@@ -3,16 +3,16 @@
 //! Not here: which flags a version supports. The request lists its capabilities, and a flag that
 //! is still unknown is named on stderr.
 
-use ralph_core::active::session_id;
 use ralph_core::capability::{SchemaOutput, Support};
 use ralph_core::failure::Failure;
-use ralph_core::ports::Request;
+use ralph_core::hook_state::make_session_id;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentChoice, AgentOutput, Permissions};
 use ralph_core::units::UsdMicros;
 
 use crate::call::{
-    Call, CallContext, IdleWatch, Privilege, Walls, argument, deliver, environment, has_flag,
-    split_flags,
+    AgentCall, CallContext, IdleWatch, OuterSandbox, Privilege, build_environment, check_argument,
+    deliver_prompt, has_flag, split_flags,
 };
 
 /// Variables of a Claude session that ralph itself may run in. A child that sees them treats
@@ -48,77 +48,83 @@ const SOURCES: &str = "user,project,local";
 const NO_SERVERS: &str = r#"{"mcpServers":{}}"#;
 
 /// Returns how to call Claude Code.
-pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
-    let delivery = deliver(request, context)?;
+pub(crate) fn build_call(
+    request: &AgentRequest,
+    context: &CallContext,
+) -> Result<AgentCall, Failure> {
+    let delivery = deliver_prompt(request, context)?;
     let user = delivery.flags;
-    let mut args = Flags { args: Vec::new(), user: &user };
-    args.add(&["-p", "--print"], None);
-    let output = output(request);
+    let mut args = ClaudeFlags { args: Vec::new(), user: &user };
+    args.add_flag(&["-p", "--print"], None);
+    let output = select_output(request);
     match request.agent.output {
         AgentOutput::Events => {
-            args.add(&["--output-format"], Some("stream-json"));
-            args.add(&["--verbose"], None);
+            args.add_flag(&["--output-format"], Some("stream-json"));
+            args.add_flag(&["--verbose"], None);
         }
-        AgentOutput::Text => args.add(&["--output-format"], Some("text")),
+        AgentOutput::Text => args.add_flag(&["--output-format"], Some("text")),
     }
     match request.agent.permissions {
         Permissions::Skip if !has_flag(&user, &["--permission-mode"]) => {
-            args.add(&["--dangerously-skip-permissions"], None);
+            args.add_flag(&["--dangerously-skip-permissions"], None);
         }
         Permissions::Skip | Permissions::Ask => {}
     }
-    args.add(&["--setting-sources"], Some(SOURCES));
+    args.add_flag(&["--setting-sources"], Some(SOURCES));
     let servers = context.mcp_config.as_ref().map(|path| path.to_string_lossy());
-    let servers = match (servers.as_deref(), context.walls) {
+    let servers = match (servers.as_deref(), context.outer_sandbox) {
         (Some(file), _) => Some(file),
-        (None, Walls::None) => Some(NO_SERVERS),
+        (None, OuterSandbox::Absent) => Some(NO_SERVERS),
         // The servers of the project run inside the sandbox, as the agent does.
-        (None, Walls::Ours) => None,
+        (None, OuterSandbox::Present) => None,
     };
     if let Some(servers) = servers {
-        args.add(&["--strict-mcp-config"], None);
-        args.add(&["--mcp-config"], Some(servers));
+        args.add_flag(&["--strict-mcp-config"], None);
+        args.add_flag(&["--mcp-config"], Some(servers));
     }
     if !has_flag(&user, &["--tools"]) {
-        args.add(&["--disallowedTools", "--disallowed-tools"], Some(LINGERING_TOOLS));
+        args.add_flag(&["--disallowedTools", "--disallowed-tools"], Some(LINGERING_TOOLS));
     }
     if let Some(model) = &request.agent.model {
-        args.add(&["--model"], Some(model));
+        args.add_flag(&["--model"], Some(model));
     }
     if let Some(model) = &request.agent.fallback_model {
-        args.add(&["--fallback-model"], Some(model));
+        args.add_flag(&["--fallback-model"], Some(model));
     }
     // `--max-turns 0` means no limit at all.
     if let Some(turns) = request.agent.max_turns.filter(|turns| *turns > 0) {
-        args.add(&["--max-turns"], Some(&turns.to_string()));
+        args.add_flag(&["--max-turns"], Some(&turns.to_string()));
     }
     let can = request.agent.capabilities;
     if let (Some(left), Support::Yes) = (request.cost_left, can.cost_limit) {
-        args.add(&["--max-budget-usd"], Some(&dollars(left)));
+        args.add_flag(&["--max-budget-usd"], Some(&format_dollars(left)));
     }
     if let (Some(system), Support::Yes) = (&context.system_prompt, can.system_prompt) {
-        args.add(&["--append-system-prompt-file"], Some(&system.file.to_string_lossy()));
+        args.add_flag(&["--append-system-prompt-file"], Some(&system.file.to_string_lossy()));
     }
     if let (Some(schema), SchemaOutput::Enforced) = (&request.schema, can.schema) {
         // It rejects a path; the schema itself must be the argument.
-        args.add(&["--json-schema"], Some(&argument(&schema.to_string(), "the schema")?));
+        args.add_flag(
+            &["--json-schema"],
+            Some(&check_argument(&schema.to_string(), "the schema")?),
+        );
     }
-    if let Some(plugin) = context.plugin.as_ref().filter(|_| takes_plugin(&request.agent)) {
-        args.add(&["--settings"], Some(&kept_hooks(request, context)));
+    if let Some(plugin) = context.plugin.as_ref().filter(|_| can_use_plugin(&request.agent)) {
+        args.add_flag(&["--settings"], Some(&build_hook_settings(request, context)));
         // In addition to the user's plugins: the flag may be given several times.
         args.args.extend(["--plugin-dir".to_owned(), plugin.to_string_lossy().into_owned()]);
-        if shows_hooks(request) {
-            args.add(&["--include-hook-events"], None);
+        if has_hook_events(request) {
+            args.add_flag(&["--include-hook-events"], None);
         }
         // A hook recognizes ralph's session by this id. A resumed session has its own.
         if !has_flag(&user, &OTHER_SESSIONS) {
-            let session = session_id(&request.run, request.iteration, request.ask);
-            args.add(&["--session-id"], Some(&session));
+            let session = make_session_id(&request.run, request.iteration, request.ask);
+            args.add_flag(&["--session-id"], Some(&session));
         }
     }
     let mut args = args.args;
     args.extend(user);
-    Ok(Call {
+    Ok(AgentCall {
         program: request.agent.command.clone(),
         args,
         stdin: delivery.stdin,
@@ -127,9 +133,9 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
             .map(|&mark| mark.to_owned())
             .chain(request.agent.env_deny.clone())
             .collect(),
-        env: environment(
+        env: build_environment(
             request,
-            &variables(request, context, &context.self_exe.to_string_lossy()),
+            &build_variables(request, context, &context.self_exe.to_string_lossy()),
         ),
         idle: match output {
             AgentOutput::Events => IdleWatch::Watch,
@@ -141,7 +147,7 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
 /// Returns settings that keep ralph's hooks enabled. They take precedence over those of the user
 /// and of the project, also over changes that the agent makes to these during the call: neither
 /// `disableAllHooks` nor an `env` that points the hooks elsewhere has an effect there.
-fn kept_hooks(request: &Request, context: &CallContext) -> String {
+fn build_hook_settings(request: &AgentRequest, context: &CallContext) -> String {
     let mut env = serde_json::Map::new();
     env.insert("RALPH_EXE".to_owned(), context.self_exe.to_string_lossy().into());
     env.insert("RALPH_RUN_ID".to_owned(), request.run.to_string().into());
@@ -153,7 +159,7 @@ fn kept_hooks(request: &Request, context: &CallContext) -> String {
 /// Returns what the CLI will print: a format among the user's flags wins over the settings.
 ///
 /// The `json` format is the last line of the stream, and is read the same way.
-pub(crate) fn output(request: &Request) -> AgentOutput {
+pub(crate) fn select_output(request: &AgentRequest) -> AgentOutput {
     let flags = split_flags(&request.agent.flags);
     let format = flags.iter().enumerate().rev().find_map(|(at, flag)| {
         let value = flag.strip_prefix("--output-format")?;
@@ -168,19 +174,19 @@ pub(crate) fn output(request: &Request) -> AgentOutput {
 
 /// Returns whether a call passes ralph's plugin. With `--bare` or `--safe-mode` among the user's
 /// flags it does not.
-pub(crate) fn takes_plugin(agent: &AgentChoice) -> bool {
+pub(crate) fn can_use_plugin(agent: &AgentChoice) -> bool {
     let is_bare = has_flag(&split_flags(&agent.flags), &["--bare", "--safe-mode"]);
-    agent.capabilities.plugin.is_there() && !is_bare
+    agent.capabilities.plugin.is_supported() && !is_bare
 }
 
 /// Returns whether the stream of a call reports hooks. The other formats cannot.
-fn shows_hooks(request: &Request) -> bool {
+fn has_hook_events(request: &AgentRequest) -> bool {
     let is_users = has_flag(&split_flags(&request.agent.flags), &["--output-format"]);
     request.agent.output == AgentOutput::Events && !is_users
 }
 
-fn variables<'a>(
-    request: &Request,
+fn build_variables<'a>(
+    request: &AgentRequest,
     context: &CallContext,
     exe: &'a str,
 ) -> Vec<(&'static str, &'a str)> {
@@ -207,14 +213,14 @@ fn variables<'a>(
 
 /// Collects ralph's flags, except those that the user also gives: the user's flags come last and
 /// win.
-struct Flags<'a> {
+struct ClaudeFlags<'a> {
     args: Vec<String>,
     user: &'a [String],
 }
 
-impl Flags<'_> {
+impl ClaudeFlags<'_> {
     /// Adds a flag under the first of its names, unless the user gives any of them.
-    fn add(&mut self, names: &[&str], value: Option<&str>) {
+    fn add_flag(&mut self, names: &[&str], value: Option<&str>) {
         if has_flag(self.user, names) {
             return;
         }
@@ -224,7 +230,7 @@ impl Flags<'_> {
 }
 
 /// Writes an amount for `--max-budget-usd`, which must be more than zero.
-fn dollars(amount: UsdMicros) -> String {
+fn format_dollars(amount: UsdMicros) -> String {
     let micros = amount.0.max(1);
     let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

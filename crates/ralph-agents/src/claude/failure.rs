@@ -6,15 +6,15 @@
 
 use std::fmt;
 
+use ralph_core::agent_output::RateLimitStatus;
 use ralph_core::child::{Ending, Limit};
 use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::reading::RateLimitStatus;
 
-use super::translate::{ClaudeTranslator, Turn};
+use super::translate::{ClaudeTranslator, ClaudeTurn};
 use super::wire;
 use crate::text::TextTranslator;
 use crate::translator::Evidence;
-use crate::{ending, error_words, limit_words};
+use crate::{error_patterns, exit_failure, rate_limit_text};
 
 /// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
@@ -22,29 +22,29 @@ pub(crate) const INSTALL_HINT: &str =
 
 /// A failed result as Claude Code reports it.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct ClaudeFailure {
     /// The CLI's own message.
-    pub(super) words: String,
+    pub(super) message: String,
     reason: String,
-    api: ApiError,
+    api: ClaudeApiError,
 }
 
 /// The fields of an API error.
 #[derive(Debug, Default)]
-struct ApiError {
+struct ClaudeApiError {
     status: Option<u16>,
     /// `usage_limit_reached`, `max_output_tokens`.
     kind: Option<String>,
     /// `rate_limit`, `overloaded`, `authentication_failed` and so on.
-    word: Option<String>,
+    error_code: Option<String>,
 }
 
 /// Reason for a turn that never began. The CLI reports it as a success.
 const NEVER_BEGAN: &str = "never_began";
 
-impl Trouble {
+impl ClaudeFailure {
     /// Returns the failure of a result, or `None` if it is a success.
-    pub(super) fn of(line: &wire::ResultLine, word: Option<String>) -> Option<Self> {
+    pub(super) fn from_result(line: &wire::ResultLine, word: Option<String>) -> Option<Self> {
         let subtype = line.subtype.as_deref().unwrap_or_default();
         let is_error = line.is_error.unwrap_or(subtype != "success");
         let reason = match line.terminal_reason.as_deref() {
@@ -62,11 +62,15 @@ impl Trouble {
             (_, Some(message)) if !message.trim().is_empty() => message,
             (_, Some(_) | None) => format!("the turn ended with `{reason}`"),
         };
-        let api = ApiError { status: line.api_error_status, kind: line.api_error.clone(), word };
-        Some(Self { words: message, reason: reason.to_owned(), api })
+        let api = ClaudeApiError {
+            status: line.api_error_status,
+            kind: line.api_error.clone(),
+            error_code: word,
+        };
+        Some(Self { message, reason: reason.to_owned(), api })
     }
 
-    fn failure(&self, evidence: &Evidence<'_>) -> Failure {
+    fn to_failure(&self, evidence: &Evidence<'_>) -> Failure {
         let class = match self.reason.as_str() {
             "max_turns" | "error_max_turns" | "budget_exhausted" | "error_max_budget_usd" => {
                 FailureClass::TurnLimit
@@ -83,23 +87,23 @@ impl Trouble {
                 FailureClass::Crashed
             }
             NEVER_BEGAN => {
-                return Failure::new(FailureClass::BadCall, &self.words)
+                return Failure::new(FailureClass::BadCall, &self.message)
                     .with_hint("a hook of your Claude settings refused the prompt");
             }
             _ => self
                 .api
                 .class()
-                .or_else(|| class_of_words(&self.words))
+                .or_else(|| classify_message(&self.message))
                 .unwrap_or(FailureClass::Crashed),
         };
-        finish(class, &self.words, evidence)
+        build_failure(class, &self.message, evidence)
     }
 }
 
-impl ApiError {
+impl ClaudeApiError {
     fn class(&self) -> Option<FailureClass> {
         let kind = self.kind.as_deref().unwrap_or_default();
-        let word = self.word.as_deref().unwrap_or_default();
+        let word = self.error_code.as_deref().unwrap_or_default();
         match (kind, word, self.status) {
             ("usage_limit_reached", ..) | (_, "rate_limit", _) | (.., Some(429)) => {
                 Some(FailureClass::RateLimited { resets_at: None })
@@ -131,32 +135,36 @@ impl ApiError {
 
 /// A request that the CLI retries.
 #[derive(Debug)]
-pub(super) struct Retrying {
+pub(super) struct ApiRetry {
     attempt: Option<u32>,
-    of: Option<u32>,
-    api: ApiError,
+    max_attempts: Option<u32>,
+    api: ClaudeApiError,
 }
 
-impl Retrying {
-    pub(super) fn of(line: &wire::System) -> Self {
+impl ApiRetry {
+    pub(super) fn from_line(line: &wire::System) -> Self {
         Self {
             attempt: line.attempt,
-            of: line.max_retries,
-            api: ApiError { status: line.error_status, kind: None, word: line.error.clone() },
+            max_attempts: line.max_retries,
+            api: ClaudeApiError {
+                status: line.error_status,
+                kind: None,
+                error_code: line.error.clone(),
+            },
         }
     }
 }
 
-impl fmt::Display for Retrying {
+impl fmt::Display for ApiRetry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("API error")?;
         if let Some(status) = self.api.status {
             write!(f, " {status}")?;
         }
-        if let Some(word) = self.api.word.as_deref().filter(|word| *word != "unknown") {
+        if let Some(word) = self.api.error_code.as_deref().filter(|word| *word != "unknown") {
             write!(f, " ({word})")?;
         }
-        match (self.attempt, self.of) {
+        match (self.attempt, self.max_attempts) {
             (Some(attempt), Some(of)) => write!(f, ", retry {attempt} of {of}"),
             (Some(_) | None, _) => f.write_str(", retrying"),
         }
@@ -168,61 +176,64 @@ impl ClaudeTranslator {
         let ending = &evidence.end.ending;
         match (&self.turn, ending) {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
-                ending::imposed(ending, INSTALL_HINT)
+                exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
             }
-            (Turn::Failed(reported), _) => Some(reported.failure(evidence)),
+            (ClaudeTurn::Failed(reported), _) => Some(reported.to_failure(evidence)),
             // The answer is complete; that the process did not exit afterwards does not void it.
             (
-                Turn::Succeeded,
+                ClaudeTurn::Succeeded,
                 Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
             ) => {
-                let is_empty = evidence.reading.is_silent() && !self.has_words;
+                let is_empty = evidence.reading.is_silent() && !self.has_text;
                 is_empty.then(|| Failure::new(FailureClass::Empty, "it said nothing"))
             }
-            (Turn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                Some(ending::crashed(ending, &ending::last_lines(evidence.stderr_tail)))
+            (ClaudeTurn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => {
+                Some(exit_failure::build_crash_failure(
+                    ending,
+                    &exit_failure::take_last_lines(evidence.stderr_tail),
+                ))
             }
-            (Turn::Open, Ending::TimedOut { limit, .. }) => match (limit, &self.retrying) {
+            (ClaudeTurn::Open, Ending::TimedOut { limit, .. }) => match (limit, &self.retrying) {
                 (Limit::Idle, Some(retrying)) => {
                     let class = retrying.api.class().unwrap_or(FailureClass::Overloaded);
-                    Some(finish(class, &retrying.to_string(), evidence))
+                    Some(build_failure(class, &retrying.to_string(), evidence))
                 }
                 (Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk, _) => {
-                    ending::imposed(ending, INSTALL_HINT)
+                    exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
                 }
             },
-            (Turn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
-                let message = ending::last_lines(evidence.stderr_tail);
+            (ClaudeTurn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
+                let message = exit_failure::take_last_lines(evidence.stderr_tail);
                 let message =
                     if message.is_empty() { "it gave no result".to_owned() } else { message };
                 Some(Failure::new(FailureClass::Malformed, message))
             }
-            (Turn::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
+            (ClaudeTurn::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
                 // Bad flags and files are reported on stderr only.
-                Some(of_words(&ending::last_lines(evidence.stderr_tail), evidence))
+                Some(judge_message(&exit_failure::take_last_lines(evidence.stderr_tail), evidence))
             }
         }
     }
 }
 
 /// Judges an exit by its error text.
-fn of_words(message: &str, evidence: &Evidence<'_>) -> Failure {
-    match class_of_words(message) {
-        Some(class) => finish(class, message, evidence),
-        None => ending::crashed(&evidence.end.ending, message),
+fn judge_message(message: &str, evidence: &Evidence<'_>) -> Failure {
+    match classify_message(message) {
+        Some(class) => build_failure(class, message, evidence),
+        None => exit_failure::build_crash_failure(&evidence.end.ending, message),
     }
 }
 
 /// Judges a call for plain text, where errors are on stdout like the answer.
 pub(crate) fn judge_text(translator: &TextTranslator, evidence: &Evidence<'_>) -> Option<Failure> {
     let ending = &evidence.end.ending;
-    if let Some(failure) = ending::imposed(ending, INSTALL_HINT) {
+    if let Some(failure) = exit_failure::judge_imposed_ending(ending, INSTALL_HINT) {
         return Some(failure);
     }
     let answer = evidence.reading.text();
     if !ending.is_success() {
-        let message = ending::last_words(evidence.stderr_tail, evidence.stdout_tail);
-        return Some(of_words(&message, evidence));
+        let message = exit_failure::read_final_output(evidence.stderr_tail, evidence.stdout_tail);
+        return Some(judge_message(&message, evidence));
     }
     // An interrupt by another process exits with 0.
     if answer.trim() == "Execution error" {
@@ -233,28 +244,28 @@ pub(crate) fn judge_text(translator: &TextTranslator, evidence: &Evidence<'_>) -
 
 /// Adds the details of a class: the reset time of a limit, and hints for failures that a retry
 /// cannot fix.
-fn finish(class: FailureClass, message: &str, evidence: &Evidence<'_>) -> Failure {
+fn build_failure(class: FailureClass, message: &str, evidence: &Evidence<'_>) -> Failure {
     if class == FailureClass::NotLoggedIn {
-        return Failure::new(class, message).with_hint(login_hint(message));
+        return Failure::new(class, message).with_hint(choose_login_hint(message));
     }
     if let FailureClass::RateLimited { .. } = class {
         let from_event = match evidence.reading.rate_limit() {
             Some((RateLimitStatus::Rejected, resets_at)) => resets_at,
             Some((RateLimitStatus::Allowed | RateLimitStatus::Warning, _)) | None => None,
         };
-        let from_text = || limit_words::reset_time(message, evidence.now, evidence.zone);
+        let from_text = || rate_limit_text::parse_reset_time(message, evidence.now, evidence.zone);
         let resets_at = from_event.or_else(from_text);
         return Failure::new(FailureClass::RateLimited { resets_at }, message);
     }
     // Claude reports a refused connection as `server_error`, too.
-    let is_unreachable = || class_of_words(message) == Some(FailureClass::Unreachable);
+    let is_unreachable = || classify_message(message) == Some(FailureClass::Unreachable);
     if class == FailureClass::Overloaded && is_unreachable() {
         return Failure::new(FailureClass::Unreachable, message);
     }
     Failure::new(class, message)
 }
 
-fn login_hint(message: &str) -> &'static str {
+fn choose_login_hint(message: &str) -> &'static str {
     let message = message.to_lowercase();
     if message.contains("credit") || message.contains("billing") {
         "add credit to the account, or log in with a subscription"
@@ -266,7 +277,7 @@ fn login_hint(message: &str) -> &'static str {
 }
 
 /// Patterns in lower case, for errors without a more specific field.
-const WORDS: [(FailureClass, &[&str]); 7] = [
+const PATTERNS: [(FailureClass, &[&str]); 7] = [
     (
         FailureClass::ContextExceeded,
         &["prompt is too long", "context window", "exceed context limit", "request too large"],
@@ -314,10 +325,10 @@ const WORDS: [(FailureClass, &[&str]); 7] = [
             "timed out",
         ],
     ),
-    (FailureClass::Unreachable, &error_words::UNREACHABLE),
+    (FailureClass::Unreachable, &error_patterns::UNREACHABLE),
     (FailureClass::Unreachable, &["network"]),
 ];
 
-fn class_of_words(message: &str) -> Option<FailureClass> {
-    error_words::class_in(&WORDS, message)
+fn classify_message(message: &str) -> Option<FailureClass> {
+    error_patterns::classify_by_table(&PATTERNS, message)
 }

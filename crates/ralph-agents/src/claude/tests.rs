@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
-use ralph_core::answer::Schema;
+use ralph_core::agent_output::{AgentEvent, Reply};
 use ralph_core::child::{Ending, Force, Limit, NotStarted};
 use ralph_core::failure::FailureClass;
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Reply};
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
+use ralph_core::structured_output::Schema;
 use ralph_core::units::{Timestamp, UsdMicros};
 
-use crate::rehearsal;
-use crate::rehearsal::request;
+use crate::test_support;
+use crate::test_support::build_request;
 use crate::tests::recorded::{NOW, Recorded, exit, show_event};
 use crate::{Privilege, Translator};
 
@@ -56,11 +56,11 @@ const CLAUDE: Recorded = Recorded {
 };
 
 fn translator() -> Translator {
-    crate::translator(&CLAUDE.request(), Path::new("/project"))
+    crate::create_translator(&CLAUDE.request(), Path::new("/project"))
 }
 
 /// Returns a request for plain text.
-fn plain() -> Request {
+fn plain() -> AgentRequest {
     let mut request = CLAUDE.request();
     request.agent.output = AgentOutput::Text;
     request
@@ -207,16 +207,16 @@ fn usage_error_is_read_from_stderr() {
     ] {
         let found = CLAUDE.read("", words, exit(1)).1.failure.expect("exit 1 is no success");
         assert_eq!(found.class, class, "{words}");
-        assert!(found.words.contains(words), "{found:?}");
+        assert!(found.message.contains(words), "{found:?}");
     }
 }
 
 #[test]
 fn structured_answer_is_a_field_or_in_the_text() {
-    let mut request = request(AgentKind::Claude, &[], "Do it.");
+    let mut request = build_request(AgentKind::Claude, &[], "Do it.");
     request.schema = Some(Schema::new(serde_json::json!({ "type": "object" })));
     let read = |stream: &str, code| {
-        let reply = rehearsal::read(&request, stream, "", exit(code), NOW).1;
+        let reply = test_support::read_stream(&request, stream, "", exit(code), NOW).1;
         (reply.structured, reply.failure.map(|failure| failure.class))
     };
     let (own, failure) = read(&CLAUDE.stream("structured-output"), 0);
@@ -241,7 +241,7 @@ fn limit_patterns_in_the_work_are_ignored() {
 fn plain_text_is_judged_by_its_content() {
     #[track_caller]
     fn check(stdout: &str, ending: Ending, expect: Option<FailureClass>) {
-        let found = rehearsal::read(&plain(), stdout, "", ending, NOW).1.failure;
+        let found = test_support::read_stream(&plain(), stdout, "", ending, NOW).1.failure;
         assert_eq!(found.map(|it| it.class), expect, "{stdout}");
     }
     check("All done.\n<promise>DONE</promise>", exit(0), None);
@@ -358,11 +358,11 @@ fn malformed_line_does_not_affect_others() {
 #[test]
 fn output_format_of_the_user_is_read() {
     let parsed = |flag: &str, stdout: &str| -> Vec<String> {
-        let mut translator = crate::translator(
-            &request(AgentKind::Claude, &[flag], "Do it."),
+        let mut translator = crate::create_translator(
+            &build_request(AgentKind::Claude, &[flag], "Do it."),
             Path::new("/project"),
         );
-        let parsed = translator.line(stdout);
+        let parsed = translator.parse_line(stdout);
         let words = parsed.events.iter().map(show_event);
         words.map(|it| it.split(' ').next().unwrap_or_default().to_owned()).collect()
     };
@@ -385,10 +385,10 @@ fn a_line_of_many_megabytes_is_read() {
     let tool = format!(
         r#"{{"type":"user","message":{{"content":[{{"type":"tool_result","tool_use_id":"t","content":"{long}"}}]}}}}"#
     );
-    let parsed = translator().line(&tool);
+    let parsed = translator().parse_line(&tool);
     let size = serde_json::to_string(&parsed.events).expect("events can be written").len();
     assert!(size < 20_000, "{size}");
-    let broken = translator().line(&format!("{{\"type\":\"{long}"));
+    let broken = translator().parse_line(&format!("{{\"type\":\"{long}"));
     assert!(matches!(&broken.events[..], [AgentEvent::Unparsed { line }] if line.len() < 5_000));
 }
 
@@ -508,9 +508,9 @@ proptest! {
     ) {
         let lines = CLAUDE.mutilated(stream, cut, &other);
         let _ = CLAUDE.read(&lines, &other, exit(1));
-        let _ = rehearsal::read(&plain(), &lines, &other, exit(1), NOW);
-        let mut sim = crate::translator(&request(AgentKind::Sim, &[], ""), Path::new("/project"));
-        let _ = sim.line(&other);
+        let _ = test_support::read_stream(&plain(), &lines, &other, exit(1), NOW);
+        let mut sim = crate::create_translator(&build_request(AgentKind::Sim, &[], ""), Path::new("/project"));
+        let _ = sim.parse_line(&other);
     }
 }
 
@@ -520,6 +520,6 @@ fn failed_mcp_servers_are_reported() {
     let init = r#"{"type":"system","subtype":"init","session_id":"s","mcp_servers":[
         {"name":"memory","status":"connected"},{"name":"context7","status":"failed"},
         {"name":"slow","status":"pending"},{"name":"mail","status":"needs-auth"},{"name":"odd"}]}"#;
-    translator.take_in(&init.replace('\n', ""));
+    translator.push_line(&init.replace('\n', ""));
     assert_eq!(translator.servers_down(), ["`context7` (failed)", "`mail` (needs-auth)"]);
 }

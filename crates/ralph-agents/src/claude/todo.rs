@@ -2,7 +2,7 @@
 //!
 //! Not here: the tool calls themselves.
 
-use ralph_core::reading::{TodoItem, TodoState};
+use ralph_core::agent_output::{TodoItem, TodoState};
 
 use super::wire::{Input, Todo, ToolUseResult};
 
@@ -11,7 +11,7 @@ const MOST_ITEMS: usize = 500;
 
 /// What a tool call changes in the list if it succeeds.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum TodoChange {
     Write(Vec<(String, TodoItem)>),
     /// Adds the task that the result names.
     Create(String),
@@ -24,12 +24,12 @@ pub(super) enum Change {
     List,
 }
 
-impl Change {
+impl TodoChange {
     /// Returns the change of a tool call, if it is one of the to-do tools.
-    pub(super) fn of(tool: &str, input: &Input<'_>) -> Option<Self> {
+    pub(super) fn from_tool_call(tool: &str, input: &Input<'_>) -> Option<Self> {
         let subject = || input.subject.as_ref().map(|subject| subject.0.to_string());
         match tool {
-            "TodoWrite" => Some(Self::Write(items(input.todos.as_deref()?))),
+            "TodoWrite" => Some(Self::Write(convert_items(input.todos.as_deref()?))),
             "TaskCreate" => Some(Self::Create(subject()?)),
             "TaskUpdate" => Some(Self::Update {
                 id: input.task_id.clone()?,
@@ -48,25 +48,25 @@ pub(super) struct TodoList(Vec<(String, TodoItem)>);
 
 impl TodoList {
     /// Applies a change that has succeeded. Returns the complete list if it differs.
-    pub(super) fn apply(
+    pub(super) fn apply_change(
         &mut self,
-        change: Change,
+        change: TodoChange,
         result: Option<&ToolUseResult>,
     ) -> Option<Vec<TodoItem>> {
         let before = self.0.clone();
         match change {
-            Change::Write(items) => self.0 = items,
-            Change::Create(subject) => {
+            TodoChange::Write(items) => self.0 = items,
+            TodoChange::Create(subject) => {
                 let id = result.and_then(|it| it.task.as_ref()?.id.clone());
                 let item = TodoItem { text: subject, state: TodoState::Pending };
                 self.0.push((id.unwrap_or_default(), item));
             }
-            Change::Update { id, status, subject } => {
-                self.update(&id, status.as_deref(), subject.as_deref());
+            TodoChange::Update { id, status, subject } => {
+                self.update_item(&id, status.as_deref(), subject.as_deref());
             }
-            Change::List => {
+            TodoChange::List => {
                 if let Some(tasks) = result.and_then(|it| it.tasks.as_ref()) {
-                    self.0 = items(tasks);
+                    self.0 = convert_items(tasks);
                 }
             }
         }
@@ -74,14 +74,14 @@ impl TodoList {
         (self.0 != before).then(|| self.0.iter().map(|(_, item)| item.clone()).collect())
     }
 
-    fn update(&mut self, id: &str, status: Option<&str>, subject: Option<&str>) {
+    fn update_item(&mut self, id: &str, status: Option<&str>, subject: Option<&str>) {
         if status == Some("deleted") {
             self.0.retain(|(known, _)| known != id);
             return;
         }
         for (_, item) in self.0.iter_mut().filter(|(known, _)| known == id) {
             if let Some(status) = status {
-                item.state = state(status);
+                item.state = parse_state(status);
             }
             if let Some(subject) = subject {
                 subject.clone_into(&mut item.text);
@@ -90,19 +90,19 @@ impl TodoList {
     }
 }
 
-fn items(todos: &[Todo]) -> Vec<(String, TodoItem)> {
+fn convert_items(todos: &[Todo]) -> Vec<(String, TodoItem)> {
     todos
         .iter()
         .take(MOST_ITEMS)
         .map(|todo| {
             let text = todo.content.clone().unwrap_or_default();
-            let state = state(todo.status.as_deref().unwrap_or_default());
+            let state = parse_state(todo.status.as_deref().unwrap_or_default());
             (todo.id.clone().unwrap_or_default(), TodoItem { text, state })
         })
         .collect()
 }
 
-fn state(status: &str) -> TodoState {
+fn parse_state(status: &str) -> TodoState {
     match status {
         "completed" => TodoState::Done,
         "in_progress" => TodoState::Active,

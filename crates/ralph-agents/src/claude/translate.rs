@@ -6,23 +6,23 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::ids::RunId;
-use ralph_core::reading::{
+use ralph_core::agent_output::{
     AgentEvent, RateLimitStatus, ResultStatus, Speaker, TextForm, ToolOutcome, Usage, UsageScope,
 };
-use ralph_core::text::excerpt_of;
-use ralph_core::text::glance;
+use ralph_core::ids::RunId;
+use ralph_core::text::excerpt_text;
+use ralph_core::text::shorten_to_line;
 use ralph_core::units::{Timestamp, Tokens, UsdMicros};
 use serde::de::IgnoredAny;
 
-use super::failure::{Retrying, Trouble};
-use super::glued::pieces;
-use super::hooks::Hooks;
-use super::todo::{Change, TodoList};
+use super::failure::{ApiRetry, ClaudeFailure};
+use super::hooks::HookWatch;
+use super::interleaved::split_pieces;
+use super::todo::{TodoChange, TodoList};
 use super::wire;
-use crate::fields;
-use crate::pieces::{Piece, read_pieces};
-use crate::translator::{Heard, Weight, bounded};
+use crate::json_salvage::{LinePiece, read_pieces};
+use crate::lenient_json;
+use crate::translator::{LineActivity, ParsedLine, shorten_text};
 
 /// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
@@ -43,49 +43,49 @@ const STRUCTURED_OUTPUT: &str = "StructuredOutput";
 /// Translates the stream of one call.
 #[derive(Debug, Default)]
 pub(crate) struct ClaudeTranslator {
-    pub(super) turn: Turn,
+    pub(super) turn: ClaudeTurn,
     /// Whether the agent has written text since its last tool call.
-    pub(super) has_words: bool,
+    pub(super) has_text: bool,
     /// The retry that no progress has followed yet.
-    pub(super) retrying: Option<Retrying>,
+    pub(super) retrying: Option<ApiRetry>,
     /// The message whose text may continue.
     open_text: Option<String>,
-    open_calls: BTreeMap<String, OpenCall>,
+    open_calls: BTreeMap<String, ClaudeOpenCall>,
     todo: TodoList,
     limit: Option<(RateLimitStatus, Option<Timestamp>)>,
     /// The error code of the last synthetic message; the result does not repeat it.
     error: Option<String>,
-    hooks: Hooks,
+    hooks: HookWatch,
     /// MCP servers that did not start.
     servers_down: Vec<String>,
 }
 
 /// Status of a turn.
 #[derive(Debug, Default)]
-pub(super) enum Turn {
+pub(super) enum ClaudeTurn {
     /// No result has come since the turn began.
     #[default]
     Open,
     Succeeded,
-    Failed(Box<Trouble>),
+    Failed(Box<ClaudeFailure>),
 }
 
 #[derive(Debug)]
-struct OpenCall {
+struct ClaudeOpenCall {
     name: String,
     path: Option<String>,
-    change: Option<Change>,
+    change: Option<TodoChange>,
 }
 
 impl ClaudeTranslator {
     /// Returns a translator for a call in this run.
-    pub(crate) fn of(run: &RunId) -> Self {
-        Self { hooks: Hooks::of(&run.0), ..Self::default() }
+    pub(crate) fn for_run(run: &RunId) -> Self {
+        Self { hooks: HookWatch::for_run(&run.0), ..Self::default() }
     }
 
     /// Returns why ralph's hooks did not run, if a session began without them.
     pub(crate) fn missing_hooks(&self) -> Option<&str> {
-        self.hooks.missing()
+        self.hooks.missing_reason()
     }
 
     /// Returns the MCP servers that did not start, with their status.
@@ -93,46 +93,50 @@ impl ClaudeTranslator {
         &self.servers_down
     }
 
-    pub(crate) fn line(&mut self, line: &str) -> Heard {
-        let all = match self.whole_line(line.trim()) {
+    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
+        let all = match self.push_whole_line(line.trim()) {
             Some(parsed) => parsed,
-            None => read_pieces(pieces(&fields::mended(line)), |piece| match piece {
-                Piece::Object(text) => self.object(&text).unwrap_or_else(|| Heard::unparsed(&text)),
-                Piece::Garbage(text) => Heard::unparsed(text),
+            None => read_pieces(split_pieces(&lenient_json::repair_surrogates(line)), |piece| {
+                match piece {
+                    LinePiece::Object(text) => {
+                        self.push_object(&text).unwrap_or_else(|| ParsedLine::from_unparsed(&text))
+                    }
+                    LinePiece::Garbage(text) => ParsedLine::from_unparsed(text),
+                }
             }),
         };
-        if all.weight != Weight::Noise {
+        if all.activity != LineActivity::Idle {
             self.retrying = None;
         }
         all
     }
 
     /// Reads a line in one pass, if it is one complete object of the usual types.
-    fn whole_line(&mut self, line: &str) -> Option<Heard> {
-        self.known(fields::kind_in_front(line)?, line)
+    fn push_whole_line(&mut self, line: &str) -> Option<ParsedLine> {
+        self.push_known(lenient_json::read_leading_kind(line)?, line)
     }
 
-    fn object(&mut self, text: &str) -> Option<Heard> {
+    fn push_object(&mut self, text: &str) -> Option<ParsedLine> {
         let head: wire::Head<'_> = serde_json::from_str(text).ok()?;
-        self.known(&head.kind?.0, text)
+        self.push_known(&head.kind?.0, text)
     }
 
     /// Reads a text as a line of this type. Returns `None` if the type is unknown or the text does
     /// not match it.
-    fn known(&mut self, kind: &str, text: &str) -> Option<Heard> {
+    fn push_known(&mut self, kind: &str, text: &str) -> Option<ParsedLine> {
         let parsed = match kind {
-            "system" => self.system(&serde_json::from_str(text).ok()?),
-            "assistant" => self.assistant(serde_json::from_str(text).ok()?),
-            "user" => self.user(&serde_json::from_str(text).ok()?),
-            "result" => self.result(serde_json::from_str(text).ok()?),
+            "system" => self.push_system(&serde_json::from_str(text).ok()?),
+            "assistant" => self.push_assistant(serde_json::from_str(text).ok()?),
+            "user" => self.push_user(&serde_json::from_str(text).ok()?),
+            "result" => self.push_result(serde_json::from_str(text).ok()?),
             "rate_limit_event" => {
                 let event: wire::RateLimitEvent = serde_json::from_str(text).ok()?;
-                Heard::of(self.rate_limit(&event.rate_limit_info))
+                ParsedLine::from_events(self.push_rate_limit(&event.rate_limit_info))
             }
             // Deltas of an answer that also comes complete: progress, but nothing to show.
             "stream_event" => {
                 serde_json::from_str::<IgnoredAny>(text).ok()?;
-                Heard::nothing(Weight::Useful)
+                ParsedLine::from_activity(LineActivity::Progress)
             }
             "control_request"
             | "control_response"
@@ -143,87 +147,92 @@ impl ClaudeTranslator {
             | "auth_status"
             | "prompt_suggestion" => {
                 serde_json::from_str::<IgnoredAny>(text).ok()?;
-                Heard::nothing(Weight::Noise)
+                ParsedLine::from_activity(LineActivity::Idle)
             }
             _ => return None,
         };
         Some(parsed)
     }
 
-    fn system(&mut self, line: &wire::System) -> Heard {
+    fn push_system(&mut self, line: &wire::System) -> ParsedLine {
         match line.subtype.as_deref().unwrap_or_default() {
             "init" => {
-                self.turn = Turn::Open;
-                self.hooks.begin(line);
-                self.servers_down = servers_down(line);
-                Heard::of(session(line))
+                self.turn = ClaudeTurn::Open;
+                self.hooks.record_session(line);
+                self.servers_down = list_servers_down(line);
+                ParsedLine::from_events(build_session_events(line))
             }
             "api_retry" => {
-                let retrying = Retrying::of(line);
-                let events = vec![notice(retrying.to_string())];
+                let retrying = ApiRetry::from_line(line);
+                let events = vec![build_notice(retrying.to_string())];
                 self.retrying = Some(retrying);
-                Heard::of(events)
+                ParsedLine::from_events(events)
             }
-            "model_fallback" => Heard::of(vec![
+            "model_fallback" => ParsedLine::from_events(vec![
                 AgentEvent::Session { id: None, model: line.fallback_model.clone(), version: None },
-                notice(words_of(line).unwrap_or_else(|| "switched to the fallback model".into())),
+                build_notice(
+                    read_message(line).unwrap_or_else(|| "switched to the fallback model".into()),
+                ),
             ]),
-            "compact_boundary" => {
-                Heard { events: vec![notice("the context was compacted")], weight: Weight::Useful }
-            }
+            "compact_boundary" => ParsedLine {
+                events: vec![build_notice("the context was compacted")],
+                activity: LineActivity::Progress,
+            },
             // The model thinks, or a subagent or a long command makes progress.
             "thinking_tokens" | "task_started" | "task_progress" | "task_updated"
-            | "task_notification" => Heard::nothing(Weight::Useful),
+            | "task_notification" => ParsedLine::from_activity(LineActivity::Progress),
             "hook_response" => {
-                self.hooks.answered(line);
-                Heard::nothing(Weight::Noise)
+                self.hooks.record_response(line);
+                ParsedLine::from_activity(LineActivity::Idle)
             }
             // The agent gets the reason why it may not stop, and that message is shown.
             "notification" if line.key.as_deref() == Some("stop-hook-error") => {
-                Heard::nothing(Weight::Noise)
+                ParsedLine::from_activity(LineActivity::Idle)
             }
             "status"
             | "hook_started"
             | "hook_progress"
             | "command_lifecycle"
-            | "background_tasks_changed" => Heard::nothing(Weight::Noise),
-            _ => Heard::of(words_of(line).map(notice).into_iter().collect()),
+            | "background_tasks_changed" => ParsedLine::from_activity(LineActivity::Idle),
+            _ => {
+                ParsedLine::from_events(read_message(line).map(build_notice).into_iter().collect())
+            }
         }
     }
 
-    fn assistant(&mut self, mut line: wire::Said<'_>) -> Heard {
+    fn push_assistant(&mut self, mut line: wire::MessageLine<'_>) -> ParsedLine {
         let is_synthetic =
             line.message.model.as_ref().is_some_and(|model| model.0 == "<synthetic>")
                 || line.is_api_error_message == Some(true);
         if is_synthetic {
-            return Heard::of(self.synthetic(line));
+            return ParsedLine::from_events(self.push_synthetic(line));
         }
-        self.turn = Turn::Open;
-        let speaker = speaker_of(&line);
+        self.turn = ClaudeTurn::Open;
+        let speaker = find_speaker(&line);
         let wire::Content { blocks, lost } = std::mem::take(&mut line.message.content);
         let mut events = Vec::new();
         for block in blocks {
-            self.block(block, speaker, &line, &mut events);
+            self.push_block(block, speaker, &line, &mut events);
         }
         if lost > 0 {
             events.push(AgentEvent::Unparsed { line: format!("{lost} blocks of a message") });
         }
         // Blocks that show nothing, such as redacted thinking, are still progress.
-        Heard { events, weight: Weight::Useful }
+        ParsedLine { events, activity: LineActivity::Progress }
     }
 
-    fn block(
+    fn push_block(
         &mut self,
         block: wire::Block<'_>,
         speaker: Speaker,
-        line: &wire::Said<'_>,
+        line: &wire::MessageLine<'_>,
         events: &mut Vec<AgentEvent>,
     ) {
         match block.kind.0.as_ref() {
             "text" => {
                 let text = block.text.unwrap_or_default().0.into_owned();
                 if !text.is_empty() {
-                    events.push(self.text(text, speaker, line.message.id.as_deref()));
+                    events.push(self.push_text(text, speaker, line.message.id.as_deref()));
                 }
             }
             "thinking" => {
@@ -234,20 +243,20 @@ impl ClaudeTranslator {
             }
             "redacted_thinking" => {}
             "tool_use" | "server_tool_use" | "mcp_tool_use" => {
-                events.extend(self.tool_started(&block, speaker));
+                events.extend(self.start_tool(&block, speaker));
             }
             kind if kind.ends_with("tool_result") => {
-                events.extend(self.tool_ended(&block, line));
+                events.extend(self.end_tool(&block, line));
             }
             kind => events.push(AgentEvent::Unparsed { line: format!("a block `{kind}`") }),
         }
     }
 
-    fn text(&mut self, text: String, speaker: Speaker, message: Option<&str>) -> AgentEvent {
+    fn push_text(&mut self, text: String, speaker: Speaker, message: Option<&str>) -> AgentEvent {
         let form = match speaker {
             Speaker::Subagent => TextForm::Message,
             Speaker::Agent => {
-                self.has_words |= !text.trim().is_empty();
+                self.has_text |= !text.trim().is_empty();
                 let is_continued = message.is_some() && self.open_text.as_deref() == message;
                 self.open_text = message.map(str::to_owned);
                 if is_continued { TextForm::Delta } else { TextForm::Message }
@@ -256,7 +265,7 @@ impl ClaudeTranslator {
         AgentEvent::Text { text, speaker, form }
     }
 
-    fn tool_started(&mut self, block: &wire::Block<'_>, speaker: Speaker) -> Option<AgentEvent> {
+    fn start_tool(&mut self, block: &wire::Block<'_>, speaker: Speaker) -> Option<AgentEvent> {
         let id = block.id.clone().unwrap_or_default();
         let name = block.name.clone().unwrap_or_default();
         let raw = block.input.map_or("{}", serde_json::value::RawValue::get);
@@ -270,29 +279,33 @@ impl ClaudeTranslator {
             self.open_calls.clear();
         }
         let change = match speaker {
-            Speaker::Agent => Change::of(&name, &input),
+            Speaker::Agent => TodoChange::from_tool_call(&name, &input),
             Speaker::Subagent => None,
         };
         let path = path.map(|path| path.0.to_string());
-        self.open_calls.insert(id.clone(), OpenCall { name: name.clone(), path, change });
+        self.open_calls.insert(id.clone(), ClaudeOpenCall { name: name.clone(), path, change });
         if name == STRUCTURED_OUTPUT {
             return None;
         }
         if speaker == Speaker::Agent {
             self.open_text = None;
-            self.has_words = false;
+            self.has_text = false;
         }
-        Some(AgentEvent::ToolStarted { id, name, summary: summary(&input, raw), speaker })
+        Some(AgentEvent::ToolStarted { id, name, summary: summarize_input(&input, raw), speaker })
     }
 
-    fn tool_ended(&mut self, block: &wire::Block<'_>, line: &wire::Said<'_>) -> Vec<AgentEvent> {
+    fn end_tool(
+        &mut self,
+        block: &wire::Block<'_>,
+        line: &wire::MessageLine<'_>,
+    ) -> Vec<AgentEvent> {
         let id = block.tool_use_id.clone().unwrap_or_default();
         let outcome =
             if block.is_error == Some(true) { ToolOutcome::Error } else { ToolOutcome::Ok };
-        let output = excerpt_of(&block.output(), OUTPUT_CHARS);
+        let output = excerpt_text(&block.output(), OUTPUT_CHARS);
         let call = self.open_calls.remove(&id);
         match (call.as_ref().map(|call| call.name.as_str()), outcome) {
-            (Some(STRUCTURED_OUTPUT), ToolOutcome::Error) => return vec![notice(output)],
+            (Some(STRUCTURED_OUTPUT), ToolOutcome::Error) => return vec![build_notice(output)],
             (Some(STRUCTURED_OUTPUT), ToolOutcome::Ok) => return Vec::new(),
             (Some(_) | None, _) => {}
         }
@@ -305,37 +318,37 @@ impl ClaudeTranslator {
         let changed = details.and_then(|it| it.bash_edit.as_ref()).map(|it| &it.changed_files);
         let paths = path.into_iter().chain(changed.into_iter().flatten().cloned());
         events.extend(paths.map(|path| AgentEvent::FileChanged { path }));
-        let items = change.and_then(|change| self.todo.apply(change, details));
+        let items = change.and_then(|change| self.todo.apply_change(change, details));
         events.extend(items.map(|items| AgentEvent::Todo { items }));
         events
     }
 
     /// Reads tool results, and the CLI's own messages to the model.
-    fn user(&mut self, line: &wire::Said<'_>) -> Heard {
+    fn push_user(&mut self, line: &wire::MessageLine<'_>) -> ParsedLine {
         let mut events = Vec::new();
         for block in &line.message.content.blocks {
             if block.kind.0.ends_with("tool_result") {
-                self.turn = Turn::Open;
-                events.extend(self.tool_ended(block, line));
-            } else if let (Some(text), Speaker::Agent) = (&block.text, speaker_of(line)) {
-                events.push(notice(glance(&text.0, GLANCE_CHARS)));
+                self.turn = ClaudeTurn::Open;
+                events.extend(self.end_tool(block, line));
+            } else if let (Some(text), Speaker::Agent) = (&block.text, find_speaker(line)) {
+                events.push(build_notice(shorten_to_line(&text.0, GLANCE_CHARS)));
             }
         }
-        Heard::of(events)
+        ParsedLine::from_events(events)
     }
 
     /// Reads an API error that the CLI presents as a message.
-    fn synthetic(&mut self, line: wire::Said<'_>) -> Vec<AgentEvent> {
+    fn push_synthetic(&mut self, line: wire::MessageLine<'_>) -> Vec<AgentEvent> {
         self.error = line.error;
         let limit = line.api_error_params.as_ref().and_then(|it| it.rate_limit_info.as_ref());
-        let mut events = limit.map_or_else(Vec::new, |limit| self.rate_limit(limit));
+        let mut events = limit.map_or_else(Vec::new, |limit| self.push_rate_limit(limit));
         let texts = line.message.content.blocks.into_iter().filter_map(|block| block.text);
-        events.extend(texts.map(|text| notice(text.0)));
+        events.extend(texts.map(|text| build_notice(text.0)));
         events
     }
 
     /// Reports a limit once: the error message repeats the event.
-    fn rate_limit(&mut self, info: &wire::RateLimitInfo) -> Vec<AgentEvent> {
+    fn push_rate_limit(&mut self, info: &wire::RateLimitInfo) -> Vec<AgentEvent> {
         let status = match info.status.as_deref() {
             Some("rejected") => RateLimitStatus::Rejected,
             Some("allowed_warning") => RateLimitStatus::Warning,
@@ -348,11 +361,12 @@ impl ClaudeTranslator {
         vec![AgentEvent::RateLimit { status, resets_at }]
     }
 
-    fn result(&mut self, line: wire::ResultLine) -> Heard {
-        let mut events = vec![AgentEvent::Usage { usage: usage(&line), scope: UsageScope::Total }];
-        let reported = Trouble::of(&line, self.error.take());
+    fn push_result(&mut self, line: wire::ResultLine) -> ParsedLine {
+        let mut events =
+            vec![AgentEvent::Usage { usage: build_usage(&line), scope: UsageScope::Total }];
+        let reported = ClaudeFailure::from_result(&line, self.error.take());
         let (status, text) = match &reported {
-            Some(reported) => (ResultStatus::Failed(reported.words.clone()), None),
+            Some(reported) => (ResultStatus::Failed(reported.message.clone()), None),
             None => (ResultStatus::Success, line.result),
         };
         // A structured answer is repeated as text, which would be searched for a tag.
@@ -368,37 +382,37 @@ impl ClaudeTranslator {
         events.push(AgentEvent::Result { status, text, structured: line.structured_output });
         self.open_text = None;
         self.turn = match reported {
-            Some(reported) => Turn::Failed(Box::new(reported)),
-            None => Turn::Succeeded,
+            Some(reported) => ClaudeTurn::Failed(Box::new(reported)),
+            None => ClaudeTurn::Succeeded,
         };
-        Heard { events, weight: Weight::Final }
+        ParsedLine { events, activity: LineActivity::Final }
     }
 }
 
-fn notice(text: impl AsRef<str>) -> AgentEvent {
-    AgentEvent::Notice { text: bounded(text.as_ref()) }
+fn build_notice(text: impl AsRef<str>) -> AgentEvent {
+    AgentEvent::Notice { text: shorten_text(text.as_ref()) }
 }
 
-fn speaker_of(line: &wire::Said<'_>) -> Speaker {
+fn find_speaker(line: &wire::MessageLine<'_>) -> Speaker {
     match line.parent_tool_use_id {
         Some(_) => Speaker::Subagent,
         None => Speaker::Agent,
     }
 }
 
-fn words_of(line: &wire::System) -> Option<String> {
+fn read_message(line: &wire::System) -> Option<String> {
     [&line.content, &line.text, &line.message]
         .into_iter()
         .flatten()
         .find(|text| !text.trim().is_empty())
         .map(|text| match &line.tool_name {
-            Some(tool) => format!("{tool}: {}", glance(text, GLANCE_CHARS)),
+            Some(tool) => format!("{tool}: {}", shorten_to_line(text, GLANCE_CHARS)),
             None => text.clone(),
         })
 }
 
 /// Returns the MCP servers that did not start. One that is `pending` may still start.
-fn servers_down(line: &wire::System) -> Vec<String> {
+fn list_servers_down(line: &wire::System) -> Vec<String> {
     let servers = line.mcp_servers.iter().flatten();
     let down = servers.filter_map(|server| match server.status.as_deref()? {
         status @ ("failed" | "needs-auth") => {
@@ -411,7 +425,7 @@ fn servers_down(line: &wire::System) -> Vec<String> {
 
 /// Returns the session, and notices about servers and plugins that failed: they do not fail the
 /// run.
-fn session(line: &wire::System) -> Vec<AgentEvent> {
+fn build_session_events(line: &wire::System) -> Vec<AgentEvent> {
     let mut events = vec![AgentEvent::Session {
         id: line.session_id.clone(),
         model: line.model.clone(),
@@ -420,19 +434,19 @@ fn session(line: &wire::System) -> Vec<AgentEvent> {
     for server in line.mcp_servers.iter().flatten() {
         if let Some(status @ ("failed" | "pending" | "needs-auth")) = server.status.as_deref() {
             let name = server.name.as_deref().unwrap_or("?");
-            events.push(notice(format!("MCP server `{name}`: {status}")));
+            events.push(build_notice(format!("MCP server `{name}`: {status}")));
         }
     }
     for error in line.plugin_errors.iter().flatten() {
         let name = error.plugin.as_deref().unwrap_or("?");
         let message = error.message.as_deref().unwrap_or("not loaded");
-        events.push(notice(format!("plugin `{name}`: {message}")));
+        events.push(build_notice(format!("plugin `{name}`: {message}")));
     }
     events
 }
 
 /// Returns one line about a tool's input.
-fn summary(input: &wire::Input<'_>, raw: &str) -> String {
+fn summarize_input(input: &wire::Input<'_>, raw: &str) -> String {
     let candidates = [
         &input.command,
         &input.file_path,
@@ -445,11 +459,11 @@ fn summary(input: &wire::Input<'_>, raw: &str) -> String {
         &input.description,
     ];
     let text = candidates.into_iter().flatten().next().map_or(raw, |text| text.0.as_ref());
-    glance(if text == "{}" { "" } else { text }, GLANCE_CHARS)
+    shorten_to_line(if text == "{}" { "" } else { text }, GLANCE_CHARS)
 }
 
 /// Adds up the usage of all models, which includes subagents; the turn's own usage does not.
-fn usage(line: &wire::ResultLine) -> Usage {
+fn build_usage(line: &wire::ResultLine) -> Usage {
     let cost = line.total_cost_usd.map(UsdMicros::from_dollars);
     let models = line.model_usage.iter().flatten().map(|(_, model)| Usage {
         input: Tokens(model.input_tokens),

@@ -11,7 +11,7 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::fields::{Text, read_lenient, read_object, read_scalar};
+use crate::lenient_json::{Text, read_lenient, read_object, read_scalar};
 
 /// The fields that every line has.
 #[derive(Debug, Deserialize)]
@@ -93,7 +93,7 @@ pub(super) struct PluginError {
 
 /// `assistant` and `user` lines.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Said<'a> {
+pub(crate) struct MessageLine<'a> {
     #[serde(borrow)]
     pub(crate) message: Message<'a>,
     #[serde(default, deserialize_with = "read_scalar")]
@@ -127,7 +127,7 @@ pub(crate) struct Content<'a> {
 }
 
 impl<'a> Content<'a> {
-    fn text(text: Cow<'a, str>) -> Self {
+    fn from_text(text: Cow<'a, str>) -> Self {
         let block = Block { kind: Text("text".into()), text: Some(Text(text)), ..Block::default() };
         Self { blocks: vec![block], lost: 0 }
     }
@@ -196,11 +196,11 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Content::text(Cow::Borrowed(text)))
+        Ok(Content::from_text(Cow::Borrowed(text)))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Content::text(Cow::Owned(text.to_owned())))
+        Ok(Content::from_text(Cow::Owned(text.to_owned())))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {

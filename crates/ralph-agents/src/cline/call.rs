@@ -4,10 +4,10 @@
 //! everything is the default without it.
 
 use ralph_core::failure::Failure;
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::Permissions;
 
-use crate::call::{Call, CallContext, IdleWatch, deliver, environment, has_flag};
+use crate::call::{AgentCall, CallContext, IdleWatch, build_environment, deliver_prompt, has_flag};
 
 /// The longest prompt in an argument. Linux allows 128 KiB for one.
 const LONGEST_ARGUMENT: usize = 100_000;
@@ -16,8 +16,11 @@ const LONGEST_ARGUMENT: usize = 100_000;
 const SEE_STDIN: &str = "Do what the following text asks.";
 
 /// Returns how to call Cline.
-pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
-    let delivery = deliver(request, context)?;
+pub(crate) fn build_call(
+    request: &AgentRequest,
+    context: &CallContext,
+) -> Result<AgentCall, Failure> {
+    let delivery = deliver_prompt(request, context)?;
     let user = delivery.flags;
     let mut args = Vec::new();
     if !has_flag(&user, &["--json"]) {
@@ -37,26 +40,26 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
     args.extend(user);
     let mut stdin = delivery.stdin;
     if !stdin.is_empty() {
-        if is_argument(&request.prompt) {
+        if can_be_argument(&request.prompt) {
             args.push(request.prompt.clone());
             stdin.clear();
         } else {
             args.push(SEE_STDIN.to_owned());
         }
     }
-    Ok(Call {
+    Ok(AgentCall {
         program: request.agent.command.clone(),
         args,
         stdin,
         env_remove: request.agent.env_deny.clone(),
-        env: environment(request, &[]),
+        env: build_environment(request, &[]),
         idle: IdleWatch::Watch,
     })
 }
 
 /// Returns whether Cline accepts a text as prompt argument. It treats a single word as a command,
 /// and a leading dash as a flag.
-fn is_argument(prompt: &str) -> bool {
+fn can_be_argument(prompt: &str) -> bool {
     prompt.len() <= LONGEST_ARGUMENT
         && prompt.trim().contains(' ')
         && !prompt.trim_start().starts_with('-')

@@ -7,9 +7,9 @@ use ralph_core::child::{Ending, Limit};
 use ralph_core::failure::{Failure, FailureClass};
 use serde::Deserialize;
 
-use super::translate::{ClineTranslator, Turn};
-use crate::translator::{Evidence, bounded};
-use crate::{ending, error_words};
+use super::translate::{ClineTranslator, ClineTurn};
+use crate::translator::{Evidence, shorten_text};
+use crate::{error_patterns, exit_failure};
 use ralph_core::plain::Plain;
 
 /// Hint on how to install the program.
@@ -21,65 +21,73 @@ const LOGIN_HINT: &str =
 
 /// A failure as Cline reports it.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct ClineFailure {
     /// Cline's own message.
-    pub(super) words: String,
-    cause: Cause,
+    pub(super) message: String,
+    cause: ClineFailureCause,
 }
 
 #[derive(Debug)]
-enum Cause {
+enum ClineFailureCause {
     /// An error, with Cline's own class for it: `auth`, `unknown` and so on.
     Error(Option<String>),
     /// The run was stopped from outside.
     Abort,
 }
 
-impl Trouble {
+impl ClineFailure {
     pub(super) fn new(message: String, class: Option<String>) -> Self {
-        Self { words: message, cause: Cause::Error(class) }
+        Self { message, cause: ClineFailureCause::Error(class) }
     }
 
-    pub(super) fn aborted(message: &str) -> Self {
+    pub(super) fn from_abort(message: &str) -> Self {
         let message = format!("the run was aborted: {message}");
-        Self { words: message, cause: Cause::Abort }
+        Self { message, cause: ClineFailureCause::Abort }
     }
 
     /// Returns the failure of a run that was not completed.
-    pub(super) fn finished(
+    pub(super) fn from_finish(
         reason: Option<&str>,
         text: Option<String>,
         error: Option<Self>,
     ) -> Self {
         let reason = reason.unwrap_or("no reason");
         if reason == "aborted" {
-            return Self::aborted(text.as_deref().unwrap_or(reason));
+            return Self::from_abort(text.as_deref().unwrap_or(reason));
         }
         let text = text.filter(|text| !text.trim().is_empty() && reason == "error");
         let (reported_message, cause) = match error {
-            Some(error) => (Some(error.words), error.cause),
-            None => (None, Cause::Error(None)),
+            Some(error) => (Some(error.message), error.cause),
+            None => (None, ClineFailureCause::Error(None)),
         };
         let message =
             text.or(reported_message).unwrap_or_else(|| format!("the run ended with `{reason}`"));
-        Self { words: message, cause }
+        Self { message, cause }
     }
 
     fn class(&self) -> Option<FailureClass> {
         match &self.cause {
-            Cause::Abort => None,
-            Cause::Error(Some(class)) if class == "auth" => Some(FailureClass::NotLoggedIn),
-            // Cline's class is searched like the message.
-            Cause::Error(Some(class)) => {
-                error_words::class_of_words(&format!("{class}: {}", self.words))
+            ClineFailureCause::Abort => None,
+            ClineFailureCause::Error(Some(class)) if class == "auth" => {
+                Some(FailureClass::NotLoggedIn)
             }
-            Cause::Error(None) => error_words::class_of_words(&self.words),
+            // Cline's class is searched like the message.
+            ClineFailureCause::Error(Some(class)) => {
+                error_patterns::classify_message(&format!("{class}: {}", self.message))
+            }
+            ClineFailureCause::Error(None) => error_patterns::classify_message(&self.message),
         }
     }
 
-    fn failure(&self, evidence: &Evidence<'_>) -> Failure {
+    fn to_failure(&self, evidence: &Evidence<'_>) -> Failure {
         let class = self.class().unwrap_or(FailureClass::Crashed);
-        error_words::failure(class, &bounded(&self.words), &self.words, evidence, LOGIN_HINT)
+        error_patterns::build_failure(
+            class,
+            &shorten_text(&self.message),
+            &self.message,
+            evidence,
+            LOGIN_HINT,
+        )
     }
 }
 
@@ -88,42 +96,45 @@ impl ClineTranslator {
         let ending = &evidence.end.ending;
         match (&self.turn, ending) {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
-                ending::imposed(ending, INSTALL_HINT)
+                exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
             }
-            (Turn::Failed(reported), _) => Some(reported.failure(evidence)),
+            (ClineTurn::Failed(reported), _) => Some(reported.to_failure(evidence)),
             // The answer is complete; that the process did not exit afterwards does not void it.
             (
-                Turn::Succeeded,
+                ClineTurn::Succeeded,
                 Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
             ) => {
                 let is_empty = evidence.reading.is_silent();
                 is_empty.then(|| Failure::new(FailureClass::Empty, "it said nothing"))
             }
-            (Turn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                Some(ending::crashed(ending, &stderr_words(evidence.stderr_tail)))
+            (ClineTurn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => {
+                Some(exit_failure::build_crash_failure(
+                    ending,
+                    &read_stderr_message(evidence.stderr_tail),
+                ))
             }
-            (Turn::Open, Ending::TimedOut { limit, .. }) => match (limit, &self.error) {
-                (Limit::Idle, Some(error)) => Some(error.failure(evidence)),
+            (ClineTurn::Open, Ending::TimedOut { limit, .. }) => match (limit, &self.error) {
+                (Limit::Idle, Some(error)) => Some(error.to_failure(evidence)),
                 (Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk, _) => {
-                    ending::imposed(ending, INSTALL_HINT)
+                    exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
                 }
             },
-            (Turn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
-                let message = stderr_words(evidence.stderr_tail);
+            (ClineTurn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
+                let message = read_stderr_message(evidence.stderr_tail);
                 let message =
                     if message.is_empty() { "it gave no result".to_owned() } else { message };
                 Some(Failure::new(FailureClass::Malformed, message))
             }
-            (Turn::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
+            (ClineTurn::Open, Ending::Exited { .. } | Ending::Signalled { .. }) => {
                 if let Some(error) = &self.error {
-                    return Some(error.failure(evidence));
+                    return Some(error.to_failure(evidence));
                 }
-                let message = stderr_words(evidence.stderr_tail);
-                Some(match error_words::class_of_words(&message) {
-                    Some(class) => {
-                        error_words::failure(class, &message, &message, evidence, LOGIN_HINT)
-                    }
-                    None => ending::crashed(ending, &message),
+                let message = read_stderr_message(evidence.stderr_tail);
+                Some(match error_patterns::classify_message(&message) {
+                    Some(class) => error_patterns::build_failure(
+                        class, &message, &message, evidence, LOGIN_HINT,
+                    ),
+                    None => exit_failure::build_crash_failure(ending, &message),
                 })
             }
         }
@@ -132,16 +143,17 @@ impl ClineTranslator {
 
 /// An error as Cline prints it on stderr.
 #[derive(Deserialize)]
-struct ErrorLine {
+struct ClineErrorLine {
     message: String,
 }
 
 /// Returns the message on stderr. Most of stderr is warnings of libraries with stack traces; an
 /// error is a line of JSON between them.
-fn stderr_words(tail: &str) -> String {
-    let error = tail.lines().rev().find_map(|line| serde_json::from_str::<ErrorLine>(line).ok());
-    if let Some(ErrorLine { message }) = error {
-        return bounded(&message);
+fn read_stderr_message(tail: &str) -> String {
+    let error =
+        tail.lines().rev().find_map(|line| serde_json::from_str::<ClineErrorLine>(line).ok());
+    if let Some(ClineErrorLine { message }) = error {
+        return shorten_text(&message);
     }
     let mut plain = String::new();
     let mut reader = Plain::default();
@@ -151,5 +163,5 @@ fn stderr_words(tail: &str) -> String {
         .lines()
         .filter(|line| !line.contains("AI SDK Warning") && !line.trim_start().starts_with("at "))
         .collect();
-    ending::last_lines(&lines.join("\n"))
+    exit_failure::take_last_lines(&lines.join("\n"))
 }

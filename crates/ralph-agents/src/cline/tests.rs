@@ -2,14 +2,14 @@
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
+use ralph_core::agent_output::Reply;
 use ralph_core::child::{Ending, Force, Limit, NotStarted};
 use ralph_core::failure::FailureClass;
-use ralph_core::reading::Reply;
 use ralph_core::recipe::{AgentKind, Permissions};
 use ralph_core::units::Timestamp;
 
 use crate::call::tests::context;
-use crate::rehearsal::request;
+use crate::test_support::build_request;
 use crate::tests::recorded::{Recorded, exit};
 
 /// 143 stands for the one that had to be ended.
@@ -123,10 +123,10 @@ fn usage_error_is_read_from_stderr() {
     }
     let stderr = "Warning: AI SDK Warning System: off\n      at iX (/x.js:26:469)\n\n{\"type\":\"error\",\"message\":\"No such thing.\"}\n";
     let failure = CLINE.read("", stderr, exit(1)).1.failure.expect("exit 1 is no success");
-    assert_eq!(failure.words, "exit code 1: No such thing.");
+    assert_eq!(failure.message, "exit code 1: No such thing.");
     let warned = "Warning: AI SDK Warning System: off\n      at iX (/x.js:26:469)\n";
     let failure = CLINE.read("", warned, exit(1)).1.failure.expect("exit 1 is no success");
-    assert_eq!(failure.words, "exit code 1");
+    assert_eq!(failure.message, "exit code 1");
 }
 
 #[test]
@@ -253,13 +253,13 @@ fn unsuitable_prompt_argument_goes_to_stdin() {
         ("a \0", false),
         (&long, false),
     ] {
-        let call = crate::call(&request(AgentKind::Cline, &[], prompt), &context())
+        let call = crate::build_call(&build_request(AgentKind::Cline, &[], prompt), &context())
             .expect("every prompt gets in");
         assert_eq!(call.stdin.is_empty(), is_argument);
         assert_eq!(call.args.last().is_some_and(|last| last == prompt), is_argument);
     }
-    let own = request(AgentKind::Cline, &["Read {prompt_file} and do it."], "Do it.");
-    let call = crate::call(&own, &context()).expect("the prompt is in a file");
+    let own = build_request(AgentKind::Cline, &["Read {prompt_file} and do it."], "Do it.");
+    let call = crate::build_call(&own, &context()).expect("the prompt is in a file");
     assert_eq!(call.args, ["--json", "Read /state/prompt.md and do it."]);
     assert_eq!(call.stdin, b"");
 }

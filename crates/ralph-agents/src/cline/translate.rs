@@ -5,21 +5,21 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::ports::Request;
-use ralph_core::reading::{
+use ralph_core::agent_output::{
     AgentEvent, ResultStatus, Speaker, TextForm, ToolOutcome, Usage, UsageScope,
 };
-use ralph_core::text::excerpt_of;
-use ralph_core::text::glance;
+use ralph_core::ports::AgentRequest;
+use ralph_core::text::excerpt_text;
+use ralph_core::text::shorten_to_line;
 use ralph_core::units::{Tokens, UsdMicros};
 use serde_json::value::RawValue;
 
-use super::failure::Trouble;
+use super::failure::ClineFailure;
 use super::wire;
-use crate::json_events::notice;
-use crate::last_words::LastWords;
-use crate::pieces::read_objects;
-use crate::translator::{Heard, Weight};
+use crate::final_answer::FinalAnswer;
+use crate::json_events::build_notice;
+use crate::json_salvage::read_objects;
+use crate::translator::{LineActivity, ParsedLine};
 
 /// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
@@ -36,168 +36,174 @@ const EDITOR: &str = "editor";
 /// Translates the stream of one call.
 #[derive(Debug, Default)]
 pub(crate) struct ClineTranslator {
-    pub(super) turn: Turn,
+    pub(super) turn: ClineTurn,
     /// The last error that no progress has followed yet.
-    pub(super) error: Option<Trouble>,
-    words: LastWords,
+    pub(super) error: Option<ClineFailure>,
+    answer: FinalAnswer,
     /// Whether the current text may continue.
-    text: Flow,
-    reasoning: Flow,
+    text: ContentFlow,
+    reasoning: ContentFlow,
     /// The files that open calls change if they succeed.
     open_edits: BTreeMap<String, String>,
 }
 
 /// Status of a run.
 #[derive(Debug, Default)]
-pub(super) enum Turn {
+pub(super) enum ClineTurn {
     /// No result has come since the run began.
     #[default]
     Open,
     Succeeded,
-    Failed(Trouble),
+    Failed(ClineFailure),
 }
 
 /// Whether the next delta continues the last one.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Flow {
+enum ContentFlow {
     #[default]
     Closed,
     Open,
 }
 
 impl ClineTranslator {
-    pub(crate) fn new(_request: &Request) -> Self {
+    pub(crate) fn new(_request: &AgentRequest) -> Self {
         Self::default()
     }
 
-    pub(crate) fn line(&mut self, line: &str) -> Heard {
-        read_objects(line, |object| Some(self.object(object)))
+    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
+        read_objects(line, |object| Some(self.push_object(object)))
     }
 
     #[expect(clippy::unused_self, reason = "every translator may hold something back")]
-    pub(crate) fn finish(&mut self) -> Heard {
-        Heard::nothing(Weight::Noise)
+    pub(crate) fn finish(&mut self) -> ParsedLine {
+        ParsedLine::from_activity(LineActivity::Idle)
     }
 
-    fn object(&mut self, text: &str) -> Heard {
+    fn push_object(&mut self, text: &str) -> ParsedLine {
         let Ok(line) = serde_json::from_str::<wire::Line<'_>>(text) else {
-            return Heard::unparsed(text);
+            return ParsedLine::from_unparsed(text);
         };
         match line.kind.as_deref().unwrap_or_default() {
             "agent_event" => {
                 let event = line.event.map(RawValue::get).unwrap_or_default();
                 match serde_json::from_str(event) {
-                    Ok(event) => self.event(&event, speaker_of(&line), text),
-                    Err(_) => Heard::unparsed(text),
+                    Ok(event) => self.push_event(&event, find_speaker(&line), text),
+                    Err(_) => ParsedLine::from_unparsed(text),
                 }
             }
-            "hook_event" => Heard::of(match (line.hook.as_deref(), speaker_of(&line)) {
-                (Some("agent_start"), Speaker::Agent) => {
-                    vec![AgentEvent::Session { id: line.task, model: None, version: None }]
-                }
-                (Some(_) | None, _) => Vec::new(),
-            }),
-            "run_result" => self.result(line),
+            "hook_event" => {
+                ParsedLine::from_events(match (line.hook.as_deref(), find_speaker(&line)) {
+                    (Some("agent_start"), Speaker::Agent) => {
+                        vec![AgentEvent::Session { id: line.task, model: None, version: None }]
+                    }
+                    (Some(_) | None, _) => Vec::new(),
+                })
+            }
+            "run_result" => self.push_result(line),
             "run_aborted" => {
                 let message = line.message.unwrap_or_else(|| "aborted".to_owned());
-                self.turn = Turn::Failed(Trouble::aborted(&message));
-                result(ResultStatus::Failed(message), None, Vec::new())
+                self.turn = ClineTurn::Failed(ClineFailure::from_abort(&message));
+                build_result(ResultStatus::Failed(message), None, Vec::new())
             }
             "error" => {
                 let message = line.message.unwrap_or_default();
-                let events = vec![notice(&message)];
-                self.error = Some(Trouble::new(message, None));
-                Heard::of(events)
+                let events = vec![build_notice(&message)];
+                self.error = Some(ClineFailure::new(message, None));
+                ParsedLine::from_events(events)
             }
-            _ => Heard::unparsed(text),
+            _ => ParsedLine::from_unparsed(text),
         }
     }
 
-    fn event(&mut self, event: &wire::Event<'_>, speaker: Speaker, line: &str) -> Heard {
+    fn push_event(&mut self, event: &wire::Event<'_>, speaker: Speaker, line: &str) -> ParsedLine {
         let kind = event.kind.as_deref().unwrap_or_default();
         match (kind, event.content.as_deref().unwrap_or_default()) {
-            ("content_start", "text") => self.piece(event, speaker),
-            ("content_end", "text") => self.whole(event, speaker),
+            ("content_start", "text") => self.push_delta(event, speaker),
+            ("content_end", "text") => self.push_whole_text(event, speaker),
             ("content_start", "reasoning") => {
-                self.reasoning = Flow::Open;
-                reasoning(event)
+                self.reasoning = ContentFlow::Open;
+                build_reasoning(event)
             }
             ("content_end", "reasoning") => {
-                match std::mem::replace(&mut self.reasoning, Flow::Closed) {
-                    Flow::Open => Heard::nothing(Weight::Useful),
-                    Flow::Closed => reasoning(event),
+                match std::mem::replace(&mut self.reasoning, ContentFlow::Closed) {
+                    ContentFlow::Open => ParsedLine::from_activity(LineActivity::Progress),
+                    ContentFlow::Closed => build_reasoning(event),
                 }
             }
-            ("content_start", "tool") => self.tool_started(event, speaker),
+            ("content_start", "tool") => self.start_tool(event, speaker),
             ("content_update", _) => {
                 let chunk = event.update.as_ref().and_then(|update| update.chunk.as_deref());
-                Heard::nothing(match chunk {
-                    None | Some("") => Weight::Noise,
-                    Some(_) => Weight::Useful,
+                ParsedLine::from_activity(match chunk {
+                    None | Some("") => LineActivity::Idle,
+                    Some(_) => LineActivity::Progress,
                 })
             }
-            ("content_end", "tool") => self.tool_ended(event),
+            ("content_end", "tool") => self.end_tool(event),
             ("usage", _) => match speaker {
-                Speaker::Agent => Heard::of(vec![total(running_usage(event))]),
-                Speaker::Subagent => Heard::nothing(Weight::Useful),
+                Speaker::Agent => {
+                    ParsedLine::from_events(vec![build_total_usage(read_running_usage(event))])
+                }
+                Speaker::Subagent => ParsedLine::from_activity(LineActivity::Progress),
             },
-            ("notice", _) => Heard::of(event.message.as_deref().map(notice).into_iter().collect()),
+            ("notice", _) => ParsedLine::from_events(
+                event.message.as_deref().map(build_notice).into_iter().collect(),
+            ),
             ("error", _) => {
                 let message = event.error.as_ref().and_then(|error| error.message.clone());
                 let message = message.or_else(|| event.message.clone()).unwrap_or_default();
-                let events = vec![notice(&message)];
-                self.error = Some(Trouble::new(message, event.error_class.clone()));
+                let events = vec![build_notice(&message)];
+                self.error = Some(ClineFailure::new(message, event.error_class.clone()));
                 if speaker == Speaker::Agent {
                     // The text of a failed attempt is not part of the next answer.
-                    self.text = Flow::Closed;
-                    self.words.pass();
+                    self.text = ContentFlow::Closed;
+                    self.answer.supersede_text();
                 }
-                Heard::of(events)
+                ParsedLine::from_events(events)
             }
             ("iteration_start", _) => {
-                self.turn = Turn::Open;
-                self.text = Flow::Closed;
-                Heard::nothing(Weight::Useful)
+                self.turn = ClineTurn::Open;
+                self.text = ContentFlow::Closed;
+                ParsedLine::from_activity(LineActivity::Progress)
             }
-            ("iteration_end" | "done", _) => Heard::nothing(Weight::Useful),
-            _ => Heard::unparsed(line),
+            ("iteration_end" | "done", _) => ParsedLine::from_activity(LineActivity::Progress),
+            _ => ParsedLine::from_unparsed(line),
         }
     }
 
     /// Reads a text delta: the event is called a start for every delta.
-    fn piece(&mut self, event: &wire::Event<'_>, speaker: Speaker) -> Heard {
+    fn push_delta(&mut self, event: &wire::Event<'_>, speaker: Speaker) -> ParsedLine {
         let text = event.text.clone().unwrap_or_default();
         if speaker == Speaker::Subagent {
             // Deltas of several agents may alternate: use their complete text.
-            return Heard::nothing(Weight::Useful);
+            return ParsedLine::from_activity(LineActivity::Progress);
         }
         self.error = None;
-        let form = match std::mem::replace(&mut self.text, Flow::Open) {
-            Flow::Open => TextForm::Delta,
-            Flow::Closed => TextForm::Message,
+        let form = match std::mem::replace(&mut self.text, ContentFlow::Open) {
+            ContentFlow::Open => TextForm::Delta,
+            ContentFlow::Closed => TextForm::Message,
         };
-        Heard::of(vec![self.words.tell(text, form)])
+        ParsedLine::from_events(vec![self.answer.record_text(text, form)])
     }
 
     /// Reads the complete text, which counts if deltas were lost.
-    fn whole(&mut self, event: &wire::Event<'_>, speaker: Speaker) -> Heard {
+    fn push_whole_text(&mut self, event: &wire::Event<'_>, speaker: Speaker) -> ParsedLine {
         let text = event.text.clone().unwrap_or_default();
         if speaker == Speaker::Subagent {
             let form = TextForm::Message;
-            return Heard::of(vec![AgentEvent::Text { text, speaker, form }]);
+            return ParsedLine::from_events(vec![AgentEvent::Text { text, speaker, form }]);
         }
         self.error = None;
-        let flow = std::mem::replace(&mut self.text, Flow::Closed);
-        if flow == Flow::Open && self.words.are(&text) {
-            return Heard::nothing(Weight::Useful);
+        let flow = std::mem::replace(&mut self.text, ContentFlow::Closed);
+        if flow == ContentFlow::Open && self.answer.is_current_text(&text) {
+            return ParsedLine::from_activity(LineActivity::Progress);
         }
-        Heard::of(vec![self.words.tell(text, TextForm::Message)])
+        ParsedLine::from_events(vec![self.answer.record_text(text, TextForm::Message)])
     }
 
-    fn tool_started(&mut self, event: &wire::Event<'_>, speaker: Speaker) -> Heard {
+    fn start_tool(&mut self, event: &wire::Event<'_>, speaker: Speaker) -> ParsedLine {
         if speaker == Speaker::Agent {
-            self.text = Flow::Closed;
-            self.words.pass();
+            self.text = ContentFlow::Closed;
+            self.answer.supersede_text();
         }
         self.error = None;
         let id = event.call.clone().unwrap_or_default();
@@ -212,13 +218,13 @@ impl ClineTranslator {
             }
             self.open_edits.insert(id.clone(), path);
         }
-        let summary = summary(input, raw);
-        Heard::of(vec![AgentEvent::ToolStarted { id, name, summary, speaker }])
+        let summary = summarize_input(input, raw);
+        ParsedLine::from_events(vec![AgentEvent::ToolStarted { id, name, summary, speaker }])
     }
 
-    fn tool_ended(&mut self, event: &wire::Event<'_>) -> Heard {
+    fn end_tool(&mut self, event: &wire::Event<'_>) -> ParsedLine {
         let id = event.call.clone().unwrap_or_default();
-        let returned = event.returned();
+        let returned = event.parse_returned();
         let has_failed = event.error.is_some()
             || returned.iter().any(|part| part.success == Some(false) || part.error.is_some());
         let outcome = if has_failed { ToolOutcome::Error } else { ToolOutcome::Ok };
@@ -229,45 +235,52 @@ impl ClineTranslator {
             .chain(event.error.as_ref().and_then(|error| error.message.clone()))
             .filter(|text| !text.is_empty())
             .collect();
-        let output = excerpt_of(&texts.join("\n"), OUTPUT_CHARS);
+        let output = excerpt_text(&texts.join("\n"), OUTPUT_CHARS);
         let edit = self.open_edits.remove(&id).filter(|_| outcome == ToolOutcome::Ok);
         let mut events = vec![AgentEvent::ToolEnded { id, outcome, output }];
         events.extend(edit.map(|path| AgentEvent::FileChanged { path }));
-        Heard::of(events)
+        ParsedLine::from_events(events)
     }
 
-    fn result(&mut self, line: wire::Line<'_>) -> Heard {
+    fn push_result(&mut self, line: wire::Line<'_>) -> ParsedLine {
         let mut events = Vec::new();
         if let Some(id) = line.model.and_then(|model| model.id) {
             events.push(AgentEvent::Session { id: None, model: Some(id), version: None });
         }
-        events.extend(line.aggregate.or(line.usage).map(|usage| total(run_usage(&usage))));
-        self.text = Flow::Closed;
+        events.extend(
+            line.aggregate.or(line.usage).map(|usage| build_total_usage(convert_usage(&usage))),
+        );
+        self.text = ContentFlow::Closed;
         if line.finish.as_deref() == Some("completed") {
-            self.turn = Turn::Succeeded;
-            let text = self.words.answer(line.text, &mut events);
-            return result(ResultStatus::Success, text, events);
+            self.turn = ClineTurn::Succeeded;
+            let text = self.answer.take_result_text(line.text, &mut events);
+            return build_result(ResultStatus::Success, text, events);
         }
-        let reported = Trouble::finished(line.finish.as_deref(), line.text, self.error.take());
-        let message = reported.words.clone();
-        self.turn = Turn::Failed(reported);
-        result(ResultStatus::Failed(message), None, events)
+        let reported =
+            ClineFailure::from_finish(line.finish.as_deref(), line.text, self.error.take());
+        let message = reported.message.clone();
+        self.turn = ClineTurn::Failed(reported);
+        build_result(ResultStatus::Failed(message), None, events)
     }
 }
 
-fn result(status: ResultStatus, text: Option<String>, mut events: Vec<AgentEvent>) -> Heard {
+fn build_result(
+    status: ResultStatus,
+    text: Option<String>,
+    mut events: Vec<AgentEvent>,
+) -> ParsedLine {
     events.push(AgentEvent::Result { status, text, structured: None });
-    Heard { events, weight: Weight::Final }
+    ParsedLine { events, activity: LineActivity::Final }
 }
 
-fn reasoning(event: &wire::Event<'_>) -> Heard {
+fn build_reasoning(event: &wire::Event<'_>) -> ParsedLine {
     let text = event.reasoning.clone().filter(|text| !text.is_empty());
     let events = text.map(|text| AgentEvent::Reasoning { text }).into_iter().collect();
     // Redacted thinking is still progress.
-    Heard { events, weight: Weight::Useful }
+    ParsedLine { events, activity: LineActivity::Progress }
 }
 
-fn speaker_of(line: &wire::Line<'_>) -> Speaker {
+fn find_speaker(line: &wire::Line<'_>) -> Speaker {
     match line.parent {
         Some(_) => Speaker::Subagent,
         None => Speaker::Agent,
@@ -275,20 +288,20 @@ fn speaker_of(line: &wire::Line<'_>) -> Speaker {
 }
 
 /// Returns one line about a tool's input.
-fn summary(input: wire::Input, raw: &str) -> String {
+fn summarize_input(input: wire::Input, raw: &str) -> String {
     let files = input.files.map(|files| files.into_iter().filter_map(|file| file.path).collect());
     let candidates = [input.commands, files, input.path.map(|path| vec![path])];
     let text = candidates.into_iter().flatten().find(|texts| !texts.is_empty());
     let text = text.map_or_else(|| raw.to_owned(), |texts| texts.join("; "));
-    glance(if text == "{}" { "" } else { &text }, GLANCE_CHARS)
+    shorten_to_line(if text == "{}" { "" } else { &text }, GLANCE_CHARS)
 }
 
-fn total(usage: Usage) -> AgentEvent {
+fn build_total_usage(usage: Usage) -> AgentEvent {
     AgentEvent::Usage { usage, scope: UsageScope::Total }
 }
 
-fn running_usage(event: &wire::Event<'_>) -> Usage {
-    run_usage(&wire::RunUsage {
+fn read_running_usage(event: &wire::Event<'_>) -> Usage {
+    convert_usage(&wire::RunUsage {
         input_tokens: event.total_input.unwrap_or_default(),
         output_tokens: event.total_output.unwrap_or_default(),
         cache_read_tokens: event.total_cache_read.unwrap_or_default(),
@@ -298,7 +311,7 @@ fn running_usage(event: &wire::Event<'_>) -> Usage {
 }
 
 /// Its input count includes cached tokens; a cost of zero means that it is unknown.
-fn run_usage(usage: &wire::RunUsage) -> Usage {
+fn convert_usage(usage: &wire::RunUsage) -> Usage {
     let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
     Usage {
         input: Tokens(usage.input_tokens.saturating_sub(cached)),

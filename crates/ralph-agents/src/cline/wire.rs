@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::fields::read_lenient;
+use crate::lenient_json::read_lenient;
 
 /// A line.
 #[derive(Debug, Deserialize)]
@@ -136,20 +136,20 @@ pub(super) struct Returned {
 impl Event<'_> {
     /// Returns what a tool returned: a list, one object, or bare text. Anything else is shown as
     /// it is.
-    pub(super) fn returned(&self) -> Vec<Returned> {
+    pub(super) fn parse_returned(&self) -> Vec<Returned> {
         let Some(raw) = self.output.map(RawValue::get) else {
             return Vec::new();
         };
         if raw.starts_with('[') {
             let parts: Vec<&RawValue> = serde_json::from_str(raw).unwrap_or_default();
-            return parts.into_iter().map(|part| Returned::of(part.get())).collect();
+            return parts.into_iter().map(|part| Returned::from_raw(part.get())).collect();
         }
-        vec![Returned::of(raw)]
+        vec![Returned::from_raw(raw)]
     }
 }
 
 impl Returned {
-    fn of(raw: &str) -> Self {
+    fn from_raw(raw: &str) -> Self {
         let known = serde_json::from_str::<Self>(raw).ok().filter(|returned| {
             returned.result.is_some() || returned.error.is_some() || returned.success.is_some()
         });

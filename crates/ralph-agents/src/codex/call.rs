@@ -5,15 +5,16 @@
 
 use ralph_core::capability::SchemaOutput;
 use ralph_core::failure::Failure;
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentOutput, Permissions};
 use ralph_core::secret::is_secret_name;
 
 use crate::call::{
-    Call, CallContext, IdleWatch, Walls, argument, deliver, environment, has_flag, split_flags,
+    AgentCall, CallContext, IdleWatch, OuterSandbox, build_environment, check_argument,
+    deliver_prompt, has_flag, split_flags,
 };
+use crate::deprecated_flags;
 use crate::mcp::McpTransport;
-use crate::retired;
 
 /// Without this key Codex waits for a network forever. A key, not `--disable`: versions that do
 /// not know the key ignore it.
@@ -27,17 +28,21 @@ const BYPASS: &str = "--dangerously-bypass-approvals-and-sandbox";
 
 /// User flags that set what Codex may do. Without any of them Codex cannot write, and the agent
 /// reports changes that it did not make.
-const AUTONOMY: [&str; 5] = ["--sandbox", BYPASS, "--yolo", "--approve-for-me", "--full-auto"];
+const AUTONOMY_FLAGS: [&str; 5] =
+    ["--sandbox", BYPASS, "--yolo", "--approve-for-me", "--full-auto"];
 
 /// Returns how to call Codex.
-pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
-    let delivery = deliver(request, context)?;
-    let user = retired::replaced(&request.agent, delivery.flags);
+pub(crate) fn build_call(
+    request: &AgentRequest,
+    context: &CallContext,
+) -> Result<AgentCall, Failure> {
+    let delivery = deliver_prompt(request, context)?;
+    let user = deprecated_flags::replace_deprecated_flags(&request.agent, delivery.flags);
     let mut args = vec!["exec".to_owned()];
-    let output = output(request);
+    let output = select_output(request);
     match output {
         // A flag given twice is a usage error.
-        AgentOutput::Events if !has_flag(&user, &JSON) => args.push("--json".to_owned()),
+        AgentOutput::Events if !has_flag(&user, &JSON_FLAGS) => args.push("--json".to_owned()),
         AgentOutput::Events => {}
         // Codex writes the file only when the turn is complete, so its presence means success.
         AgentOutput::Text => {
@@ -45,27 +50,29 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
             args.extend(["-o".to_owned(), file]);
         }
     }
-    match (request.agent.permissions, context.walls) {
-        (Permissions::Skip, _) if has_autonomy(&user) => {}
-        (Permissions::Skip, Walls::None) => {
+    match (request.agent.permissions, context.outer_sandbox) {
+        (Permissions::Skip, _) if has_autonomy_flag(&user) => {}
+        (Permissions::Skip, OuterSandbox::Absent) => {
             args.extend(["-s", "workspace-write"].map(str::to_owned));
         }
-        (Permissions::Skip, Walls::Ours) => args.push(BYPASS.to_owned()),
+        (Permissions::Skip, OuterSandbox::Present) => args.push(BYPASS.to_owned()),
         (Permissions::Ask, _) => {}
     }
-    if !request.agent.writable.is_empty() && context.walls == Walls::None && !sets(&user, WRITABLE)
+    if !request.agent.writable.is_empty()
+        && context.outer_sandbox == OuterSandbox::Absent
+        && !has_config_key(&user, WRITABLE)
     {
-        let roots = request.agent.writable.iter().map(|path| toml(&path.to_string_lossy()));
+        let roots = request.agent.writable.iter().map(|path| quote_toml(&path.to_string_lossy()));
         let roots = roots.collect::<Vec<_>>().join(",");
         args.extend(["-c".to_owned(), format!("{WRITABLE}=[{roots}]")]);
     }
-    if !sets(&user, BOUNDED_RETRIES) {
+    if !has_config_key(&user, BOUNDED_RETRIES) {
         args.extend(["-c".to_owned(), format!("{BOUNDED_RETRIES}=false")]);
     }
     if let Some(model) = &request.agent.model
         && !has_flag(&user, &["--model"])
-        && !has_short(&user, "-m")
-        && !sets(&user, "model")
+        && !has_short_flag(&user, "-m")
+        && !has_config_key(&user, "model")
     {
         args.extend(["-m".to_owned(), model.clone()]);
     }
@@ -76,25 +83,25 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
         args.extend(["--output-schema".to_owned(), file]);
     }
     let mut variables = Vec::new();
-    for (key, value) in configuration(context, &mut variables)? {
-        if !sets(&user, &key) {
+    for (key, value) in build_configuration(context, &mut variables)? {
+        if !has_config_key(&user, &key) {
             args.extend(["-c".to_owned(), format!("{key}={value}")]);
         }
     }
     // `--image` takes all following arguments, also the `-`; without a `-`, stdin is the prompt,
     // too.
-    let has_image = has_flag(&user, &["--image"]) || has_short(&user, "-i");
+    let has_image = has_flag(&user, &["--image"]) || has_short_flag(&user, "-i");
     args.extend(user);
     // If the user's flags contain the prompt, stdin is empty, and `-` would be a second prompt.
     if !delivery.stdin.is_empty() && !has_image {
         args.push("-".to_owned());
     }
-    Ok(Call {
+    Ok(AgentCall {
         program: request.agent.command.clone(),
         args,
         stdin: delivery.stdin,
         env_remove: request.agent.env_deny.clone(),
-        env: environment(
+        env: build_environment(
             request,
             &variables.iter().map(|(name, value)| (name.as_str(), *value)).collect::<Vec<_>>(),
         ),
@@ -106,15 +113,15 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
 }
 
 /// The names of the flag for events.
-const JSON: [&str; 2] = ["--json", "--experimental-json"];
+const JSON_FLAGS: [&str; 2] = ["--json", "--experimental-json"];
 
 /// Names of the flag for a file with the answer. If the user gives one, ralph reads the events.
-const ANSWER: [&str; 2] = ["-o", "--output-last-message"];
+const ANSWER_FLAGS: [&str; 2] = ["-o", "--output-last-message"];
 
 /// Returns what the CLI will print: the user's flags win over the settings.
-pub(crate) fn output(request: &Request) -> AgentOutput {
+pub(crate) fn select_output(request: &AgentRequest) -> AgentOutput {
     let flags = split_flags(&request.agent.flags);
-    if has_flag(&flags, &JSON) || has_flag(&flags, &ANSWER) {
+    if has_flag(&flags, &JSON_FLAGS) || has_flag(&flags, &ANSWER_FLAGS) {
         return AgentOutput::Events;
     }
     request.agent.output
@@ -124,37 +131,37 @@ pub(crate) fn output(request: &Request) -> AgentOutput {
 ///
 /// Values that may be secret go into the environment, since all users of the machine can read
 /// arguments.
-fn configuration<'a>(
+fn build_configuration<'a>(
     context: &'a CallContext,
     variables: &mut Vec<(String, &'a str)>,
 ) -> Result<Vec<(String, String)>, Failure> {
     let mut keys = Vec::new();
     if let Some(system) = &context.system_prompt {
-        let text = argument(&toml(&system.text), "the system prompt")?;
+        let text = check_argument(&quote_toml(&system.text), "the system prompt")?;
         keys.push(("developer_instructions".to_owned(), text));
     }
     for server in &context.mcp_servers {
-        let lead = format!("mcp_servers.{}", key_of(&server.name));
+        let lead = format!("mcp_servers.{}", sanitize_key(&server.name));
         match &server.transport {
             McpTransport::Stdio { command, args, env } => {
                 let (secret, plain): (Vec<_>, Vec<_>) =
                     env.iter().partition(|(name, _)| is_secret_name(name));
-                keys.push((format!("{lead}.command"), toml(command)));
-                keys.push((format!("{lead}.args"), list(args.iter())));
+                keys.push((format!("{lead}.command"), quote_toml(command)));
+                keys.push((format!("{lead}.args"), format_list(args.iter())));
                 if !plain.is_empty() {
                     let table = plain.into_iter().map(|(name, value)| (name, value.as_str()));
-                    keys.push((format!("{lead}.env"), inline_table(table)));
+                    keys.push((format!("{lead}.env"), format_inline_table(table)));
                 }
                 if !secret.is_empty() {
                     let names = secret.iter().map(|(name, _)| *name);
-                    keys.push((format!("{lead}.env_vars"), list(names)));
+                    keys.push((format!("{lead}.env_vars"), format_list(names)));
                     variables.extend(
                         secret.into_iter().map(|(name, value)| (name.clone(), value.as_str())),
                     );
                 }
             }
             McpTransport::Remote { url, headers } => {
-                keys.push((format!("{lead}.url"), toml(url)));
+                keys.push((format!("{lead}.url"), quote_toml(url)));
                 let mut names = Vec::new();
                 for (header, value) in headers {
                     let name = format!("RALPH_MCP_HEADER_{}", variables.len());
@@ -163,7 +170,7 @@ fn configuration<'a>(
                 }
                 if !names.is_empty() {
                     let table = names.iter().map(|(header, name)| (*header, name.as_str()));
-                    keys.push((format!("{lead}.env_http_headers"), inline_table(table)));
+                    keys.push((format!("{lead}.env_http_headers"), format_inline_table(table)));
                 }
             }
         }
@@ -172,36 +179,39 @@ fn configuration<'a>(
 }
 
 /// Returns a name that can be part of a dotted key; Codex accepts no other server names.
-fn key_of(name: &str) -> String {
+fn sanitize_key(name: &str) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
     name.chars().map(|it| if is_plain(it) { it } else { '_' }).collect()
 }
 
 /// Returns a text as a TOML string. JSON strings are valid TOML, except for one character.
-fn toml(text: &str) -> String {
+fn quote_toml(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
-fn list<'a>(items: impl Iterator<Item = &'a String>) -> String {
-    format!("[{}]", items.map(|item| toml(item)).collect::<Vec<_>>().join(","))
+fn format_list<'a>(items: impl Iterator<Item = &'a String>) -> String {
+    format!("[{}]", items.map(|item| quote_toml(item)).collect::<Vec<_>>().join(","))
 }
 
-fn inline_table<'a>(entries: impl Iterator<Item = (&'a String, &'a str)>) -> String {
-    let entry = |(name, value): (&String, &str)| format!("{}={}", toml(name), toml(value));
+fn format_inline_table<'a>(entries: impl Iterator<Item = (&'a String, &'a str)>) -> String {
+    let entry =
+        |(name, value): (&String, &str)| format!("{}={}", quote_toml(name), quote_toml(value));
     format!("{{{}}}", entries.map(entry).collect::<Vec<_>>().join(","))
 }
 
-fn has_autonomy(user: &[String]) -> bool {
-    has_flag(user, &AUTONOMY) || has_short(user, "-s") || sets(user, "sandbox_mode")
+fn has_autonomy_flag(user: &[String]) -> bool {
+    has_flag(user, &AUTONOMY_FLAGS)
+        || has_short_flag(user, "-s")
+        || has_config_key(user, "sandbox_mode")
 }
 
 /// Returns whether the user's flags contain a short flag, with its value after it or joined to it.
-fn has_short(user: &[String], name: &str) -> bool {
+fn has_short_flag(user: &[String], name: &str) -> bool {
     user.iter().any(|flag| flag.starts_with(name))
 }
 
 /// Returns whether the user's flags set a configuration key: `-c key=value` in any spelling.
-fn sets(user: &[String], key: &str) -> bool {
+fn has_config_key(user: &[String], key: &str) -> bool {
     user.iter().any(|flag| {
         let setting = ["--config=", "-c="]
             .iter()

@@ -6,10 +6,10 @@
 use ralph_core::child::{Ending, Limit};
 use ralph_core::failure::{Failure, FailureClass};
 
-use super::translate::{CodexTranslator, Turn};
-use crate::ending;
-use crate::limit_words;
-use crate::translator::{Evidence, bounded};
+use super::translate::{CodexTranslator, CodexTurn};
+use crate::exit_failure;
+use crate::rate_limit_text;
+use crate::translator::{Evidence, shorten_text};
 
 /// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
@@ -23,75 +23,79 @@ impl CodexTranslator {
         let ending = &evidence.end.ending;
         match (&self.turn, ending) {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
-                ending::imposed(ending, INSTALL_HINT)
+                exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
             }
-            (Turn::Failed(message), _) => {
-                let class = class_of(message, evidence).unwrap_or(FailureClass::Crashed);
-                Some(with_hint(class, message))
+            (CodexTurn::Failed(message), _) => {
+                let class = classify_error(message, evidence).unwrap_or(FailureClass::Crashed);
+                Some(build_failure(class, message))
             }
             // The answer is complete; that the process did not exit afterwards does not void it.
             (
-                Turn::Completed,
+                CodexTurn::Completed,
                 Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
             ) => evidence
                 .reading
                 .is_silent()
                 .then(|| Failure::new(FailureClass::Empty, "it said nothing")),
-            (Turn::Completed, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                Some(ending::crashed(ending, &ending::last_lines(evidence.stderr_tail)))
+            (CodexTurn::Completed, Ending::Exited { .. } | Ending::Signalled { .. }) => {
+                Some(exit_failure::build_crash_failure(
+                    ending,
+                    &exit_failure::take_last_lines(evidence.stderr_tail),
+                ))
             }
-            (Turn::Open, Ending::TimedOut { limit, .. }) => match (limit, &self.error) {
+            (CodexTurn::Open, Ending::TimedOut { limit, .. }) => match (limit, &self.error) {
                 // Silence during a reconnect is caused by the network or the server.
                 (Limit::Idle, Some(message)) => {
-                    let class = class_of(message, evidence).unwrap_or(FailureClass::Overloaded);
-                    Some(with_hint(class, message))
+                    let class =
+                        classify_error(message, evidence).unwrap_or(FailureClass::Overloaded);
+                    Some(build_failure(class, message))
                 }
                 (Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk, _) => {
-                    ending::imposed(ending, INSTALL_HINT)
+                    exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
                 }
             },
-            (Turn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
-                let message = self.last_words(evidence);
+            (CodexTurn::Open, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
+                let message = self.read_error_text(evidence);
                 let message =
                     if message.is_empty() { "its turn did not end".to_owned() } else { message };
                 Some(Failure::new(FailureClass::Malformed, message))
             }
-            (Turn::Open, Ending::Exited { code: USAGE }) => {
-                let message = ending::last_lines(evidence.stderr_tail);
+            (CodexTurn::Open, Ending::Exited { code: USAGE }) => {
+                let message = exit_failure::take_last_lines(evidence.stderr_tail);
                 let message = if message.is_empty() { ending.to_string() } else { message };
-                Some(with_hint(FailureClass::BadCall, &message))
+                Some(build_failure(FailureClass::BadCall, &message))
             }
-            (Turn::Open, Ending::Exited { .. }) => {
-                let message = self.last_words(evidence);
-                Some(match class_of(&message, evidence) {
-                    Some(class) => with_hint(class, &message),
-                    None => ending::crashed(ending, &message),
+            (CodexTurn::Open, Ending::Exited { .. }) => {
+                let message = self.read_error_text(evidence);
+                Some(match classify_error(&message, evidence) {
+                    Some(class) => build_failure(class, &message),
+                    None => exit_failure::build_crash_failure(ending, &message),
                 })
             }
-            (Turn::Open, Ending::Signalled { .. }) => {
-                Some(ending::crashed(ending, &self.last_words(evidence)))
+            (CodexTurn::Open, Ending::Signalled { .. }) => {
+                Some(exit_failure::build_crash_failure(ending, &self.read_error_text(evidence)))
             }
         }
     }
 
     /// Returns the error that no progress has followed, else the end of stderr.
-    fn last_words(&self, evidence: &Evidence<'_>) -> String {
-        let on_stderr = || ending::last_lines(evidence.stderr_tail);
-        self.error.as_deref().map_or_else(on_stderr, bounded)
+    fn read_error_text(&self, evidence: &Evidence<'_>) -> String {
+        let on_stderr = || exit_failure::take_last_lines(evidence.stderr_tail);
+        self.error.as_deref().map_or_else(on_stderr, shorten_text)
     }
 }
 
 /// Returns the class of an error text.
-pub(super) fn class_of(message: &str, evidence: &Evidence<'_>) -> Option<FailureClass> {
+pub(super) fn classify_error(message: &str, evidence: &Evidence<'_>) -> Option<FailureClass> {
     let limited = || FailureClass::RateLimited {
-        resets_at: limit_words::reset_time(message, evidence.now, evidence.zone),
+        resets_at: rate_limit_text::parse_reset_time(message, evidence.now, evidence.zone),
     };
     let lower = message.to_lowercase();
     // Checked before the status, which is that of any bad request.
     if SCHEMA_REFUSALS.iter().any(|known| lower.contains(known)) {
         return Some(FailureClass::SchemaRefused);
     }
-    match status_of(&lower) {
+    match parse_status(&lower) {
         Some(401..=403) => return Some(FailureClass::NotLoggedIn),
         Some(404) => return Some(FailureClass::BadCall),
         Some(413) => return Some(FailureClass::ContextExceeded),
@@ -104,12 +108,12 @@ pub(super) fn class_of(message: &str, evidence: &Evidence<'_>) -> Option<Failure
     };
     let first = BEFORE_LIMITS.iter().find_map(|(class, patterns)| known(class, patterns));
     first
-        .or_else(|| limit_words::is_limit(message).then(limited))
+        .or_else(|| rate_limit_text::is_rate_limit_text(message).then(limited))
         .or_else(|| AFTER_LIMITS.iter().find_map(|(class, patterns)| known(class, patterns)))
 }
 
 /// Reads the status of an HTTP error: `unexpected status 401 Unauthorized`, `last status: 429`.
-fn status_of(lower: &str) -> Option<u16> {
+fn parse_status(lower: &str) -> Option<u16> {
     ["unexpected status ", "last status: "].iter().find_map(|lead| {
         let (_, rest) = lower.split_once(lead)?;
         rest.get(..3)?.parse().ok()
@@ -159,7 +163,7 @@ const AFTER_LIMITS: [(FailureClass, &[&str]); 4] = [
 ];
 
 /// Builds a failure with a hint, if a retry cannot fix it.
-pub(super) fn with_hint(class: FailureClass, message: &str) -> Failure {
+pub(super) fn build_failure(class: FailureClass, message: &str) -> Failure {
     let lower = message.to_lowercase();
     let has = |known: &str| lower.contains(known);
     let hint = match class {
@@ -196,7 +200,7 @@ pub(super) fn with_hint(class: FailureClass, message: &str) -> Failure {
         | FailureClass::SchemaRefused
         | FailureClass::Interrupted => None,
     };
-    let failure = Failure::new(class, bounded(message));
+    let failure = Failure::new(class, shorten_text(message));
     match hint {
         Some(hint) => failure.with_hint(hint),
         None => failure,

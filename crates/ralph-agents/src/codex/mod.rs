@@ -2,17 +2,17 @@
 //!
 //! Not here: what it prints in text mode. That repeats the prompt; the answer is in a file.
 
-mod belongings;
+mod agent_env;
 mod call;
 mod failure;
 mod text_mode;
 mod translate;
 mod wire;
 
-pub(super) use belongings::BELONGINGS;
-pub(super) use call::{call, output};
+pub(super) use agent_env::AGENT_ENV;
+pub(super) use call::{build_call, select_output};
 pub(super) use failure::INSTALL_HINT;
-pub(super) use text_mode::CodexText;
+pub(super) use text_mode::CodexTextTranslator;
 pub(super) use translate::CodexTranslator;
 
 #[cfg(test)]

@@ -5,18 +5,18 @@ use std::path::Path;
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
-use ralph_core::answer::Schema;
+use ralph_core::agent_output::AgentEvent;
 use ralph_core::child::{Ending, Force, Limit, NotStarted};
 use ralph_core::failure::FailureClass;
-use ralph_core::ports::Request;
-use ralph_core::reading::AgentEvent;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
+use ralph_core::structured_output::Schema;
 use ralph_core::units::Timestamp;
 
-use crate::Heard;
+use crate::ParsedLine;
 use crate::call::tests::context;
-use crate::rehearsal;
-use crate::rehearsal::request;
+use crate::test_support;
+use crate::test_support::build_request;
 use crate::tests::recorded::{NOW, Recorded, exit, signal};
 
 const CODEX: Recorded = Recorded {
@@ -189,7 +189,7 @@ fn usage_error_is_read_from_stderr() {
     ] {
         let found = CODEX.read("", stderr, exit(code)).1.failure.expect("it is no success");
         assert_eq!(found.class, class, "{stderr}");
-        assert!(!found.words.is_empty(), "{stderr}");
+        assert!(!found.message.is_empty(), "{stderr}");
         assert!(found.hint.unwrap_or_default().contains(hint), "{stderr}");
     }
 }
@@ -281,7 +281,7 @@ fn size_of(event: &AgentEvent) -> usize {
 
 #[test]
 fn writable_roots_are_passed_to_codex() {
-    let writable = |request: &mut Request| {
+    let writable = |request: &mut AgentRequest| {
         request.agent.writable = vec!["/p/.git".into(), "/main/\".git".into()];
     };
     for (flags, is_there) in [
@@ -289,9 +289,9 @@ fn writable_roots_are_passed_to_codex() {
         (vec!["-s", "workspace-write"], true),
         (vec!["-c", "sandbox_workspace_write.writable_roots=[]"], false),
     ] {
-        let mut request = request(AgentKind::Codex, &flags, "Do it.");
+        let mut request = build_request(AgentKind::Codex, &flags, "Do it.");
         writable(&mut request);
-        let call = crate::call(&request, &context()).expect("a small prompt fits");
+        let call = crate::build_call(&request, &context()).expect("a small prompt fits");
         let expect = r#"sandbox_workspace_write.writable_roots=["/p/.git","/main/\".git"]"#;
         assert_eq!(call.args.contains(&expect.to_owned()), is_there, "{:?}", call.args);
     }
@@ -350,9 +350,9 @@ fn text_mode_writes_an_answer_file() {
     "#]],
     );
     for flag in ["--json", "-o x"] {
-        let mut request = request(AgentKind::Codex, &[flag], "Do it.");
+        let mut request = build_request(AgentKind::Codex, &[flag], "Do it.");
         request.agent.output = AgentOutput::Text;
-        assert_eq!(crate::answer_file(&request, &context()), None, "{flag}");
+        assert_eq!(crate::select_answer_file(&request, &context()), None, "{flag}");
     }
 }
 
@@ -360,15 +360,19 @@ fn text_mode_writes_an_answer_file() {
 fn text_mode_without_file_has_no_answer() {
     #[track_caller]
     fn check(answer: Option<&str>, stderr: &str, ending: Ending, expect: Option<FailureClass>) {
-        let mut request = request(AgentKind::Codex, &[], "Do it.");
+        let mut request = build_request(AgentKind::Codex, &[], "Do it.");
         request.agent.output = AgentOutput::Text;
-        let mut translator = crate::translator(&request, Path::new("/project"));
-        let mut reading = ralph_core::reading::Reading::default();
+        let mut translator = crate::create_translator(&request, Path::new("/project"));
+        let mut reading = ralph_core::agent_output::ReplyFold::default();
         // Stdout repeats the answer, and does not count.
         let stdout = "All done.\n<promise>COMPLETE</promise>";
-        let mut parsed: Vec<Heard> = stdout.lines().map(|line| translator.line(line)).collect();
-        parsed.extend(answer.map(|text| translator.answer(text.to_owned())));
-        parsed.iter().flat_map(|parsed| &parsed.events).for_each(|event| reading.hear(event));
+        let mut parsed: Vec<ParsedLine> =
+            stdout.lines().map(|line| translator.parse_line(line)).collect();
+        parsed.extend(answer.map(|text| translator.push_answer_file(text.to_owned())));
+        parsed
+            .iter()
+            .flat_map(|parsed| &parsed.events)
+            .for_each(|event| reading.apply_event(event));
         let end = ralph_core::child::ChildEnd {
             ending,
             ran: ralph_core::units::Millis::ZERO,
@@ -383,7 +387,7 @@ fn text_mode_without_file_has_no_answer() {
             now: NOW,
             zone: &jiff::tz::TimeZone::UTC,
         };
-        let failure = crate::judge(&translator, &request.agent, &evidence);
+        let failure = crate::judge_call(&translator, &request.agent, &evidence);
         assert_eq!(failure.as_ref().map(|it| it.class.clone()), expect, "{stderr}");
         let signal = reading.into_reply(end, failure).signal;
         assert_eq!(signal.is_some(), answer.is_some() && expect.is_none());
@@ -412,10 +416,11 @@ fn text_mode_without_file_has_no_answer() {
 
 #[test]
 fn structured_answer_is_read_from_the_last_message() {
-    let mut request = request(AgentKind::Codex, &[], "Do it.");
+    let mut request = build_request(AgentKind::Codex, &[], "Do it.");
     request.schema = Some(Schema::new(serde_json::json!({ "type": "object" })));
-    let structured =
-        |name| rehearsal::read(&request, &CODEX.stream(name), "", exit(0), NOW).1.structured;
+    let structured = |name| {
+        test_support::read_stream(&request, &CODEX.stream(name), "", exit(0), NOW).1.structured
+    };
     let expect = serde_json::json!({ "status": "done", "summary": "Everything is in place." });
     assert_eq!(structured("output-schema"), Some(expect));
     // Codex does not check what comes back.
@@ -424,9 +429,9 @@ fn structured_answer_is_read_from_the_last_message() {
 
 #[test]
 fn removed_flag_is_replaced() {
-    let mut request = request(AgentKind::Codex, &["--full-auto"], "Do it.");
-    let args = |request: &Request| {
-        crate::call(request, &context()).expect("a small prompt fits").args.join(" ")
+    let mut request = build_request(AgentKind::Codex, &["--full-auto"], "Do it.");
+    let args = |request: &AgentRequest| {
+        crate::build_call(request, &context()).expect("a small prompt fits").args.join(" ")
     };
     let rest = "-c features.unbounded_connection_retries=false";
     assert_eq!(args(&request), format!("exec --json {rest} -s workspace-write -"));
@@ -454,9 +459,9 @@ fn codex_keeps_its_rules_without_skip_permissions() {
 fn user_flag_wins() {
     #[track_caller]
     fn check(flags: &[&str], expect: &str) {
-        let mut request = request(AgentKind::Codex, flags, "Do it.");
+        let mut request = build_request(AgentKind::Codex, flags, "Do it.");
         request.agent.model = Some("m".to_owned());
-        let call = crate::call(&request, &context()).expect("a small prompt fits");
+        let call = crate::build_call(&request, &context()).expect("a small prompt fits");
         assert_eq!(call.args.join(" "), expect);
     }
     let retries = "-c features.unbounded_connection_retries";
@@ -486,10 +491,10 @@ fn user_flag_wins() {
 #[test]
 fn a_prompt_too_long_for_an_argument_is_a_bad_call() {
     let long = "x".repeat(300_000);
-    let in_argument = request(AgentKind::Codex, &["{prompt}"], &long);
-    let failure = crate::call(&in_argument, &context()).expect_err("it does not fit");
+    let in_argument = build_request(AgentKind::Codex, &["{prompt}"], &long);
+    let failure = crate::build_call(&in_argument, &context()).expect_err("it does not fit");
     assert_eq!(failure.class, FailureClass::BadCall);
-    let on_stdin = crate::call(&request(AgentKind::Codex, &[], &long), &context());
+    let on_stdin = crate::build_call(&build_request(AgentKind::Codex, &[], &long), &context());
     assert_eq!(on_stdin.expect("stdin takes it").stdin.len(), long.len());
 }
 

@@ -3,32 +3,33 @@
 //!
 //! Not here: reading the file, which the caller does.
 
+use ralph_core::agent_output::{AgentEvent, ResultStatus, Speaker, TextForm};
 use ralph_core::child::Ending;
 use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::reading::{AgentEvent, ResultStatus, Speaker, TextForm};
 
-use super::failure::{INSTALL_HINT, USAGE, class_of, with_hint};
-use crate::ending;
-use crate::translator::{Evidence, Heard, Weight};
+use super::failure::{INSTALL_HINT, USAGE, build_failure, classify_error};
+use crate::exit_failure;
+use crate::translator::{Evidence, LineActivity, ParsedLine};
 
 /// Translates one call.
 #[derive(Debug, Default)]
-pub(crate) struct CodexText {
+pub(crate) struct CodexTextTranslator {
     is_answered: bool,
 }
 
-impl CodexText {
+impl CodexTextTranslator {
     /// Reads a line of stdout. It repeats the answer, which counts only from its file.
     #[expect(clippy::unused_self, reason = "all translators are called alike")]
-    pub(crate) fn line(&self, line: &str) -> Heard {
-        let weight = if line.trim().is_empty() { Weight::Noise } else { Weight::Useful };
-        Heard::nothing(weight)
+    pub(crate) fn push_line(&self, line: &str) -> ParsedLine {
+        let weight =
+            if line.trim().is_empty() { LineActivity::Idle } else { LineActivity::Progress };
+        ParsedLine::from_activity(weight)
     }
 
     /// Reads the content of the answer file.
-    pub(crate) fn answer(&mut self, text: String) -> Heard {
+    pub(crate) fn push_answer_file(&mut self, text: String) -> ParsedLine {
         self.is_answered = true;
-        Heard::of(vec![
+        ParsedLine::from_events(vec![
             AgentEvent::Text { text, speaker: Speaker::Agent, form: TextForm::Message },
             AgentEvent::Result { status: ResultStatus::Success, text: None, structured: None },
         ])
@@ -37,10 +38,12 @@ impl CodexText {
     /// Judges the call.
     pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         let ending = &evidence.end.ending;
-        let errors = errors_in(evidence.stderr_tail);
+        let errors = extract_errors(evidence.stderr_tail);
         match (ending, self.is_answered) {
             (Ending::Interrupted { .. } | Ending::NotStarted { .. }, _)
-            | (Ending::TimedOut { .. }, false) => ending::imposed(ending, INSTALL_HINT),
+            | (Ending::TimedOut { .. }, false) => {
+                exit_failure::judge_imposed_ending(ending, INSTALL_HINT)
+            }
             (
                 Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
                 true,
@@ -54,16 +57,22 @@ impl CodexText {
                 Some(Failure::new(FailureClass::Malformed, message))
             }
             (Ending::Exited { code: USAGE }, false) => {
-                let message = ending::last_lines(evidence.stderr_tail);
+                let message = exit_failure::take_last_lines(evidence.stderr_tail);
                 let message = if message.is_empty() { ending.to_string() } else { message };
-                Some(with_hint(FailureClass::BadCall, &message))
+                Some(build_failure(FailureClass::BadCall, &message))
             }
-            (Ending::Exited { .. }, false) => Some(match class_of(&errors, evidence) {
-                Some(class) => with_hint(class, &errors),
-                None => ending::crashed(ending, &ending::last_lines(evidence.stderr_tail)),
+            (Ending::Exited { .. }, false) => Some(match classify_error(&errors, evidence) {
+                Some(class) => build_failure(class, &errors),
+                None => exit_failure::build_crash_failure(
+                    ending,
+                    &exit_failure::take_last_lines(evidence.stderr_tail),
+                ),
             }),
             (Ending::Exited { .. }, true) | (Ending::Signalled { .. }, _) => {
-                Some(ending::crashed(ending, &ending::last_lines(evidence.stderr_tail)))
+                Some(exit_failure::build_crash_failure(
+                    ending,
+                    &exit_failure::take_last_lines(evidence.stderr_tail),
+                ))
             }
         }
     }
@@ -71,10 +80,10 @@ impl CodexText {
 
 /// Returns the errors among the last lines of stderr. Stderr also repeats the whole work: text
 /// that the agent read there is not an error.
-fn errors_in(stderr: &str) -> String {
+fn extract_errors(stderr: &str) -> String {
     let is_error = |line: &&str| {
         let lower = line.trim_start().to_ascii_lowercase();
         lower.starts_with("error") || lower.starts_with("not inside a trusted")
     };
-    ending::last_lines(stderr).lines().filter(is_error).collect::<Vec<_>>().join("\n")
+    exit_failure::take_last_lines(stderr).lines().filter(is_error).collect::<Vec<_>>().join("\n")
 }

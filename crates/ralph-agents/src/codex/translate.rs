@@ -7,20 +7,20 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use ralph_core::ports::Request;
-use ralph_core::reading::{
+use ralph_core::agent_output::{
     AgentEvent, ResultStatus, Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage,
     UsageScope,
 };
-use ralph_core::text::excerpt_of;
-use ralph_core::text::glance;
+use ralph_core::ports::AgentRequest;
+use ralph_core::text::excerpt_text;
+use ralph_core::text::shorten_to_line;
 use ralph_core::units::Tokens;
 
 use super::wire;
-use crate::fields;
-use crate::json_events::notice;
-use crate::pieces::read_objects;
-use crate::translator::{Heard, Weight, bounded};
+use crate::json_events::build_notice;
+use crate::json_salvage::read_objects;
+use crate::lenient_json;
+use crate::translator::{LineActivity, ParsedLine, shorten_text};
 
 /// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
@@ -34,7 +34,7 @@ const MOST_OPEN_CALLS: usize = 1_000;
 /// Translates the stream of one call.
 #[derive(Debug)]
 pub(crate) struct CodexTranslator {
-    pub(super) turn: Turn,
+    pub(super) turn: CodexTurn,
     /// The last error that no progress has followed yet: a reconnect, or the reason of a failure
     /// that is reported later.
     pub(super) error: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct CodexTranslator {
 
 /// Status of a turn.
 #[derive(Debug)]
-pub(super) enum Turn {
+pub(super) enum CodexTurn {
     Open,
     Completed,
     /// Contains the error message.
@@ -56,16 +56,16 @@ pub(super) enum Turn {
 
 /// Stage of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ItemPhase {
     Started,
     Updated,
     Completed,
 }
 
 impl CodexTranslator {
-    pub(crate) fn new(_request: &Request) -> Self {
+    pub(crate) fn new(_request: &AgentRequest) -> Self {
         Self {
-            turn: Turn::Open,
+            turn: CodexTurn::Open,
             error: None,
             is_outdated: false,
             open_calls: BTreeSet::new(),
@@ -73,110 +73,112 @@ impl CodexTranslator {
         }
     }
 
-    pub(crate) fn line(&mut self, line: &str) -> Heard {
+    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
         // Nearly every line is one complete object of a known type, and is read in one pass.
         let object = line.trim();
         if object.starts_with('{')
-            && let Some(parsed) = self.with_progress(object)
+            && let Some(parsed) = self.push_object(object)
         {
             return parsed;
         }
-        read_objects(&fields::mended(line), |object| self.with_progress(object))
+        read_objects(&lenient_json::repair_surrogates(line), |object| self.push_object(object))
     }
 
     #[expect(clippy::unused_self, reason = "every adapter may hold something back")]
-    pub(crate) fn finish(&mut self) -> Heard {
-        Heard::nothing(Weight::Noise)
+    pub(crate) fn finish(&mut self) -> ParsedLine {
+        ParsedLine::from_activity(LineActivity::Idle)
     }
 
     /// Reads one object. Progress clears an earlier error: Codex has recovered from it.
-    fn with_progress(&mut self, text: &str) -> Option<Heard> {
-        let parsed = self.object(text)?;
-        if parsed.weight != Weight::Noise {
+    fn push_object(&mut self, text: &str) -> Option<ParsedLine> {
+        let parsed = self.parse_object(text)?;
+        if parsed.activity != LineActivity::Idle {
             self.error = None;
         }
         Some(parsed)
     }
 
     /// Reads one object. Returns `None` if its type is unknown.
-    fn object(&mut self, text: &str) -> Option<Heard> {
+    fn parse_object(&mut self, text: &str) -> Option<ParsedLine> {
         let line: wire::Line<'_> = serde_json::from_str(text).ok()?;
         let kind = line.kind.unwrap_or_default().0;
         let phase = match kind.as_ref() {
             "thread.started" => {
                 let id = line.thread_id;
-                return Some(Heard::of(vec![AgentEvent::Session {
+                return Some(ParsedLine::from_events(vec![AgentEvent::Session {
                     id,
                     model: None,
                     version: None,
                 }]));
             }
             "turn.started" => {
-                self.turn = Turn::Open;
-                return Some(Heard::nothing(Weight::Useful));
+                self.turn = CodexTurn::Open;
+                return Some(ParsedLine::from_activity(LineActivity::Progress));
             }
-            "turn.completed" => return Some(self.completed(line.usage.as_ref())),
-            "turn.failed" => return Some(self.failed(line.error.and_then(|it| it.message))),
-            "error" => return Some(self.error(line.message?)),
-            "item.started" => Phase::Started,
-            "item.updated" => Phase::Updated,
-            "item.completed" => Phase::Completed,
+            "turn.completed" => return Some(self.complete_turn(line.usage.as_ref())),
+            "turn.failed" => return Some(self.fail_turn(line.error.and_then(|it| it.message))),
+            "error" => return Some(self.push_error(line.message?)),
+            "item.started" => ItemPhase::Started,
+            "item.updated" => ItemPhase::Updated,
+            "item.completed" => ItemPhase::Completed,
             _ => return None,
         };
-        self.item(phase, &line.item?)
+        self.push_item(phase, &line.item?)
     }
 
-    fn item(&mut self, phase: Phase, item: &wire::Item<'_>) -> Option<Heard> {
-        let events = match (kind_of(item), phase) {
-            ("agent_message", Phase::Completed) => {
-                self.turn = Turn::Open;
+    fn push_item(&mut self, phase: ItemPhase, item: &wire::Item<'_>) -> Option<ParsedLine> {
+        let events = match (read_kind(item), phase) {
+            ("agent_message", ItemPhase::Completed) => {
+                self.turn = CodexTurn::Open;
                 self.is_outdated = false;
-                vec![said(text_of(item))]
+                vec![build_text_event(read_text(item))]
             }
-            ("reasoning", Phase::Completed) => vec![AgentEvent::Reasoning { text: text_of(item) }],
+            ("reasoning", ItemPhase::Completed) => {
+                vec![AgentEvent::Reasoning { text: read_text(item) }]
+            }
             // They are complete once the item is completed.
-            ("agent_message" | "reasoning", Phase::Started | Phase::Updated) => Vec::new(),
+            ("agent_message" | "reasoning", ItemPhase::Started | ItemPhase::Updated) => Vec::new(),
             (
                 "command_execution" | "file_change" | "mcp_tool_call" | "web_search"
                 | "collab_tool_call",
                 _,
-            ) => self.tool(phase, item),
-            ("todo_list", _) => self.todo_list(phase, item),
+            ) => self.push_tool(phase, item),
+            ("todo_list", _) => self.push_todo_list(phase, item),
             ("error", _) => {
                 let text = item.message.as_deref().unwrap_or("an error without a message");
-                return Some(Heard::of(vec![notice(text)]));
+                return Some(ParsedLine::from_events(vec![build_notice(text)]));
             }
             _ => return None,
         };
         // Items that show nothing are progress, too.
-        Some(Heard { events, weight: Weight::Useful })
+        Some(ParsedLine { events, activity: LineActivity::Progress })
     }
 
-    fn tool(&mut self, phase: Phase, item: &wire::Item<'_>) -> Vec<AgentEvent> {
+    fn push_tool(&mut self, phase: ItemPhase, item: &wire::Item<'_>) -> Vec<AgentEvent> {
         let id = item.id.clone().unwrap_or_default();
         let mut events = Vec::new();
         let is_open = self.open_calls.contains(&id);
-        if !is_open && phase != Phase::Updated {
-            self.turn = Turn::Open;
+        if !is_open && phase != ItemPhase::Updated {
+            self.turn = CodexTurn::Open;
             events.push(AgentEvent::ToolStarted {
                 id: id.clone(),
-                name: name_of(item),
-                summary: glance(&summary(item), GLANCE_CHARS),
+                name: read_tool_name(item),
+                summary: shorten_to_line(&summarize_item(item), GLANCE_CHARS),
                 speaker: Speaker::Agent,
             });
         }
         match phase {
-            Phase::Started => {
+            ItemPhase::Started => {
                 if self.open_calls.len() >= MOST_OPEN_CALLS {
                     self.open_calls.clear();
                 }
                 self.open_calls.insert(id);
             }
-            Phase::Updated => {}
-            Phase::Completed => {
+            ItemPhase::Updated => {}
+            ItemPhase::Completed => {
                 self.open_calls.remove(&id);
-                let outcome = outcome(item);
-                let output = excerpt_of(&output_of(item), OUTPUT_CHARS);
+                let outcome = judge_tool(item);
+                let output = excerpt_text(&read_output(item), OUTPUT_CHARS);
                 events.push(AgentEvent::ToolEnded { id, outcome, output });
                 if outcome == ToolOutcome::Ok {
                     let paths = item.changes.iter().flatten().filter_map(|it| it.path.clone());
@@ -188,7 +190,7 @@ impl CodexTranslator {
     }
 
     /// Reads a to-do list, which is repeated at the end of the turn.
-    fn todo_list(&mut self, phase: Phase, item: &wire::Item<'_>) -> Vec<AgentEvent> {
+    fn push_todo_list(&mut self, phase: ItemPhase, item: &wire::Item<'_>) -> Vec<AgentEvent> {
         let items: Vec<TodoItem> = item
             .items
             .iter()
@@ -202,8 +204,8 @@ impl CodexTranslator {
             })
             .collect();
         match phase {
-            Phase::Started | Phase::Updated => self.is_outdated = true,
-            Phase::Completed => {}
+            ItemPhase::Started | ItemPhase::Updated => self.is_outdated = true,
+            ItemPhase::Completed => {}
         }
         if items == self.todo {
             return Vec::new();
@@ -213,63 +215,63 @@ impl CodexTranslator {
     }
 
     /// Reads an error that may be followed by another attempt or by the end of the turn.
-    fn error(&mut self, message: String) -> Heard {
+    fn push_error(&mut self, message: String) -> ParsedLine {
         match self.turn {
             // The text of the lost attempt, perhaps with a completion tag, is sent again or not at
             // all.
-            Turn::Open => self.is_outdated = true,
-            Turn::Completed | Turn::Failed(_) => {}
+            CodexTurn::Open => self.is_outdated = true,
+            CodexTurn::Completed | CodexTurn::Failed(_) => {}
         }
-        let parsed = Heard::of(vec![notice(&message)]);
+        let parsed = ParsedLine::from_events(vec![build_notice(&message)]);
         self.error = Some(message);
         parsed
     }
 
-    fn completed(&mut self, usage: Option<&wire::Usage>) -> Heard {
-        self.turn = Turn::Completed;
+    fn complete_turn(&mut self, usage: Option<&wire::Usage>) -> ParsedLine {
+        self.turn = CodexTurn::Completed;
         let mut events = Vec::new();
         if self.is_outdated {
-            events.push(said(String::new()));
+            events.push(build_text_event(String::new()));
         }
         if let Some(usage) = usage {
-            events.push(AgentEvent::Usage { usage: figures(usage), scope: UsageScope::Total });
+            events.push(AgentEvent::Usage { usage: build_usage(usage), scope: UsageScope::Total });
         }
         events.push(AgentEvent::Result {
             status: ResultStatus::Success,
             text: None,
             structured: None,
         });
-        Heard::of(events)
+        ParsedLine::from_events(events)
     }
 
-    fn failed(&mut self, message: Option<String>) -> Heard {
+    fn fail_turn(&mut self, message: Option<String>) -> ParsedLine {
         let message = message
             .or_else(|| self.error.clone())
             .filter(|message| !message.trim().is_empty())
             .unwrap_or_else(|| "the turn failed".to_owned());
-        self.turn = Turn::Failed(message.clone());
-        Heard::of(vec![AgentEvent::Result {
-            status: ResultStatus::Failed(bounded(&message)),
+        self.turn = CodexTurn::Failed(message.clone());
+        ParsedLine::from_events(vec![AgentEvent::Result {
+            status: ResultStatus::Failed(shorten_text(&message)),
             text: None,
             structured: None,
         }])
     }
 }
 
-fn said(text: String) -> AgentEvent {
+fn build_text_event(text: String) -> AgentEvent {
     AgentEvent::Text { text, speaker: Speaker::Agent, form: TextForm::Message }
 }
 
-fn kind_of<'a>(item: &'a wire::Item<'_>) -> &'a str {
+fn read_kind<'a>(item: &'a wire::Item<'_>) -> &'a str {
     item.kind.as_ref().map_or("", |kind| kind.0.as_ref())
 }
 
-fn text_of(item: &wire::Item<'_>) -> String {
+fn read_text(item: &wire::Item<'_>) -> String {
     item.text.as_ref().map(|text| text.0.to_string()).unwrap_or_default()
 }
 
-fn name_of(item: &wire::Item<'_>) -> String {
-    match (kind_of(item), &item.server, &item.tool) {
+fn read_tool_name(item: &wire::Item<'_>) -> String {
+    match (read_kind(item), &item.server, &item.tool) {
         ("command_execution", ..) => "command".to_owned(),
         ("mcp_tool_call", server, tool) => {
             let part = |name: &Option<String>| name.clone().unwrap_or_else(|| "?".to_owned());
@@ -281,9 +283,9 @@ fn name_of(item: &wire::Item<'_>) -> String {
 }
 
 /// Returns one line about a tool's input.
-fn summary(item: &wire::Item<'_>) -> String {
+fn summarize_item(item: &wire::Item<'_>) -> String {
     if let Some(command) = &item.command {
-        return inner_command(&command.0).to_owned();
+        return unwrap_shell_command(&command.0).to_owned();
     }
     if let Some(changes) = &item.changes {
         let files: Vec<String> = changes
@@ -302,7 +304,7 @@ fn summary(item: &wire::Item<'_>) -> String {
 }
 
 /// Removes the shell that Codex puts around each command, unless quoting makes that ambiguous.
-fn inner_command(command: &str) -> &str {
+fn unwrap_shell_command(command: &str) -> &str {
     let Some((_, quoted)) =
         command.split_once(" -lc ").filter(|(shell, _)| !shell.contains(char::is_whitespace))
     else {
@@ -319,7 +321,7 @@ fn inner_command(command: &str) -> &str {
 }
 
 /// Judges a tool by its status and exit code; a search has neither.
-fn outcome(item: &wire::Item<'_>) -> ToolOutcome {
+fn judge_tool(item: &wire::Item<'_>) -> ToolOutcome {
     let is_ok = matches!(item.status.as_deref(), Some("completed") | None);
     match item.exit_code {
         Some(0) | None if is_ok => ToolOutcome::Ok,
@@ -327,7 +329,7 @@ fn outcome(item: &wire::Item<'_>) -> ToolOutcome {
     }
 }
 
-fn output_of<'a>(item: &'a wire::Item<'_>) -> Cow<'a, str> {
+fn read_output<'a>(item: &'a wire::Item<'_>) -> Cow<'a, str> {
     if let Some(output) = &item.aggregated_output {
         return Cow::Borrowed(&output.0);
     }
@@ -346,7 +348,7 @@ fn output_of<'a>(item: &'a wire::Item<'_>) -> Cow<'a, str> {
 }
 
 /// Separates Codex's input tokens from cached ones, which they include.
-fn figures(usage: &wire::Usage) -> Usage {
+fn build_usage(usage: &wire::Usage) -> Usage {
     let cache_read = usage.cache_read.unwrap_or(0);
     let cache_write = usage.cache_write.unwrap_or(0);
     let input = usage.input.unwrap_or(0);

@@ -3,18 +3,18 @@
 use serde_json::Value;
 
 /// Parses a document. Returns `None` if it is not valid.
-pub(super) fn read(text: &str) -> Option<Value> {
-    serde_json::from_str(&plain(text.strip_prefix('\u{feff}').unwrap_or(text))).ok()
+pub(super) fn parse_jsonc(text: &str) -> Option<Value> {
+    serde_json::from_str(&strip_comments(text.strip_prefix('\u{feff}').unwrap_or(text))).ok()
 }
 
 /// Returns the same document as plain JSON.
-fn plain(text: &str) -> String {
+fn strip_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(character) = rest.chars().next() {
         let length = match character {
             '"' => {
-                let length = string_length(rest);
+                let length = measure_string(rest);
                 plain.push_str(&rest[..length]);
                 length
             }
@@ -39,7 +39,7 @@ fn plain(text: &str) -> String {
 }
 
 /// Returns the length of the string that a text begins with, quotes included.
-fn string_length(text: &str) -> usize {
+fn measure_string(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, character) in text.char_indices().skip(1) {
         match character {
@@ -63,15 +63,15 @@ mod tests {
     fn comments_and_trailing_commas_are_removed() {
         let text =
             "\u{feff}{ // one\n \"a\": \"// no \\\" comment ,]\", /* two\n */ \"b\": [1, 2, ], }";
-        assert_eq!(read(text), Some(json!({ "a": "// no \" comment ,]", "b": [1, 2] })));
-        assert_eq!(read("{ /* no end"), None);
-        assert_eq!(read("\"no end"), None);
+        assert_eq!(parse_jsonc(text), Some(json!({ "a": "// no \" comment ,]", "b": [1, 2] })));
+        assert_eq!(parse_jsonc("{ /* no end"), None);
+        assert_eq!(parse_jsonc("\"no end"), None);
     }
 
     proptest! {
         #[test]
         fn parser_never_panics(text in any::<String>()) {
-            read(&text);
+            parse_jsonc(&text);
         }
     }
 }

@@ -3,14 +3,14 @@
 use ralph_core::recipe::AgentKind;
 
 use super::*;
-use crate::belongings::belongings;
+use crate::agent_env::find_agent_env;
 
 /// Returns an agent's copy of a file and its removed keys.
 #[track_caller]
-fn taken(kind: AgentKind, name: &str, text: &str) -> Taken {
-    let files = belongings(kind).expect("it is known").configuration;
+fn taken(kind: AgentKind, name: &str, text: &str) -> ImportedConfig {
+    let files = find_agent_env(kind).expect("it is known").configuration;
     let file = files.iter().find(|it| it.file == name).expect("one of its files");
-    let taken = take_over(file, text.as_bytes());
+    let taken = import_config(file, text.as_bytes());
     assert!(taken.is_understood, "{text}");
     taken
 }
@@ -26,7 +26,7 @@ fn check(kind: AgentKind, name: &str, text: &str, kept: &[&str], removed: &[&str
     for word in removed {
         assert!(!copy.contains(word), "{word} in {copy}");
     }
-    assert_eq!(taken.left_out, left, "{text}");
+    assert_eq!(taken.removed_keys, left, "{text}");
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn settings_are_kept_and_programs_removed() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_copied_as_it_is() {
-    let file = ConfigFile::whole("x.json", Form::Json);
+    let file = ConfigFile::for_whole_file("x.json", ConfigFormat::Json);
     for content in [&b"{"[..], b"[]", b"\xff"] {
-        let taken = take_over(&file, content);
+        let taken = import_config(&file, content);
         assert_eq!((taken.content.as_slice(), taken.is_understood), (content, false));
     }
 }
@@ -145,7 +145,7 @@ fn addresses_and_variables_are_found() {
         ),
     ] {
         let document = taken(kind, name, text).document;
-        assert_eq!(addresses(&document, gateway), expected, "{kind:?}");
-        assert_eq!(variables(&document), names, "{kind:?}");
+        assert_eq!(collect_addresses(&document, gateway), expected, "{kind:?}");
+        assert_eq!(collect_variables(&document), names, "{kind:?}");
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// A statement of a document: a key with its value, or the header of a table.
 #[derive(Debug, PartialEq)]
-pub(super) struct Statement<'a> {
+pub(super) struct TomlStatement<'a> {
     /// The full path of the key or of the table.
     pub(super) path: Vec<String>,
     /// The value; `None` for a header.
@@ -18,8 +18,8 @@ pub(super) struct Statement<'a> {
 }
 
 /// Parses a document. Returns `None` if it is not TOML that this reader supports.
-pub(super) fn read(document: &str) -> Option<Vec<Statement<'_>>> {
-    let mut reader = Reader { text: document, at: 0 };
+pub(super) fn parse_statements(document: &str) -> Option<Vec<TomlStatement<'_>>> {
+    let mut reader = TomlReader { text: document, at: 0 };
     let mut statements = Vec::new();
     let mut table: Vec<String> = Vec::new();
     loop {
@@ -27,32 +27,32 @@ pub(super) fn read(document: &str) -> Option<Vec<Statement<'_>>> {
         reader.skip_blank();
         let Some(next) = reader.peek() else { return Some(statements) };
         let value = if next == '[' {
-            let is_array = reader.eat("[[");
+            let is_array = reader.skip_token("[[");
             if !is_array {
-                reader.eat("[");
+                reader.skip_token("[");
             }
-            table = reader.path()?;
-            reader.eat(if is_array { "]]" } else { "]" }).then_some(())?;
+            table = reader.parse_path()?;
+            reader.skip_token(if is_array { "]]" } else { "]" }).then_some(())?;
             None
         } else {
-            let key = reader.path()?;
-            reader.eat("=").then_some(())?;
-            let value = reader.value(0)?;
+            let key = reader.parse_path()?;
+            reader.skip_token("=").then_some(())?;
+            let value = reader.parse_value(0)?;
             Some((key, value))
         };
-        reader.end_of_line()?;
+        reader.skip_line_end()?;
         let text = &document[start..reader.at];
         statements.push(match value {
-            None => Statement { path: table.clone(), value: None, text },
+            None => TomlStatement { path: table.clone(), value: None, text },
             Some((key, value)) => {
-                Statement { path: [table.as_slice(), &key].concat(), value: Some(value), text }
+                TomlStatement { path: [table.as_slice(), &key].concat(), value: Some(value), text }
             }
         });
     }
 }
 
 /// Returns a document as JSON. Tables of an array are merged, which is enough to look for values.
-pub(super) fn document(statements: &[Statement<'_>]) -> Value {
+pub(super) fn build_document(statements: &[TomlStatement<'_>]) -> Value {
     let mut root = Map::new();
     for statement in statements {
         let Some((value, (last, above))) =
@@ -72,12 +72,12 @@ pub(super) fn document(statements: &[Statement<'_>]) -> Value {
 /// Deeper nesting than any configuration has.
 const DEEPEST: usize = 64;
 
-struct Reader<'a> {
+struct TomlReader<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl Reader<'_> {
+impl TomlReader<'_> {
     fn rest(&self) -> &str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -86,7 +86,7 @@ impl Reader<'_> {
         self.rest().chars().next()
     }
 
-    fn eat(&mut self, token: &str) -> bool {
+    fn skip_token(&mut self, token: &str) -> bool {
         self.skip_spaces();
         let is_there = self.rest().starts_with(token);
         if is_there {
@@ -111,7 +111,7 @@ impl Reader<'_> {
     }
 
     /// Skips to the next line; fails if more than a comment remains on this one.
-    fn end_of_line(&mut self) -> Option<()> {
+    fn skip_line_end(&mut self) -> Option<()> {
         self.skip_spaces();
         let line = self.rest().split('\n').next().unwrap_or_default();
         if !(line.trim().is_empty() || line.starts_with('#')) {
@@ -122,12 +122,12 @@ impl Reader<'_> {
     }
 
     /// Reads a key with dots.
-    fn path(&mut self) -> Option<Vec<String>> {
+    fn parse_path(&mut self) -> Option<Vec<String>> {
         let mut path = Vec::new();
         loop {
             self.skip_spaces();
             let key = match self.peek()? {
-                '"' | '\'' => self.string()?,
+                '"' | '\'' => self.parse_string()?,
                 _ => {
                     let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_".contains(it);
                     let rest = self.rest();
@@ -138,32 +138,32 @@ impl Reader<'_> {
                 }
             };
             path.push(key);
-            if !self.eat(".") {
+            if !self.skip_token(".") {
                 return Some(path);
             }
         }
     }
 
-    fn value(&mut self, depth: usize) -> Option<Value> {
+    fn parse_value(&mut self, depth: usize) -> Option<Value> {
         if depth > DEEPEST {
             return None;
         }
         self.skip_spaces();
         match self.peek()? {
-            '"' | '\'' => self.string().map(Value::String),
+            '"' | '\'' => self.parse_string().map(Value::String),
             '[' => {
                 self.at += 1;
                 let mut items = Vec::new();
                 loop {
                     self.skip_blank();
-                    if self.eat("]") {
+                    if self.skip_token("]") {
                         return Some(Value::Array(items));
                     }
-                    items.push(self.value(depth + 1)?);
+                    items.push(self.parse_value(depth + 1)?);
                     self.skip_blank();
-                    if !self.eat(",") {
+                    if !self.skip_token(",") {
                         self.skip_blank();
-                        return self.eat("]").then_some(Value::Array(items));
+                        return self.skip_token("]").then_some(Value::Array(items));
                     }
                 }
             }
@@ -172,16 +172,16 @@ impl Reader<'_> {
                 let mut table = Map::new();
                 loop {
                     self.skip_blank();
-                    if self.eat("}") {
+                    if self.skip_token("}") {
                         return Some(Value::Object(table));
                     }
-                    let key = self.path()?.join(".");
-                    self.eat("=").then_some(())?;
-                    table.insert(key, self.value(depth + 1)?);
+                    let key = self.parse_path()?.join(".");
+                    self.skip_token("=").then_some(())?;
+                    table.insert(key, self.parse_value(depth + 1)?);
                     self.skip_blank();
-                    if !self.eat(",") {
+                    if !self.skip_token(",") {
                         self.skip_blank();
-                        return self.eat("}").then_some(Value::Object(table));
+                        return self.skip_token("}").then_some(Value::Object(table));
                     }
                 }
             }
@@ -196,7 +196,7 @@ impl Reader<'_> {
         }
     }
 
-    fn string(&mut self) -> Option<String> {
+    fn parse_string(&mut self) -> Option<String> {
         for (quote, is_literal) in [("\"\"\"", false), ("'''", true), ("\"", false), ("'", true)] {
             if !self.rest().starts_with(quote) {
                 continue;
@@ -210,7 +210,7 @@ impl Reader<'_> {
                 }
                 self.at += character.len_utf8();
                 if character == '\\' && !is_literal {
-                    text.push_str(&self.escaped()?);
+                    text.push_str(&self.parse_escape()?);
                 } else {
                     text.push(character);
                 }
@@ -222,7 +222,7 @@ impl Reader<'_> {
     }
 
     /// Reads the characters after a backslash; empty if it joins two lines.
-    fn escaped(&mut self) -> Option<String> {
+    fn parse_escape(&mut self) -> Option<String> {
         let character = self.peek()?;
         self.at += character.len_utf8();
         let digits = match character {
@@ -259,11 +259,11 @@ mod tests {
                     [model_providers.corp]\nbase_url = 'https://a/v1'\nn = 1_000\nok = true\n\
                     headers = { \"X-Y\" = \"z\", when = 2026-01-01 }\n\
                     [profiles.\"a b\"]\nm.x = \"\"\"\\\n  long\ntext\"\"\"\n[[skills]]\na = \"\\u0041\"\n";
-        let statements = read(text).expect("TOML");
+        let statements = parse_statements(text).expect("TOML");
         let all: String = statements.iter().map(|statement| statement.text).collect();
         assert_eq!(all, text);
         assert_eq!(
-            document(&statements),
+            build_document(&statements),
             json!({
                 "model": "gpt",
                 "notify": ["sh", "-c"],
@@ -282,16 +282,16 @@ mod tests {
         for text in
             ["a", "a =", "a = \"", "a = 'x\n'", "[a", "= 1", "a = [1", "a = {b = 1", "a = 'b' c"]
         {
-            assert_eq!(read(text), None, "{text}");
+            assert_eq!(parse_statements(text), None, "{text}");
         }
-        assert_eq!(read(""), Some(Vec::new()));
+        assert_eq!(parse_statements(""), Some(Vec::new()));
     }
 
     proptest! {
         #[test]
         fn parser_never_panics(text in "[\\[\\]{}=.\"'#,\\\\a-c \n\u{e9}]{0,40}") {
-            if let Some(statements) = read(&text) {
-                document(&statements);
+            if let Some(statements) = parse_statements(&text) {
+                build_document(&statements);
             }
         }
     }

@@ -3,46 +3,49 @@
 //! Not here: hooks, which are files in the user's or the project's configuration.
 
 use ralph_core::failure::Failure;
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::Permissions;
 
-use crate::call::{Call, CallContext, IdleWatch, deliver, environment};
-use crate::json_events::Flags;
-use crate::turn::Hints;
+use crate::call::{AgentCall, CallContext, IdleWatch, build_environment, deliver_prompt};
+use crate::json_events::FlagBuilder;
+use crate::turn_status::FailureHints;
 
 /// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
     "install GitHub Copilot CLI (`npm install -g @github/copilot`), or set `agent.command`";
 
 /// Hints for failures of its calls.
-pub(super) const HINTS: Hints = Hints {
+pub(super) const HINTS: FailureHints = FailureHints {
     install: INSTALL_HINT,
     login: "run `copilot` once and use `/login`, or check the COPILOT_PROVIDER_* variables",
     silence: None,
 };
 
 /// Returns how to call GitHub Copilot CLI.
-pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
-    let delivery = deliver(request, context)?;
-    let mut flags = Flags::new(&delivery.flags);
+pub(crate) fn build_call(
+    request: &AgentRequest,
+    context: &CallContext,
+) -> Result<AgentCall, Failure> {
+    let delivery = deliver_prompt(request, context)?;
+    let mut flags = FlagBuilder::new(&delivery.flags);
     match request.agent.permissions {
-        Permissions::Skip => flags.add(&["--allow-all-tools", "--yolo"], None),
+        Permissions::Skip => flags.add_flag(&["--allow-all-tools", "--yolo"], None),
         Permissions::Ask => {}
     }
-    flags.add(&["--output-format"], Some("json"));
+    flags.add_flag(&["--output-format"], Some("json"));
     if let Some(model) = &request.agent.model {
-        flags.add(&["--model"], Some(model));
+        flags.add_flag(&["--model"], Some(model));
     }
     if let Some(servers) = &context.mcp_config {
         let servers = format!("@{}", servers.to_string_lossy());
-        flags.add(&["--additional-mcp-config"], Some(&servers));
+        flags.add_flag(&["--additional-mcp-config"], Some(&servers));
     }
-    Ok(Call {
+    Ok(AgentCall {
         program: request.agent.command.clone(),
-        args: flags.with_users(),
+        args: flags.append_user_flags(),
         stdin: delivery.stdin,
         env_remove: request.agent.env_deny.clone(),
-        env: environment(request, &[]),
+        env: build_environment(request, &[]),
         idle: IdleWatch::Watch,
     })
 }

@@ -4,111 +4,113 @@
 //! Messages come in deltas and then complete. A line of an unknown type is `Unparsed` unless it is
 //! marked as ephemeral. Not here: what an error means, see `turn_status`.
 
+use ralph_core::agent_output::{AgentEvent, ResultStatus, Speaker, TextForm, ToolOutcome};
 use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, ResultStatus, Speaker, TextForm, ToolOutcome};
-use ralph_core::text::glance;
+use ralph_core::ports::AgentRequest;
+use ralph_core::text::shorten_to_line;
 
 use super::call::HINTS;
 use super::wire;
-use crate::json_events::{GLANCE_CHARS, Head, Input, Speech, notice, output};
-use crate::pieces::read_objects;
-use crate::translator::{Evidence, Heard, Weight};
-use crate::turn::{Trouble, Turn};
+use crate::json_events::{
+    GLANCE_CHARS, JsonEventHead, MessageAssembler, ToolInputFields, build_notice, shorten_output,
+};
+use crate::json_salvage::read_objects;
+use crate::translator::{Evidence, LineActivity, ParsedLine};
+use crate::turn_status::{ReportedFailure, TurnStatus};
 
 /// Translates the stream of one call.
 #[derive(Debug)]
 pub(crate) struct CopilotTranslator {
     model: Option<String>,
-    turn: Turn,
-    speech: Speech,
-    prompt: Prompt,
-    work: Work,
+    turn: TurnStatus,
+    assembler: MessageAssembler,
+    prompt: CopilotPromptEcho,
+    progress: CopilotProgress,
     /// The error of the session that no new turn has followed yet.
-    trouble: Option<Trouble>,
+    session_failure: Option<ReportedFailure>,
     /// The failed request that no progress has followed yet.
-    retrying: Option<Trouble>,
+    retrying: Option<ReportedFailure>,
 }
 
 /// Whether the echo of the prompt has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Prompt {
+enum CopilotPromptEcho {
     Awaited,
     Echoed,
 }
 
 /// Whether the turn was aborted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Work {
-    Going,
-    BrokenOff,
+enum CopilotProgress {
+    Running,
+    Aborted,
 }
 
 impl CopilotTranslator {
-    pub(crate) fn new(_request: &Request) -> Self {
+    pub(crate) fn new(_request: &AgentRequest) -> Self {
         Self {
             model: None,
-            turn: Turn::Open,
-            speech: Speech::default(),
-            prompt: Prompt::Awaited,
-            work: Work::Going,
-            trouble: None,
+            turn: TurnStatus::Open,
+            assembler: MessageAssembler::default(),
+            prompt: CopilotPromptEcho::Awaited,
+            progress: CopilotProgress::Running,
+            session_failure: None,
             retrying: None,
         }
     }
 
-    pub(crate) fn line(&mut self, line: &str) -> Heard {
-        read_objects(line, |object| self.object(object))
+    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
+        read_objects(line, |object| self.push_object(object))
     }
 
     #[expect(clippy::unused_self, reason = "all translators have the same four functions")]
-    pub(crate) fn finish(&mut self) -> Heard {
-        Heard::nothing(Weight::Noise)
+    pub(crate) fn finish(&mut self) -> ParsedLine {
+        ParsedLine::from_activity(LineActivity::Idle)
     }
 
     pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         self.turn.judge(self.retrying.as_ref(), &HINTS, evidence)
     }
 
-    fn object(&mut self, object: &str) -> Option<Heard> {
-        let kind = Head::kind_of(object);
+    fn push_object(&mut self, object: &str) -> Option<ParsedLine> {
+        let kind = JsonEventHead::parse_kind(object);
         let line: wire::Line<'_> = serde_json::from_str(object).ok()?;
         if kind == "result" {
-            return Some(self.result(line));
+            return Some(self.push_result(line));
         }
         let is_droppable = line.ephemeral == Some(true);
         let data = line.data.unwrap_or_default();
         let parsed = match kind.as_str() {
-            "user.message" => self.user(&data),
+            "user.message" => self.push_user_message(&data),
             "assistant.turn_start" => {
-                self.turn = Turn::Open;
-                self.work = Work::Going;
-                self.trouble = None;
-                Heard::of(self.speech.withdraw().into_iter().collect())
+                self.turn = TurnStatus::Open;
+                self.progress = CopilotProgress::Running;
+                self.session_failure = None;
+                ParsedLine::from_events(self.assembler.withdraw_text().into_iter().collect())
             }
             "assistant.message_start" => {
                 if data.parent.is_none() {
-                    self.speech.close();
+                    self.assembler.close_message();
                 }
-                Heard::nothing(Weight::Useful)
+                ParsedLine::from_activity(LineActivity::Progress)
             }
-            "assistant.message_delta" => self.delta(&data),
-            "assistant.message" => self.message(&data),
-            "tool.execution_start" => self.tool_started(&data),
-            "tool.execution_complete" => Heard::of(tool_ended(&data)),
+            "assistant.message_delta" => self.push_delta(&data),
+            "assistant.message" => self.push_message(&data),
+            "tool.execution_start" => self.start_tool(&data),
+            "tool.execution_complete" => ParsedLine::from_events(build_tool_end(&data)),
             // The model thinks or writes a call, or a command makes progress.
             "assistant.reasoning_delta"
             | "assistant.tool_call_delta"
             | "tool.shell_output"
-            | "tool.execution_partial_result" => Heard::nothing(Weight::Useful),
-            "session.tools_updated" => Heard::of(self.session(data.model, None)),
-            "session.info" => Heard::of(info(&data).into_iter().collect()),
-            "model.call_failure" => self.call_failure(data),
-            "session.error" => self.session_error(data),
+            | "tool.execution_partial_result" => ParsedLine::from_activity(LineActivity::Progress),
+            "session.tools_updated" => ParsedLine::from_events(self.push_session(data.model, None)),
+            "session.info" => ParsedLine::from_events(build_info(&data).into_iter().collect()),
+            "model.call_failure" => self.push_call_failure(data),
+            "session.error" => self.push_session_error(data),
             "abort" => {
-                self.work = Work::BrokenOff;
-                let events = self.speech.withdraw().into_iter().collect();
-                Heard { events, weight: Weight::Noise }
+                self.progress = CopilotProgress::Aborted;
+                let events = self.assembler.withdraw_text().into_iter().collect();
+                ParsedLine { events, activity: LineActivity::Idle }
             }
             // Reasoning also comes with its message.
             "assistant.reasoning"
@@ -120,51 +122,53 @@ impl CopilotTranslator {
             | "model.call_final_result"
             | "session.skills_loaded"
             | "session.mcp_servers_loaded"
-            | "session.background_tasks_changed" => Heard::nothing(Weight::Noise),
-            _ if is_droppable => Heard::nothing(Weight::Noise),
+            | "session.background_tasks_changed" => ParsedLine::from_activity(LineActivity::Idle),
+            _ if is_droppable => ParsedLine::from_activity(LineActivity::Idle),
             _ => return None,
         };
-        if parsed.weight != Weight::Noise {
+        if parsed.activity != LineActivity::Idle {
             self.retrying = None;
         }
         Some(parsed)
     }
 
     /// Reads input to the model: first the prompt, then messages of hooks.
-    fn user(&mut self, data: &wire::Data<'_>) -> Heard {
-        self.turn = Turn::Open;
+    fn push_user_message(&mut self, data: &wire::Data<'_>) -> ParsedLine {
+        self.turn = TurnStatus::Open;
         // The answer so far was not accepted.
-        let mut events: Vec<AgentEvent> = self.speech.withdraw().into_iter().collect();
+        let mut events: Vec<AgentEvent> = self.assembler.withdraw_text().into_iter().collect();
         match (self.prompt, &data.content) {
-            (Prompt::Echoed, Some(content)) => {
-                events.push(notice(&glance(&content.0, GLANCE_CHARS)));
+            (CopilotPromptEcho::Echoed, Some(content)) => {
+                events.push(build_notice(&shorten_to_line(&content.0, GLANCE_CHARS)));
             }
-            (Prompt::Awaited | Prompt::Echoed, _) => self.prompt = Prompt::Echoed,
+            (CopilotPromptEcho::Awaited | CopilotPromptEcho::Echoed, _) => {
+                self.prompt = CopilotPromptEcho::Echoed
+            }
         }
-        Heard { events, weight: Weight::Useful }
+        ParsedLine { events, activity: LineActivity::Progress }
     }
 
-    fn delta(&mut self, data: &wire::Data<'_>) -> Heard {
+    fn push_delta(&mut self, data: &wire::Data<'_>) -> ParsedLine {
         let text = data.delta.as_ref().map_or("", |text| text.0.as_ref());
         // A subagent's deltas may come between the agent's own; its complete messages are enough.
-        let event = match speaker_of(data) {
-            Speaker::Agent => self.speech.piece(text),
+        let event = match find_speaker(data) {
+            Speaker::Agent => self.assembler.push_delta(text),
             Speaker::Subagent => None,
         };
-        Heard { events: event.into_iter().collect(), weight: Weight::Useful }
+        ParsedLine { events: event.into_iter().collect(), activity: LineActivity::Progress }
     }
 
-    fn message(&mut self, data: &wire::Data<'_>) -> Heard {
+    fn push_message(&mut self, data: &wire::Data<'_>) -> ParsedLine {
         let mut events = Vec::new();
         if let Some(text) = data.reasoning.as_ref().filter(|text| !text.0.is_empty()) {
             events.push(AgentEvent::Reasoning { text: text.0.to_string() });
         }
         let text = data.content.as_ref().map_or("", |text| text.0.as_ref());
-        match speaker_of(data) {
+        match find_speaker(data) {
             Speaker::Agent => {
-                self.turn = Turn::Open;
-                events.extend(self.session(data.model.clone(), None));
-                events.extend(self.speech.whole(text));
+                self.turn = TurnStatus::Open;
+                events.extend(self.push_session(data.model.clone(), None));
+                events.extend(self.assembler.push_message(text));
             }
             Speaker::Subagent if text.is_empty() => {}
             Speaker::Subagent => events.push(AgentEvent::Text {
@@ -173,25 +177,25 @@ impl CopilotTranslator {
                 form: TextForm::Message,
             }),
         }
-        Heard { events, weight: Weight::Useful }
+        ParsedLine { events, activity: LineActivity::Progress }
     }
 
-    fn tool_started(&mut self, data: &wire::Data<'_>) -> Heard {
-        let speaker = speaker_of(data);
+    fn start_tool(&mut self, data: &wire::Data<'_>) -> ParsedLine {
+        let speaker = find_speaker(data);
         if speaker == Speaker::Agent {
-            self.turn = Turn::Open;
-            self.speech.void();
+            self.turn = TurnStatus::Open;
+            self.assembler.discard_text();
         }
-        Heard::of(vec![AgentEvent::ToolStarted {
+        ParsedLine::from_events(vec![AgentEvent::ToolStarted {
             id: data.call.clone().unwrap_or_default(),
             name: data.tool.clone().unwrap_or_default(),
-            summary: Input::of(data.arguments).summary(data.arguments),
+            summary: ToolInputFields::from_raw(data.arguments).summarize_input(data.arguments),
             speaker,
         }])
     }
 
     /// Reports the session, and its model once.
-    fn session(&mut self, model: Option<String>, id: Option<String>) -> Vec<AgentEvent> {
+    fn push_session(&mut self, model: Option<String>, id: Option<String>) -> Vec<AgentEvent> {
         let is_known = model.is_none() || model == self.model;
         if is_known && id.is_none() {
             return Vec::new();
@@ -201,55 +205,58 @@ impl CopilotTranslator {
     }
 
     /// Reads a failed request. Copilot retries it a few times; its text does not count.
-    fn call_failure(&mut self, data: wire::Data<'_>) -> Heard {
+    fn push_call_failure(&mut self, data: wire::Data<'_>) -> ParsedLine {
         let message = data.error_message.unwrap_or_else(|| "a request failed".to_owned());
-        self.retrying = Some(Trouble { words: message, status: data.status, ..Trouble::default() });
-        let events = self.speech.withdraw().into_iter().collect();
-        Heard { events, weight: Weight::Noise }
+        self.retrying =
+            Some(ReportedFailure { message, status: data.status, ..ReportedFailure::default() });
+        let events = self.assembler.withdraw_text().into_iter().collect();
+        ParsedLine { events, activity: LineActivity::Idle }
     }
 
-    fn session_error(&mut self, data: wire::Data<'_>) -> Heard {
+    fn push_session_error(&mut self, data: wire::Data<'_>) -> ParsedLine {
         let message = data.message.unwrap_or_else(|| "the session failed".to_owned());
-        let mut events: Vec<AgentEvent> = self.speech.withdraw().into_iter().collect();
-        events.push(notice(&message));
+        let mut events: Vec<AgentEvent> = self.assembler.withdraw_text().into_iter().collect();
+        events.push(build_notice(&message));
         let details = data.error_type.unwrap_or_default();
-        self.trouble = Some(Trouble { words: message, details, status: data.status, class: None });
-        Heard { events, weight: Weight::Noise }
+        self.session_failure =
+            Some(ReportedFailure { message, details, status: data.status, class: None });
+        ParsedLine { events, activity: LineActivity::Idle }
     }
 
-    fn result(&mut self, line: wire::Line<'_>) -> Heard {
-        let mut events = self.session(None, line.session);
-        self.speech.close();
+    fn push_result(&mut self, line: wire::Line<'_>) -> ParsedLine {
+        let mut events = self.push_session(None, line.session);
+        self.assembler.close_message();
         // After a signal Copilot drops its current message and still reports success. The end of
         // the process has the reason; the turn itself stays open.
-        if self.work == Work::BrokenOff && self.trouble.is_none() {
+        if self.progress == CopilotProgress::Aborted && self.session_failure.is_none() {
             let status = ResultStatus::Failed("it was broken off".to_owned());
             events.push(AgentEvent::Result { status, text: None, structured: None });
-            return Heard { events, weight: Weight::Final };
+            return ParsedLine { events, activity: LineActivity::Final };
         }
-        let reported = match (self.trouble.take(), line.exit) {
+        let reported = match (self.session_failure.take(), line.exit) {
             (None, Some(0)) => None,
             (Some(reported), _) => Some(reported),
-            (None, Some(code)) => {
-                Some(Trouble::of(FailureClass::Crashed, format!("it ended with exit code {code}")))
-            }
-            (None, None) => Some(Trouble::of(
+            (None, Some(code)) => Some(ReportedFailure::from_class(
+                FailureClass::Crashed,
+                format!("it ended with exit code {code}"),
+            )),
+            (None, None) => Some(ReportedFailure::from_class(
                 FailureClass::Malformed,
                 "its result does not say how the turn ended",
             )),
         };
         let status = match &reported {
-            Some(reported) => ResultStatus::Failed(reported.words.clone()),
+            Some(reported) => ResultStatus::Failed(reported.message.clone()),
             None => ResultStatus::Success,
         };
-        self.turn = reported.map_or(Turn::Succeeded, Turn::Failed);
+        self.turn = reported.map_or(TurnStatus::Succeeded, TurnStatus::Failed);
         self.retrying = None;
         events.push(AgentEvent::Result { status, text: None, structured: None });
-        Heard { events, weight: Weight::Final }
+        ParsedLine { events, activity: LineActivity::Final }
     }
 }
 
-fn speaker_of(data: &wire::Data<'_>) -> Speaker {
+fn find_speaker(data: &wire::Data<'_>) -> Speaker {
     match data.parent {
         Some(_) => Speaker::Subagent,
         None => Speaker::Agent,
@@ -257,14 +264,14 @@ fn speaker_of(data: &wire::Data<'_>) -> Speaker {
 }
 
 /// Returns the CLI's own message. File changes are reported by the tools that make them.
-fn info(data: &wire::Data<'_>) -> Option<AgentEvent> {
+fn build_info(data: &wire::Data<'_>) -> Option<AgentEvent> {
     if data.info.as_deref().is_some_and(|info| info.starts_with("file_")) {
         return None;
     }
-    data.message.as_deref().map(notice)
+    data.message.as_deref().map(build_notice)
 }
 
-fn tool_ended(data: &wire::Data<'_>) -> Vec<AgentEvent> {
+fn build_tool_end(data: &wire::Data<'_>) -> Vec<AgentEvent> {
     let exit = data.shell.as_ref().and_then(|shell| shell.exit).unwrap_or(0);
     let is_ok = data.success == Some(true) && exit == 0;
     let outcome = if is_ok { ToolOutcome::Ok } else { ToolOutcome::Error };
@@ -272,7 +279,7 @@ fn tool_ended(data: &wire::Data<'_>) -> Vec<AgentEvent> {
     let message = data.error.as_ref().and_then(|error| error.message.as_deref());
     let returned = content.map(|text| text.0.as_ref()).or(message).unwrap_or_default();
     let id = data.call.clone().unwrap_or_default();
-    let mut events = vec![AgentEvent::ToolEnded { id, outcome, output: output(returned) }];
+    let mut events = vec![AgentEvent::ToolEnded { id, outcome, output: shorten_output(returned) }];
     let paths = data.edits.iter().flatten().filter_map(|edit| edit.path.clone());
     events.extend(paths.map(|path| AgentEvent::FileChanged { path }));
     events

@@ -2,20 +2,20 @@
 #![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
 use proptest::prelude::*;
+use ralph_core::agent_output::{AgentEvent, Reply, UsageScope};
 use ralph_core::child::Ending;
 use ralph_core::failure::FailureClass;
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Reply, UsageScope};
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentKind, Selectors, UsageSelectors};
 use ralph_core::units::{Tokens, UsdMicros};
 use serde_json::{Value, json};
 
 use super::parse::parse;
 use crate::call::tests::context;
-use crate::rehearsal::read;
-use crate::rehearsal::request;
+use crate::test_support::build_request;
+use crate::test_support::read_stream;
 use crate::tests::recorded::{NOW, exit};
-use crate::{Heard, IdleWatch, Shown, Weight, call, translator};
+use crate::{IdleWatch, LineActivity, LineDisplay, ParsedLine, build_call, create_translator};
 
 /// What filters are tried on.
 fn sample() -> Value {
@@ -203,14 +203,14 @@ fn selectors() -> Selectors {
     }
 }
 
-fn request_with(selectors: Selectors) -> Request {
-    let mut request = request(AgentKind::Custom, &[], "Do it.");
+fn request_with(selectors: Selectors) -> AgentRequest {
+    let mut request = build_request(AgentKind::Custom, &[], "Do it.");
     request.agent.selectors = Some(Box::new(selectors));
     request
 }
 
-fn parsed(lines: &[&str], stderr: &str, ending: Ending) -> (Vec<Heard>, Reply) {
-    read(&request_with(selectors()), &lines.join("\n"), stderr, ending, NOW)
+fn parsed(lines: &[&str], stderr: &str, ending: Ending) -> (Vec<ParsedLine>, Reply) {
+    read_stream(&request_with(selectors()), &lines.join("\n"), stderr, ending, NOW)
 }
 
 #[track_caller]
@@ -250,8 +250,8 @@ fn sessions_usage_and_unusual_lines_are_read() {
         r#"{"type":"message","text":"Fine."}"#,
     ];
     let (all, reply) = parsed(&lines, "", exit(0));
-    let weights: Vec<Weight> = all.iter().map(|parsed| parsed.weight).collect();
-    let (useful, noise) = (Weight::Useful, Weight::Noise);
+    let weights: Vec<LineActivity> = all.iter().map(|parsed| parsed.activity).collect();
+    let (useful, noise) = (LineActivity::Progress, LineActivity::Idle);
     assert_eq!(weights, [useful, useful, noise, noise, noise, useful, useful, noise]);
     assert_eq!((reply.session.as_deref(), reply.unparsed), (Some("s-1"), 2));
     assert_eq!(reply.text, "Fine.");
@@ -264,9 +264,10 @@ fn display_filter_changes_only_what_is_shown() {
     let mut selectors = selectors();
     selectors.display = Some(r#"select(.tool) | "[\(.tool)]""#.to_owned());
     let request = request_with(selectors);
-    let mut translator = translator(&request, std::path::Path::new("/project"));
-    let result = translator.take_in(r#"{"session":"s","type":"message","text":"Hm.","tool":"ls"}"#);
-    let Shown::Instead(shown) = result.shown else { panic!("{:?}", result.shown) };
+    let mut translator = create_translator(&request, std::path::Path::new("/project"));
+    let result =
+        translator.push_line(r#"{"session":"s","type":"message","text":"Hm.","tool":"ls"}"#);
+    let LineDisplay::Instead(shown) = result.display else { panic!("{:?}", result.display) };
     let mut texts = Vec::new();
     for event in &shown {
         if let AgentEvent::Text { text, .. } = event {
@@ -275,9 +276,9 @@ fn display_filter_changes_only_what_is_shown() {
     }
     assert_eq!(texts, ["[ls]\n"]);
     assert!(matches!(shown[0], AgentEvent::Session { .. }));
-    assert!(matches!(&result.heard.events[1], AgentEvent::Text { text, .. } if text == "Hm."));
-    let odd = translator.take_in("oops");
-    assert_eq!(odd.shown, Shown::Events, "odd lines are shown as they are");
+    assert!(matches!(&result.parsed.events[1], AgentEvent::Text { text, .. } if text == "Hm."));
+    let odd = translator.push_line("oops");
+    assert_eq!(odd.display, LineDisplay::Events, "odd lines are shown as they are");
 }
 
 #[track_caller]
@@ -295,16 +296,16 @@ fn success_needs_exit_code_and_answer() {
     check_failure(&["plain"], "", exit(0), Some(FailureClass::Empty));
     let limit = FailureClass::RateLimited { resets_at: None };
     check_failure(&[fine], "usage limit reached", exit(1), Some(limit));
-    let words = parsed(&["plain"], "", exit(0)).1.failure.expect("no answer").words;
+    let words = parsed(&["plain"], "", exit(0)).1.failure.expect("no answer").message;
     assert_eq!(words, "its filters selected no answer in what it printed");
 }
 
 #[test]
 fn call_is_plain_text_with_idle_limit_and_filter_check() {
-    let called = call(&request_with(selectors()), &context()).expect("a call");
+    let called = build_call(&request_with(selectors()), &context()).expect("a call");
     assert_eq!((called.stdin, called.idle), (b"Do it.".to_vec(), IdleWatch::Watch));
     let broken = Selectors { response: Some(".a |".to_owned()), ..selectors() };
-    let failure = call(&request_with(broken), &context()).expect_err("a bad filter");
+    let failure = build_call(&request_with(broken), &context()).expect_err("a bad filter");
     assert_eq!(failure.class, FailureClass::BadCall);
 }
 

@@ -4,49 +4,54 @@
 //! one, and the last one is the answer. What the delta filter selects is appended to earlier
 //! deltas, until a complete message comes. Not here: the filters themselves.
 
+use ralph_core::agent_output::{AgentEvent, Speaker, TextForm, Usage, UsageScope};
 use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Speaker, TextForm, Usage, UsageScope};
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{Selectors, UsageSelectors};
 use ralph_core::units::{Tokens, UsdMicros};
 use serde_json::Value;
 
 use super::filter::Filter;
 use super::parse::{FilterError, parse};
-use crate::call::{Call, CallContext, IdleWatch};
-use crate::json_events::Speech;
+use crate::call::{AgentCall, CallContext, IdleWatch};
+use crate::json_events::MessageAssembler;
 use crate::text;
-use crate::translator::{Answer, Evidence, Heard, Shown, Told, Weight, bounded};
+use crate::translator::{
+    Evidence, LineActivity, LineDisplay, LineResult, ParsedLine, StdinReply, shorten_text,
+};
 
 /// Returns how to call a command that prints JSON: like any other, but the idle limit applies.
-pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
-    Filters::of(request).map_err(|error| {
+pub(crate) fn build_call(
+    request: &AgentRequest,
+    context: &CallContext,
+) -> Result<AgentCall, Failure> {
+    OutputFilters::from_request(request).map_err(|error| {
         Failure::new(FailureClass::BadCall, format!("a filter of the agent is not valid: {error}"))
             .with_hint("fix it in the settings")
     })?;
-    Ok(Call { idle: IdleWatch::Watch, ..text::call(request, context)? })
+    Ok(AgentCall { idle: IdleWatch::Watch, ..text::build_call(request, context)? })
 }
 
 /// Reads one call.
 #[derive(Debug)]
 pub(crate) struct CustomTranslator {
     command: String,
-    filters: Filters,
-    speech: Speech,
+    filters: OutputFilters,
+    assembler: MessageAssembler,
     session: Option<String>,
 }
 
 #[derive(Debug, Default)]
-struct Filters {
+struct OutputFilters {
     response: Option<Filter>,
     delta: Option<Filter>,
     display: Option<Filter>,
     session: Option<Filter>,
-    usage: Option<UsageFilters>,
+    usage: Option<CustomUsageFilters>,
 }
 
 #[derive(Debug)]
-struct UsageFilters {
+struct CustomUsageFilters {
     input: Option<Filter>,
     output: Option<Filter>,
     cache_read: Option<Filter>,
@@ -55,37 +60,37 @@ struct UsageFilters {
     scope: UsageScope,
 }
 
-impl Filters {
-    fn of(request: &Request) -> Result<Self, FilterError> {
+impl OutputFilters {
+    fn from_request(request: &AgentRequest) -> Result<Self, FilterError> {
         match &request.agent.selectors {
-            Some(selectors) => Self::read(selectors),
+            Some(selectors) => Self::from_selectors(selectors),
             None => Ok(Self::default()),
         }
     }
 
-    fn read(selectors: &Selectors) -> Result<Self, FilterError> {
+    fn from_selectors(selectors: &Selectors) -> Result<Self, FilterError> {
         Ok(Self {
-            response: filter(selectors.response.as_deref())?,
-            delta: filter(selectors.delta.as_deref())?,
-            display: filter(selectors.display.as_deref())?,
-            session: filter(selectors.session.as_deref())?,
-            usage: Some(UsageFilters::read(&selectors.usage)?),
+            response: parse_filter(selectors.response.as_deref())?,
+            delta: parse_filter(selectors.delta.as_deref())?,
+            display: parse_filter(selectors.display.as_deref())?,
+            session: parse_filter(selectors.session.as_deref())?,
+            usage: Some(CustomUsageFilters::from_selectors(&selectors.usage)?),
         })
     }
 }
 
-fn filter(text: Option<&str>) -> Result<Option<Filter>, FilterError> {
+fn parse_filter(text: Option<&str>) -> Result<Option<Filter>, FilterError> {
     text.map(parse).transpose()
 }
 
-impl UsageFilters {
-    fn read(selectors: &UsageSelectors) -> Result<Self, FilterError> {
+impl CustomUsageFilters {
+    fn from_selectors(selectors: &UsageSelectors) -> Result<Self, FilterError> {
         Ok(Self {
-            input: filter(selectors.input.as_deref())?,
-            output: filter(selectors.output.as_deref())?,
-            cache_read: filter(selectors.cache_read.as_deref())?,
-            cache_write: filter(selectors.cache_write.as_deref())?,
-            cost: filter(selectors.cost.as_deref())?,
+            input: parse_filter(selectors.input.as_deref())?,
+            output: parse_filter(selectors.output.as_deref())?,
+            cache_read: parse_filter(selectors.cache_read.as_deref())?,
+            cache_write: parse_filter(selectors.cache_write.as_deref())?,
+            cost: parse_filter(selectors.cost.as_deref())?,
             scope: selectors.scope,
         })
     }
@@ -100,7 +105,7 @@ impl UsageFilters {
         if counts.iter().all(Option::is_none) && cost.is_none() {
             return None;
         }
-        let [input, output, cache_read, cache_write] = counts.map(tokens);
+        let [input, output, cache_read, cache_write] = counts.map(round_tokens);
         let usage = Usage { input, output, cache_read, cache_write, cost };
         Some(AgentEvent::Usage { usage, scope: self.scope })
     }
@@ -111,61 +116,64 @@ impl UsageFilters {
     clippy::cast_sign_loss,
     reason = "the float is clamped to zero, and a saturating cast is what is wanted above"
 )]
-fn tokens(count: Option<f64>) -> Tokens {
+fn round_tokens(count: Option<f64>) -> Tokens {
     Tokens(count.unwrap_or(0.0).max(0.0) as u64)
 }
 
 impl CustomTranslator {
-    pub(crate) fn new(request: &Request) -> Self {
+    pub(crate) fn new(request: &AgentRequest) -> Self {
         Self {
             command: request.agent.command.clone(),
             // An invalid filter is never used: the call is refused.
-            filters: Filters::of(request).unwrap_or_default(),
-            speech: Speech::default(),
+            filters: OutputFilters::from_request(request).unwrap_or_default(),
+            assembler: MessageAssembler::default(),
             session: None,
         }
     }
 
-    pub(crate) fn line(&mut self, line: &str) -> Told {
+    pub(crate) fn push_line(&mut self, line: &str) -> LineResult {
         let line = line.trim();
         if line.is_empty() {
-            return Heard::nothing(Weight::Noise).into();
+            return ParsedLine::from_activity(LineActivity::Idle).into();
         }
         match serde_json::from_str::<Value>(line) {
-            Ok(value) if value.is_object() || value.is_array() => self.value(&value),
+            Ok(value) if value.is_object() || value.is_array() => self.push_value(&value),
             // A bare number or word is text that happens to be valid JSON.
-            Ok(_) | Err(_) => Heard::of(vec![AgentEvent::Unparsed { line: bounded(line) }]).into(),
+            Ok(_) | Err(_) => {
+                ParsedLine::from_events(vec![AgentEvent::Unparsed { line: shorten_text(line) }])
+                    .into()
+            }
         }
     }
 
-    fn value(&mut self, line: &Value) -> Told {
-        let mut events: Vec<AgentEvent> = self.session(line).into_iter().collect();
+    fn push_value(&mut self, line: &Value) -> LineResult {
+        let mut events: Vec<AgentEvent> = self.push_session(line).into_iter().collect();
         events.extend(self.filters.usage.as_ref().and_then(|usage| usage.read_line(line)));
         let mut text_events = Vec::new();
         if let Some(filter) = &self.filters.delta {
-            text_events.extend(self.speech.piece(&filter.texts(line).concat()));
+            text_events.extend(self.assembler.push_delta(&filter.texts(line).concat()));
         }
         if let Some(filter) = &self.filters.response {
             let texts = filter.texts(line);
             if !texts.is_empty() {
-                text_events.extend(self.speech.whole(&texts.join("\n")));
+                text_events.extend(self.assembler.push_message(&texts.join("\n")));
             }
         }
         let shown = match &self.filters.display {
-            None => Shown::Events,
+            None => LineDisplay::Events,
             Some(filter) => {
-                let shown = filter.texts(line).into_iter().map(shown_line);
-                Shown::Instead(events.iter().cloned().chain(shown).collect())
+                let shown = filter.texts(line).into_iter().map(build_shown_line);
+                LineDisplay::Instead(events.iter().cloned().chain(shown).collect())
             }
         };
         events.extend(text_events);
         // Lines that no filter selects are progress, too.
-        let parsed = Heard { events, weight: Weight::Useful };
-        Told { heard: parsed, answer: Answer::default(), shown }
+        let parsed = ParsedLine { events, activity: LineActivity::Progress };
+        LineResult { parsed, reply: StdinReply::default(), display: shown }
     }
 
     /// Reports the session when it is new.
-    fn session(&mut self, line: &Value) -> Option<AgentEvent> {
+    fn push_session(&mut self, line: &Value) -> Option<AgentEvent> {
         let id = self.filters.session.as_ref()?.texts(line).pop()?;
         let is_new = self.session.as_ref() != Some(&id);
         self.session = Some(id.clone());
@@ -174,12 +182,12 @@ impl CustomTranslator {
 
     pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         let silence = "its filters selected no answer in what it printed";
-        text::judge(&self.command, silence, evidence)
+        text::judge_exit(&self.command, silence, evidence)
     }
 }
 
 /// Returns a line for display, which never counts.
-fn shown_line(text: String) -> AgentEvent {
+fn build_shown_line(text: String) -> AgentEvent {
     let text = if text.ends_with('\n') { text } else { text + "\n" };
     AgentEvent::Text { text, speaker: Speaker::Agent, form: TextForm::Delta }
 }

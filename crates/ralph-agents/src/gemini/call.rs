@@ -3,11 +3,11 @@
 //! Not here: MCP servers, hooks and the turn limit, which it reads from its settings only.
 
 use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::Permissions;
 use ralph_core::version::Version;
 
-use crate::call::{Call, CallContext, IdleWatch, deliver, environment, has_flag};
+use crate::call::{AgentCall, CallContext, IdleWatch, build_environment, deliver_prompt, has_flag};
 
 /// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
@@ -24,12 +24,16 @@ pub(crate) struct Flag<'a> {
 
 impl<'a> Flag<'a> {
     /// Returns a flag without a value.
-    pub(crate) fn switch(name: &'a str, yields_to: &'a [&'a str]) -> Self {
+    pub(crate) fn for_switch(name: &'a str, yields_to: &'a [&'a str]) -> Self {
         Self { name, yields_to, value: None }
     }
 
     /// Returns a flag with its value.
-    pub(crate) fn with(name: &'a str, yields_to: &'a [&'a str], value: impl Into<String>) -> Self {
+    pub(crate) fn with_value(
+        name: &'a str,
+        yields_to: &'a [&'a str],
+        value: impl Into<String>,
+    ) -> Self {
         Self { name, yields_to, value: Some(value.into()) }
     }
 }
@@ -44,35 +48,38 @@ const STREAM: &str = "stream-json";
 const ASKS_FOR_TRUST: Version = Version::new(0, 41, 0);
 
 /// Returns how to call Gemini CLI.
-pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
+pub(crate) fn build_call(
+    request: &AgentRequest,
+    context: &CallContext,
+) -> Result<AgentCall, Failure> {
     let mut flags = Vec::new();
     match request.agent.permissions {
         Permissions::Skip => {
             // It refuses to start with both flags.
-            flags.push(Flag::switch("--yolo", &["-y", "--approval-mode"]));
+            flags.push(Flag::for_switch("--yolo", &["-y", "--approval-mode"]));
             // In an untrusted folder it exits, and `--yolo` has no effect.
             if request.agent.version.is_none_or(|version| version >= ASKS_FOR_TRUST) {
-                flags.push(Flag::switch("--skip-trust", &[]));
+                flags.push(Flag::for_switch("--skip-trust", &[]));
             }
         }
         Permissions::Ask => {}
     }
     if let Some(model) = &request.agent.model {
-        flags.push(Flag::with("-m", &["--model"], model));
+        flags.push(Flag::with_value("-m", &["--model"], model));
     }
-    with_flags(request, context, flags, &[])
+    build_call_with_flags(request, context, flags, &[])
 }
 
 /// Returns a call for the stream of events with ralph's flags, then the user's, which win.
-pub(crate) fn with_flags(
-    request: &Request,
+pub(crate) fn build_call_with_flags(
+    request: &AgentRequest,
     context: &CallContext,
     flags: Vec<Flag<'_>>,
     variables: &[(&str, &str)],
-) -> Result<Call, Failure> {
-    let delivery = deliver(request, context)?;
+) -> Result<AgentCall, Failure> {
+    let delivery = deliver_prompt(request, context)?;
     let user = delivery.flags;
-    if let Some(format) = format_of(&user).filter(|format| *format != STREAM) {
+    if let Some(format) = find_output_format(&user).filter(|format| *format != STREAM) {
         let command = &request.agent.command;
         return Err(Failure::new(
             FailureClass::BadCall,
@@ -81,25 +88,25 @@ pub(crate) fn with_flags(
         .with_hint(format!("remove `{}` and `{}` from `agent.flags`", OUTPUT[0], OUTPUT[1])));
     }
     let mut args = Vec::new();
-    for flag in [Flag::with(OUTPUT[0], &OUTPUT[1..], STREAM)].into_iter().chain(flags) {
+    for flag in [Flag::with_value(OUTPUT[0], &OUTPUT[1..], STREAM)].into_iter().chain(flags) {
         if !has_flag(&user, &[flag.name]) && !has_flag(&user, flag.yields_to) {
             args.push(flag.name.to_owned());
             args.extend(flag.value);
         }
     }
     args.extend(user);
-    Ok(Call {
+    Ok(AgentCall {
         program: request.agent.command.clone(),
         args,
         stdin: delivery.stdin,
         env_remove: request.agent.env_deny.clone(),
-        env: environment(request, variables),
+        env: build_environment(request, variables),
         idle: IdleWatch::Watch,
     })
 }
 
 /// Returns the output format that the user's flags select; the last one counts.
-fn format_of(flags: &[String]) -> Option<&str> {
+fn find_output_format(flags: &[String]) -> Option<&str> {
     flags.iter().enumerate().rev().find_map(|(at, flag)| match flag.split_once('=') {
         Some((name, value)) => OUTPUT.contains(&name).then_some(value),
         None if OUTPUT.contains(&flag.as_str()) => flags.get(at + 1).map(String::as_str),

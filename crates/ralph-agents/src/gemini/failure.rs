@@ -9,13 +9,13 @@ use ralph_core::failure::{Failure, FailureClass};
 use serde::Deserialize;
 
 use super::call::INSTALL_HINT;
-use super::course::{Course, Turn};
-use crate::translator::{Evidence, bounded};
-use crate::{ending, error_words, limit_words};
+use super::call_state::{GeminiCallState, GeminiTurn};
+use crate::translator::{Evidence, shorten_text};
+use crate::{error_patterns, exit_failure, rate_limit_text};
 
 /// What differs between the CLIs that share these exits.
 #[derive(Debug)]
-pub(crate) struct Manners {
+pub(crate) struct ExitRules {
     pub(crate) install_hint: &'static str,
     pub(crate) login_hint: &'static str,
     /// The class of an exit code.
@@ -23,25 +23,25 @@ pub(crate) struct Manners {
 }
 
 /// Rules of Gemini CLI.
-pub(super) const GEMINI: Manners = Manners {
+pub(super) const GEMINI: ExitRules = ExitRules {
     install_hint: INSTALL_HINT,
     login_hint: "run `gemini` once and log in, or check GEMINI_API_KEY",
-    class_of_exit,
+    class_of_exit: classify_exit,
 };
 
-fn class_of_exit(code: i32) -> Option<FailureClass> {
+fn classify_exit(code: i32) -> Option<FailureClass> {
     match code {
         41 => Some(FailureClass::NotLoggedIn),
         // No prompt, no sandbox, broken settings, an untrusted folder.
         42 | 44 | 52 | 55 => Some(FailureClass::BadCall),
         53 => Some(FailureClass::TurnLimit),
         // The exit code holds the last byte of an HTTP status. 255 has other meanings.
-        144..=254 => class_of_status(u16::try_from(code + 256).ok()?),
+        144..=254 => classify_status(u16::try_from(code + 256).ok()?),
         _ => None,
     }
 }
 
-fn class_of_status(status: u16) -> Option<FailureClass> {
+fn classify_status(status: u16) -> Option<FailureClass> {
     match status {
         429 => Some(FailureClass::RateLimited { resets_at: None }),
         401..=403 => Some(FailureClass::NotLoggedIn),
@@ -54,7 +54,7 @@ fn class_of_status(status: u16) -> Option<FailureClass> {
 
 /// A failed result as the CLI reports it.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct GeminiFailure {
     kind: String,
     text: String,
 }
@@ -64,38 +64,39 @@ const API_ERROR: &str = "[API Error: ";
 
 /// An API error as the server sends it.
 #[derive(Debug, Deserialize)]
-struct ApiError {
-    error: ApiProblem,
+struct GeminiApiErrorBody {
+    error: GeminiApiError,
 }
 
 #[derive(Debug, Deserialize)]
-struct ApiProblem {
+struct GeminiApiError {
     #[serde(default)]
     code: Option<u16>,
     message: String,
 }
 
-impl Trouble {
+impl GeminiFailure {
     /// Returns a failure of a type, with the CLI's text.
     pub(crate) fn new(kind: String, text: String) -> Self {
         Self { kind, text }
     }
 
     /// Returns the message without the wrapping.
-    pub(super) fn words(&self) -> String {
-        bounded(&self.api_error().map_or_else(|| self.text.clone(), |error| error.message))
+    pub(super) fn message(&self) -> String {
+        shorten_text(&self.api_error().map_or_else(|| self.text.clone(), |error| error.message))
     }
 
     fn class(&self) -> Option<FailureClass> {
         match self.kind.as_str() {
             "FatalTurnLimitedError" | "error_max_turns" => Some(FailureClass::TurnLimit),
-            _ => class_of_words(&self.text).or_else(|| class_of_status(self.status()?)),
+            _ => classify_message(&self.text).or_else(|| classify_status(self.status()?)),
         }
     }
 
-    fn api_error(&self) -> Option<ApiProblem> {
+    fn api_error(&self) -> Option<GeminiApiError> {
         let (_, inner) = self.text.split_once(API_ERROR)?;
-        let mut values = serde_json::Deserializer::from_str(inner).into_iter::<ApiError>();
+        let mut values =
+            serde_json::Deserializer::from_str(inner).into_iter::<GeminiApiErrorBody>();
         Some(values.next()?.ok()?.error)
     }
 
@@ -109,58 +110,64 @@ impl Trouble {
     }
 }
 
-impl Manners {
+impl ExitRules {
     /// Judges a call. Returns `None` if it brought an answer.
-    pub(crate) fn judge(&self, course: &Course, evidence: &Evidence<'_>) -> Option<Failure> {
+    pub(crate) fn judge(
+        &self,
+        course: &GeminiCallState,
+        evidence: &Evidence<'_>,
+    ) -> Option<Failure> {
         let ending = &evidence.end.ending;
         match (&course.turn, ending) {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
-                ending::imposed(ending, self.install_hint)
+                exit_failure::judge_imposed_ending(ending, self.install_hint)
             }
-            (Turn::Failed(reported), _) => {
-                let class = reported.class().or_else(|| self.class_of_ending(ending));
+            (GeminiTurn::Failed(reported), _) => {
+                let class = reported.class().or_else(|| self.classify_ending(ending));
                 let class = class.unwrap_or(FailureClass::Crashed);
-                Some(self.finish(class, &reported.text, reported.words(), evidence))
+                Some(self.build_failure(class, &reported.text, reported.message(), evidence))
             }
             // The answer is complete; that the process did not exit afterwards does not void it.
             (
-                Turn::Succeeded,
+                GeminiTurn::Succeeded,
                 Ending::Exited { code: 0 } | Ending::Lingered { .. } | Ending::TimedOut { .. },
             ) => {
-                let is_empty = evidence.reading.is_silent() && !course.has_words;
+                let is_empty = evidence.reading.is_silent() && !course.has_text;
                 is_empty.then(|| Failure::new(FailureClass::Empty, "it said nothing"))
             }
-            (Turn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => {
-                Some(ending::crashed(ending, &told(evidence.stderr_tail)))
-            }
-            (Turn::Open, Ending::TimedOut { limit, .. }) => {
+            (GeminiTurn::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => Some(
+                exit_failure::build_crash_failure(ending, &read_final_stderr(evidence.stderr_tail)),
+            ),
+            (GeminiTurn::Open, Ending::TimedOut { limit, .. }) => {
                 let repeated = match limit {
-                    Limit::Idle if course.awaits_model() => repeated(evidence.stderr_tail),
+                    Limit::Idle if course.is_awaiting_model() => {
+                        find_retry_failure(evidence.stderr_tail)
+                    }
                     Limit::Idle | Limit::Hard | Limit::Output | Limit::Growth | Limit::Disk => None,
                 };
-                repeated.or_else(|| ending::imposed(ending, self.install_hint))
+                repeated.or_else(|| exit_failure::judge_imposed_ending(ending, self.install_hint))
             }
             (
-                Turn::Open,
+                GeminiTurn::Open,
                 Ending::Exited { .. } | Ending::Signalled { .. } | Ending::Lingered { .. },
-            ) => Some(self.unfinished(course, evidence)),
+            ) => Some(self.judge_unfinished(course, evidence)),
         }
     }
 
     /// Judges an exit without a result.
-    fn unfinished(&self, course: &Course, evidence: &Evidence<'_>) -> Failure {
+    fn judge_unfinished(&self, course: &GeminiCallState, evidence: &Evidence<'_>) -> Failure {
         let ending = &evidence.end.ending;
         let message = match &course.error {
-            Some(error) => bounded(error),
-            None => told(evidence.stderr_tail),
+            Some(error) => shorten_text(error),
+            None => read_final_stderr(evidence.stderr_tail),
         };
         // After TERM it also exits with 0: then earlier text on stderr explains nothing.
         let is_explained = course.error.is_some() || !ending.is_success();
         let class = self
-            .class_of_ending(ending)
-            .or_else(|| class_of_words(&message).filter(|_| is_explained));
+            .classify_ending(ending)
+            .or_else(|| classify_message(&message).filter(|_| is_explained));
         match (class, ending) {
-            (Some(class), _) => self.finish(class, &message, message.clone(), evidence),
+            (Some(class), _) => self.build_failure(class, &message, message.clone(), evidence),
             (None, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
                 let message =
                     if message.is_empty() { "it gave no result".to_owned() } else { message };
@@ -173,11 +180,11 @@ impl Manners {
                 | Ending::TimedOut { .. }
                 | Ending::Interrupted { .. }
                 | Ending::NotStarted { .. },
-            ) => ending::crashed(ending, &message),
+            ) => exit_failure::build_crash_failure(ending, &message),
         }
     }
 
-    fn class_of_ending(&self, ending: &Ending) -> Option<FailureClass> {
+    fn classify_ending(&self, ending: &Ending) -> Option<FailureClass> {
         match ending {
             Ending::Exited { code } => (self.class_of_exit)(*code),
             Ending::Signalled { .. }
@@ -190,7 +197,7 @@ impl Manners {
 
     /// Adds the details of a class: the reset time of a limit, and hints for failures that a retry
     /// cannot fix.
-    fn finish(
+    fn build_failure(
         &self,
         class: FailureClass,
         text: &str,
@@ -199,7 +206,8 @@ impl Manners {
     ) -> Failure {
         match class {
             FailureClass::RateLimited { .. } => {
-                let resets_at = limit_words::reset_time(text, evidence.now, evidence.zone);
+                let resets_at =
+                    rate_limit_text::parse_reset_time(text, evidence.now, evidence.zone);
                 Failure::new(FailureClass::RateLimited { resets_at }, message)
             }
             FailureClass::NotLoggedIn => Failure::new(class, message).with_hint(self.login_hint),
@@ -228,12 +236,12 @@ const NOT_TRUSTED: &str = "not running in a trusted directory";
 
 /// Judges silence during retries, which only stderr reports: the server causes it, not the agent.
 /// The suggested delay has been tried, so it is not a reset time.
-fn repeated(stderr_tail: &str) -> Option<Failure> {
-    let message = ending::last_lines(&without(stderr_tail, &NOISE));
+fn find_retry_failure(stderr_tail: &str) -> Option<Failure> {
+    let message = exit_failure::take_last_lines(&remove_lines(stderr_tail, &NOISE));
     let (_, attempt) = message.rsplit_once("Attempt ")?;
     let is_last = attempt.ends_with("ms...") && attempt.contains("Retrying after ");
     is_last.then(|| {
-        let class = class_of_words(attempt).unwrap_or(FailureClass::Overloaded);
+        let class = classify_message(attempt).unwrap_or(FailureClass::Overloaded);
         Failure::new(class, format!("Attempt {attempt}"))
     })
 }
@@ -254,12 +262,12 @@ const NOISE: [&str; 8] = [
 const RETRIES: [&str; 2] = ["Attempt ", "Suggested retry after"];
 
 /// Returns the last lines of stderr that explain the end.
-fn told(stderr_tail: &str) -> String {
-    ending::last_lines(&without(&without(stderr_tail, &NOISE), &RETRIES))
+fn read_final_stderr(stderr_tail: &str) -> String {
+    exit_failure::take_last_lines(&remove_lines(&remove_lines(stderr_tail, &NOISE), &RETRIES))
 }
 
 /// Returns a text without the lines that start with one of these prefixes.
-fn without(text: &str, prefixes: &[&str]) -> String {
+fn remove_lines(text: &str, prefixes: &[&str]) -> String {
     let lines: Vec<&str> = text
         .lines()
         .filter(|line| !prefixes.iter().any(|prefix| line.trim_start().starts_with(prefix)))
@@ -268,7 +276,7 @@ fn without(text: &str, prefixes: &[&str]) -> String {
 }
 
 /// Patterns in lower case, for errors without a more specific field.
-const WORDS: [(FailureClass, &[&str]); 7] = [
+const PATTERNS: [(FailureClass, &[&str]); 7] = [
     (FailureClass::RateLimited { resets_at: None }, &["quota", "resource has been exhausted"]),
     (
         FailureClass::ContextExceeded,
@@ -316,6 +324,6 @@ const WORDS: [(FailureClass, &[&str]); 7] = [
     ),
 ];
 
-fn class_of_words(message: &str) -> Option<FailureClass> {
-    error_words::class_in(&WORDS, message)
+fn classify_message(message: &str) -> Option<FailureClass> {
+    error_patterns::classify_by_table(&PATTERNS, message)
 }

@@ -3,18 +3,18 @@
 //! Qwen Code is a fork of it, and shares its flags, its tools and its exit codes; its stream
 //! differs. Not here: anything that all agents share.
 
-mod belongings;
+mod agent_env;
 mod call;
-mod course;
+mod call_state;
 mod failure;
 mod tools;
 mod translate;
 mod wire;
 
-pub(super) use belongings::BELONGINGS;
-pub(super) use call::{Flag, INSTALL_HINT, call, with_flags};
-pub(super) use course::{Answer, Course};
-pub(super) use failure::{Manners, Trouble};
+pub(super) use agent_env::AGENT_ENV;
+pub(super) use call::{Flag, INSTALL_HINT, build_call, build_call_with_flags};
+pub(super) use call_state::{GeminiCallState, TurnAnswer};
+pub(super) use failure::{ExitRules, GeminiFailure};
 pub(super) use translate::GeminiTranslator;
 
 #[cfg(test)]

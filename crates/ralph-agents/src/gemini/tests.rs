@@ -2,14 +2,14 @@
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
+use ralph_core::agent_output::Reply;
 use ralph_core::child::{Ending, Force, Limit, NotStarted};
 use ralph_core::failure::FailureClass;
-use ralph_core::reading::Reply;
 use ralph_core::recipe::{AgentKind, Permissions};
 use ralph_core::units::Timestamp;
 
 use crate::call::tests::context;
-use crate::rehearsal::request;
+use crate::test_support::build_request;
 use crate::tests::recorded::{NOW, Recorded, exit};
 
 const GEMINI: Recorded = Recorded {
@@ -146,12 +146,12 @@ fn stderr_only_errors_are_classified() {
     let untrusted = stderr_of("untrusted-folder");
     let found =
         GEMINI.check("", &untrusted, exit(55), Some(FailureClass::BadCall)).expect("it failed");
-    assert!(found.words.starts_with("Gemini CLI is not running in a trusted"), "{found:?}");
+    assert!(found.message.starts_with("Gemini CLI is not running in a trusted"), "{found:?}");
     assert!(found.hint.expect("there is a way").contains("--skip-trust"));
     let no_input = stderr_of("no-input");
     let found =
         GEMINI.check("", &no_input, exit(42), Some(FailureClass::BadCall)).expect("it failed");
-    assert!(found.words.starts_with("No input provided"), "{found:?}");
+    assert!(found.message.starts_with("No input provided"), "{found:?}");
     GEMINI.check("", "Unknown argument: frobnicate", exit(1), Some(FailureClass::BadCall));
     GEMINI.check("", "", exit(41), Some(FailureClass::NotLoggedIn));
     GEMINI.check("", "", exit(54), Some(FailureClass::Crashed));
@@ -169,7 +169,7 @@ fn silence_during_retries_is_a_server_failure() {
     let begun = format!("{INIT}\n{PROMPT}");
     let limited = FailureClass::RateLimited { resets_at: None };
     let found = GEMINI.check(&begun, &retries, idle.clone(), Some(limited)).expect("it failed");
-    assert!(found.words.starts_with("Attempt 2 failed"), "{found:?}");
+    assert!(found.message.starts_with("Attempt 2 failed"), "{found:?}");
     let server = "Attempt 3 failed with status 503. Retrying after 20000ms...";
     GEMINI.check(&begun, server, idle.clone(), Some(FailureClass::Overloaded));
     // Not caused by the server: a tool that hangs, an answer that stopped, text after the retry.
@@ -283,8 +283,8 @@ fn user_permission_flags_win() {
 #[test]
 fn unsupported_output_format_is_rejected() {
     for flags in [&["-o text"][..], &["--output-format=json"], &["-o", "json"]] {
-        let request = request(AgentKind::Gemini, flags, "Do it.");
-        let refused = crate::call(&request, &context()).expect_err("it is refused");
+        let request = build_request(AgentKind::Gemini, flags, "Do it.");
+        let refused = crate::build_call(&request, &context()).expect_err("it is refused");
         assert_eq!(refused.class, FailureClass::BadCall, "{flags:?}");
     }
 }

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::reading::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
-use ralph_core::text::excerpt_of;
-use ralph_core::text::glance;
+use ralph_core::agent_output::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
+use ralph_core::text::excerpt_text;
+use ralph_core::text::shorten_to_line;
 use serde::Deserialize;
 
-use crate::fields::{Text, read_lenient};
+use crate::lenient_json::{Text, read_lenient};
 
 /// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
@@ -26,30 +26,30 @@ const MOST_ITEMS: usize = 500;
 
 /// The tool calls that have not ended.
 #[derive(Debug, Default)]
-pub(super) struct ToolCalls(BTreeMap<String, OpenCall>);
+pub(super) struct OpenToolCalls(BTreeMap<String, GeminiOpenCall>);
 
 /// What a call changes if it succeeds.
 #[derive(Debug)]
-struct OpenCall {
+struct GeminiOpenCall {
     path: Option<String>,
     todo: Option<Vec<TodoItem>>,
 }
 
-impl ToolCalls {
+impl OpenToolCalls {
     /// Returns whether none is open.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Opens a call.
-    pub(super) fn started(
+    pub(super) fn start_call(
         &mut self,
         id: String,
         name: String,
         raw: &str,
         speaker: Speaker,
     ) -> AgentEvent {
-        let input: Input<'_> = serde_json::from_str(raw).unwrap_or_default();
+        let input: GeminiToolInput<'_> = serde_json::from_str(raw).unwrap_or_default();
         if self.0.len() >= MOST_OPEN_CALLS {
             self.0.clear();
         }
@@ -59,25 +59,25 @@ impl ToolCalls {
         };
         let path = path.map(|path| path.0.to_string());
         let todo = match (name.as_str(), speaker) {
-            ("write_todos", Speaker::Agent) => input.todos.as_deref().map(items),
+            ("write_todos", Speaker::Agent) => input.todos.as_deref().map(convert_items),
             (_, Speaker::Agent | Speaker::Subagent) => None,
         };
-        self.0.insert(id.clone(), OpenCall { path, todo });
-        AgentEvent::ToolStarted { id, name, summary: input.summary(raw), speaker }
+        self.0.insert(id.clone(), GeminiOpenCall { path, todo });
+        AgentEvent::ToolStarted { id, name, summary: input.summarize_input(raw), speaker }
     }
 
     /// Ends a call. Its changes are reported only if it succeeded.
-    pub(super) fn ended(
+    pub(super) fn end_call(
         &mut self,
         id: String,
         outcome: ToolOutcome,
         output: &str,
     ) -> Vec<AgentEvent> {
         let call = self.0.remove(&id);
-        let output = excerpt_of(output, OUTPUT_CHARS);
+        let output = excerpt_text(output, OUTPUT_CHARS);
         let mut events = vec![AgentEvent::ToolEnded { id, outcome, output }];
         match (outcome, call) {
-            (ToolOutcome::Ok, Some(OpenCall { path, todo })) => {
+            (ToolOutcome::Ok, Some(GeminiOpenCall { path, todo })) => {
                 events.extend(path.map(|path| AgentEvent::FileChanged { path }));
                 events.extend(todo.map(|items| AgentEvent::Todo { items }));
             }
@@ -89,7 +89,7 @@ impl ToolCalls {
 
 /// The fields of inputs that are worth showing, and the to-do list.
 #[derive(Debug, Default, Deserialize)]
-struct Input<'a> {
+struct GeminiToolInput<'a> {
     #[serde(borrow, default, deserialize_with = "read_lenient")]
     command: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "read_lenient")]
@@ -103,11 +103,11 @@ struct Input<'a> {
     #[serde(borrow, default, deserialize_with = "read_lenient")]
     description: Option<Text<'a>>,
     #[serde(default, deserialize_with = "read_lenient")]
-    todos: Option<Vec<Todo>>,
+    todos: Option<Vec<GeminiTodo>>,
 }
 
-impl Input<'_> {
-    fn summary(&self, raw: &str) -> String {
+impl GeminiToolInput<'_> {
+    fn summarize_input(&self, raw: &str) -> String {
         let candidates = [
             &self.command,
             &self.file_path,
@@ -117,23 +117,23 @@ impl Input<'_> {
             &self.description,
         ];
         match (candidates.into_iter().flatten().next(), &self.todos) {
-            (Some(text), _) => glance(&text.0, GLANCE_CHARS),
+            (Some(text), _) => shorten_to_line(&text.0, GLANCE_CHARS),
             (None, Some(todos)) => format!("{} items", todos.len()),
             (None, None) if raw == "{}" => String::new(),
-            (None, None) => glance(raw, GLANCE_CHARS),
+            (None, None) => shorten_to_line(raw, GLANCE_CHARS),
         }
     }
 }
 
 #[derive(Debug, Deserialize)]
-struct Todo {
+struct GeminiTodo {
     #[serde(default, deserialize_with = "read_lenient")]
     description: Option<String>,
     #[serde(default, deserialize_with = "read_lenient")]
     status: Option<String>,
 }
 
-fn items(todos: &[Todo]) -> Vec<TodoItem> {
+fn convert_items(todos: &[GeminiTodo]) -> Vec<TodoItem> {
     todos
         .iter()
         .filter(|todo| todo.status.as_deref() != Some("cancelled"))

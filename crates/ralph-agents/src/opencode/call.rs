@@ -5,21 +5,21 @@
 //! here: the provider and its key, which the user sets up.
 
 use ralph_core::failure::Failure;
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::Permissions;
 use serde_json::{Map, Value, json};
 
-use crate::call::{Call, CallContext, IdleWatch, deliver, environment};
-use crate::json_events::Flags;
+use crate::call::{AgentCall, CallContext, IdleWatch, build_environment, deliver_prompt};
+use crate::json_events::FlagBuilder;
 use crate::mcp::McpTransport;
-use crate::turn::Hints;
+use crate::turn_status::FailureHints;
 
 /// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =
     "install OpenCode (`npm install -g opencode-ai`), or set `agent.command`";
 
 /// Hints for failures of its calls.
-pub(super) const HINTS: Hints = Hints {
+pub(super) const HINTS: FailureHints = FailureHints {
     install: INSTALL_HINT,
     login: "run `opencode auth login`, or check the provider's key",
     // At a usage limit and at server errors it retries forever without a message.
@@ -27,28 +27,31 @@ pub(super) const HINTS: Hints = Hints {
 };
 
 /// Returns how to call `OpenCode`.
-pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Failure> {
-    let delivery = deliver(request, context)?;
-    let mut flags = Flags::new(&delivery.flags);
-    flags.add(&["--format"], Some("json"));
+pub(crate) fn build_call(
+    request: &AgentRequest,
+    context: &CallContext,
+) -> Result<AgentCall, Failure> {
+    let delivery = deliver_prompt(request, context)?;
+    let mut flags = FlagBuilder::new(&delivery.flags);
+    flags.add_flag(&["--format"], Some("json"));
     match request.agent.permissions {
-        Permissions::Skip => flags.add(&["--auto", "--yolo"], None),
+        Permissions::Skip => flags.add_flag(&["--auto", "--yolo"], None),
         Permissions::Ask => {}
     }
     if let Some(model) = &request.agent.model {
-        flags.add(&["-m", "--model"], Some(model));
+        flags.add_flag(&["-m", "--model"], Some(model));
     }
     let mut args = vec!["run".to_owned()];
-    args.extend(flags.with_users());
-    let joined = configuration(context).map(|text| (CONFIGURATION, text));
+    args.extend(flags.append_user_flags());
+    let joined = build_configuration(context).map(|text| (CONFIGURATION, text));
     let mut variables = vec![("OPENCODE_DISABLE_AUTOUPDATE", "1")];
     variables.extend(joined.iter().map(|(name, text)| (*name, text.as_str())));
-    Ok(Call {
+    Ok(AgentCall {
         program: request.agent.command.clone(),
         args,
         stdin: delivery.stdin,
         env_remove: request.agent.env_deny.clone(),
-        env: environment(request, &variables),
+        env: build_environment(request, &variables),
         idle: IdleWatch::Watch,
     })
 }
@@ -57,12 +60,13 @@ pub(crate) fn call(request: &Request, context: &CallContext) -> Result<Call, Fai
 const CONFIGURATION: &str = "OPENCODE_CONFIG_CONTENT";
 
 /// Returns what a call adds to the configuration, if anything.
-fn configuration(context: &CallContext) -> Option<String> {
+fn build_configuration(context: &CallContext) -> Option<String> {
     let mut settings = Map::new();
     if !context.mcp_servers.is_empty() {
         let servers = context.mcp_servers.iter();
-        let servers: Map<String, Value> =
-            servers.map(|server| (server.name.clone(), entry(&server.transport))).collect();
+        let servers: Map<String, Value> = servers
+            .map(|server| (server.name.clone(), build_server_entry(&server.transport)))
+            .collect();
         settings.insert("mcp".to_owned(), servers.into());
     }
     if let Some(system) = &context.system_prompt {
@@ -71,7 +75,7 @@ fn configuration(context: &CallContext) -> Option<String> {
     (!settings.is_empty()).then(|| Value::from(settings).to_string())
 }
 
-fn entry(transport: &McpTransport) -> Value {
+fn build_server_entry(transport: &McpTransport) -> Value {
     match transport {
         McpTransport::Stdio { command, args, env } => {
             let command_line: Vec<&String> = std::iter::once(command).chain(args).collect();

@@ -117,7 +117,7 @@ fn usage_error_is_read_from_stderr() {
     let no_message = "\u{1b}[91m\u{1b}[1mError: \u{1b}[0mYou must provide a message or a command\n";
     let found = OPENCODE.read("", no_message, exit(1)).1.failure.expect("exit 1");
     assert_eq!(found.class, FailureClass::BadCall);
-    assert_eq!(found.words, "Error: You must provide a message or a command");
+    assert_eq!(found.message, "Error: You must provide a message or a command");
     check(&[], "ProviderModelNotFoundError: x", exit(1), Some(FailureClass::BadCall));
     check(&[], "TypeError: x", exit(1), Some(FailureClass::Crashed));
     let program = "opencode".to_owned();
@@ -134,7 +134,7 @@ fn silence_and_cut_streams_run_into_the_idle_limit() {
     let lines = [START, &text_line, &cut, START, &text_line];
     check(&lines, "", IDLE, Some(FailureClass::Overloaded));
     let (all, _) = OPENCODE.read(&lines.join("\n"), "", IDLE);
-    let weights: Vec<String> = all.iter().map(|parsed| format!("{:?}", parsed.weight)).collect();
+    let weights: Vec<String> = all.iter().map(|parsed| format!("{:?}", parsed.activity)).collect();
     assert_eq!(weights, ["Useful", "Useful", "Noise", "Noise", "Noise", "Noise"]);
 }
 

@@ -2,13 +2,13 @@
 //!
 //! Not here: anything that all agents share.
 
-mod belongings;
+mod agent_env;
 mod call;
 mod translate;
 mod wire;
 
-pub(super) use belongings::BELONGINGS;
-pub(super) use call::{INSTALL_HINT, call};
+pub(super) use agent_env::AGENT_ENV;
+pub(super) use call::{INSTALL_HINT, build_call};
 pub(super) use translate::PiTranslator;
 
 #[cfg(test)]

@@ -144,7 +144,7 @@ fn success_needs_result_and_exit() {
     check(&[&again[..], &lines[..]].concat(), "", exit(0), None);
     check(&again, "", IDLE, Some(FailureClass::Overloaded));
     let weights = PI.read(&again.join("\n"), "", IDLE).0;
-    assert!(weights.iter().all(|parsed| parsed.weight == crate::Weight::Noise));
+    assert!(weights.iter().all(|parsed| parsed.activity == crate::LineActivity::Idle));
 }
 
 #[test]

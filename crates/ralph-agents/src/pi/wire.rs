@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::fields::{Text, read_lenient};
+use crate::lenient_json::{Text, read_lenient};
 
 /// `session`.
 #[derive(Debug, Deserialize)]
@@ -48,7 +48,7 @@ pub(super) struct Message<'a> {
 
 impl Message<'_> {
     /// Returns whether the message is from the agent, not from the user or a tool.
-    pub(super) fn is_agents(&self) -> bool {
+    pub(super) fn is_from_agent(&self) -> bool {
         self.role.as_deref() == Some("assistant")
     }
 

@@ -3,13 +3,13 @@
 //! It is a fork of Gemini CLI with Claude Code's stream format. Not here: what it shares with
 //! either.
 
-mod belongings;
+mod agent_env;
 mod call;
 mod translate;
 mod wire;
 
-pub(super) use belongings::BELONGINGS;
-pub(super) use call::{INSTALL_HINT, call};
+pub(super) use agent_env::AGENT_ENV;
+pub(super) use call::{INSTALL_HINT, build_call};
 pub(super) use translate::QwenTranslator;
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
+use ralph_core::agent_output::Reply;
 use ralph_core::child::{Ending, Force, Limit};
 use ralph_core::failure::FailureClass;
-use ralph_core::reading::Reply;
 use ralph_core::recipe::AgentKind;
 
 use crate::tests::recorded::{Recorded, exit};

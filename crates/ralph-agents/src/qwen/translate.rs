@@ -3,27 +3,27 @@
 //! An answer that a hook refused is joined to the next one in one text: nothing in the stream
 //! separates them. Not here: what a failed result means, see Gemini CLI's `failure`.
 
+use ralph_core::agent_output::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage, UsageScope};
 use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage, UsageScope};
+use ralph_core::ports::AgentRequest;
 use ralph_core::units::Tokens;
 use serde_json::value::RawValue;
 
 use super::call::INSTALL_HINT;
 use super::wire;
-use crate::claude::wire::{Block, Content, Head, Said};
-use crate::fields::mended;
-use crate::gemini::{Answer, Course, Manners, Trouble};
-use crate::pieces::read_objects;
-use crate::translator::{Evidence, Heard, Weight};
+use crate::claude::wire::{Block, Content, Head, MessageLine};
+use crate::gemini::{ExitRules, GeminiCallState, GeminiFailure, TurnAnswer};
+use crate::json_salvage::read_objects;
+use crate::lenient_json::repair_surrogates;
+use crate::translator::{Evidence, LineActivity, ParsedLine};
 
-const QWEN: Manners = Manners {
+const QWEN: ExitRules = ExitRules {
     install_hint: INSTALL_HINT,
     login_hint: "run `qwen` once and log in, or check the key of your provider",
-    class_of_exit,
+    class_of_exit: classify_exit,
 };
 
-fn class_of_exit(code: i32) -> Option<FailureClass> {
+fn classify_exit(code: i32) -> Option<FailureClass> {
     match code {
         41 => Some(FailureClass::NotLoggedIn),
         42 | 44 | 52 => Some(FailureClass::BadCall),
@@ -36,38 +36,38 @@ fn class_of_exit(code: i32) -> Option<FailureClass> {
 /// Translates the stream of one call.
 #[derive(Debug)]
 pub(crate) struct QwenTranslator {
-    course: Course,
+    state: GeminiCallState,
 }
 
 impl QwenTranslator {
     /// Returns a translator for one call.
-    pub(crate) fn new(_request: &Request) -> Self {
-        Self { course: Course::default() }
+    pub(crate) fn new(_request: &AgentRequest) -> Self {
+        Self { state: GeminiCallState::default() }
     }
 
     /// Reads a line of stdout.
-    pub(crate) fn line(&mut self, line: &str) -> Heard {
-        read_objects(&mended(line), |text| self.object(text))
+    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
+        read_objects(&repair_surrogates(line), |text| self.push_object(text))
     }
 
     /// Returns no events: nothing is held back.
     #[expect(clippy::unused_self, reason = "all translators are called alike")]
-    pub(crate) fn finish(&mut self) -> Heard {
-        Heard::nothing(Weight::Noise)
+    pub(crate) fn finish(&mut self) -> ParsedLine {
+        ParsedLine::from_activity(LineActivity::Idle)
     }
 
     /// Judges the call.
     pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        QWEN.judge(&self.course, evidence)
+        QWEN.judge(&self.state, evidence)
     }
 
-    fn object(&mut self, text: &str) -> Option<Heard> {
+    fn push_object(&mut self, text: &str) -> Option<ParsedLine> {
         let Head { kind, subtype } = serde_json::from_str(text).ok()?;
         match (kind?.0.as_ref(), subtype.unwrap_or_default().0.as_ref()) {
             ("system", "init") => {
                 let init: wire::Init = serde_json::from_str(text).ok()?;
-                self.course.begin();
-                Some(Heard::of(vec![AgentEvent::Session {
+                self.state.begin_turn();
+                Some(ParsedLine::from_events(vec![AgentEvent::Session {
                     id: init.session_id,
                     model: init.model,
                     version: init.qwen_code_version,
@@ -77,42 +77,53 @@ impl QwenTranslator {
                 let line: wire::StreamEvent<'_> = serde_json::from_str(text).ok()?;
                 // The other events are deltas of an answer that also comes complete.
                 let is_noise = line.event.kind.0 == "goal_state";
-                Some(Heard::nothing(if is_noise { Weight::Noise } else { Weight::Useful }))
+                Some(ParsedLine::from_activity(if is_noise {
+                    LineActivity::Idle
+                } else {
+                    LineActivity::Progress
+                }))
             }
             ("assistant", _) => {
-                let mut parsed = self.assistant(serde_json::from_str(text).ok()?);
+                let mut parsed = self.push_assistant(serde_json::from_str(text).ok()?);
                 let spent: wire::Spent = serde_json::from_str(text).unwrap_or_default();
                 let figures = spent.message.and_then(|message| message.usage);
-                let usage = figures.as_ref().map(usage).filter(|it| it.tokens() != Tokens(0));
+                let usage = figures.as_ref().map(build_usage).filter(|it| it.tokens() != Tokens(0));
                 parsed.events.extend(
                     usage.map(|usage| AgentEvent::Usage { usage, scope: UsageScope::Step }),
                 );
                 Some(parsed)
             }
-            ("user", _) => Some(self.user(serde_json::from_str(text).ok()?)),
-            ("result", _) => Some(self.result(serde_json::from_str(text).ok()?)),
+            ("user", _) => Some(self.push_user(serde_json::from_str(text).ok()?)),
+            ("result", _) => Some(self.push_result(serde_json::from_str(text).ok()?)),
             _ => None,
         }
     }
 
-    fn assistant(&mut self, mut line: Said<'_>) -> Heard {
-        let speaker = speaker_of(&line);
+    fn push_assistant(&mut self, mut line: MessageLine<'_>) -> ParsedLine {
+        let speaker = find_speaker(&line);
         let Content { blocks, lost } = std::mem::take(&mut line.message.content);
         let message = line.message.id.as_deref().unwrap_or_default();
-        let mut events: Vec<AgentEvent> =
-            blocks.into_iter().filter_map(|block| self.block(block, speaker, message)).collect();
+        let mut events: Vec<AgentEvent> = blocks
+            .into_iter()
+            .filter_map(|block| self.push_block(block, speaker, message))
+            .collect();
         if lost > 0 {
             events.push(AgentEvent::Unparsed { line: format!("{lost} blocks of a message") });
         }
-        Heard { events, weight: Weight::Useful }
+        ParsedLine { events, activity: LineActivity::Progress }
     }
 
-    fn block(&mut self, block: Block<'_>, speaker: Speaker, message: &str) -> Option<AgentEvent> {
+    fn push_block(
+        &mut self,
+        block: Block<'_>,
+        speaker: Speaker,
+        message: &str,
+    ) -> Option<AgentEvent> {
         match block.kind.0.as_ref() {
             "text" => {
                 let text = block.text.unwrap_or_default().0.into_owned();
                 match speaker {
-                    Speaker::Agent => Some(self.course.say(text, message)),
+                    Speaker::Agent => Some(self.state.push_text(text, message)),
                     Speaker::Subagent => {
                         Some(AgentEvent::Text { text, speaker, form: TextForm::Message })
                     }
@@ -126,51 +137,51 @@ impl QwenTranslator {
                 let id = block.id.unwrap_or_default();
                 let name = block.name.unwrap_or_default();
                 let input = block.input.map_or("{}", RawValue::get);
-                Some(self.course.start(id, name, input, speaker))
+                Some(self.state.start_tool(id, name, input, speaker))
             }
             kind => Some(AgentEvent::Unparsed { line: format!("a block `{kind}`") }),
         }
     }
 
     /// Reads tool results; other `user` lines are not from the agent.
-    fn user(&mut self, mut line: Said<'_>) -> Heard {
+    fn push_user(&mut self, mut line: MessageLine<'_>) -> ParsedLine {
         let mut events = Vec::new();
         for block in std::mem::take(&mut line.message.content.blocks) {
             if block.kind.0 == "tool_result" {
                 let is_error = block.is_error == Some(true);
                 let outcome = if is_error { ToolOutcome::Error } else { ToolOutcome::Ok };
                 let id = block.tool_use_id.clone().unwrap_or_default();
-                events.extend(self.course.end(id, outcome, &block.output()));
+                events.extend(self.state.end_tool(id, outcome, &block.output()));
             }
         }
-        Heard::of(events)
+        ParsedLine::from_events(events)
     }
 
-    fn result(&mut self, line: wire::ResultLine) -> Heard {
+    fn push_result(&mut self, line: wire::ResultLine) -> ParsedLine {
         let subtype = line.subtype.unwrap_or_default();
         let outcome = if subtype == "success" && line.is_error != Some(true) {
             Ok(match line.structured_result {
-                Some(structured) => Answer::Structured(structured),
-                None => Answer::Text(line.result),
+                Some(structured) => TurnAnswer::Structured(structured),
+                None => TurnAnswer::Text(line.result),
             })
         } else {
             let message = line.error.and_then(|error| error.message).or(line.result);
             let message = message.filter(|message| !message.trim().is_empty());
             let message = message.unwrap_or_else(|| format!("the turn ended with `{subtype}`"));
-            Err(Trouble::new(subtype, message))
+            Err(GeminiFailure::new(subtype, message))
         };
-        self.course.close(line.usage.as_ref().map(usage), outcome)
+        self.state.close_turn(line.usage.as_ref().map(build_usage), outcome)
     }
 }
 
-fn speaker_of(line: &Said<'_>) -> Speaker {
+fn find_speaker(line: &MessageLine<'_>) -> Speaker {
     match line.parent_tool_use_id {
         Some(_) => Speaker::Subagent,
         None => Speaker::Agent,
     }
 }
 
-fn usage(figures: &wire::Figures) -> Usage {
+fn build_usage(figures: &wire::Figures) -> Usage {
     Usage {
         input: Tokens(figures.input_tokens.saturating_sub(figures.cache_read_input_tokens)),
         output: Tokens(figures.output_tokens),

@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use crate::fields::{Text, read_lenient};
+use crate::lenient_json::{Text, read_lenient};
 
 /// The first `system` line.
 #[derive(Debug, Deserialize)]

@@ -6,16 +6,16 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use expect_test::Expect;
+use ralph_core::agent_output::{AgentEvent, Reply};
 use ralph_core::child::{Ending, Force, Limit};
 use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Reply};
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::AgentKind;
 use ralph_core::units::Timestamp;
 
 use crate::call::tests::context;
-use crate::rehearsal::{read, request};
-use crate::{CallContext, Heard, Weight, call};
+use crate::test_support::{build_request, read_stream};
+use crate::{CallContext, LineActivity, ParsedLine, build_call};
 
 /// 2026-11-15T00:48:30Z, shortly before or after most streams were recorded.
 pub(crate) const NOW: Timestamp = Timestamp(1_794_703_710_000);
@@ -67,13 +67,18 @@ impl Recorded {
     }
 
     /// Returns a request whose prompt holds a completion signal, which must not count.
-    pub(crate) fn request(self) -> Request {
-        request(self.kind, &[], "Do it. Then print <promise>COMPLETE</promise>.")
+    pub(crate) fn request(self) -> AgentRequest {
+        build_request(self.kind, &[], "Do it. Then print <promise>COMPLETE</promise>.")
     }
 
     /// Reads a whole stream as the port does.
-    pub(crate) fn read(self, stream: &str, stderr: &str, ending: Ending) -> (Vec<Heard>, Reply) {
-        read(&self.request(), stream, stderr, ending, NOW)
+    pub(crate) fn read(
+        self,
+        stream: &str,
+        stderr: &str,
+        ending: Ending,
+    ) -> (Vec<ParsedLine>, Reply) {
+        read_stream(&self.request(), stream, stderr, ending, NOW)
     }
 
     /// Checks the class of a failure, and returns the failure.
@@ -96,10 +101,10 @@ impl Recorded {
     #[expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
     pub(crate) fn check_call(
         self,
-        change: impl FnOnce(&mut Request, &mut CallContext),
+        change: impl FnOnce(&mut AgentRequest, &mut CallContext),
         expect: Expect,
     ) {
-        let mut request = request(self.kind, &[], "Do it.");
+        let mut request = build_request(self.kind, &[], "Do it.");
         let mut context = context();
         change(&mut request, &mut context);
         expect.assert_eq(&show_call(&request, &context));
@@ -146,11 +151,11 @@ pub(crate) fn count(directory: &Path) -> usize {
 }
 
 /// Shows what was read, for a snapshot.
-pub(crate) fn show(name: &str, all: &[Heard], reply: &Reply) -> String {
-    let letter = |parsed: &Heard| match parsed.weight {
-        Weight::Noise => '.',
-        Weight::Useful => 'u',
-        Weight::Final => 'F',
+pub(crate) fn show(name: &str, all: &[ParsedLine], reply: &Reply) -> String {
+    let letter = |parsed: &ParsedLine| match parsed.activity {
+        LineActivity::Idle => '.',
+        LineActivity::Progress => 'u',
+        LineActivity::Final => 'F',
     };
     let weights: String = all.iter().map(letter).collect();
     let mut shown = format!("{name} ({})\n  lines   {weights}\n", reply.end.ending);
@@ -177,7 +182,7 @@ pub(crate) fn show(name: &str, all: &[Heard], reply: &Reply) -> String {
         usage.cost.map(|cost| cost.0),
     );
     if let Some(failure) = &reply.failure {
-        let _ = writeln!(shown, "  failure {:?}: {}", failure.class, failure.words);
+        let _ = writeln!(shown, "  failure {:?}: {}", failure.class, failure.message);
         let _ = writeln!(shown, "  hint    {:?}", failure.hint);
     }
     shown
@@ -231,8 +236,8 @@ fn brief(text: &str) -> String {
 }
 
 /// Shows a call, for a snapshot; arguments with spaces are quoted.
-pub(crate) fn show_call(request: &Request, context: &CallContext) -> String {
-    let call = call(request, context).expect("a small prompt fits anywhere");
+pub(crate) fn show_call(request: &AgentRequest, context: &CallContext) -> String {
+    let call = build_call(request, context).expect("a small prompt fits anywhere");
     let mut shown = call.program;
     for arg in &call.args {
         let is_word = !arg.is_empty() && !arg.contains(char::is_whitespace);

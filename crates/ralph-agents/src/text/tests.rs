@@ -4,15 +4,15 @@
 use std::path::Path;
 
 use jiff::tz::TimeZone;
+use ralph_core::agent_output::ReplyFold;
 use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, Limit, NotStarted, SoftLimit};
-use ralph_core::reading::Reading;
 use ralph_core::recipe::AgentKind;
 use ralph_core::units::{Millis, Timestamp};
 
 use super::*;
 
 use crate::call::tests::context;
-use crate::rehearsal::request;
+use crate::test_support::build_request;
 use crate::translator::Translator;
 
 fn ended(ending: Ending) -> ChildEnd {
@@ -24,14 +24,17 @@ fn ended(ending: Ending) -> ChildEnd {
     }
 }
 
-fn read(prompt: &str, lines: &[&str]) -> (Translator, Reading) {
-    let mut translator =
-        crate::translator(&request(AgentKind::Text, &[], prompt), Path::new("/project"));
-    let mut reading = Reading::default();
-    let mut parsed: Vec<Heard> = lines.iter().map(|line| translator.line(line)).collect();
+fn read(prompt: &str, lines: &[&str]) -> (Translator, ReplyFold) {
+    let mut translator = crate::create_translator(
+        &build_request(AgentKind::Text, &[], prompt),
+        Path::new("/project"),
+    );
+    let mut reading = ReplyFold::default();
+    let mut parsed: Vec<ParsedLine> =
+        lines.iter().map(|line| translator.parse_line(line)).collect();
     parsed.push(translator.finish());
     for event in parsed.iter().flat_map(|parsed| &parsed.events) {
-        reading.hear(event);
+        reading.apply_event(event);
     }
     (translator, reading)
 }
@@ -47,7 +50,7 @@ fn check(lines: &[&str], stderr: &str, ending: Ending, expect: Option<(FailureCl
         now: Timestamp(0),
         zone: &TimeZone::UTC,
     });
-    let found = failure.as_ref().map(|failure| (failure.class.clone(), failure.words.as_str()));
+    let found = failure.as_ref().map(|failure| (failure.class.clone(), failure.message.as_str()));
     assert_eq!(found, expect);
 }
 
@@ -123,7 +126,8 @@ fn the_beginning_of_an_echo_is_not_lost() {
 
 #[test]
 fn the_call_is_the_command_with_its_flags() {
-    let call = call(&request(AgentKind::Text, &["--yes"], "do it"), &context()).expect("it fits");
+    let call = build_call(&build_request(AgentKind::Text, &["--yes"], "do it"), &context())
+        .expect("it fits");
     assert_eq!(
         (call.program.as_str(), call.args, call.stdin),
         ("text", vec!["--yes".to_owned()], b"do it".to_vec())

@@ -27,8 +27,8 @@ fn escalate(attempts: &[Attempt], text: &str) -> Vec<Escalation> {
     let mut log = AttemptLog::default();
     let mut escalations = Vec::new();
     for attempt in attempts {
-        let next = log.assess(attempt, &output(text), POLICY);
-        log.add(attempt.clone(), output(text), next);
+        let next = log.assess_escalation(attempt, &output(text), POLICY);
+        log.add_failure(attempt.clone(), output(text), next);
         escalations.push(next);
     }
     escalations
@@ -67,7 +67,7 @@ fn an_unchanged_tree_or_test_list_is_stuck_whatever_the_error_text() {
 fn the_attempt_log_is_bounded() {
     let mut log = AttemptLog::default();
     for number in 0..50 {
-        log.add(attempt(&number.to_string()), output("x"), Escalation::None);
+        log.add_failure(attempt(&number.to_string()), output("x"), Escalation::None);
     }
     assert_eq!((log.failed, log.recent.len(), log.outputs.len()), (50, 3, 1));
 }
@@ -76,7 +76,7 @@ fn the_attempt_log_is_bounded() {
 fn the_record_is_verbatim() {
     let mut log = AttemptLog::default();
     for _ in 0..2 {
-        log.add(attempt("a3f2b7c1"), output("old"), Escalation::None);
+        log.add_failure(attempt("a3f2b7c1"), output("old"), Escalation::None);
     }
     let shifted = Attempt {
         escalation: Escalation::StrategyShift,
@@ -90,8 +90,8 @@ fn the_record_is_verbatim() {
         },
         FailedOutput { title: "Test Output (verbatim)".into(), text: "has\n```\nfences".into() },
     ];
-    log.add(shifted, outputs, Escalation::None);
-    let text = record(Record {
+    log.add_failure(shifted, outputs, Escalation::None);
+    let text = format_record(AttemptRecord {
         task: &TaskId("auth-feature".into()),
         limit: 5,
         log: &log,
@@ -133,7 +133,7 @@ fn the_record_is_verbatim() {
     "]]
     .assert_eq(&text.expect("there were attempts"));
     assert_eq!(
-        record(Record {
+        format_record(AttemptRecord {
             task: &TaskId("t".into()),
             limit: 5,
             log: &AttemptLog::default(),
@@ -155,28 +155,28 @@ fn names_that_yaml_misreads_are_quoted() {
         ("- x", "\"- x\""),
         ("src/a b.rs", "src/a b.rs"),
     ] {
-        assert_eq!(plain_or(word, quoted), expect, "{word:?}");
+        assert_eq!(quote_unless_plain(word, quoted), expect, "{word:?}");
     }
 }
 
 #[test]
 fn long_outputs_keep_both_ends() {
     let long: Vec<String> = (1..=130).map(|line| line.to_string()).collect();
-    let cut = verbatim(&long.join("\n"));
+    let cut = cut_output(&long.join("\n"));
     assert!(cut.starts_with("1\n2\n") && cut.ends_with("129\n130"), "{cut}");
     assert!(cut.contains("\n20\n[... 30 lines truncated ...]\n51\n"), "{cut}");
     let mut long: Vec<String> = (1..=1000).map(|line| line.to_string()).collect();
     long[499] = "Error: 500".to_owned();
-    let cut = verbatim(&long.join("\n"));
+    let cut = cut_output(&long.join("\n"));
     let middle =
         "\n19\n[... 480 lines truncated ...]\nError: 500\n[... 420 lines truncated ...]\n921\n";
     assert!(cut.contains(middle), "{cut}");
     assert_eq!(cut.lines().count(), 102);
-    assert_eq!(verbatim("a\nb\n\n"), "a\nb");
+    assert_eq!(cut_output("a\nb\n\n"), "a\nb");
 }
 
 #[test]
 fn paths_are_found_in_error_output() {
     let text = "error: src/a.rs:12:3 is bad\n  File \"lib/b.py\", line 2\n/etc/x.conf ../up.rs 1.5 v1.2.3 a.rs a.rs";
-    assert_eq!(named_paths(&output(text)), ["src/a.rs", "lib/b.py", "a.rs"]);
+    assert_eq!(find_named_paths(&output(text)), ["src/a.rs", "lib/b.py", "a.rs"]);
 }

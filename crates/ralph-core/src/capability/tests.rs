@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::*;
+use crate::agent_output::UsageScope;
 use crate::budget::Budget;
 use crate::ids::{AskNumber, IterationNumber, Role, RunId};
-use crate::ports::Request;
-use crate::reading::UsageScope;
+use crate::ports::AgentRequest;
 use crate::recipe::AgentKind;
 use crate::units::{Millis, Tokens, UsdMicros};
 use crate::version::Version;
@@ -23,7 +23,7 @@ const EVERYTHING: Capabilities = Capabilities {
     system_prompt: Support::Yes,
     stop_hook: Support::Yes,
     resume: Support::Yes,
-    echo: Echo::None,
+    echo: PromptEcho::None,
     text_mode: TextMode::Plain,
     reset_times: Support::Yes,
     plugin: Support::Yes,
@@ -46,7 +46,7 @@ fn check(agent: AgentChoice, roles: BTreeMap<Role, AgentChoice>, budget: Budget,
     recipe.agent = agent;
     recipe.agents = roles;
     recipe.limits.budget = budget;
-    assert_eq!(concerns(&recipe), expect);
+    assert_eq!(find_unsupported(&recipe), expect);
 }
 
 fn both() -> Budget {
@@ -115,13 +115,13 @@ fn agents_of_single_roles_are_checked_too() {
 
 #[test]
 fn only_an_agent_without_schemas_is_asked_in_its_prompt() {
-    let schema = crate::answer::Schema::new(json!({ "type": "object" }));
+    let schema = crate::structured_output::Schema::new(json!({ "type": "object" }));
     for (output, is_asked) in [
         (SchemaOutput::None, true),
         (SchemaOutput::Unchecked, false),
         (SchemaOutput::Enforced, false),
     ] {
-        let request = Request {
+        let request = AgentRequest {
             run: RunId("r".into()),
             iteration: IterationNumber(1),
             ask: AskNumber(1),
@@ -136,7 +136,7 @@ fn only_an_agent_without_schemas_is_asked_in_its_prompt() {
             idle_limit: Millis::ZERO,
             cost_left: None,
         };
-        let request = request.wanting(schema.clone());
+        let request = request.with_schema(schema.clone());
         assert_eq!(request.schema, Some(schema.clone()));
         assert_eq!(request.prompt != "Review it.", is_asked, "{output:?}: {}", request.prompt);
     }
@@ -164,6 +164,6 @@ fn selectors_determine_the_reported_usage() {
         (Some(".in"), Some(".usd"), UsageReport::Cost),
         (None, Some(".usd"), UsageReport::Cost),
     ] {
-        assert_eq!(select(input, cost).reports(), expect, "{input:?} {cost:?}");
+        assert_eq!(select(input, cost).reported_usage(), expect, "{input:?} {cost:?}");
     }
 }

@@ -1,10 +1,9 @@
 //! The steps of a landing: what happens to the work tree and the task list once the
 //! iteration is judged.
 
-use super::{Step, ask, give_up};
-use crate::asking::AskingEnd;
-use crate::board::FileState;
-use crate::event::{Changes, History, Landed, Purpose};
+use super::{Step, choose_call_step, give_up};
+use crate::agent_call_state::AgentCallEnd;
+use crate::event::{History, Landed, Purpose, TreeDiff};
 use crate::gate::{GateResult, Severity};
 use crate::ids::Role;
 use crate::judge::{Judgement, Landing, Verdict};
@@ -14,10 +13,11 @@ use crate::review::ReviewResult;
 use crate::run::{Iteration, RunState};
 use crate::scm;
 use crate::settle::{self, Settled};
+use crate::task_state::FileState;
 use crate::text;
 
 /// Chooses the next step of the landing, or nothing when it is done.
-pub(super) fn land(
+pub(super) fn choose_landing_step(
     state: &RunState,
     current: &Iteration,
     judgement: &Judgement,
@@ -25,7 +25,7 @@ pub(super) fn land(
 ) -> Option<Step> {
     // A reviewer's own changes are discarded before anything else. A compaction lands
     // only by discarding its changes.
-    let is_undone = has(current, |it| matches!(it, Landed::RolledBack { .. }));
+    let is_undone = has_landed(current, |it| matches!(it, Landed::RolledBack { .. }));
     if current.role == Role::Compact {
         return (!is_undone).then_some(Step::Rollback);
     }
@@ -33,40 +33,45 @@ pub(super) fn land(
     if current.role == Role::Review
         && has_begun
         && !is_undone
-        && !is_only_about_list(state, current)
+        && !has_changed_only_list(state, current)
     {
         return Some(Step::Rollback);
     }
     match judgement.landing {
-        Landing::Keep if has_to_be_looked_behind(state, current) => Some(Step::Survey),
-        Landing::Keep => write(state, current),
+        Landing::Keep if needs_post_gate_survey(state, current) => Some(Step::Survey),
+        Landing::Keep => choose_list_write(state, current),
         Landing::Rollback => {
-            let is_back = has(current, |it| matches!(it, Landed::RolledBack { .. }));
-            if is_back { write(state, current) } else { Some(Step::Rollback) }
+            let is_back = has_landed(current, |it| matches!(it, Landed::RolledBack { .. }));
+            if is_back { choose_list_write(state, current) } else { Some(Step::Rollback) }
         }
-        Landing::Shelve => {
-            let is_saved = has(current, |it| matches!(it, Landed::Shelved { .. }));
-            if is_saved { write(state, current) } else { Some(Step::Shelve) }
+        Landing::FailureBranch => {
+            let is_saved =
+                has_landed(current, |it| matches!(it, Landed::SavedToFailureBranch { .. }));
+            if is_saved {
+                choose_list_write(state, current)
+            } else {
+                Some(Step::SaveToFailureBranch)
+            }
         }
-        Landing::Commit => commit(state, current, moment),
+        Landing::Commit => choose_commit_step(state, current, moment),
     }
 }
 
 /// Returns whether a survey is needed because a gate may have moved a history that only
 /// ralph writes. What moves it later, between two iterations, is the user's doing.
-fn has_to_be_looked_behind(state: &RunState, current: &Iteration) -> bool {
+fn needs_post_gate_survey(state: &RunState, current: &Iteration) -> bool {
     let is_run = |it: &GateResult| it.log.is_some();
-    state.recipe.landing.is_history_ralphs()
+    state.recipe.landing.is_history_owned_by_ralph()
         && current.observation().is_some()
         && current.gates.iter().any(is_run)
-        && surveyed(current).is_none()
+        && find_survey_changes(current).is_none()
 }
 
 /// Returns whether a reviewer that owns the task list changed nothing but the list and
 /// its notes.
-fn is_only_about_list(state: &RunState, current: &Iteration) -> bool {
+fn has_changed_only_list(state: &RunState, current: &Iteration) -> bool {
     let (true, Some(work), Some(seen)) =
-        (state.recipe.is_kept_by_agent(), state.recipe.task_work(), current.observation())
+        (state.recipe.is_list_owned_by_agent(), state.recipe.task_work(), current.observation())
     else {
         return false;
     };
@@ -76,86 +81,85 @@ fn is_only_about_list(state: &RunState, current: &Iteration) -> bool {
         && seen.files.iter().all(|file| is_allowed(&file.path))
 }
 
-fn has(current: &Iteration, is_it: impl Fn(&Landed) -> bool) -> bool {
+fn has_landed(current: &Iteration, is_it: impl Fn(&Landed) -> bool) -> bool {
     current.landed.iter().any(is_it)
 }
 
 /// Chooses to write the task file, if it does not hold the iteration's result yet.
-fn write(state: &RunState, current: &Iteration) -> Option<Step> {
-    let settled = settled(state, current)?;
-    (settled.written == FileState::Behind).then_some(Step::WriteList)
+fn choose_list_write(state: &RunState, current: &Iteration) -> Option<Step> {
+    let settled = settle_iteration(state, current)?;
+    (settled.written == FileState::Stale).then_some(Step::WriteList)
 }
 
 /// Returns the result of the iteration, as far as it has landed.
-pub(crate) fn settled(state: &RunState, current: &Iteration) -> Option<Settled> {
+pub(crate) fn settle_iteration(state: &RunState, current: &Iteration) -> Option<Settled> {
     let (tasks, work, task) =
-        (state.board.as_ref()?, state.recipe.task_work()?, current.task.as_ref()?);
-    Some(settle::settle(work, tasks.log(task).failed, &tasks.list, current))
+        (state.tasks.as_ref()?, state.recipe.task_work()?, current.task.as_ref()?);
+    Some(settle::settle_iteration(work, tasks.attempt_log(task).failed, &tasks.list, current))
 }
 
-fn commit(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
+fn choose_commit_step(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step> {
     // An agent that was asked for a message may have changed files, which are discarded
     // before its answer is used.
-    if current.unheard.is_some() && current.message.pending.is_none() {
-        return Some(Step::HearMessage);
+    if current.pre_question.is_some() && current.message.pending.is_none() {
+        return Some(Step::DiscardMessageSideEffects);
     }
     // A refused commit is a failed attempt, and it may have been the last one.
-    if has(current, |it| matches!(it, Landed::CommitRefused { .. })) {
-        let gives_up = settled(state, current)
+    if has_landed(current, |it| matches!(it, Landed::CommitRefused { .. })) {
+        let gives_up = settle_iteration(state, current)
             .and_then(|settled| settled.attempt)
             .is_some_and(|attempt| attempt.gives_up.is_some());
-        let is_saved = has(current, |it| matches!(it, Landed::Shelved { .. }));
+        let is_saved = has_landed(current, |it| matches!(it, Landed::SavedToFailureBranch { .. }));
         if gives_up && !is_saved {
-            return Some(Step::Shelve);
+            return Some(Step::SaveToFailureBranch);
         }
-        return write(state, current);
+        return choose_list_write(state, current);
     }
     // The commit includes the updated task list.
-    if let Some(step) = write(state, current) {
+    if let Some(step) = choose_list_write(state, current) {
         return Some(step);
     }
-    let Some(changes) = surveyed(current) else { return Some(Step::Survey) };
-    let done = current.landed.iter().filter(|it| is_of_commit(it)).count();
+    let Some(changes) = find_survey_changes(current) else { return Some(Step::Survey) };
+    let done = current.landed.iter().filter(|it| is_commit_step(it)).count();
     match &state.recipe.landing.commit {
-        CommitPolicy::Nobody => None,
+        CommitPolicy::NoCommit => None,
         // ralph does not commit what the agent left uncommitted, only its own changes of
         // the list afterwards.
         CommitPolicy::Agent => {
             let is_committed = (current.observation())
-                .is_none_or(|observation| observation.changes == Changes::None);
+                .is_none_or(|observation| observation.changes == TreeDiff::Clean);
             let is_list = is_committed || current.role == Role::Review;
             match (changes, done) {
-                (Changes::Some, 0) if is_list => Some(Step::Commit {
-                    message: own_subject(state, current),
+                (TreeDiff::Dirty, 0) if is_list => Some(Step::Commit {
+                    message: build_commit_message(state, current),
                     command: "git".to_owned(),
                 }),
-                (Changes::Some | Changes::None, _) => None,
+                (TreeDiff::Dirty | TreeDiff::Clean, _) => None,
             }
         }
         CommitPolicy::Ralph => match (changes, done) {
-            (Changes::Some, 0) => Some(Step::Commit {
-                message: own_subject(state, current),
+            (TreeDiff::Dirty, 0) => Some(Step::Commit {
+                message: build_commit_message(state, current),
                 command: "git".to_owned(),
             }),
-            (Changes::Some | Changes::None, _) => None,
+            (TreeDiff::Dirty | TreeDiff::Clean, _) => None,
         },
         CommitPolicy::Scm(scm) => {
-            let is_to_commit = changes == Changes::Some && scm.tasks.contains(&ScmTask::Commit);
+            let is_to_commit = changes == TreeDiff::Dirty && scm.tasks.contains(&ScmTask::Commit);
             // The message first, before any command has moved something.
             let message = match &current.message.end {
                 _ if !is_to_commit => String::new(),
-                None => return Some(ask(state, current, Purpose::Message, moment)),
-                Some(AskingEnd::Answered(reply)) => {
-                    scm::commit_message(&reply.text).unwrap_or_else(|| own_subject(state, current))
-                }
+                None => return Some(choose_call_step(state, current, Purpose::Message, moment)),
+                Some(AgentCallEnd::Answered(reply)) => scm::parse_commit_message(&reply.text)
+                    .unwrap_or_else(|| build_commit_message(state, current)),
                 // The work passed, so it is committed even without a message from the
                 // agent.
-                Some(AskingEnd::FailedAttempt(_)) => own_subject(state, current),
-                Some(AskingEnd::Hopeless(failure)) => return Some(give_up(current, failure)),
+                Some(AgentCallEnd::FailedAttempt(_)) => build_commit_message(state, current),
+                Some(AgentCallEnd::Hopeless(failure)) => return Some(give_up(current, failure)),
             };
             let command = scm.command.clone();
             Some(match scm.tasks.get(done)? {
-                ScmTask::Run(args) => Step::Scm { command, words: args.clone() },
+                ScmTask::Run(args) => Step::Scm { command, args: args.clone() },
                 ScmTask::Commit => Step::Commit { message, command },
             })
         }
@@ -163,21 +167,21 @@ fn commit(state: &RunState, current: &Iteration, moment: Moment) -> Option<Step>
 }
 
 /// Returns whether this is a step of the recipe's commit policy.
-fn is_of_commit(landed: &Landed) -> bool {
+fn is_commit_step(landed: &Landed) -> bool {
     match landed {
         Landed::Committed { .. }
         | Landed::NothingToCommit
         | Landed::CommitRefused { .. }
         | Landed::ScmRan { .. } => true,
         Landed::Surveyed { .. }
-        | Landed::Heard { .. }
+        | Landed::MessageChecked { .. }
         | Landed::ListWritten
-        | Landed::Shelved { .. }
+        | Landed::SavedToFailureBranch { .. }
         | Landed::RolledBack { .. } => false,
     }
 }
 
-fn surveyed(current: &Iteration) -> Option<Changes> {
+fn find_survey_changes(current: &Iteration) -> Option<TreeDiff> {
     current.landed.iter().find_map(|landed| {
         let Landed::Surveyed { changes, .. } = landed else { return None };
         Some(*changes)
@@ -185,16 +189,16 @@ fn surveyed(current: &Iteration) -> Option<Changes> {
 }
 
 /// Returns ralph's own commit message.
-pub(crate) fn own_subject(state: &RunState, current: &Iteration) -> String {
+pub(crate) fn build_commit_message(state: &RunState, current: &Iteration) -> String {
     let title = current
         .task
         .as_ref()
-        .and_then(|id| state.board.as_ref()?.list.task(id))
+        .and_then(|id| state.tasks.as_ref()?.list.find_task(id))
         .map(|task| task.title.lines().next().unwrap_or_default().trim().to_owned());
     let about = match (&current.task, &title) {
         (Some(task), Some(title)) => format!("{task} — {title}"),
         (Some(task), None) => task.0.clone(),
-        (None, _) => match told_by_gates(state, current) {
+        (None, _) => match read_gate_summary(state, current) {
             Some(output) => format!("{} — {output}", current.role),
             None => current.role.name().to_owned(),
         },
@@ -223,7 +227,7 @@ pub(crate) fn own_subject(state: &RunState, current: &Iteration) -> String {
             &scm::MessageParts {
                 prefix: &landing.commit_prefix,
                 iteration: current.number,
-                kind: if what.is_empty() { scm::kind(current.role) } else { "chore" },
+                kind: if what.is_empty() { scm::choose_commit_type(current.role) } else { "chore" },
                 task,
                 title: &title,
                 subject: &subject,
@@ -234,16 +238,16 @@ pub(crate) fn own_subject(state: &RunState, current: &Iteration) -> String {
 }
 
 /// A longer subject does not fit on one line.
-const LONGEST_SUBJECT: usize = 60;
+const MAX_SUBJECT_CHARS: usize = 60;
 
 /// Returns the first output line of the last hard gate, where the gates decide
 /// completion: it describes the work.
-fn told_by_gates(state: &RunState, current: &Iteration) -> Option<String> {
+fn read_gate_summary(state: &RunState, current: &Iteration) -> Option<String> {
     match state.recipe.completion {
         Completion::Signal => return None,
         Completion::Gates => {}
     }
     let last = current.gates.iter().rfind(|result| result.severity == Severity::Hard)?;
     let line = last.output.lines().next().unwrap_or_default().trim();
-    (!line.is_empty()).then(|| text::glance(line, LONGEST_SUBJECT))
+    (!line.is_empty()).then(|| text::shorten_to_line(line, MAX_SUBJECT_CHARS))
 }

@@ -30,9 +30,9 @@ fn after(events: Vec<Event>) -> RunState {
 }
 
 #[track_caller]
-fn check(events: Vec<Event>, now: i64, stop: StopWish, expect: &Step) {
+fn check(events: Vec<Event>, now: i64, stop: StopRequest, expect: &Step) {
     let moment = Moment { now: Timestamp(now), ran: Millis(0), stop };
-    assert_eq!(&next(&after(events), moment), expect);
+    assert_eq!(&choose_next_step(&after(events), moment), expect);
 }
 
 fn begun(iteration: u32) -> Event {
@@ -51,20 +51,20 @@ fn ended(iteration: u32) -> Event {
 fn iterations_wait_for_the_delay_and_stop_at_the_limit() {
     let begin =
         |number| Step::Begin { iteration: IterationNumber(number), role: Role::Prompt, task: None };
-    check(vec![], 1_000, StopWish::GoOn, &begin(1));
-    check(vec![begun(1)], 1_000, StopWish::GoOn, &Step::Checkpoint(Depth::Head));
+    check(vec![], 1_000, StopRequest::Continue, &begin(1));
+    check(vec![begun(1)], 1_000, StopRequest::Continue, &Step::Checkpoint(CheckpointDepth::Head));
     let wait = Step::Wait { until: Timestamp(31_000), reason: WaitReason::Delay };
-    check(vec![begun(1), ended(1)], 1_000, StopWish::GoOn, &wait);
-    check(vec![begun(1), ended(1)], 31_000, StopWish::GoOn, &begin(2));
+    check(vec![begun(1), ended(1)], 1_000, StopRequest::Continue, &wait);
+    check(vec![begun(1), ended(1)], 31_000, StopRequest::Continue, &begin(2));
     let used_up = Step::Finish(Outcome::IterationsUsedUp { limit: 2 });
-    check(vec![begun(1), ended(1), begun(2), ended(2)], 1_000, StopWish::GoOn, &used_up);
+    check(vec![begun(1), ended(1), begun(2), ended(2)], 1_000, StopRequest::Continue, &used_up);
 }
 
 #[test]
 fn a_stop_request_comes_before_everything() {
     let interrupted = || Step::Finish(Outcome::Interrupted);
-    check(vec![], 1_000, StopWish::Stop, &interrupted());
-    check(vec![begun(1)], 1_000, StopWish::Stop, &interrupted());
+    check(vec![], 1_000, StopRequest::Stop, &interrupted());
+    check(vec![begun(1)], 1_000, StopRequest::Stop, &interrupted());
 }
 
 #[test]
@@ -82,5 +82,5 @@ fn a_started_call_is_recovered_before_it_is_repeated() {
     };
     let checkpointed = Event::Checkpointed { checkpoint: Checkpoint::None };
     let recover = Step::Recover { ask: AskNumber(1), purpose: Purpose::Work };
-    check(vec![begun(1), checkpointed, asked], 1_000, StopWish::GoOn, &recover);
+    check(vec![begun(1), checkpointed, asked], 1_000, StopRequest::Continue, &recover);
 }

@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::reading::Reply;
+use crate::agent_output::Reply;
 use crate::units::Tokens;
 
 /// Thousandths of a character per token: prose and code of most models.
@@ -32,30 +32,30 @@ pub struct Calibration {
     /// Thousandths of a character per token.
     milli_chars: u32,
     /// The length of the prompt whose reply is awaited.
-    asked: u64,
+    prompt_chars: u64,
 }
 
 impl Default for Calibration {
     fn default() -> Self {
-        Self { milli_chars: USUAL, asked: 0 }
+        Self { milli_chars: USUAL, prompt_chars: 0 }
     }
 }
 
 impl Calibration {
     /// Records the length of the prompt that is sent.
-    pub fn ask(&mut self, prompt_chars: usize) {
-        self.asked = prompt_chars as u64;
+    pub fn record_prompt(&mut self, prompt_chars: usize) {
+        self.prompt_chars = prompt_chars as u64;
     }
 
     /// Updates the ratio from the reply to the last prompt, if its figures are plausible.
-    pub fn hear(&mut self, reply: &Reply) {
-        let asked = std::mem::take(&mut self.asked);
+    pub fn learn_from_reply(&mut self, reply: &Reply) {
+        let asked = std::mem::take(&mut self.prompt_chars);
         // A tool's output is counted like the prompt; a failed call may not have read all of it.
         if asked < SHORTEST_PROMPT || reply.tools > 0 || reply.failure.is_some() {
             return;
         }
         let usage = reply.usage;
-        let read = usage.input.plus(usage.cache_read).plus(usage.cache_write).0;
+        let read = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write).0;
         let Some(sample) = asked.saturating_mul(1_000).checked_div(read) else { return };
         if let Ok(sample) = u32::try_from(sample)
             && (LEAST..=MOST).contains(&sample)
@@ -65,13 +65,13 @@ impl Calibration {
     }
 
     /// Returns the estimated tokens of a text of this many characters, rounded up.
-    pub fn tokens(self, chars: usize) -> Tokens {
+    pub fn estimate_tokens(self, chars: usize) -> Tokens {
         let thousandths = (chars as u64).saturating_mul(1_000);
         Tokens(thousandths.div_ceil(u64::from(self.ratio())))
     }
 
     /// Returns how many characters fit into these tokens.
-    pub fn chars(self, tokens: Tokens) -> usize {
+    pub fn estimate_chars(self, tokens: Tokens) -> usize {
         let chars = tokens.0.saturating_mul(u64::from(self.ratio())) / 1_000;
         usize::try_from(chars).unwrap_or(usize::MAX)
     }

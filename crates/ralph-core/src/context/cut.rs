@@ -8,20 +8,20 @@ use super::SectionName;
 use crate::text;
 
 /// More names than these do not help an agent.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// A name only has to be recognizable.
 const NAME_CHARS: usize = 40;
 
 /// Characters around a section: the empty lines.
-const AROUND: usize = 2;
+const SECTION_OVERHEAD: usize = 2;
 
 /// Characters around a block: the empty line before it, and a fence that is closed.
-const AROUND_BLOCK: usize = 6;
+const BLOCK_OVERHEAD: usize = 6;
 
 /// Order in which pieces are cut, the first of these first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub(crate) enum CutStep {
     /// A line about an earlier iteration.
     Earlier,
     /// Documentation looked up for a library.
@@ -52,7 +52,7 @@ pub(crate) enum CutFrom {
 
 /// How the cut pieces of a block are named.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Label {
+pub(crate) enum CutLabel {
     /// By a name and a count, such as `file knowledge (3 of 8)`.
     Counted(String),
     /// By a name and the names of the pieces, such as `library docs: serde, clap`.
@@ -61,14 +61,14 @@ pub(crate) enum Label {
 
 /// The smallest unit that is kept or cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct SectionPiece {
     /// Set if the block names its pieces.
     pub(crate) name: String,
     /// The text, without a line break at the end.
     pub(crate) text: String,
 }
 
-impl Piece {
+impl SectionPiece {
     /// Returns a piece without a name.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self { name: String::new(), text: text.into() }
@@ -77,20 +77,20 @@ impl Piece {
 
 /// Pieces of one kind under a heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct SectionBlock {
     /// The line above the pieces, if any of them stays; may be empty.
     pub(crate) heading: String,
-    pub(crate) step: Step,
+    pub(crate) step: CutStep,
     pub(crate) from: CutFrom,
     /// How cut pieces are named.
-    pub(crate) label: Label,
+    pub(crate) label: CutLabel,
     /// In the order of the text.
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<SectionPiece>,
 }
 
 /// A section that may be cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Section {
+pub(crate) struct PromptSection {
     pub(crate) name: SectionName,
     /// The line above its blocks; may be empty.
     pub(crate) title: String,
@@ -101,12 +101,12 @@ pub(crate) struct Section {
     /// How often the template includes the section.
     pub(crate) uses: usize,
     /// In the order of the text.
-    pub(crate) blocks: Vec<Block>,
+    pub(crate) blocks: Vec<SectionBlock>,
 }
 
 /// A section that was cut to fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Fitted {
+pub(crate) struct FittedSection {
     pub(crate) name: SectionName,
     /// Empty if everything was cut.
     pub(crate) text: String,
@@ -116,18 +116,18 @@ pub(crate) struct Fitted {
 /// Cuts sections until each keeps its own limit and all of them fit into `room` characters.
 ///
 /// If they do not fit even without everything that may be cut, returns them cut to the minimum.
-pub(crate) fn fit(sections: Vec<Section>, room: usize) -> Vec<Fitted> {
+pub(crate) fn fit_sections(sections: Vec<PromptSection>, room: usize) -> Vec<FittedSection> {
     let mut cuts: Vec<SectionCut> = sections.into_iter().map(SectionCut::new).collect();
     for cut in &mut cuts {
         let cap = cut.section.cap.saturating_sub(cut.section.taken);
-        for at in cut.order() {
+        for at in cut.cut_order() {
             while cut.size > cap && cut.drop_one(at) {}
         }
     }
-    let mut order: Vec<(Step, usize, usize)> = Vec::new();
+    let mut order: Vec<(CutStep, usize, usize)> = Vec::new();
     for (which, cut) in cuts.iter().enumerate() {
         let blocks = cut.section.blocks.iter().enumerate();
-        let cuttable = blocks.filter(|(_, block)| block.step < Step::Constraints);
+        let cuttable = blocks.filter(|(_, block)| block.step < CutStep::Constraints);
         order.extend(cuttable.map(|(at, block)| (block.step, which, at)));
     }
     // Among equals the last one is cut first.
@@ -142,12 +142,12 @@ pub(crate) fn fit(sections: Vec<Section>, room: usize) -> Vec<Fitted> {
             total = total + cuts[which].cost() - before;
         }
     }
-    cuts.iter().map(SectionCut::fitted).collect()
+    cuts.iter().map(SectionCut::to_fitted).collect()
 }
 
 /// A section while it is being cut.
 struct SectionCut {
-    section: Section,
+    section: PromptSection,
     /// How many pieces of each block are cut.
     gone: Vec<usize>,
     /// The characters of each piece, by block.
@@ -157,17 +157,17 @@ struct SectionCut {
 }
 
 impl SectionCut {
-    fn new(section: Section) -> Self {
+    fn new(section: PromptSection) -> Self {
         let count = |text: &str| text.chars().count();
         let chars: Vec<Vec<usize>> = (section.blocks.iter())
             .map(|block| block.pieces.iter().map(|piece| count(&piece.text) + 1).collect())
             .collect();
         let mut size = 0;
         for (block, chars) in section.blocks.iter().zip(&chars).filter(|(_, it)| !it.is_empty()) {
-            size += count(&block.heading) + AROUND_BLOCK + chars.iter().sum::<usize>();
+            size += count(&block.heading) + BLOCK_OVERHEAD + chars.iter().sum::<usize>();
         }
         if size > 0 {
-            size += count(&section.title) + AROUND;
+            size += count(&section.title) + SECTION_OVERHEAD;
         }
         Self { gone: vec![0; section.blocks.len()], chars, size, section }
     }
@@ -178,10 +178,10 @@ impl SectionCut {
     }
 
     /// Returns the blocks in the order in which the section's own limit cuts them.
-    fn order(&self) -> Vec<usize> {
+    fn cut_order(&self) -> Vec<usize> {
         let blocks = &self.section.blocks;
         let mut order: Vec<usize> =
-            (0..blocks.len()).filter(|at| blocks[*at].step < Step::Never).collect();
+            (0..blocks.len()).filter(|at| blocks[*at].step < CutStep::Never).collect();
         order.sort_by_key(|at| (blocks[*at].step, std::cmp::Reverse(*at)));
         order
     }
@@ -199,41 +199,41 @@ impl SectionCut {
         };
         self.size -= self.chars[at][next];
         if gone == 0 {
-            self.size += self.longest_note_of(at) + NOTE.chars().count() + 2;
+            self.size += self.count_longest_note(at) + CUT_NOTE.chars().count() + 2;
         }
         if gone + 1 == count {
-            self.size -= block.heading.chars().count() + AROUND_BLOCK;
+            self.size -= block.heading.chars().count() + BLOCK_OVERHEAD;
         }
         self.gone[at] += 1;
         true
     }
 
     /// Returns the most characters that the note about a block can have.
-    fn longest_note_of(&self, at: usize) -> usize {
+    fn count_longest_note(&self, at: usize) -> usize {
         let block = &self.section.blocks[at];
         let count = block.pieces.len();
         let longest = match &block.label {
-            Label::Counted(name) => format!("{name} ({count} of {count})"),
-            Label::Named(_) => self.note_of(at, count),
+            CutLabel::Counted(name) => format!("{name} ({count} of {count})"),
+            CutLabel::Named(_) => self.format_note(at, count),
         };
         longest.chars().count()
     }
 
     /// Returns the note about the first `gone` cut pieces of a block.
-    fn note_of(&self, at: usize, gone: usize) -> String {
+    fn format_note(&self, at: usize, gone: usize) -> String {
         let block = &self.section.blocks[at];
         let count = block.pieces.len();
         match &block.label {
-            Label::Counted(name) if gone == count => format!("{name} ({count})"),
-            Label::Counted(name) => format!("{name} ({gone} of {count})"),
-            Label::Named(name) => {
-                let shown = (0..gone.min(NAMED)).map(|nth| match block.from {
+            CutLabel::Counted(name) if gone == count => format!("{name} ({count})"),
+            CutLabel::Counted(name) => format!("{name} ({gone} of {count})"),
+            CutLabel::Named(name) => {
+                let shown = (0..gone.min(MAX_NAMED)).map(|nth| match block.from {
                     CutFrom::Start => &block.pieces[nth],
                     CutFrom::End => &block.pieces[count - 1 - nth],
                 });
                 let shown: Vec<String> =
-                    shown.map(|piece| text::one_line(&piece.name, NAME_CHARS)).collect();
-                let more = match gone.saturating_sub(NAMED) {
+                    shown.map(|piece| text::join_to_line(&piece.name, NAME_CHARS)).collect();
+                let more = match gone.saturating_sub(MAX_NAMED) {
                     0 => String::new(),
                     more => format!(" and {more} more"),
                 };
@@ -242,38 +242,38 @@ impl SectionCut {
         }
     }
 
-    fn fitted(&self) -> Fitted {
+    fn to_fitted(&self) -> FittedSection {
         let mut parts: Vec<String> = Vec::new();
         let mut left_out = Vec::new();
         for (at, block) in self.section.blocks.iter().enumerate() {
             let gone = self.gone[at];
             if gone > 0 {
-                left_out.push(self.note_of(at, gone));
+                left_out.push(self.format_note(at, gone));
             }
             let kept = match block.from {
                 CutFrom::Start => &block.pieces[gone..],
                 CutFrom::End => &block.pieces[..block.pieces.len() - gone],
             };
             if !kept.is_empty() {
-                parts.push(block_text(&block.heading, kept));
+                parts.push(format_block(&block.heading, kept));
             }
         }
         if !left_out.is_empty() {
-            parts.push(format!("{NOTE}{})", left_out.join("; ")));
+            parts.push(format!("{CUT_NOTE}{})", left_out.join("; ")));
         }
         let text = match (parts.is_empty(), self.section.title.as_str()) {
             (true, _) => String::new(),
             (false, "") => parts.join("\n\n"),
             (false, title) => format!("{title}\n{}", parts.join("\n\n")),
         };
-        Fitted { name: self.section.name, text, left_out }
+        FittedSection { name: self.section.name, text, left_out }
     }
 }
 
 /// Introduces the note about cut pieces.
-const NOTE: &str = "(omitted for space: ";
+const CUT_NOTE: &str = "(omitted for space: ";
 
-fn block_text(heading: &str, pieces: &[Piece]) -> String {
+fn format_block(heading: &str, pieces: &[SectionPiece]) -> String {
     let mut lines: Vec<&str> = pieces.iter().map(|piece| piece.text.as_str()).collect();
     if !heading.is_empty() {
         lines.insert(0, heading);

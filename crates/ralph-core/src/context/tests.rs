@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::agent_output::{Reply, ReplyFold, Usage};
 use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use crate::failure::{Failure, FailureClass};
 use crate::memory::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory};
-use crate::reading::{Reading, Reply, Usage};
 use crate::units::Millis;
 
 fn reply(read: u64, tools: u32, failure: Option<Failure>) -> Reply {
@@ -18,15 +18,15 @@ fn reply(read: u64, tools: u32, failure: Option<Failure>) -> Reply {
     };
     let usage =
         Usage { input: Tokens(read / 2), cache_read: Tokens(read - read / 2), ..Usage::default() };
-    Reply { usage, tools, ..Reading::default().into_reply(end, failure) }
+    Reply { usage, tools, ..ReplyFold::default().into_reply(end, failure) }
 }
 
 #[track_caller]
 fn learns(asked: usize, reply: &Reply, expect: u64) {
     let mut calibration = Calibration::default();
-    calibration.ask(asked);
-    calibration.hear(reply);
-    assert_eq!(calibration.tokens(1_000), Tokens(expect));
+    calibration.record_prompt(asked);
+    calibration.learn_from_reply(reply);
+    assert_eq!(calibration.estimate_tokens(1_000), Tokens(expect));
 }
 
 #[test]
@@ -53,10 +53,10 @@ fn only_plausible_figures_change_the_ratio() {
 #[test]
 fn a_reply_is_learned_from_once() {
     let mut calibration = Calibration::default();
-    calibration.ask(8_000);
-    calibration.hear(&reply(4_000, 0, None));
+    calibration.record_prompt(8_000);
+    calibration.learn_from_reply(&reply(4_000, 0, None));
     let once = calibration;
-    calibration.hear(&reply(4_000, 0, None));
+    calibration.learn_from_reply(&reply(4_000, 0, None));
     assert_eq!(calibration, once);
 }
 
@@ -65,12 +65,12 @@ proptest! {
     fn the_ratio_stays_within_bounds(calls in prop::collection::vec((0_usize..100_000, 0_u64..50_000), 0..50)) {
         let mut calibration = Calibration::default();
         for (asked, read) in calls {
-            calibration.ask(asked);
-            calibration.hear(&reply(read, 0, None));
+            calibration.record_prompt(asked);
+            calibration.learn_from_reply(&reply(read, 0, None));
         }
-        let Tokens(tokens) = calibration.tokens(8_000);
+        let Tokens(tokens) = calibration.estimate_tokens(8_000);
         prop_assert!((1_000..=4_000).contains(&tokens), "{tokens}");
-        prop_assert!(calibration.tokens(calibration.chars(Tokens(tokens))) <= Tokens(tokens));
+        prop_assert!(calibration.estimate_tokens(calibration.estimate_chars(Tokens(tokens))) <= Tokens(tokens));
     }
 }
 
@@ -98,8 +98,8 @@ fn memory() -> Memory {
     }
 }
 
-fn cut(sections: Vec<Section>, room: usize) -> (String, Vec<String>) {
-    let mut fitted = fit(sections, room);
+fn cut(sections: Vec<PromptSection>, room: usize) -> (String, Vec<String>) {
+    let mut fitted = fit_sections(sections, room);
     let only = fitted.pop().expect("one section");
     assert!(fitted.is_empty());
     (only.text, only.left_out)
@@ -107,7 +107,7 @@ fn cut(sections: Vec<Section>, room: usize) -> (String, Vec<String>) {
 
 #[test]
 fn memory_is_shown_in_sections() {
-    let (text, left_out) = cut(vec![memory_section(&memory(), 12_000)], usize::MAX);
+    let (text, left_out) = cut(vec![build_memory_section(&memory(), 12_000)], usize::MAX);
     expect_test::expect![[r"
         ## Project memory
         ### Project state
@@ -137,13 +137,13 @@ fn memory_is_shown_in_sections() {
           Derive them."]]
     .assert_eq(&text);
     assert_eq!(left_out, Vec::<String>::new());
-    let (nothing, _) = cut(vec![memory_section(&Memory::default(), 12_000)], 0);
+    let (nothing, _) = cut(vec![build_memory_section(&Memory::default(), 12_000)], 0);
     assert_eq!(nothing, "");
 }
 
 #[test]
 fn memory_keeps_summary_and_constraints() {
-    let (text, left_out) = cut(vec![memory_section(&memory(), 12_000)], 0);
+    let (text, left_out) = cut(vec![build_memory_section(&memory(), 12_000)], 0);
     expect_test::expect![[r"
         ## Project memory
         ### Project state
@@ -162,15 +162,15 @@ fn memory_keeps_summary_and_constraints() {
 #[test]
 fn a_listing_that_is_cut_is_closed() {
     let (code, more) = ("c".repeat(90), "m".repeat(90));
-    let pieces = ["```", &code, "```", &more].map(Piece::new).to_vec();
-    let block = Block {
+    let pieces = ["```", &code, "```", &more].map(SectionPiece::new).to_vec();
+    let block = SectionBlock {
         heading: "## Skill: x".into(),
-        step: Step::FirstSkill,
+        step: CutStep::FirstSkill,
         from: CutFrom::End,
-        label: Label::Counted("lines of skill x".into()),
+        label: CutLabel::Counted("lines of skill x".into()),
         pieces,
     };
-    let section = |cap| Section {
+    let section = |cap| PromptSection {
         name: SectionName::Skills,
         title: String::new(),
         cap,
@@ -187,29 +187,33 @@ fn a_listing_that_is_cut_is_closed() {
     );
 }
 
-fn blocks() -> impl Strategy<Value = Vec<Section>> {
+fn blocks() -> impl Strategy<Value = Vec<PromptSection>> {
     let steps = [
-        Step::Earlier,
-        Step::LibraryDocs,
-        Step::FileKnowledge,
-        Step::OtherSkills,
-        Step::CompletedWork,
-        Step::Decisions,
-        Step::Previous,
-        Step::FirstSkill,
-        Step::OpenIssues,
-        Step::Constraints,
-        Step::Never,
+        CutStep::Earlier,
+        CutStep::LibraryDocs,
+        CutStep::FileKnowledge,
+        CutStep::OtherSkills,
+        CutStep::CompletedWork,
+        CutStep::Decisions,
+        CutStep::Previous,
+        CutStep::FirstSkill,
+        CutStep::OpenIssues,
+        CutStep::Constraints,
+        CutStep::Never,
     ];
-    let piece = ("[a-z]{1,8}", "[a-zé`# ]{0,60}").prop_map(|(name, text)| Piece { name, text });
+    let piece =
+        ("[a-z]{1,8}", "[a-zé`# ]{0,60}").prop_map(|(name, text)| SectionPiece { name, text });
     let block = (
         prop_oneof![Just(String::new()), "### [a-z]{1,9}"],
         prop::sample::select(steps.to_vec()),
         prop_oneof![Just(CutFrom::Start), Just(CutFrom::End)],
-        prop_oneof!["[a-z]{1,9}".prop_map(Label::Counted), "[a-z]{1,9}".prop_map(Label::Named),],
+        prop_oneof![
+            "[a-z]{1,9}".prop_map(CutLabel::Counted),
+            "[a-z]{1,9}".prop_map(CutLabel::Named),
+        ],
         prop::collection::vec(piece, 0..12),
     )
-        .prop_map(|(heading, step, from, label, pieces)| Block {
+        .prop_map(|(heading, step, from, label, pieces)| SectionBlock {
             heading,
             step,
             from,
@@ -223,7 +227,7 @@ fn blocks() -> impl Strategy<Value = Vec<Section>> {
         1_usize..3,
         prop::collection::vec(block, 0..4),
     )
-        .prop_map(|(title, cap, taken, uses, blocks)| Section {
+        .prop_map(|(title, cap, taken, uses, blocks)| PromptSection {
             name: SectionName::Memory,
             title,
             cap,
@@ -235,8 +239,8 @@ fn blocks() -> impl Strategy<Value = Vec<Section>> {
 }
 
 /// Characters of the sections in a prompt, with the empty lines around them.
-fn taken(sections: &[Section], fitted: &[Fitted]) -> usize {
-    let chars = |it: &Fitted| match it.text.chars().count() {
+fn taken(sections: &[PromptSection], fitted: &[FittedSection]) -> usize {
+    let chars = |it: &FittedSection| match it.text.chars().count() {
         0 => 0,
         chars => chars + 2,
     };
@@ -244,7 +248,7 @@ fn taken(sections: &[Section], fitted: &[Fitted]) -> usize {
 }
 
 /// How many pieces are cut according to the notes.
-fn gone(fitted: &[Fitted]) -> usize {
+fn gone(fitted: &[FittedSection]) -> usize {
     let count = |note: &String| -> usize {
         if let Some((_, counted)) = note.rsplit_once(" (") {
             let count = counted.split([' ', ')']).next().and_then(|it| it.parse().ok());
@@ -259,7 +263,7 @@ fn gone(fitted: &[Fitted]) -> usize {
 }
 
 /// How many pieces are missing from the text.
-fn missing(sections: &[Section], fitted: &[Fitted]) -> usize {
+fn missing(sections: &[PromptSection], fitted: &[FittedSection]) -> usize {
     let mut missing = 0;
     for (section, it) in sections.iter().zip(fitted) {
         let mut lines: Vec<&str> = it.text.lines().collect();
@@ -274,7 +278,7 @@ fn missing(sections: &[Section], fitted: &[Fitted]) -> usize {
 }
 
 /// Makes every piece of text unique.
-fn with_unique_texts(mut sections: Vec<Section>) -> Vec<Section> {
+fn with_unique_texts(mut sections: Vec<PromptSection>) -> Vec<PromptSection> {
     let pieces = sections.iter_mut().flat_map(|it| &mut it.blocks).flat_map(|it| &mut it.pieces);
     for (nth, piece) in pieces.enumerate() {
         piece.text = format!("{nth} {}", piece.text);
@@ -287,8 +291,8 @@ proptest! {
 
     #[test]
     fn what_is_cut_fits_and_is_named(sections in blocks().prop_map(with_unique_texts), room in 0_usize..3_000) {
-        let fitted = fit(sections.clone(), room);
-        let least = fit(sections.clone(), 0);
+        let fitted = fit_sections(sections.clone(), room);
+        let least = fit_sections(sections.clone(), 0);
         // Never over the room, unless the protected pieces alone are.
         prop_assert!(taken(&sections, &fitted) <= room || fitted == least);
         // Every cut is noted, and nothing else.
@@ -297,12 +301,12 @@ proptest! {
             let note = format!("(omitted for space: {})", it.left_out.join("; "));
             prop_assert!(it.left_out.is_empty() || it.text.ends_with(&note));
             // Protected pieces are kept verbatim.
-            for piece in section.blocks.iter().filter(|it| it.step == Step::Never).flat_map(|it| &it.pieces) {
+            for piece in section.blocks.iter().filter(|it| it.step == CutStep::Never).flat_map(|it| &it.pieces) {
                 prop_assert!(it.text.lines().any(|line| line == piece.text));
             }
             // The section's own limit holds, unless the protected pieces alone exceed it.
             let own = it.text.chars().count() + section.taken;
-            let is_bare = section.blocks.iter().filter(|it| it.step < Step::Never).flat_map(|it| &it.pieces)
+            let is_bare = section.blocks.iter().filter(|it| it.step < CutStep::Never).flat_map(|it| &it.pieces)
                 .all(|piece| it.text.lines().all(|line| line != piece.text));
             prop_assert!(own <= section.cap || is_bare);
         }
@@ -312,10 +316,10 @@ proptest! {
     fn less_room_never_brings_something_back(
         sections in blocks().prop_map(with_unique_texts), one in 0_usize..3_000, two in 0_usize..3_000,
     ) {
-        let (less, more) = (fit(sections.clone(), one.min(two)), fit(sections.clone(), one.max(two)));
+        let (less, more) = (fit_sections(sections.clone(), one.min(two)), fit_sections(sections.clone(), one.max(two)));
         for ((section, less), more) in sections.iter().zip(&less).zip(&more) {
             for piece in section.blocks.iter().flat_map(|it| &it.pieces) {
-                let has = |it: &Fitted| it.text.lines().any(|line| line == piece.text);
+                let has = |it: &FittedSection| it.text.lines().any(|line| line == piece.text);
                 prop_assert!(!has(less) || has(more));
             }
         }

@@ -8,27 +8,27 @@ use crate::choose::{self, Step};
 use crate::event::{Event, Recorded};
 use crate::ids::{IterationNumber, Role, RunId};
 use crate::outcome::Outcome;
-use crate::ports::{Moment, StopWish};
+use crate::ports::{Moment, StopRequest};
 use crate::recipe::{AgentChoice, AgentKind, PromptSource, Recipe};
 use crate::units::Millis;
 
 /// An event to record.
 #[derive(Debug, Clone)]
 enum Happening {
-    Asked(Wish),
+    Asked(ControlRequest),
     Paused,
     Resumed,
     Iteration(Role),
     Call,
 }
 
-fn request() -> impl Strategy<Value = Wish> {
+fn request() -> impl Strategy<Value = ControlRequest> {
     prop_oneof![
-        Just(Wish::Pause),
-        Just(Wish::GoOn),
-        Just(Wish::Stop),
-        Just(Wish::Skip { task: TaskId("a".into()) }),
-        "[a-c ]{0,3}".prop_map(|text| Wish::Note { text }),
+        Just(ControlRequest::Pause),
+        Just(ControlRequest::Resume),
+        Just(ControlRequest::Stop),
+        Just(ControlRequest::Skip { task: TaskId("a".into()) }),
+        "[a-c ]{0,3}".prop_map(|text| ControlRequest::Note { text }),
     ]
 }
 
@@ -53,20 +53,20 @@ fn begun() -> RunState {
         recipe: Box::new(recipe),
     };
     let first = Recorded { seq: 1, at: Timestamp(0), ran: Millis::ZERO, event };
-    RunState::begin(&first).expect("a beginning")
+    RunState::from_first_event(&first).expect("a beginning")
 }
 
 fn after(state: &mut RunState, event: Event) {
     let seq = state.seq + 1;
     let at = Timestamp(i64::try_from(seq).expect("small") * 1_000);
     let recorded = Recorded { seq, at, ran: Millis::ZERO, event };
-    state.apply(&recorded).expect("it fits");
+    state.apply_event(&recorded).expect("it fits");
 }
 
-fn asked(state: &RunState, request: Wish) -> Event {
-    let refused = refusal(state, &request);
-    let (id, at) = (WishId(format!("{:015}-x", state.seq)), Timestamp(500));
-    Event::Wished { asked: Asked { id, at, by: None, wish: request }, refused }
+fn asked(state: &RunState, request: ControlRequest) -> Event {
+    let refused = find_refusal(state, &request);
+    let (id, at) = (ControlRequestId(format!("{:015}-x", state.seq)), Timestamp(500));
+    Event::ControlRequested { asked: SubmittedRequest { id, at, by: None, request }, refused }
 }
 
 fn called(number: u32) -> Event {
@@ -96,11 +96,13 @@ struct Model {
 impl Model {
     fn take(&mut self, happening: &Happening) {
         match happening {
-            Happening::Asked(Wish::Pause) if self.pause.is_empty() => self.pause = "asked",
-            Happening::Asked(Wish::GoOn) => self.pause = "",
-            Happening::Asked(Wish::Stop) => self.stop = true,
-            Happening::Asked(Wish::Note { text })
-                if !text.trim().is_empty() && self.waiting.len() < MOST_NOTES =>
+            Happening::Asked(ControlRequest::Pause) if self.pause.is_empty() => {
+                self.pause = "asked"
+            }
+            Happening::Asked(ControlRequest::Resume) => self.pause = "",
+            Happening::Asked(ControlRequest::Stop) => self.stop = true,
+            Happening::Asked(ControlRequest::Note { text })
+                if !text.trim().is_empty() && self.waiting.len() < MAX_WAITING_NOTES =>
             {
                 self.waiting.push(text.clone());
             }
@@ -115,7 +117,7 @@ impl Model {
     }
 
     fn of(state: &RunState) -> Self {
-        let texts = |notes: &[Note]| notes.iter().map(|note| note.text.clone()).collect();
+        let texts = |notes: &[UserNote]| notes.iter().map(|note| note.text.clone()).collect();
         Self {
             pause: match state.control.pause {
                 Pause::No => "",
@@ -158,13 +160,13 @@ proptest! {
             prop_assert!(state.control.skips.is_empty(), "a prompt has no tasks");
             let json = serde_json::to_string(&state).expect("serializable");
             prop_assert_eq!(&serde_json::from_str::<RunState>(&json).expect("readable"), &state);
-            let moment = Moment { now: Timestamp(0), ran: Millis::ZERO, stop: StopWish::GoOn };
-            let step = choose::next(&state, moment);
+            let moment = Moment { now: Timestamp(0), ran: Millis::ZERO, stop: StopRequest::Continue };
+            let step = choose::choose_next_step(&state, moment);
             match (model.stop, model.pause) {
                 (true, _) => prop_assert_eq!(step, Step::Finish(Outcome::Interrupted)),
-                (false, "") => prop_assert_ne!(step, Step::Rest),
+                (false, "") => prop_assert_ne!(step, Step::WaitWhilePaused),
                 (false, _) => prop_assert!(
-                    matches!(step, Step::Rest | Step::Recover { .. } | Step::Finish(_)),
+                    matches!(step, Step::WaitWhilePaused | Step::Recover { .. } | Step::Finish(_)),
                     "{:?}", step
                 ),
             }
@@ -175,26 +177,32 @@ proptest! {
 #[test]
 fn waiting_requests_are_applied_in_order() {
     let state = begun();
-    let requests = [Wish::Pause, Wish::Pause, Wish::GoOn, Wish::Stop];
-    let waiting: Vec<Asked> = (0..)
+    let requests = [
+        ControlRequest::Pause,
+        ControlRequest::Pause,
+        ControlRequest::Resume,
+        ControlRequest::Stop,
+    ];
+    let waiting: Vec<SubmittedRequest> = (0..)
         .zip(requests)
-        .map(|(at, request)| Asked {
-            id: WishId(format!("{at}")),
+        .map(|(at, request)| SubmittedRequest {
+            id: ControlRequestId(format!("{at}")),
             at: Timestamp(at),
             by: None,
-            wish: request,
+            request,
         })
         .collect();
-    let pauses: Vec<Pause> =
-        (0..=4).map(|count| expected(&state, &waiting[..count]).control.pause).collect();
+    let pauses: Vec<Pause> = (0..=4)
+        .map(|count| apply_waiting_requests(&state, &waiting[..count]).control.pause)
+        .collect();
     let asked = Pause::Asked { at: Timestamp(0) };
     assert_eq!(pauses, [Pause::No, asked, asked, Pause::No, Pause::No]);
-    assert_eq!(expected(&state, &waiting).control.stop, Some(Timestamp(3)));
+    assert_eq!(apply_waiting_requests(&state, &waiting).control.stop, Some(Timestamp(3)));
 }
 
 #[test]
 fn notes_are_appended_to_a_prompt_with_their_authors() {
-    let note = |by: Option<&str>, text: &str| Note {
+    let note = |by: Option<&str>, text: &str| UserNote {
         at: Timestamp(0),
         by: by.map(str::to_owned),
         text: text.to_owned(),

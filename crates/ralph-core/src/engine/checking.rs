@@ -3,20 +3,21 @@
 
 use std::path::PathBuf;
 
-use super::{Engine, EngineError, Trouble, ViewKind};
-use crate::asking::{Asking, AskingEnd};
+use super::{Engine, EngineError, StepError, ViewKind};
+use crate::agent_call_state::{AgentCallEnd, AgentCallState};
 use crate::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use crate::choose;
 use crate::event::{
-    Changes, CheckedOut, Checkpoint, Event, History, Landed, Left, Meanwhile, Purpose, meddled,
+    ChangesWhileStopped, CheckedOut, Checkpoint, EndSnapshot, Event, History, Landed, Purpose,
+    TreeDiff, describe_git_tampering,
 };
 use crate::gate::{GateResult, GateStatus, Severity};
 use crate::glob::Pattern;
 use crate::ids::{IterationNumber, Role};
 use crate::judge::{self, Verdict};
 use crate::outcome::Outcome;
-use crate::plan::PlanLook;
-use crate::ports::{Activity, GateOrder, Look, Observation, Survey, View};
+use crate::plan::PlanState;
+use crate::ports::{Activity, CompareMode, GateOrder, Observation, Survey, View};
 use crate::recipe::{CommitPolicy, PlanPart, Recipe, Uncommitted};
 use crate::review::{self, ReviewVerdict};
 use crate::run::Iteration;
@@ -27,19 +28,20 @@ use crate::units::Millis;
 impl Engine<'_> {
     /// Observes the agent's changes. Where only ralph commits, commits made by the agent
     /// are reset into the work tree, because they never passed a gate.
-    pub(super) fn observe(&mut self) -> Result<(), Trouble> {
+    pub(super) fn observe_changes(&mut self) -> Result<(), StepError> {
         let base = self.state.base.clone().unwrap_or(Checkpoint::None);
-        let watched = self.watched();
+        let watched = self.watched_patterns();
         let mut observation = self.ports.vcs.observe(&base, &watched)?;
         let mut kept = None;
-        let is_unsure = std::mem::take(&mut self.is_unsure);
+        let is_unsure = std::mem::take(&mut self.may_repeat_history_reset);
         if let Some(seen) = &observation
-            && (self.is_out_of_order(seen.history) || (is_unsure && self.may_be_back(seen.history)))
+            && (self.is_forbidden_history(seen.history)
+                || (is_unsure && self.can_have_been_reset(seen.history)))
         {
-            kept = self.ports.vcs.put_history_back(&self.mark(), &base)?;
+            kept = self.ports.vcs.reset_history(&self.git_mark(), &base)?;
         }
         if let Some(seen) = &observation
-            && (self.is_out_of_order(seen.history) || kept.is_some())
+            && (self.is_forbidden_history(seen.history) || kept.is_some())
         {
             let agent_did = match seen.history {
                 History::Advanced { commits: 1 } => "the agent made a commit".to_owned(),
@@ -50,74 +52,75 @@ impl Engine<'_> {
                 // The history was reset before ralph died, which was not recorded.
                 History::Same => "the agent made commits or switched the branch".to_owned(),
             };
-            let place = kept_on(kept.as_deref());
-            self.record(Event::Warned {
+            let place = describe_kept_ref(kept.as_deref());
+            self.record_event(Event::Warned {
                 text: format!(
                     "{agent_did}, which it may not do here: the history was restored{place}"
                 ),
             })?;
-            let tampering = seen.meddling.clone();
+            let tampering = seen.git_tampering.clone();
             observation = self.ports.vcs.observe(&base, &watched)?;
             if let Some(again) = &mut observation {
-                again.meddling.extend(tampering);
+                again.git_tampering.extend(tampering);
             }
         }
-        self.record(Event::Observed { observation, kept })?;
+        self.record_event(Event::Observed { observation, kept })?;
         Ok(())
     }
 
     /// Returns whether an unchanged history may have been reset by an earlier process.
-    fn may_be_back(&self, history: History) -> bool {
-        history == History::Same && self.is_out_of_order(History::Rewritten)
+    fn can_have_been_reset(&self, history: History) -> bool {
+        history == History::Same && self.is_forbidden_history(History::Rewritten)
     }
 
     /// Returns whether the history changed in a way that the recipe does not allow to
     /// agents.
-    fn is_out_of_order(&self, history: History) -> bool {
+    fn is_forbidden_history(&self, history: History) -> bool {
         let landing = &self.state.recipe.landing;
         match (history, landing.uncommitted) {
             (History::Same, _) => false,
-            (_, _) if landing.is_history_ralphs() => true,
+            (_, _) if landing.is_history_owned_by_ralph() => true,
             // The user's own prompt may ask for a branch.
             (History::Rewritten, Uncommitted::Refused) => landing.commit == CommitPolicy::Agent,
-            (History::Rewritten, Uncommitted::Told) | (History::Advanced { .. }, _) => false,
+            (History::Rewritten, Uncommitted::Reported) | (History::Advanced { .. }, _) => false,
         }
     }
 
     /// Returns what changed while the run was stopped in work that has not landed yet.
     /// The work may have landed after all, if the history moved forward. If git fails
     /// here, it fails again where it matters.
-    pub(super) fn changed_meanwhile(&mut self) -> Option<Meanwhile> {
-        let since = self.state.under_check()?;
-        let now = self.ports.vcs.observe(&since, &self.watched()).ok()??;
-        let Observation { tree, changes, mut files, leaks, meddling: git_tampering, .. } = now;
-        files.retain(|file| !self.is_document(&file.path));
+    pub(super) fn find_changes_while_stopped(&mut self) -> Option<ChangesWhileStopped> {
+        let since = self.state.state_under_check()?;
+        let now = self.ports.vcs.observe(&since, &self.watched_patterns()).ok()??;
+        let Observation { tree, changes, mut files, leaks, git_tampering, .. } = now;
+        files.retain(|file| !self.is_list_document(&file.path));
         let is_same_tree =
             matches!(&since, Checkpoint::Git { tree: Some(seen), .. } if *seen == tree);
         let is_other = !is_same_tree && (!files.is_empty() || !self.is_judged());
-        (is_other || !git_tampering.is_empty()).then_some(Meanwhile {
+        (is_other || !git_tampering.is_empty()).then_some(ChangesWhileStopped {
             tree,
             changes,
             files,
             leaks,
-            meddling: git_tampering,
+            git_tampering,
         })
     }
 
     /// Returns the snapshot that a resumed run compares with.
-    pub(super) fn left_behind(&mut self) -> Option<Box<Left>> {
-        let repository = self.state_that_has_not_landed();
-        let is_listed = self.is_listed();
-        (repository.is_some() || is_listed).then(|| Box::new(Left { repository, is_listed }))
+    pub(super) fn take_end_snapshot(&mut self) -> Option<Box<EndSnapshot>> {
+        let repository = self.snapshot_unlanded_work();
+        let is_listed = self.is_task_file_in_sync();
+        (repository.is_some() || is_listed)
+            .then(|| Box::new(EndSnapshot { repository, task_file_in_sync: is_listed }))
     }
 
     /// Returns the state of the repository if there is work that has not landed. Nothing
     /// if git fails: a resumed run then cannot tell what changed.
-    fn state_that_has_not_landed(&mut self) -> Option<Checkpoint> {
-        match self.state.ground() {
+    fn snapshot_unlanded_work(&mut self) -> Option<Checkpoint> {
+        match self.state.unlanded_base() {
             Some(Checkpoint::Git { .. }) => {
-                let Survey { tree, checked_out, .. } = self.ports.vcs.last_look()?;
-                let CheckedOut { head, branch } = self.stood.take().or(checked_out)?;
+                let Survey { tree, checked_out, .. } = self.ports.vcs.take_final_survey()?;
+                let CheckedOut { head, branch } = self.expected_head.take().or(checked_out)?;
                 Some(Checkpoint::Git { head, branch, tree: Some(tree) })
             }
             Some(Checkpoint::None) | None => None,
@@ -126,21 +129,21 @@ impl Engine<'_> {
 
     /// Fails if protected paths, or a history that only ralph writes, changed after the
     /// run ended. An agent cannot have done it and must not be blamed for it.
-    pub(super) fn everything_is_as_left(&mut self) -> Result<(), EngineError> {
-        let left = self.state.left.as_ref().and_then(|left| left.repository.clone());
+    pub(super) fn check_unchanged_since_end(&mut self) -> Result<(), EngineError> {
+        let left = self.state.end_snapshot.as_ref().and_then(|left| left.repository.clone());
         let (Some(_), Some(left)) = (&self.state.outcome, left) else { return Ok(()) };
-        let now = self.ports.vcs.changed_since(&left, &self.watched());
+        let now = self.ports.vcs.peek_changes_since(&left, &self.watched_patterns());
         let Checkpoint::Git { head, branch, tree } = left else { return Ok(()) };
         let now = match now {
             Ok(Some(now)) => now,
             Ok(None) => return Ok(()),
             // `git gc` may have removed the tree, but not what is checked out.
-            Err(_) => return self.history_is_as_left(CheckedOut { head, branch }),
+            Err(_) => return self.check_head_unchanged(CheckedOut { head, branch }),
         };
         let paths: Vec<String> = now.files.into_iter().map(|file| file.path).collect();
-        let paths = choose::protected(&self.state, &paths);
+        let paths = choose::find_protected_paths(&self.state, &paths);
         match (now.checked_out, tree) {
-            (Some(other), _) if self.is_out_of_order(now.history) => {
+            (Some(other), _) if self.is_forbidden_history(now.history) => {
                 Err(EngineError::Moved { left: CheckedOut { head, branch }, now: other })
             }
             (_, Some(left)) if !paths.is_empty() => Err(EngineError::Protected { paths, left }),
@@ -150,9 +153,9 @@ impl Engine<'_> {
 
     /// Fails if a history that only ralph writes has moved. Used where the tree cannot be
     /// compared.
-    fn history_is_as_left(&mut self, left: CheckedOut) -> Result<(), EngineError> {
-        let survey = self.ports.vcs.survey().map_err(EngineError::Git)?;
-        let is_ralphs = self.state.recipe.landing.is_history_ralphs();
+    fn check_head_unchanged(&mut self, left: CheckedOut) -> Result<(), EngineError> {
+        let survey = self.ports.vcs.survey_tree().map_err(EngineError::Git)?;
+        let is_ralphs = self.state.recipe.landing.is_history_owned_by_ralph();
         match survey.and_then(|survey| survey.checked_out) {
             Some(now) if is_ralphs && now != left => Err(EngineError::Moved { left, now }),
             Some(_) | None => Ok(()),
@@ -161,70 +164,75 @@ impl Engine<'_> {
 
     /// Returns the patterns whose matches are listed first, however many other files
     /// changed.
-    fn watched(&self) -> Vec<Pattern> {
+    fn watched_patterns(&self) -> Vec<Pattern> {
         let Recipe { protect, scope, .. } = &self.state.recipe;
         protect.iter().chain(scope).cloned().collect()
     }
 
-    pub(super) fn is_document(&self, path: &str) -> bool {
+    pub(super) fn is_list_document(&self, path: &str) -> bool {
         let work = self.state.recipe.task_work();
         work.is_some_and(|work| work.is_document(&self.state.project, path))
     }
 
     fn is_judged(&self) -> bool {
-        self.current(|current| current.judgement.is_some()) == Some(true)
+        self.map_current(|current| current.judgement.is_some()) == Some(true)
     }
 
     /// Runs a gate before the first agent call.
-    pub(super) fn baseline(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
+    pub(super) fn check_baseline(
+        &mut self,
+        gate: usize,
+        severity: Severity,
+    ) -> Result<(), StepError> {
         let result = self.run_gate(gate, severity, IterationNumber(0))?;
-        self.record(Event::BaselineChecked { result })?;
-        self.publish(ViewKind::Gates)?;
+        self.record_event(Event::BaselineChecked { result })?;
+        self.publish_view(ViewKind::Gates)?;
         Ok(())
     }
 
     /// Runs a gate on the agent's work.
-    pub(super) fn check(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
+    pub(super) fn check_gate(&mut self, gate: usize, severity: Severity) -> Result<(), StepError> {
         let iteration = IterationNumber(self.state.iterations);
         let mut result = self.run_gate(gate, severity, iteration)?;
         if result.status == GateStatus::Passed && severity == Severity::Hard {
-            self.look_behind(&mut result)?;
+            self.recheck_after_gate(&mut result)?;
         }
-        self.record(Event::GateChecked { result })?;
-        self.publish(ViewKind::Gates)?;
+        self.record_event(Event::GateChecked { result })?;
+        self.publish_view(ViewKind::Gates)?;
         Ok(())
     }
 
     /// Fails a gate that passed if protected paths changed while it ran. Gates run code
     /// that agents wrote, and what that code does to the tree has not been observed.
-    fn look_behind(&mut self, result: &mut GateResult) -> Result<(), Trouble> {
+    fn recheck_after_gate(&mut self, result: &mut GateResult) -> Result<(), StepError> {
         let Recipe { protect, scope, .. } = &self.state.recipe;
         let (Some(since), false, true) =
-            (self.state.as_seen(), protect.is_empty(), scope.is_empty())
+            (self.state.observed_state(), protect.is_empty(), scope.is_empty())
         else {
             return Ok(());
         };
         let watched = protect.clone();
         let Some(now) = self.ports.vcs.observe(&since, &watched)? else { return Ok(()) };
-        self.behind = Some(surveyed(&now));
-        let changed = self.current(|current| choose::forbidden(&self.state, current, &now));
+        self.post_gate_survey = Some(to_survey(&now));
+        let changed =
+            self.map_current(|current| choose::find_forbidden_paths(&self.state, current, &now));
         let mut reasons = Vec::new();
         if let Some(paths) = changed.filter(|paths| !paths.is_empty()) {
             let paths = paths.join(", ");
             reasons
                 .push(format!("protected paths were changed while it ran, restore them: {paths}"));
         }
-        if !now.meddling.is_empty() {
-            let paths = now.meddling.join(", ");
+        if !now.git_tampering.is_empty() {
+            let paths = now.git_tampering.join(", ");
             reasons
                 .push(format!("these files were changed while it ran, and were restored: {paths}"));
         }
         if !reasons.is_empty() {
             let reason = reasons.join("; ");
             let mut hasher = ErrorHasher::new(&result.gate);
-            hasher.feed(&reason);
+            hasher.feed_text(&reason);
             result.status = GateStatus::Failed;
-            result.hash = Some(hasher.finish());
+            result.hash = Some(hasher.finish_hash());
             result.reason = Some(reason);
         }
         Ok(())
@@ -232,44 +240,46 @@ impl Engine<'_> {
 
     /// Records the tree that passed. Where only ralph commits, a branch that moved after
     /// the agent was observed (most likely by a gate) is reset.
-    pub(super) fn survey(&mut self) -> Result<(), Trouble> {
-        let last_survey = self.behind.take();
-        let documents = self.documents_alone();
-        let mut survey = match (&documents, self.seen_already().or(last_survey)) {
-            (Some(documents), _) => self.ports.vcs.survey_of(documents)?,
+    pub(super) fn record_survey(&mut self) -> Result<(), StepError> {
+        let last_survey = self.post_gate_survey.take();
+        let documents = self.documents_to_commit();
+        let mut survey = match (&documents, self.reusable_survey().or(last_survey)) {
+            (Some(documents), _) => self.ports.vcs.survey_documents(documents)?,
             (None, Some(survey)) => Some(survey),
-            (None, None) => self.ports.vcs.survey()?,
+            (None, None) => self.ports.vcs.survey_tree()?,
         };
-        if let Some(before) = self.moved(survey.as_ref()) {
-            let kept = self.ports.vcs.put_history_back(&self.mark(), &before)?;
-            let place = kept_on(kept.as_deref());
-            self.record(Event::Warned {
+        if let Some(before) = self.find_moved_history(survey.as_ref()) {
+            let kept = self.ports.vcs.reset_history(&self.git_mark(), &before)?;
+            let place = describe_kept_ref(kept.as_deref());
+            self.record_event(Event::Warned {
                 text: format!(
                     "the branch moved after the agent had ended, while gates ran: the history was restored{place}"
                 ),
             })?;
             survey = match &documents {
-                Some(documents) => self.ports.vcs.survey_of(documents)?,
-                None => self.ports.vcs.survey()?,
+                Some(documents) => self.ports.vcs.survey_documents(documents)?,
+                None => self.ports.vcs.survey_tree()?,
             };
         }
         // Without an answer from git there may be something to commit.
-        let changes = survey.as_ref().map_or(Changes::Some, |survey| survey.changes);
+        let changes = survey.as_ref().map_or(TreeDiff::Dirty, |survey| survey.changes);
         let (tree, checked_out) =
             survey.map_or((None, None), |survey| (Some(survey.tree), survey.checked_out));
-        self.record(Event::Landed { landed: Landed::Surveyed { tree, changes, checked_out } })?;
+        self.record_event(Event::Landed {
+            landed: Landed::Surveyed { tree, changes, checked_out },
+        })?;
         Ok(())
     }
 
     /// Returns the documents (task file and notes) if only those are committed. A review
     /// writes its verdict there, and no gate has checked anything else in the work tree.
     /// Where the agent commits, ralph commits nothing else.
-    fn documents_alone(&self) -> Option<Vec<PathBuf>> {
-        let is_review = self.current(|current| current.role == Role::Review) == Some(true);
+    fn documents_to_commit(&self) -> Option<Vec<PathBuf>> {
+        let is_review = self.map_current(|current| current.role == Role::Review) == Some(true);
         let is_alone = match self.state.recipe.landing.commit {
             CommitPolicy::Ralph => is_review,
             CommitPolicy::Agent => true,
-            CommitPolicy::Nobody | CommitPolicy::Scm(_) => false,
+            CommitPolicy::NoCommit | CommitPolicy::Scm(_) => false,
         };
         let work = self.state.recipe.task_work().filter(|_| is_alone)?;
         Some(work.documents().into())
@@ -277,19 +287,19 @@ impl Engine<'_> {
 
     /// Returns the survey from the last observation, if nothing has changed the work tree
     /// since: no gate has run and ralph has written nothing.
-    fn seen_already(&self) -> Option<Survey> {
+    fn reusable_survey(&self) -> Option<Survey> {
         let current = self.state.current.as_ref()?;
         let is_untouched = current.gates.is_empty() && current.landed.is_empty();
-        current.observation().filter(|_| is_untouched).map(surveyed)
+        current.observation().filter(|_| is_untouched).map(to_survey)
     }
 
     /// Returns the state to reset the history to, if it moved without permission.
-    fn moved(&self, survey: Option<&Survey>) -> Option<Checkpoint> {
+    fn find_moved_history(&self, survey: Option<&Survey>) -> Option<Checkpoint> {
         let now = survey?.checked_out.as_ref()?;
         let current = self.state.current.as_ref()?;
         let is_back = current.landed.iter().any(|it| matches!(it, Landed::RolledBack { .. }));
-        let before = if is_back { current.checkpoint.clone() } else { self.state.as_seen() };
-        let is_ours = self.state.recipe.landing.is_history_ralphs();
+        let before = if is_back { current.checkpoint.clone() } else { self.state.observed_state() };
+        let is_ours = self.state.recipe.landing.is_history_owned_by_ralph();
         before.filter(|before| match before {
             Checkpoint::Git { head, branch, .. } => {
                 is_ours && (*head != now.head || *branch != now.branch)
@@ -303,11 +313,11 @@ impl Engine<'_> {
         gate: usize,
         severity: Severity,
         iteration: IterationNumber,
-    ) -> Result<GateResult, Trouble> {
+    ) -> Result<GateResult, StepError> {
         let recipe = &self.state.recipe;
         let gate = &recipe.gates[gate];
         let ui = &mut *self.ports.ui;
-        ui.doing(&Activity::Gate(gate));
+        ui.show_activity(&Activity::Gate(gate));
         let order = GateOrder {
             run: &self.state.run,
             iteration,
@@ -316,58 +326,68 @@ impl Engine<'_> {
             severity,
             output_chars: recipe.prompt.output_chars,
         };
-        let mut tick = |ran| ui.doing(&Activity::GateRuns { gate, ran });
+        let mut tick = |ran| ui.show_activity(&Activity::GateRuns { gate, ran });
         // A gate runs what agents wrote.
-        self.look = Look::Content;
-        let result = self.ports.gates.check(&order, &mut tick);
+        self.compare_mode = CompareMode::Content;
+        let result = self.ports.gates.run_gate(&order, &mut tick);
         // A gate that the user interrupted has no result; it runs again when the run is
         // resumed.
         if let Some(end) = &result.end
             && matches!(end.ending, Ending::Interrupted { .. })
         {
-            return Err(Trouble::Outcome(Outcome::Interrupted));
+            return Err(StepError::Outcome(Outcome::Interrupted));
         }
         Ok(result)
     }
 
     /// Records the verdict of the agent that a gate asked. Discards its changes to the
     /// tree and the history first: only its answer counts.
-    pub(super) fn hear_verdict(&mut self, gate: usize, severity: Severity) -> Result<(), Trouble> {
-        if let Some(as_seen) = self.state.as_seen() {
+    pub(super) fn finish_gate_review(
+        &mut self,
+        gate: usize,
+        severity: Severity,
+    ) -> Result<(), StepError> {
+        if let Some(as_seen) = self.state.observed_state() {
             let name = &self.state.recipe.gates[gate].name;
-            self.undo_strays(&format!("the reviewer of `{name}`"), &as_seen)?;
+            self.discard_side_effects(&format!("the reviewer of `{name}`"), &as_seen)?;
         }
-        let asking = self.current(|current| current.gate.clone()).unwrap_or_default();
-        let result = verdict(&self.state.recipe.gates[gate], severity, &asking);
-        self.record(Event::GateChecked { result })?;
-        self.publish(ViewKind::Gates)?;
+        let asking = self.map_current(|current| current.gate.clone()).unwrap_or_default();
+        let result = build_gate_result(&self.state.recipe.gates[gate], severity, &asking);
+        self.record_event(Event::GateChecked { result })?;
+        self.publish_view(ViewKind::Gates)?;
         Ok(())
     }
 
     /// Discards the changes of an agent that was asked for a commit message: nothing may
     /// be added to what the gates passed.
-    pub(super) fn hear_message(&mut self) -> Result<(), Trouble> {
-        let before = self.current(|current| current.unheard.clone()).flatten();
+    pub(super) fn discard_message_side_effects(&mut self) -> Result<(), StepError> {
+        let before = self.map_current(|current| current.pre_question.clone()).flatten();
         let kept = match before {
-            Some(before) => self.undo_strays("the agent asked for a commit message", &before)?,
+            Some(before) => {
+                self.discard_side_effects("the agent asked for a commit message", &before)?
+            }
             None => None,
         };
-        self.record(Event::Landed { landed: Landed::Heard { kept } })?;
+        self.record_event(Event::Landed { landed: Landed::MessageChecked { kept } })?;
         Ok(())
     }
 
     /// Returns the state to restore after a read-only agent call.
-    pub(super) fn to_go_back_to(&self, purpose: &Purpose) -> Option<Checkpoint> {
+    pub(super) fn state_to_restore(&self, purpose: &Purpose) -> Option<Checkpoint> {
         let current = self.state.current.as_ref()?;
         match purpose {
             Purpose::Work => None,
-            Purpose::Gate(_) => self.state.as_seen(),
-            Purpose::Message => current.unheard.clone().or_else(|| current.surveyed()),
+            Purpose::Gate(_) => self.state.observed_state(),
+            Purpose::Message => current.pre_question.clone().or_else(|| current.surveyed_state()),
         }
     }
 
     /// Discards the changes of a read-only agent call. Returns the ref that keeps them.
-    fn undo_strays(&mut self, agent: &str, before: &Checkpoint) -> Result<Option<String>, Trouble> {
+    fn discard_side_effects(
+        &mut self,
+        agent: &str,
+        before: &Checkpoint,
+    ) -> Result<Option<String>, StepError> {
         let Checkpoint::Git { tree, .. } = before else { return Ok(None) };
         let Some(now) = self.ports.vcs.observe(before, &[])? else { return Ok(None) };
         let did = match now.history {
@@ -380,30 +400,30 @@ impl Engine<'_> {
         let mut kept = None;
         // If the run ended in between, ralph itself restored the list, so that is no
         // change by the agent.
-        let is_list_ours = self.current(Iteration::is_list_ours) == Some(true);
+        let is_list_ours = self.map_current(Iteration::is_list_written_by_ralph) == Some(true);
         let is_ralphs = is_list_ours
             && now.more_files == 0
-            && now.files.iter().all(|file| self.is_document(&file.path));
+            && now.files.iter().all(|file| self.is_list_document(&file.path));
         if let Some(did) = did {
-            kept = self.ports.vcs.rollback(&self.mark(), before)?;
-            let place = kept_on(kept.as_deref());
+            kept = self.ports.vcs.roll_back(&self.git_mark(), before)?;
+            let place = describe_kept_ref(kept.as_deref());
             if !is_ralphs {
                 warnings.push(format!("{did}, which was undone{place}"));
             }
         }
-        if !now.meddling.is_empty() {
-            let paths = now.meddling.join(", ");
+        if !now.git_tampering.is_empty() {
+            let paths = now.git_tampering.join(", ");
             warnings.push(format!("changed these files, which were restored: {paths}"));
         }
         for warning in warnings {
-            self.record(Event::Warned { text: format!("{agent} {warning}") })?;
+            self.record_event(Event::Warned { text: format!("{agent} {warning}") })?;
         }
         Ok(kept)
     }
 
     /// Refuses work that changed protected or out-of-scope paths. Out-of-scope files are
     /// restored at once, because the agent cannot fix them.
-    pub(super) fn refuse(&mut self, paths: &[String]) -> Result<(), Trouble> {
+    pub(super) fn refuse_paths(&mut self, paths: &[String]) -> Result<(), StepError> {
         let list = |paths: Vec<&str>| format!("\n- {}", paths.join("\n- "));
         let changed = list(paths.iter().map(String::as_str).collect());
         let scope = self.state.recipe.scope.clone();
@@ -420,10 +440,10 @@ impl Engine<'_> {
             )
         } else {
             let base = self.state.base.clone().unwrap_or(Checkpoint::None);
-            let kept = self.ports.vcs.confine(&self.mark(), &base, &scope)?;
-            let place = kept_on(kept.as_deref());
+            let kept = self.ports.vcs.restore_outside_scope(&self.git_mark(), &base, &scope)?;
+            let place = describe_kept_ref(kept.as_deref());
             let text = format!("the agent changed files outside its scope; restored{place}");
-            self.record(Event::Warned { text })?;
+            self.record_event(Event::Warned { text })?;
             // Patterns of single files start with `/`, the project directory.
             let allowed = scope.iter().map(|it| it.as_str().trim_start_matches('/'));
             let allowed = list(allowed.collect());
@@ -431,38 +451,44 @@ impl Engine<'_> {
                 "Only these paths may be changed:{allowed}\nThese were changed too, and have been restored. Do not touch them:{changed}"
             )
         };
-        let result = choose::not_a_gate(choose::PROTECTED, output);
-        self.record(Event::GateChecked { result })?;
-        self.publish(ViewKind::Gates)?;
+        let result = choose::build_refusal_result(choose::PROTECTED_PATHS, output);
+        self.record_event(Event::GateChecked { result })?;
+        self.publish_view(ViewKind::Gates)?;
         Ok(())
     }
 
     /// Refuses work that contains secrets: once committed they are hard to remove.
-    pub(super) fn refuse_leaks(&mut self) -> Result<(), Trouble> {
-        let leaks = self.current(|current| current.observation().map(|seen| seen.leaks.clone()));
-        let output = leak::complaint(&leaks.flatten().unwrap_or_default());
-        self.record(Event::GateChecked { result: choose::not_a_gate(choose::SECRETS, output) })?;
-        self.publish(ViewKind::Gates)?;
+    pub(super) fn refuse_leaks(&mut self) -> Result<(), StepError> {
+        let leaks =
+            self.map_current(|current| current.observation().map(|seen| seen.leaks.clone()));
+        let output = leak::format_leak_feedback(&leaks.flatten().unwrap_or_default());
+        self.record_event(Event::GateChecked {
+            result: choose::build_refusal_result(choose::SECRETS, output),
+        })?;
+        self.publish_view(ViewKind::Gates)?;
         Ok(())
     }
 
     /// Refuses work that came with changes to git's own files. The files have been
     /// restored.
-    pub(super) fn refuse_meddling(&mut self) -> Result<(), Trouble> {
-        let paths = self.current(|current| current.observation().map(|seen| seen.meddling.clone()));
-        let output = meddled(&paths.flatten().unwrap_or_default());
-        self.record(Event::GateChecked { result: choose::not_a_gate(choose::MEDDLING, output) })?;
-        self.publish(ViewKind::Gates)?;
+    pub(super) fn refuse_git_tampering(&mut self) -> Result<(), StepError> {
+        let paths = self
+            .map_current(|current| current.observation().map(|seen| seen.git_tampering.clone()));
+        let output = describe_git_tampering(&paths.flatten().unwrap_or_default());
+        self.record_event(Event::GateChecked {
+            result: choose::build_refusal_result(choose::GIT_TAMPERING, output),
+        })?;
+        self.publish_view(ViewKind::Gates)?;
         Ok(())
     }
 
     /// Returns a warning if this attempt took the task past its soft time limit.
-    fn overdue(&self, judgement: &judge::Judgement) -> Option<String> {
+    fn overdue_warning(&self, judgement: &judge::Judgement) -> Option<String> {
         let failed = judgement.failed.as_ref().filter(|failed| failed.gives_up.is_none())?;
         let work = self.state.recipe.task_work()?;
-        let task = self.current(|current| current.task.clone()).flatten()?;
-        let before = self.state.board.as_ref()?.log(&task).spent;
-        let spent = before.plus(self.state.ran_in_iteration());
+        let task = self.map_current(|current| current.task.clone()).flatten()?;
+        let before = self.state.tasks.as_ref()?.attempt_log(&task).spent;
+        let spent = before.saturating_add(self.state.ran_in_iteration());
         (before < work.soft_limit && spent >= work.soft_limit).then(|| {
             format!(
                 "task {task} has taken longer than {} by attempt {}; it is given up at {}",
@@ -472,11 +498,11 @@ impl Engine<'_> {
     }
 
     /// Returns warnings about work that is accepted as complete.
-    fn remarks(&self, judgement: &judge::Judgement) -> Vec<String> {
+    fn completion_warnings(&self, judgement: &judge::Judgement) -> Vec<String> {
         let (Verdict::Complete, Some(current)) = (&judgement.verdict, &self.state.current) else {
             return Vec::new();
         };
-        let counts = current.plan.as_ref().and_then(PlanLook::counts);
+        let counts = current.plan.as_ref().and_then(PlanState::counts);
         let part = self.state.recipe.plan.as_ref().map(|plan| plan.part);
         let open = match (counts, part) {
             (Some(counts), Some(PlanPart::Follows)) => counts.open,
@@ -486,85 +512,92 @@ impl Engine<'_> {
             let items = if open == 1 { "1 item".to_owned() } else { format!("{open} items") };
             format!("the agent reported twice that all is done; {items} of its plan left open")
         });
-        let is_left = current.observation().is_some_and(|seen| seen.changes == Changes::Some);
+        let is_left = current.observation().is_some_and(|seen| seen.changes == TreeDiff::Dirty);
         let landing = &self.state.recipe.landing;
         let is_agents = landing.commit == CommitPolicy::Agent;
-        let left = (is_left && is_agents && landing.uncommitted == Uncommitted::Told)
+        let left = (is_left && is_agents && landing.uncommitted == Uncommitted::Reported)
             .then(|| "uncommitted changes are left in the work tree".to_owned());
         open.into_iter().chain(left).collect()
     }
 
     /// Returns warnings about a compaction.
-    fn remarks_of_compaction(&self, judgement: &judge::Judgement) -> Vec<String> {
-        let is_compaction = self.current(|current| current.role == Role::Compact) == Some(true);
+    fn compaction_warnings(&self, judgement: &judge::Judgement) -> Vec<String> {
+        let is_compaction = self.map_current(|current| current.role == Role::Compact) == Some(true);
         match (&judgement.compacted, &judgement.verdict) {
             (Some(compacted), _) => compacted.remarks(),
             (None, Verdict::AttemptFailed { failure }) if is_compaction => vec![format!(
                 "compaction failed ({}): {}; the run continues with the memory it has, and tries again later",
                 failure.class.name(),
-                failure.words
+                failure.message
             )],
             (None, _) => Vec::new(),
         }
     }
 
-    pub(super) fn judge(&mut self) -> Result<(), EngineError> {
-        let judgement = self.current(|current| judge::judge(&self.state, current)).flatten();
+    pub(super) fn judge_iteration(&mut self) -> Result<(), EngineError> {
+        let judgement =
+            self.map_current(|current| judge::judge_iteration(&self.state, current)).flatten();
         let Some(judgement) = judgement else { return Ok(()) };
         let (handoff, amended) = (judgement.handoff.clone(), judgement.amended.clone());
-        let overdue = self.overdue(&judgement);
-        let mut remarks = self.remarks(&judgement);
-        remarks.extend(self.remarks_of_compaction(&judgement));
-        self.record(Event::Judged { judgement: Box::new(judgement) })?;
+        let overdue = self.overdue_warning(&judgement);
+        let mut remarks = self.completion_warnings(&judgement);
+        remarks.extend(self.compaction_warnings(&judgement));
+        self.record_event(Event::Judged { judgement: Box::new(judgement) })?;
         for text in overdue.into_iter().chain(remarks) {
-            self.record(Event::Warned { text })?;
+            self.record_event(Event::Warned { text })?;
         }
         let iteration = IterationNumber(self.state.iterations);
         if let Some(handoff) = handoff {
             let view = View::Handoff { iteration, handoff: &handoff };
-            let published = self.ports.store.publish(&view);
-            self.told(published)?;
+            let published = self.ports.store.publish_view(&view);
+            self.warn_on_error(published)?;
         }
         if !amended.is_empty() {
-            let at = self.ports.clock.moment().now;
+            let at = self.ports.clock.read_moment().now;
             let view = View::Amendments { iteration, at, log: &amended };
-            let published = self.ports.store.publish(&view);
-            self.told(published)?;
+            let published = self.ports.store.publish_view(&view);
+            self.warn_on_error(published)?;
         }
         Ok(())
     }
 }
 
 /// Returns a clause that names the ref with the removed work.
-fn kept_on(name: Option<&str>) -> String {
+fn describe_kept_ref(name: Option<&str>) -> String {
     name.map(|name| format!("; kept on {name}")).unwrap_or_default()
 }
 
 /// Converts an observation to a survey.
-fn surveyed(seen: &Observation) -> Survey {
+fn to_survey(seen: &Observation) -> Survey {
     let Observation { tree, changes, checked_out, .. } = seen;
     Survey { tree: tree.clone(), changes: *changes, checked_out: checked_out.clone() }
 }
 
 /// Returns the result of a gate from its agent's answer.
-fn verdict(gate: &crate::gate::Gate, severity: Severity, asking: &Asking) -> GateResult {
+fn build_gate_result(
+    gate: &crate::gate::Gate,
+    severity: Severity,
+    asking: &AgentCallState,
+) -> GateResult {
     let (status, code, output) = match &asking.end {
-        Some(AskingEnd::Answered(reply)) => match review::answer(reply, asking.token.as_deref()) {
-            Some(answer) if answer.verdict == ReviewVerdict::Approved => {
-                (GateStatus::Passed, 0, answer.feedback)
+        Some(AgentCallEnd::Answered(reply)) => {
+            match review::parse_review_answer(reply, asking.token.as_deref()) {
+                Some(answer) if answer.verdict == ReviewVerdict::Approved => {
+                    (GateStatus::Passed, 0, answer.feedback)
+                }
+                Some(answer) => (GateStatus::Failed, 1, answer.feedback),
+                None => (GateStatus::Failed, 1, "the reviewer gave no verdict".to_owned()),
             }
-            Some(answer) => (GateStatus::Failed, 1, answer.feedback),
-            None => (GateStatus::Failed, 1, "the reviewer gave no verdict".to_owned()),
-        },
-        Some(AskingEnd::FailedAttempt(failure)) if asking.wrong.is_some() => {
-            let output = format!("the reviewer gave no usable verdict: {}", failure.words);
+        }
+        Some(AgentCallEnd::FailedAttempt(failure)) if asking.wrong.is_some() => {
+            let output = format!("the reviewer gave no usable verdict: {}", failure.message);
             (GateStatus::Failed, 1, output)
         }
-        Some(AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure)) => {
+        Some(AgentCallEnd::FailedAttempt(failure) | AgentCallEnd::Hopeless(failure)) => {
             let output = format!(
                 "the reviewer did not answer ({}): {}",
                 failure.class.name(),
-                failure.words
+                failure.message
             );
             (GateStatus::Failed, 1, output)
         }
@@ -572,8 +605,8 @@ fn verdict(gate: &crate::gate::Gate, severity: Severity, asking: &Asking) -> Gat
     };
     let hash = (status == GateStatus::Failed).then(|| {
         let mut hasher = ErrorHasher::new(&gate.name);
-        hasher.feed(&output);
-        hasher.finish()
+        hasher.feed_text(&output);
+        hasher.finish_hash()
     });
     GateResult {
         gate: gate.name.clone(),

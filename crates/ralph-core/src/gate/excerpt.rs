@@ -2,7 +2,7 @@
 //! whole output.
 
 use crate::stuck::is_error_line;
-use crate::text::{Excerpt, Lines, TRUNCATED, Truncate};
+use crate::text::{BoundedLines, Excerpt, TRUNCATED, Truncate};
 
 /// Longer lines are read in parts; no tool prints the reason after that many bytes.
 const LONGEST_LINE: usize = 2048;
@@ -18,7 +18,7 @@ const LONGEST_ERROR: usize = 300;
 pub struct OutputExcerpt {
     part: Truncate,
     ends: Excerpt,
-    lines: Lines,
+    lines: BoundedLines,
     first_error: Option<String>,
 }
 
@@ -28,32 +28,32 @@ impl OutputExcerpt {
         Self {
             part,
             ends: Excerpt::new(limit, part),
-            lines: Lines::new(LONGEST_LINE),
+            lines: BoundedLines::new(LONGEST_LINE),
             first_error: None,
         }
     }
 
     /// Processes the next chunk of plain text, cut anywhere.
-    pub fn feed(&mut self, piece: &str) {
-        self.ends.feed(piece);
+    pub fn feed_text(&mut self, piece: &str) {
+        self.ends.feed_text(piece);
         if self.part == Truncate::Both && self.first_error.is_none() {
             let first_error = &mut self.first_error;
-            self.lines.feed(piece, |line| keep_error(first_error, line));
+            self.lines.feed_text(piece, |line| keep_error(first_error, line));
         }
     }
 
     /// Returns the kept text, with a mark where something is missing.
-    pub fn text(&self) -> String {
+    pub fn to_text(&self) -> String {
         match (self.part, self.ends.cut_ends()) {
             (Truncate::Both, Some((head, tail))) => self.join_ends(head, tail),
-            (Truncate::Head | Truncate::Tail | Truncate::Both, _) => self.ends.text(),
+            (Truncate::Head | Truncate::Tail | Truncate::Both, _) => self.ends.to_text(),
         }
     }
 
     fn join_ends(&self, head: &str, tail: &str) -> String {
         let (head, tail) = (drop_last_part(head), drop_first_part(tail));
         let mut first_error = self.first_error.clone();
-        self.lines.clone().finish(|line| keep_error(&mut first_error, line));
+        self.lines.clone().finish_line(|line| keep_error(&mut first_error, line));
         let is_shown = |error: &String| head.contains(error) || tail.contains(error);
         match first_error.filter(|error| !is_shown(error)) {
             None => format!("{head}\n{TRUNCATED}\n{tail}"),
@@ -94,8 +94,8 @@ fn drop_first_part(tail: &str) -> &str {
 /// Returns an output bounded to `limit` characters, with both ends and the first error.
 pub fn excerpt_output(output: &str, limit: usize) -> String {
     let mut excerpt = OutputExcerpt::new(limit, Truncate::Both);
-    excerpt.feed(output);
-    excerpt.text()
+    excerpt.feed_text(output);
+    excerpt.to_text()
 }
 
 #[cfg(test)]
@@ -166,8 +166,8 @@ mod tests {
             (Truncate::Tail, "... [truncated]\n\nline 099\n"),
         ] {
             let mut excerpt = OutputExcerpt::new(10, part);
-            excerpt.feed(&numbered(99));
-            assert_eq!(excerpt.text(), expect);
+            excerpt.feed_text(&numbered(99));
+            assert_eq!(excerpt.to_text(), expect);
         }
     }
 
@@ -179,9 +179,9 @@ mod tests {
         ) {
             let mut excerpt = OutputExcerpt::new(limit, Truncate::Both);
             for piece in &pieces {
-                excerpt.feed(piece);
+                excerpt.feed_text(piece);
             }
-            proptest::prop_assert_eq!(excerpt.text(), excerpt_output(&pieces.concat(), limit));
+            proptest::prop_assert_eq!(excerpt.to_text(), excerpt_output(&pieces.concat(), limit));
         }
     }
 }

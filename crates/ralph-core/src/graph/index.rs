@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use super::{Edit, Entity, Graph, Relation, Selection};
+use super::{Entity, Graph, GraphEdit, GraphSelection, Relation};
 
 /// Stands after every name, type and observation. No text has this byte, so none is found that
 /// begins in one of them and ends in the next.
@@ -59,16 +59,18 @@ enum Fate {
 
 impl Touched {
     /// Returns what an edit of a graph is about to touch.
-    pub fn by(edit: &Edit, graph: &Graph) -> Self {
+    pub fn by(edit: &GraphEdit, graph: &Graph) -> Self {
         let (names, fate): (BTreeSet<&str>, _) = match edit {
-            Edit::AddObservations(asked) | Edit::DeleteObservations(asked) => {
+            GraphEdit::AddObservations(asked) | GraphEdit::DeleteObservations(asked) => {
                 (asked.iter().map(|it| it.entity_name.as_str()).collect(), Fate::Stay)
             }
-            Edit::DeleteEntities(names) => (names.iter().map(String::as_str).collect(), Fate::Go),
-            // What is new is seen by its being there.
-            Edit::CreateEntities(_) | Edit::CreateRelations(_) | Edit::DeleteRelations(_) => {
-                (BTreeSet::new(), Fate::Stay)
+            GraphEdit::DeleteEntities(names) => {
+                (names.iter().map(String::as_str).collect(), Fate::Go)
             }
+            // What is new is seen by its being there.
+            GraphEdit::CreateEntities(_)
+            | GraphEdit::CreateRelations(_)
+            | GraphEdit::DeleteRelations(_) => (BTreeSet::new(), Fate::Stay),
         };
         let is_meant = |entity: &Entity| !names.is_empty() && names.contains(entity.name.as_str());
         let places = (0..).zip(&graph.entities).filter(|(_, entity)| is_meant(entity));
@@ -100,10 +102,10 @@ impl Index {
 
     /// Returns the things that have all of these texts in their name, type or observations,
     /// whatever the case of their letters. The graph is the one that the index is of.
-    pub fn search<'a>(&self, graph: &'a Graph, texts: &[impl AsRef<str>]) -> Selection<'a> {
+    pub fn search<'a>(&self, graph: &'a Graph, texts: &[impl AsRef<str>]) -> GraphSelection<'a> {
         let needles: Vec<String> = texts.iter().map(|text| text.as_ref().to_lowercase()).collect();
         let finders: Vec<_> = needles.iter().map(memmem::Finder::new).collect();
-        let Some((first, others)) = finders.split_first() else { return graph.all() };
+        let Some((first, others)) = finders.split_first() else { return graph.select_all() };
         let bits: Vec<usize> = needles.iter().flat_map(|it| bits(it.as_bytes())).collect();
         let mut entities = Vec::new();
         for block in (0..self.tables.len()).filter(|&it| has_all(&self.tables[it], &bits)) {
@@ -120,7 +122,7 @@ impl Index {
             }
         }
         let relations = self.relations_of(graph, &entities);
-        Selection { entities, relations }
+        GraphSelection { entities, relations }
     }
 
     /// Returns the relations that begin or end at one of these things.

@@ -33,10 +33,15 @@ fn pair() -> Graph {
 }
 
 #[track_caller]
-fn check(edit: Edit, edited: &Edited, effect: Effect, then: impl FnOnce(&mut Graph)) {
+fn check(
+    edit: GraphEdit,
+    edited: &GraphEditResult,
+    effect: GraphEffect,
+    then: impl FnOnce(&mut Graph),
+) {
     let (mut graph, mut expect) = (pair(), pair());
     then(&mut expect);
-    assert_eq!(graph.apply(edit), Ok((edited.clone(), effect)));
+    assert_eq!(graph.apply_edit(edit), Ok((edited.clone(), effect)));
     assert_eq!(graph, expect);
 }
 
@@ -44,17 +49,22 @@ fn check(edit: Edit, edited: &Edited, effect: Effect, then: impl FnOnce(&mut Gra
 fn only_what_is_not_there_is_created() {
     let new = vec![entity("Cy", &["x"]), entity("Cy", &[])];
     let asked = [vec![entity("Ada", &["other"])], new.clone()].concat();
-    check(Edit::CreateEntities(asked), &Edited::Entities(new.clone()), Effect::Changed, |graph| {
-        graph.entities.extend(new);
-    });
-    let known = Edit::CreateEntities(vec![entity("Ada", &[])]);
-    check(known, &Edited::Entities(vec![]), Effect::Unchanged, |_| {});
+    check(
+        GraphEdit::CreateEntities(asked),
+        &GraphEditResult::Entities(new.clone()),
+        GraphEffect::Changed,
+        |graph| {
+            graph.entities.extend(new);
+        },
+    );
+    let known = GraphEdit::CreateEntities(vec![entity("Ada", &[])]);
+    check(known, &GraphEditResult::Entities(vec![]), GraphEffect::Unchanged, |_| {});
     let new = vec![relation("Ada", "unknown"), relation("Ada", "unknown")];
     let asked = [vec![relation("Bob", "Ada")], new.clone()].concat();
     check(
-        Edit::CreateRelations(asked),
-        &Edited::Relations(new.clone()),
-        Effect::Changed,
+        GraphEdit::CreateRelations(asked),
+        &GraphEditResult::Relations(new.clone()),
+        GraphEffect::Changed,
         |graph| {
             graph.relations.extend(new);
         },
@@ -63,14 +73,15 @@ fn only_what_is_not_there_is_created() {
 
 #[test]
 fn only_what_is_not_known_is_added() {
-    let added = |name: &str, texts: &[&str]| Added {
+    let added = |name: &str, texts: &[&str]| AddedObservations {
         entity_name: name.into(),
         added_observations: texts.iter().map(ToString::to_string).collect(),
     };
     let asked =
         vec![observations("Ada", &["writes", "sings", "sings"]), observations("Ada", &["sings"])];
-    let edited = Edited::Observations(vec![added("Ada", &["sings", "sings"]), added("Ada", &[])]);
-    check(Edit::AddObservations(asked), &edited, Effect::Changed, |graph| {
+    let edited =
+        GraphEditResult::Observations(vec![added("Ada", &["sings", "sings"]), added("Ada", &[])]);
+    check(GraphEdit::AddObservations(asked), &edited, GraphEffect::Changed, |graph| {
         graph.entities[0].observations.extend(["sings".into(), "sings".into()]);
     });
 }
@@ -79,7 +90,7 @@ fn only_what_is_not_known_is_added() {
 fn a_change_is_made_whole_or_not_at_all() {
     let mut graph = pair();
     let asked = vec![observations("Ada", &["sings"]), observations("Cy", &["x"])];
-    let error = graph.apply(Edit::AddObservations(asked)).expect_err("Cy is not there");
+    let error = graph.apply_edit(GraphEdit::AddObservations(asked)).expect_err("Cy is not there");
     assert_eq!(error.to_string(), "Entity with name Cy not found");
     assert_eq!(graph, pair());
 }
@@ -87,20 +98,35 @@ fn a_change_is_made_whole_or_not_at_all() {
 #[test]
 fn what_is_deleted_takes_its_relations_along() {
     let names = vec!["Bob".to_owned(), "unknown".to_owned()];
-    check(Edit::DeleteEntities(names), &Edited::Deleted, Effect::Changed, |graph| {
-        graph.entities.pop();
-        graph.relations.clear();
-    });
+    check(
+        GraphEdit::DeleteEntities(names),
+        &GraphEditResult::Deleted,
+        GraphEffect::Changed,
+        |graph| {
+            graph.entities.pop();
+            graph.relations.clear();
+        },
+    );
     let asked = vec![observations("Ada", &["counts", "sings"]), observations("unknown", &["x"])];
-    check(Edit::DeleteObservations(asked), &Edited::Deleted, Effect::Changed, |graph| {
-        graph.entities[0].observations.pop();
-    });
+    check(
+        GraphEdit::DeleteObservations(asked),
+        &GraphEditResult::Deleted,
+        GraphEffect::Changed,
+        |graph| {
+            graph.entities[0].observations.pop();
+        },
+    );
     let asked = vec![relation("Ada", "Bob"), relation("Ada", "unknown")];
-    check(Edit::DeleteRelations(asked), &Edited::Deleted, Effect::Changed, |graph| {
-        graph.relations.remove(0);
-    });
-    let nothing = Edit::DeleteEntities(vec!["unknown".to_owned()]);
-    check(nothing, &Edited::Deleted, Effect::Unchanged, |_| {});
+    check(
+        GraphEdit::DeleteRelations(asked),
+        &GraphEditResult::Deleted,
+        GraphEffect::Changed,
+        |graph| {
+            graph.relations.remove(0);
+        },
+    );
+    let nothing = GraphEdit::DeleteEntities(vec!["unknown".to_owned()]);
+    check(nothing, &GraphEditResult::Deleted, GraphEffect::Unchanged, |_| {});
 }
 
 #[test]
@@ -129,7 +155,7 @@ fn a_search_looks_everywhere_and_ignores_case() {
         assert_eq!(names, expect, "{texts:?}");
         assert_eq!(found.relations.is_empty(), expect.is_empty(), "{texts:?}");
     }
-    let opened = graph.open(&["Bob", "unknown"]);
+    let opened = graph.select_by_names(&["Bob", "unknown"]);
     assert_eq!(opened.entities, [&graph.entities[1]]);
     assert_eq!(opened.relations.len(), 2);
 }
@@ -141,7 +167,7 @@ fn answers_name_nothing_but_what_the_protocol_knows() {
     graph.entities.pop();
     graph.relations.pop();
     assert_eq!(
-        json!(graph.all()),
+        json!(graph.select_all()),
         json!({
             "entities": [{"name": "Ada", "entityType": "thing", "observations": ["writes", "counts"]}],
             "relations": [{"from": "Ada", "to": "Bob", "relationType": "knows"}],
@@ -158,7 +184,7 @@ fn words() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec(word(), 0..4)
 }
 
-fn edit() -> impl Strategy<Value = Edit> {
+fn edit() -> impl Strategy<Value = GraphEdit> {
     let entity = (word(), words()).prop_map(|(name, observations)| Entity {
         name,
         observations,
@@ -175,29 +201,29 @@ fn edit() -> impl Strategy<Value = Edit> {
     let about = prop::collection::vec(about, 0..3).boxed();
     let relations = prop::collection::vec(relation, 0..3).boxed();
     prop_oneof![
-        prop::collection::vec(entity, 0..3).prop_map(Edit::CreateEntities),
-        relations.clone().prop_map(Edit::CreateRelations),
-        about.clone().prop_map(Edit::AddObservations),
-        words().prop_map(Edit::DeleteEntities),
-        about.prop_map(Edit::DeleteObservations),
-        relations.prop_map(Edit::DeleteRelations),
+        prop::collection::vec(entity, 0..3).prop_map(GraphEdit::CreateEntities),
+        relations.clone().prop_map(GraphEdit::CreateRelations),
+        about.clone().prop_map(GraphEdit::AddObservations),
+        words().prop_map(GraphEdit::DeleteEntities),
+        about.prop_map(GraphEdit::DeleteObservations),
+        relations.prop_map(GraphEdit::DeleteRelations),
     ]
 }
 
 /// What the edits mean, one item at a time.
-fn model(graph: &Graph, edit: &Edit) -> Graph {
+fn model(graph: &Graph, edit: &GraphEdit) -> Graph {
     let mut after = graph.clone();
     match edit {
-        Edit::CreateEntities(asked) => {
+        GraphEdit::CreateEntities(asked) => {
             let is_new = |it: &&Entity| graph.entities.iter().all(|there| there.name != it.name);
             after.entities.extend(asked.iter().filter(is_new).cloned());
         }
-        Edit::CreateRelations(asked) => {
+        GraphEdit::CreateRelations(asked) => {
             after
                 .relations
                 .extend(asked.iter().filter(|it| !graph.relations.contains(it)).cloned());
         }
-        Edit::AddObservations(asked) => {
+        GraphEdit::AddObservations(asked) => {
             for Observations { entity_name, contents } in asked {
                 let Some(entity) = after.entities.iter_mut().find(|it| it.name == *entity_name)
                 else {
@@ -209,24 +235,24 @@ fn model(graph: &Graph, edit: &Edit) -> Graph {
                     .extend(contents.iter().filter(|it| !known.contains(it)).cloned());
             }
         }
-        Edit::DeleteEntities(names) => {
+        GraphEdit::DeleteEntities(names) => {
             after.entities.retain(|it| !names.contains(&it.name));
             after.relations.retain(|it| !names.contains(&it.from) && !names.contains(&it.to));
         }
-        Edit::DeleteObservations(asked) => {
+        GraphEdit::DeleteObservations(asked) => {
             for Observations { entity_name, contents } in asked {
                 if let Some(entity) = after.entities.iter_mut().find(|it| it.name == *entity_name) {
                     entity.observations.retain(|it| !contents.contains(it));
                 }
             }
         }
-        Edit::DeleteRelations(asked) => after.relations.retain(|it| !asked.contains(it)),
+        GraphEdit::DeleteRelations(asked) => after.relations.retain(|it| !asked.contains(it)),
     }
     after
 }
 
 /// What a search finds, one text at a time.
-fn found<'a>(graph: &'a Graph, texts: &[&str]) -> Selection<'a> {
+fn found<'a>(graph: &'a Graph, texts: &[&str]) -> GraphSelection<'a> {
     let has = |entity: &Entity, part: &str| {
         let texts = [&entity.name, &entity.entity_type];
         let mut texts = texts.into_iter().chain(&entity.observations);
@@ -237,7 +263,7 @@ fn found<'a>(graph: &'a Graph, texts: &[&str]) -> Selection<'a> {
     let touches =
         |it: &&Relation| entities.iter().any(|entity| [&it.from, &it.to].contains(&&entity.name));
     let relations = graph.relations.iter().filter(touches).collect();
-    Selection { entities, relations }
+    GraphSelection { entities, relations }
 }
 
 #[test]
@@ -250,19 +276,22 @@ fn a_search_finds_the_same_after_changes_to_many_things() {
     };
     let names = |range: std::ops::Range<usize>| range.map(|at| format!("n{at}")).collect();
     let edits = [
-        Edit::CreateEntities(new(0..70)),
-        Edit::CreateEntities(new(70..75)),
-        Edit::CreateRelations((0..70).map(|at| relation("n3", &format!("n{at}"))).collect()),
-        Edit::AddObservations(vec![observations("n40", &["odd one"]), observations("n3", &["x"])]),
-        Edit::DeleteEntities(names(20..23)),
-        Edit::DeleteObservations(vec![observations("n41", &["the same"])]),
-        Edit::CreateEntities(new(75..120)),
-        Edit::DeleteEntities(names(30..119)),
-        Edit::DeleteEntities(names(0..200)),
+        GraphEdit::CreateEntities(new(0..70)),
+        GraphEdit::CreateEntities(new(70..75)),
+        GraphEdit::CreateRelations((0..70).map(|at| relation("n3", &format!("n{at}"))).collect()),
+        GraphEdit::AddObservations(vec![
+            observations("n40", &["odd one"]),
+            observations("n3", &["x"]),
+        ]),
+        GraphEdit::DeleteEntities(names(20..23)),
+        GraphEdit::DeleteObservations(vec![observations("n41", &["the same"])]),
+        GraphEdit::CreateEntities(new(75..120)),
+        GraphEdit::DeleteEntities(names(30..119)),
+        GraphEdit::DeleteEntities(names(0..200)),
     ];
     for edit in edits {
         let touched = Touched::by(&edit, &graph);
-        graph.apply(edit).expect("it can be done");
+        graph.apply_edit(edit).expect("it can be done");
         index.follow(&touched, &graph);
         assert_eq!(index, Index::of(&graph));
         let texts = [
@@ -292,9 +321,9 @@ proptest! {
             let expect = model(&graph, &edit);
             let before = graph.clone();
             let touched = Touched::by(&edit, &graph);
-            let effect = graph.apply(edit).map_or(Effect::Unchanged, |(_, effect)| effect);
+            let effect = graph.apply_edit(edit).map_or(GraphEffect::Unchanged, |(_, effect)| effect);
             prop_assert_eq!(&graph, &expect);
-            prop_assert_eq!(effect == Effect::Unchanged, graph == before);
+            prop_assert_eq!(effect == GraphEffect::Unchanged, graph == before);
             index.follow(&touched, &graph);
             prop_assert_eq!(&index, &Index::of(&graph));
             for texts in [&["A"][..], &["b", "C"], &["σ"], &["É"], &["bc"], &[""]] {

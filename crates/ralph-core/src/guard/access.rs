@@ -4,20 +4,20 @@ mod programs;
 
 pub(super) use programs::is_remote;
 
-use super::interpreter::{self, Deed};
-use super::lower::{Command, RedirectMode, ShellWords, Word, is_shell, shell_code};
+use super::interpreter::{self, CodeAction};
+use super::lower::{RedirectMode, ShellCommand, ShellSource, Word, is_shell, parse_shell_source};
 
 /// A path that a command touches.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Access {
+pub struct PathAccess {
     /// The path as the command names it.
     pub path: Word,
-    pub mode: Mode,
+    pub mode: AccessMode,
 }
 
 /// What a command does to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mode {
+pub enum AccessMode {
     /// Passed to a program that the guard knows nothing about.
     Use,
     Read,
@@ -29,7 +29,7 @@ pub enum Mode {
     Remove,
 }
 
-impl Mode {
+impl AccessMode {
     /// Returns the lower-case name.
     pub fn name(self) -> &'static str {
         match self {
@@ -43,63 +43,63 @@ impl Mode {
 }
 
 /// Returns the accesses of a command.
-pub fn accesses(command: &Command) -> Vec<Access> {
-    let mut found = Found::default();
+pub fn find_accesses(command: &ShellCommand) -> Vec<PathAccess> {
+    let mut found = AccessCollector::default();
     for redirect in &command.redirects {
         match redirect.mode {
-            RedirectMode::Read => found.add(&redirect.path, Mode::Read),
-            RedirectMode::Write => found.add(&redirect.path, Mode::Write),
+            RedirectMode::Read => found.add_access(&redirect.path, AccessMode::Read),
+            RedirectMode::Write => found.add_access(&redirect.path, AccessMode::Write),
             RedirectMode::Both => {
-                found.add(&redirect.path, Mode::Read);
-                found.add(&redirect.path, Mode::Write);
+                found.add_access(&redirect.path, AccessMode::Read);
+                found.add_access(&redirect.path, AccessMode::Write);
             }
         }
     }
     let Some(program) = command.argv.first() else { return found.accesses };
     if program.raw().contains('/') {
-        found.add(program, Mode::Execute);
+        found.add_access(program, AccessMode::Execute);
     }
     let name = command.name();
     if is_shell(name) {
-        if let ShellWords::Script(script, _) = shell_code(command.arguments()) {
-            found.add(script, Mode::Execute);
+        if let ShellSource::Script(script, _) = parse_shell_source(command.arguments()) {
+            found.add_access(script, AccessMode::Execute);
         }
-    } else if let Some(code) = interpreter::code(name, command) {
-        found.code(&code);
-        found.program(name, command);
+    } else if let Some(code) = interpreter::find_inline_code(name, command) {
+        found.add_code(&code);
+        found.add_program(name, command);
     } else {
-        found.program(name, command);
+        found.add_program(name, command);
     }
     found.accesses
 }
 
 /// Collects accesses.
 #[derive(Default)]
-pub(super) struct Found {
-    accesses: Vec<Access>,
+pub(super) struct AccessCollector {
+    accesses: Vec<PathAccess>,
 }
 
-impl Found {
-    fn add(&mut self, path: &Word, mode: Mode) {
+impl AccessCollector {
+    fn add_access(&mut self, path: &Word, mode: AccessMode) {
         if !path.raw().is_empty() {
-            self.accesses.push(Access { path: path.clone(), mode });
+            self.accesses.push(PathAccess { path: path.clone(), mode });
         }
     }
 
-    fn add_text(&mut self, path: &str, mode: Mode) {
-        self.add(&Word::of_raw(path), mode);
+    fn add_text(&mut self, path: &str, mode: AccessMode) {
+        self.add_access(&Word::from_raw(path), mode);
     }
 
     /// Adds the paths in string literals of code in another language.
-    fn code(&mut self, code: &str) {
-        let mode = if interpreter::does(code, Deed::Removes) {
-            Mode::Remove
-        } else if interpreter::does(code, Deed::Writes) {
-            Mode::Write
+    fn add_code(&mut self, code: &str) {
+        let mode = if interpreter::does_action(code, CodeAction::Removes) {
+            AccessMode::Remove
+        } else if interpreter::does_action(code, CodeAction::Writes) {
+            AccessMode::Write
         } else {
-            Mode::Read
+            AccessMode::Read
         };
-        for text in interpreter::texts(code) {
+        for text in interpreter::find_literals(code) {
             let is_path = !text.contains(char::is_whitespace)
                 && (text.starts_with(['/', '~', '.']) || text.contains('/'))
                 && !text.contains("://");

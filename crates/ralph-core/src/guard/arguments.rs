@@ -15,7 +15,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Returns the words that are neither flags nor values of flags.
-    pub(super) fn operands(&self) -> Vec<&'a Word> {
+    pub(super) fn find_operands(&self) -> Vec<&'a Word> {
         let mut operands = Vec::new();
         let mut words = self.words.iter();
         while let Some(word) = words.next() {
@@ -36,7 +36,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Returns whether one of the given words is present, also as `--flag=value`.
-    pub(super) fn has(&self, wanted: &[&str]) -> bool {
+    pub(super) fn has_any(&self, wanted: &[&str]) -> bool {
         self.words.iter().any(|word| {
             wanted.contains(&word.raw())
                 || word
@@ -47,7 +47,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Returns whether a letter is among the short flags.
-    pub(super) fn short(&self, letter: char) -> bool {
+    pub(super) fn has_short_flag(&self, letter: char) -> bool {
         self.words.iter().take_while(|word| word.raw() != "--").any(|word| {
             let flags = word.raw().strip_prefix('-');
             flags.is_some_and(|flags| !flags.starts_with('-') && flags.contains(letter))
@@ -55,14 +55,14 @@ impl<'a> Arguments<'a> {
     }
 
     /// Returns the word after the first of the given flags.
-    pub(super) fn value(&self, flags: &[&str]) -> Option<&'a Word> {
+    pub(super) fn find_value(&self, flags: &[&str]) -> Option<&'a Word> {
         let at = self.words.iter().position(|word| flags.contains(&word.raw()))?;
         self.words.get(at + 1)
     }
 
     /// Returns the values of the given flags: the next word, the text after `=`, or the text
     /// directly after a short flag.
-    pub(super) fn texts(&self, flags: &[&str]) -> Vec<String> {
+    pub(super) fn find_flag_values(&self, flags: &[&str]) -> Vec<String> {
         let mut texts = Vec::new();
         for (at, word) in self.words.iter().enumerate() {
             let text = word.raw();

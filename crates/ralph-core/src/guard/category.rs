@@ -2,7 +2,7 @@
 
 /// One of the twenty categories of guard rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Category {
+pub enum GuardCategory {
     /// Removal of files and directories.
     Filesystem,
     Disk,
@@ -41,7 +41,7 @@ pub enum Category {
     Unresolvable,
 }
 
-impl Category {
+impl GuardCategory {
     /// All categories, in order.
     pub const ALL: [Self; 20] = [
         Self::Filesystem,

@@ -40,20 +40,20 @@ const HARMLESS: [&str; 10] =
 
 /// A parsed git command line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Git<'a> {
+pub(super) struct GitCall<'a> {
     /// The directory given with `-C`.
     pub(super) directory: Option<&'a Word>,
     /// The words before the subcommand.
-    pub(super) global: &'a [Word],
+    pub(super) global_options: &'a [Word],
     /// The subcommand; or empty.
-    pub(super) verb: &'a str,
+    pub(super) subcommand: &'a str,
     /// The words after the subcommand.
     pub(super) words: &'a [Word],
     /// The same words, split into flags and operands.
     pub(super) rest: Arguments<'a>,
 }
 
-impl<'a> Git<'a> {
+impl<'a> GitCall<'a> {
     pub(super) fn new(words: &'a [Word]) -> Self {
         const VALUES: [&str; 6] =
             ["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"];
@@ -65,12 +65,12 @@ impl<'a> Git<'a> {
             }
             at += if VALUES.contains(&word.raw()) { 2 } else { 1 };
         }
-        let verb = words.get(at).map(Word::raw).unwrap_or_default();
+        let subcommand = words.get(at).map(Word::raw).unwrap_or_default();
         let rest = words.get(at + 1..).unwrap_or_default();
         Self {
             directory,
-            global: &words[..at.min(words.len())],
-            verb,
+            global_options: &words[..at.min(words.len())],
+            subcommand,
             words: rest,
             rest: Arguments::new(rest, &["-m", "-F", "-b", "-B", "-t", "-o", "--source", "-s"]),
         }
@@ -78,48 +78,58 @@ impl<'a> Git<'a> {
 
     /// Returns whether options or `git config` set a key that runs something.
     pub(super) fn sets_running_key(&self) -> bool {
-        let given = Arguments::new(self.global, &[]);
-        let by_option = given.texts(&["-c", "--config-env"]);
-        let cloned = match self.verb {
-            "clone" => self.rest.texts(&["-c", "--config"]),
+        let given = Arguments::new(self.global_options, &[]);
+        let by_option = given.find_flag_values(&["-c", "--config-env"]);
+        let cloned = match self.subcommand {
+            "clone" => self.rest.find_flag_values(&["-c", "--config"]),
             _ => Vec::new(),
         };
         let by_option = by_option.iter().chain(&cloned).any(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, "true"));
-            is_running(key, value)
+            runs_on_config_key(key, value)
         });
-        by_option || self.verb == "config" && self.configures()
+        by_option || self.subcommand == "config" && self.sets_running_config()
     }
 
     /// Returns whether `git config` sets a key that runs something.
-    fn configures(&self) -> bool {
-        if self.only_asks() {
+    fn sets_running_config(&self) -> bool {
+        if self.is_config_query() {
             return false;
         }
-        let operands = Arguments::new(self.words, &["-f", "--file", "--type", "--blob"]).operands();
+        let operands =
+            Arguments::new(self.words, &["-f", "--file", "--type", "--blob"]).find_operands();
         let operands = match operands.as_slice() {
             [first, rest @ ..] if matches!(first.raw(), "set" | "unset" | "edit") => rest,
             all => all,
         };
         match operands {
-            [key, value, ..] => is_running(key.raw(), value.raw()),
-            [key] => self.rest.has(&["--unset", "--unset-all"]) && is_running(key.raw(), "unset"),
-            [] => self.rest.has(&["-e", "--edit"]),
+            [key, value, ..] => runs_on_config_key(key.raw(), value.raw()),
+            [key] => {
+                self.rest.has_any(&["--unset", "--unset-all"])
+                    && runs_on_config_key(key.raw(), "unset")
+            }
+            [] => self.rest.has_any(&["-e", "--edit"]),
         }
     }
 
     /// Returns whether `git config` only prints something.
-    pub(super) fn only_asks(&self) -> bool {
-        let operands = Arguments::new(self.words, &["-f", "--file", "--type"]).operands();
+    pub(super) fn is_config_query(&self) -> bool {
+        let operands = Arguments::new(self.words, &["-f", "--file", "--type"]).find_operands();
         let verb = operands.first().map(|word| word.raw()).unwrap_or_default();
-        self.rest.has(&["--get", "--get-all", "--get-regexp", "--list", "-l", "--get-urlmatch"])
+        self.rest.has_any(&["--get", "--get-all", "--get-regexp", "--list", "-l", "--get-urlmatch"])
             || matches!(verb, "get" | "list")
             || operands.len() == 1
-                && !self.rest.has(&["--unset", "--unset-all", "--remove-section", "-e", "--edit"])
+                && !self.rest.has_any(&[
+                    "--unset",
+                    "--unset-all",
+                    "--remove-section",
+                    "-e",
+                    "--edit",
+                ])
     }
 }
 
-fn is_running(key: &str, value: &str) -> bool {
+fn runs_on_config_key(key: &str, value: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let is_shown = matches!(key.as_str(), "core.pager" | "core.editor" | "sequence.editor");
     if is_shown && HARMLESS.contains(&value) || key == "http.sslverify" && value == "true" {

@@ -3,7 +3,7 @@
 //! Searches for calls that start programs, remove, write or connect, and for string literals. Does
 //! not parse any of these languages.
 
-use super::lower::{Command, Word, base64, hex};
+use super::lower::{ShellCommand, Word, decode_base64, decode_hex};
 
 /// Longer code is not searched: it is a program, which the guard does not cover.
 const LONGEST: usize = 64 * 1024;
@@ -116,7 +116,7 @@ const ENDLESS: [&str; 16] = [
 ];
 
 /// Calls that make a loop wait, or leave it.
-const HELD_UP: [&str; 8] =
+const LOOP_BREAKERS: [&str; 8] =
     ["wait", "sleep", "break", "exit", "join(", "communicate", "return", "last if"];
 
 /// One-liners that start themselves again in a loop, without spaces.
@@ -133,7 +133,7 @@ const BOMBS: [&str; 8] = [
 
 /// What code in another language does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Deed {
+pub(super) enum CodeAction {
     Starts,
     Removes,
     Writes,
@@ -142,11 +142,11 @@ pub(super) enum Deed {
     /// Decodes code and runs it.
     Decodes,
     /// Starts processes in an infinite loop.
-    Multiplies,
+    ForksEndlessly,
 }
 
 /// Returns the code that a command passes to an interpreter.
-pub(super) fn code(name: &str, command: &Command) -> Option<String> {
+pub(super) fn find_inline_code(name: &str, command: &ShellCommand) -> Option<String> {
     let base = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.');
     let flags: &[&str] = match base {
         "python" | "pypy" => &["-c"],
@@ -184,54 +184,54 @@ pub(super) fn code(name: &str, command: &Command) -> Option<String> {
 }
 
 /// Returns whether code does something.
-pub(super) fn does(code: &str, deed: Deed) -> bool {
+pub(super) fn does_action(code: &str, deed: CodeAction) -> bool {
     let has = |words: &[&str]| words.iter().any(|word| code.contains(word));
     match deed {
-        Deed::Starts => has(&STARTS),
-        Deed::Removes => has(&REMOVES),
-        Deed::Writes => has(&WRITES),
-        Deed::Connects => {
+        CodeAction::Starts => has(&STARTS),
+        CodeAction::Removes => has(&REMOVES),
+        CodeAction::Writes => has(&WRITES),
+        CodeAction::Connects => {
             has(&["socket", "Socket", "net.connect", "fsockopen", "/inet/tcp"])
                 && has(&["dup2", "pty.spawn", "/bin/sh", "/bin/bash", "exec", "spawn", "system"])
         }
-        Deed::Decodes => {
+        CodeAction::Decodes => {
             let decoders = ["b64decode", "fromhex", "atob(", "Buffer.from(", "decode64"];
             (has(&decoders) || has(&["unhexlify", "unpack("]))
                 && has(&["exec(", "eval(", "eval ", "system", "subprocess", "Function("])
         }
-        Deed::Multiplies => multiplies(code),
+        CodeAction::ForksEndlessly => is_fork_bomb(code),
     }
 }
 
 /// Returns whether code starts processes in an infinite loop that does not wait.
-fn multiplies(code: &str) -> bool {
+fn is_fork_bomb(code: &str) -> bool {
     let dense: String = code.chars().filter(|it| !it.is_whitespace()).collect();
     let small = dense.to_ascii_lowercase();
     BOMBS.iter().any(|word| dense.contains(word))
         || FORKS.iter().any(|word| dense.contains(word))
             && ENDLESS.iter().any(|word| small.contains(word))
-            && !HELD_UP.iter().any(|word| code.contains(word))
+            && !LOOP_BREAKERS.iter().any(|word| code.contains(word))
 }
 
 /// Returns the string literals in code that may be shell commands, if the code starts programs.
-pub(super) fn shell_texts(code: &str) -> Vec<String> {
-    if !does(code, Deed::Starts) {
+pub(super) fn find_shell_literals(code: &str) -> Vec<String> {
+    if !does_action(code, CodeAction::Starts) {
         return Vec::new();
     }
-    let texts = texts(code);
+    let texts = find_literals(code);
     let mut commands: Vec<String> = texts.clone();
     // A list of words is a command as well.
     let plain: Vec<&str> = texts.iter().map(String::as_str).collect();
     if plain.len() > 1 {
         commands.push(plain.join(" "));
     }
-    commands.extend(texts.iter().filter(|it| it.len() > 7).filter_map(|it| base64(it)));
-    commands.extend(texts.iter().filter(|it| it.len() > 7).filter_map(|it| hex(it)));
+    commands.extend(texts.iter().filter(|it| it.len() > 7).filter_map(|it| decode_base64(it)));
+    commands.extend(texts.iter().filter(|it| it.len() > 7).filter_map(|it| decode_hex(it)));
     commands
 }
 
 /// Returns the string literals in code, with quotes of any kind.
-pub(super) fn texts(code: &str) -> Vec<String> {
+pub(super) fn find_literals(code: &str) -> Vec<String> {
     let mut texts = Vec::new();
     let mut rest = code.chars();
     while let Some(it) = rest.next() {
@@ -260,29 +260,33 @@ mod tests {
     #[test]
     fn code_is_classified_by_its_calls() {
         let all = [
-            Deed::Starts,
-            Deed::Removes,
-            Deed::Writes,
-            Deed::Connects,
-            Deed::Decodes,
-            Deed::Multiplies,
+            CodeAction::Starts,
+            CodeAction::Removes,
+            CodeAction::Writes,
+            CodeAction::Connects,
+            CodeAction::Decodes,
+            CodeAction::ForksEndlessly,
         ];
         for (code, expect) in [
             ("print(1)", vec![]),
-            ("import os; os.system('id')", vec![Deed::Starts]),
-            ("shutil.rmtree('x')", vec![Deed::Removes]),
-            ("open('x','w').write('y')", vec![Deed::Writes]),
-            ("exec(base64.b64decode('cHJpbnQoMSk='))", vec![Deed::Starts, Deed::Decodes]),
-            ("fork while fork", vec![Deed::Multiplies]),
-            ("import os\nwhile True: os.fork()", vec![Deed::Multiplies]),
-            ("loop { fork }", vec![Deed::Multiplies]),
+            ("import os; os.system('id')", vec![CodeAction::Starts]),
+            ("shutil.rmtree('x')", vec![CodeAction::Removes]),
+            ("open('x','w').write('y')", vec![CodeAction::Writes]),
+            (
+                "exec(base64.b64decode('cHJpbnQoMSk='))",
+                vec![CodeAction::Starts, CodeAction::Decodes],
+            ),
+            ("fork while fork", vec![CodeAction::ForksEndlessly]),
+            ("import os\nwhile True: os.fork()", vec![CodeAction::ForksEndlessly]),
+            ("loop { fork }", vec![CodeAction::ForksEndlessly]),
             ("while True:\n  if os.fork(): os.wait()", vec![]),
             ("pid = os.fork()", vec![]),
         ] {
-            let deeds: Vec<Deed> = all.into_iter().filter(|it| does(code, *it)).collect();
+            let deeds: Vec<CodeAction> =
+                all.into_iter().filter(|it| does_action(code, *it)).collect();
             assert_eq!(deeds, expect, "{code}");
         }
         let code = "subprocess.run(['rm', \"-rf\", '/'])";
-        assert_eq!(shell_texts(code), ["rm", "-rf", "/", "rm -rf /"]);
+        assert_eq!(find_shell_literals(code), ["rm", "-rf", "/", "rm -rf /"]);
     }
 }

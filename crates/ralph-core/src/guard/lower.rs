@@ -8,33 +8,36 @@ mod braces;
 mod codec;
 mod command;
 mod expand;
-mod fold;
+mod loops;
+mod nested_code;
 mod parameter;
 mod parse;
-mod rounds;
+mod printed_output;
 mod simple;
 mod walk;
-mod within;
 mod word;
-mod wrap;
+mod wrappers;
 
 #[cfg(test)]
 mod tests;
 
-pub use command::{Command, Copies, Lowered, Redirect, RedirectMode, Setting, Start, Trouble};
+pub use command::{
+    CommandExecution, Copies, LoweredScript, LoweringError, Redirect, RedirectMode, ShellCommand,
+    ShellState,
+};
 pub use word::Word;
 
-pub(super) use codec::{base64, hex};
-pub(super) use fold::{find_roots, found_name, name_of_found};
-pub(super) use within::{ShellWords, is_shell, shell_code};
+pub(super) use codec::{decode_base64, decode_hex};
+pub(super) use nested_code::{ShellSource, is_shell, parse_shell_source};
+pub(super) use printed_output::{find_roots, new_find_placeholder, new_name_placeholder};
 pub(super) use word::{GLOBS, STAR, UNKNOWN};
 
 /// Lowers a shell text.
 ///
 /// Always terminates and never fails: if the text cannot be lowered completely, `error` says why,
 /// and the commands found so far are kept.
-pub fn lower(text: &str, start: &Start) -> Lowered {
+pub fn lower_text(text: &str, start: &ShellState) -> LoweredScript {
     let mut walker = walk::Walker::new(start);
-    walker.whole(text);
+    walker.walk_text(text);
     walker.finish()
 }

@@ -17,7 +17,7 @@ const DATA: [&str; 9] = [
 ];
 
 /// Returns the files that `curl` sends, and whether `-` is among them.
-pub(super) fn sent_files(words: &[Word]) -> Vec<(String, SentFrom)> {
+pub(super) fn find_sent_files(words: &[Word]) -> Vec<(String, SentFrom)> {
     let arguments = Arguments::new(words, &[]);
     let mut files = Vec::new();
     let mut add = |path: &str| {
@@ -25,7 +25,7 @@ pub(super) fn sent_files(words: &[Word]) -> Vec<(String, SentFrom)> {
             if matches!(path, "-" | "/dev/stdin" | ".") { SentFrom::Input } else { SentFrom::File };
         files.push((path.to_owned(), from));
     };
-    for value in arguments.texts(&DATA) {
+    for value in arguments.find_flag_values(&DATA) {
         let file = value.strip_prefix('@').or_else(|| {
             let (_, file) = value.split_once("=@").or_else(|| value.split_once("=<"))?;
             file.split(';').next()
@@ -34,15 +34,15 @@ pub(super) fn sent_files(words: &[Word]) -> Vec<(String, SentFrom)> {
             add(file);
         }
     }
-    for file in arguments.texts(&["-T", "--upload-file"]) {
+    for file in arguments.find_flag_values(&["-T", "--upload-file"]) {
         add(&file);
     }
     files
 }
 
 /// Returns the data that `curl` sends from the command line itself.
-pub(super) fn sent_texts(words: &[Word]) -> Vec<String> {
-    Arguments::new(words, &[]).texts(&DATA)
+pub(super) fn find_sent_literals(words: &[Word]) -> Vec<String> {
+    Arguments::new(words, &[]).find_flag_values(&DATA)
 }
 
 /// The origin of sent data.
@@ -54,7 +54,7 @@ pub(super) enum SentFrom {
 }
 
 /// Returns the addresses in the arguments of a download program.
-pub(super) fn addresses<'a>(name: &str, words: &'a [Word]) -> Vec<&'a str> {
+pub(super) fn find_addresses<'a>(name: &str, words: &'a [Word]) -> Vec<&'a str> {
     const VALUES: [&str; 38] = [
         "-d",
         "--data",
@@ -97,7 +97,7 @@ pub(super) fn addresses<'a>(name: &str, words: &'a [Word]) -> Vec<&'a str> {
     ];
     const WGET: [&str; 8] = ["-O", "-P", "-o", "-t", "-T", "-U", "-a", "-i"];
     let values: &[&str] = if name == "wget" { &WGET } else { &VALUES };
-    let operands = Arguments::new(words, values).operands();
+    let operands = Arguments::new(words, values).find_operands();
     let mut found: Vec<&str> = operands.into_iter().map(Word::raw).collect();
     let urls = words.iter().enumerate().filter(|(_, word)| word.raw() == "--url");
     found.extend(urls.filter_map(|(at, _)| words.get(at + 1).map(Word::raw)));
@@ -105,7 +105,7 @@ pub(super) fn addresses<'a>(name: &str, words: &'a [Word]) -> Vec<&'a str> {
 }
 
 /// Returns the host that an address names.
-pub(super) fn host(address: &str) -> &str {
+pub(super) fn parse_host(address: &str) -> &str {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let rest = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let rest = rest.rsplit('@').next().unwrap_or_default();
@@ -123,13 +123,13 @@ pub(super) fn is_local(host: &str) -> bool {
 }
 
 /// Returns whether an address is known to be on another machine.
-pub(super) fn is_elsewhere(address: &str) -> bool {
-    let host = host(address);
+pub(super) fn is_remote_address(address: &str) -> bool {
+    let host = parse_host(address);
     !host.contains(UNKNOWN) && !is_local(host)
 }
 
 /// Returns whether a host consists of digits and dots only.
-pub(super) fn is_number(host: &str) -> bool {
+pub(super) fn is_numeric_host(host: &str) -> bool {
     !host.is_empty() && host.chars().all(|it| it.is_ascii_digit() || it == '.')
 }
 
@@ -145,9 +145,9 @@ mod tests {
             ("localhost:3000", "localhost"),
             ("203.0.113.9", "203.0.113.9"),
         ] {
-            assert_eq!(host(address), expect);
+            assert_eq!(parse_host(address), expect);
         }
         assert!(is_local("127.0.0.1") && is_local("localhost") && !is_local("x.example.net"));
-        assert!(is_number("203.0.113.9") && !is_number("a.b"));
+        assert!(is_numeric_host("203.0.113.9") && !is_numeric_host("a.b"));
     }
 }

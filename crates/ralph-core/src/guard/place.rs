@@ -4,21 +4,21 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::access::{Access, Mode};
+use super::access::{AccessMode, PathAccess};
 use super::lower::{GLOBS, STAR, Word};
 
 /// A path that a command touches, with its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
+pub struct LocatedPath {
     /// The path as the command names it.
-    pub said: Word,
-    pub mode: Mode,
-    pub spot: Spot,
+    pub path: Word,
+    pub mode: AccessMode,
+    pub location: PathLocation,
 }
 
 /// A location. Each path is listed both as written and with links resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Spot {
+pub enum PathLocation {
     /// Exactly these paths.
     At(Vec<PathBuf>),
     /// Some entries of a directory.
@@ -26,83 +26,85 @@ pub enum Spot {
         directories: Vec<PathBuf>,
         /// The beginning of the entries' names.
         prefix: String,
-        extent: Extent,
+        extent: GlobExtent,
     },
     Unknown,
 }
 
 /// Which entries of a directory are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum GlobExtent {
     All,
     /// Entries with certain names.
-    Some,
+    Matching,
 }
 
-impl Placed {
+impl LocatedPath {
     /// Locates an access. `resolve` resolves the links of an absolute path.
     pub(super) fn new(
-        access: &Access,
+        access: &PathAccess,
         cwd: Option<&str>,
         home: Option<&str>,
         resolve: &dyn Fn(&Path) -> PathBuf,
     ) -> Self {
-        let spot = spot(&access.path, cwd, home, resolve);
-        Self { said: access.path.clone(), mode: access.mode, spot }
+        let location = locate_word(&access.path, cwd, home, resolve);
+        Self { path: access.path.clone(), mode: access.mode, location }
     }
 
     /// Returns the paths, or the directories that contain them.
     pub fn places(&self) -> &[PathBuf] {
-        match &self.spot {
-            Spot::At(places) | Spot::In { directories: places, .. } => places,
-            Spot::Unknown => &[],
+        match &self.location {
+            PathLocation::At(places) | PathLocation::In { directories: places, .. } => places,
+            PathLocation::Unknown => &[],
         }
     }
 
     /// Returns whether the access affects `root` or something below it. Removing a directory, or
     /// reading it recursively, affects everything in it.
-    pub(super) fn hits(&self, root: &Path) -> bool {
+    pub(super) fn affects_root(&self, root: &Path) -> bool {
         let takes_along = match self.mode {
-            Mode::Remove | Mode::ReadAll => true,
-            Mode::Use | Mode::Read | Mode::Execute | Mode::Write => false,
+            AccessMode::Remove | AccessMode::ReadAll => true,
+            AccessMode::Use | AccessMode::Read | AccessMode::Execute | AccessMode::Write => false,
         };
-        match &self.spot {
-            Spot::At(places) => places
+        match &self.location {
+            PathLocation::At(places) => places
                 .iter()
                 .any(|place| place.starts_with(root) || takes_along && root.starts_with(place)),
-            Spot::In { directories, prefix, extent } => directories.iter().any(|directory| {
-                directory.starts_with(root)
-                    || root.starts_with(directory)
-                        && root != directory
-                        && takes_along
-                        && match extent {
-                            Extent::All => true,
-                            Extent::Some => begins_with(root, directory, prefix),
-                        }
-                    || root.parent() == Some(directory)
-                        && !prefix.is_empty()
-                        && begins_with(root, directory, prefix)
-            }),
-            Spot::Unknown => false,
+            PathLocation::In { directories, prefix, extent } => {
+                directories.iter().any(|directory| {
+                    directory.starts_with(root)
+                        || root.starts_with(directory)
+                            && root != directory
+                            && takes_along
+                            && match extent {
+                                GlobExtent::All => true,
+                                GlobExtent::Matching => has_name_prefix(root, directory, prefix),
+                            }
+                        || root.parent() == Some(directory)
+                            && !prefix.is_empty()
+                            && has_name_prefix(root, directory, prefix)
+                })
+            }
+            PathLocation::Unknown => false,
         }
     }
 }
 
 /// Returns whether the next path component below a directory begins with `prefix`.
-fn begins_with(root: &Path, directory: &Path, prefix: &str) -> bool {
+fn has_name_prefix(root: &Path, directory: &Path, prefix: &str) -> bool {
     let below = root.strip_prefix(directory).ok().and_then(|below| below.components().next());
     let name = below.map(|it| it.as_os_str().to_string_lossy().into_owned()).unwrap_or_default();
     !prefix.is_empty() && name.starts_with(prefix)
 }
 
-fn spot(
+fn locate_word(
     word: &Word,
     cwd: Option<&str>,
     home: Option<&str>,
     resolve: &dyn Fn(&Path) -> PathBuf,
-) -> Spot {
+) -> PathLocation {
     let spellings = |path: &Path| {
-        let mut spellings = vec![lexical(path)];
+        let mut spellings = vec![normalize_lexically(path)];
         let resolved = resolve(path);
         if resolved != spellings[0] {
             spellings.push(resolved);
@@ -118,15 +120,16 @@ fn spot(
             _ => cwd.map(|cwd| Path::new(cwd).join(text)),
         }
     };
-    if let Some(text) = word.known() {
-        return absolute(text).map_or(Spot::Unknown, |path| Spot::At(spellings(&path)));
+    if let Some(text) = word.as_known() {
+        return absolute(text)
+            .map_or(PathLocation::Unknown, |path| PathLocation::At(spellings(&path)));
     }
-    let certain = word.certain();
+    let certain = word.certain_prefix();
     let raw = word.raw();
     // A path that begins with an unknown part is unknown; one that begins with a glob is an entry
     // of the current directory.
     if certain.is_empty() && !raw.starts_with(GLOBS) {
-        return Spot::Unknown;
+        return PathLocation::Unknown;
     }
     let (directory, prefix) = match certain.rsplit_once('/') {
         Some(("", prefix)) => ("/", prefix),
@@ -135,16 +138,16 @@ fn spot(
     };
     let rest = &raw[certain.len()..];
     let is_all = prefix.is_empty() && rest.trim_end_matches('/').chars().all(|it| it == STAR);
-    let Some(path) = absolute(directory) else { return Spot::Unknown };
-    Spot::In {
+    let Some(path) = absolute(directory) else { return PathLocation::Unknown };
+    PathLocation::In {
         directories: spellings(&path),
         prefix: prefix.to_owned(),
-        extent: if is_all { Extent::All } else { Extent::Some },
+        extent: if is_all { GlobExtent::All } else { GlobExtent::Matching },
     }
 }
 
 /// Removes `.` and `..` from a path without looking at the file system.
-pub fn lexical(path: &Path) -> PathBuf {
+pub fn normalize_lexically(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {

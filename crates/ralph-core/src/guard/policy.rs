@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::category::Category;
-use super::{Findings, Refusal};
+use super::category::GuardCategory;
+use super::{GuardFindings, GuardRefusal};
 
 /// The settings of the guard.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Policy {
+pub struct GuardPolicy {
     pub mode: GuardMode,
     /// Rules and commands to allow in spite of a rule.
     pub allow: Vec<String>,
@@ -29,57 +29,60 @@ pub enum GuardMode {
 
 /// The decision on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub enum GuardDecision {
     Pass,
     /// Allow the call and warn the agent.
-    Warn(Refusal),
-    Deny(Refusal),
+    Warn(GuardRefusal),
+    Deny(GuardRefusal),
 }
 
-impl Policy {
+impl GuardPolicy {
     /// Decides on a call.
     ///
     /// The settings cannot switch off the rules of loop integrity, nor the hook's own rules.
-    pub fn decide(&self, findings: &Findings) -> Decision {
-        let firm = |refusal: &&Refusal| {
-            refusal.category == Category::LoopIntegrity
+    pub fn decide_call(&self, findings: &GuardFindings) -> GuardDecision {
+        let firm = |refusal: &&GuardRefusal| {
+            refusal.category == GuardCategory::LoopIntegrity
                 || self.deny.iter().any(|entry| entry == refusal.rule)
         };
         if let Some(refusal) = findings.refusals.iter().find(firm) {
             // For a command that removes the whole project, `fs.remove-project` is the clearer
             // reason.
             let whole = findings.refusals.iter().find(|it| it.rule == "fs.remove-project");
-            let whole = whole.filter(|refusal| !self.allows(refusal));
-            return Decision::Deny(whole.unwrap_or(refusal).clone());
+            let whole = whole.filter(|refusal| !self.is_allowed(refusal));
+            return GuardDecision::Deny(whole.unwrap_or(refusal).clone());
         }
-        if let Some(denied) = self.denied(findings) {
-            return Decision::Deny(denied);
+        if let Some(denied) = self.find_denied(findings) {
+            return GuardDecision::Deny(denied);
         }
-        let rest = findings.refusals.iter().find(|refusal| !self.allows(refusal));
+        let rest = findings.refusals.iter().find(|refusal| !self.is_allowed(refusal));
         match (rest, self.mode) {
-            (None, _) | (Some(_), GuardMode::Off) => Decision::Pass,
-            (Some(refusal), GuardMode::Warn) => Decision::Warn(refusal.clone()),
-            (Some(refusal), GuardMode::Deny) => Decision::Deny(refusal.clone()),
+            (None, _) | (Some(_), GuardMode::Off) => GuardDecision::Pass,
+            (Some(refusal), GuardMode::Warn) => GuardDecision::Warn(refusal.clone()),
+            (Some(refusal), GuardMode::Deny) => GuardDecision::Deny(refusal.clone()),
         }
     }
 
     /// Returns whether the settings allow the refusal's rule, or the beginning of its command.
-    fn allows(&self, refusal: &Refusal) -> bool {
-        self.allow.iter().any(|entry| entry == refusal.rule || begins(&refusal.argv, entry))
+    fn is_allowed(&self, refusal: &GuardRefusal) -> bool {
+        self.allow
+            .iter()
+            .any(|entry| entry == refusal.rule || has_command_prefix(&refusal.argv, entry))
     }
 
     /// Returns the refusal of a command that the settings deny.
-    fn denied(&self, findings: &Findings) -> Option<Refusal> {
+    fn find_denied(&self, findings: &GuardFindings) -> Option<GuardRefusal> {
         let commands = findings.lowered.commands.iter();
         let mut argvs = commands
             .map(|command| command.argv.iter().map(ToString::to_string).collect::<Vec<String>>());
-        let argv = argvs.find(|argv| self.deny.iter().any(|entry| begins(argv, entry)))?;
-        Refusal::by_hook("loop.denied", &argv.join(" "))
+        let argv =
+            argvs.find(|argv| self.deny.iter().any(|entry| has_command_prefix(argv, entry)))?;
+        GuardRefusal::from_hook_rule("loop.denied", &argv.join(" "))
     }
 }
 
 /// Returns whether a command begins with the words of an entry.
-fn begins(argv: &[String], entry: &str) -> bool {
+fn has_command_prefix(argv: &[String], entry: &str) -> bool {
     let words: Vec<&str> = entry.split_whitespace().collect();
     !words.is_empty() && argv.len() >= words.len() && argv.iter().zip(&words).all(|(a, b)| a == b)
 }

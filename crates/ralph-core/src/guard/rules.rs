@@ -8,10 +8,10 @@ mod database;
 mod files;
 mod git;
 mod integrity;
-mod kills;
 mod machine;
 mod network;
 mod process;
+mod process_kills;
 mod secrets;
 mod shell;
 mod supply;
@@ -19,61 +19,61 @@ mod supply;
 #[cfg(test)]
 mod tests;
 
-use super::Surroundings;
+use super::GuardContext;
 use super::arguments::Arguments;
-use super::category::Category;
-use super::lower::{Command, Trouble, Word};
-use super::place::Placed;
+use super::category::GuardCategory;
+use super::lower::{LoweringError, ShellCommand, Word};
+use super::place::LocatedPath;
 
 /// A guard rule.
 #[derive(Debug, Clone, Copy)]
-pub struct Rule {
+pub struct GuardRule {
     /// Its stable name.
     pub id: &'static str,
-    pub category: Category,
+    pub category: GuardCategory,
     /// What is refused, as the end of a sentence.
     pub refused: &'static str,
     /// What the agent should do instead.
     pub instead: &'static str,
-    pub(super) check: Check,
+    pub(super) check: RuleCheck,
 }
 
 /// What a rule checks.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Check {
-    Command(fn(&Act<'_>) -> bool),
+pub(super) enum RuleCheck {
+    Command(fn(&CheckedCommand<'_>) -> bool),
     /// A path that a command or a tool touches.
-    Path(fn(&Touch<'_>) -> bool),
+    Path(fn(&CheckedPath<'_>) -> bool),
     /// An error of lowering.
-    Trouble(Trouble),
+    Lowering(LoweringError),
     /// Nothing: the hook itself applies the rule.
     Hook,
 }
 
 /// Builds a rule that checks commands.
-const fn command(
+const fn new_command_rule(
     id: &'static str,
-    category: Category,
+    category: GuardCategory,
     refused: &'static str,
     instead: &'static str,
-    check: fn(&Act<'_>) -> bool,
-) -> Rule {
-    Rule { id, category, refused, instead, check: Check::Command(check) }
+    check: fn(&CheckedCommand<'_>) -> bool,
+) -> GuardRule {
+    GuardRule { id, category, refused, instead, check: RuleCheck::Command(check) }
 }
 
 /// Builds a rule that checks paths.
-const fn path(
+const fn new_path_rule(
     id: &'static str,
-    category: Category,
+    category: GuardCategory,
     refused: &'static str,
     instead: &'static str,
-    check: fn(&Touch<'_>) -> bool,
-) -> Rule {
-    Rule { id, category, refused, instead, check: Check::Path(check) }
+    check: fn(&CheckedPath<'_>) -> bool,
+) -> GuardRule {
+    GuardRule { id, category, refused, instead, check: RuleCheck::Path(check) }
 }
 
 /// Returns all rules, in the order in which they are checked.
-pub fn rules() -> impl Iterator<Item = &'static Rule> {
+pub fn list_rules() -> impl Iterator<Item = &'static GuardRule> {
     [
         integrity::RULES,
         files::DEVICES,
@@ -82,7 +82,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
         secrets::RULES,
         machine::RULES,
         process::RULES,
-        kills::RULES,
+        process_kills::RULES,
         git::RULES,
         database::RULES,
         cloud::RULES,
@@ -94,37 +94,37 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
 }
 
 /// Finds a rule by its id.
-pub fn rule(id: &str) -> Option<&'static Rule> {
-    rules().find(|rule| rule.id == id)
+pub fn find_rule(id: &str) -> Option<&'static GuardRule> {
+    list_rules().find(|rule| rule.id == id)
 }
 
 /// A path that a rule checks.
 #[derive(Clone, Copy)]
-pub(super) struct Touch<'a> {
-    pub(super) placed: &'a Placed,
+pub(super) struct CheckedPath<'a> {
+    pub(super) placed: &'a LocatedPath,
     /// The command that touches the path; `None` for a file tool.
-    pub(super) act: Option<Act<'a>>,
-    pub(super) around: &'a Surroundings<'a>,
+    pub(super) checked_command: Option<CheckedCommand<'a>>,
+    pub(super) context: &'a GuardContext<'a>,
 }
 
 /// A command that a rule checks.
 #[derive(Clone, Copy)]
-pub(super) struct Act<'a> {
-    pub(super) command: &'a Command,
+pub(super) struct CheckedCommand<'a> {
+    pub(super) command: &'a ShellCommand,
     /// All commands of the text.
-    pub(super) all: &'a [Command],
-    pub(super) around: &'a Surroundings<'a>,
+    pub(super) all: &'a [ShellCommand],
+    pub(super) context: &'a GuardContext<'a>,
 }
 
 /// The most pipes that are followed upstream.
-const FARTHEST: usize = 6;
+const MOST_PIPES: usize = 6;
 
-impl<'a> Act<'a> {
+impl<'a> CheckedCommand<'a> {
     pub(super) fn name(&self) -> &'a str {
         self.command.name()
     }
 
-    pub(super) fn is(&self, names: &[&str]) -> bool {
+    pub(super) fn is_program(&self, names: &[&str]) -> bool {
         names.contains(&self.name())
     }
 
@@ -136,32 +136,32 @@ impl<'a> Act<'a> {
         Arguments::new(self.words(), &[])
     }
 
-    pub(super) fn has(&self, words: &[&str]) -> bool {
-        self.arguments().has(words)
+    pub(super) fn has_word(&self, words: &[&str]) -> bool {
+        self.arguments().has_any(words)
     }
 
-    pub(super) fn short(&self, letter: char) -> bool {
-        self.arguments().short(letter)
+    pub(super) fn has_short_flag(&self, letter: char) -> bool {
+        self.arguments().has_short_flag(letter)
     }
 
     /// Returns the operands as text.
-    pub(super) fn operands(&self) -> Vec<&'a str> {
-        self.arguments().operands().into_iter().map(Word::raw).collect()
+    pub(super) fn list_operands(&self) -> Vec<&'a str> {
+        self.arguments().find_operands().into_iter().map(Word::raw).collect()
     }
 
     /// Returns the operand at an index; empty if there are fewer.
-    pub(super) fn operand(&self, at: usize) -> &'a str {
-        self.operands().get(at).copied().unwrap_or_default()
+    pub(super) fn find_operand(&self, at: usize) -> &'a str {
+        self.list_operands().get(at).copied().unwrap_or_default()
     }
 
     /// Returns whether it only prints help or its version.
-    pub(super) fn only_asks(&self) -> bool {
-        self.has(&["--help", "--version", "help"])
+    pub(super) fn is_help_request(&self) -> bool {
+        self.has_word(&["--help", "--version", "help"])
     }
 
     /// Returns the commands whose output it reads, through pipes and substitutions.
-    pub(super) fn sources(&self) -> Vec<&'a Command> {
-        let mut found: Vec<&Command> = Vec::new();
+    pub(super) fn find_sources(&self) -> Vec<&'a ShellCommand> {
+        let mut found: Vec<&ShellCommand> = Vec::new();
         let mut known = vec![false; self.all.len()];
         let mut open: Vec<usize> = self.command.fed_by.clone();
         let name = self.name();
@@ -170,7 +170,7 @@ impl<'a> Act<'a> {
             let fed = fed.filter(|(_, it)| it.feeds.as_deref() == Some(name));
             open.extend(fed.map(|(at, _)| at));
         }
-        for _ in 0..FARTHEST {
+        for _ in 0..MOST_PIPES {
             let mut next = Vec::new();
             for at in open {
                 if let Some(command) = self.all.get(at)
@@ -187,11 +187,11 @@ impl<'a> Act<'a> {
 
     /// Returns whether it reads the output of one of the given programs.
     pub(super) fn is_fed_by(&self, names: &[&str]) -> bool {
-        self.sources().iter().any(|command| names.contains(&command.name()))
+        self.find_sources().iter().any(|command| names.contains(&command.name()))
     }
 
     /// Returns the values that it assigns to the given variables.
-    pub(super) fn set(&self, names: &[&str]) -> Vec<&'a Word> {
+    pub(super) fn find_assigned(&self, names: &[&str]) -> Vec<&'a Word> {
         let assigns = self.command.assigns.iter();
         assigns.filter(|(name, _)| names.contains(&name.as_str())).map(|(_, value)| value).collect()
     }

@@ -6,18 +6,18 @@
 
 use std::path::{Path, PathBuf};
 
-use super::access::{Mode, accesses};
+use super::access::{AccessMode, find_accesses};
 use super::arguments::Arguments;
 use super::lower::{
-    Command, RedirectMode, ShellWords, Start, UNKNOWN, Word, find_roots, is_shell, lower,
-    shell_code,
+    RedirectMode, ShellCommand, ShellSource, ShellState, UNKNOWN, Word, find_roots, is_shell,
+    lower_text, parse_shell_source,
 };
-use super::place::lexical;
+use super::place::normalize_lexically;
 use crate::glob::Pattern;
 
 /// Where scripts of a command are.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ScriptPlace {
+pub enum ScriptLocation {
     File(PathBuf),
     /// In the files below a directory whose relative paths match a pattern.
     Matching {
@@ -30,7 +30,7 @@ pub enum ScriptPlace {
 const DEEPEST: usize = 4;
 
 /// An interpreter and its flags.
-struct Interpreter {
+struct ScriptInterpreter {
     /// Flags that take the next word.
     values: &'static [&'static str],
     /// Flags that name a file to load.
@@ -46,7 +46,7 @@ struct Interpreter {
 /// Returns how a program runs scripts, if it is an interpreter. Ignores version numbers in the
 /// name.
 #[rustfmt::skip]
-fn interpreter(name: &str) -> Option<Interpreter> {
+fn find_interpreter(name: &str) -> Option<ScriptInterpreter> {
     const NONE: &[&str] = &[];
     let base = name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.' || it == '-');
     let [values, files, programs, code, endings]: [&[&str]; 5] = match base {
@@ -73,7 +73,7 @@ fn interpreter(name: &str) -> Option<Interpreter> {
             [NONE, &["-L", "--load"], NONE, &["-e", "--eval"], NONE],
         _ => return None,
     };
-    Some(Interpreter { values, files, programs, code, endings })
+    Some(ScriptInterpreter { values, files, programs, code, endings })
 }
 
 /// Programs whose operands are input, not scripts, unless a flag names one.
@@ -100,7 +100,7 @@ const PLAIN: [&str; 19] = [
 ];
 
 /// Where an interpreter reads its code.
-enum Source {
+enum ScriptSource {
     Files(Vec<Word>),
     /// A module by its dotted name.
     Module(Word),
@@ -114,50 +114,51 @@ enum Source {
 /// Returns the files that a command runs, sources or reads as a script.
 ///
 /// The files need not exist. If the command cannot be lowered completely, every word counts.
-pub fn find_scripts(command: &str, start: &Start) -> Vec<ScriptPlace> {
-    let mut finder = Finder { start, directories: vec![start.cwd.clone()], places: Vec::new() };
-    finder.read(command, start.cwd.clone(), 0);
+pub fn find_scripts(command: &str, start: &ShellState) -> Vec<ScriptLocation> {
+    let mut finder =
+        ScriptFinder { start, directories: vec![start.cwd.clone()], places: Vec::new() };
+    finder.read_text(command, start.cwd.clone(), 0);
     finder.places
 }
 
-struct Finder<'a> {
-    start: &'a Start,
+struct ScriptFinder<'a> {
+    start: &'a ShellState,
     /// The directories that commands are known to run in.
     directories: Vec<String>,
-    places: Vec<ScriptPlace>,
+    places: Vec<ScriptLocation>,
 }
 
-impl Finder<'_> {
-    fn read(&mut self, text: &str, cwd: String, depth: usize) {
-        let lowered = lower(text, &Start { cwd, ..self.start.clone() });
+impl ScriptFinder<'_> {
+    fn read_text(&mut self, text: &str, cwd: String, depth: usize) {
+        let lowered = lower_text(text, &ShellState { cwd, ..self.start.clone() });
         for command in &lowered.commands {
             self.directories.extend(command.cwd.clone());
         }
         self.directories.sort();
         self.directories.dedup();
-        if lowered.trouble.is_some() {
+        if lowered.error.is_some() {
             let is_end = |it: char| it.is_whitespace() || ";&|()<>`$".contains(it);
             for word in text.split(is_end) {
-                self.add(&Word::new(word.trim_matches(['"', '\''])), None, &[]);
+                self.add_word(&Word::new(word.trim_matches(['"', '\''])), None, &[]);
             }
         }
         for command in &lowered.commands {
-            self.command(command, depth);
-            self.fed(command, &lowered.commands);
+            self.add_command(command, depth);
+            self.add_fed_files(command, &lowered.commands);
         }
     }
 
     /// Adds the scripts that a command itself runs.
-    fn command(&mut self, command: &Command, depth: usize) {
+    fn add_command(&mut self, command: &ShellCommand, depth: usize) {
         let cwd = command.cwd.as_deref();
         for (variable, value) in &command.assigns {
             if matches!(variable.as_str(), "BASH_ENV" | "ENV") {
-                self.add(value, cwd, &[]);
+                self.add_word(value, cwd, &[]);
             }
         }
         let (Some(program), name) = (command.argv.first(), command.name()) else { return };
         if program.raw().contains('/') {
-            self.add(program, cwd, &[]);
+            self.add_word(program, cwd, &[]);
         }
         // What `find` passes on is relative to the directory of `find`.
         if command.wrappers.last().is_some_and(|it| it == "find") {
@@ -166,36 +167,36 @@ impl Finder<'_> {
         if matches!(name, "source" | ".") {
             self.add_all(command.arguments().first(), cwd, &[]);
         } else if name == "find" {
-            self.found(command);
+            self.add_find_results(command);
         } else if name == "run-parts" {
             let directories = command.arguments().iter().filter(|it| !it.raw().starts_with('-'));
-            for directory in directories.filter_map(Word::known) {
-                self.below(&Path::new(cwd.unwrap_or(&self.start.cwd)).join(directory), "*");
+            for directory in directories.filter_map(Word::as_known) {
+                self.add_below(&Path::new(cwd.unwrap_or(&self.start.cwd)).join(directory), "*");
             }
-        } else if let Some(endings) = endings(name) {
-            match source(command) {
-                Source::Files(files) => self.add_all(&files, cwd, endings),
-                Source::Module(name) => {
-                    let path = Word::of_raw(&name.raw().replace('.', "/"));
-                    self.add(&path, cwd, &[".py", "/__main__.py"]);
+        } else if let Some(endings) = find_endings(name) {
+            match find_source(command) {
+                ScriptSource::Files(files) => self.add_all(&files, cwd, endings),
+                ScriptSource::Module(name) => {
+                    let path = Word::from_raw(&name.raw().replace('.', "/"));
+                    self.add_word(&path, cwd, &[".py", "/__main__.py"]);
                 }
-                Source::Code | Source::Input | Source::Elsewhere => {}
+                ScriptSource::Code | ScriptSource::Input | ScriptSource::Elsewhere => {}
             }
         } else if !PLAIN.contains(&name) {
-            self.launched(command, depth);
+            self.add_launched(command, depth);
         }
     }
 
     /// Adds the files whose content a command gets as code.
-    fn fed(&mut self, command: &Command, all: &[Command]) {
+    fn add_fed_files(&mut self, command: &ShellCommand, all: &[ShellCommand]) {
         let name = command.name();
         let is_open = command.arguments().iter().any(|word| word.raw().starts_with(UNKNOWN));
-        let mut feeders: Vec<&Command> = Vec::new();
-        match source(command) {
-            Source::Input => {
+        let mut feeders: Vec<&ShellCommand> = Vec::new();
+        match find_source(command) {
+            ScriptSource::Input => {
                 for redirect in &command.redirects {
                     if redirect.mode != RedirectMode::Write {
-                        self.add(&redirect.path, command.cwd.as_deref(), &[]);
+                        self.add_word(&redirect.path, command.cwd.as_deref(), &[]);
                     }
                 }
                 let mut open: Vec<usize> = command.fed_by.clone();
@@ -211,48 +212,54 @@ impl Finder<'_> {
                     feeders.extend(all.iter().filter(|it| it.argv.is_empty()));
                 }
             }
-            Source::Code | Source::Elsewhere
-                if is_open && (name == "eval" || endings(name).is_some()) =>
+            ScriptSource::Code | ScriptSource::Elsewhere
+                if is_open && (name == "eval" || find_endings(name).is_some()) =>
             {
                 // A substitution is code itself, or a variable that may hold such output.
-                let is_code = |(at, it): &(usize, &Command)| {
+                let is_code = |(at, it): &(usize, &ShellCommand)| {
                     let reader = it.feeds.as_deref().unwrap_or_default();
                     !command.fed_by.contains(at) && (reader == name || reader.starts_with(UNKNOWN))
                 };
                 feeders.extend(all.iter().enumerate().filter(is_code).map(|(_, it)| it));
             }
-            Source::Files(_) | Source::Module(_) | Source::Code | Source::Elsewhere => return,
+            ScriptSource::Files(_)
+            | ScriptSource::Module(_)
+            | ScriptSource::Code
+            | ScriptSource::Elsewhere => return,
         }
         for feeder in feeders {
-            for access in accesses(feeder) {
+            for access in find_accesses(feeder) {
                 match access.mode {
-                    Mode::Read | Mode::ReadAll => {
-                        self.add(&access.path, feeder.cwd.as_deref(), &[]);
+                    AccessMode::Read | AccessMode::ReadAll => {
+                        self.add_word(&access.path, feeder.cwd.as_deref(), &[]);
                     }
-                    Mode::Use | Mode::Execute | Mode::Write | Mode::Remove => {}
+                    AccessMode::Use
+                    | AccessMode::Execute
+                    | AccessMode::Write
+                    | AccessMode::Remove => {}
                 }
             }
         }
     }
 
     /// Adds the script that a launcher runs, or that a program names after a word such as `run`.
-    fn launched(&mut self, command: &Command, depth: usize) {
+    fn add_launched(&mut self, command: &ShellCommand, depth: usize) {
         let arguments = command.arguments();
         let inner = arguments.iter().position(|word| {
             let name = word.raw().rsplit('/').next().unwrap_or_default();
-            endings(name).is_some() && !ONLY_BY_FLAG.contains(&name)
+            find_endings(name).is_some() && !ONLY_BY_FLAG.contains(&name)
         });
         if let Some(at) = inner {
             let mut inner = command.clone();
             inner.argv.drain(..=at);
-            if let (ShellWords::Code(code, _), true) =
-                (shell_code(inner.arguments()), is_shell(inner.name()) && depth < DEEPEST)
+            if let (ShellSource::Code(code, _), true) =
+                (parse_shell_source(inner.arguments()), is_shell(inner.name()) && depth < DEEPEST)
             {
                 let cwd = command.cwd.clone().unwrap_or_else(|| self.start.cwd.clone());
-                self.read(&code.to_string(), cwd, depth + 1);
+                self.read_text(&code.to_string(), cwd, depth + 1);
                 return;
             }
-            self.command(&inner, depth);
+            self.add_command(&inner, depth);
             return;
         }
         let is_operand = |word: &&Word| !word.raw().starts_with('-');
@@ -267,16 +274,16 @@ impl Finder<'_> {
             let code = rest.first().filter(|it| it.raw().contains(' ') && depth < DEEPEST);
             if let Some(code) = code {
                 let cwd = command.cwd.clone().unwrap_or_else(|| self.start.cwd.clone());
-                self.read(&code.to_string(), cwd, depth + 1);
+                self.read_text(&code.to_string(), cwd, depth + 1);
             } else {
-                let operands = Arguments::new(rest, &BEFORE_VALUES).operands();
+                let operands = Arguments::new(rest, &BEFORE_VALUES).find_operands();
                 self.add_all(operands.into_iter().find(|it| it.raw() != "--"), cwd, &[]);
             }
         }
     }
 
     /// Adds the files that `find` finds, if they are run.
-    fn found(&mut self, command: &Command) {
+    fn add_find_results(&mut self, command: &ShellCommand) {
         let arguments = command.arguments();
         let starts = |word: &Word| matches!(word.raw(), "-exec" | "-execdir" | "-ok" | "-okdir");
         let is_run = arguments.iter().position(starts).is_some_and(|at| {
@@ -284,23 +291,26 @@ impl Finder<'_> {
             inner.argv.drain(..at + 2);
             let is_found = |word: &Word| word.raw() == "{}";
             inner.argv.first().is_some_and(is_found)
-                || match source(&inner) {
-                    Source::Files(files) => files.iter().any(is_found),
-                    Source::Module(_) | Source::Code | Source::Input | Source::Elsewhere => false,
+                || match find_source(&inner) {
+                    ScriptSource::Files(files) => files.iter().any(is_found),
+                    ScriptSource::Module(_)
+                    | ScriptSource::Code
+                    | ScriptSource::Input
+                    | ScriptSource::Elsewhere => false,
                 }
         });
         let feeds = command.feeds.as_deref().unwrap_or_default();
-        if !is_run && endings(feeds).is_none() {
+        if !is_run && find_endings(feeds).is_none() {
             return;
         }
         let name = arguments.iter().position(|word| matches!(word.raw(), "-name" | "-iname"));
         let name = name.and_then(|at| arguments.get(at + 1)).map(ToString::to_string);
         let cwd = command.cwd.clone().unwrap_or_else(|| self.start.cwd.clone());
-        for root in find_roots(arguments).iter().filter_map(Word::known) {
-            let root = lexical(&Path::new(&cwd).join(root));
+        for root in find_roots(arguments).iter().filter_map(Word::as_known) {
+            let root = normalize_lexically(&Path::new(&cwd).join(root));
             // A command that runs everything there runs the work itself.
             if name.is_some() || root != Path::new(&self.start.cwd) {
-                self.below(&root, name.as_deref().unwrap_or("*"));
+                self.add_below(&root, name.as_deref().unwrap_or("*"));
             }
         }
     }
@@ -312,33 +322,35 @@ impl Finder<'_> {
         endings: &[&str],
     ) {
         for word in words {
-            self.add(word, cwd, endings);
+            self.add_word(word, cwd, endings);
         }
     }
 
     /// Adds the file that a word names. If the directory is unknown, adds it for every directory
     /// that commands run in.
-    fn add(&mut self, word: &Word, cwd: Option<&str>, endings: &[&str]) {
+    fn add_word(&mut self, word: &Word, cwd: Option<&str>, endings: &[&str]) {
         let directories = match cwd {
             Some(cwd) => vec![cwd.to_owned()],
             None => self.directories.clone(),
         };
-        if let Some(path) = word.known().filter(|it| !it.is_empty()) {
+        if let Some(path) = word.as_known().filter(|it| !it.is_empty()) {
             for directory in directories {
                 for ending in [""].iter().chain(endings) {
                     let path = Path::new(&directory).join(format!("{path}{ending}"));
-                    self.push(ScriptPlace::File(lexical(&path)));
+                    self.push_place(ScriptLocation::File(normalize_lexically(&path)));
                 }
             }
             return;
         }
-        let certain = word.certain();
+        let certain = word.certain_prefix();
         if !word.is_known() {
             // `$ROOT/check.sh`: most variables of this kind hold the project directory.
             let shown = word.to_string();
             let rest = shown.strip_prefix("‹?›/").filter(|rest| !rest.contains('‹'));
             if let Some(rest) = rest.filter(|_| certain.is_empty()) {
-                self.push(ScriptPlace::File(lexical(&Path::new(&self.start.cwd).join(rest))));
+                self.push_place(ScriptLocation::File(normalize_lexically(
+                    &Path::new(&self.start.cwd).join(rest),
+                )));
             }
             return;
         }
@@ -349,26 +361,26 @@ impl Finder<'_> {
         for directory in directories {
             let directory = match front {
                 "" if certain.starts_with('/') => PathBuf::from("/"),
-                front => lexical(&Path::new(&directory).join(front)),
+                front => normalize_lexically(&Path::new(&directory).join(front)),
             };
             // `sh *` in the project directory runs the work itself.
             if is_telling || directory != Path::new(&self.start.cwd) {
-                self.below(&directory, &format!("/{name}"));
+                self.add_below(&directory, &format!("/{name}"));
             }
         }
     }
 
-    fn below(&mut self, directory: &Path, pattern: &str) {
-        let directory = lexical(directory);
+    fn add_below(&mut self, directory: &Path, pattern: &str) {
+        let directory = normalize_lexically(directory);
         let is_test = |part: std::path::Component<'_>| {
             ["test", "tests", "spec", "specs", "__tests__"].iter().any(|it| part.as_os_str() == *it)
         };
         if let (Ok(pattern), false) = (Pattern::new(pattern), directory.components().any(is_test)) {
-            self.push(ScriptPlace::Matching { directory, pattern });
+            self.push_place(ScriptLocation::Matching { directory, pattern });
         }
     }
 
-    fn push(&mut self, place: ScriptPlace) {
+    fn push_place(&mut self, place: ScriptLocation) {
         if !self.places.contains(&place) {
             self.places.push(place);
         }
@@ -376,8 +388,8 @@ impl Finder<'_> {
 }
 
 /// Returns the endings that a program appends to script names, if it runs scripts.
-fn endings(name: &str) -> Option<&'static [&'static str]> {
-    match interpreter(name) {
+fn find_endings(name: &str) -> Option<&'static [&'static str]> {
+    match find_interpreter(name) {
         Some(interpreter) => Some(interpreter.endings),
         None if is_shell(name) => Some(&[]),
         None => None,
@@ -386,7 +398,7 @@ fn endings(name: &str) -> Option<&'static [&'static str]> {
 
 /// Returns whether an interpreter only checks its file, as in `bash -n` or `node --check`: that
 /// file is the work that is checked.
-fn checks_syntax_only(command: &Command) -> bool {
+fn checks_syntax_only(command: &ShellCommand) -> bool {
     let name = command.name();
     let flags: &[&str] = match name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.') {
         "node" | "nodejs" => &["-c", "--check"],
@@ -400,26 +412,26 @@ fn checks_syntax_only(command: &Command) -> bool {
 }
 
 /// Returns where a shell or an interpreter reads its code.
-fn source(command: &Command) -> Source {
+fn find_source(command: &ShellCommand) -> ScriptSource {
     let name = command.name();
     let is_input = |word: &Word| {
         matches!(word.raw(), "-" | "/dev/stdin") || word.raw().starts_with("/dev/fd/")
     };
     if checks_syntax_only(command) {
-        return Source::Elsewhere;
+        return ScriptSource::Elsewhere;
     }
     if is_shell(name) {
-        return match shell_code(command.arguments()) {
-            ShellWords::Code(..) => Source::Code,
-            ShellWords::Script(script, _) if is_input(script) => Source::Input,
-            ShellWords::Script(script, _) => Source::Files(vec![script.clone()]),
-            ShellWords::Input => Source::Input,
+        return match parse_shell_source(command.arguments()) {
+            ShellSource::Code(..) => ScriptSource::Code,
+            ShellSource::Script(script, _) if is_input(script) => ScriptSource::Input,
+            ShellSource::Script(script, _) => ScriptSource::Files(vec![script.clone()]),
+            ShellSource::Input => ScriptSource::Input,
         };
     }
     if matches!(name, "source" | ".") && command.arguments().first().is_some_and(is_input) {
-        return Source::Input;
+        return ScriptSource::Input;
     }
-    let Some(interpreter) = interpreter(name) else { return Source::Elsewhere };
+    let Some(interpreter) = find_interpreter(name) else { return ScriptSource::Elsewhere };
     let mut files: Vec<Word> = Vec::new();
     let is_runtime = matches!(name, "deno" | "bun");
     let mut words = command.arguments().iter().peekable();
@@ -429,13 +441,17 @@ fn source(command: &Command) -> Source {
     while let Some(word) = words.next() {
         let text = word.raw();
         if is_input(word) {
-            return Source::Input;
+            return ScriptSource::Input;
         }
         if !text.starts_with('-') || text == "--" {
             let script = if text == "--" { words.next() } else { Some(word) };
             let is_run = !ONLY_BY_FLAG.contains(&name) && !is_test;
             files.extend(script.filter(|_| is_run).cloned());
-            return if files.is_empty() { Source::Elsewhere } else { Source::Files(files) };
+            return if files.is_empty() {
+                ScriptSource::Elsewhere
+            } else {
+                ScriptSource::Files(files)
+            };
         }
         is_test |= text == "--test";
         let takes = |flags: &[&str]| flags.contains(&text);
@@ -445,31 +461,33 @@ fn source(command: &Command) -> Source {
         });
         if takes(interpreter.programs) {
             files.extend(words.next().cloned());
-            return Source::Files(files);
+            return ScriptSource::Files(files);
         } else if takes(interpreter.files) {
             files.extend(words.next().cloned());
         } else if let Some(file) = attached {
-            files.push(Word::of_raw(file));
+            files.push(Word::from_raw(file));
         } else if takes(interpreter.values) {
             let value = words.next();
             is_test |= text == "-I" && value.is_some_and(|it| holds_tests(it.raw()));
         } else if text == "-m" && name.starts_with("py") {
-            return words.next().map_or(Source::Elsewhere, |it| Source::Module(it.clone()));
-        } else if is_code(text, &interpreter) {
-            return if files.is_empty() { Source::Code } else { Source::Files(files) };
+            return words
+                .next()
+                .map_or(ScriptSource::Elsewhere, |it| ScriptSource::Module(it.clone()));
+        } else if takes_code(text, &interpreter) {
+            return if files.is_empty() { ScriptSource::Code } else { ScriptSource::Files(files) };
         } else if let Some(libraries) = text.strip_prefix("-I") {
             is_test |= holds_tests(libraries);
         }
     }
     match files.is_empty() {
-        true if ONLY_BY_FLAG.contains(&name) => Source::Elsewhere,
-        true => Source::Input,
-        false => Source::Files(files),
+        true if ONLY_BY_FLAG.contains(&name) => ScriptSource::Elsewhere,
+        true => ScriptSource::Input,
+        false => ScriptSource::Files(files),
     }
 }
 
 /// Returns whether a flag takes code, by itself or as the last of several letters.
-fn is_code(flag: &str, interpreter: &Interpreter) -> bool {
+fn takes_code(flag: &str, interpreter: &ScriptInterpreter) -> bool {
     let is_attached =
         interpreter.values.iter().chain(interpreter.files).any(|it| flag.starts_with(it));
     let letters = flag.strip_prefix('-').filter(|it| !it.starts_with('-'));

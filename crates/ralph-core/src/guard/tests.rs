@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 /// Returns the context for the tables: a project in a home directory, and an empty disk.
-pub(super) fn guard_context(keeper: Keeper, project: &str) -> Surroundings<'static> {
+pub(super) fn guard_context(keeper: ListOwner, project: &str) -> GuardContext<'static> {
     let variables = [
         ("USER", "dev"),
         ("CLAUDE_PROJECT_DIR", project),
@@ -13,8 +13,8 @@ pub(super) fn guard_context(keeper: Keeper, project: &str) -> Surroundings<'stat
         ("RALPH_ACTIVE", "/state/p-1/active.json"),
         ("TMPDIR", "/tmp"),
     ];
-    Surroundings {
-        protected: Protected {
+    GuardContext {
+        protected: ProtectedPlaces {
             project: vec![project.into()],
             state: vec!["/state/p-1".into()],
             tasks_file: vec![Path::new(project).join("ralph/tasks.json")],
@@ -27,27 +27,27 @@ pub(super) fn guard_context(keeper: Keeper, project: &str) -> Surroundings<'stat
         cwd: project.into(),
         temporary: ["/tmp", "/var/tmp", "/dev/shm"].map(PathBuf::from).into(),
         variables: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-        resolve: &|path| lexical(path),
+        resolve: &|path| normalize_lexically(path),
     }
 }
 
 /// Returns the rule that denies a call, in a project at `/p`.
-fn denied(tool: &str, text: &str, keeper: Keeper) -> Option<&'static str> {
+fn denied(tool: &str, text: &str, keeper: ListOwner) -> Option<&'static str> {
     let field = if tool == "Bash" { "command" } else { "file_path" };
-    let call = ToolCall::new(tool, &serde_json::json!({ field: text }));
-    match Policy::default().decide(&look(&call, &guard_context(keeper, "/p"))) {
-        Decision::Pass => None,
-        Decision::Deny(refusal) => {
+    let call = GuardedToolCall::new(tool, &serde_json::json!({ field: text }));
+    match GuardPolicy::default().decide_call(&inspect_call(&call, &guard_context(keeper, "/p"))) {
+        GuardDecision::Pass => None,
+        GuardDecision::Deny(refusal) => {
             assert!(refusal.reason().contains(refusal.rule));
             Some(refusal.rule)
         }
-        Decision::Warn(refusal) => panic!("unexpected warning: {refusal:?}"),
+        GuardDecision::Warn(refusal) => panic!("unexpected warning: {refusal:?}"),
     }
 }
 
 #[track_caller]
 fn check(tool: &str, text: &str, expect: Option<&str>) {
-    assert_eq!(denied(tool, text, Keeper::Ralph), expect, "{tool} {text}");
+    assert_eq!(denied(tool, text, ListOwner::Ralph), expect, "{tool} {text}");
 }
 
 /// Returns the lines of a table: category and command.
@@ -71,7 +71,7 @@ pub(super) const TABLES: [(&str, &str); 4] = [
 #[test]
 fn assignments_in_front_do_not_hide_a_program() {
     for text in ["env -S 'A=1 rm -rf /'", "env -S '-i A=1 rm -rf /'", "A=1 env B=2 rm -rf /"] {
-        assert!(denied("Bash", text, Keeper::Ralph).is_some(), "{text}");
+        assert!(denied("Bash", text, ListOwner::Ralph).is_some(), "{text}");
     }
 }
 
@@ -91,7 +91,7 @@ fn many_words_in_front_do_not_hide_a_program() {
         &format!("python3 -c 'import os; {} os.system(\"rm -rf /\")'", "\"a\";".repeat(70)),
         "x=/; [ 1 ] || x=a; [ 1 ] || x=b; [ 1 ] || x=c; [ 1 ] || x=d; rm -rf $x",
     ] {
-        assert!(denied("Bash", text, Keeper::Ralph).is_some(), "{text}");
+        assert!(denied("Bash", text, ListOwner::Ralph).is_some(), "{text}");
     }
 }
 
@@ -100,11 +100,11 @@ fn commands_are_judged_as_the_tables_expect() {
     let mut wrong = Vec::new();
     for (expect, text) in TABLES {
         for (category, command) in table(text) {
-            let call = ToolCall::Shell(command.clone());
-            let findings = look(&call, &guard_context(Keeper::Ralph, "/home/dev/proj"));
-            let found = match Policy::default().decide(&findings) {
-                Decision::Pass => None,
-                Decision::Warn(refusal) | Decision::Deny(refusal) => Some(refusal.rule),
+            let call = GuardedToolCall::Shell(command.clone());
+            let findings = inspect_call(&call, &guard_context(ListOwner::Ralph, "/home/dev/proj"));
+            let found = match GuardPolicy::default().decide_call(&findings) {
+                GuardDecision::Pass => None,
+                GuardDecision::Warn(refusal) | GuardDecision::Deny(refusal) => Some(refusal.rule),
             };
             if found.is_some() != (expect == "deny") {
                 wrong.push(format!("{expect} {category}: {command:?} -> {found:?}"));
@@ -154,8 +154,8 @@ fn files_of_ralphs_are_not_written_by_tools() {
         check("Read", text, reads_secret);
         check("mcp__files__read_file", text, reads_secret);
     }
-    assert_eq!(denied("Edit", "/p/ralph/tasks.json", Keeper::Agent), None);
-    assert_eq!(denied("Edit", "/p/ralph/prd.md", Keeper::Agent), Some("loop.requirements"));
+    assert_eq!(denied("Edit", "/p/ralph/tasks.json", ListOwner::Agent), None);
+    assert_eq!(denied("Edit", "/p/ralph/prd.md", ListOwner::Agent), Some("loop.requirements"));
 }
 
 #[test]
@@ -272,17 +272,17 @@ fn an_agent_cannot_interfere_with_its_run() {
 
 #[test]
 fn settings_can_change_all_rules_but_loop_integrity() {
-    let policy = |mode, allow: &[&str], deny: &[&str]| Policy {
+    let policy = |mode, allow: &[&str], deny: &[&str]| GuardPolicy {
         mode,
         allow: allow.iter().map(|it| (*it).to_owned()).collect(),
         deny: deny.iter().map(|it| (*it).to_owned()).collect(),
     };
-    let verdict = |policy: &Policy, text: &str| {
-        let call = ToolCall::Shell(text.to_owned());
-        match policy.decide(&look(&call, &guard_context(Keeper::Ralph, "/p"))) {
-            Decision::Pass => "pass".to_owned(),
-            Decision::Warn(refusal) => format!("warn {}", refusal.rule),
-            Decision::Deny(refusal) => format!("deny {}", refusal.rule),
+    let verdict = |policy: &GuardPolicy, text: &str| {
+        let call = GuardedToolCall::Shell(text.to_owned());
+        match policy.decide_call(&inspect_call(&call, &guard_context(ListOwner::Ralph, "/p"))) {
+            GuardDecision::Pass => "pass".to_owned(),
+            GuardDecision::Warn(refusal) => format!("warn {}", refusal.rule),
+            GuardDecision::Deny(refusal) => format!("deny {}", refusal.rule),
         }
     };
     let (deny, warn, off) = (GuardMode::Deny, GuardMode::Warn, GuardMode::Off);
@@ -310,7 +310,7 @@ fn settings_can_change_all_rules_but_loop_integrity() {
 }
 
 fn check_terminates(text: &str) {
-    let _ = denied("Bash", text, Keeper::Ralph);
+    let _ = denied("Bash", text, ListOwner::Ralph);
 }
 
 proptest::proptest! {
@@ -347,7 +347,7 @@ fn numbers_that_no_shell_takes_are_refused() {
         (format!("x=~{huge}; ls $x"), Some("unresolvable.syntax")),
         (format!("echo {{1..{huge}}}"), None),
     ] {
-        assert_eq!(denied("Bash", &text, Keeper::Ralph), expect, "{text}");
+        assert_eq!(denied("Bash", &text, ListOwner::Ralph), expect, "{text}");
     }
 }
 
@@ -383,13 +383,13 @@ fn huge_inputs_end() {
 #[test]
 fn every_rule_has_an_id_of_its_category_and_messages() {
     let mut seen = BTreeSet::new();
-    for rule in rules() {
+    for rule in list_rules() {
         let prefix = rule.id.split('.').next();
         assert_eq!(prefix, Some(rule.category.prefix()), "{}", rule.id);
         assert!(seen.insert(rule.id), "{} is there twice", rule.id);
         assert!(rule.instead.ends_with('.') && !rule.refused.ends_with('.'), "{}", rule.id);
     }
-    for category in Category::ALL {
+    for category in GuardCategory::ALL {
         let prefix = format!("{}.", category.prefix());
         assert!(seen.iter().any(|id| id.starts_with(&prefix)), "{prefix} has no rule");
     }

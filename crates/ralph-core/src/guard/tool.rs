@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::access::{Access, Mode};
+use super::access::{AccessMode, PathAccess};
 use super::lower::Word;
 
 /// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ToolCall {
+pub enum GuardedToolCall {
     Shell(String),
     /// Reads or writes of files.
-    Files(Vec<Access>),
+    Files(Vec<PathAccess>),
     /// A call that the guard does not check.
     Other,
 }
@@ -39,32 +39,37 @@ const CHANGES: [&str; 15] = [
     "patch", "save", "update", "mkdir", "copy",
 ];
 
-impl ToolCall {
+impl GuardedToolCall {
     /// Reads a call from the tool's name and its input.
     pub fn new(tool: &str, input: &Value) -> Self {
         let text = |name: &str| input.get(name).and_then(Value::as_str);
         match tool {
-            "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => Self::files(input, Mode::Write),
-            "Read" | "NotebookRead" => Self::files(input, Mode::Read),
-            "Grep" => Self::files(input, Mode::ReadAll),
+            "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => {
+                Self::from_file_input(input, AccessMode::Write)
+            }
+            "Read" | "NotebookRead" => Self::from_file_input(input, AccessMode::Read),
+            "Grep" => Self::from_file_input(input, AccessMode::ReadAll),
             _ => match text("command").or_else(|| text("cmd")) {
                 Some(command) => Self::Shell(command.to_owned()),
                 None if tool.starts_with("mcp__") => {
                     let name = tool.to_ascii_lowercase();
                     let changes = CHANGES.iter().any(|word| name.contains(word));
-                    Self::files(input, if changes { Mode::Write } else { Mode::Use })
+                    Self::from_file_input(
+                        input,
+                        if changes { AccessMode::Write } else { AccessMode::Use },
+                    )
                 }
                 None => Self::Other,
             },
         }
     }
 
-    fn files(input: &Value, mode: Mode) -> Self {
+    fn from_file_input(input: &Value, mode: AccessMode) -> Self {
         let mut accesses = Vec::new();
         let mut add = |path: &str| {
             let path = path.strip_prefix("file://").unwrap_or(path);
             if !path.is_empty() && !path.contains("://") {
-                accesses.push(Access { path: Word::new(path), mode });
+                accesses.push(PathAccess { path: Word::new(path), mode });
             }
         };
         for name in PATHS {

@@ -8,7 +8,9 @@
 use std::fmt::Write as _;
 
 use super::{Handoff, Priority};
-use crate::context::{Block, CutFrom, Label, Piece, Section, SectionName, Step};
+use crate::context::{
+    CutFrom, CutLabel, CutStep, PromptSection, SectionBlock, SectionName, SectionPiece,
+};
 use crate::text;
 
 /// How many iterations a prompt includes as a line each, besides the last one.
@@ -22,17 +24,16 @@ const ENTRY_CHARS: usize = 600;
 
 impl Handoff {
     /// Returns the handoff in one line.
-    pub fn line(&self) -> String {
+    pub fn one_line(&self) -> String {
         let done = &self.task_completed;
         let summary = done.summary.trim();
         let first = summary.split(". ").next().unwrap_or_default();
         let first = first.lines().next().unwrap_or_default();
-        let first = text::one_line(first.trim_end_matches(['.', ' ']), SENTENCE_CHARS);
+        let first = text::join_to_line(first.trim_end_matches(['.', ' ']), SENTENCE_CHARS);
         let summary_text = if first.is_empty() { String::new() } else { format!(" {first}.") };
-        let outcome = self
-            .outcome
-            .as_ref()
-            .map(|outcome| format!(" {}.", text::one_line(&outcome.describe(), SENTENCE_CHARS)));
+        let outcome = self.outcome.as_ref().map(|outcome| {
+            format!(" {}.", text::join_to_line(&outcome.describe(), SENTENCE_CHARS))
+        });
         // An author who calls work finished may be wrong, one who calls it unfinished is not.
         let is_unfinished = self.is_accepted() && !self.derived && !done.fully_complete;
         let unfinished = if is_unfinished { " Its author reports unfinished work." } else { "" };
@@ -45,7 +46,7 @@ impl Handoff {
     /// Returns what later work needs to know: decisions, deviations, constraints, open bugs and
     /// unfinished work.
     pub fn decisions(&self) -> String {
-        let mut text = self.line();
+        let mut text = self.one_line();
         for (title, entries) in self.details().into_iter().filter(|(_, it)| !it.is_empty()) {
             let _ = write!(text, "\n{title}:");
             for entry in entries {
@@ -57,7 +58,7 @@ impl Handoff {
 
     fn details(&self) -> [(&'static str, Vec<String>); 5] {
         let entries = |entries: &mut dyn Iterator<Item = String>| -> Vec<String> {
-            let entries = entries.map(|entry| text::one_line(&entry, ENTRY_CHARS));
+            let entries = entries.map(|entry| text::join_to_line(&entry, ENTRY_CHARS));
             entries.filter(|entry| !entry.is_empty()).collect()
         };
         let deviations = self.deviations.iter();
@@ -90,41 +91,47 @@ impl Handoff {
 }
 
 /// Returns the previous iteration as a section: its decisions.
-pub(crate) fn previous_section(handoffs: &[Handoff]) -> Section {
+pub(crate) fn build_previous_section(handoffs: &[Handoff]) -> PromptSection {
     let mut blocks = Vec::new();
     if let Some(last) = handoffs.last() {
-        let block = |heading: String, label: &str, pieces| Block {
+        let block = |heading: String, label: &str, pieces| SectionBlock {
             heading,
-            step: Step::Previous,
+            step: CutStep::Previous,
             from: CutFrom::End,
-            label: Label::Counted(label.to_owned()),
+            label: CutLabel::Counted(label.to_owned()),
             pieces,
         };
-        blocks.push(block(String::new(), "the previous iteration", vec![Piece::new(last.line())]));
+        blocks.push(block(
+            String::new(),
+            "the previous iteration",
+            vec![SectionPiece::new(last.one_line())],
+        ));
         for (title, entries) in last.details() {
-            let pieces = entries.iter().map(|entry| Piece::new(format!("- {entry}"))).collect();
+            let pieces =
+                entries.iter().map(|entry| SectionPiece::new(format!("- {entry}"))).collect();
             blocks.push(block(format!("{title}:"), &title.to_lowercase(), pieces));
         }
     }
-    section(SectionName::Previous, "The previous iteration", blocks)
+    build_section(SectionName::Previous, "The previous iteration", blocks)
 }
 
 /// Returns the iterations before the previous one as a section: a line each, the latest first.
-pub(crate) fn earlier_section(handoffs: &[Handoff]) -> Section {
+pub(crate) fn build_earlier_section(handoffs: &[Handoff]) -> PromptSection {
     let lines = handoffs.iter().rev().skip(1).take(LINES);
-    let pieces: Vec<Piece> = lines.map(|handoff| Piece::new(handoff.line())).collect();
-    let blocks = Some(pieces).filter(|pieces| !pieces.is_empty()).map(|pieces| Block {
+    let pieces: Vec<SectionPiece> =
+        lines.map(|handoff| SectionPiece::new(handoff.one_line())).collect();
+    let blocks = Some(pieces).filter(|pieces| !pieces.is_empty()).map(|pieces| SectionBlock {
         heading: String::new(),
-        step: Step::Earlier,
+        step: CutStep::Earlier,
         from: CutFrom::End,
-        label: Label::Counted("earlier iterations".to_owned()),
+        label: CutLabel::Counted("earlier iterations".to_owned()),
         pieces,
     });
-    section(SectionName::Earlier, "Earlier iterations", blocks.into_iter().collect())
+    build_section(SectionName::Earlier, "Earlier iterations", blocks.into_iter().collect())
 }
 
-fn section(name: SectionName, title: &str, blocks: Vec<Block>) -> Section {
-    Section { name, title: format!("## {title}"), cap: usize::MAX, taken: 0, uses: 1, blocks }
+fn build_section(name: SectionName, title: &str, blocks: Vec<SectionBlock>) -> PromptSection {
+    PromptSection { name, title: format!("## {title}"), cap: usize::MAX, taken: 0, uses: 1, blocks }
 }
 
 impl Priority {
@@ -161,7 +168,7 @@ mod tests {
             "unfinished_business": [{"item": "docs", "reason": "time", "priority": "high"}],
         });
         let files = [FileTouched { path: "a".into(), action: FileAction::Created }];
-        let handoff = read::read([value], "", &TaskId("TASK-003".into()), &files);
+        let handoff = read::read_handoff([value], "", &TaskId("TASK-003".into()), &files);
         expect_test::expect![[r"
             [TASK-003] Wrote it. 1 file.
             Decisions:
@@ -184,8 +191,8 @@ mod tests {
         fn check(is_complete: bool, outcome: Option<WorkOutcome>, expect: &str) {
             let value = json!({
                 "task_completed": {"summary": "Wrote it.", "fully_complete": is_complete}});
-            let handoff = read::read([value], "", &TaskId("T".into()), &[]);
-            assert_eq!(Handoff { outcome, ..handoff }.line(), expect);
+            let handoff = read::read_handoff([value], "", &TaskId("T".into()), &[]);
+            assert_eq!(Handoff { outcome, ..handoff }.one_line(), expect);
         }
         let at = || "make test".to_owned();
         check(true, None, "[T] Wrote it. 0 files.");
@@ -196,7 +203,7 @@ mod tests {
         check(true, Some(failed), "[T] Wrote it. Failed at make test. 0 files.");
         let back = WorkOutcome::RolledBack { at: at(), kept: None };
         check(false, Some(back), "[T] Wrote it. Failed at make test, rolled back. 0 files.");
-        let derived = read::read([], "Did it. All of it.", &TaskId("T".into()), &[]);
-        assert_eq!(derived.line(), "[T] Did it. 0 files.");
+        let derived = read::read_handoff([], "Did it. All of it.", &TaskId("T".into()), &[]);
+        assert_eq!(derived.one_line(), "[T] Did it. 0 files.");
     }
 }

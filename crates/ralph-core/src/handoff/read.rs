@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Amendment, FileTouched, Handoff, TaskCompleted};
-use crate::answer::{self, Schema};
 use crate::ids::TaskId;
+use crate::structured_output::{self, Schema};
 use crate::text;
 
 /// Length of a derived summary, which is the beginning of the final answer.
@@ -20,19 +20,19 @@ const AMENDMENT_CHARS: usize = 200;
 
 /// Returns the handoff of an iteration: the first candidate that is one, otherwise a derived one.
 /// The files always come from git.
-pub fn read(
+pub fn read_handoff(
     candidates: impl IntoIterator<Item = Value>,
     final_answer: &str,
     task: &TaskId,
     files: &[FileTouched],
 ) -> Handoff {
     let found = candidates.into_iter().find_map(|value| from_value(&value, task));
-    let handoff = found.unwrap_or_else(|| derived(final_answer, task));
+    let handoff = found.unwrap_or_else(|| derive_handoff(final_answer, task));
     Handoff { files_touched: files.to_vec(), ..handoff }
 }
 
 fn from_value(value: &Value, task: &TaskId) -> Option<Handoff> {
-    let value = &answer::without_nulls(value);
+    let value = &structured_output::remove_nulls(value);
     let done = value.get("task_completed")?;
     let summary = done.get("summary")?.as_str()?.to_owned();
     Some(Handoff {
@@ -42,15 +42,15 @@ fn from_value(value: &Value, task: &TaskId) -> Option<Handoff> {
             summary,
             fully_complete: done.get("fully_complete").and_then(Value::as_bool).unwrap_or(false),
         },
-        deviations: all(value, "deviations"),
-        bugs_encountered: all(value, "bugs_encountered"),
-        architectural_notes: all(value, "architectural_notes"),
-        unfinished_business: all(value, "unfinished_business"),
-        recommendations: all(value, "recommendations"),
+        deviations: parse_list(value, "deviations"),
+        bugs_encountered: parse_list(value, "bugs_encountered"),
+        architectural_notes: parse_list(value, "architectural_notes"),
+        unfinished_business: parse_list(value, "unfinished_business"),
+        recommendations: parse_list(value, "recommendations"),
         files_touched: Vec::new(),
-        plan_amendments: amendments(value),
-        tests_added: all(value, "tests_added"),
-        constraints_discovered: all(value, "constraints_discovered"),
+        plan_amendments: parse_amendments(value),
+        tests_added: parse_list(value, "tests_added"),
+        constraints_discovered: parse_list(value, "constraints_discovered"),
         blocked: value
             .get("blocked")
             .and_then(|blocked| serde_json::from_value(blocked.clone()).ok()),
@@ -60,13 +60,13 @@ fn from_value(value: &Value, task: &TaskId) -> Option<Handoff> {
 }
 
 /// Returns the readable entries of a list.
-fn all<T: DeserializeOwned>(value: &Value, key: &str) -> Vec<T> {
+fn parse_list<T: DeserializeOwned>(value: &Value, key: &str) -> Vec<T> {
     let entries = value.get(key).and_then(Value::as_array).into_iter().flatten();
     entries.filter_map(|entry| serde_json::from_value(entry.clone()).ok()).collect()
 }
 
 /// Returns the amendments. An unreadable one is kept as text, so that it is reported.
-fn amendments(value: &Value) -> Vec<Amendment> {
+fn parse_amendments(value: &Value) -> Vec<Amendment> {
     let entries = value.get("plan_amendments").and_then(Value::as_array).into_iter().flatten();
     let read = |entry: &Value| {
         let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -86,16 +86,16 @@ fn amendments(value: &Value) -> Vec<Amendment> {
         Some(read)
     };
     let unreadable = |entry: &Value| Amendment::Unreadable {
-        entry: text::one_line(&entry.to_string(), AMENDMENT_CHARS),
+        entry: text::join_to_line(&entry.to_string(), AMENDMENT_CHARS),
     };
     entries.map(|entry| read(entry).unwrap_or_else(|| unreadable(entry))).collect()
 }
 
-fn derived(final_answer: &str, task: &TaskId) -> Handoff {
+fn derive_handoff(final_answer: &str, task: &TaskId) -> Handoff {
     Handoff {
         task_completed: TaskCompleted {
             task_id: task.clone(),
-            summary: text::glance(final_answer, SUMMARY_CHARS),
+            summary: text::shorten_to_line(final_answer, SUMMARY_CHARS),
             fully_complete: false,
         },
         deviations: Vec::new(),
@@ -114,7 +114,7 @@ fn derived(final_answer: &str, task: &TaskId) -> Handoff {
 }
 
 /// Returns the JSON Schema that agents must follow.
-pub fn schema() -> Schema {
+pub fn build_handoff_schema() -> Schema {
     SCHEMA.clone()
 }
 
@@ -211,7 +211,7 @@ mod tests {
             "blocked": {"needs": "a key", "why": "no access"},
         });
         let files = [FileTouched { path: "true.rs".into(), action: FileAction::Modified }];
-        let handoff = read([json!({"other": 1}), value], "words", &task(), &files);
+        let handoff = read_handoff([json!({"other": 1}), value], "words", &task(), &files);
         assert_eq!(handoff.task_completed.task_id, task());
         assert_eq!(handoff.task_completed.summary, "Did it.");
         assert!(!handoff.derived);
@@ -233,7 +233,7 @@ mod tests {
                 "remove T9",
             ],
         });
-        let read = read([value], "", &task(), &[]).plan_amendments;
+        let read = read_handoff([value], "", &task(), &[]).plan_amendments;
         let remove = Amendment::Remove { task_id: TaskId("T9".into()), reason: String::new() };
         assert_eq!(read[0], remove);
         let is_kept = |it: &Amendment| matches!(it, Amendment::Unreadable { .. });
@@ -254,7 +254,7 @@ mod tests {
             "constraints_discovered": [{"constraint": "c", "impact": "i", "workaround": null}],
             "blocked": null,
         });
-        let handoff = read([value], "words", &task(), &[]);
+        let handoff = read_handoff([value], "words", &task(), &[]);
         assert!(!handoff.derived);
         let added = json!({"id": "N", "title": "New", "description": "d"});
         let changed = json!({"title": "Other"});
@@ -272,14 +272,17 @@ mod tests {
 
     #[test]
     fn a_missing_handoff_is_derived() {
-        let handoff = read([], "I changed\nthings.", &task(), &[]);
+        let handoff = read_handoff([], "I changed\nthings.", &task(), &[]);
         assert!(handoff.derived);
-        assert_eq!(handoff.task_completed.summary, text::glance("I changed\nthings.", 500));
+        assert_eq!(
+            handoff.task_completed.summary,
+            text::shorten_to_line("I changed\nthings.", 500)
+        );
     }
 
     #[test]
     fn the_schema_describes_what_is_read() {
-        let schema = schema();
+        let schema = build_handoff_schema();
         let properties = schema["properties"].as_object().expect("an object");
         for required in schema["required"].as_array().expect("a list") {
             assert!(properties.contains_key(required.as_str().expect("a name")));

@@ -6,20 +6,23 @@
 use super::{Judgement, Landing, Verdict};
 use crate::failure::{Failure, FailureClass};
 use crate::memory::{self, read};
-use crate::run::{AskingEnd, RunState};
+use crate::run::{AgentCallEnd, RunState};
 
 /// Judges a compaction.
-pub(super) fn judge(state: &RunState, end: &AskingEnd) -> Judgement {
+pub(super) fn judge_compaction(state: &RunState, end: &AgentCallEnd) -> Judgement {
     let answer = match end {
-        AskingEnd::Answered(reply) => {
-            read::answer(reply).map_err(|why| Failure::new(FailureClass::Malformed, why))
+        AgentCallEnd::Answered(reply) => {
+            read::parse_memory(reply).map_err(|why| Failure::new(FailureClass::Malformed, why))
         }
-        AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure) => Err(failure.clone()),
+        AgentCallEnd::FailedAttempt(failure) | AgentCallEnd::Hopeless(failure) => {
+            Err(failure.clone())
+        }
     };
     match answer {
         Ok(answer) => {
-            let compacted = memory::carry_over(state.memory.as_deref(), answer, &state.since);
-            let verdict = Verdict::Compacted { trigger: state.trigger() };
+            let compacted =
+                memory::carry_over(state.memory.as_deref(), answer, &state.since_compaction);
+            let verdict = Verdict::Compacted { trigger: state.compaction_trigger() };
             Judgement {
                 compacted: Some(Box::new(compacted)),
                 ..Judgement::new(verdict, Landing::Rollback, Vec::new())

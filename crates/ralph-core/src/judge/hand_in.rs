@@ -6,35 +6,35 @@
 
 use serde_json::json;
 
-use super::task::Try;
-use super::{Feedback, Judgement, Verdict, landing_of_success};
-use crate::amend::Amended;
-use crate::event::Changes;
+use super::task::AttemptContext;
+use super::{Feedback, Judgement, Verdict, select_success_landing};
+use crate::amend::AmendmentRecord;
+use crate::event::TreeDiff;
 use crate::handoff::{Amendment, Handoff};
 use crate::ids::{Role, TaskId};
 use crate::recipe::{CommitPolicy, OnFailure};
 use crate::review::{ReviewPolicy, ReviewStatus};
-use crate::task::{Keeper, ListForm, Task, TaskChange, TaskStatus};
+use crate::task::{ListForm, ListOwner, Task, TaskChange, TaskStatus};
 
 /// Returns what is wrong with the hand-in.
-pub(super) fn shortcomings(attempt: &Try<'_>) -> Vec<String> {
+pub(super) fn find_hand_in_faults(attempt: &AttemptContext<'_>) -> Vec<String> {
     let mut reasons = match attempt.work.keeper {
-        Keeper::Ralph => Vec::new(),
-        Keeper::Agent => not_in_list(attempt),
+        ListOwner::Ralph => Vec::new(),
+        ListOwner::Agent => find_list_faults(attempt),
     };
-    let is_left = (attempt.current.observation()).is_some_and(|it| it.changes == Changes::Some);
+    let is_left = (attempt.current.observation()).is_some_and(|it| it.changes == TreeDiff::Dirty);
     if is_left && attempt.state.recipe.landing.commit == CommitPolicy::Agent {
-        reasons.push(UNCOMMITTED.to_owned());
+        reasons.push(UNCOMMITTED_FEEDBACK.to_owned());
     }
     reasons
 }
 
 /// Feedback for an agent that left changes uncommitted.
-const UNCOMMITTED: &str = "There are uncommitted changes in the work tree. Look at `git status`, and commit everything that belongs to the work, the task list and the notes included.";
+const UNCOMMITTED_FEEDBACK: &str = "There are uncommitted changes in the work tree. Look at `git status`, and commit everything that belongs to the work, the task list and the notes included.";
 
-fn not_in_list(attempt: &Try<'_>) -> Vec<String> {
-    let Some(diff) = &attempt.current.claim else { return Vec::new() };
-    let Some(task) = diff.task(&attempt.board.list, attempt.task) else { return Vec::new() };
+fn find_list_faults(attempt: &AttemptContext<'_>) -> Vec<String> {
+    let Some(diff) = &attempt.current.list_diff else { return Vec::new() };
+    let Some(task) = diff.task(&attempt.tasks.list, attempt.task) else { return Vec::new() };
     let is_in = match attempt.work.review {
         ReviewPolicy::Fresh { .. } => task.review.status == ReviewStatus::NeedsReview,
         ReviewPolicy::Skip => task.status == TaskStatus::Done,
@@ -42,13 +42,13 @@ fn not_in_list(attempt: &Try<'_>) -> Vec<String> {
     if is_in {
         return Vec::new();
     }
-    let mut reasons: Vec<String> = reverted(attempt).into_iter().collect();
-    reasons.push(left_to_do(attempt));
+    let mut reasons: Vec<String> = describe_reverted_edits(attempt).into_iter().collect();
+    reasons.push(describe_remaining_steps(attempt));
     reasons
 }
 
 /// Returns instructions for an attempt that only has to hand in earlier work.
-fn left_to_do(attempt: &Try<'_>) -> String {
+fn describe_remaining_steps(attempt: &AttemptContext<'_>) -> String {
     let (id, work) = (attempt.task, attempt.work);
     let (done, review) = match work.form {
         ListForm::Plan => ("`status` to \"done\"", "`review_status` to \"needs_review\""),
@@ -61,7 +61,7 @@ fn left_to_do(attempt: &Try<'_>) -> String {
     let landing = &attempt.state.recipe.landing;
     let commit = match landing.commit {
         CommitPolicy::Agent => ", and commit",
-        CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::Nobody => "",
+        CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::NoCommit => "",
     };
     let start = match (&landing.commit, landing.on_failure) {
         (CommitPolicy::Agent, _) | (_, OnFailure::Keep) => {
@@ -75,9 +75,9 @@ fn left_to_do(attempt: &Try<'_>) -> String {
 }
 
 /// Returns the reverted edits of the list as text; nothing if there are none.
-fn reverted(attempt: &Try<'_>) -> Option<String> {
-    let refused = attempt.current.claim.iter().flat_map(|diff| &diff.refused);
-    let lines: Vec<String> = refused.map(|it| format!("- {}", it.fault())).collect();
+fn describe_reverted_edits(attempt: &AttemptContext<'_>) -> Option<String> {
+    let refused = attempt.current.list_diff.iter().flat_map(|diff| &diff.refused);
+    let lines: Vec<String> = refused.map(|it| format!("- {}", it.fault_text())).collect();
     (!lines.is_empty()).then(|| {
         format!(
             "These edits of the task list are not allowed and have been reverted already; leave these fields as they are now:\n{}",
@@ -87,25 +87,26 @@ fn reverted(attempt: &Try<'_>) -> Option<String> {
 }
 
 /// Returns feedback about edits of the list that were reverted.
-pub(super) fn told(attempt: &Try<'_>) -> Vec<Feedback> {
-    let text = reverted(attempt).map(|text| format!("About the previous iteration. {text}"));
-    text.map(Feedback::after).into_iter().collect()
+pub(super) fn build_refusal_feedback(attempt: &AttemptContext<'_>) -> Vec<Feedback> {
+    let text = describe_reverted_edits(attempt)
+        .map(|text| format!("About the previous iteration. {text}"));
+    text.map(Feedback::from_text).into_iter().collect()
 }
 
 /// Judges work that was handed in through the task list.
-pub(super) fn accept(attempt: &Try<'_>, handoff: &Handoff) -> Judgement {
-    let mut feedback = told(attempt);
-    let list_changes = attempt.current.claim.as_ref().map(|diff| diff.changes.clone());
+pub(super) fn accept_hand_in(attempt: &AttemptContext<'_>, handoff: &Handoff) -> Judgement {
+    let mut feedback = build_refusal_feedback(attempt);
+    let list_changes = attempt.current.list_diff.as_ref().map(|diff| diff.changes.clone());
     let (changes, amended) =
-        within_limit(list_changes.unwrap_or_default(), attempt.work.amendments);
-    feedback.extend(surplus(attempt, &amended));
-    let changes = noted(attempt, changes, &handoff.task_completed.summary);
+        cap_new_tasks(list_changes.unwrap_or_default(), attempt.work.amendments);
+    feedback.extend(build_surplus_feedback(attempt, &amended));
+    let changes = add_default_note(attempt, changes, &handoff.task_completed.summary);
     Judgement {
         changes,
         amended,
         ..Judgement::new(
             Verdict::Passed { signal: None },
-            landing_of_success(&attempt.state.recipe),
+            select_success_landing(&attempt.state.recipe),
             feedback,
         )
     }
@@ -113,19 +114,21 @@ pub(super) fn accept(attempt: &Try<'_>, handoff: &Handoff) -> Judgement {
 
 /// Returns the agent's changes of the list other than moving its task along, and the
 /// result for each task it added.
-pub(super) fn beside(attempt: &Try<'_>) -> (Vec<TaskChange>, Vec<Amended>) {
-    let diff = attempt.current.claim.as_ref();
-    let changes = diff.map(|diff| diff.changes_beside(attempt.task)).unwrap_or_default();
-    within_limit(changes, attempt.work.amendments)
+pub(super) fn collect_other_changes(
+    attempt: &AttemptContext<'_>,
+) -> (Vec<TaskChange>, Vec<AmendmentRecord>) {
+    let diff = attempt.current.list_diff.as_ref();
+    let changes = diff.map(|diff| diff.other_changes(attempt.task)).unwrap_or_default();
+    cap_new_tasks(changes, attempt.work.amendments)
 }
 
 /// Applies as many new tasks as an iteration may add. The others become proposals.
-fn within_limit(changes: Vec<TaskChange>, limit: u32) -> (Vec<TaskChange>, Vec<Amended>) {
+fn cap_new_tasks(changes: Vec<TaskChange>, limit: u32) -> (Vec<TaskChange>, Vec<AmendmentRecord>) {
     let (mut kept, mut amended, mut added) = (Vec::new(), Vec::new(), 0);
     for change in changes {
         let added_task = match &change {
             TaskChange::Add { task, after } | TaskChange::Insert { task, after } => {
-                Some(addition(task, after.clone()))
+                Some(to_amendment(task, after.clone()))
             }
             TaskChange::SetStatus { .. }
             | TaskChange::SetAttempts { .. }
@@ -136,11 +139,11 @@ fn within_limit(changes: Vec<TaskChange>, limit: u32) -> (Vec<TaskChange>, Vec<A
         };
         match added_task {
             Some(addition) if added >= limit => {
-                amended.push(Amended::proposed(&addition, &amended));
+                amended.push(AmendmentRecord::new_proposed(&addition, &amended));
             }
             Some(addition) => {
                 added += 1;
-                amended.push(Amended::applied(&addition));
+                amended.push(AmendmentRecord::new_applied(&addition));
                 kept.push(change);
             }
             None => kept.push(change),
@@ -150,7 +153,7 @@ fn within_limit(changes: Vec<TaskChange>, limit: u32) -> (Vec<TaskChange>, Vec<A
 }
 
 /// Converts a task that an agent wrote into the list to the amendment that would add it.
-fn addition(task: &Task, after: Option<TaskId>) -> Amendment {
+fn to_amendment(task: &Task, after: Option<TaskId>) -> Amendment {
     let description =
         if task.description.trim().is_empty() { &task.title } else { &task.description };
     let fields = json!({
@@ -165,13 +168,16 @@ fn addition(task: &Task, after: Option<TaskId>) -> Amendment {
 }
 
 /// Returns feedback about tasks that were added beyond the limit.
-pub(super) fn surplus(attempt: &Try<'_>, amended: &[Amended]) -> Option<Feedback> {
+pub(super) fn build_surplus_feedback(
+    attempt: &AttemptContext<'_>,
+    amended: &[AmendmentRecord],
+) -> Option<Feedback> {
     let proposed = amended.iter().filter(|it| it.proposed.is_some() || it.refusal.is_some());
     let lines: Vec<String> = proposed.map(|it| format!("- {}", it.proposal)).collect();
     if lines.is_empty() {
         return None;
     }
-    Some(Feedback::after(format!(
+    Some(Feedback::from_text(format!(
         "The previous iteration added more than {} tasks to the list. These were removed again and wait for the user to decide; do not add them:\n{}",
         attempt.work.amendments,
         lines.join("\n")
@@ -179,12 +185,12 @@ pub(super) fn surplus(attempt: &Try<'_>, amended: &[Amended]) -> Option<Feedback
 }
 
 /// Adds a default note to a task that has none: every passed task says what was done.
-pub(super) fn noted(
-    attempt: &Try<'_>,
+pub(super) fn add_default_note(
+    attempt: &AttemptContext<'_>,
     mut changes: Vec<TaskChange>,
     note: &str,
 ) -> Vec<TaskChange> {
-    let (known, id) = (attempt.board.list.task(attempt.task), attempt.task);
+    let (known, id) = (attempt.tasks.list.find_task(attempt.task), attempt.task);
     let notes = changes.iter().rev().find_map(|change| match change {
         TaskChange::SetNotes { task, notes } if task == id => Some(notes.as_str()),
         TaskChange::SetNotes { .. }

@@ -1,58 +1,62 @@
 //! Judges a review: applies a fresh agent's verdict to the task.
 
-use super::task::{Try, named_cause};
-use super::{Feedback, Judgement, Landing, Verdict, cut_off, hand_in};
-use crate::board::Board;
+use super::task::{AttemptContext, build_cause};
+use super::{Feedback, Judgement, Landing, Verdict, hand_in, judge_cut_off};
+use crate::agent_output::Reply;
 use crate::failure::Failure;
 use crate::handoff::read;
 use crate::ids::TaskId;
-use crate::reading::Reply;
 use crate::recipe::TaskWork;
-use crate::review::convergence::{self, Complaint};
+use crate::review::convergence::{self, ReviewComplaint};
 use crate::review::{
-    self, AT_CAP, ReviewAnswer, ReviewPolicy, ReviewState, ReviewStatus, ReviewVerdict,
+    self, AUTO_APPROVED_PREFIX, ReviewAnswer, ReviewPolicy, ReviewState, ReviewStatus,
+    ReviewVerdict,
 };
-use crate::run::{AskingEnd, Iteration, RunState};
-use crate::task::{Keeper, TaskChange, TaskStatus};
+use crate::run::{AgentCallEnd, Iteration, RunState};
+use crate::task::{ListOwner, TaskChange, TaskStatus};
+use crate::task_state::TaskState;
 
 /// Judges a review. The tree is restored to what was reviewed, whatever the reviewer did
 /// to it.
-pub(super) fn judge(
+pub(super) fn judge_review(
     state: &RunState,
-    tasks: &Board,
+    tasks: &TaskState,
     work: &TaskWork,
     task: &TaskId,
     current: &Iteration,
-    end: &AskingEnd,
+    end: &AgentCallEnd,
 ) -> Judgement {
     let reply = match end {
-        AskingEnd::Answered(reply) => reply,
-        AskingEnd::FailedAttempt(failure) if current.work.wrong.is_some() => {
-            return unusable(&Try { state, board: tasks, work, task, current }, failure);
+        AgentCallEnd::Answered(reply) => reply,
+        AgentCallEnd::FailedAttempt(failure) if current.work.wrong.is_some() => {
+            return judge_unusable_answer(
+                &AttemptContext { state, tasks, work, task, current },
+                failure,
+            );
         }
-        AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure) => {
+        AgentCallEnd::FailedAttempt(failure) | AgentCallEnd::Hopeless(failure) => {
             return Judgement {
                 landing: Landing::Rollback,
                 feedback: Vec::new(),
-                ..cut_off(failure)
+                ..judge_cut_off(failure)
             };
         }
     };
-    let review = Try { state, board: tasks, work, task, current };
+    let review = AttemptContext { state, tasks, work, task, current };
     let answer = match work.keeper {
-        Keeper::Ralph => review::answer(reply, current.work.token.as_deref()),
-        Keeper::Agent => claimed(&review),
+        ListOwner::Ralph => review::parse_review_answer(reply, current.work.token.as_deref()),
+        ListOwner::Agent => read_list_verdict(&review),
     };
     match answer {
-        Some(answer) => decided(&review, &answer),
-        None => undecided(&review, reply),
+        Some(answer) => judge_verdict(&review, &answer),
+        None => judge_missing_verdict(&review, reply),
     }
 }
 
 /// Returns the judgement for a verdict.
-fn decided(review: &Try<'_>, answer: &ReviewAnswer) -> Judgement {
-    let Try { board: tasks, work, task, .. } = review;
-    let before = tasks.list.task(task).map_or(0, |task| task.review.count);
+fn judge_verdict(review: &AttemptContext<'_>, answer: &ReviewAnswer) -> Judgement {
+    let AttemptContext { tasks, work, task, .. } = review;
+    let before = tasks.list.find_task(task).map_or(0, |task| task.review.count);
     let count = before.saturating_add(1);
     let cap = match work.review {
         ReviewPolicy::Skip => u32::MAX,
@@ -60,12 +64,14 @@ fn decided(review: &Try<'_>, answer: &ReviewAnswer) -> Judgement {
     };
     let (status, feedback) = match answer.verdict {
         // A reviewer that owns the list may mark its own verdict as the last one.
-        ReviewVerdict::Approved if answer.feedback.starts_with(AT_CAP) && count >= cap => {
+        ReviewVerdict::Approved
+            if answer.feedback.starts_with(AUTO_APPROVED_PREFIX) && count >= cap =>
+        {
             (ReviewStatus::Approved, answer.feedback.clone())
         }
         ReviewVerdict::Approved => (ReviewStatus::Approved, String::new()),
         ReviewVerdict::ChangesRequested if count >= cap => {
-            (ReviewStatus::Approved, format!("{AT_CAP} {}", answer.feedback))
+            (ReviewStatus::Approved, format!("{AUTO_APPROVED_PREFIX} {}", answer.feedback))
         }
         ReviewVerdict::ChangesRequested => {
             (ReviewStatus::ChangesRequested, answer.feedback.clone())
@@ -74,12 +80,12 @@ fn decided(review: &Try<'_>, answer: &ReviewAnswer) -> Judgement {
     let complaint = match answer.verdict {
         ReviewVerdict::Approved => None,
         ReviewVerdict::ChangesRequested => {
-            let tree = tasks.work.get(*task).map(|(_, to)| to.clone());
-            Some(Complaint::new(count, &answer.feedback, &answer.criteria, tree))
+            let tree = tasks.review_ranges.get(*task).map(|(_, to)| to.clone());
+            Some(ReviewComplaint::new(count, &answer.feedback, &answer.criteria, tree))
         }
     };
     let earlier = tasks.complaints.get(*task).map_or(&[][..], Vec::as_slice);
-    let divergence = complaint.as_ref().and_then(|new| convergence::assess(earlier, new));
+    let divergence = complaint.as_ref().and_then(|new| convergence::find_divergence(earlier, new));
     let id = || (*task).clone();
     let mut changes = Vec::new();
     if status == ReviewStatus::Approved {
@@ -95,12 +101,12 @@ fn decided(review: &Try<'_>, answer: &ReviewAnswer) -> Judgement {
             ReviewVerdict::ChangesRequested
         }
     };
-    let mut review_feedback = hand_in::told(review);
-    let (other_changes, amended) = hand_in::beside(review);
-    review_feedback.extend(hand_in::surplus(review, &amended));
+    let mut review_feedback = hand_in::build_refusal_feedback(review);
+    let (other_changes, amended) = hand_in::collect_other_changes(review);
+    review_feedback.extend(hand_in::build_surplus_feedback(review, &amended));
     changes.extend(other_changes);
-    if work.keeper == Keeper::Agent && status == ReviewStatus::Approved {
-        changes = hand_in::noted(review, changes, "");
+    if work.keeper == ListOwner::Agent && status == ReviewStatus::Approved {
+        changes = hand_in::add_default_note(review, changes, "");
     }
     Judgement {
         changes,
@@ -113,18 +119,18 @@ fn decided(review: &Try<'_>, answer: &ReviewAnswer) -> Judgement {
 
 /// Judges a review without a usable answer after all follow-ups. Counts as a failed
 /// attempt, so that a task whose reviewers never answer is given up eventually.
-fn unusable(review: &Try<'_>, failure: &Failure) -> Judgement {
+fn judge_unusable_answer(review: &AttemptContext<'_>, failure: &Failure) -> Judgement {
     let judgement =
-        Judgement { landing: Landing::Rollback, feedback: Vec::new(), ..cut_off(failure) };
-    let message = format!("The review gave no usable verdict: {}", failure.words);
-    let handoff = read::read(None, &message, review.task, &[]);
-    review.failed(judgement, &handoff, named_cause("review", &message))
+        Judgement { landing: Landing::Rollback, feedback: Vec::new(), ..judge_cut_off(failure) };
+    let message = format!("The review gave no usable verdict: {}", failure.message);
+    let handoff = read::read_handoff(None, &message, review.task, &[]);
+    review.add_failed_attempt(judgement, &handoff, build_cause("review", &message))
 }
 
 /// Returns the verdict that a reviewer wrote into the task list.
-fn claimed(review: &Try<'_>) -> Option<ReviewAnswer> {
-    let known = &review.board.list;
-    let (diff, before) = (review.current.claim.as_ref()?, known.task(review.task)?);
+fn read_list_verdict(review: &AttemptContext<'_>) -> Option<ReviewAnswer> {
+    let known = &review.tasks.list;
+    let (diff, before) = (review.current.list_diff.as_ref()?, known.find_task(review.task)?);
     let after = diff.task(known, review.task)?;
     if after.review.count == before.review.count {
         return None;
@@ -140,16 +146,16 @@ fn claimed(review: &Try<'_>) -> Option<ReviewAnswer> {
 /// Judges a review without a verdict. Where the verdict is part of the answer, follow-ups
 /// asked for it already; where it is in the list, the next iteration is asked for it, up
 /// to the attempt limit.
-fn undecided(review: &Try<'_>, reply: &Reply) -> Judgement {
+fn judge_missing_verdict(review: &AttemptContext<'_>, reply: &Reply) -> Judgement {
     let verdict = Verdict::Passed { signal: None };
     match review.work.keeper {
-        Keeper::Ralph => Judgement::new(
+        ListOwner::Ralph => Judgement::new(
             verdict,
             Landing::Rollback,
-            vec![Feedback::after("The review gave no verdict.")],
+            vec![Feedback::from_text("The review gave no verdict.")],
         ),
-        Keeper::Agent => {
-            let notes = hand_in::told(review);
+        ListOwner::Agent => {
+            let notes = hand_in::build_refusal_feedback(review);
             let mut reasons: Vec<String> = notes.iter().map(|note| note.text.clone()).collect();
             if reasons.is_empty() {
                 reasons.push(format!(
@@ -161,10 +167,10 @@ fn undecided(review: &Try<'_>, reply: &Reply) -> Judgement {
             let judgement = Judgement::new(
                 Verdict::NotHandedIn { reasons },
                 Landing::Commit,
-                vec![Feedback::after(text.clone())],
+                vec![Feedback::from_text(text.clone())],
             );
-            let handoff = review.handoff(reply);
-            review.failed(judgement, &handoff, named_cause("review", &text))
+            let handoff = review.read_handoff(reply);
+            review.add_failed_attempt(judgement, &handoff, build_cause("review", &text))
         }
     }
 }

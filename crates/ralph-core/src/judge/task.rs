@@ -1,53 +1,55 @@
 //! Judges an attempt at a task: done, to be tried again, or given up.
 
-use super::{Judgement, Landing, Verdict, cut_off, gates_failed, hand_in, landing_of_failure};
+use super::{
+    Judgement, Landing, Verdict, hand_in, judge_cut_off, judge_failed_gates, select_failure_landing,
+};
+use crate::agent_output::Reply;
 use crate::amend;
-use crate::answer;
-use crate::attempt::{Attempt, AttemptLog, FailedOutput, verbatim};
-use crate::board::Board;
+use crate::attempt::{Attempt, AttemptLog, FailedOutput, cut_output};
 use crate::event::Checkpoint;
 use crate::failure::Failure;
 use crate::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
 use crate::handoff::{Handoff, read};
 use crate::ids::{Role, TaskId};
-use crate::judge::{Feedback, landing_of_success};
-use crate::reading::Reply;
+use crate::judge::{Feedback, select_success_landing};
 use crate::recipe::{CommitPolicy, TaskWork};
 use crate::review::{ReviewPolicy, ReviewState, ReviewStatus};
-use crate::run::{AskingEnd, Iteration, RunState};
-use crate::settle::{self, FailedAttempt, GiveUp};
+use crate::run::{AgentCallEnd, Iteration, RunState};
+use crate::settle::{self, FailedAttempt, GiveUpReason};
+use crate::structured_output;
 use crate::stuck::{ErrorHash, ErrorHasher, Escalation};
-use crate::task::{Keeper, TaskChange, TaskStatus};
+use crate::task::{ListOwner, TaskChange, TaskStatus};
+use crate::task_state::TaskState;
 
 /// Judges an attempt at a task.
-pub(super) fn judge(
+pub(super) fn judge_attempt(
     state: &RunState,
-    tasks: &Board,
+    tasks: &TaskState,
     work: &TaskWork,
     task: &TaskId,
     current: &Iteration,
 ) -> Judgement {
-    let attempt = Try { state, board: tasks, work, task, current };
+    let attempt = AttemptContext { state, tasks, work, task, current };
     match &current.work.end {
-        Some(AskingEnd::Answered(reply)) => attempt.answered(reply),
-        Some(AskingEnd::FailedAttempt(failure) | AskingEnd::Hopeless(failure)) => {
-            attempt.cut_off(failure)
+        Some(AgentCallEnd::Answered(reply)) => attempt.judge_answer(reply),
+        Some(AgentCallEnd::FailedAttempt(failure) | AgentCallEnd::Hopeless(failure)) => {
+            attempt.judge_cut_off(failure)
         }
         None => unreachable!("an open question is not judged"),
     }
 }
 
 /// An attempt and everything needed to judge it.
-pub(super) struct Try<'a> {
+pub(super) struct AttemptContext<'a> {
     pub(super) state: &'a RunState,
-    pub(super) board: &'a Board,
+    pub(super) tasks: &'a TaskState,
     pub(super) work: &'a TaskWork,
     pub(super) task: &'a TaskId,
     pub(super) current: &'a Iteration,
 }
 
 /// Why an attempt failed.
-pub(super) struct Cause {
+pub(super) struct AttemptFailureCause {
     gate: String,
     exit_code: i32,
     hash: ErrorHash,
@@ -55,43 +57,48 @@ pub(super) struct Cause {
     outputs: Vec<FailedOutput>,
 }
 
-impl Try<'_> {
-    fn answered(&self, reply: &Reply) -> Judgement {
-        let handoff = self.handoff(reply);
+impl AttemptContext<'_> {
+    fn judge_answer(&self, reply: &Reply) -> Judgement {
+        let handoff = self.read_handoff(reply);
         let judgement = if let Some(blocked) = &handoff.blocked {
-            self.blocked(&handoff, blocked.clone())
-        } else if let Some(failed) = gates_failed(self.state, &self.current.gates) {
-            self.failed(failed, &handoff, self.gates_cause())
-        } else if self.changed_nothing() {
+            self.judge_blocked(&handoff, blocked.clone())
+        } else if let Some(failed) = judge_failed_gates(self.state, &self.current.gates) {
+            self.add_failed_attempt(failed, &handoff, self.build_gates_cause())
+        } else if self.has_changed_nothing() {
             let verdict = Judgement::new(
                 Verdict::NothingChanged,
                 Landing::Keep,
-                vec![Feedback::after(NOTHING_CHANGED)],
+                vec![Feedback::from_text(NOTHING_CHANGED)],
             );
-            self.failed(verdict, &handoff, named_cause("no change", NOTHING_CHANGED))
+            self.add_failed_attempt(verdict, &handoff, build_cause("no change", NOTHING_CHANGED))
         } else {
-            let reasons = hand_in::shortcomings(self);
-            if reasons.is_empty() { self.passed(&handoff) } else { self.kept(reasons, &handoff) }
+            let reasons = hand_in::find_hand_in_faults(self);
+            if reasons.is_empty() {
+                self.judge_passed(&handoff)
+            } else {
+                self.judge_not_handed_in(reasons, &handoff)
+            }
         };
         Judgement { handoff: Some(Box::new(handoff)), ..judgement }
     }
 
-    pub(super) fn handoff(&self, reply: &Reply) -> Handoff {
+    pub(super) fn read_handoff(&self, reply: &Reply) -> Handoff {
         let files: Vec<_> = self
             .current
             .observation()
             .map(|observation| observation.files.clone())
             .unwrap_or_default();
-        let found = || answer::find(&reply.text, &read::schema()).ok();
-        read::read(reply.structured.clone().or_else(found), &reply.text, self.task, &files)
+        let found =
+            || structured_output::find_answer(&reply.text, &read::build_handoff_schema()).ok();
+        read::read_handoff(reply.structured.clone().or_else(found), &reply.text, self.task, &files)
     }
 
     /// Returns whether the attempt changed nothing. Without a repository that is unknown,
     /// so false.
-    fn changed_nothing(&self) -> bool {
+    fn has_changed_nothing(&self) -> bool {
         let is_work = |path: &str| match self.work.keeper {
-            Keeper::Ralph => true,
-            Keeper::Agent => !self.work.is_document(&self.state.project, path),
+            ListOwner::Ralph => true,
+            ListOwner::Agent => !self.work.is_document(&self.state.project, path),
         };
         self.current.observation().is_some_and(|observation| {
             observation.more_files == 0 && !observation.files.iter().any(|file| is_work(&file.path))
@@ -99,40 +106,41 @@ impl Try<'_> {
     }
 
     /// Judges work that passed the gates and was not handed in correctly.
-    pub(super) fn kept(&self, reasons: Vec<String>, handoff: &Handoff) -> Judgement {
+    pub(super) fn judge_not_handed_in(&self, reasons: Vec<String>, handoff: &Handoff) -> Judgement {
         let text = reasons.join("\n");
         let feedback =
             format!("The previous iteration did not hand in its work correctly:\n{text}");
         // The agent's commits stay; ralph's corrections of the list are committed after
         // them.
         let landing = match self.state.recipe.landing.commit {
-            CommitPolicy::Agent => landing_of_success(&self.state.recipe),
-            CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::Nobody => {
-                landing_of_failure(&self.state.recipe)
+            CommitPolicy::Agent => select_success_landing(&self.state.recipe),
+            CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::NoCommit => {
+                select_failure_landing(&self.state.recipe)
             }
         };
         let verdict = Judgement::new(
             Verdict::NotHandedIn { reasons },
             landing,
-            vec![Feedback::after(feedback)],
+            vec![Feedback::from_text(feedback)],
         );
-        let mut judgement = self.failed(verdict, handoff, named_cause("hand-in", &text));
+        let mut judgement =
+            self.add_failed_attempt(verdict, handoff, build_cause("hand-in", &text));
         if !judgement.gives_up() {
-            (judgement.changes, judgement.amended) = hand_in::beside(self);
-            judgement.feedback.extend(hand_in::surplus(self, &judgement.amended));
+            (judgement.changes, judgement.amended) = hand_in::collect_other_changes(self);
+            judgement.feedback.extend(hand_in::build_surplus_feedback(self, &judgement.amended));
         }
         judgement
     }
 
-    fn passed(&self, handoff: &Handoff) -> Judgement {
+    fn judge_passed(&self, handoff: &Handoff) -> Judgement {
         match self.work.keeper {
-            Keeper::Ralph => self.passed_by_account(handoff),
-            Keeper::Agent => hand_in::accept(self, handoff),
+            ListOwner::Ralph => self.judge_passed_by_handoff(handoff),
+            ListOwner::Agent => hand_in::accept_hand_in(self, handoff),
         }
     }
 
-    fn passed_by_account(&self, handoff: &Handoff) -> Judgement {
-        let Some(task) = self.board.list.task(self.task) else {
+    fn judge_passed_by_handoff(&self, handoff: &Handoff) -> Judgement {
+        let Some(task) = self.tasks.list.find_task(self.task) else {
             return Judgement::new(Verdict::Passed { signal: None }, Landing::Keep, Vec::new());
         };
         let id = || self.task.clone();
@@ -151,29 +159,32 @@ impl Try<'_> {
         if !summary.trim().is_empty() {
             changes.push(TaskChange::SetNotes { task: id(), notes: summary.clone() });
         }
-        let mut changes = hand_in::noted(self, changes, "");
+        let mut changes = hand_in::add_default_note(self, changes, "");
         if self.work.review == ReviewPolicy::Skip && task.review.status.is_open() {
-            changes.push(TaskChange::SetReview { task: id(), review: task.review.put_by() });
+            changes.push(TaskChange::SetReview {
+                task: id(),
+                review: task.review.close_open_review(),
+            });
         }
-        let failed = task.attempts.max(self.log().failed);
+        let failed = task.attempts.max(self.attempt_log().failed);
         if failed != task.attempts {
             changes.push(TaskChange::SetAttempts { task: id(), attempts: failed });
         }
-        let weighed = amend::weigh(
-            &self.board.list,
+        let weighed = amend::decide_amendments(
+            &self.tasks.list,
             &handoff.plan_amendments,
             self.task,
             self.work.amendment_policy,
             self.work.amendments,
         );
         changes.extend(weighed.changes);
-        let feedback = refused_amendments(&weighed.log);
+        let feedback = build_amendment_feedback(&weighed.log);
         Judgement {
             changes,
             amended: weighed.log,
             ..Judgement::new(
                 Verdict::Passed { signal: None },
-                landing_of_success(&self.state.recipe),
+                select_success_landing(&self.state.recipe),
                 feedback,
             )
         }
@@ -181,23 +192,27 @@ impl Try<'_> {
 
     /// Judges an attempt whose agent reports that it is blocked. It is asked once more;
     /// then the user has to help.
-    fn blocked(&self, handoff: &Handoff, blocked: crate::handoff::Blocked) -> Judgement {
+    fn judge_blocked(
+        &self,
+        handoff: &Handoff,
+        blocked: crate::handoff::BlockedReason,
+    ) -> Judgement {
         let verdict = Judgement::new(
             Verdict::Blocked { blocked: blocked.clone() },
-            landing_of_failure(&self.state.recipe),
-            vec![Feedback::after(format!(
+            select_failure_landing(&self.state.recipe),
+            vec![Feedback::from_text(format!(
                 "The previous attempt reported that it is blocked: it needs {} ({}). Check again whether that is true. \
                  If there is a way around it, take it; if not, say `blocked` again in your handoff.",
                 blocked.needs, blocked.why
             ))],
         );
-        let cause = named_cause("blocked", &format!("{}\n{}", blocked.needs, blocked.why));
-        let is_confirmed = self.log().blocked.is_some() || self.current.role == Role::Fix;
-        let mut judgement = self.failed(verdict, handoff, cause);
+        let cause = build_cause("blocked", &format!("{}\n{}", blocked.needs, blocked.why));
+        let is_confirmed = self.attempt_log().blocked.is_some() || self.current.role == Role::Fix;
+        let mut judgement = self.add_failed_attempt(verdict, handoff, cause);
         if let Some(failed) = &mut judgement.failed {
             failed.blocked = Some(blocked.clone());
             if is_confirmed {
-                failed.gives_up = Some(GiveUp::Blocked(blocked));
+                failed.gives_up = Some(GiveUpReason::Blocked(blocked));
             }
             if failed.gives_up.is_some() {
                 self.give_up(&mut judgement);
@@ -206,21 +221,21 @@ impl Try<'_> {
         judgement
     }
 
-    fn cut_off(&self, failure: &Failure) -> Judgement {
-        let cause = named_cause(failure.class.name(), &failure.words);
-        let handoff = read::read([], &failure.words, self.task, &[]);
-        self.failed(cut_off(failure), &handoff, cause)
+    fn judge_cut_off(&self, failure: &Failure) -> Judgement {
+        let cause = build_cause(failure.class.name(), &failure.message);
+        let handoff = read::read_handoff([], &failure.message, self.task, &[]);
+        self.add_failed_attempt(judge_cut_off(failure), &handoff, cause)
     }
 
     /// Adds the attempt record to a judgement of failed work, and whether the task is
     /// given up.
-    pub(super) fn failed(
+    pub(super) fn add_failed_attempt(
         &self,
         judgement: Judgement,
         handoff: &Handoff,
-        cause: Cause,
+        cause: AttemptFailureCause,
     ) -> Judgement {
-        let log = self.log();
+        let log = self.attempt_log();
         let attempt = Attempt {
             iteration: self.current.number,
             gate: cause.gate,
@@ -232,15 +247,15 @@ impl Try<'_> {
             files: self.current.observed_files(),
             escalation: log.escalation,
         };
-        let next = log.assess(&attempt, &cause.outputs, self.work.stuck);
-        let limit = settle::limit(self.work, &self.board.list, self.task);
-        let spent = log.spent.plus(self.state.ran_in_iteration());
+        let next = log.assess_escalation(&attempt, &cause.outputs, self.work.stuck);
+        let limit = settle::read_attempt_limit(self.work, &self.tasks.list, self.task);
+        let spent = log.spent.saturating_add(self.state.ran_in_iteration());
         let gives_up = if next == Escalation::HardStop {
-            Some(GiveUp::Stuck { alike: log.alike + 1 })
+            Some(GiveUpReason::Stuck { alike: log.alike + 1 })
         } else if log.failed + 1 >= limit {
-            Some(GiveUp::AttemptsUsed { limit })
+            Some(GiveUpReason::AttemptsUsed { limit })
         } else if spent >= self.work.hard_limit {
-            Some(GiveUp::TimeUp)
+            Some(GiveUpReason::TimeUp)
         } else {
             None
         };
@@ -270,12 +285,12 @@ impl Try<'_> {
         judgement
     }
 
-    fn gates_cause(&self) -> Cause {
+    fn build_gates_cause(&self) -> AttemptFailureCause {
         let failed = || self.current.gates.iter().filter(|result| result.is_hard_failure());
         let outputs = failed()
             .map(|result| FailedOutput {
-                title: title(self.gate(&result.gate), result),
-                text: verbatim(&result.output),
+                title: format_output_title(self.find_gate(&result.gate), result),
+                text: cut_output(&result.output),
             })
             .collect();
         let (gate, exit_code) = failed()
@@ -283,12 +298,12 @@ impl Try<'_> {
             .map_or_else(|| (String::new(), 0), |it| (it.gate.clone(), it.exit_code()));
         let hash = failed().next().and_then(|result| result.hash.clone()).unwrap_or_else(|| {
             let mut hasher = ErrorHasher::new(&gate);
-            failed().for_each(|result| hasher.feed(&result.output));
-            hasher.finish()
+            failed().for_each(|result| hasher.feed_text(&result.output));
+            hasher.finish_hash()
         });
         let mut failing: Vec<String> = failed().flat_map(|result| result.failing.clone()).collect();
         failing.sort();
-        Cause { gate, exit_code, hash, failing, outputs }
+        AttemptFailureCause { gate, exit_code, hash, failing, outputs }
     }
 
     /// Saves the work of a given-up task to a failure branch and drops its feedback,
@@ -298,50 +313,50 @@ impl Try<'_> {
         judgement.landing = match self.state.base {
             // Reviewed work is committed already.
             Some(Checkpoint::Git { .. }) if self.current.role == Role::Review => Landing::Commit,
-            Some(Checkpoint::Git { .. }) => Landing::Shelve,
+            Some(Checkpoint::Git { .. }) => Landing::FailureBranch,
             Some(Checkpoint::None) | None => Landing::Keep,
         };
         judgement.feedback = Vec::new();
     }
 
-    fn gate(&self, name: &str) -> Option<&Gate> {
+    fn find_gate(&self, name: &str) -> Option<&Gate> {
         self.state.recipe.gates.iter().find(|gate| gate.name == name)
     }
 
-    pub(super) fn log(&self) -> AttemptLog {
-        self.board.log(self.task)
+    pub(super) fn attempt_log(&self) -> AttemptLog {
+        self.tasks.attempt_log(self.task)
     }
 }
 
 /// Feedback for an attempt that changed nothing.
 const NOTHING_CHANGED: &str = "The previous attempt changed nothing in the work tree, so there was nothing to check or to keep. Do the task, or say in your handoff what blocks you.";
 
-pub(super) fn named_cause(gate: &str, output: &str) -> Cause {
+pub(super) fn build_cause(gate: &str, output: &str) -> AttemptFailureCause {
     let mut hasher = ErrorHasher::new(gate);
-    hasher.feed(output);
-    Cause {
+    hasher.feed_text(output);
+    AttemptFailureCause {
         gate: gate.to_owned(),
         exit_code: 1,
-        hash: hasher.finish(),
+        hash: hasher.finish_hash(),
         failing: Vec::new(),
         outputs: vec![FailedOutput {
-            title: format!("{} (verbatim)", capitalized(gate)),
-            text: verbatim(output),
+            title: format!("{} (verbatim)", capitalize(gate)),
+            text: cut_output(output),
         }],
     }
 }
 
-fn title(gate: Option<&Gate>, result: &GateResult) -> String {
+fn format_output_title(gate: Option<&Gate>, result: &GateResult) -> String {
     match gate.map(|gate| gate.kind) {
         Some(GateKind::Spec) => "Spec Reviewer Output (verbatim)".to_owned(),
         Some(GateKind::Quality) => "Quality Reviewer Output (verbatim)".to_owned(),
         Some(GateKind::Test) => "Test Output (verbatim)".to_owned(),
         Some(GateKind::Lint) => "Lint Output (verbatim)".to_owned(),
-        Some(GateKind::Custom) | None => format!("{} Output (verbatim)", capitalized(&result.gate)),
+        Some(GateKind::Custom) | None => format!("{} Output (verbatim)", capitalize(&result.gate)),
     }
 }
 
-fn capitalized(words: &str) -> String {
+fn capitalize(words: &str) -> String {
     let mut letters = words.chars();
     match letters.next() {
         Some(first) => first.to_uppercase().chain(letters).collect(),
@@ -349,7 +364,7 @@ fn capitalized(words: &str) -> String {
     }
 }
 
-fn refused_amendments(log: &[amend::Amended]) -> Vec<Feedback> {
+fn build_amendment_feedback(log: &[amend::AmendmentRecord]) -> Vec<Feedback> {
     let refused: Vec<String> = log
         .iter()
         .filter_map(|amended| {
@@ -360,7 +375,7 @@ fn refused_amendments(log: &[amend::Amended]) -> Vec<Feedback> {
     if refused.is_empty() {
         return Vec::new();
     }
-    vec![Feedback::after(format!(
+    vec![Feedback::from_text(format!(
         "The previous iteration requested these changes of the task list, and they were refused. Ignore this unless your own task needs them:\n{}",
         refused.join("\n")
     ))]

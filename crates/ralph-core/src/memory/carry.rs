@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::read::{Answer, Resolved};
-use super::same::Sentence;
-use super::{Memory, Since};
+use super::read::{MemoryAnswer, ResolvedItem};
+use super::sentence_match::Sentence;
+use super::{Memory, SinceCompaction};
 
 /// How many constraints a memory holds, and how many issues. A project with more needs a person.
 pub const MOST_ITEMS: usize = 100;
@@ -18,14 +18,14 @@ pub const MOST_ITEMS: usize = 100;
 pub(crate) const ITEM_CHARS: usize = 400;
 
 /// How many dropped items are named one by one.
-const NAMED: usize = 50;
+const MAX_NAMED_ITEMS: usize = 50;
 
 /// The result of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compacted {
     pub memory: Memory,
     /// Items that the agent lists as resolved.
-    pub resolved: Vec<Resolved>,
+    pub resolved: Vec<ResolvedItem>,
     /// Items that did not fit into the memory, unshortened.
     pub left_out: Vec<String>,
 }
@@ -33,43 +33,47 @@ pub struct Compacted {
 /// Returns the memory that follows from an answer: everything in it and, marked as carried over,
 /// every item of the former memory and of the handoffs since that holds and that it does not
 /// mention.
-pub fn carry_over(former: Option<&Memory>, answer: Answer, since: &Since) -> Compacted {
-    let Answer { memory: new, resolved } = answer;
-    let named = resolved.iter().map(|resolved| &resolved.item).chain(&since.mended);
+pub fn carry_over(
+    former: Option<&Memory>,
+    answer: MemoryAnswer,
+    since: &SinceCompaction,
+) -> Compacted {
+    let MemoryAnswer { memory: new, resolved } = answer;
+    let named = resolved.iter().map(|resolved| &resolved.item).chain(&since.fixed);
     let named: Vec<Sentence> = named.map(|text| Sentence::new(text)).collect();
-    let is_over = |sentence: &Sentence| named.iter().any(|named| named.says(sentence));
-    let mut constraints = Kept::new(&new.carried_over);
+    let is_over = |sentence: &Sentence| named.iter().any(|named| named.covers(sentence));
+    let mut constraints = MemoryListBuilder::new(&new.carried_over);
     for entry in new.active_constraints {
-        constraints.say(entry.constraint, entry.source_iteration);
+        constraints.add_from_answer(entry.constraint, entry.source_iteration);
     }
     for known in former.iter().flat_map(|memory| &memory.active_constraints) {
-        let constraint = Known::new(&known.constraint);
+        let constraint = KnownItem::new(&known.constraint);
         if !is_over(&constraint.sentence) {
-            constraints.keep(constraint, known.source_iteration.as_ref());
+            constraints.add_known(constraint, known.source_iteration.as_ref());
         }
     }
     for found in &since.found {
         let (alone, whole) =
-            (Sentence::new(&found.constraint), Known::new(&found.entry.constraint));
-        let is_mentioned = constraints.speaks_of(&alone);
+            (Sentence::new(&found.constraint), KnownItem::new(&found.entry.constraint));
+        let is_mentioned = constraints.has_item(&alone);
         if !is_mentioned && !is_over(&alone) && !is_over(&whole.sentence) {
-            constraints.keep(whole, found.entry.source_iteration.as_ref());
+            constraints.add_known(whole, found.entry.source_iteration.as_ref());
         }
     }
-    let mut issues = Kept::new(&new.carried_over);
+    let mut issues = MemoryListBuilder::new(&new.carried_over);
     for issue in new.unresolved_issues {
-        issues.say(issue, None);
+        issues.add_from_answer(issue, None);
     }
     let known = former.iter().flat_map(|memory| &memory.unresolved_issues);
     for issue in known.chain(since.open.iter().map(|open| &open.issue)) {
-        let issue = Known::new(issue);
+        let issue = KnownItem::new(issue);
         if !is_over(&issue.sentence) {
-            issues.keep(issue, None);
+            issues.add_known(issue, None);
         }
     }
     let mut left_out = constraints.left_out;
     left_out.append(&mut issues.left_out);
-    let named = left_out.len().min(NAMED);
+    let named = left_out.len().min(MAX_NAMED_ITEMS);
     let more = left_out.split_off(named).len() + since.more_found as usize;
     if more > 0 {
         left_out.push(format!("(and {more} more)"));
@@ -93,35 +97,35 @@ pub fn carry_over(former: Option<&Memory>, answer: Answer, since: &Since) -> Com
 }
 
 /// Returns the memory that a run leaves to the next one, including what was found since.
-pub fn left(memory: Option<&Memory>, since: &Since) -> Option<Memory> {
+pub fn build_final_memory(memory: Option<&Memory>, since: &SinceCompaction) -> Option<Memory> {
     if memory.is_none() && since.found.is_empty() && since.open.is_empty() {
         return None;
     }
-    let answer = Answer { memory: memory.cloned().unwrap_or_default(), resolved: Vec::new() };
+    let answer = MemoryAnswer { memory: memory.cloned().unwrap_or_default(), resolved: Vec::new() };
     Some(carry_over(None, answer, since).memory)
 }
 
 /// One list of a memory under construction. No two of its items mean the same.
-struct Kept<'a> {
+struct MemoryListBuilder<'a> {
     marks: &'a [String],
-    items: Vec<Item>,
+    items: Vec<MemoryItem>,
     left_out: Vec<String>,
 }
 
 /// An item that was known before.
-struct Known {
+struct KnownItem {
     text: String,
     sentence: Sentence,
 }
 
-impl Known {
+impl KnownItem {
     fn new(text: &str) -> Self {
-        let text = clip(text);
+        let text = clip_item(text);
         Self { sentence: Sentence::new(&text), text }
     }
 }
 
-struct Item {
+struct MemoryItem {
     text: String,
     sentence: Sentence,
     source: Option<String>,
@@ -129,40 +133,40 @@ struct Item {
     is_kept: bool,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> MemoryListBuilder<'a> {
     fn new(marks: &'a [String]) -> Self {
         Self { marks, items: Vec::new(), left_out: Vec::new() }
     }
 
-    fn speaks_of(&self, sentence: &Sentence) -> bool {
-        self.items.iter().any(|item| item.sentence.says(sentence))
+    fn has_item(&self, sentence: &Sentence) -> bool {
+        self.items.iter().any(|item| item.sentence.covers(sentence))
     }
 
     /// Adds an item of the answer.
-    fn say(&mut self, text: String, source: Option<String>) {
-        let clipped = clip(&text);
+    fn add_from_answer(&mut self, text: String, source: Option<String>) {
+        let clipped = clip_item(&text);
         let sentence = Sentence::new(&clipped);
-        if clipped.is_empty() || self.speaks_of(&sentence) {
+        if clipped.is_empty() || self.has_item(&sentence) {
             return;
         }
         if clipped != text.trim() {
             self.left_out.push(text);
         }
         let is_kept = self.marks.contains(&clipped);
-        self.add(Item { text: clipped, sentence, source, is_kept });
+        self.push_item(MemoryItem { text: clipped, sentence, source, is_kept });
     }
 
     /// Adds an item that was known before, unless the answer contains it.
-    fn keep(&mut self, known: Known, source: Option<&String>) {
-        let Known { text, sentence } = known;
-        if let Some(item) = self.items.iter_mut().find(|item| item.sentence.says(&sentence)) {
+    fn add_known(&mut self, known: KnownItem, source: Option<&String>) {
+        let KnownItem { text, sentence } = known;
+        if let Some(item) = self.items.iter_mut().find(|item| item.sentence.covers(&sentence)) {
             item.source = item.source.take().or_else(|| source.cloned());
             return;
         }
-        self.add(Item { text, sentence, source: source.cloned(), is_kept: true });
+        self.push_item(MemoryItem { text, sentence, source: source.cloned(), is_kept: true });
     }
 
-    fn add(&mut self, item: Item) {
+    fn push_item(&mut self, item: MemoryItem) {
         if self.items.len() < MOST_ITEMS {
             self.items.push(item);
         } else {
@@ -172,7 +176,7 @@ impl<'a> Kept<'a> {
 }
 
 /// Returns the text, shortened to the limit of an item.
-pub(super) fn clip(text: &str) -> String {
+pub(super) fn clip_item(text: &str) -> String {
     let text = text.trim();
     if text.chars().count() <= ITEM_CHARS {
         return text.to_owned();
@@ -191,7 +195,7 @@ impl Compacted {
         let items = if count == 1 { "1 item".to_owned() } else { format!("{count} items") };
         vec![format!(
             "{items} did not fit into the memory, the first is: {}; .ralph/context/compacted-latest.json keeps them as `left_out`",
-            crate::text::glance(&self.left_out[0], 80)
+            crate::text::shorten_to_line(&self.left_out[0], 80)
         )]
     }
 }

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{MemoryPolicy, Since};
+use super::{MemoryPolicy, SinceCompaction};
 use crate::task::Task;
 
 /// Why handoffs are compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Trigger {
+pub enum CompactionTrigger {
     /// The next task needs documentation.
     Documentation,
     /// The handoffs have grown too large.
@@ -17,9 +17,9 @@ pub enum Trigger {
     Periodic,
 }
 
-impl Trigger {
+impl CompactionTrigger {
     /// Returns the reason as text.
-    pub fn words(self) -> &'static str {
+    pub fn reason(self) -> &'static str {
         match self {
             Self::Documentation => "the next task needs documentation",
             Self::Size => "the handoffs have grown large",
@@ -29,26 +29,31 @@ impl Trigger {
 }
 
 /// Returns why handoffs must be compacted before the next task, or `None`.
-pub fn due(policy: &MemoryPolicy, since: &Since, next: &Task) -> Option<Trigger> {
+pub fn find_trigger(
+    policy: &MemoryPolicy,
+    since: &SinceCompaction,
+    next: &Task,
+) -> Option<CompactionTrigger> {
     let needs_docs = next.needs_docs || !next.libraries.is_empty();
     if needs_docs && !since.documented.contains(&next.id) {
-        return Some(Trigger::Documentation);
+        return Some(CompactionTrigger::Documentation);
     }
     // Without handoffs there is nothing to compact.
-    if since.accounts.is_empty() {
+    if since.handoffs.is_empty() {
         return None;
     }
     if since.handoff_bytes > policy.threshold_bytes {
-        return Some(Trigger::Size);
+        return Some(CompactionTrigger::Size);
     }
-    (since.coding_iterations >= policy.every_iterations.max(1)).then_some(Trigger::Periodic)
+    (since.coding_iterations >= policy.every_iterations.max(1))
+        .then_some(CompactionTrigger::Periodic)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ids::{IterationNumber, TaskId};
-    use crate::memory::since::Account;
+    use crate::memory::since_compaction::PendingHandoff;
 
     /// What the next task needs.
     enum Wants {
@@ -63,7 +68,7 @@ mod tests {
         bytes: u64,
         iterations: u32,
         documented: &str,
-        expect: Option<Trigger>,
+        expect: Option<CompactionTrigger>,
     ) {
         let mut next = Task::new("T", "T");
         match wants {
@@ -71,22 +76,23 @@ mod tests {
             Wants::Docs => next.needs_docs = true,
             Wants::Libraries => next.libraries = vec!["serde".into()],
         }
-        let entry = Account { iteration: IterationNumber(1), line: "l".into(), handoff: None };
-        let since = Since {
+        let entry =
+            PendingHandoff { iteration: IterationNumber(1), line: "l".into(), handoff: None };
+        let since = SinceCompaction {
             coding_iterations: iterations,
             handoff_bytes: bytes,
-            accounts: if iterations > 0 { vec![entry] } else { Vec::new() },
+            handoffs: if iterations > 0 { vec![entry] } else { Vec::new() },
             documented: [TaskId(documented.into())].into(),
-            ..Since::default()
+            ..SinceCompaction::default()
         };
         let policy =
             MemoryPolicy { every_iterations: 5, threshold_bytes: 100, ..Default::default() };
-        assert_eq!(due(&policy, &since, &next), expect);
+        assert_eq!(find_trigger(&policy, &since, &next), expect);
     }
 
     #[test]
     fn documentation_comes_before_size_before_time() {
-        use Trigger::{Documentation, Periodic, Size};
+        use CompactionTrigger::{Documentation, Periodic, Size};
         check(&Wants::Nothing, 0, 0, "", None);
         check(&Wants::Nothing, 100, 4, "", None);
         check(&Wants::Nothing, 101, 1, "", Some(Size));
@@ -105,11 +111,19 @@ mod tests {
 
     #[test]
     fn zero_iterations_count_as_one() {
-        let entry = Account { iteration: IterationNumber(1), line: "l".into(), handoff: None };
-        let since = Since { coding_iterations: 1, accounts: vec![entry], ..Since::default() };
+        let entry =
+            PendingHandoff { iteration: IterationNumber(1), line: "l".into(), handoff: None };
+        let since = SinceCompaction {
+            coding_iterations: 1,
+            handoffs: vec![entry],
+            ..SinceCompaction::default()
+        };
         let policy = MemoryPolicy { every_iterations: 0, ..Default::default() };
-        assert_eq!(due(&policy, &since, &Task::new("T", "T")), Some(Trigger::Periodic));
-        let since = Since { coding_iterations: 0, ..since };
-        assert_eq!(due(&policy, &since, &Task::new("T", "T")), None);
+        assert_eq!(
+            find_trigger(&policy, &since, &Task::new("T", "T")),
+            Some(CompactionTrigger::Periodic)
+        );
+        let since = SinceCompaction { coding_iterations: 0, ..since };
+        assert_eq!(find_trigger(&policy, &since, &Task::new("T", "T")), None);
     }
 }

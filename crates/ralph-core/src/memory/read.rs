@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{ActiveConstraint, FileKnowledge, LibraryDocs, Memory};
-use crate::answer::{self, AnswerFault, Schema};
-use crate::reading::Reply;
+use crate::agent_output::Reply;
+use crate::structured_output::{self, AnswerFault, Schema};
 
 /// The largest answer in bytes. A prompt has space for a third of it; a larger answer repeats
 /// what it was supposed to condense.
@@ -17,20 +17,20 @@ pub const MOST_BYTES: usize = 32_000;
 
 /// The answer of a compacting agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct MemoryAnswer {
     pub memory: Memory,
-    pub resolved: Vec<Resolved>,
+    pub resolved: Vec<ResolvedItem>,
 }
 
 /// A constraint or an issue that no longer holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resolved {
+pub struct ResolvedItem {
     pub item: String,
     pub reason: String,
 }
 
 /// Returns the JSON Schema of a memory.
-pub fn schema() -> Schema {
+pub fn build_memory_schema() -> Schema {
     SCHEMA.clone()
 }
 
@@ -64,22 +64,24 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
 });
 
 /// Reads the memory in an answer. The error describes what is wrong with it.
-pub fn answer(reply: &Reply) -> Result<Answer, String> {
+pub fn parse_memory(reply: &Reply) -> Result<MemoryAnswer, String> {
     match &reply.structured {
         Some(value) => from_value(value),
-        None => match answer::find(&reply.text, &schema()) {
+        None => match structured_output::find_answer(&reply.text, &build_memory_schema()) {
             Ok(value) => from_value(&value),
             // An object of another kind yields a more precise error.
-            Err(AnswerFault::Missing) => match answer::find(&reply.text, &Value::Null) {
-                Ok(value) => from_value(&value),
-                Err(_) => Err("the answer contains no memory".to_owned()),
-            },
+            Err(AnswerFault::Missing) => {
+                match structured_output::find_answer(&reply.text, &Value::Null) {
+                    Ok(value) => from_value(&value),
+                    Err(_) => Err("the answer contains no memory".to_owned()),
+                }
+            }
             Err(fault) => Err(format!("the answer contains no memory: {fault}")),
         },
     }
 }
 
-fn from_value(value: &Value) -> Result<Answer, String> {
+fn from_value(value: &Value) -> Result<MemoryAnswer, String> {
     let Some(summary) = value.get("project_summary").and_then(Value::as_str) else {
         return Err("the answer contains no memory: it has no `project_summary`".to_owned());
     };
@@ -92,50 +94,56 @@ fn from_value(value: &Value) -> Result<Answer, String> {
     }
     let memory = Memory {
         project_summary: summary.trim().to_owned(),
-        completed_work: texts(value, "completed_work"),
-        active_constraints: each(value, "active_constraints", constraint),
-        architectural_decisions: texts(value, "architectural_decisions"),
-        unresolved_issues: texts(value, "unresolved_issues"),
-        file_knowledge: each(value, "file_knowledge", |entry| {
-            Some(FileKnowledge { path: text(entry, "path")?, purpose: text(entry, "purpose")? })
+        completed_work: parse_texts(value, "completed_work"),
+        active_constraints: parse_entries(value, "active_constraints", parse_constraint),
+        architectural_decisions: parse_texts(value, "architectural_decisions"),
+        unresolved_issues: parse_texts(value, "unresolved_issues"),
+        file_knowledge: parse_entries(value, "file_knowledge", |entry| {
+            Some(FileKnowledge {
+                path: parse_text(entry, "path")?,
+                purpose: parse_text(entry, "purpose")?,
+            })
         }),
-        library_docs: each(value, "library_docs", |entry| {
+        library_docs: parse_entries(value, "library_docs", |entry| {
             Some(LibraryDocs {
-                library: text(entry, "library")?,
-                key_apis: text(entry, "key_apis")?,
-                usage_notes: text(entry, "usage_notes"),
+                library: parse_text(entry, "library")?,
+                key_apis: parse_text(entry, "key_apis")?,
+                usage_notes: parse_text(entry, "usage_notes"),
             })
         }),
         carried_over: Vec::new(),
     };
-    let resolved = each(value, "resolved", |entry| {
+    let resolved = parse_entries(value, "resolved", |entry| {
         // Without a reason the item counts as forgotten.
-        Some(Resolved { item: text(entry, "item")?, reason: text(entry, "reason")? })
+        Some(ResolvedItem {
+            item: parse_text(entry, "item")?,
+            reason: parse_text(entry, "reason")?,
+        })
     });
-    Ok(Answer { memory, resolved })
+    Ok(MemoryAnswer { memory, resolved })
 }
 
-fn constraint(entry: &Value) -> Option<ActiveConstraint> {
+fn parse_constraint(entry: &Value) -> Option<ActiveConstraint> {
     let plain = entry.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
-    let constraint = plain.or_else(|| text(entry, "constraint"))?;
-    let source_iteration = text(entry, "source_iteration")
+    let constraint = plain.or_else(|| parse_text(entry, "constraint"))?;
+    let source_iteration = parse_text(entry, "source_iteration")
         .or_else(|| entry.get("source_iteration")?.as_u64().map(|number| number.to_string()));
     Some(ActiveConstraint { constraint, source_iteration })
 }
 
-fn each<T>(value: &Value, key: &str, read: impl Fn(&Value) -> Option<T>) -> Vec<T> {
+fn parse_entries<T>(value: &Value, key: &str, read: impl Fn(&Value) -> Option<T>) -> Vec<T> {
     let entries = value.get(key).and_then(Value::as_array).into_iter().flatten();
     entries.filter_map(read).collect()
 }
 
-fn texts(value: &Value, key: &str) -> Vec<String> {
-    each(value, key, |entry| {
+fn parse_texts(value: &Value, key: &str) -> Vec<String> {
+    parse_entries(value, key, |entry| {
         entry.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
     })
 }
 
 /// Returns a text that is not empty.
-fn text(value: &Value, key: &str) -> Option<String> {
+fn parse_text(value: &Value, key: &str) -> Option<String> {
     let text = value.get(key)?.as_str()?.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
@@ -190,13 +198,13 @@ mod tests {
             }],
             ..Memory::default()
         };
-        let resolved = vec![Resolved { item: "i".into(), reason: "r".into() }];
-        assert_eq!(from_value(&value), Ok(Answer { memory, resolved }));
+        let resolved = vec![ResolvedItem { item: "i".into(), reason: "r".into() }];
+        assert_eq!(from_value(&value), Ok(MemoryAnswer { memory, resolved }));
     }
 
     #[test]
     fn the_schema_demands_what_it_describes() {
-        let schema = schema();
+        let schema = build_memory_schema();
         for name in schema["required"].as_array().expect("a list") {
             assert!(schema["properties"].get(name.as_str().expect("a name")).is_some());
         }

@@ -4,9 +4,9 @@ use super::*;
 use crate::handoff::{Constraint, read};
 use crate::ids::{Role, TaskId};
 use crate::judge::{Judgement, Landing};
-use crate::review::AT_CAP;
+use crate::review::AUTO_APPROVED_PREFIX;
 use crate::review::ReviewVerdict;
-use crate::run::Asking;
+use crate::run::AgentCallState;
 use crate::units::{Millis, Timestamp};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ fn run() -> RunId {
 }
 
 fn found(constraints: &[&str]) -> Handoff {
-    let handoff = read::read([], "", &TaskId("T".into()), &[]);
+    let handoff = read::read_handoff([], "", &TaskId("T".into()), &[]);
     let constraint = |text: &&str| Constraint {
         constraint: (*text).to_owned(),
         impact: "slow".to_owned(),
@@ -28,14 +28,14 @@ fn found(constraints: &[&str]) -> Handoff {
 
 #[test]
 fn patterns_are_what_stands_below_their_heading() {
-    assert_eq!(patterns(LOG), "- Dates are UTC");
+    assert_eq!(extract_patterns(LOG), "- Dates are UTC");
     assert_eq!(
-        patterns("## codebase patterns \n- a <!-- ralph -->\n- b\n## More\n- c"),
+        extract_patterns("## codebase patterns \n- a <!-- ralph -->\n- b\n## More\n- c"),
         "- a \n- b"
     );
-    assert_eq!(patterns("## Codebase Patterns\n<!-- None yet. -->\n"), "");
-    assert_eq!(patterns("## Codebase Patterns"), "");
-    assert_eq!(patterns("# Log\n- Dates are UTC\n"), "");
+    assert_eq!(extract_patterns("## Codebase Patterns\n<!-- None yet. -->\n"), "");
+    assert_eq!(extract_patterns("## Codebase Patterns"), "");
+    assert_eq!(extract_patterns("# Log\n- Dates are UTC\n"), "");
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn the_oldest_pattern_goes_but_never_a_persons() {
     for number in 0..50 {
         log = with_patterns(&log, &found(&[&format!("c{number}")]));
     }
-    let shown = patterns(&log);
+    let shown = extract_patterns(&log);
     assert_eq!(shown.lines().count(), MOST_PATTERNS + 1);
     assert!(shown.starts_with("- Dates are UTC\n- c10: slow"), "{shown}");
     assert!(shown.trim_end().ends_with("- c49: slow"), "{shown}");
     let flood: Vec<String> = (0..100).map(|number| format!("f{number}")).collect();
     let flood: Vec<&str> = flood.iter().map(String::as_str).collect();
-    let shown = patterns(&with_patterns(&log, &found(&flood)));
+    let shown = extract_patterns(&with_patterns(&log, &found(&flood)));
     assert_eq!(shown.lines().count(), MOST_PATTERNS + 1);
     assert!(shown.starts_with("- Dates are UTC\n- f0: slow"), "{shown}");
 }
@@ -98,12 +98,12 @@ fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteratio
         notes: Vec::new(),
         checkpoint: None,
         asks: 1,
-        work: Asking::default(),
+        work: AgentCallState::default(),
         removed: Vec::new(),
         observed: None,
-        claim: None,
+        list_diff: None,
         plan: None,
-        gate: Asking::default(),
+        gate: AgentCallState::default(),
         gate_asked: None,
         gates: Vec::new(),
         rounds: 0,
@@ -117,17 +117,17 @@ fn iteration(role: Role, verdict: Verdict, handoff: Option<Handoff>) -> Iteratio
             failed: None,
             complaint: None,
             divergence: None,
-            doubted: None,
+            rejected_open_items: None,
             compacted: None,
         }),
-        message: Asking::default(),
-        unheard: None,
+        message: AgentCallState::default(),
+        pre_question: None,
         landed: Vec::new(),
     }
 }
 
 fn entry_text(current: &Iteration) -> String {
-    entry(&run(), &Task::new("US-001", "Login\n## page"), current)
+    format_entry(&run(), &Task::new("US-001", "Login\n## page"), current)
         .expect("there is something to tell")
 }
 
@@ -151,7 +151,7 @@ fn an_entry_reports_what_was_done() {
         touched("b.rs", FileAction::Modified),
         touched("c.rs", FileAction::Deleted),
     ];
-    let handoff = read::read([value], "", &TaskId("US-001".into()), &files);
+    let handoff = read::read_handoff([value], "", &TaskId("US-001".into()), &files);
     let mut current = iteration(Role::Implement, Verdict::Passed { signal: None }, Some(handoff));
     let gate = |name: &str, severity, status| GateResult {
         gate: name.into(),
@@ -209,7 +209,7 @@ fn an_entry_reports_the_verdict_of_a_review() {
     ));
     let approved = verdict(ReviewVerdict::Approved, "");
     assert!(approved.ends_with("/3 -->\n- Verdict: approved\n"), "{approved}");
-    let at_cap = verdict(ReviewVerdict::ChangesRequested, &format!("{AT_CAP} More."));
+    let at_cap = verdict(ReviewVerdict::ChangesRequested, &format!("{AUTO_APPROVED_PREFIX} More."));
     assert!(at_cap.contains("- Verdict: approved at the cap\n"), "{at_cap}");
     let long = verdict(ReviewVerdict::ChangesRequested, &"x\n".repeat(50));
     assert!(long.ends_with("  > … and 10 more lines\n"), "{long}");
@@ -233,11 +233,11 @@ fn an_entry_is_added_once_and_on_a_line_of_its_own() {
         let whole = add(log);
         assert_eq!(whole, format!("{start}{entry}"));
         assert_eq!(add(&whole), whole);
-        assert_eq!(without_entry(&whole, &entry), start);
+        assert_eq!(remove_entry(&whole, &entry), start);
     }
     let crlf = add("").replace('\n', "\r\n");
     assert_eq!(add(&crlf), crlf);
     // Something came after it: it stays.
     let more = format!("{}More.\n", add(LOG));
-    assert_eq!(without_entry(&more, &entry), more);
+    assert_eq!(remove_entry(&more, &entry), more);
 }

@@ -3,11 +3,11 @@
 //! Both the run and the prompt preview use this, so they cannot differ. Not here: gathering
 //! inputs that are not part of the state, and the text of the sections.
 
-use super::keeping::Keeping;
-use super::role::{Frame, Rendered, RolePrompt};
+use super::list_ownership::ListOwnership;
+use super::role::{RenderedPrompt, RoleFrame, RolePrompt};
 use super::task::{self, TaskParts};
-use crate::attempt::{self, AttemptLog, Record};
-use crate::context::Room;
+use crate::attempt::{self, AttemptLog, AttemptRecord};
+use crate::context::PromptRoom;
 use crate::gate::GateStatus;
 use crate::handoff::Handoff;
 use crate::run::{PromptSize, RunState};
@@ -27,7 +27,7 @@ pub const CONTEXT_CHARS: usize = 4_000;
 
 /// Inputs of an attempt's prompt that are not part of the run state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Gathered {
+pub struct GatheredInputs {
     /// Skills that the task names, with their text.
     pub skills: Vec<(String, String)>,
     /// The patch of the work that keeps failing, if [`needs_patch`].
@@ -41,23 +41,24 @@ pub struct Gathered {
 
 /// Returns the prompt for an attempt: `prompt` is [`RolePrompt::Implement`] or
 /// [`RolePrompt::Fix`]. Returns `None` if the work is not a task list.
-pub fn prompt(
+pub fn render_attempt_prompt(
     state: &RunState,
     task: &Task,
     prompt: RolePrompt,
-    frame: &Frame<'_>,
-    gathered: &Gathered,
+    frame: &RoleFrame<'_>,
+    gathered: &GatheredInputs,
     now: Timestamp,
-) -> Option<Rendered> {
-    let log = log_of(state, task);
+) -> Option<RenderedPrompt> {
+    let log = find_attempt_log(state, task);
     let recipe = &state.recipe;
-    let keeping = Keeping::of(recipe, &frame.beside.tasks)?;
-    let limit = match (recipe.task_work(), &state.board) {
-        (Some(work), Some(board)) => settle::limit(work, &board.list, &task.id),
+    let keeping = ListOwnership::for_recipe(recipe, &frame.companions.tasks)?;
+    let limit = match (recipe.task_work(), &state.tasks) {
+        (Some(work), Some(board)) => settle::read_attempt_limit(work, &board.list, &task.id),
         (_, _) => 1,
     };
     let heading = AttemptLog { outputs: Vec::new(), ..log.clone() };
-    let record = attempt::record(Record { task: &task.id, limit, log: &heading, at: now });
+    let record =
+        attempt::format_record(AttemptRecord { task: &task.id, limit, log: &heading, at: now });
     let broken: Vec<String> = (state.baseline.iter())
         .flat_map(|baseline| &baseline.results)
         .filter(|result| result.status == GateStatus::Failed)
@@ -84,7 +85,7 @@ pub fn prompt(
         skills: &gathered.skills,
         broken_before: &broken,
         keeping,
-        room: Room {
+        room: PromptRoom {
             plan: recipe.prompt.context,
             calibration: state.calibration,
             size: gathered.size,
@@ -92,20 +93,20 @@ pub fn prompt(
         },
     };
     Some(match prompt {
-        RolePrompt::Fix => task::fix(&parts, frame),
+        RolePrompt::Fix => task::render_fix(&parts, frame),
         RolePrompt::Implement | RolePrompt::Review | RolePrompt::Quality | RolePrompt::Compact => {
-            task::implement(&parts, frame)
+            task::render_implement(&parts, frame)
         }
     })
 }
 
 /// Returns the attempt log of a task.
-pub fn log_of(state: &RunState, task: &Task) -> AttemptLog {
-    state.board.as_ref().map(|board| board.log(&task.id)).unwrap_or_default()
+pub fn find_attempt_log(state: &RunState, task: &Task) -> AttemptLog {
+    state.tasks.as_ref().map(|board| board.attempt_log(&task.id)).unwrap_or_default()
 }
 
 /// Returns whether the prompt includes the patch that keeps failing.
-pub fn wants_patch(log: &AttemptLog) -> bool {
+pub fn needs_patch(log: &AttemptLog) -> bool {
     match log.escalation {
         Escalation::StrategyShift | Escalation::ContextExpansion => true,
         Escalation::None | Escalation::HardStop => false,
@@ -113,7 +114,7 @@ pub fn wants_patch(log: &AttemptLog) -> bool {
 }
 
 /// Returns whether the prompt includes the files that the error names.
-pub fn wants_files(log: &AttemptLog) -> bool {
+pub fn needs_files(log: &AttemptLog) -> bool {
     match log.escalation {
         Escalation::ContextExpansion => true,
         Escalation::None | Escalation::StrategyShift | Escalation::HardStop => false,

@@ -3,10 +3,12 @@
 //!
 //! This file writes each section. Not here: their order, which the template decides.
 
-use super::keeping::CHANGE_NOTHING;
-use super::role::{Frame, Rendered, RolePrompt, Values, render, section};
+use super::list_ownership::CHANGE_NOTHING;
+use super::role::{
+    RenderedPrompt, RoleFrame, RolePrompt, TemplateValues, format_section, render_role_prompt,
+};
 use crate::memory::read::MOST_BYTES;
-use crate::memory::{Documentation, Memory, Since, Trigger};
+use crate::memory::{CompactionTrigger, Documentation, Memory, SinceCompaction};
 use crate::run::{PromptSize, RunState};
 use crate::task::Task;
 
@@ -14,86 +16,86 @@ use crate::task::Task;
 #[derive(Debug, Clone, Copy)]
 pub struct CompactParts<'a> {
     pub former: Option<&'a Memory>,
-    pub since: &'a Since,
+    pub since: &'a SinceCompaction,
     /// The task that needs documentation to be looked up.
     pub next: Option<&'a Task>,
-    pub lookup: Lookup<'a>,
+    pub lookup: DocsLookup<'a>,
     pub size: PromptSize,
 }
 
 impl<'a> CompactParts<'a> {
     /// Collects the inputs for the next compaction of a run.
-    pub fn of(state: &'a RunState, size: PromptSize) -> Self {
-        let next = match state.trigger() {
-            Trigger::Documentation => state.next_coding(),
-            Trigger::Size | Trigger::Periodic => None,
+    pub fn from_state(state: &'a RunState, size: PromptSize) -> Self {
+        let next = match state.compaction_trigger() {
+            CompactionTrigger::Documentation => state.next_coding_task(),
+            CompactionTrigger::Size | CompactionTrigger::Periodic => None,
         };
         let lookup = match state.recipe.memory.as_ref().map(|policy| &policy.documentation) {
-            Some(Documentation::Servers(_)) => Lookup::Servers,
-            Some(Documentation::Nowhere(why)) => Lookup::Nowhere(why),
-            Some(Documentation::Unknown) | None => Lookup::Perhaps,
+            Some(Documentation::Servers(_)) => DocsLookup::Servers,
+            Some(Documentation::Nowhere(why)) => DocsLookup::Unavailable(why),
+            Some(Documentation::Unknown) | None => DocsLookup::AgentTools,
         };
-        Self { former: state.memory.as_deref(), since: &state.since, next, lookup, size }
+        Self { former: state.memory.as_deref(), since: &state.since_compaction, next, lookup, size }
     }
 
     /// Returns the sections that differ in each compaction, under the names shown to the user.
     pub fn sections(&self) -> [(&'static str, String); 3] {
         [
-            ("memory", former(self.former)),
-            ("handoffs", handoffs(self.since, self.size)),
-            ("libraries", libraries(self)),
+            ("memory", describe_former_memory(self.former)),
+            ("handoffs", describe_handoffs(self.since, self.size)),
+            ("libraries", describe_libraries(self)),
         ]
     }
 }
 
 /// How a compaction looks up documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lookup<'a> {
+pub enum DocsLookup<'a> {
     /// With documentation servers that are configured for it.
     Servers,
     /// With whatever tools the agent has.
-    Perhaps,
+    AgentTools,
     /// Not possible, for this reason.
-    Nowhere(&'a str),
+    Unavailable(&'a str),
 }
 
 /// Returns the prompt of a compaction.
-pub fn compact(parts: &CompactParts<'_>, frame: &Frame<'_>) -> Rendered {
+pub fn render_compact_prompt(parts: &CompactParts<'_>, frame: &RoleFrame<'_>) -> RenderedPrompt {
     let [memory, handoffs, libraries] = parts.sections().map(|(_, text)| text);
-    let values = Values::from([
+    let values = TemplateValues::from([
         ("MEMORY", memory),
         ("HANDOFFS", handoffs),
         ("LIBRARIES", libraries),
         ("KEEPING", CHANGE_NOTHING.to_owned()),
-        ("ANSWER", answer()),
+        ("ANSWER", describe_answer()),
     ]);
-    render(RolePrompt::Compact, frame, values)
+    render_role_prompt(RolePrompt::Compact, frame, values)
 }
 
 /// Added when the memory contains entries that ralph carried over.
-const CARRIED: &str = "\n\nThe last compaction did not mention the entries under `carried_over`. Include each of them, or list it under `resolved`.";
+const CARRIED_NOTE: &str = "\n\nThe last compaction did not mention the entries under `carried_over`. Include each of them, or list it under `resolved`.";
 
 /// Introduces the handoff of work that failed.
 const NOT_ACCEPTED: &str = " this work was NOT accepted (see `outcome`), and its author did not know that. Nothing of it is completed work, a decision or a constraint; take from it only facts about the project itself.";
 
-fn former(former: Option<&Memory>) -> String {
+fn describe_former_memory(former: Option<&Memory>) -> String {
     let text = match former {
         None => "There is no memory yet.".to_owned(),
         Some(memory) => {
             let json = serde_json::to_string_pretty(memory).unwrap_or_default();
-            let carried = if memory.carried_over.is_empty() { "" } else { CARRIED };
+            let carried = if memory.carried_over.is_empty() { "" } else { CARRIED_NOTE };
             format!("```json\n{json}\n```{carried}")
         }
     };
-    section("The memory so far", &text)
+    format_section("The memory so far", &text)
 }
 
-fn handoffs(since: &Since, size: PromptSize) -> String {
+fn describe_handoffs(since: &SinceCompaction, size: PromptSize) -> String {
     let mut pieces = Vec::new();
-    if since.more_accounts > 0 {
-        pieces.push(format!("({} earlier ones are not shown.)", since.more_accounts));
+    if since.dropped_handoffs > 0 {
+        pieces.push(format!("({} earlier ones are not shown.)", since.dropped_handoffs));
     }
-    for entry in &since.accounts {
+    for entry in &since.handoffs {
         let iteration = entry.iteration;
         pieces.push(match (&entry.handoff, size) {
             (Some(handoff), PromptSize::Full) => {
@@ -109,23 +111,23 @@ fn handoffs(since: &Since, size: PromptSize) -> String {
     if pieces.is_empty() {
         pieces.push("Nothing.".to_owned());
     }
-    section("Handoffs since then", &pieces.join("\n\n"))
+    format_section("Handoffs since then", &pieces.join("\n\n"))
 }
 
-fn libraries(parts: &CompactParts<'_>) -> String {
+fn describe_libraries(parts: &CompactParts<'_>) -> String {
     let Some(next) = parts.next else { return String::new() };
     let what = match next.libraries.as_slice() {
         [] => "what it depends on".to_owned(),
         libraries => libraries.join(", "),
     };
     let how = match parts.lookup {
-        Lookup::Servers => {
+        DocsLookup::Servers => {
             "Look them up with the documentation server you were given, in the versions that the project uses.".to_owned()
         }
-        Lookup::Perhaps => {
+        DocsLookup::AgentTools => {
             "Look them up with the tools you have, in the versions that the project uses. If you have none for it, write down only what you are sure of.".to_owned()
         }
-        Lookup::Nowhere(why) => format!(
+        DocsLookup::Unavailable(why) => format!(
             "They cannot be looked up here: {why}. Read what the project itself contains about them, write down only what you are sure of, and state what you could not look up."
         ),
     };
@@ -134,12 +136,12 @@ fn libraries(parts: &CompactParts<'_>) -> String {
         next.id,
         next.title.trim()
     );
-    section("Documentation to look up", &text)
+    format_section("Documentation to look up", &text)
 }
 
-fn answer() -> String {
+fn describe_answer() -> String {
     let most = MOST_BYTES / 1000 / 2;
-    section(
+    format_section(
         "Your answer",
         &format!(
             "Answer with the new memory: `project_summary`, `completed_work`, `active_constraints` (each with `constraint` and the `source_iteration` it came from), `architectural_decisions`, `unresolved_issues`, `file_knowledge` (each with `path` and `purpose`), `library_docs`, and `resolved` (each with `item` and `reason`). Stay below {most} KB; a memory twice as large is rejected."
@@ -154,28 +156,32 @@ mod tests {
     use super::*;
     use crate::handoff::read;
     use crate::ids::{IterationNumber, TaskId};
-    use crate::memory::since::Attempted;
-    use crate::prompt::role::Beside;
+    use crate::memory::since_compaction::AttemptOutcome;
+    use crate::prompt::role::CompanionFiles;
 
     fn filled(parts: &CompactParts<'_>) -> String {
-        let (beside, vars) = (Beside::default(), BTreeMap::new());
-        let frame = Frame {
+        let (beside, vars) = (CompanionFiles::default(), BTreeMap::new());
+        let frame = RoleFrame {
             template: Some("${MEMORY}\n\n${HANDOFFS}\n\n${LIBRARIES}"),
             iteration: IterationNumber(6),
             limit: 15,
             vars: &vars,
-            beside: &beside,
+            companions: &beside,
             gates: &[],
         };
-        let rendered = compact(parts, &frame);
+        let rendered = render_compact_prompt(parts, &frame);
         assert_eq!(rendered.warnings, [] as [&str; 0]);
         rendered.text.split("\n\n## Your answer").next().unwrap_or_default().to_owned()
     }
 
-    fn since() -> Since {
-        let mut since = Since { more_accounts: 2, ..Since::default() };
-        let handoff = read::read([], "Did it.", &TaskId("T".into()), &[]);
-        since.coded(IterationNumber(5), Some(&handoff), Attempted::Otherwise);
+    fn since() -> SinceCompaction {
+        let mut since = SinceCompaction { dropped_handoffs: 2, ..SinceCompaction::default() };
+        let handoff = read::read_handoff([], "Did it.", &TaskId("T".into()), &[]);
+        since.record_coding_iteration(
+            IterationNumber(5),
+            Some(&handoff),
+            AttemptOutcome::NotPassed,
+        );
         since
     }
 
@@ -195,7 +201,7 @@ mod tests {
             former: Some(&memory),
             since: &since,
             next: Some(&next),
-            lookup: Lookup::Nowhere("`npx` is not on the PATH"),
+            lookup: DocsLookup::Unavailable("`npx` is not on the PATH"),
             size: PromptSize::Full,
         };
         let text = filled(&parts);
@@ -217,9 +223,9 @@ mod tests {
     fn states_that_inputs_are_empty() {
         let parts = CompactParts {
             former: None,
-            since: &Since::default(),
+            since: &SinceCompaction::default(),
             next: None,
-            lookup: Lookup::Perhaps,
+            lookup: DocsLookup::AgentTools,
             size: PromptSize::Full,
         };
         expect_test::expect![[r"
@@ -233,9 +239,9 @@ mod tests {
 
     #[test]
     fn asks_for_every_field_of_the_answer() {
-        let schema = crate::memory::schema();
+        let schema = crate::memory::build_memory_schema();
         for name in schema["properties"].as_object().expect("an object").keys() {
-            assert!(answer().contains(&format!("`{name}`")), "{name}");
+            assert!(describe_answer().contains(&format!("`{name}`")), "{name}");
         }
     }
 }

@@ -28,10 +28,14 @@ pub(crate) enum WantedAnswer<'a> {
 }
 
 /// Returns the prompt that requests what was missing in the answers.
-pub(crate) fn follow_up(answers: &[String], fault: &str, wanted: WantedAnswer<'_>) -> String {
+pub(crate) fn render_follow_up(
+    answers: &[String],
+    fault: &str,
+    wanted: WantedAnswer<'_>,
+) -> String {
     let mut text = format!("Your last answer could not be used: {fault}.\n");
     for answer in answers {
-        let quoted = text::excerpt_of(answer, QUOTED_CHARS / answers.len().max(1));
+        let quoted = text::excerpt_text(answer, QUOTED_CHARS / answers.len().max(1));
         let lines: Vec<String> = quoted.lines().map(|line| format!("> {line}")).collect();
         let _ = write!(text, "\nThis is what you answered:\n\n{}\n", lines.join("\n"));
     }
@@ -86,13 +90,13 @@ mod tests {
 
                 {"verdict": "approved, or changes_requested", "feedback": "what to fix and where; empty if approved", "criteria": [{"criterion": "…", "met": true, "evidence": "…"}]}
         "#]]
-        .assert_eq(&follow_up(&answers, "it contains no JSON object of the requested form", wanted));
+        .assert_eq(&render_follow_up(&answers, "it contains no JSON object of the requested form", wanted));
     }
 
     #[test]
     fn long_answers_are_bounded() {
         let answers = ["x".repeat(100_000), "y".repeat(100_000)];
-        let prompt = follow_up(&answers, "it is long", WantedAnswer::Message);
+        let prompt = render_follow_up(&answers, "it is long", WantedAnswer::Message);
         assert!(prompt.chars().count() < QUOTED_CHARS + 500, "{}", prompt.len());
         assert!(prompt.contains("<response>"));
     }

@@ -68,7 +68,7 @@ impl RolePrompt {
     }
 
     /// Returns the variables that are appended if a project's own template does not use them.
-    fn never_lost(self) -> [&'static str; 4] {
+    fn required_variables(self) -> [&'static str; 4] {
         match self {
             Self::Implement | Self::Fix | Self::Review | Self::Quality => {
                 ["TASK", "FEEDBACK", "KEEPING", "ANSWER"]
@@ -125,21 +125,21 @@ const PATTERNS_CHARS: usize = 4_000;
 
 /// The inputs that the prompts of all roles share.
 #[derive(Debug, Clone, Copy)]
-pub struct Frame<'a> {
+pub struct RoleFrame<'a> {
     /// The project's own template, where it has one.
     pub template: Option<&'a str>,
     pub iteration: IterationNumber,
     pub limit: u32,
     pub vars: &'a BTreeMap<String, String>,
     /// Files next to the task file.
-    pub beside: &'a Beside,
+    pub companions: &'a CompanionFiles,
     /// The commands that are run after the agent, or were run before a review.
     pub gates: &'a [String],
 }
 
 /// Files next to the task file that are added to prompts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Beside {
+pub struct CompanionFiles {
     /// The task file, as a path that agents can open; empty if the work is not a list.
     pub tasks: String,
     pub prompt: String,
@@ -150,9 +150,9 @@ pub struct Beside {
     pub log: String,
 }
 
-impl Beside {
+impl CompanionFiles {
     /// Reads the files next to a task file; also returns the errors of the unreadable ones.
-    pub fn gather(
+    pub fn read_files(
         tasks: &Path,
         project: &Path,
         mut read: impl FnMut(&str) -> Result<Option<String>, PromptError>,
@@ -183,57 +183,61 @@ impl Beside {
 
 /// A prompt, and warnings about its template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rendered {
+pub struct RenderedPrompt {
     pub text: String,
     pub warnings: Vec<String>,
     /// Cost of each section, if counted.
     pub budget: Vec<SectionCost>,
 }
 
-impl Rendered {
+impl RenderedPrompt {
     /// Wraps a text that was not made from a template.
-    pub fn plain(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         Self { text: text.into(), warnings: Vec::new(), budget: Vec::new() }
     }
 }
 
 /// The values of the variables that depend on the role.
-pub(super) type Values = BTreeMap<&'static str, String>;
+pub(super) type TemplateValues = BTreeMap<&'static str, String>;
 
 /// Fills in the template of a role.
-pub(super) fn render(prompt: RolePrompt, frame: &Frame<'_>, mut values: Values) -> Rendered {
+pub(super) fn render_role_prompt(
+    prompt: RolePrompt,
+    frame: &RoleFrame<'_>,
+    mut values: TemplateValues,
+) -> RenderedPrompt {
     let mut warnings = Vec::new();
-    complete(prompt, frame, &mut values, &mut warnings);
+    add_common_values(prompt, frame, &mut values, &mut warnings);
     let name = format!("{}.md", prompt.name());
     let template = frame.template.unwrap_or(prompt.template());
-    let mut text = fill(template, &name, frame, &values, &mut warnings);
-    for lost in prompt.never_lost() {
+    let mut text = fill_role_template(template, &name, frame, &values, &mut warnings);
+    for lost in prompt.required_variables() {
         let value = values.get(lost).map(String::as_str).unwrap_or_default();
-        if !value.is_empty() && !template::names(template).any(|name| name == lost) {
+        if !value.is_empty() && !template::find_names(template).any(|name| name == lost) {
             text = format!("{}\n\n{value}", text.trim_end());
         }
     }
     let text = format!("{}\n", text.trim());
-    Rendered { text, warnings, budget: Vec::new() }
+    RenderedPrompt { text, warnings, budget: Vec::new() }
 }
 
 /// Returns how often the prompt of a role includes a variable.
-pub(super) fn uses(prompt: RolePrompt, frame: &Frame<'_>, variable: &str) -> usize {
+pub(super) fn count_uses(prompt: RolePrompt, frame: &RoleFrame<'_>, variable: &str) -> usize {
     let count = |template: &str, sought: &str| {
-        template::names(template).filter(|name| *name == sought).count()
+        template::find_names(template).filter(|name| *name == sought).count()
     };
     let template = frame.template.unwrap_or(prompt.template());
-    let own = text::without_comments(&frame.beside.prompt);
+    let own = text::strip_comments(&frame.companions.prompt);
     let named =
         count(template, variable) + count(template, "PROJECT_PROMPT") * count(&own, variable);
-    if prompt.never_lost().contains(&variable) { named.max(1) } else { named }
+    if prompt.required_variables().contains(&variable) { named.max(1) } else { named }
 }
 
 /// Adds the variables that every role has.
-pub(super) fn complete(
+pub(super) fn add_common_values(
     prompt: RolePrompt,
-    frame: &Frame<'_>,
-    values: &mut Values,
+    frame: &RoleFrame<'_>,
+    values: &mut TemplateValues,
     warnings: &mut Vec<String>,
 ) {
     for name in ["ROLE", "MODE"] {
@@ -245,51 +249,51 @@ pub(super) fn complete(
     for name in ["MAX_ITERATIONS", "RALPH_MAX_ITERATIONS"] {
         values.insert(name, frame.limit.to_string());
     }
-    values.insert("TASK_FILE", frame.beside.tasks.clone());
-    values.insert("PRD", prd(frame.beside));
-    values.insert("PATTERNS", patterns(frame.beside));
-    let own = text::without_comments(&frame.beside.prompt);
-    let instructions = fill(&own, PROJECT_PROMPT, frame, values, warnings);
-    values.insert("PROJECT_PROMPT", section("Project instructions", &instructions));
+    values.insert("TASK_FILE", frame.companions.tasks.clone());
+    values.insert("PRD", format_prd(frame.companions));
+    values.insert("PATTERNS", format_patterns(frame.companions));
+    let own = text::strip_comments(&frame.companions.prompt);
+    let instructions = fill_role_template(&own, PROJECT_PROMPT, frame, values, warnings);
+    values.insert("PROJECT_PROMPT", format_section("Project instructions", &instructions));
 }
 
 /// Returns a section with its heading, or an empty string if the text is empty.
-pub(super) fn section(title: &str, text: &str) -> String {
+pub(super) fn format_section(title: &str, text: &str) -> String {
     match text.trim_end() {
         "" => String::new(),
         text => format!("## {title}\n{text}"),
     }
 }
 
-fn prd(beside: &Beside) -> String {
+fn format_prd(beside: &CompanionFiles) -> String {
     let path = beside.prd.as_ref();
     path.map(|path| {
         let what = "It states the purpose of the project, its non-goals and its invariants. It is read-only: never change it.";
-        section("Requirements", &format!("Read `{path}` before you begin. {what}"))
+        format_section("Requirements", &format!("Read `{path}` before you begin. {what}"))
     })
     .unwrap_or_default()
 }
 
-fn patterns(beside: &Beside) -> String {
-    let found = progress::patterns(&beside.log);
+fn format_patterns(beside: &CompanionFiles) -> String {
+    let found = progress::extract_patterns(&beside.log);
     let mut text: String = found.chars().take(PATTERNS_CHARS).collect();
     if text.len() < found.len() {
         let place = beside.progress.as_deref().unwrap_or(PROGRESS);
         text.push_str(&format!("…\n(This was cut; `{place}` has all of it.)"));
     }
-    section("Codebase patterns", &text)
+    format_section("Codebase patterns", &text)
 }
 
 /// Fills in a template and warns about unknown variables.
-fn fill(
+fn fill_role_template(
     template: &str,
     file: &str,
-    frame: &Frame<'_>,
-    values: &Values,
+    frame: &RoleFrame<'_>,
+    values: &TemplateValues,
     warnings: &mut Vec<String>,
 ) -> String {
     let known = |name: &str| VARIABLES.iter().any(|(known, _)| *known == name);
-    let expanded = template::expand(template, |name| match values.get(name) {
+    let expanded = template::expand_template(template, |name| match values.get(name) {
         Some(value) => Some(value.as_str()),
         None if known(name) => Some(""),
         None => frame.vars.get(name).map(String::as_str),

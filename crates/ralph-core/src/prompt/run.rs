@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::role::{Rendered, section};
+use super::role::{RenderedPrompt, format_section};
 use super::task;
 use crate::completion;
 use crate::ids::{IterationNumber, Role};
@@ -40,7 +40,7 @@ impl RunPrompt {
     }
 
     /// Returns the name of the template file.
-    fn file(self) -> &'static str {
+    fn file_name(self) -> &'static str {
         match self {
             Self::PlanTasks | Self::PlanSpecs => "plan.md",
             Self::Build => "build.md",
@@ -57,7 +57,7 @@ impl RunPrompt {
     }
 
     /// Returns the instruction about commits; `file` is the file that the run maintains.
-    pub fn committing(self, commit: &CommitPolicy, file: &str) -> String {
+    pub fn describe_commits(self, commit: &CommitPolicy, file: &str) -> String {
         match (commit, self) {
             (CommitPolicy::Agent, Self::PlanTasks | Self::PlanSpecs) => {
                 format!("When you are done, commit `{file}` alone.")
@@ -69,7 +69,7 @@ impl RunPrompt {
                 "Do not commit: that is done for you once the checks have passed.".to_owned()
             }
             (CommitPolicy::Ralph | CommitPolicy::Scm(_), Self::PlanTasks | Self::PlanSpecs)
-            | (CommitPolicy::Nobody, _) => "Do not commit.".to_owned(),
+            | (CommitPolicy::NoCommit, _) => "Do not commit.".to_owned(),
         }
     }
 }
@@ -105,7 +105,7 @@ pub struct RunFrame<'a> {
     pub values: &'a BTreeMap<String, String>,
     /// The commands that are run after the agent.
     pub gates: &'a [String],
-    pub signal: Signal<'a>,
+    pub signal: CompletionSignal<'a>,
 }
 
 impl<'a> RunFrame<'a> {
@@ -119,10 +119,12 @@ impl<'a> RunFrame<'a> {
     ) -> Self {
         let (name, signal) = match (&source.place, recipe.completion) {
             (TemplatePlace::Named(prompt), Completion::Signal) => {
-                (prompt.file(), Signal::Added(signal))
+                (prompt.file_name(), CompletionSignal::Append(signal))
             }
-            (TemplatePlace::Named(prompt), Completion::Gates) => (prompt.file(), Signal::NotNeeded),
-            (TemplatePlace::File(_), _) => ("the prompt file", Signal::Missed(signal)),
+            (TemplatePlace::Named(prompt), Completion::Gates) => {
+                (prompt.file_name(), CompletionSignal::NotNeeded)
+            }
+            (TemplatePlace::File(_), _) => ("the prompt file", CompletionSignal::Warn(signal)),
         };
         Self {
             template: text,
@@ -140,19 +142,19 @@ impl<'a> RunFrame<'a> {
 
 /// What to do if a prompt does not name the completion signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal<'a> {
+pub enum CompletionSignal<'a> {
     NotNeeded,
     /// Append it: without it the agent cannot end the run.
-    Added(&'a str),
+    Append(&'a str),
     /// Warn: the text is the user's own.
-    Missed(&'a str),
+    Warn(&'a str),
 }
 
 /// Fills in a template of a whole run.
-pub fn fill(frame: &RunFrame<'_>) -> Rendered {
-    let values = values(frame);
+pub fn fill_run_template(frame: &RunFrame<'_>) -> RenderedPrompt {
+    let values = collect_values(frame);
     let value = |name: &str| values.get(name).or(frame.vars.get(name)).map(String::as_str);
-    let expanded = template::expand(frame.template, value);
+    let expanded = template::expand_template(frame.template, value);
     let mut warnings = Vec::new();
     for name in &expanded.unknown {
         let names = values.keys().chain(frame.vars.keys()).map(String::as_str);
@@ -167,24 +169,24 @@ pub fn fill(frame: &RunFrame<'_>) -> Rendered {
     }
     let mut text = expanded.text;
     match frame.signal {
-        Signal::Added(signal) if !is_named(&text, signal) => {
-            text = format!("{}\n\n{}", text.trim_end(), answer(signal));
+        CompletionSignal::Append(signal) if !has_signal(&text, signal) => {
+            text = format!("{}\n\n{}", text.trim_end(), describe_signal(signal));
         }
-        Signal::Missed(signal) if !is_named(&text, signal) => warnings.push(format!(
+        CompletionSignal::Warn(signal) if !has_signal(&text, signal) => warnings.push(format!(
             "{} does not name the completion signal `{signal}`: the agent cannot know how to end the run",
             frame.name
         )),
-        Signal::NotNeeded | Signal::Added(_) | Signal::Missed(_) => {}
+        CompletionSignal::NotNeeded | CompletionSignal::Append(_) | CompletionSignal::Warn(_) => {}
     }
-    Rendered { text, warnings, budget: Vec::new() }
+    RenderedPrompt { text, warnings, budget: Vec::new() }
 }
 
-fn values(frame: &RunFrame<'_>) -> BTreeMap<String, String> {
+fn collect_values(frame: &RunFrame<'_>) -> BTreeMap<String, String> {
     let mut values = frame.values.clone();
     // A plan run without gates gets no section about checks.
     let gates = match (frame.role, frame.gates) {
         (Role::Plan, []) => String::new(),
-        (_, gates) => task::gates(gates),
+        (_, gates) => task::describe_gates(gates),
     };
     let (iteration, limit) = (frame.iteration.to_string(), frame.limit.to_string());
     for (name, value) in [
@@ -198,25 +200,25 @@ fn values(frame: &RunFrame<'_>) -> BTreeMap<String, String> {
         values.insert(name.to_owned(), value.to_owned());
     }
     match frame.signal {
-        Signal::Added(signal) | Signal::Missed(signal) => {
+        CompletionSignal::Append(signal) | CompletionSignal::Warn(signal) => {
             values.insert("SIGNAL".to_owned(), signal.to_owned());
         }
-        Signal::NotNeeded => {}
+        CompletionSignal::NotNeeded => {}
     }
     values
 }
 
 /// Returns whether a prompt names a completion signal, in either of its tags.
-pub fn is_named(text: &str, signal: &str) -> bool {
-    let wanted = completion::signal(signal).unwrap_or_default();
-    completion::signals(text).any(|found| completion::is_match(found, &wanted))
+pub fn has_signal(text: &str, signal: &str) -> bool {
+    let wanted = completion::find_signal(signal).unwrap_or_default();
+    completion::find_signals(text).any(|found| completion::is_match(found, &wanted))
 }
 
-fn answer(signal: &str) -> String {
+fn describe_signal(signal: &str) -> String {
     let text = format!(
         "When all of the work is complete, and only then, end your answer with `{signal}` on a line of its own."
     );
-    section("Completion", &text)
+    format_section("Completion", &text)
 }
 
 #[cfg(test)]
@@ -235,15 +237,17 @@ mod tests {
             vars,
             values: vars,
             gates: &[],
-            signal: Signal::NotNeeded,
+            signal: CompletionSignal::NotNeeded,
         }
     }
 
     #[test]
     fn the_templates_use_every_variable_and_nothing_unknown() {
         let known: BTreeSet<&str> = RUN_VARIABLES.iter().map(|(name, _)| *name).collect();
-        let used: BTreeSet<&str> =
-            RunPrompt::ALL.iter().flat_map(|prompt| template::names(prompt.template())).collect();
+        let used: BTreeSet<&str> = RunPrompt::ALL
+            .iter()
+            .flat_map(|prompt| template::find_names(prompt.template()))
+            .collect();
         let for_others =
             ["MODE", "ITERATION", "MAX_ITERATIONS", "RALPH_ITERATION", "RALPH_MAX_ITERATIONS"];
         assert_eq!(known, used.into_iter().chain(for_others).collect());
@@ -257,7 +261,7 @@ mod tests {
         ]);
         let values = BTreeMap::new();
         let text = "${MODE} ${TOPIC} $$${ITERATION}/${MAX_ITERATIONS} ${TOPICS} ${TOPICS} $X $(x)";
-        let rendered = fill(&RunFrame { values: &values, ..frame(text, &vars) });
+        let rendered = fill_run_template(&RunFrame { values: &values, ..frame(text, &vars) });
         assert_eq!(rendered.text, "build ${MODE} and $$ $3/50 ${TOPICS} ${TOPICS} $X $(x)");
         assert_eq!(
             rendered.warnings,
@@ -276,10 +280,16 @@ mod tests {
             ("Say COMPLETE.", false),
             ("Say <promise>DONE</promise>.", false),
         ] {
-            let added = fill(&RunFrame { signal: Signal::Added(signal), ..frame(text, &none) });
+            let added = fill_run_template(&RunFrame {
+                signal: CompletionSignal::Append(signal),
+                ..frame(text, &none)
+            });
             assert_eq!(added.text.contains("## Completion"), !is_there, "{text}");
-            assert!(is_named(&added.text, signal), "{text}");
-            let missed = fill(&RunFrame { signal: Signal::Missed(signal), ..frame(text, &none) });
+            assert!(has_signal(&added.text, signal), "{text}");
+            let missed = fill_run_template(&RunFrame {
+                signal: CompletionSignal::Warn(signal),
+                ..frame(text, &none)
+            });
             assert_eq!(missed.warnings.is_empty(), is_there, "{text}");
         }
     }
@@ -287,15 +297,15 @@ mod tests {
     #[test]
     fn nothing_is_left_open() {
         for prompt in RunPrompt::ALL {
-            for commit in [CommitPolicy::Agent, CommitPolicy::Ralph, CommitPolicy::Nobody] {
+            for commit in [CommitPolicy::Agent, CommitPolicy::Ralph, CommitPolicy::NoCommit] {
                 let names = ["SPECS_DIR", "PLAN_FILE", "PRD_FILE", "TASKS_FILE", "FOUND"];
                 let mut values: BTreeMap<String, String> =
                     names.map(|name| (name.to_owned(), name.to_lowercase())).into();
-                values.insert("COMMITTING".to_owned(), prompt.committing(&commit, "x"));
+                values.insert("COMMITTING".to_owned(), prompt.describe_commits(&commit, "x"));
                 let vars = BTreeMap::new();
-                let rendered = fill(&RunFrame {
+                let rendered = fill_run_template(&RunFrame {
                     values: &values,
-                    signal: Signal::Added("<promise>COMPLETE</promise>"),
+                    signal: CompletionSignal::Append("<promise>COMPLETE</promise>"),
                     ..frame(prompt.template(), &vars)
                 });
                 assert!(!rendered.text.contains("${"), "{}", rendered.text);

@@ -6,11 +6,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::keeping::{self, Keeping};
-use super::role::{Frame, Rendered, RolePrompt, Values, render, section};
-use super::within::{Failure, render_within};
+use super::budget_fit::{FailureText, render_within_budget};
+use super::list_ownership::{self, ListOwnership};
+use super::role::{
+    RenderedPrompt, RoleFrame, RolePrompt, TemplateValues, format_section, render_role_prompt,
+};
 use crate::attempt::{Attempt, FailedOutput};
-use crate::context::Room;
+use crate::context::PromptRoom;
 use crate::event::TreeId;
 use crate::handoff::{Handoff, WorkOutcome};
 use crate::memory::Memory;
@@ -50,14 +52,14 @@ pub struct TaskParts<'a> {
     /// Protected paths.
     pub protected: &'a [String],
     /// Who owns the list and who commits.
-    pub keeping: Keeping<'a>,
+    pub keeping: ListOwnership<'a>,
     /// The space available in the prompt.
-    pub room: Room,
+    pub room: PromptRoom,
 }
 
 impl<'a> TaskParts<'a> {
     /// Returns the inputs of a first attempt about which nothing else is known.
-    pub fn first(task: &'a Task, keeping: Keeping<'a>) -> Self {
+    pub fn for_first_attempt(task: &'a Task, keeping: ListOwnership<'a>) -> Self {
         Self {
             task,
             review_feedback: "",
@@ -74,55 +76,56 @@ impl<'a> TaskParts<'a> {
             broken_before: &[],
             protected: &[],
             keeping,
-            room: Room::default(),
+            room: PromptRoom::default(),
         }
     }
 }
 
 /// Returns the prompt for a first attempt at a task.
-pub fn implement(parts: &TaskParts<'_>, frame: &Frame<'_>) -> Rendered {
-    let keeping = parts.keeping.of_implement(parts.task, frame.beside.progress.as_deref());
-    attempt(RolePrompt::Implement, parts, frame, keeping)
+pub fn render_implement(parts: &TaskParts<'_>, frame: &RoleFrame<'_>) -> RenderedPrompt {
+    let keeping =
+        parts.keeping.write_implement_rules(parts.task, frame.companions.progress.as_deref());
+    render_attempt(RolePrompt::Implement, parts, frame, keeping)
 }
 
 /// Returns the prompt for fixing what a review found.
-pub fn fix(parts: &TaskParts<'_>, frame: &Frame<'_>) -> Rendered {
-    let keeping = parts.keeping.of_fix(parts.task, frame.beside.progress.as_deref());
-    attempt(RolePrompt::Fix, parts, frame, keeping)
+pub fn render_fix(parts: &TaskParts<'_>, frame: &RoleFrame<'_>) -> RenderedPrompt {
+    let keeping = parts.keeping.write_fix_rules(parts.task, frame.companions.progress.as_deref());
+    render_attempt(RolePrompt::Fix, parts, frame, keeping)
 }
 
-fn attempt(
+fn render_attempt(
     prompt: RolePrompt,
     parts: &TaskParts<'_>,
-    frame: &Frame<'_>,
+    frame: &RoleFrame<'_>,
     keeping: String,
-) -> Rendered {
+) -> RenderedPrompt {
     let feedback = match parts.review_feedback.trim() {
         "" => String::new(),
         feedback => format!(
             "A reviewer found problems in this task. Fix all of the following:\n\n{feedback}"
         ),
     };
-    let mut values = task_values(parts.task);
+    let mut values = build_task_values(parts.task);
     values.extend([
-        ("FEEDBACK", section("What the review found", &feedback)),
-        ("BROKEN", broken(parts.broken_before)),
-        ("GATES", gates(frame.gates) + &protected(parts.protected)),
+        ("FEEDBACK", format_section("What the review found", &feedback)),
+        ("BROKEN", describe_broken_gates(parts.broken_before)),
+        ("GATES", describe_gates(frame.gates) + &describe_protected_paths(parts.protected)),
         ("KEEPING", keeping),
         ("ANSWER", parts.keeping.attempt_answer().to_owned()),
     ]);
-    render_within(prompt, parts, frame, values, &failure(parts))
+    render_within_budget(prompt, parts, frame, values, &describe_failure(parts))
 }
 
-fn task_values(task: &Task) -> Values {
-    Values::from([
+fn build_task_values(task: &Task) -> TemplateValues {
+    TemplateValues::from([
         ("TASK_ID", task.id.0.clone()),
         ("TASK_TITLE", task.title.trim().to_owned()),
-        ("TASK", task_section(task)),
+        ("TASK", format_task(task)),
     ])
 }
 
-fn failure(parts: &TaskParts<'_>) -> Failure {
+fn describe_failure(parts: &TaskParts<'_>) -> FailureText {
     let mut text = String::from("## Previous attempts\n");
     match parts.record {
         None => text.push_str("First attempt.\n"),
@@ -130,20 +133,20 @@ fn failure(parts: &TaskParts<'_>) -> Failure {
             let _ = write!(
                 text,
                 "Attempts at this task have failed. Understand why before you change anything. {}\n\n{}\n",
-                whereabouts(parts.last_outcome),
+                locate_last_changes(parts.last_outcome),
                 record.trim_end()
             );
         }
     }
     text.truncate(text.trim_end().len());
     let mut output = String::new();
-    escalation_section(&mut output, parts);
+    write_escalation(&mut output, parts);
     output.truncate(output.trim_end().len());
-    Failure { record: text, output }
+    FailureText { record: text, output }
 }
 
 /// Describes where the changes of the last attempt are.
-fn whereabouts(outcome: Option<&WorkOutcome>) -> String {
+fn locate_last_changes(outcome: Option<&WorkOutcome>) -> String {
     match outcome {
         Some(WorkOutcome::RolledBack { kept: Some(kept), .. }) => format!(
             "The changes of the last attempt were rolled back: the work tree is as it was before it. They are kept on `{kept}`; `git diff HEAD {kept}` shows them, and `git checkout {kept} -- PATH` brings back a file that was good."
@@ -165,32 +168,32 @@ fn whereabouts(outcome: Option<&WorkOutcome>) -> String {
     }
 }
 
-fn broken(gates: &[String]) -> String {
+fn describe_broken_gates(gates: &[String]) -> String {
     if gates.is_empty() {
         return String::new();
     }
     format!(
         "## Broken before\nThese checks failed before any work began. They must still pass before this task counts as done:\n{}",
-        commands(gates)
+        format_commands(gates)
     )
 }
 
-pub(super) fn gates(gates: &[String]) -> String {
+pub(super) fn describe_gates(gates: &[String]) -> String {
     let text = if gates.is_empty() {
         "Run the project's own checks.".to_owned()
     } else {
         format!(
             "These will be run after you, and all must pass. Run them yourself first:\n{}",
-            commands(gates)
+            format_commands(gates)
         )
     };
-    section("Checks", &text)
+    format_section("Checks", &text)
 }
 
 /// How many protected paths are listed; agents skip a longer list.
 const MOST_PROTECTED: usize = 20;
 
-fn protected(paths: &[String]) -> String {
+fn describe_protected_paths(paths: &[String]) -> String {
     if paths.is_empty() {
         return String::new();
     }
@@ -206,12 +209,12 @@ fn protected(paths: &[String]) -> String {
     )
 }
 
-fn commands(commands: &[String]) -> String {
+fn format_commands(commands: &[String]) -> String {
     let lines = commands.iter().map(|command| format!("- `{}`", command.trim()));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn task_section(task: &Task) -> String {
+fn format_task(task: &Task) -> String {
     let mut text = format!(
         "## Current task\nID: {}\nTitle: {}\n\nDescription:\n{}\n\nAcceptance criteria (all of them must be met):\n",
         task.id,
@@ -228,7 +231,7 @@ fn task_section(task: &Task) -> String {
     text
 }
 
-fn escalation_section(text: &mut String, parts: &TaskParts<'_>) {
+fn write_escalation(text: &mut String, parts: &TaskParts<'_>) {
     match parts.escalation {
         Escalation::None | Escalation::HardStop => return,
         Escalation::StrategyShift | Escalation::ContextExpansion => {}
@@ -239,7 +242,7 @@ fn escalation_section(text: &mut String, parts: &TaskParts<'_>) {
         "## Another approach is required\nThe last attempts failed in the same way. What they tried does not work, and trying it again will not help. Take a fundamentally different approach.\n\nThe failure, word for word:\n"
     );
     for output in parts.outputs {
-        let _ = write!(text, "\n{}\n", indented(&output.text));
+        let _ = write!(text, "\n{}\n", indent_lines(&output.text));
     }
     if count > 0 {
         text.push_str("\nDo NOT do any of this again:\n");
@@ -256,23 +259,23 @@ fn escalation_section(text: &mut String, parts: &TaskParts<'_>) {
         }
     }
     if !parts.patch.is_empty() {
-        let _ = write!(text, "\nThe change that keeps failing:\n\n{}\n", indented(parts.patch));
+        let _ = write!(text, "\nThe change that keeps failing:\n\n{}\n", indent_lines(parts.patch));
     }
     if parts.escalation == Escalation::ContextExpansion && !parts.context.is_empty() {
         text.push_str("\nThe failure mentions something that is missing. These files may help:\n");
         for (path, content) in parts.context {
-            let _ = write!(text, "\n### {path}\n{}\n", indented(content));
+            let _ = write!(text, "\n### {path}\n{}\n", indent_lines(content));
         }
     }
 }
 
-fn indented(text: &str) -> String {
+fn indent_lines(text: &str) -> String {
     text.trim_end().lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns a patch without the changes to one file. Used for the task list: ralph writes it, so
 /// its changes are not part of the work.
-pub fn without_file(patch: &str, file: &Path) -> String {
+pub fn remove_file_from_patch(patch: &str, file: &Path) -> String {
     let mut is_shown = true;
     let lines = patch.split_inclusive('\n').filter(|line| {
         // Content lines begin with a space or a sign, so only headers match.
@@ -292,29 +295,29 @@ pub struct ReviewParts<'a> {
     pub task: Option<&'a Task>,
     /// The user's prompt, if there is no task.
     pub asked: &'a str,
-    pub focus: Focus,
+    pub focus: ReviewFocus,
     pub patch: &'a str,
     /// The trees before and after the change, if git knows them.
     pub range: Option<(&'a TreeId, &'a TreeId)>,
     /// The handoff of the agent that did the work.
-    pub account: Option<&'a Handoff>,
+    pub handoff: Option<&'a Handoff>,
     /// What the last review wanted fixed.
     pub last_feedback: &'a str,
     pub hint: Option<&'a str>,
     /// Who owns the list; `None` for the verdict of a gate, which no list records.
-    pub keeping: Option<Keeping<'a>>,
+    pub keeping: Option<ListOwnership<'a>>,
 }
 
 impl<'a> ReviewParts<'a> {
     /// Returns the inputs of a review about which nothing else is known.
-    pub fn of(task: Option<&'a Task>) -> Self {
+    pub fn for_task(task: Option<&'a Task>) -> Self {
         Self {
             task,
             asked: "",
-            focus: Focus::Criteria,
+            focus: ReviewFocus::Criteria,
             patch: "",
             range: None,
-            account: None,
+            handoff: None,
             last_feedback: "",
             hint: None,
             keeping: None,
@@ -324,31 +327,31 @@ impl<'a> ReviewParts<'a> {
 
 /// What a review judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Focus {
+pub enum ReviewFocus {
     /// Whether the work meets each acceptance criterion.
     Criteria,
     Quality,
 }
 
 /// Returns the prompt for a review with a fresh context.
-pub fn review(parts: &ReviewParts<'_>, frame: &Frame<'_>) -> Rendered {
+pub fn render_review(parts: &ReviewParts<'_>, frame: &RoleFrame<'_>) -> RenderedPrompt {
     let prompt = match parts.focus {
-        Focus::Criteria => RolePrompt::Review,
-        Focus::Quality => RolePrompt::Quality,
+        ReviewFocus::Criteria => RolePrompt::Review,
+        ReviewFocus::Quality => RolePrompt::Quality,
     };
-    render(prompt, frame, review_values(parts, frame))
+    render_role_prompt(prompt, frame, build_review_values(parts, frame))
 }
 
-fn review_values(parts: &ReviewParts<'_>, frame: &Frame<'_>) -> Values {
+fn build_review_values(parts: &ReviewParts<'_>, frame: &RoleFrame<'_>) -> TemplateValues {
     let mut values = match parts.task {
-        Some(task) => task_values(task),
-        None => Values::from([("TASK", section("What was asked", parts.asked))]),
+        Some(task) => build_task_values(task),
+        None => TemplateValues::from([("TASK", format_section("What was asked", parts.asked))]),
     };
     let feedback = match parts.last_feedback.trim() {
         "" => String::new(),
         feedback => format!("{feedback}\n\nCheck first whether all of this is fixed."),
     };
-    let handoff = parts.account.map(|handoff| {
+    let handoff = parts.handoff.map(|handoff| {
         format!(
             "These are the author's statements, not facts. Verify them.\n{}",
             handoff.decisions()
@@ -358,36 +361,38 @@ fn review_values(parts: &ReviewParts<'_>, frame: &Frame<'_>) -> Values {
         [] => String::new(),
         gates => format!(
             "These were run on this work. Run them again if you are not sure:\n{}",
-            commands(gates)
+            format_commands(gates)
         ),
     };
-    let progress = frame.beside.progress.as_deref();
+    let progress = frame.companions.progress.as_deref();
     let (keeping, answer) = match (&parts.keeping, parts.task) {
-        (Some(keeping), Some(task)) => (keeping.of_review(task, progress), keeping.review_answer()),
+        (Some(keeping), Some(task)) => {
+            (keeping.write_review_rules(task, progress), keeping.review_answer())
+        }
         (Some(_), None) | (None, _) => {
-            (keeping::CHANGE_NOTHING.to_owned(), keeping::ANSWER_WITH_VERDICT)
+            (list_ownership::CHANGE_NOTHING.to_owned(), list_ownership::ANSWER_WITH_VERDICT)
         }
     };
     values.extend([
-        ("HINT", section("Look out for", parts.hint.unwrap_or_default())),
-        ("FEEDBACK", section("What the last review wanted", &feedback)),
-        ("HANDOFFS", section("What the author says", &handoff.unwrap_or_default())),
-        ("DIFF", diff(parts)),
-        ("GATES", section("Checks", &checks)),
+        ("HINT", format_section("Look out for", parts.hint.unwrap_or_default())),
+        ("FEEDBACK", format_section("What the last review wanted", &feedback)),
+        ("HANDOFFS", format_section("What the author says", &handoff.unwrap_or_default())),
+        ("DIFF", describe_diff(parts)),
+        ("GATES", format_section("Checks", &checks)),
         ("KEEPING", keeping),
         ("ANSWER", answer.to_owned()),
     ]);
     values
 }
 
-fn diff(parts: &ReviewParts<'_>) -> String {
+fn describe_diff(parts: &ReviewParts<'_>) -> String {
     let range = parts.range.filter(|(from, to)| from != to).map(|(TreeId(from), TreeId(to))| {
         format!(
             "`git diff {from} {to}` shows the complete change, even if it is shortened here.\n\n"
         )
     });
-    let patch = indented(parts.patch);
-    section("The change", &format!("{}{patch}", range.unwrap_or_default()))
+    let patch = indent_lines(parts.patch);
+    format_section("The change", &format!("{}{patch}", range.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent_output::UsageScope;
 use crate::capability::Capabilities;
-use crate::reading::UsageScope;
 use crate::version::Version;
 
 /// An agent CLI and how to call it.
@@ -165,7 +165,7 @@ impl AgentKind {
     }
 
     /// Returns where the program of this kind comes from.
-    pub fn origin(self) -> Origin {
+    pub fn origin(self) -> AgentOrigin {
         match self {
             Self::Claude
             | Self::Codex
@@ -175,16 +175,16 @@ impl AgentKind {
             | Self::Opencode
             | Self::Copilot
             | Self::Qwen
-            | Self::Pi => Origin::Product,
-            Self::Acp | Self::Text | Self::Custom => Origin::Command,
-            Self::Sim => Origin::BuiltIn,
+            | Self::Pi => AgentOrigin::Product,
+            Self::Acp | Self::Text | Self::Custom => AgentOrigin::Command,
+            Self::Sim => AgentOrigin::BuiltIn,
         }
     }
 }
 
 /// Where the program of an agent comes from, and so what is known about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum AgentOrigin {
     /// A CLI that ralph knows: its flags, its login, its version output.
     Product,
     /// Any command of the user; calling it may have any effect.

@@ -3,15 +3,15 @@
 
 use serde::Serialize;
 
+use crate::agent_output::Usage;
 use crate::event::WaitReason;
 use crate::gate::{GateResult, GateStatus, Severity};
-use crate::reading::Usage;
 use crate::units::{Millis, Tokens, UsdMicros};
 
 /// Resources that a task, a role or a run used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Spent {
+pub struct ResourceUse {
     pub iterations: u32,
     pub asks: u32,
     /// Running time, without waits and pauses.
@@ -34,9 +34,9 @@ pub struct TokenCount {
     pub output: Tokens,
 }
 
-impl Spent {
+impl ResourceUse {
     /// Adds tokens and money.
-    pub(super) fn add(&mut self, usage: Usage) {
+    pub(super) fn add_usage(&mut self, usage: Usage) {
         let sum = self.usage().plus(usage);
         self.cost = sum.cost;
         self.tokens = TokenCount {
@@ -80,13 +80,13 @@ impl GateCount {
         Self { severity, runs: 0, passed: 0, cached: 0, ran, before: None, last: None }
     }
 
-    pub(super) fn add(&mut self, result: &GateResult) {
+    pub(super) fn count_result(&mut self, result: &GateResult) {
         match result.status {
             GateStatus::Passed => (self.runs, self.passed) = (self.runs + 1, self.passed + 1),
             GateStatus::Cached => self.cached += 1,
             GateStatus::Failed => self.runs += 1,
         }
-        self.ran = self.ran.plus(result.end.as_ref().map_or(Millis::ZERO, |end| end.ran));
+        self.ran = self.ran.saturating_add(result.end.as_ref().map_or(Millis::ZERO, |end| end.ran));
         self.last = Some(result.status);
     }
 }
@@ -105,7 +105,7 @@ pub struct WaitCount {
 }
 
 impl WaitCount {
-    pub(super) fn add(&mut self, reason: WaitReason) {
+    pub(super) fn count_wait(&mut self, reason: WaitReason) {
         match reason {
             WaitReason::UsageLimit => self.usage_limits += 1,
             WaitReason::Retry => self.retries += 1,
@@ -116,24 +116,24 @@ impl WaitCount {
 
 /// The latest items of a list that may be long, and its full length.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Latest<T> {
+pub struct LatestItems<T> {
     /// How many there were in total.
     pub count: u32,
     /// Oldest first.
     pub latest: Vec<T>,
 }
 
-impl<T> Default for Latest<T> {
+impl<T> Default for LatestItems<T> {
     fn default() -> Self {
         Self { count: 0, latest: Vec::new() }
     }
 }
 
-impl<T> Latest<T> {
+impl<T> LatestItems<T> {
     /// A task list for a night has fewer commits, and a reader wants no more.
     const KEPT: usize = 200;
 
-    pub(super) fn push(&mut self, item: T) {
+    pub(super) fn push_item(&mut self, item: T) {
         self.count = self.count.saturating_add(1);
         if self.latest.len() == Self::KEPT {
             self.latest.remove(0);
@@ -142,7 +142,7 @@ impl<T> Latest<T> {
     }
 
     /// Returns how many earlier items were dropped.
-    pub fn left_out(&self) -> usize {
+    pub fn dropped_count(&self) -> usize {
         (self.count as usize).saturating_sub(self.latest.len())
     }
 }
@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn long_lists_keep_their_end() {
-        let mut list = Latest::default();
-        (0..205).for_each(|number| list.push(number));
-        assert_eq!((list.count, list.left_out(), list.latest.first()), (205, 5, Some(&5)));
+        let mut list = LatestItems::default();
+        (0..205).for_each(|number| list.push_item(number));
+        assert_eq!((list.count, list.dropped_count(), list.latest.first()), (205, 5, Some(&5)));
     }
 }

@@ -6,25 +6,25 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{GateCount, Latest, Report, Spent, WaitCount};
-use crate::board::Board;
+use super::{GateCount, LatestItems, Report, ResourceUse, WaitCount};
+use crate::abandoned_task::AbandonedTask;
+use crate::autorun_changes::AutorunChange;
 use crate::checklist::Counts;
-use crate::control::Wish;
+use crate::control::ControlRequest;
 use crate::gate::{GateStatus, Severity};
-use crate::given_up::GivenUp;
 use crate::ids::{IterationNumber, Role, RunId, TaskId};
-use crate::outcome::{Outcome, Waits};
-use crate::planted::Planted;
+use crate::outcome::{Outcome, TaskWait};
 use crate::review::ReviewStatus;
 use crate::review::convergence::Divergence;
 use crate::run::RunState;
-use crate::sandbox::{Backend, Wanted};
-use crate::settle::{self, BLOCKED};
+use crate::sandbox::{Backend, RequestedBackend};
+use crate::settle::{self, BLOCKED_PREFIX};
 use crate::task::{Progress, Task, TaskList, TaskStatus};
+use crate::task_state::TaskState;
 use crate::units::{Millis, Timestamp};
 
 /// The version of the summary's format.
-const VERSION: u32 = 1;
+const SUMMARY_VERSION: u32 = 1;
 
 /// The summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -43,22 +43,22 @@ pub struct Summary {
     /// Task counts by status; `None` if the work is not a task list.
     pub progress: Option<Progress>,
     /// Questions that the user has to answer.
-    pub questions: Vec<Question>,
+    pub questions: Vec<UserQuestion>,
     pub failed: Vec<FailedTask>,
     /// Tasks that wait for failed or skipped ones.
-    pub waiting: Vec<Waits>,
+    pub waiting: Vec<TaskWait>,
     /// Tasks that were approved only because no further review was allowed.
-    pub auto_approved: Vec<AutoApproved>,
+    pub auto_approved: Vec<AutoApprovedTask>,
     /// Tasks whose reviews made no progress.
-    pub diverging: Vec<Diverging>,
+    pub diverging: Vec<DivergingTask>,
     /// Review statistics, if there were reviews.
-    pub reviews: Option<Reviews>,
+    pub reviews: Option<ReviewStats>,
     /// Every task, in the order of the list.
     pub tasks: Vec<TaskSummary>,
     /// The open iteration, if there is one.
-    pub current: Option<OpenIteration>,
+    pub current: Option<CurrentIteration>,
     pub roles: Vec<RoleSummary>,
-    pub total: Spent,
+    pub total: ResourceUse,
     pub maximum_iterations: u32,
     /// What isolates agents and gates, once it is decided.
     pub sandbox: Option<Backend>,
@@ -69,7 +69,7 @@ pub struct Summary {
     /// Processes that had to be ended after their parent was gone.
     pub leftovers: u32,
     /// Changes to the list that agents proposed.
-    pub amendments: Latest<AmendmentNote>,
+    pub amendments: LatestItems<AmendmentNote>,
     /// How many of them were refused.
     pub amendments_refused: u32,
     /// How many of them were kept as proposals for the user.
@@ -77,30 +77,30 @@ pub struct Summary {
     /// How far the plan was when ralph last read it, if an agent maintains one.
     pub plan: Option<Counts>,
     /// Edits by hand that ralph found.
-    pub edits: Latest<String>,
-    pub commits: Latest<CommitNote>,
+    pub edits: LatestItems<String>,
+    pub commits: LatestItems<CommitNote>,
     /// Commits by agents that commit their own work.
     pub agent_commits: u32,
     /// Branches with the work of failed tasks.
     #[serde(rename = "shelved")]
-    pub shelved: Latest<ShelvedNote>,
+    pub failure_branches: LatestItems<FailureBranchNote>,
     /// Control requests that the run received.
     #[serde(rename = "wishes")]
-    pub wishes: Latest<WishNote>,
+    pub control_requests: LatestItems<ControlRequestNote>,
     /// Refs with work that was removed from the work tree.
-    pub kept: Latest<String>,
-    pub warnings: Latest<String>,
+    pub kept: LatestItems<String>,
+    pub warnings: LatestItems<String>,
     /// Connections that the sandbox refused; they are among the warnings as well.
-    pub refused: Latest<String>,
+    pub refused: LatestItems<String>,
     /// Changes to autorun files.
     #[serde(rename = "planted", skip_serializing_if = "Vec::is_empty")]
-    pub planted: Vec<Planted>,
+    pub autorun_changes: Vec<AutorunChange>,
 }
 
 /// A question that the user has to answer before a task can continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Question {
+pub struct UserQuestion {
     pub task: TaskId,
     pub title: String,
     pub needs: String,
@@ -122,7 +122,7 @@ pub struct FailedTask {
     /// The failed checks, if the output names them.
     pub failing: Vec<String>,
     /// Whether it was stuck; `None` if it failed before this run.
-    pub stuck: Option<Stuck>,
+    pub stuck: Option<StuckSummary>,
     pub branch: Option<String>,
     /// The branch that the run was on.
     pub onto: Option<String>,
@@ -133,7 +133,7 @@ pub struct FailedTask {
 /// Whether the last failures of a task were the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Stuck {
+pub struct StuckSummary {
     pub is_stuck: bool,
     /// How often in a row the same failure occurred.
     pub alike: u32,
@@ -144,7 +144,7 @@ pub struct Stuck {
 /// A task that was approved only because no further review was allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AutoApproved {
+pub struct AutoApprovedTask {
     pub id: TaskId,
     pub title: String,
     pub reviews: u32,
@@ -155,7 +155,7 @@ pub struct AutoApproved {
 /// A task whose reviews made no progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Diverging {
+pub struct DivergingTask {
     pub id: TaskId,
     pub title: String,
     pub reviews: u32,
@@ -166,18 +166,18 @@ pub struct Diverging {
 /// Review statistics of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Reviews {
+pub struct ReviewStats {
     /// How many tasks had how many reviews.
     pub tasks_by_count: BTreeMap<u32, u32>,
     /// How many tasks were approved at the cap.
     pub at_cap: u32,
-    pub reading: ReviewReading,
+    pub reading: ReviewAssessment,
 }
 
 /// Interpretation of the review statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ReviewReading {
+pub enum ReviewAssessment {
     /// Most tasks passed their first review.
     Cheap,
     /// Many tasks took three reviews or more.
@@ -197,7 +197,7 @@ pub struct TaskSummary {
     pub failed_attempts: u32,
     pub attempts_allowed: u32,
     /// Resources used in this run.
-    pub spent: Spent,
+    pub spent: ResourceUse,
     pub commits: u32,
     /// Failures of soft gates in this run, by gate.
     pub quality_warnings: BTreeMap<String, u32>,
@@ -206,7 +206,7 @@ pub struct TaskSummary {
 /// The open iteration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct OpenIteration {
+pub struct CurrentIteration {
     pub iteration: IterationNumber,
     pub role: Role,
     pub task: Option<TaskId>,
@@ -223,7 +223,7 @@ pub struct OpenIteration {
 #[serde(rename_all = "camelCase")]
 pub struct RoleSummary {
     pub role: Role,
-    pub spent: Spent,
+    pub spent: ResourceUse,
 }
 
 /// The figures of a gate.
@@ -273,7 +273,7 @@ pub struct CommitNote {
 /// A failure branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ShelvedNote {
+pub struct FailureBranchNote {
     pub task: Option<TaskId>,
     pub branch: String,
     pub commit: String,
@@ -282,12 +282,12 @@ pub struct ShelvedNote {
 /// A control request that the run received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct WishNote {
+pub struct ControlRequestNote {
     pub at: Timestamp,
     /// The user, if known.
     pub by: Option<String>,
     #[serde(rename = "wish")]
-    pub wish: Wish,
+    pub request: ControlRequest,
     /// Why it had no effect, if so.
     pub refused: Option<String>,
 }
@@ -296,40 +296,46 @@ impl Report {
     /// Returns the summary of the run so far; `None` before its first event.
     pub fn summary(&self) -> Option<Summary> {
         let state = self.state()?;
-        let board = state.board.as_ref();
-        let tasks = board.map(|board| self.tasks(state, board)).unwrap_or_default();
+        let board = state.tasks.as_ref();
+        let tasks = board.map(|board| self.summarize_tasks(state, board)).unwrap_or_default();
         Some(Summary {
-            version: VERSION,
+            version: SUMMARY_VERSION,
             run: state.run.clone(),
             started: state.started,
             last: self.last,
             resumed: self.resumed,
             outcome: state.outcome.clone(),
             ending: state.outcome.as_ref().map(ToString::to_string),
-            progress: board.map(Board::progress),
-            questions: board.map(questions).unwrap_or_default(),
-            failed: board.map(|board| failed(board, &tasks)).unwrap_or_default(),
+            progress: board.map(TaskState::progress),
+            questions: board.map(find_questions).unwrap_or_default(),
+            failed: board.map(|board| list_failed_tasks(board, &tasks)).unwrap_or_default(),
             waiting: match &state.outcome {
                 Some(Outcome::TasksLeft { waiting, .. }) => waiting.clone(),
                 Some(_) | None => Vec::new(),
             },
-            auto_approved: board.map(|board| AutoApproved::of(&board.list)).unwrap_or_default(),
-            diverging: board.map(diverging).unwrap_or_default(),
-            reviews: board.and_then(|board| Reviews::of(&board.list)),
+            auto_approved: board
+                .map(|board| AutoApprovedTask::from_list(&board.list))
+                .unwrap_or_default(),
+            diverging: board.map(list_diverging_tasks).unwrap_or_default(),
+            reviews: board.and_then(|board| ReviewStats::from_list(&board.list)),
             tasks,
-            current: open_iteration(state),
+            current: describe_current(state),
             roles: self
                 .roles
                 .values()
                 .map(|(role, spent)| RoleSummary { role: *role, spent: *spent })
                 .collect(),
-            total: total(state),
+            total: sum_resources(state),
             maximum_iterations: state.last_iteration(),
             sandbox: match state.recipe.sandbox.backend {
-                Wanted::This(backend) => Some(backend),
-                Wanted::Auto => None,
+                RequestedBackend::This(backend) => Some(backend),
+                RequestedBackend::Auto => None,
             },
-            gates: self.gates.iter().map(|(name, count)| self.gate(name, count)).collect(),
+            gates: self
+                .gates
+                .iter()
+                .map(|(name, count)| self.summarize_gate(name, count))
+                .collect(),
             retries: state.totals.retries,
             waits: WaitCount { waited: state.totals.waited, ..self.waits },
             leftovers: state.totals.leftovers,
@@ -340,18 +346,21 @@ impl Report {
             edits: self.edits.clone(),
             agent_commits: state.totals.commits.saturating_sub(self.commits.count),
             commits: self.commits.clone(),
-            shelved: self.shelved.clone(),
-            wishes: self.wishes.clone(),
+            failure_branches: self.failure_branches.clone(),
+            control_requests: self.control_requests.clone(),
             kept: self.kept.clone(),
             warnings: self.warnings.clone(),
             refused: self.refused.clone(),
-            planted: state.planted.iter().cloned().collect(),
+            autorun_changes: state.autorun_changes.iter().cloned().collect(),
         })
     }
 
-    fn tasks(&self, state: &RunState, board: &Board) -> Vec<TaskSummary> {
+    fn summarize_tasks(&self, state: &RunState, board: &TaskState) -> Vec<TaskSummary> {
         let allowed = |task: &Task| {
-            state.recipe.task_work().map_or(1, |work| settle::limit(work, &board.list, &task.id))
+            state
+                .recipe
+                .task_work()
+                .map_or(1, |work| settle::read_attempt_limit(work, &board.list, &task.id))
         };
         let summary = |task: &Task| {
             let count = self.tasks.get(&task.id).cloned().unwrap_or_default();
@@ -361,7 +370,7 @@ impl Report {
                 status: task.status,
                 review: task.review.status,
                 reviews: task.review.count,
-                failed_attempts: task.attempts.max(board.log(&task.id).failed),
+                failed_attempts: task.attempts.max(board.attempt_log(&task.id).failed),
                 attempts_allowed: allowed(task),
                 spent: count.spent,
                 commits: count.commits,
@@ -371,7 +380,7 @@ impl Report {
         board.list.tasks.iter().map(summary).collect()
     }
 
-    fn gate(&self, name: &str, count: &GateCount) -> GateSummary {
+    fn summarize_gate(&self, name: &str, count: &GateCount) -> GateSummary {
         let failed = count.runs - count.passed;
         let broken_before = count.before.map(|status| status == GateStatus::Failed);
         let last = self.last_gates.iter().rfind(|result| result.gate == name);
@@ -391,30 +400,30 @@ impl Report {
 }
 
 /// Returns the questions that the user has to answer, including those left by an earlier run.
-pub fn questions(board: &Board) -> Vec<Question> {
+pub fn find_questions(board: &TaskState) -> Vec<UserQuestion> {
     let question = |task: &Task| {
         let given_up = board.given_up.get(&task.id);
-        let noted = || task.notes.strip_prefix(BLOCKED).map(str::to_owned);
-        let needs = given_up.map_or_else(noted, GivenUp::question)?;
-        Some(Question { task: task.id.clone(), title: task.title.clone(), needs })
+        let noted = || task.notes.strip_prefix(BLOCKED_PREFIX).map(str::to_owned);
+        let needs = given_up.map_or_else(noted, AbandonedTask::question)?;
+        Some(UserQuestion { task: task.id.clone(), title: task.title.clone(), needs })
     };
     let tasks = board.list.tasks.iter();
     tasks.filter(|task| task.status == TaskStatus::Failed).filter_map(question).collect()
 }
 
-fn failed(board: &Board, tasks: &[TaskSummary]) -> Vec<FailedTask> {
+fn list_failed_tasks(board: &TaskState, tasks: &[TaskSummary]) -> Vec<FailedTask> {
     let of_task = |(task, summary): (&Task, &TaskSummary)| {
         let given_up = board.given_up.get(&task.id);
         FailedTask {
             id: task.id.clone(),
             title: task.title.clone(),
-            reason: given_up.map_or_else(|| task.notes.clone(), |given_up| given_up.why.words()),
+            reason: given_up.map_or_else(|| task.notes.clone(), |given_up| given_up.why.to_note()),
             attempts: given_up.map_or(task.attempts, |given_up| given_up.attempts),
             attempts_allowed: given_up.map_or(summary.attempts_allowed, |it| it.limit),
             last_gate: given_up.map(|given_up| given_up.gate.clone()),
             error: given_up.and_then(|given_up| given_up.error.clone()),
             failing: given_up.map(|given_up| given_up.failing.clone()).unwrap_or_default(),
-            stuck: given_up.map(|given_up| Stuck {
+            stuck: given_up.map(|given_up| StuckSummary {
                 is_stuck: given_up.is_stuck(),
                 alike: given_up.alike,
                 strategy_shifts: given_up.shifts,
@@ -428,9 +437,9 @@ fn failed(board: &Board, tasks: &[TaskSummary]) -> Vec<FailedTask> {
     pairs.filter(|(task, _)| task.status == TaskStatus::Failed).map(of_task).collect()
 }
 
-impl AutoApproved {
+impl AutoApprovedTask {
     /// Returns the auto-approved tasks of a list.
-    pub fn of(list: &TaskList) -> Vec<Self> {
+    pub fn from_list(list: &TaskList) -> Vec<Self> {
         let approved = list.tasks.iter().filter(|task| task.review.is_approved_at_cap());
         approved
             .map(|task| Self {
@@ -443,11 +452,11 @@ impl AutoApproved {
     }
 }
 
-fn diverging(board: &Board) -> Vec<Diverging> {
+fn list_diverging_tasks(board: &TaskState) -> Vec<DivergingTask> {
     let tasks = board.list.tasks.iter();
     tasks
         .filter_map(|task| {
-            Some(Diverging {
+            Some(DivergingTask {
                 id: task.id.clone(),
                 title: task.title.clone(),
                 reviews: task.review.count,
@@ -457,9 +466,9 @@ fn diverging(board: &Board) -> Vec<Diverging> {
         .collect()
 }
 
-impl Reviews {
+impl ReviewStats {
     /// Returns the review statistics of a list, if there were reviews.
-    pub fn of(list: &TaskList) -> Option<Self> {
+    pub fn from_list(list: &TaskList) -> Option<Self> {
         let mut tasks_by_count: BTreeMap<u32, u32> = BTreeMap::new();
         for task in list.tasks.iter().filter(|task| task.review.count > 0) {
             *tasks_by_count.entry(task.review.count).or_default() += 1;
@@ -473,43 +482,43 @@ impl Reviews {
         let often: u32 = tasks_by_count.range(3..).map(|(_, tasks)| tasks).sum();
         // A third of the tasks counts as many, more than half as most.
         let reading = if once * 2 > reviewed {
-            ReviewReading::Cheap
+            ReviewAssessment::Cheap
         } else if often * 3 >= reviewed {
-            ReviewReading::CatchFaults
+            ReviewAssessment::CatchFaults
         } else {
-            ReviewReading::Mixed
+            ReviewAssessment::Mixed
         };
         Some(Self { tasks_by_count, at_cap: u32::try_from(at_cap).unwrap_or(u32::MAX), reading })
     }
 }
 
-fn open_iteration(state: &RunState) -> Option<OpenIteration> {
+fn describe_current(state: &RunState) -> Option<CurrentIteration> {
     let current = state.current.as_ref()?;
     let at_work = match current.role {
-        Role::Implement | Role::Fix => current.task.as_ref().zip(state.board.as_ref()),
+        Role::Implement | Role::Fix => current.task.as_ref().zip(state.tasks.as_ref()),
         Role::Prompt | Role::Plan | Role::Build | Role::Review | Role::Compact | Role::Message => {
             None
         }
     };
-    Some(OpenIteration {
+    Some(CurrentIteration {
         iteration: current.number,
         role: current.role,
         task: current.task.clone(),
-        attempt: at_work.map(|(task, board)| board.log(task).failed + 1),
+        attempt: at_work.map(|(task, board)| board.attempt_log(task).failed + 1),
         attempts_allowed: at_work
             .zip(state.recipe.task_work())
-            .map(|((task, board), work)| settle::limit(work, &board.list, task)),
+            .map(|((task, board), work)| settle::read_attempt_limit(work, &board.list, task)),
         asks: current.asks,
     })
 }
 
-fn total(state: &RunState) -> Spent {
-    let mut total = Spent {
+fn sum_resources(state: &RunState) -> ResourceUse {
+    let mut total = ResourceUse {
         iterations: state.iterations,
         asks: state.totals.asks,
         ran: state.ran,
-        ..Spent::default()
+        ..ResourceUse::default()
     };
-    total.add(state.totals.usage);
+    total.add_usage(state.totals.usage);
     total
 }

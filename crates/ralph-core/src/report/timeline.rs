@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use super::Latest;
+use super::LatestItems;
+use crate::agent_output::Usage;
 use crate::event::{Checkpoint, Landed, Recorded, TreeId};
 use crate::gate::excerpt::excerpt_output;
 use crate::gate::{GateResult, GateStatus};
 use crate::ids::{IterationNumber, Role, TaskId};
 use crate::judge::Verdict;
-use crate::reading::Usage;
 use crate::review::ReviewResult;
 use crate::run::{Iteration, RunState};
 use crate::units::{Millis, Timestamp, Tokens, UsdMicros};
@@ -20,7 +20,7 @@ use crate::units::{Millis, Timestamp, Tokens, UsdMicros};
 const MOST_SPANS: usize = 120;
 
 /// Limit for the output of an agent or a gate in one iteration; the rest is in the logs.
-const LONGEST_WORDS: usize = 4_000;
+const MAX_OUTPUT_CHARS: usize = 4_000;
 
 /// How many failed gates of an iteration are listed.
 const MOST_GATES: usize = 8;
@@ -29,25 +29,25 @@ const MOST_GATES: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Timeline {
     /// All of them, in spans of equal length except for the last.
-    pub spans: Vec<Span>,
+    pub spans: Vec<IterationSpan>,
     /// How many iterations a full span has.
     pub stride: u32,
     /// What was left to do before the first.
     pub at_first: Option<u32>,
     /// The latest ones, oldest first.
-    pub iterations: Latest<IterationNote>,
+    pub iterations: LatestItems<IterationNote>,
     /// Usage of the open iteration so far.
     used: Usage,
 }
 
 /// Consecutive iterations.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
+pub struct IterationSpan {
     pub first: IterationNumber,
     pub last: IterationNumber,
     pub count: u32,
     /// How many of them had which role and which result.
-    pub came_to: BTreeMap<(Role, CameTo), u32>,
+    pub results: BTreeMap<(Role, IterationResult), u32>,
     pub ran: Millis,
     /// The cost, if the agents report it.
     pub cost: Option<UsdMicros>,
@@ -68,9 +68,9 @@ pub struct IterationNote {
     /// The cost, if the agent reports it.
     pub cost: Option<UsdMicros>,
     pub tokens: Tokens,
-    pub came_to: CameTo,
+    pub result: IterationResult,
     /// Details of the result; may be empty.
-    pub words: String,
+    pub details: String,
     pub failed: Vec<FailedGate>,
     /// The trees before and after it, if both are known.
     pub change: Option<(TreeId, TreeId)>,
@@ -92,7 +92,7 @@ pub struct FailedGate {
 
 /// The result of an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CameTo {
+pub enum IterationResult {
     Complete,
     Passed,
     Approved,
@@ -113,16 +113,16 @@ pub enum CameTo {
 
 /// Whether a result is good news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tone {
+pub enum ResultTone {
     Good,
     /// A normal intermediate result.
     Middling,
     Bad,
 }
 
-impl CameTo {
+impl IterationResult {
     /// Returns the result as text.
-    pub fn words(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Self::Complete => "complete",
             Self::Passed => "passed",
@@ -141,53 +141,58 @@ impl CameTo {
     }
 
     /// Returns whether the result is good news.
-    pub fn tone(self) -> Tone {
+    pub fn tone(self) -> ResultTone {
         match self {
-            Self::Complete | Self::Passed | Self::Approved | Self::Compacted => Tone::Good,
-            Self::ChangesRequested | Self::Skipped | Self::Undecided => Tone::Middling,
+            Self::Complete | Self::Passed | Self::Approved | Self::Compacted => ResultTone::Good,
+            Self::ChangesRequested | Self::Skipped | Self::Undecided => ResultTone::Middling,
             Self::GatesFailed
             | Self::NothingChanged
             | Self::NotHandedIn
             | Self::CommitRefused
             | Self::Blocked
-            | Self::NoAnswer => Tone::Bad,
+            | Self::NoAnswer => ResultTone::Bad,
         }
     }
 }
 
 impl Timeline {
-    pub(super) fn begin(&mut self, left: Option<u32>) {
+    pub(super) fn begin_iteration(&mut self, left: Option<u32>) {
         self.used = Usage::default();
         if self.spans.is_empty() {
             self.at_first = left;
         }
     }
 
-    pub(super) fn replied(&mut self, usage: Usage) {
+    pub(super) fn add_usage(&mut self, usage: Usage) {
         self.used = self.used.plus(usage);
     }
 
     /// Adds a finished iteration, given what is left to do after it.
-    pub(super) fn end(&mut self, open: &Iteration, recorded: &Recorded, left: Option<u32>) {
-        let note = note(open, recorded, self.used);
-        self.add(Span {
+    pub(super) fn end_iteration(
+        &mut self,
+        open: &Iteration,
+        recorded: &Recorded,
+        left: Option<u32>,
+    ) {
+        let note = build_note(open, recorded, self.used);
+        self.add_span(IterationSpan {
             first: note.iteration,
             last: note.iteration,
             count: 1,
-            came_to: BTreeMap::from([((note.role, note.came_to), 1)]),
+            results: BTreeMap::from([((note.role, note.result), 1)]),
             ran: note.ran,
             cost: note.cost,
             tokens: note.tokens,
             left,
         });
-        self.iterations.push(note);
+        self.iterations.push_item(note);
     }
 
     /// Adds one iteration to the series. Merges neighbors if it grows too long.
-    fn add(&mut self, one: Span) {
+    fn add_span(&mut self, one: IterationSpan) {
         self.stride = self.stride.max(1);
         match self.spans.last_mut() {
-            Some(last) if last.count < self.stride => last.join(one),
+            Some(last) if last.count < self.stride => last.merge_next(one),
             Some(_) | None => self.spans.push(one),
         }
         if self.spans.len() > MOST_SPANS {
@@ -195,7 +200,7 @@ impl Timeline {
             let spans = std::mem::take(&mut self.spans);
             for span in spans {
                 match self.spans.last_mut() {
-                    Some(last) if last.count < self.stride => last.join(span),
+                    Some(last) if last.count < self.stride => last.merge_next(span),
                     Some(_) | None => self.spans.push(span),
                 }
             }
@@ -203,28 +208,28 @@ impl Timeline {
     }
 }
 
-impl Span {
+impl IterationSpan {
     /// Merges the span that follows into this one.
-    fn join(&mut self, next: Self) {
+    fn merge_next(&mut self, next: Self) {
         self.last = next.last;
         self.count = self.count.saturating_add(next.count);
-        for (what, count) in next.came_to {
-            *self.came_to.entry(what).or_default() += count;
+        for (what, count) in next.results {
+            *self.results.entry(what).or_default() += count;
         }
-        self.ran = self.ran.plus(next.ran);
+        self.ran = self.ran.saturating_add(next.ran);
         self.cost = match (self.cost, next.cost) {
-            (Some(one), Some(other)) => Some(one.plus(other)),
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
             (one, other) => one.or(other),
         };
-        self.tokens = self.tokens.plus(next.tokens);
+        self.tokens = self.tokens.saturating_add(next.tokens);
         self.left = next.left;
     }
 }
 
 /// Returns what is left to do: tasks that are neither done nor skipped, or else open items of the
 /// plan.
-pub(super) fn left(state: &RunState, open_items: Option<u32>) -> Option<u32> {
-    let tasks = state.board.as_ref().map(|board| {
+pub(super) fn count_remaining(state: &RunState, open_items: Option<u32>) -> Option<u32> {
+    let tasks = state.tasks.as_ref().map(|board| {
         let progress = board.progress();
         let closed = progress.done + progress.skipped + progress.removed;
         let left = progress.total.saturating_sub(closed);
@@ -233,8 +238,8 @@ pub(super) fn left(state: &RunState, open_items: Option<u32>) -> Option<u32> {
     tasks.or(open_items)
 }
 
-fn note(open: &Iteration, recorded: &Recorded, used: Usage) -> IterationNote {
-    let (came_to, words) = came_to(open);
+fn build_note(open: &Iteration, recorded: &Recorded, used: Usage) -> IterationNote {
+    let (came_to, words) = judge_result(open);
     let failed = open.gates.iter().filter(|result| result.status == GateStatus::Failed);
     IterationNote {
         iteration: open.number,
@@ -245,42 +250,44 @@ fn note(open: &Iteration, recorded: &Recorded, used: Usage) -> IterationNote {
         asks: open.asks,
         cost: used.cost,
         tokens: used.tokens(),
-        came_to,
-        words: bounded(&words),
-        failed: failed.take(MOST_GATES).map(failed_gate).collect(),
-        change: change(open),
-        commit: commit(open),
+        result: came_to,
+        details: truncate_text(&words),
+        failed: failed.take(MOST_GATES).map(describe_failed_gate).collect(),
+        change: find_change(open),
+        commit: find_commit(open),
     }
 }
 
-fn came_to(open: &Iteration) -> (CameTo, String) {
+fn judge_result(open: &Iteration) -> (IterationResult, String) {
     if let Some(output) = open.landed.iter().find_map(Landed::refusal) {
-        return (CameTo::CommitRefused, output.to_owned());
+        return (IterationResult::CommitRefused, output.to_owned());
     }
-    let Some(judgement) = &open.judgement else { return (CameTo::Undecided, String::new()) };
+    let Some(judgement) = &open.judgement else {
+        return (IterationResult::Undecided, String::new());
+    };
     match &judgement.verdict {
-        Verdict::Complete => (CameTo::Complete, String::new()),
-        Verdict::Passed { signal } => (CameTo::Passed, signal.clone().unwrap_or_default()),
-        Verdict::GatesFailed { gates } => (CameTo::GatesFailed, gates.join(", ")),
+        Verdict::Complete => (IterationResult::Complete, String::new()),
+        Verdict::Passed { signal } => (IterationResult::Passed, signal.clone().unwrap_or_default()),
+        Verdict::GatesFailed { gates } => (IterationResult::GatesFailed, gates.join(", ")),
         Verdict::AttemptFailed { failure } => {
-            (CameTo::NoAnswer, format!("{}: {}", failure.class.name(), failure.words))
+            (IterationResult::NoAnswer, format!("{}: {}", failure.class.name(), failure.message))
         }
-        Verdict::NothingChanged => (CameTo::NothingChanged, String::new()),
-        Verdict::NotHandedIn { reasons } => (CameTo::NotHandedIn, reasons.join("\n")),
-        Verdict::Blocked { blocked } => (CameTo::Blocked, blocked.words()),
+        Verdict::NothingChanged => (IterationResult::NothingChanged, String::new()),
+        Verdict::NotHandedIn { reasons } => (IterationResult::NotHandedIn, reasons.join("\n")),
+        Verdict::Blocked { blocked } => (IterationResult::Blocked, blocked.description()),
         Verdict::Reviewed { verdict, feedback } => {
             let came_to = match ReviewResult::new(*verdict, feedback) {
-                ReviewResult::Approved | ReviewResult::ApprovedAtCap => CameTo::Approved,
-                ReviewResult::ChangesRequested => CameTo::ChangesRequested,
+                ReviewResult::Approved | ReviewResult::ApprovedAtCap => IterationResult::Approved,
+                ReviewResult::ChangesRequested => IterationResult::ChangesRequested,
             };
             (came_to, feedback.clone())
         }
-        Verdict::Skipped { .. } => (CameTo::Skipped, String::new()),
-        Verdict::Compacted { trigger } => (CameTo::Compacted, trigger.words().to_owned()),
+        Verdict::Skipped { .. } => (IterationResult::Skipped, String::new()),
+        Verdict::Compacted { trigger } => (IterationResult::Compacted, trigger.reason().to_owned()),
     }
 }
 
-fn failed_gate(result: &GateResult) -> FailedGate {
+fn describe_failed_gate(result: &GateResult) -> FailedGate {
     let reason = result.reason.as_ref().map(|reason| format!("\n[ralph] {reason}"));
     FailedGate {
         name: result.gate.clone(),
@@ -288,7 +295,7 @@ fn failed_gate(result: &GateResult) -> FailedGate {
         ran: result.end.as_ref().map_or(Millis::ZERO, |end| end.ran),
         output: excerpt_output(
             &format!("{}{}", result.output, reason.unwrap_or_default()),
-            LONGEST_WORDS,
+            MAX_OUTPUT_CHARS,
         ),
         log: result.log.clone(),
     }
@@ -296,7 +303,7 @@ fn failed_gate(result: &GateResult) -> FailedGate {
 
 /// Returns the trees before and after an iteration that may change files. If the checkpoint has
 /// no tree, its commit is used.
-fn change(open: &Iteration) -> Option<(TreeId, TreeId)> {
+fn find_change(open: &Iteration) -> Option<(TreeId, TreeId)> {
     match open.role {
         Role::Prompt | Role::Plan | Role::Build | Role::Implement | Role::Fix => {}
         Role::Review | Role::Compact | Role::Message => return None,
@@ -308,19 +315,19 @@ fn change(open: &Iteration) -> Option<(TreeId, TreeId)> {
         }
     };
     let seen = open.observed.as_ref().and_then(|observed| observed.observation.as_ref());
-    let surveyed = open.landed.iter().find_map(Landed::surveyed);
+    let surveyed = open.landed.iter().find_map(Landed::surveyed_tree);
     let after = seen.map(|seen| &seen.tree).or(surveyed).cloned();
-    let committed = || commit(open).map(TreeId);
+    let committed = || find_commit(open).map(TreeId);
     let after = after.or_else(committed)?;
     (before != after).then_some((before, after))
 }
 
-fn commit(open: &Iteration) -> Option<String> {
+fn find_commit(open: &Iteration) -> Option<String> {
     open.landed.iter().find_map(Landed::commit).map(|commit| commit.0.clone())
 }
 
-fn bounded(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_WORDS) {
+fn truncate_text(text: &str) -> String {
+    match text.char_indices().nth(MAX_OUTPUT_CHARS) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),
     }
@@ -330,13 +337,17 @@ fn bounded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn one(number: u32) -> Span {
-        let came_to = if number.is_multiple_of(3) { CameTo::GatesFailed } else { CameTo::Passed };
-        Span {
+    fn one(number: u32) -> IterationSpan {
+        let came_to = if number.is_multiple_of(3) {
+            IterationResult::GatesFailed
+        } else {
+            IterationResult::Passed
+        };
+        IterationSpan {
             first: IterationNumber(number),
             last: IterationNumber(number),
             count: 1,
-            came_to: BTreeMap::from([((Role::Implement, came_to), 1)]),
+            results: BTreeMap::from([((Role::Implement, came_to), 1)]),
             ran: Millis(10),
             cost: number.is_multiple_of(2).then_some(UsdMicros(5)),
             tokens: Tokens(7),
@@ -348,14 +359,14 @@ mod tests {
     fn a_series_thins_out_and_loses_nothing_of_its_sums() {
         for count in [1, 119, 120, 121, 240, 241, 1_000, 10_000] {
             let mut timeline = Timeline::default();
-            (1..=count).for_each(|number| timeline.add(one(number)));
+            (1..=count).for_each(|number| timeline.add_span(one(number)));
             let spans = &timeline.spans;
             assert!(spans.len() <= MOST_SPANS, "{count}: {}", spans.len());
             assert!(spans.len() >= count.min(60) as usize, "{count}: {}", spans.len());
             assert_eq!(spans.iter().map(|span| span.count).sum::<u32>(), count);
             assert_eq!(spans.iter().map(|span| span.ran.0).sum::<u64>(), u64::from(count) * 10);
-            let came_to = spans.iter().flat_map(|span| &span.came_to);
-            let bad = came_to.filter(|((_, it), _)| it.tone() == Tone::Bad);
+            let came_to = spans.iter().flat_map(|span| &span.results);
+            let bad = came_to.filter(|((_, it), _)| it.tone() == ResultTone::Bad);
             let bad: u32 = bad.map(|(_, count)| count).sum();
             assert_eq!(bad, count / 3);
             assert_eq!(spans.last().and_then(|span| span.left), Some(20_000 - count));
@@ -368,8 +379,8 @@ mod tests {
 
     #[test]
     fn long_text_is_cut_between_characters() {
-        assert_eq!(bounded("short"), "short");
-        let cut = bounded(&"ä".repeat(LONGEST_WORDS + 1));
-        assert_eq!(cut.chars().count(), LONGEST_WORDS + 1);
+        assert_eq!(truncate_text("short"), "short");
+        let cut = truncate_text(&"ä".repeat(MAX_OUTPUT_CHARS + 1));
+        assert_eq!(cut.chars().count(), MAX_OUTPUT_CHARS + 1);
     }
 }

@@ -13,17 +13,17 @@ use crate::event::TreeId;
 use crate::text;
 
 /// This many reviews in a row with the same complaint count as no progress.
-const ALIKE: usize = 3;
+const MIN_ALIKE: usize = 3;
 
 /// How many complaints are kept for a task.
-const REMEMBERED: usize = 8;
+const MAX_KEPT: usize = 8;
 
 /// How many characters of a complaint are kept.
-const CHARS: usize = 2_000;
+const FEEDBACK_CHARS: usize = 2_000;
 
 /// A review that asked for changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Complaint {
+pub struct ReviewComplaint {
     pub review: u32,
     /// What it wanted fixed.
     pub feedback: String,
@@ -32,7 +32,7 @@ pub struct Complaint {
     pub tree: Option<TreeId>,
 }
 
-impl Complaint {
+impl ReviewComplaint {
     /// Returns the record of a review.
     pub fn new(
         review: u32,
@@ -44,7 +44,7 @@ impl Complaint {
             let checks = criteria.iter().filter(move |check| check.met == met);
             checks.map(|check| check.criterion.clone()).collect()
         };
-        let feedback = text::excerpt_of(feedback, CHARS);
+        let feedback = text::excerpt_text(feedback, FEEDBACK_CHARS);
         Self { review, feedback, met: with(true), unmet: with(false), tree }
     }
 
@@ -55,14 +55,14 @@ impl Complaint {
         if !self.unmet.is_empty() || !other.unmet.is_empty() {
             return unmet(self) == unmet(other);
         }
-        let (ours, theirs) = (words(&self.feedback), words(&other.feedback));
+        let (ours, theirs) = (split_words(&self.feedback), split_words(&other.feedback));
         let common = ours.intersection(&theirs).count();
         let all = ours.union(&theirs).count();
         all > 0 && common * 5 >= all * 4
     }
 }
 
-fn words(text: &str) -> BTreeSet<String> {
+fn split_words(text: &str) -> BTreeSet<String> {
     text.split(|letter: char| !letter.is_alphabetic())
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
@@ -86,7 +86,7 @@ pub enum Divergence {
 
 impl Divergence {
     /// Returns the divergence as text.
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         match self {
             Self::SameComplaint { times } => {
                 format!("{times} reviews in a row ask for the same thing")
@@ -104,12 +104,15 @@ impl Divergence {
 }
 
 /// Returns the divergence that a new complaint reveals, if any.
-pub(crate) fn assess(earlier: &[Complaint], new: &Complaint) -> Option<Divergence> {
+pub(crate) fn find_divergence(
+    earlier: &[ReviewComplaint],
+    new: &ReviewComplaint,
+) -> Option<Divergence> {
     let alike = earlier.iter().rev().take_while(|complaint| complaint.is_like(new)).count() + 1;
-    if alike >= ALIKE {
+    if alike >= MIN_ALIKE {
         return Some(Divergence::SameComplaint { times: u32::try_from(alike).unwrap_or(u32::MAX) });
     }
-    let same_tree = |complaint: &&Complaint| new.tree.is_some() && complaint.tree == new.tree;
+    let same_tree = |complaint: &&ReviewComplaint| new.tree.is_some() && complaint.tree == new.tree;
     if let Some(before) = earlier.iter().find(same_tree) {
         return Some(Divergence::BackAgain { review: before.review });
     }
@@ -119,9 +122,9 @@ pub(crate) fn assess(earlier: &[Complaint], new: &Complaint) -> Option<Divergenc
 }
 
 /// Adds a complaint and drops the oldest ones beyond the limit.
-pub fn remember(complaints: &mut Vec<Complaint>, new: Complaint) {
+pub fn push_complaint(complaints: &mut Vec<ReviewComplaint>, new: ReviewComplaint) {
     complaints.push(new);
-    let surplus = complaints.len().saturating_sub(REMEMBERED);
+    let surplus = complaints.len().saturating_sub(MAX_KEPT);
     complaints.drain(..surplus);
 }
 
@@ -129,11 +132,11 @@ pub fn remember(complaints: &mut Vec<Complaint>, new: Complaint) {
 mod tests {
     use super::*;
 
-    fn complaint(review: u32, feedback: &str) -> Complaint {
-        Complaint::new(review, feedback, &[], Some(TreeId(format!("t{review}"))))
+    fn complaint(review: u32, feedback: &str) -> ReviewComplaint {
+        ReviewComplaint::new(review, feedback, &[], Some(TreeId(format!("t{review}"))))
     }
 
-    fn checked(review: u32, criteria: &[(&str, bool)]) -> Complaint {
+    fn checked(review: u32, criteria: &[(&str, bool)]) -> ReviewComplaint {
         let checks: Vec<CriterionCheck> = criteria
             .iter()
             .map(|(criterion, met)| CriterionCheck {
@@ -142,13 +145,13 @@ mod tests {
                 evidence: String::new(),
             })
             .collect();
-        Complaint::new(review, &format!("feedback {review}"), &checks, None)
+        ReviewComplaint::new(review, &format!("feedback {review}"), &checks, None)
     }
 
     #[track_caller]
-    fn check(complaints: &[Complaint], expect: Option<&str>) {
+    fn check(complaints: &[ReviewComplaint], expect: Option<&str>) {
         let (new, earlier) = complaints.split_last().expect("a complaint");
-        assert_eq!(assess(earlier, new).map(|it| it.words()).as_deref(), expect);
+        assert_eq!(find_divergence(earlier, new).map(|it| it.description()).as_deref(), expect);
     }
 
     #[test]
@@ -206,8 +209,8 @@ mod tests {
     #[test]
     fn complaints_are_limited() {
         let mut complaints = Vec::new();
-        (1..=20).for_each(|review| remember(&mut complaints, complaint(review, "x")));
-        assert_eq!(complaints.len(), REMEMBERED);
+        (1..=20).for_each(|review| push_complaint(&mut complaints, complaint(review, "x")));
+        assert_eq!(complaints.len(), MAX_KEPT);
         assert_eq!(complaints[0].review, 13);
     }
 }

@@ -1,12 +1,12 @@
 //! Which verdicts are accepted, and which are asked for again.
 
 use super::*;
+use crate::agent_output::ReplyFold;
 use crate::child::{ChildEnd, Ending};
-use crate::reading::Reading;
 
 #[track_caller]
 fn check(value: &Value, expect: Option<(ReviewVerdict, &str)>) {
-    let read = read(value);
+    let read = read_verdict(value);
     let read = read.as_ref().ok().map(|answer| (answer.verdict, answer.feedback.as_str()));
     assert_eq!(read, expect);
 }
@@ -32,8 +32,8 @@ fn verdicts_are_read_strictly() {
 }
 
 fn reply(text: &str) -> Reply {
-    let end = ChildEnd::by(Ending::Exited { code: 0 });
-    Reply { text: text.to_owned(), ..Reading::default().into_reply(end, None) }
+    let end = ChildEnd::from_ending(Ending::Exited { code: 0 });
+    Reply { text: text.to_owned(), ..ReplyFold::default().into_reply(end, None) }
 }
 
 #[track_caller]

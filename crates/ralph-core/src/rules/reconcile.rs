@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::moves::{has_new_status, may_add, move_faults, movers};
-use super::{Snapshot, Standing, Turn, Violation, quoted, transitions};
+use super::moves::{find_move_faults, find_moved_tasks, has_new_status, may_add};
+use super::{
+    EditContext, ListSnapshot, ListViolation, TaskSnapshot, find_illegal_changes, quote_text,
+};
 use crate::ids::{Role, TaskId};
 use crate::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use crate::task::{Task, TaskField, TaskList, TaskProblem, TaskStatus};
@@ -14,7 +16,7 @@ pub struct Reconciled {
     /// The list to continue with.
     pub list: TaskList,
     /// The changes that were reverted, with reasons.
-    pub violations: Vec<Violation>,
+    pub violations: Vec<ListViolation>,
 }
 
 /// Takes over every legal change of an edit and reverts every illegal one.
@@ -22,19 +24,19 @@ pub struct Reconciled {
 /// The requirements of a task always come from the known list. A fix that forgot to clear the
 /// feedback still counts: the feedback is cleared. If the result would have more errors than the
 /// known list, only the move of the given task survives.
-pub fn reconcile(known: &TaskList, edited: &TaskList, context: &Turn) -> Reconciled {
-    let before = Snapshot::of(known);
-    let mut violations = transitions(&before, edited, context);
-    violations.extend(list_changes(known, edited));
-    let moved = legal_moves(&before, edited, context);
+pub fn reconcile_edit(known: &TaskList, edited: &TaskList, context: &EditContext) -> Reconciled {
+    let before = ListSnapshot::from_list(known);
+    let mut violations = find_illegal_changes(&before, edited, context);
+    violations.extend(find_setting_changes(known, edited));
+    let moved = find_legal_moves(&before, edited, context);
     let places: BTreeMap<&TaskId, &Task> =
         known.tasks.iter().rev().map(|task| (&task.id, task)).collect();
     let mut seen: BTreeSet<&TaskId> = BTreeSet::new();
     let mut tasks: Vec<Task> = Vec::with_capacity(edited.tasks.len());
     for task in edited.tasks.iter().filter(|task| seen.insert(&task.id)) {
         match places.get(&task.id) {
-            Some(ours) => tasks.push(taken_over(ours, task, moved.get(&task.id))),
-            None if may_add(context.role) => tasks.push(untouched(task)),
+            Some(ours) => tasks.push(merge_task(ours, task, moved.get(&task.id))),
+            None if may_add(context.role) => tasks.push(reset_task(task)),
             None => {}
         }
     }
@@ -48,7 +50,7 @@ pub fn reconcile(known: &TaskList, edited: &TaskList, context: &Turn) -> Reconci
     if problems.len() <= known.validate().len() {
         return Reconciled { list, violations };
     }
-    violations.extend(problems.iter().map(mistake));
+    violations.extend(problems.iter().map(new_problem_violation));
     let tasks = known.tasks.iter().map(|ours| match moved.get(&ours.id) {
         Some((status, review)) => Task { status: *status, review: review.clone(), ..ours.clone() },
         None => ours.clone(),
@@ -57,23 +59,23 @@ pub fn reconcile(known: &TaskList, edited: &TaskList, context: &Turn) -> Reconci
 }
 
 /// The new status and review of a task.
-type Moved = (TaskStatus, ReviewState);
+type NewTaskState = (TaskStatus, ReviewState);
 
 /// Returns the legal moves.
-fn legal_moves<'a>(
-    before: &Snapshot,
+fn find_legal_moves<'a>(
+    before: &ListSnapshot,
     edited: &'a TaskList,
-    context: &Turn,
-) -> BTreeMap<&'a TaskId, Moved> {
-    let movers = movers(before, edited);
+    context: &EditContext,
+) -> BTreeMap<&'a TaskId, NewTaskState> {
+    let movers = find_moved_tasks(before, edited);
     let mut legal = BTreeMap::new();
     let mut seen: BTreeSet<&TaskId> = BTreeSet::new();
     for task in edited.tasks.iter().filter(|task| seen.insert(&task.id)) {
         let Some(standing) = before.0.get(&task.id).filter(|_| movers.contains(&task.id)) else {
             continue;
         };
-        let task_as_meant = cleared(standing, task, context);
-        if move_faults(standing, &task_as_meant, context, movers.len()).is_empty() {
+        let task_as_meant = clear_review(standing, task, context);
+        if find_move_faults(standing, &task_as_meant, context, movers.len()).is_empty() {
             let status = if has_new_status(standing.status, task.status) {
                 task.status
             } else {
@@ -87,7 +89,7 @@ fn legal_moves<'a>(
 
 /// Returns a task as the agent meant it: a fix that sends it back to review clears the fixed
 /// feedback, and a task that is done in a run without reviews drops its open review.
-fn cleared(standing: &Standing, task: &Task, context: &Turn) -> Task {
+fn clear_review(standing: &TaskSnapshot, task: &Task, context: &EditContext) -> Task {
     let mut task = task.clone();
     let is_back = (standing.review.status, task.review.status)
         == (ReviewStatus::ChangesRequested, ReviewStatus::NeedsReview);
@@ -96,14 +98,14 @@ fn cleared(standing: &Standing, task: &Task, context: &Turn) -> Task {
     }
     let is_by = task.status.is_done() && task.review.status.is_open();
     if context.review == ReviewPolicy::Skip && is_by && task.review == standing.review {
-        task.review = task.review.put_by();
+        task.review = task.review.close_open_review();
     }
     task
 }
 
 /// Returns the known task with the legal changes of the edited one.
-fn taken_over(ours: &Task, edited: &Task, moved: Option<&Moved>) -> Task {
-    if !Standing::of(ours).is_open() {
+fn merge_task(ours: &Task, edited: &Task, moved: Option<&NewTaskState>) -> Task {
+    if !TaskSnapshot::from_task(ours).is_open() {
         return ours.clone();
     }
     let (status, review) = moved.cloned().unwrap_or_else(|| (ours.status, ours.review.clone()));
@@ -121,20 +123,20 @@ fn taken_over(ours: &Task, edited: &Task, moved: Option<&Moved>) -> Task {
 }
 
 /// Returns a new task in its initial state.
-fn untouched(task: &Task) -> Task {
+fn reset_task(task: &Task) -> Task {
     let fresh = Task::new(task.id.0.clone(), task.title.clone());
     Task { status: fresh.status, review: fresh.review, attempts: 0, ..task.clone() }
 }
 
 /// Returns the changes to the settings of the list.
-fn list_changes(known: &TaskList, edited: &TaskList) -> Vec<Violation> {
-    let word = |text: Option<String>| text.map_or_else(|| "none".to_owned(), |it| quoted(&it));
+fn find_setting_changes(known: &TaskList, edited: &TaskList) -> Vec<ListViolation> {
+    let word = |text: Option<String>| text.map_or_else(|| "none".to_owned(), |it| quote_text(&it));
     let number = |number: Option<u32>| word(number.map(|it| it.to_string()));
     let strategy = |list: &TaskList| word(list.validation_strategy.map(|it| format!("{it:?}")));
-    let commands = |list: &TaskList| quoted(&list.verify_commands.join("; "));
+    let commands = |list: &TaskList| quote_text(&list.verify_commands.join("; "));
     let fields = [
-        ("project", quoted(&known.project), quoted(&edited.project)),
-        ("description", quoted(&known.description), quoted(&edited.description)),
+        ("project", quote_text(&known.project), quote_text(&edited.project)),
+        ("description", quote_text(&known.description), quote_text(&edited.description)),
         ("branchName", word(known.branch.clone()), word(edited.branch.clone())),
         ("maxIterations", number(known.max_iterations), number(edited.max_iterations)),
         ("validationStrategy", strategy(known), strategy(edited)),
@@ -150,7 +152,7 @@ fn list_changes(known: &TaskList, edited: &TaskList) -> Vec<Violation> {
     ];
     let changed = fields.into_iter().zip(is_changed).filter(|(_, is_changed)| *is_changed);
     changed
-        .map(|((field, old, new), _)| Violation {
+        .map(|((field, old, new), _)| ListViolation {
             task: None,
             field: field.to_owned(),
             remedy: format!("Set it back to {old}"),
@@ -162,7 +164,7 @@ fn list_changes(known: &TaskList, edited: &TaskList) -> Vec<Violation> {
 }
 
 /// Returns the violation for an error that the edit would bring into the list.
-fn mistake(problem: &TaskProblem) -> Violation {
+fn new_problem_violation(problem: &TaskProblem) -> ListViolation {
     let field = match problem.fault.field() {
         TaskField::Id => "id",
         TaskField::Title => "title",
@@ -180,7 +182,7 @@ fn mistake(problem: &TaskProblem) -> Violation {
     let remedy = problem.fault.remedy();
     let mut letters = remedy.chars();
     let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
-    Violation {
+    ListViolation {
         task: Some(problem.id.clone()),
         field: field.to_owned(),
         old: None,

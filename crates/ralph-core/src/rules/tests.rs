@@ -5,7 +5,7 @@ mod model;
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::review::{AT_CAP, ReviewState};
+use crate::review::{AUTO_APPROVED_PREFIX, ReviewState};
 use crate::task::TaskStatus;
 
 const FRESH: ReviewPolicy = ReviewPolicy::Fresh { cap: 5 };
@@ -57,11 +57,11 @@ fn task_mut<'a>(list: &'a mut TaskList, name: &str) -> &'a mut Task {
     list.tasks.iter_mut().find(|task| task.id.0 == name).expect("it is there")
 }
 
-fn context(role: Role, task: Option<&str>) -> Turn {
-    Turn { role, task: task.map(id), review: FRESH }
+fn context(role: Role, task: Option<&str>) -> EditContext {
+    EditContext { role, task: task.map(id), review: FRESH }
 }
 
-fn join_lines(violations: &[Violation]) -> String {
+fn join_lines(violations: &[ListViolation]) -> String {
     let mut text = String::new();
     for violation in violations {
         text.push_str(&format!("{violation}\n"));
@@ -73,20 +73,20 @@ fn join_lines(violations: &[Violation]) -> String {
 #[track_caller]
 fn check(role: Role, name: &str, change: impl Fn(&mut TaskList), expect: &Expect) {
     let after = edited(&change);
-    let before = Snapshot::of(&known());
-    let found = transitions(&before, &after, &context(role, Some(name)));
+    let before = ListSnapshot::from_list(&known());
+    let found = find_illegal_changes(&before, &after, &context(role, Some(name)));
     expect.assert_eq(&join_lines(&found));
-    let anyone = transitions(&before, &after, &context(role, None));
+    let anyone = find_illegal_changes(&before, &after, &context(role, None));
     assert_eq!(anyone.is_empty(), found.is_empty(), "{anyone:?}");
-    let reconciled = reconcile(&known(), &after, &context(role, Some(name)));
+    let reconciled = reconcile_edit(&known(), &after, &context(role, Some(name)));
     assert_eq!(reconciled.violations, found);
-    assert_eq!(transitions(&before, &reconciled.list, &context(role, Some(name))), []);
+    assert_eq!(find_illegal_changes(&before, &reconciled.list, &context(role, Some(name))), []);
 }
 
 #[track_caller]
 fn passes(role: Role, name: &str, change: impl Fn(&mut TaskList)) {
     check(role, name, &change, &expect![""]);
-    let reconciled = reconcile(&known(), &edited(&change), &context(role, Some(name)));
+    let reconciled = reconcile_edit(&known(), &edited(&change), &context(role, Some(name)));
     assert_eq!(reconciled.list, edited(change));
 }
 
@@ -199,7 +199,7 @@ fn a_review_counts_itself_and_gives_a_verdict() {
     };
     let open = TaskStatus::InProgress;
     passes(Role::Review, "waits", verdict(TaskStatus::Done, Approved, 2, ""));
-    passes(Role::Review, "waits", verdict(TaskStatus::Done, Approved, 2, AT_CAP));
+    passes(Role::Review, "waits", verdict(TaskStatus::Done, Approved, 2, AUTO_APPROVED_PREFIX));
     passes(Role::Review, "waits", verdict(open, ChangesRequested, 2, "fix that"));
     for (change, expect) in [
         (
@@ -253,18 +253,18 @@ fn a_review_counts_itself_and_gives_a_verdict() {
 
 #[test]
 fn a_review_without_a_verdict_is_an_omission_not_a_change() {
-    let before = Snapshot::of(&known());
+    let before = ListSnapshot::from_list(&known());
     let asked = context(Role::Review, Some("waits"));
-    assert_eq!(transitions(&before, &known(), &asked), []);
+    assert_eq!(find_illegal_changes(&before, &known(), &asked), []);
     expect![[r#"
         Story `waits`: `reviewCount` is still 1, but a review adds 1 to it and gives a verdict. Add 1, and set `reviewStatus` to "approved" with `passes` true, or to "changes_requested" with feedback.
     "#]]
-    .assert_eq(&join_lines(&omissions(&before, &known(), &asked)));
+    .assert_eq(&join_lines(&find_omissions(&before, &known(), &asked)));
     let counted = edited(|list| task_mut(list, "waits").review.count = 2);
-    assert_eq!(omissions(&before, &counted, &asked), []);
-    assert_eq!(omissions(&before, &known(), &context(Role::Implement, None)), []);
-    let skip = Turn { review: ReviewPolicy::Skip, ..asked };
-    assert_eq!(omissions(&before, &known(), &skip), []);
+    assert_eq!(find_omissions(&before, &counted, &asked), []);
+    assert_eq!(find_omissions(&before, &known(), &context(Role::Implement, None)), []);
+    let skip = EditContext { review: ReviewPolicy::Skip, ..asked };
+    assert_eq!(find_omissions(&before, &known(), &skip), []);
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn a_fix_goes_back_to_review_with_the_feedback_cleared() {
             Story `back`: `reviewFeedback` is "fix it", but a story that goes back to review has none. Set it to "".
         "#]],
     );
-    let reconciled = reconcile(&known(), &edited(forgotten), &context(Fix, Some("back")));
+    let reconciled = reconcile_edit(&known(), &edited(forgotten), &context(Fix, Some("back")));
     assert_eq!(reconciled.list, edited(back), "the fix still counts");
 }
 
@@ -328,23 +328,23 @@ fn one_story_moves_and_only_the_given_one() {
         approve(list, "waits");
         approve(list, "waits-too");
     });
-    let before = Snapshot::of(&known());
-    let offending = |violations: &[Violation]| -> Vec<String> {
+    let before = ListSnapshot::from_list(&known());
+    let offending = |violations: &[ListViolation]| -> Vec<String> {
         let mut ids: Vec<_> =
             violations.iter().flat_map(|it| &it.task).map(ToString::to_string).collect();
         ids.dedup();
         ids
     };
     let given = context(Role::Review, Some("waits"));
-    assert_eq!(offending(&transitions(&before, &both, &given)), ["waits-too"]);
+    assert_eq!(offending(&find_illegal_changes(&before, &both, &given)), ["waits-too"]);
     let anyone = context(Role::Review, None);
-    assert_eq!(offending(&transitions(&before, &both, &anyone)), ["waits", "waits-too"]);
+    assert_eq!(offending(&find_illegal_changes(&before, &both, &anyone)), ["waits", "waits-too"]);
     // The legal move survives next to an illegal one.
     let expect = edited(|list| approve(list, "waits"));
-    assert_eq!(reconcile(&known(), &both, &given).list, expect);
-    assert_eq!(reconcile(&known(), &both, &anyone).list, known());
+    assert_eq!(reconcile_edit(&known(), &both, &given).list, expect);
+    assert_eq!(reconcile_edit(&known(), &both, &anyone).list, known());
     let other = edited(|list| task_mut(list, "begun").review.status = ReviewStatus::NeedsReview);
-    let found = transitions(&before, &other, &context(Role::Implement, Some("new")));
+    let found = find_illegal_changes(&before, &other, &context(Role::Implement, Some("new")));
     expect![[r#"
         Story `begun`: `reviewStatus` went from null to "needs_review", but this iteration is about new alone. Set it back to null.
     "#]]
@@ -375,13 +375,18 @@ fn what_no_role_may_change_is_reverted() {
         for review in [FRESH, ReviewPolicy::Skip] {
             for (field, change) in &changes {
                 let after = edited(change);
-                let context = Turn { role, task: None, review };
-                let found = transitions(&Snapshot::of(&known()), &after, &context);
+                let context = EditContext { role, task: None, review };
+                let found =
+                    find_illegal_changes(&ListSnapshot::from_list(&known()), &after, &context);
                 assert!(
                     found.iter().any(|it| it.field.contains(field)),
                     "{role} {review:?}: {field} gave {found:?}"
                 );
-                assert_eq!(reconcile(&known(), &after, &context).list, known(), "{role}: {field}");
+                assert_eq!(
+                    reconcile_edit(&known(), &after, &context).list,
+                    known(),
+                    "{role}: {field}"
+                );
             }
         }
     }
@@ -409,18 +414,18 @@ fn progress_is_reverted_silently() {
         task_mut(list, "new").status = TaskStatus::InProgress;
         task_mut(list, "waits").status = TaskStatus::Pending;
     });
-    let reconciled = reconcile(&known(), &flipped, &context(Role::Implement, Some("new")));
+    let reconciled = reconcile_edit(&known(), &flipped, &context(Role::Implement, Some("new")));
     assert_eq!(reconciled, Reconciled { list: known(), violations: Vec::new() });
 }
 
 #[test]
 fn without_reviews_the_given_story_becomes_done() {
-    let skip = |role| Turn { role, task: Some(id("new")), review: ReviewPolicy::Skip };
-    let before = Snapshot::of(&known());
+    let skip = |role| EditContext { role, task: Some(id("new")), review: ReviewPolicy::Skip };
+    let before = ListSnapshot::from_list(&known());
     let done = edited(|list| task_mut(list, "new").status = TaskStatus::Done);
-    assert_eq!(transitions(&before, &done, &skip(Role::Implement)), []);
-    assert_eq!(reconcile(&known(), &done, &skip(Role::Implement)).list, done);
-    assert!(!transitions(&before, &done, &skip(Role::Review)).is_empty());
+    assert_eq!(find_illegal_changes(&before, &done, &skip(Role::Implement)), []);
+    assert_eq!(reconcile_edit(&known(), &done, &skip(Role::Implement)).list, done);
+    assert!(!find_illegal_changes(&before, &done, &skip(Role::Review)).is_empty());
     for change in [
         (|list| task_mut(list, "begun").status = TaskStatus::Done) as fn(&mut TaskList),
         |list| task_mut(list, "new").review.status = ReviewStatus::NeedsReview,
@@ -428,8 +433,12 @@ fn without_reviews_the_given_story_becomes_done() {
         |list| task_mut(list, "new").review.count = 1,
     ] {
         let after = edited(change);
-        assert_eq!(transitions(&before, &after, &skip(Role::Implement)).len(), 1, "{after:?}");
-        assert_eq!(reconcile(&known(), &after, &skip(Role::Implement)).list, known());
+        assert_eq!(
+            find_illegal_changes(&before, &after, &skip(Role::Implement)).len(),
+            1,
+            "{after:?}"
+        );
+        assert_eq!(reconcile_edit(&known(), &after, &skip(Role::Implement)).list, known());
     }
 }
 
@@ -440,7 +449,7 @@ fn changed_list_settings_are_reverted() {
         list.max_iterations = Some(900);
         task_mut(list, "new").review.status = ReviewStatus::NeedsReview;
     });
-    let reconciled = reconcile(&known(), &after, &context(Role::Implement, Some("new")));
+    let reconciled = reconcile_edit(&known(), &after, &context(Role::Implement, Some("new")));
     expect![[r#"
         The list: `maxIterations` went from none to "900", but only users change the settings of the list. Set it back to none.
         The list: `verifyCommands` went from "make test" to "true", but only users change the settings of the list. Set it back to "make test".
@@ -457,7 +466,7 @@ fn an_edit_that_breaks_the_list_is_reverted_except_for_the_move() {
         task_mut(list, "begun").notes = "other".into();
         task_mut(list, "new").review.status = ReviewStatus::NeedsReview;
     });
-    let reconciled = reconcile(&known(), &after, &context(Role::Implement, Some("new")));
+    let reconciled = reconcile_edit(&known(), &after, &context(Role::Implement, Some("new")));
     expect![[r"
         Story `begun`: `dependsOn` was changed, but the story depends on an unknown task `gone`, so the whole edit was reverted. Did you mean `done`?
     "]]
@@ -472,7 +481,7 @@ fn a_second_story_of_the_same_id_is_dropped() {
         let twin = task("new", TaskStatus::Done, review(ReviewStatus::Approved, 1, ""));
         list.tasks.push(twin);
     });
-    let reconciled = reconcile(&known(), &after, &context(Role::Implement, Some("new")));
+    let reconciled = reconcile_edit(&known(), &after, &context(Role::Implement, Some("new")));
     assert_eq!(reconciled.list, known());
     assert_eq!(reconciled.violations.len(), 1);
 }
@@ -483,7 +492,7 @@ fn removed_stories_are_restored_in_place() {
         list.tasks.remove(5);
         list.tasks.remove(0);
     });
-    assert_eq!(reconcile(&known(), &after, &context(Role::Fix, Some("back"))).list, known());
+    assert_eq!(reconcile_edit(&known(), &after, &context(Role::Fix, Some("back"))).list, known());
 }
 
 #[test]
@@ -491,7 +500,7 @@ fn contradictions_are_reported_story_by_story() {
     use ReviewStatus::{Approved, ChangesRequested, NeedsReview, None};
     let contradictions = |status, review| {
         let list = TaskList { tasks: vec![task("a", status, review)], ..TaskList::default() };
-        join_lines(&invariants(&list, FRESH))
+        join_lines(&find_contradictions(&list, FRESH))
     };
     let (done, open) = (TaskStatus::Done, TaskStatus::Pending);
     for (status, word) in [
@@ -526,14 +535,14 @@ fn contradictions_are_reported_story_by_story() {
     expect![[r"
         Story `a`: `notes` is empty, but a story that passes says what was done. Note in a line or two what was done.
     "]]
-    .assert_eq(&join_lines(&invariants(&list, ReviewPolicy::Skip)));
-    assert_eq!(invariants(&known(), FRESH), []);
+    .assert_eq(&join_lines(&find_contradictions(&list, ReviewPolicy::Skip)));
+    assert_eq!(find_contradictions(&known(), FRESH), []);
 }
 
 #[test]
 fn a_snapshot_uses_the_field_names_of_the_list() {
     let tasks = known().tasks.into_iter().filter(|task| task.id.0 == "back").collect();
-    let snapshot = Snapshot::of(&TaskList { tasks, ..TaskList::default() });
+    let snapshot = ListSnapshot::from_list(&TaskList { tasks, ..TaskList::default() });
     let json = serde_json::to_string_pretty(&snapshot).expect("serializable");
     expect![[r#"
         {
@@ -549,7 +558,10 @@ fn a_snapshot_uses_the_field_names_of_the_list() {
           }
         }"#]]
     .assert_eq(&json);
-    let all = serde_json::to_string(&Snapshot::of(&known())).expect("serializable");
-    assert_eq!(serde_json::from_str::<Snapshot>(&all).expect("readable"), Snapshot::of(&known()));
+    let all = serde_json::to_string(&ListSnapshot::from_list(&known())).expect("serializable");
+    assert_eq!(
+        serde_json::from_str::<ListSnapshot>(&all).expect("readable"),
+        ListSnapshot::from_list(&known())
+    );
     assert!(all.contains(r#""new":{"passes":false,"reviewStatus":null,"reviewCount":0,"#), "{all}");
 }

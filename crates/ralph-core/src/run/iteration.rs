@@ -4,17 +4,17 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::asking::Asking;
-use crate::claim::{Claim, ClaimFile};
-use crate::control::Note;
+use crate::agent_call_state::AgentCallState;
+use crate::agent_list_diff::{AgentListDiff, AgentListFile};
+use crate::control::UserNote;
 use crate::event::{
-    CheckedOut, Checkpoint, Landed, Meanwhile, Observation, Purpose, Recorded, TreeId,
+    ChangesWhileStopped, CheckedOut, Checkpoint, Landed, Observation, Purpose, Recorded, TreeId,
 };
-use crate::gate::{Check, Gate, GateResult};
+use crate::gate::{Gate, GateCheck, GateResult};
 use crate::handoff::FileTouched;
 use crate::ids::{IterationNumber, Role, TaskId};
 use crate::judge::{Feedback, Judgement, Verdict};
-use crate::plan::PlanLook;
+use crate::plan::PlanState;
 use crate::units::{Millis, Timestamp};
 
 /// An iteration that is open.
@@ -29,24 +29,24 @@ pub struct Iteration {
     pub checkpoint: Option<Checkpoint>,
     /// Notes from the user for its agent.
     #[serde(default)]
-    pub notes: Vec<Note>,
+    pub notes: Vec<UserNote>,
     /// Number of agent calls so far.
     pub asks: u32,
     /// The agent call that does the work.
-    pub work: Asking,
+    pub work: AgentCallState,
     /// The agent's edits of the task list, once read; only where it owns the list.
     #[serde(default, rename = "claim")]
-    pub claim: Option<Claim>,
+    pub list_diff: Option<AgentListDiff>,
     /// The state of the plan after the agent, once read.
     #[serde(default)]
-    pub plan: Option<PlanLook>,
+    pub plan: Option<PlanState>,
     /// Forbidden files that the agent created and ralph removed after the call.
     #[serde(default)]
     pub removed: Vec<String>,
     /// The agent's changes, once observed.
     pub observed: Option<Observed>,
     /// The agent call of the review gate that is running.
-    pub gate: Asking,
+    pub gate: AgentCallState,
     #[serde(default)]
     pub gate_asked: Option<String>,
     /// Gate results so far.
@@ -56,11 +56,11 @@ pub struct Iteration {
     pub rounds: u32,
     pub judgement: Option<Judgement>,
     /// The agent call for a commit message.
-    pub message: Asking,
+    pub message: AgentCallState,
     /// Snapshot taken before a read-only agent call; cleared once the tree is verified or
     /// restored.
     #[serde(default, rename = "unheard")]
-    pub unheard: Option<Checkpoint>,
+    pub pre_question: Option<Checkpoint>,
     /// Landing steps done so far.
     pub landed: Vec<Landed>,
 }
@@ -91,38 +91,38 @@ impl Iteration {
             checkpoint: None,
             notes: Vec::new(),
             asks: 0,
-            work: Asking::default(),
-            claim: None,
+            work: AgentCallState::default(),
+            list_diff: None,
             plan: None,
             removed: Vec::new(),
             observed: None,
-            gate: Asking::default(),
+            gate: AgentCallState::default(),
             gate_asked: None,
             gates: Vec::new(),
             rounds: 0,
             judgement: None,
-            message: Asking::default(),
-            unheard: None,
+            message: AgentCallState::default(),
+            pre_question: None,
             landed: Vec::new(),
         }
     }
 
     /// Handles that the task file was reset to the list. Drops what a landing wrote into
     /// it before, and the survey for a commit still to come.
-    pub(super) fn list_was_put_back(&mut self) {
-        if let Some(diff) = &mut self.claim {
-            diff.file = ClaimFile::Written;
+    pub(super) fn reset_list_landing(&mut self) {
+        if let Some(diff) = &mut self.list_diff {
+            diff.file = AgentListFile::Rewritten;
         }
         let is_committed = self.is_committed();
         self.landed.retain(|landed| match landed {
             Landed::ListWritten => false,
             Landed::Surveyed { .. } => is_committed,
-            Landed::Heard { .. }
+            Landed::MessageChecked { .. }
             | Landed::Committed { .. }
             | Landed::NothingToCommit
             | Landed::CommitRefused { .. }
             | Landed::ScmRan { .. }
-            | Landed::Shelved { .. }
+            | Landed::SavedToFailureBranch { .. }
             | Landed::RolledBack { .. } => true,
         });
     }
@@ -132,7 +132,7 @@ impl Iteration {
     /// paid for and are kept, as are refusals before any gate. Forbidden changes stay
     /// forbidden, even if the user made them: the agent's work may be what ended the run. Changes
     /// made during a review are discarded like those of the reviewer.
-    pub(super) fn look_again(&mut self, meanwhile: &Meanwhile, gates: &[Gate]) {
+    pub(super) fn invalidate_gates(&mut self, meanwhile: &ChangesWhileStopped, gates: &[Gate]) {
         let is_work = !meanwhile.files.is_empty();
         if let Some(seen) = self.observed.as_mut().and_then(|it| it.observation.as_mut()) {
             seen.tree = meanwhile.tree.clone();
@@ -143,9 +143,10 @@ impl Iteration {
             let files: Vec<FileTouched> = meanwhile.files.iter().filter(new).cloned().collect();
             seen.files.extend(files);
             seen.leaks.extend(meanwhile.leaks.iter().cloned());
-            let new_paths = meanwhile.meddling.iter().filter(|path| !seen.meddling.contains(path));
+            let new_paths =
+                meanwhile.git_tampering.iter().filter(|path| !seen.git_tampering.contains(path));
             let new_paths: Vec<String> = new_paths.cloned().collect();
-            seen.meddling.extend(new_paths);
+            seen.git_tampering.extend(new_paths);
         }
         if !is_work {
             return;
@@ -155,7 +156,7 @@ impl Iteration {
             return;
         }
         self.gates.retain(|result| {
-            let is_command = |gate: &&Gate| matches!(gate.check, Check::Command(_));
+            let is_command = |gate: &&Gate| matches!(gate.check, GateCheck::Command(_));
             !gates.iter().filter(is_command).any(|gate| gate.name == result.gate)
         });
         self.judgement = None;
@@ -163,16 +164,16 @@ impl Iteration {
 
     /// Handles that the work tree was observed again because files changed while gates
     /// ran: all gates run again, review gates included.
-    pub(super) fn start_gates_again(&mut self) {
+    pub(super) fn restart_gates(&mut self) {
         self.gates.clear();
-        self.gate = Asking::default();
-        self.unheard = None;
+        self.gate = AgentCallState::default();
+        self.pre_question = None;
         self.rounds += 1;
     }
 
     /// Inserts a gate result. Results stay in the order of the recipe, even if some gates
     /// ran again.
-    pub(super) fn gate_spoke(&mut self, result: GateResult, gates: &[Gate]) {
+    pub(super) fn insert_gate_result(&mut self, result: GateResult, gates: &[Gate]) {
         let place = |name: &str| gates.iter().position(|gate| gate.name == name);
         let own_place = place(&result.gate);
         let is_later = |it: &GateResult| own_place.is_some() && place(&it.gate) > own_place;
@@ -181,13 +182,13 @@ impl Iteration {
     }
 
     /// Returns whether ralph wrote the list after the agent that owns it.
-    pub(crate) fn is_list_ours(&self) -> bool {
-        self.claim.as_ref().is_some_and(|diff| diff.file == ClaimFile::Written)
+    pub(crate) fn is_list_written_by_ralph(&self) -> bool {
+        self.list_diff.as_ref().is_some_and(|diff| diff.file == AgentListFile::Rewritten)
     }
 
     /// Returns whether unaccepted work on a task is in the tree. ralph then commits only
     /// the task list, and the next attempt is compared with the state before this one.
-    pub(super) fn is_work_open(&self) -> bool {
+    pub(super) fn has_unaccepted_work(&self) -> bool {
         let is_attempt = match self.role {
             Role::Implement | Role::Fix => true,
             Role::Prompt
@@ -207,15 +208,15 @@ impl Iteration {
     }
 
     /// Returns the state that is about to be committed, if surveyed.
-    pub(crate) fn surveyed(&self) -> Option<Checkpoint> {
+    pub(crate) fn surveyed_state(&self) -> Option<Checkpoint> {
         self.landed.iter().find_map(|landed| {
-            let CheckedOut { head, branch } = landed.surveyed_on()?.clone();
-            Some(Checkpoint::Git { head, branch, tree: landed.surveyed().cloned() })
+            let CheckedOut { head, branch } = landed.surveyed_head()?.clone();
+            Some(Checkpoint::Git { head, branch, tree: landed.surveyed_tree().cloned() })
         })
     }
 
     /// Returns the agent call that an answer belongs to.
-    pub fn asking(&self, purpose: &Purpose) -> &Asking {
+    pub fn call_state(&self, purpose: &Purpose) -> &AgentCallState {
         match purpose {
             Purpose::Work => &self.work,
             Purpose::Gate(_) => &self.gate,
@@ -223,7 +224,7 @@ impl Iteration {
         }
     }
 
-    pub(super) fn asking_mut(&mut self, purpose: &Purpose) -> &mut Asking {
+    pub(super) fn call_state_mut(&mut self, purpose: &Purpose) -> &mut AgentCallState {
         match purpose {
             Purpose::Work => &mut self.work,
             Purpose::Gate(_) => &mut self.gate,
@@ -248,9 +249,9 @@ impl Iteration {
     }
 
     /// Returns feedback about a refused commit.
-    pub(super) fn refusal(&self) -> Option<Feedback> {
+    pub(super) fn refusal_feedback(&self) -> Option<Feedback> {
         let output = self.landed.iter().find_map(Landed::refusal)?;
-        Some(Feedback::after(format!(
+        Some(Feedback::from_text(format!(
             "The commit was refused. Fix the reported problems:\n{output}"
         )))
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The class of an address that is not public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Nearby {
+pub enum AddressClass {
     Loopback,
     /// A home or company network, or a provider's network behind carrier-grade NAT.
     Private,
@@ -27,9 +27,9 @@ pub enum Nearby {
     Own,
 }
 
-impl Nearby {
+impl AddressClass {
     /// Returns the description for messages.
-    pub fn words(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::Loopback => "a loopback address",
             Self::Private => "a private address",
@@ -42,23 +42,23 @@ impl Nearby {
     }
 }
 
-impl fmt::Display for Nearby {
+impl fmt::Display for AddressClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.words())
+        f.write_str(self.describe())
     }
 }
 
 /// Returns the class of an address; `None` if it is public.
-pub fn nearby(address: IpAddr) -> Option<Nearby> {
-    match effective(address) {
-        IpAddr::V4(address) => nearby_v4(address),
-        IpAddr::V6(address) => nearby_v6(address),
+pub fn classify_address(address: IpAddr) -> Option<AddressClass> {
+    match resolve_embedded(address) {
+        IpAddr::V4(address) => classify_v4(address),
+        IpAddr::V6(address) => classify_v6(address),
     }
 }
 
 /// Returns the final destination of an address: the IPv4 address inside mapped, 6to4 and NAT64
 /// ones.
-pub fn effective(address: IpAddr) -> IpAddr {
+pub fn resolve_embedded(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let inner = match v6.segments() {
         [0, 0, 0, 0, 0, 0xffff, high, low]
@@ -69,65 +69,65 @@ pub fn effective(address: IpAddr) -> IpAddr {
     IpAddr::V4(Ipv4Addr::from(inner))
 }
 
-fn nearby_v4(address: Ipv4Addr) -> Option<Nearby> {
+fn classify_v4(address: Ipv4Addr) -> Option<AddressClass> {
     // The services of Azure, Alibaba and Oracle; the others use 169.254.169.254.
     const METADATA: [[u8; 4]; 4] =
         [[169, 254, 169, 254], [168, 63, 129, 16], [100, 100, 100, 200], [192, 0, 0, 192]];
     let octets = address.octets();
     if METADATA.contains(&octets) {
-        return Some(Nearby::Metadata);
+        return Some(AddressClass::Metadata);
     }
     match octets {
-        [127, ..] => Some(Nearby::Loopback),
+        [127, ..] => Some(AddressClass::Loopback),
         [10, ..] | [192, 168, ..] | [172, 16..=31, ..] | [100, 64..=127, ..] => {
-            Some(Nearby::Private)
+            Some(AddressClass::Private)
         }
-        [169, 254, ..] => Some(Nearby::LinkLocal),
-        [224..=239, ..] => Some(Nearby::Multicast),
+        [169, 254, ..] => Some(AddressClass::LinkLocal),
+        [224..=239, ..] => Some(AddressClass::Multicast),
         [0 | 240..=255, ..]
         | [192, 0, 0 | 2, _]
         | [192, 88, 99, _]
         | [198, 18 | 19, ..]
         | [198, 51, 100, _]
-        | [203, 0, 113, _] => Some(Nearby::Reserved),
+        | [203, 0, 113, _] => Some(AddressClass::Reserved),
         _ => None,
     }
 }
 
 /// Only global unicast is public, `2000::/3`; new kinds of addresses are refused until known.
-fn nearby_v6(address: Ipv6Addr) -> Option<Nearby> {
+fn classify_v6(address: Ipv6Addr) -> Option<AddressClass> {
     match address.segments() {
-        [0, 0, 0, 0, 0, 0, 0, 1] => Some(Nearby::Loopback),
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some(AddressClass::Loopback),
         [0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x254] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => {
-            Some(Nearby::Metadata)
+            Some(AddressClass::Metadata)
         }
-        [0xfc00..=0xfdff, ..] => Some(Nearby::Private),
+        [0xfc00..=0xfdff, ..] => Some(AddressClass::Private),
         // The second half of the range is the former site-local addresses.
-        [0xfe80..=0xfeff, ..] => Some(Nearby::LinkLocal),
-        [0xff00..=0xffff, ..] => Some(Nearby::Multicast),
+        [0xfe80..=0xfeff, ..] => Some(AddressClass::LinkLocal),
+        [0xff00..=0xffff, ..] => Some(AddressClass::Multicast),
         // Teredo and other experiments; documentation.
-        [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some(Nearby::Reserved),
+        [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some(AddressClass::Reserved),
         [0x2000..=0x3fff, ..] => None,
-        _ => Some(Nearby::Reserved),
+        _ => Some(AddressClass::Reserved),
     }
 }
 
 /// A range of addresses, such as `10.0.0.0/8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range {
+pub struct AddressRange {
     address: IpAddr,
     bits: u8,
 }
 
-impl Range {
+impl AddressRange {
     /// Parses `ADDRESS/BITS`, or one address.
-    pub fn read(text: &str) -> Result<Self, RangeError> {
+    pub fn parse_range(text: &str) -> Result<Self, RangeError> {
         let error = |what| RangeError { range: text.to_owned(), what };
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
         };
-        let address: IpAddr = address.parse().map_err(|_| error(RangeMistake::Address))?;
+        let address: IpAddr = address.parse().map_err(|_| error(RangeProblem::Address))?;
         let most = match address {
             IpAddr::V4(_) => 32,
             IpAddr::V6(_) => 128,
@@ -135,36 +135,37 @@ impl Range {
         let bits = match bits {
             None => most,
             Some(bits) => match bits.parse() {
-                Ok(0) => return Err(error(RangeMistake::Everything)),
+                Ok(0) => return Err(error(RangeProblem::Everything)),
                 Ok(bits) if bits <= most => bits,
-                Ok(_) | Err(_) => return Err(error(RangeMistake::Bits { most })),
+                Ok(_) | Err(_) => return Err(error(RangeProblem::Bits { most })),
             },
         };
         let range = Self { address, bits };
-        if range.mask(address) != range.number() {
-            return Err(error(RangeMistake::Inside));
+        if range.mask_address(address) != range.first_number() {
+            return Err(error(RangeProblem::NotFirst));
         }
         Ok(range)
     }
 
     /// Returns whether an address is in the range.
-    pub fn contains(&self, address: IpAddr) -> bool {
-        self.address.is_ipv4() == address.is_ipv4() && self.mask(address) == self.number()
+    pub fn contains_address(&self, address: IpAddr) -> bool {
+        self.address.is_ipv4() == address.is_ipv4()
+            && self.mask_address(address) == self.first_number()
     }
 
-    fn number(&self) -> u128 {
-        number(self.address)
+    fn first_number(&self) -> u128 {
+        to_number(self.address)
     }
 
     /// Returns the bits of an address that the range fixes.
-    fn mask(&self, address: IpAddr) -> u128 {
+    fn mask_address(&self, address: IpAddr) -> u128 {
         let most = if address.is_ipv4() { 32 } else { 128 };
         let free = u32::from(most - self.bits);
-        number(address).checked_shr(free).and_then(|it| it.checked_shl(free)).unwrap_or(0)
+        to_number(address).checked_shr(free).and_then(|it| it.checked_shl(free)).unwrap_or(0)
     }
 }
 
-fn number(address: IpAddr) -> u128 {
+fn to_number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(u32::from(address)),
         IpAddr::V6(address) => u128::from(address),
@@ -176,12 +177,12 @@ fn number(address: IpAddr) -> u128 {
 #[error("`{range}`: {what}")]
 pub struct RangeError {
     pub range: String,
-    pub what: RangeMistake,
+    pub what: RangeProblem,
 }
 
 /// What is wrong with a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum RangeMistake {
+pub enum RangeProblem {
     #[error("it does not begin with an address; write for example \"10.0.0.0/8\"")]
     Address,
     #[error("after `/` there must be a number from 1 to {most}")]
@@ -193,7 +194,7 @@ pub enum RangeMistake {
     Everything,
     /// An address inside the range instead of its first one.
     #[error("the address has bits beyond those that the range fixes")]
-    Inside,
+    NotFirst,
 }
 
 #[cfg(test)]

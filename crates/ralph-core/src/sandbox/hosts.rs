@@ -30,10 +30,10 @@ impl Host {
     /// International names must be in their ASCII form. A name that old resolvers would read as an
     /// address (`127.1`, `0x7f000001`, `017700000001`) is an error: it would be checked as a name
     /// and used as an address.
-    pub fn read(text: &str) -> Result<Self, HostMistake> {
+    pub fn parse_host(text: &str) -> Result<Self, HostProblem> {
         if let Some(inner) = text.strip_prefix('[') {
-            let inner = inner.strip_suffix(']').ok_or(HostMistake::OpenBracket)?;
-            let address: Ipv6Addr = inner.parse().map_err(|_| HostMistake::NotAnAddress)?;
+            let inner = inner.strip_suffix(']').ok_or(HostProblem::OpenBracket)?;
+            let address: Ipv6Addr = inner.parse().map_err(|_| HostProblem::NotAnAddress)?;
             return Ok(Self::Address(IpAddr::V6(address).to_canonical()));
         }
         if let Ok(address) = text.parse::<IpAddr>() {
@@ -66,37 +66,37 @@ impl fmt::Display for Host {
     }
 }
 
-fn check_name(name: &str) -> Result<(), HostMistake> {
+fn check_name(name: &str) -> Result<(), HostProblem> {
     if name.is_empty() {
-        return Err(HostMistake::Empty);
+        return Err(HostProblem::Empty);
     }
     if name.len() > LONGEST_NAME {
-        return Err(HostMistake::TooLong);
+        return Err(HostProblem::TooLong);
     }
     for label in name.split('.') {
         if label.is_empty() {
-            return Err(HostMistake::EmptyLabel);
+            return Err(HostProblem::EmptyLabel);
         }
         if label.len() > LONGEST_LABEL {
-            return Err(HostMistake::TooLong);
+            return Err(HostProblem::TooLong);
         }
         let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         if !label.bytes().all(is_known) {
-            return Err(HostMistake::Character);
+            return Err(HostProblem::Character);
         }
     }
     let last = name.rsplit('.').next().unwrap_or(name);
     let hexadecimal =
         last.strip_prefix("0x").is_some_and(|rest| rest.bytes().all(|it| it.is_ascii_hexdigit()));
     if hexadecimal || last.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(HostMistake::NotAnAddress);
+        return Err(HostProblem::NotAnAddress);
     }
     Ok(())
 }
 
 /// What is wrong with a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum HostMistake {
+pub enum HostProblem {
     #[error("there is no host in it")]
     Empty,
     /// Two dots in a row, or a dot in front.
@@ -116,13 +116,13 @@ pub enum HostMistake {
 /// One entry of `sandbox.network.allow` or `deny`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPattern {
-    hosts: Hosts,
+    hosts: HostMatch,
     port: Option<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Hosts {
-    This(Host),
+enum HostMatch {
+    Exact(Host),
     /// Every name below this one, but not the name itself.
     Below(String),
 }
@@ -130,59 +130,59 @@ enum Hosts {
 impl HostPattern {
     /// Parses `host`, `*.host`, `host:port`, `*.host:port`, or an address in place of the host; an
     /// IPv6 address with a port is in brackets.
-    pub fn read(text: &str) -> Result<Self, PatternError> {
+    pub fn parse_pattern(text: &str) -> Result<Self, PatternError> {
         let error = |what| PatternError { pattern: text.to_owned(), what };
         if let Some((scheme, _)) = text.split_once("://") {
-            return Err(error(PatternMistake::Url { scheme: scheme.to_owned() }));
+            return Err(error(PatternProblem::Url { scheme: scheme.to_owned() }));
         }
         let (host, port) = split_port(text).map_err(&error)?;
         if host.contains('/') {
-            return Err(error(PatternMistake::Path));
+            return Err(error(PatternProblem::Path));
         }
         let hosts = match host.strip_prefix("*.") {
-            Some(below) => match Host::read(below) {
-                Ok(Host::Name(name)) if name.contains('.') => Hosts::Below(name),
-                Ok(Host::Name(_)) => return Err(error(PatternMistake::Everything)),
-                Ok(Host::Address(_)) => return Err(error(PatternMistake::Star)),
-                Err(_) if below.contains('*') => return Err(error(PatternMistake::Star)),
-                Err(what) => return Err(error(PatternMistake::Host(what))),
+            Some(below) => match Host::parse_host(below) {
+                Ok(Host::Name(name)) if name.contains('.') => HostMatch::Below(name),
+                Ok(Host::Name(_)) => return Err(error(PatternProblem::Everything)),
+                Ok(Host::Address(_)) => return Err(error(PatternProblem::Star)),
+                Err(_) if below.contains('*') => return Err(error(PatternProblem::Star)),
+                Err(what) => return Err(error(PatternProblem::Host(what))),
             },
-            None if host == "*" => return Err(error(PatternMistake::Everything)),
-            None if host.contains('*') => return Err(error(PatternMistake::Star)),
-            None => match Host::read(host) {
-                Ok(host) => Hosts::This(host),
-                Err(what) => return Err(error(PatternMistake::Host(what))),
+            None if host == "*" => return Err(error(PatternProblem::Everything)),
+            None if host.contains('*') => return Err(error(PatternProblem::Star)),
+            None => match Host::parse_host(host) {
+                Ok(host) => HostMatch::Exact(host),
+                Err(what) => return Err(error(PatternProblem::Host(what))),
             },
         };
         Ok(Self { hosts, port })
     }
 
     /// Returns whether it matches a host, whatever the port.
-    pub fn names(&self, host: &Host) -> bool {
+    pub fn matches_host(&self, host: &Host) -> bool {
         match (&self.hosts, host) {
-            (Hosts::This(this), host) => this == host,
-            (Hosts::Below(above), Host::Name(name)) => {
+            (HostMatch::Exact(this), host) => this == host,
+            (HostMatch::Below(above), Host::Name(name)) => {
                 name.strip_suffix(above.as_str()).is_some_and(|rest| rest.ends_with('.'))
             }
-            (Hosts::Below(_), Host::Address(_)) => false,
+            (HostMatch::Below(_), Host::Address(_)) => false,
         }
     }
 
     /// Returns whether it allows this host and port. Without a port it only means [`DEFAULT_PORT`].
-    pub fn allows(&self, host: &Host, port: u16) -> bool {
-        self.names(host) && self.port.unwrap_or(DEFAULT_PORT) == port
+    pub fn allows_host(&self, host: &Host, port: u16) -> bool {
+        self.matches_host(host) && self.port.unwrap_or(DEFAULT_PORT) == port
     }
 
     /// Returns whether it denies this host and port. Without a port it means all ports.
-    pub fn denies(&self, host: &Host, port: u16) -> bool {
-        self.names(host) && self.port.is_none_or(|own| own == port)
+    pub fn denies_host(&self, host: &Host, port: u16) -> bool {
+        self.matches_host(host) && self.port.is_none_or(|own| own == port)
     }
 
     /// Returns the port, if the pattern names this machine.
     pub(crate) fn loopback_port(&self) -> Option<u16> {
         match &self.hosts {
-            Hosts::This(host) if host.is_loopback() => self.port,
-            Hosts::This(_) | Hosts::Below(_) => None,
+            HostMatch::Exact(host) if host.is_loopback() => self.port,
+            HostMatch::Exact(_) | HostMatch::Below(_) => None,
         }
     }
 }
@@ -190,8 +190,8 @@ impl HostPattern {
 impl fmt::Display for HostPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.hosts {
-            Hosts::This(host) => write!(f, "{host}")?,
-            Hosts::Below(name) => write!(f, "*.{name}")?,
+            HostMatch::Exact(host) => write!(f, "{host}")?,
+            HostMatch::Below(name) => write!(f, "*.{name}")?,
         }
         match self.port {
             Some(port) => write!(f, ":{port}"),
@@ -201,7 +201,7 @@ impl fmt::Display for HostPattern {
 }
 
 /// Splits the port off the end of a host.
-fn split_port(text: &str) -> Result<(&str, Option<u16>), PatternMistake> {
+fn split_port(text: &str) -> Result<(&str, Option<u16>), PatternProblem> {
     let is_bare_address = text.parse::<Ipv6Addr>().is_ok();
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !is_bare_address && !port.ends_with(']') => (host, port),
@@ -211,20 +211,20 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), PatternMistake> {
         Ok(number) if number > 0 && port.bytes().all(|byte| byte.is_ascii_digit()) => {
             Ok((host, Some(number)))
         }
-        Ok(_) | Err(_) => Err(PatternMistake::Port { port: port.to_owned() }),
+        Ok(_) | Err(_) => Err(PatternProblem::Port { port: port.to_owned() }),
     }
 }
 
 /// Parses the `host:port` of a request.
 ///
 /// The port is required: all known clients send it.
-pub fn read_authority(text: &str) -> Option<(Host, u16)> {
+pub fn parse_authority(text: &str) -> Option<(Host, u16)> {
     let (host, port) = split_port(text).ok()?;
-    Some((Host::read(host).ok()?, port?))
+    Some((Host::parse_host(host).ok()?, port?))
 }
 
 /// Returns the pattern for the host and port of a URL.
-pub fn pattern_for_url(url: &str) -> Option<String> {
+pub fn format_url_pattern(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let default = match scheme {
         "https" => 443,
@@ -242,12 +242,12 @@ pub fn pattern_for_url(url: &str) -> Option<String> {
 #[error("`{pattern}`: {what}")]
 pub struct PatternError {
     pub pattern: String,
-    pub what: PatternMistake,
+    pub what: PatternProblem,
 }
 
 /// What is wrong with a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PatternMistake {
+pub enum PatternProblem {
     /// It would match every host, or every host of a top-level domain.
     #[error("it would allow every host; `sandbox.network.mode` \"host\" switches the proxy off")]
     Everything,
@@ -262,7 +262,7 @@ pub enum PatternMistake {
     #[error("`{port}` is not a port between 1 and 65535")]
     Port { port: String },
     #[error("{0}")]
-    Host(HostMistake),
+    Host(HostProblem),
 }
 
 #[cfg(test)]

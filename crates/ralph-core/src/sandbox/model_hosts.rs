@@ -7,7 +7,7 @@ use crate::recipe::AgentKind;
 ///
 /// Those of Claude Code and Copilot are in the vendors' firewall documentation; the others were
 /// observed. Agents that work with any provider have no list: the user names the provider.
-pub fn model_hosts(kind: AgentKind) -> &'static [&'static str] {
+pub fn list_model_hosts(kind: AgentKind) -> &'static [&'static str] {
     match kind {
         AgentKind::Claude => &["api.anthropic.com", "claude.ai", "platform.claude.com"],
         AgentKind::Codex => &["api.openai.com", "chatgpt.com", "auth.openai.com"],
@@ -91,9 +91,9 @@ mod tests {
     #[test]
     fn the_page_on_the_network_lists_the_hosts() {
         let page = include_str!("../../../../docs/network.md");
-        for kind in ALL.into_iter().filter(|kind| !model_hosts(*kind).is_empty()) {
+        for kind in ALL.into_iter().filter(|kind| !list_model_hosts(*kind).is_empty()) {
             let hosts: Vec<String> =
-                model_hosts(kind).iter().map(|host| format!("`{host}`")).collect();
+                list_model_hosts(kind).iter().map(|host| format!("`{host}`")).collect();
             let row = format!("| `{}` | {} |\n", kind.name(), hosts.join(", "));
             assert!(page.contains(&row), "docs/network.md should hold\n{row}");
         }
@@ -102,8 +102,8 @@ mod tests {
     #[test]
     fn every_host_of_a_model_is_a_pattern_for_encrypted_connections() {
         for kind in ALL {
-            for host in model_hosts(kind) {
-                let pattern = HostPattern::read(host).expect("a pattern");
+            for host in list_model_hosts(kind) {
+                let pattern = HostPattern::parse_pattern(host).expect("a pattern");
                 assert_eq!(&pattern.to_string(), host, "{kind:?}");
                 assert!(!host.contains(':'), "{kind:?}");
             }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A secret in an added line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Leak {
+pub struct SecretLeak {
     /// The file, relative to the project directory.
     pub path: String,
     /// The line number, from 1.
@@ -17,8 +17,8 @@ pub struct Leak {
 pub const MOST_LEAKS: usize = 20;
 
 /// Returns the feedback for an agent about secrets in its changes.
-pub fn complaint(leaks: &[Leak]) -> String {
-    let line = |Leak { path, line, what }: &Leak| format!("- {path}:{line}: {what}");
+pub fn format_leak_feedback(leaks: &[SecretLeak]) -> String {
+    let line = |SecretLeak { path, line, what }: &SecretLeak| format!("- {path}:{line}: {what}");
     let lines: Vec<String> = leaks.iter().map(line).collect();
     format!(
         "These lines hold secrets, which must not be committed:\n{}\nTake them out, and have the program read them from the environment. If they are in a commit that you made, make that commit again without them.",
@@ -32,12 +32,13 @@ mod tests {
 
     #[test]
     fn a_complaint_names_the_place_and_the_kind() {
-        let leak = |path: &str, line| Leak { path: path.into(), line, what: "a web token".into() };
+        let leak =
+            |path: &str, line| SecretLeak { path: path.into(), line, what: "a web token".into() };
         expect_test::expect![[r"
             These lines hold secrets, which must not be committed:
             - a.py:3: a web token
             - b/c:1: a web token
             Take them out, and have the program read them from the environment. If they are in a commit that you made, make that commit again without them."]]
-        .assert_eq(&complaint(&[leak("a.py", 3), leak("b/c", 1)]));
+        .assert_eq(&format_leak_feedback(&[leak("a.py", 3), leak("b/c", 1)]));
     }
 }

@@ -1,6 +1,6 @@
 //! Recognizes the lines of an output that report an error.
 
-use super::noise::bearing;
+use super::noise::strip_noise;
 
 /// Beginnings of lines that report an error, in lower case.
 const STARTS: [&str; 21] = [
@@ -43,7 +43,7 @@ const PARTS: [&str; 10] = [
 
 /// Returns whether a line of plain output reports an error.
 pub fn is_error_line(line: &str) -> bool {
-    let Some(text) = bearing(line) else { return false };
+    let Some(text) = strip_noise(line) else { return false };
     let text = text.to_lowercase();
     STARTS.iter().any(|start| text.starts_with(start))
         || PARTS.iter().any(|part| text.contains(part))

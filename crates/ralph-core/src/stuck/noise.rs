@@ -3,7 +3,7 @@
 //! If more tests pass or more is built, the failure is still the same.
 
 /// Returns the part of a line that describes a failure, if there is one.
-pub(crate) fn bearing(line: &str) -> Option<&str> {
+pub(crate) fn strip_noise(line: &str) -> Option<&str> {
     let text = line.trim_start_matches(is_frame).trim_end();
     let first = text.bytes().next()?;
     if is_progress(line, text, first) || is_passed(text, first) || is_dots(text) {
@@ -12,7 +12,7 @@ pub(crate) fn bearing(line: &str) -> Option<&str> {
     if is_context(line, text, first) {
         return None;
     }
-    Some(untruncated(text))
+    Some(strip_truncated(text))
 }
 
 /// Returns whether a character draws a tree; those depend on what else is in the tree.
@@ -176,7 +176,7 @@ fn is_context(line: &str, text: &str, first: u8) -> bool {
 
 /// Cuts the message from pytest's summary: pytest truncates it at the width of the screen, so a
 /// longer path changes it. The name is enough, as the message is printed above.
-fn untruncated(text: &str) -> &str {
+fn strip_truncated(text: &str) -> &str {
     match text.find(" - ") {
         Some(at) if text.ends_with("...") && text.starts_with("FAILED ") => &text[..at],
         Some(_) | None => text,

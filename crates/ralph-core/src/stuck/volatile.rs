@@ -8,23 +8,23 @@ mod shapes;
 
 /// Removes from lines what changes between runs.
 #[derive(Debug, Clone)]
-pub(super) struct Washer {
+pub(super) struct VolatileScrubber {
     /// The project directory; empty if unknown.
     directory: String,
-    washed: String,
+    scrubbed: String,
 }
 
-impl Washer {
+impl VolatileScrubber {
     pub(super) fn new(directory: &str) -> Self {
         // A short one, such as `/`, would match unrelated text.
         let directory = directory.trim_end_matches('/');
         let directory = if directory.len() > 3 { directory } else { "" };
-        Self { directory: directory.to_owned(), washed: String::new() }
+        Self { directory: directory.to_owned(), scrubbed: String::new() }
     }
 
     /// Returns a line without its volatile parts.
-    pub(super) fn wash(&mut self, line: &str) -> &str {
-        self.washed.clear();
+    pub(super) fn scrub_line(&mut self, line: &str) -> &str {
+        self.scrubbed.clear();
         let relative;
         let line = if self.directory.is_empty()
             || !line.contains('/')
@@ -32,24 +32,24 @@ impl Washer {
         {
             line
         } else {
-            relative = paths::without_directory(line, &self.directory);
+            relative = paths::strip_directory(line, &self.directory);
             &relative
         };
-        let mut pass = Pass {
+        let mut pass = ScrubPass {
             line,
             at: 0,
             words: 0,
-            key: Key::None,
+            key: NumberRole::Plain,
             previous: "",
             is_after_clock: false,
             is_in_place: false,
             compares: None,
-            washed: &mut self.washed,
+            scrubbed: &mut self.scrubbed,
         };
-        pass.run();
-        let length = self.washed.trim_end().len();
-        self.washed.truncate(length);
-        &self.washed
+        pass.scrub_all();
+        let length = self.scrubbed.trim_end().len();
+        self.scrubbed.truncate(length);
+        &self.scrubbed
     }
 }
 
@@ -58,20 +58,20 @@ const GAP: char = '#';
 
 /// How the words before a number classify it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Key {
-    None,
+enum NumberRole {
+    Plain,
     /// A seed, a process id, a port or similar.
     Volatile,
     /// A position in a file, unless the line compares values.
-    Place,
+    Position,
 }
 
 /// The state of one pass over a line.
-struct Pass<'a> {
+struct ScrubPass<'a> {
     line: &'a str,
     at: usize,
     words: usize,
-    key: Key,
+    key: NumberRole,
     previous: &'a str,
     /// Whether a time of day was found; a year and a time zone may follow.
     is_after_clock: bool,
@@ -79,11 +79,11 @@ struct Pass<'a> {
     is_in_place: bool,
     /// Whether the line compares values; computed on first use.
     compares: Option<bool>,
-    washed: &'a mut String,
+    scrubbed: &'a mut String,
 }
 
-impl<'a> Pass<'a> {
-    fn run(&mut self) {
+impl<'a> ScrubPass<'a> {
+    fn scrub_all(&mut self) {
         let bytes = self.line.as_bytes();
         while self.at < bytes.len() {
             let start = self.at;
@@ -96,25 +96,25 @@ impl<'a> Pass<'a> {
                 let word = &self.line[start..self.at];
                 self.words += 1;
                 if has_mark {
-                    self.marked(word, start);
+                    self.take_marked(word, start);
                 } else {
-                    self.plain(word);
+                    self.take_plain(word);
                 }
                 self.previous = word;
             } else {
-                self.between(bytes, start);
+                self.take_separators(bytes, start);
             }
         }
     }
 
     /// Processes the characters between words. Ruler lines are as long as the line is wide, so four
     /// or more equal characters count as one.
-    fn between(&mut self, bytes: &[u8], start: usize) {
+    fn take_separators(&mut self, bytes: &[u8], start: usize) {
         let byte = bytes[start];
         self.at += 1;
         if byte == b' ' || byte == b'\t' {
-            if !self.washed.is_empty() && !self.washed.ends_with(' ') {
-                self.washed.push(' ');
+            if !self.scrubbed.is_empty() && !self.scrubbed.ends_with(' ') {
+                self.scrubbed.push(' ');
             }
             return;
         }
@@ -123,38 +123,39 @@ impl<'a> Pass<'a> {
         }
         match byte {
             b'(' => {
-                self.is_in_place = shapes::is_file(self.previous) && shapes::is_place(self.rest());
+                self.is_in_place =
+                    shapes::is_file(self.previous) && shapes::is_position(self.rest_of_line());
             }
             b')' => self.is_in_place = false,
-            b',' | b';' => self.key = Key::None,
+            b',' | b';' => self.key = NumberRole::Plain,
             _ => {}
         }
         let count = self.at - start;
         for _ in 0..if count >= 4 { 1 } else { count } {
-            self.washed.push(char::from(byte));
+            self.scrubbed.push(char::from(byte));
         }
     }
 
-    fn plain(&mut self, word: &'a str) {
+    fn take_plain(&mut self, word: &'a str) {
         if self.is_calendar(word) {
-            self.key = Key::Volatile;
+            self.key = NumberRole::Volatile;
             return;
         }
         if self.is_after_clock && matches!(word, "AM" | "PM" | "UTC" | "GMT") {
             return;
         }
-        self.key = match key(word) {
-            Key::None if is_filler(word) => self.key,
-            key @ (Key::None | Key::Volatile | Key::Place) => key,
+        self.key = match classify_key(word) {
+            NumberRole::Plain if is_filler(word) => self.key,
+            key @ (NumberRole::Plain | NumberRole::Volatile | NumberRole::Position) => key,
         };
         let first = word.chars().next().unwrap_or_default();
         let is_rule = word.len() >= 4 * first.len_utf8()
             && word[first.len_utf8()..].starts_with(first)
             && word.chars().all(|other| other == first);
         if is_rule {
-            self.washed.push(first);
+            self.scrubbed.push(first);
         } else {
-            self.washed.push_str(word);
+            self.scrubbed.push_str(word);
         }
     }
 
@@ -163,92 +164,92 @@ impl<'a> Pass<'a> {
         if word.len() != 3 || !(shapes::is_weekday(word) || shapes::is_month(word)) {
             return false;
         }
-        let rest = self.rest().trim_start_matches([' ', ',']);
+        let rest = self.rest_of_line().trim_start_matches([' ', ',']);
         let next = rest.split(|character: char| !character.is_ascii_alphanumeric()).next();
         next.is_some_and(|next| {
             shapes::is_month(next) || (next.len() <= 4 && shapes::is_number(next))
         })
     }
 
-    fn rest(&self) -> &'a str {
+    fn rest_of_line(&self) -> &'a str {
         &self.line[self.at..]
     }
 
     /// Processes a word with a digit or a slash.
-    fn marked(&mut self, word: &'a str, start: usize) {
+    fn take_marked(&mut self, word: &'a str, start: usize) {
         let end = word.trim_end_matches(['.', ':']).len();
         let (core, tail) = word.split_at(end);
-        let key = std::mem::replace(&mut self.key, Key::None);
-        if !self.is_left_out(core, start, key) {
-            self.keep(core);
-        } else if !self.washed.ends_with(GAP) {
-            self.washed.push(GAP);
+        let key = std::mem::replace(&mut self.key, NumberRole::Plain);
+        if !self.is_volatile_word(core, start, key) {
+            self.keep_word(core);
+        } else if !self.scrubbed.ends_with(GAP) {
+            self.scrubbed.push(GAP);
         }
-        self.washed.push_str(tail);
+        self.scrubbed.push_str(tail);
     }
 
     /// Copies a word without its volatile parts.
-    fn keep(&mut self, core: &str) {
-        if paths::wash(core, self.washed) || shapes::wash_parts(core, self.washed) {
+    fn keep_word(&mut self, core: &str) {
+        if paths::scrub_path(core, self.scrubbed) || shapes::scrub_parts(core, self.scrubbed) {
             return;
         }
-        self.key = key(core);
-        self.washed.push_str(core);
+        self.key = classify_key(core);
+        self.scrubbed.push_str(core);
     }
 
     /// Returns whether the whole word is removed.
-    fn is_left_out(&mut self, core: &str, start: usize, key: Key) -> bool {
+    fn is_volatile_word(&mut self, core: &str, start: usize, key: NumberRole) -> bool {
         let before = self.line[..start].bytes().next_back();
-        let after = self.rest().bytes().next();
+        let after = self.rest_of_line().bytes().next();
         let is_enclosed = matches!(before, Some(b'(' | b'[')) && matches!(after, Some(b')' | b']'));
         let unsigned = core.trim_start_matches(['-', '+']);
         if shapes::is_number(unsigned) {
-            return self.is_number_left_out(core, start, key, is_enclosed);
+            return self.is_volatile_number(core, start, key, is_enclosed);
         }
         if shapes::is_clock(core) {
             self.is_after_clock = true;
             return true;
         }
-        if let Some(decimals) = shapes::duration(unsigned) {
-            return is_enclosed || decimals > 1 || !self.compares();
+        if let Some(decimals) = shapes::count_duration_decimals(unsigned) {
+            return is_enclosed || decimals > 1 || !self.is_comparison();
         }
         // An argument that Go is not sure about: a leftover register value.
         if core.starts_with("0x") && after == Some(b'?') {
             return true;
         }
-        match shapes::of(core) {
-            shapes::Shape::Always => true,
-            shapes::Shape::Unstable => !self.compares(),
-            shapes::Shape::Fraction => is_enclosed || self.rest().starts_with(" Test "),
-            shapes::Shape::Percent => matches!(after, Some(b']')),
+        match shapes::classify_word(core) {
+            shapes::WordShape::Always => true,
+            shapes::WordShape::Unstable => !self.is_comparison(),
+            shapes::WordShape::Fraction => is_enclosed || self.rest_of_line().starts_with(" Test "),
+            shapes::WordShape::Percent => matches!(after, Some(b']')),
             // The time zone after a time of day, and the monotonic clock of Go.
-            shapes::Shape::Other => {
+            shapes::WordShape::Other => {
                 (self.previous == "m" && core.starts_with('+'))
-                    || (key == Key::Volatile && shapes::is_number(unsigned))
+                    || (key == NumberRole::Volatile && shapes::is_number(unsigned))
             }
         }
     }
 
     /// Returns whether a number is removed.
-    fn is_number_left_out(
+    fn is_volatile_number(
         &mut self,
         core: &str,
         start: usize,
-        key: Key,
+        key: NumberRole,
         is_enclosed: bool,
     ) -> bool {
-        let rest = self.rest();
+        let rest = self.rest_of_line();
         match key {
-            Key::Volatile => return true,
-            Key::Place if !self.compares() => return true,
-            Key::Place | Key::None => {}
+            NumberRole::Volatile => return true,
+            NumberRole::Position if !self.is_comparison() => return true,
+            NumberRole::Position | NumberRole::Plain => {}
         }
         if self.is_after_clock && (core.starts_with(['+', '-']) || shapes::is_year(core)) {
             return true;
         }
-        if let Some(unit) = shapes::unit_behind(rest) {
+        if let Some(unit) = shapes::measure_unit(rest) {
             let decimals = core.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-            if is_opened(self.line, start) || decimals > 1 || !self.compares() {
+            if is_opened(self.line, start) || decimals > 1 || !self.is_comparison() {
                 self.at += unit;
                 return true;
             }
@@ -267,18 +268,18 @@ impl<'a> Pass<'a> {
         }
         // `not ok 3` in TAP, `Test #3` of ctest, `name[1234]:` of system logs, `==1234==`.
         let is_test_number = (self.words <= 3 && self.previous == "ok")
-            || (self.previous == "Test" && self.washed.ends_with('#'));
+            || (self.previous == "Test" && self.scrubbed.ends_with('#'));
         let is_process = core.len() >= 3
             && ((is_enclosed && (rest.starts_with("]:") || self.line.contains("panicked")))
-                || (self.washed.ends_with("==") && rest.starts_with("==")));
+                || (self.scrubbed.ends_with("==") && rest.starts_with("==")));
         is_test_number
             || is_process
-            || ((shapes::is_moment(core) || shapes::is_counted(rest)) && !self.compares())
+            || ((shapes::is_moment(core) || shapes::is_counted(rest)) && !self.is_comparison())
     }
 
     /// Returns whether the line compares values: these are the failure itself.
-    fn compares(&mut self) -> bool {
-        *self.compares.get_or_insert_with(|| compares(self.line))
+    fn is_comparison(&mut self) -> bool {
+        *self.compares.get_or_insert_with(|| compares_values(self.line))
     }
 }
 
@@ -306,27 +307,27 @@ fn is_word(byte: u8) -> bool {
 }
 
 /// Returns how a word classifies a number after it.
-fn key(word: &str) -> Key {
+fn classify_key(word: &str) -> NumberRole {
     let bytes = word.trim_end_matches([':', '.']).as_bytes();
     let start = bytes.iter().rposition(|byte| !byte.is_ascii_alphabetic()).map_or(0, |at| at + 1);
     let last = &bytes[start..];
     let is = |name: &str| last.eq_ignore_ascii_case(name.as_bytes());
     let (volatile, places): (&[&str], &[&str]) = match last.len() {
-        2 if bytes.ends_with(b"duration_ms") => return Key::Volatile,
+        2 if bytes.ends_with(b"duration_ms") => return NumberRole::Volatile,
         3 => (&["pid", "tid"], &["col"]),
         4 => (&["seed", "port", "took", "ppid"], &["line"]),
         6 => (&["thread", "worker"], &["column"]),
         7 => (&["shuffle", "process", "elapsed"], &[]),
         8 => (&["threadid", "duration"], &[]),
         9 => (&["goroutine"], &[]),
-        _ => return Key::None,
+        _ => return NumberRole::Plain,
     };
     if volatile.iter().any(|name| is(name)) {
-        Key::Volatile
+        NumberRole::Volatile
     } else if places.iter().any(|name| is(name)) {
-        Key::Place
+        NumberRole::Position
     } else {
-        Key::None
+        NumberRole::Plain
     }
 }
 
@@ -335,7 +336,7 @@ fn is_filler(word: &str) -> bool {
 }
 
 /// Returns whether a line compares values: these are the failure itself.
-fn compares(line: &str) -> bool {
+fn compares_values(line: &str) -> bool {
     let trimmed = line.trim_start();
     let is_result = ["×", "✕", "✗", "✖", "✘", "FAIL", "not ok", "--- ", "test "]
         .iter()

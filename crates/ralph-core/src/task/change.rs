@@ -96,7 +96,7 @@ pub enum ChangeError {
 
 impl TaskChange {
     /// Returns whether the change affects what a task asks for.
-    pub fn is_wording(&self) -> bool {
+    pub fn is_content_change(&self) -> bool {
         match self {
             Self::Add { .. } | Self::Insert { .. } | Self::Modify { .. } => true,
             Self::SetStatus { .. }
@@ -108,7 +108,7 @@ impl TaskChange {
     }
 
     /// Returns the id of the task that is changed.
-    pub fn task(&self) -> &TaskId {
+    pub fn task_id(&self) -> &TaskId {
         match self {
             Self::SetStatus { task, .. }
             | Self::SetAttempts { task, .. }
@@ -123,30 +123,30 @@ impl TaskChange {
 
 impl TaskList {
     /// Makes a change; on an error the list stays unchanged.
-    pub fn apply(&mut self, change: &TaskChange) -> Result<(), ChangeError> {
+    pub fn apply_change(&mut self, change: &TaskChange) -> Result<(), ChangeError> {
         match change {
-            TaskChange::SetStatus { task, status } => self.find(task)?.status = *status,
-            TaskChange::SetAttempts { task, attempts } => self.find(task)?.attempts = *attempts,
-            TaskChange::SetReview { task, review } => self.find(task)?.review = review.clone(),
-            TaskChange::SetNotes { task, notes } => self.find(task)?.notes.clone_from(notes),
-            TaskChange::Modify { task, fields } => fields.set(self.find(task)?),
+            TaskChange::SetStatus { task, status } => self.find_mut(task)?.status = *status,
+            TaskChange::SetAttempts { task, attempts } => self.find_mut(task)?.attempts = *attempts,
+            TaskChange::SetReview { task, review } => self.find_mut(task)?.review = review.clone(),
+            TaskChange::SetNotes { task, notes } => self.find_mut(task)?.notes.clone_from(notes),
+            TaskChange::Modify { task, fields } => fields.apply_to(self.find_mut(task)?),
             TaskChange::Remove { task } => {
-                let at = self.place(task)?;
+                let at = self.find_index(task)?;
                 self.tasks.remove(at);
             }
             TaskChange::Insert { task, after } => {
-                self.is_free(&task.id)?;
+                self.check_free_id(&task.id)?;
                 let at = match after {
-                    Some(after) => self.place(after)? + 1,
+                    Some(after) => self.find_index(after)? + 1,
                     None => 0,
                 };
                 self.tasks.insert(at, Task::clone(task));
             }
             TaskChange::Add { task, after } => {
-                self.is_free(&task.id)?;
+                self.check_free_id(&task.id)?;
                 let (at, order) = match after {
                     Some(after) => {
-                        let before = self.place(after)?;
+                        let before = self.find_index(after)?;
                         (before + 1, self.tasks[before].order)
                     }
                     None => (self.tasks.len(), Some(self.last_order())),
@@ -164,8 +164,9 @@ impl TaskList {
         // Ids that earlier changes added or removed.
         let mut is_there: BTreeMap<&TaskId, bool> = BTreeMap::new();
         for change in changes {
-            let there =
-                |id: &TaskId| is_there.get(id).copied().unwrap_or_else(|| self.place(id).is_ok());
+            let there = |id: &TaskId| {
+                is_there.get(id).copied().unwrap_or_else(|| self.find_index(id).is_ok())
+            };
             let unknown = |id: &TaskId| Err(ChangeError::UnknownTask(id.clone()));
             match change {
                 TaskChange::Add { task, after } | TaskChange::Insert { task, after } => {
@@ -196,26 +197,26 @@ impl TaskList {
     }
 
     /// Returns the index of a task.
-    pub fn place(&self, id: &TaskId) -> Result<usize, ChangeError> {
+    pub fn find_index(&self, id: &TaskId) -> Result<usize, ChangeError> {
         let place = self.tasks.iter().position(|task| task.id == *id);
         place.ok_or_else(|| ChangeError::UnknownTask(id.clone()))
     }
 
-    fn is_free(&self, id: &TaskId) -> Result<(), ChangeError> {
-        match self.place(id) {
+    fn check_free_id(&self, id: &TaskId) -> Result<(), ChangeError> {
+        match self.find_index(id) {
             Ok(_) => Err(ChangeError::TakenId(id.clone())),
             Err(_) => Ok(()),
         }
     }
 
-    fn find(&mut self, id: &TaskId) -> Result<&mut Task, ChangeError> {
-        let at = self.place(id)?;
+    fn find_mut(&mut self, id: &TaskId) -> Result<&mut Task, ChangeError> {
+        let at = self.find_index(id)?;
         Ok(&mut self.tasks[at])
     }
 }
 
 impl TaskFields {
-    fn set(&self, task: &mut Task) {
+    fn apply_to(&self, task: &mut Task) {
         fn replace<T: Clone>(field: &mut T, value: Option<&T>) {
             if let Some(value) = value {
                 field.clone_from(value);
@@ -251,7 +252,7 @@ mod tests {
     #[track_caller]
     fn check(change: &TaskChange, expect: &[(&str, Option<i64>)]) {
         let mut before = list(&[("a", Some(3)), ("b", None)]);
-        before.apply(change).expect("possible");
+        before.apply_change(change).expect("possible");
         assert_eq!(before, list(expect));
     }
 
@@ -276,7 +277,7 @@ mod tests {
         ] {
             let before = list(&[("a", Some(3)), ("b", None)]);
             let mut after = before.clone();
-            assert_eq!(after.apply(&change), Err(expect));
+            assert_eq!(after.apply_change(&change), Err(expect));
             assert_eq!(after, before);
         }
     }
@@ -286,7 +287,7 @@ mod tests {
         let mut list = list(&[("a", Some(3))]);
         let fields = TaskFields { title: Some("new".into()), ..TaskFields::default() };
         let change = TaskChange::Modify { task: TaskId("a".into()), fields: Box::new(fields) };
-        list.apply(&change).expect("possible");
+        list.apply_change(&change).expect("possible");
         assert_eq!(list.tasks, [Task { order: Some(3), ..Task::new("a", "new") }]);
         let json = serde_json::to_string(&change).expect("serializable");
         assert_eq!(json, r#"{"change":"modify","task":"a","fields":{"title":"new"}}"#);

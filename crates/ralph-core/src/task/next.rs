@@ -15,7 +15,7 @@ use crate::review::{ReviewPolicy, ReviewStatus};
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Next<'a> {
+pub enum NextWork<'a> {
     /// Fix what a review found in this task.
     Fix(&'a Task),
     Review(&'a Task),
@@ -30,9 +30,9 @@ pub enum Next<'a> {
     AllDone,
 }
 
-impl<'a> Next<'a> {
+impl<'a> NextWork<'a> {
     /// Returns the role and the task, if there is something to do.
-    pub fn work(&self) -> Option<(Role, &'a Task)> {
+    pub fn role_and_task(&self) -> Option<(Role, &'a Task)> {
         match *self {
             Self::Fix(task) => Some((Role::Fix, task)),
             Self::Review(task) => Some((Role::Review, task)),
@@ -45,7 +45,7 @@ impl<'a> Next<'a> {
 /// Whether failed tasks are retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Retrying {
+pub enum RetryPolicy {
     Never,
     /// Retried while attempts are left.
     WhileAttemptsLeft {
@@ -62,12 +62,12 @@ pub struct Blockage {
     pub status: TaskStatus,
     /// Tasks that wait for it, directly or through others, nearest first. A task that waits for
     /// several blockers is listed once, with the first of them.
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<BlockedDependent>,
 }
 
 /// A task that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waiting {
+pub struct BlockedDependent {
     pub task: TaskId,
     /// The dependency that blocks it: the blocker, or another task that waits.
     pub through: TaskId,
@@ -79,35 +79,37 @@ impl TaskList {
     /// Among equals a task that was begun comes first, so that its work in the tree is not mixed
     /// with another's; then the lowest order decides, then the order of the file. Only
     /// implementing waits for dependencies: work under review or being fixed already exists.
-    pub fn next(&self, review: ReviewPolicy, retrying: Retrying) -> Next<'_> {
-        let mut finder = Finder { list: self, looks: 0, places: None };
+    pub fn choose_next(&self, review: ReviewPolicy, retrying: RetryPolicy) -> NextWork<'_> {
+        let mut finder = TaskFinder { list: self, searches: 0, places: None };
         let mut best = None;
         for (at, task) in self.tasks.iter().enumerate() {
-            let Some(role) = role(task, review, retrying) else { continue };
+            let Some(role) = find_next_work(task, review, retrying) else { continue };
             let has_begun = task.status == TaskStatus::InProgress;
             let order = (task.order.is_none(), task.order);
             let key = (role, Reverse(has_begun), order, at);
             if best.is_some_and(|best| best <= key) {
                 continue;
             }
-            if role == Turn::Implement && !task.depends_on.iter().all(|id| finder.is_done(id)) {
+            if role == NextWorkKind::Implement
+                && !task.depends_on.iter().all(|id| finder.is_done(id))
+            {
                 continue;
             }
             best = Some(key);
         }
         match best {
-            Some((Turn::Fix, .., at)) => Next::Fix(&self.tasks[at]),
-            Some((Turn::Review, .., at)) => Next::Review(&self.tasks[at]),
-            Some((Turn::Implement, .., at)) => Next::Implement(&self.tasks[at]),
-            None if self.tasks.iter().all(|task| is_over(task.status)) => Next::AllDone,
-            None => Next::Nothing { blocked: self.blocked_chains() },
+            Some((NextWorkKind::Fix, .., at)) => NextWork::Fix(&self.tasks[at]),
+            Some((NextWorkKind::Review, .., at)) => NextWork::Review(&self.tasks[at]),
+            Some((NextWorkKind::Implement, .., at)) => NextWork::Implement(&self.tasks[at]),
+            None if self.tasks.iter().all(|task| is_over(task.status)) => NextWork::AllDone,
+            None => NextWork::Nothing { blocked: self.find_blockages() },
         }
     }
 
     /// Returns every failed task, and every skipped one that others wait for, in the order of the
     /// file, with the tasks that wait for it.
-    pub fn blocked_chains(&self) -> Vec<Blockage> {
-        let places = self.places();
+    pub fn find_blockages(&self) -> Vec<Blockage> {
+        let places = self.index_by_id();
         let mut dependents: Vec<Vec<usize>> = vec![Vec::new(); self.tasks.len()];
         for (at, task) in self.tasks.iter().enumerate().filter(|(_, task)| is_open(task.status)) {
             for id in &task.depends_on {
@@ -125,26 +127,27 @@ impl TaskList {
                 TaskStatus::Pending | TaskStatus::InProgress | TaskStatus::Done => false,
             };
             if is_blocker {
-                let waiting = self.waiting(at, &dependents, &mut is_listed);
+                let waiting = self.collect_waiting(at, &dependents, &mut is_listed);
                 blocked.push(Blockage { blocker: task.id.clone(), status: task.status, waiting });
             }
         }
         blocked
     }
 
-    fn waiting(
+    fn collect_waiting(
         &self,
         blocker: usize,
         dependents: &[Vec<usize>],
         is_listed: &mut [bool],
-    ) -> Vec<Waiting> {
+    ) -> Vec<BlockedDependent> {
         let mut waiting = Vec::new();
         let mut queue = VecDeque::from([blocker]);
         while let Some(through) = queue.pop_front() {
             for &at in &dependents[through] {
                 if !std::mem::replace(&mut is_listed[at], true) {
                     let task = self.tasks[at].id.clone();
-                    waiting.push(Waiting { task, through: self.tasks[through].id.clone() });
+                    waiting
+                        .push(BlockedDependent { task, through: self.tasks[through].id.clone() });
                     queue.push_back(at);
                 }
             }
@@ -154,25 +157,25 @@ impl TaskList {
 }
 
 /// Indexing all tasks takes as long as about ten searches of the list.
-const LOOKS: usize = 8;
+const MAX_SEARCHES: usize = 8;
 
 /// Finds tasks by their ids; efficient for a few and for all of them.
-struct Finder<'a> {
+struct TaskFinder<'a> {
     list: &'a TaskList,
     /// How often the list was searched.
-    looks: usize,
+    searches: usize,
     /// The index of all tasks, once many searches were made.
     places: Option<BTreeMap<&'a str, usize>>,
 }
 
-impl Finder<'_> {
+impl TaskFinder<'_> {
     fn is_done(&mut self, id: &TaskId) -> bool {
         let list = self.list;
-        self.looks += 1;
-        let task = if self.looks <= LOOKS {
-            list.task(id)
+        self.searches += 1;
+        let task = if self.searches <= MAX_SEARCHES {
+            list.find_task(id)
         } else {
-            let places = self.places.get_or_insert_with(|| list.places());
+            let places = self.places.get_or_insert_with(|| list.index_by_id());
             places.get(id.0.as_str()).map(|&at| &list.tasks[at])
         };
         task.is_some_and(|task| task.status.is_done())
@@ -181,31 +184,35 @@ impl Finder<'_> {
 
 /// Kinds of work, the most urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
+enum NextWorkKind {
     Fix,
     Review,
     Implement,
 }
 
 /// Returns what a task needs next, ignoring dependencies.
-fn role(task: &Task, review: ReviewPolicy, retrying: Retrying) -> Option<Turn> {
+fn find_next_work(
+    task: &Task,
+    review: ReviewPolicy,
+    retrying: RetryPolicy,
+) -> Option<NextWorkKind> {
     match task.status {
         TaskStatus::Pending | TaskStatus::InProgress => {}
         TaskStatus::Done | TaskStatus::Skipped => return None,
         TaskStatus::Failed => match retrying {
-            Retrying::Never => return None,
-            Retrying::WhileAttemptsLeft { usual } => {
-                if task.attempts >= task.attempts_allowed(usual) {
+            RetryPolicy::Never => return None,
+            RetryPolicy::WhileAttemptsLeft { usual } => {
+                if task.attempts >= task.count_allowed_attempts(usual) {
                     return None;
                 }
             }
         },
     }
     Some(match (review, task.review.status) {
-        (ReviewPolicy::Fresh { .. }, ReviewStatus::ChangesRequested) => Turn::Fix,
-        (ReviewPolicy::Fresh { .. }, ReviewStatus::NeedsReview) => Turn::Review,
+        (ReviewPolicy::Fresh { .. }, ReviewStatus::ChangesRequested) => NextWorkKind::Fix,
+        (ReviewPolicy::Fresh { .. }, ReviewStatus::NeedsReview) => NextWorkKind::Review,
         (ReviewPolicy::Fresh { .. }, ReviewStatus::None | ReviewStatus::Approved)
-        | (ReviewPolicy::Skip, _) => Turn::Implement,
+        | (ReviewPolicy::Skip, _) => NextWorkKind::Implement,
     })
 }
 

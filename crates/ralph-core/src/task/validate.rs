@@ -99,7 +99,7 @@ pub enum TaskField {
 
 impl TaskList {
     /// Returns the unknown skills that open tasks name, in the order of the file.
-    pub fn skill_problems(&self, mut has: impl FnMut(&str) -> bool) -> Vec<TaskProblem> {
+    pub fn find_skill_problems(&self, mut has: impl FnMut(&str) -> bool) -> Vec<TaskProblem> {
         let mut problems = Vec::new();
         for (at, task) in self.tasks.iter().enumerate() {
             let is_open = match task.status {
@@ -107,11 +107,11 @@ impl TaskList {
                 TaskStatus::Done | TaskStatus::Skipped => false,
             };
             for (nth, name) in task.skills.iter().enumerate().filter(|_| is_open) {
-                if skill::shipped(name).is_none() && !has(name) {
+                if skill::find_shipped(name).is_none() && !has(name) {
                     let shipped = skill::SHIPPED.iter().map(|(name, _)| *name);
                     let nearest = nearest(name, shipped).map(str::to_owned);
                     let fault = TaskFault::UnknownSkill { at: nth, name: name.clone(), nearest };
-                    problems.push(problem(at, task, fault));
+                    problems.push(build_problem(at, task, fault));
                 }
             }
         }
@@ -122,30 +122,30 @@ impl TaskList {
     pub fn validate(&self) -> Vec<TaskProblem> {
         // Each lookup compares with every id; a long list full of mistakes must not take minutes.
         let mut lookups = 20;
-        let places = self.places();
+        let places = self.index_by_id();
         let mut problems = Vec::new();
         for (at, task) in self.tasks.iter().enumerate() {
-            let faults = own_faults(task)
+            let faults = find_own_faults(task)
                 .into_iter()
-                .chain(duplicate(&places, at, task))
-                .chain(unknown_dependencies(&places, task, &mut lookups))
-                .chain(review_faults(task));
-            problems.extend(faults.map(|fault| problem(at, task, fault)));
+                .chain(find_duplicate(&places, at, task))
+                .chain(find_unknown_dependencies(&places, task, &mut lookups))
+                .chain(find_review_faults(task));
+            problems.extend(faults.map(|fault| build_problem(at, task, fault)));
         }
-        for path in self.cycles(&places) {
+        for path in self.find_cycles(&places) {
             let first = path[0];
             let ids = path.iter().chain([&first]).map(|&at| self.tasks[at].id.clone()).collect();
-            problems.push(problem(first, &self.tasks[first], TaskFault::Cycle { path: ids }));
+            problems.push(build_problem(first, &self.tasks[first], TaskFault::Cycle { path: ids }));
         }
         problems.sort_by_key(|problem| problem.task);
         problems
     }
 
     /// Returns every sign that work on a task was begun, for lists that are still plans.
-    pub fn begun_problems(&self) -> Vec<TaskProblem> {
+    pub fn find_begun_tasks(&self) -> Vec<TaskProblem> {
         let tasks = self.tasks.iter().enumerate();
         let signs = tasks.flat_map(|(at, task)| {
-            signs_of_work(task).into_iter().map(move |fault| problem(at, task, fault))
+            find_signs_of_work(task).into_iter().map(move |fault| build_problem(at, task, fault))
         });
         signs.collect()
     }
@@ -155,37 +155,39 @@ impl TaskList {
     ///
     /// The search has its own stack, because a chain of dependencies may be as long as the list;
     /// and it reports no task twice, because a group may contain more cycles than tasks.
-    fn cycles(&self, places: &BTreeMap<&str, usize>) -> Vec<Vec<usize>> {
-        let mut marks = vec![Mark::New; self.tasks.len()];
+    fn find_cycles(&self, places: &BTreeMap<&str, usize>) -> Vec<Vec<usize>> {
+        let mut marks = vec![VisitState::New; self.tasks.len()];
         let mut cycles = Vec::new();
-        let mut path: Vec<Step> = Vec::new();
+        let mut path: Vec<PathStep> = Vec::new();
         for start in 0..self.tasks.len() {
-            if marks[start] != Mark::New {
+            if marks[start] != VisitState::New {
                 continue;
             }
-            marks[start] = Mark::OnPath { depth: 0 };
-            path.push(Step { at: start, looked: 0, told: None });
+            marks[start] = VisitState::OnPath { depth: 0 };
+            path.push(PathStep { at: start, examined: 0, reported_depth: None });
             while let Some(step) = path.last_mut() {
-                let Some(id) = self.tasks[step.at].depends_on.get(step.looked) else {
-                    marks[step.at] = Mark::Over;
+                let Some(id) = self.tasks[step.at].depends_on.get(step.examined) else {
+                    marks[step.at] = VisitState::Finished;
                     path.pop();
                     continue;
                 };
-                step.looked += 1;
-                let reported = step.told;
+                step.examined += 1;
+                let reported = step.reported_depth;
                 let Some(&next) = places.get(id.0.as_str()) else { continue };
                 match marks[next] {
-                    Mark::New => {
-                        marks[next] = Mark::OnPath { depth: path.len() };
-                        path.push(Step { at: next, looked: 0, told: reported });
+                    VisitState::New => {
+                        marks[next] = VisitState::OnPath { depth: path.len() };
+                        path.push(PathStep { at: next, examined: 0, reported_depth: reported });
                     }
-                    Mark::OnPath { depth } if reported.is_none_or(|reported| reported < depth) => {
+                    VisitState::OnPath { depth }
+                        if reported.is_none_or(|reported| reported < depth) =>
+                    {
                         cycles.push(path[depth..].iter().map(|step| step.at).collect());
                         for (at, step) in path.iter_mut().enumerate().skip(depth) {
-                            step.told = Some(at);
+                            step.reported_depth = Some(at);
                         }
                     }
-                    Mark::OnPath { .. } | Mark::Over => {}
+                    VisitState::OnPath { .. } | VisitState::Finished => {}
                 }
             }
         }
@@ -195,26 +197,26 @@ impl TaskList {
 
 /// The state of a task in the search for cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mark {
+enum VisitState {
     New,
     OnPath { depth: usize },
-    Over,
+    Finished,
 }
 
 /// A task on the path of the search for cycles.
-struct Step {
+struct PathStep {
     at: usize,
     /// How many of its dependencies were examined.
-    looked: usize,
+    examined: usize,
     /// The depth of the last task up to here that is part of a reported cycle.
-    told: Option<usize>,
+    reported_depth: Option<usize>,
 }
 
-fn problem(at: usize, task: &Task, fault: TaskFault) -> TaskProblem {
+fn build_problem(at: usize, task: &Task, fault: TaskFault) -> TaskProblem {
     TaskProblem { task: at, id: task.id.clone(), fault }
 }
 
-fn own_faults(task: &Task) -> Vec<TaskFault> {
+fn find_own_faults(task: &Task) -> Vec<TaskFault> {
     let mut faults = Vec::new();
     if task.id.0.trim().is_empty() {
         faults.push(TaskFault::EmptyId);
@@ -236,13 +238,13 @@ fn own_faults(task: &Task) -> Vec<TaskFault> {
     faults
 }
 
-fn duplicate(places: &BTreeMap<&str, usize>, at: usize, task: &Task) -> Option<TaskFault> {
+fn find_duplicate(places: &BTreeMap<&str, usize>, at: usize, task: &Task) -> Option<TaskFault> {
     let first = places.get(task.id.0.as_str()).copied()?;
     (first != at && !task.id.0.trim().is_empty()).then_some(TaskFault::DuplicateId { first })
 }
 
 /// Returns the unknown dependencies. Suggests similar ids as long as `lookups` last.
-fn unknown_dependencies(
+fn find_unknown_dependencies(
     places: &BTreeMap<&str, usize>,
     task: &Task,
     lookups: &mut usize,
@@ -264,7 +266,7 @@ fn unknown_dependencies(
     faults
 }
 
-fn signs_of_work(task: &Task) -> Vec<TaskFault> {
+fn find_signs_of_work(task: &Task) -> Vec<TaskFault> {
     let (status, review) = (task.status, &task.review);
     let mut signs = Vec::new();
     let mut add = |is_there: bool, field, sign: String| {
@@ -290,7 +292,7 @@ fn signs_of_work(task: &Task) -> Vec<TaskFault> {
     signs
 }
 
-fn review_faults(task: &Task) -> Vec<TaskFault> {
+fn find_review_faults(task: &Task) -> Vec<TaskFault> {
     let mut faults = Vec::new();
     match task.review.status {
         ReviewStatus::None => {}
@@ -369,7 +371,7 @@ impl fmt::Display for TaskFault {
             Self::NoCriteria => f.write_str("has no acceptance criteria"),
             Self::BlankCriterion { .. } => f.write_str("has a blank acceptance criterion"),
             Self::UnknownDependency { id, .. } => write!(f, "depends on an unknown task `{id}`"),
-            Self::Cycle { path } => write!(f, "waits for itself: {}", Way(path)),
+            Self::Cycle { path } => write!(f, "waits for itself: {}", CyclePath(path)),
             Self::UnknownSkill { name, .. } => write!(f, "names an unknown skill `{name}`"),
             Self::ApprovedNotDone => f.write_str("is approved but not done"),
             Self::DoneUnderReview { review } => {
@@ -393,9 +395,9 @@ impl fmt::Display for TaskProblem {
 }
 
 /// A cycle, abbreviated in the middle if it is long.
-struct Way<'a>(&'a [TaskId]);
+struct CyclePath<'a>(&'a [TaskId]);
 
-impl fmt::Display for Way<'_> {
+impl fmt::Display for CyclePath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // As many as fit on a line or two.
         const SHOWN: usize = 12;

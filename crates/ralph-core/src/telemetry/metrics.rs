@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use super::words::provider;
-use super::{Value, input_tokens};
+use super::span_names::name_provider;
+use super::{AttributeValue, count_input_tokens};
+use crate::agent_output::Reply;
 use crate::ids::Role;
-use crate::reading::Reply;
 use crate::recipe::AgentKind;
 use crate::units::Millis;
 
@@ -22,14 +22,14 @@ pub struct Metric {
     /// Its unit, in UCUM.
     pub unit: &'static str,
     pub description: &'static str,
-    pub points: Points,
+    pub points: MetricPoints,
 }
 
 /// The data points of a metric.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Points {
+pub enum MetricPoints {
     /// Monotonic sums.
-    Sums(Vec<(Labels, Value)>),
+    Sums(Vec<(Labels, AttributeValue)>),
     /// Distributions of values.
     Histograms {
         /// The upper bounds of all buckets but the last.
@@ -85,25 +85,25 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn iterated(&mut self, role: Role, verdict: &str, took: Millis) {
+    pub(super) fn record_iteration(&mut self, role: Role, verdict: &str, took: Millis) {
         let labels =
             vec![("ralph.role", role.name().to_owned()), ("ralph.verdict", verdict.to_owned())];
         *self.iterations.entry(labels.clone()).or_default() += 1;
-        add(&mut self.iteration_seconds, labels, SECONDS, seconds(took));
+        add_to_histogram(&mut self.iteration_seconds, labels, SECONDS, to_seconds(took));
     }
 
-    pub(super) fn checked(&mut self, gate: &str, status: &str, took: Millis) {
+    pub(super) fn record_gate(&mut self, gate: &str, status: &str, took: Millis) {
         let labels =
             vec![("ralph.gate.name", gate.to_owned()), ("ralph.gate.status", status.to_owned())];
         *self.gates.entry(labels.clone()).or_default() += 1;
-        add(&mut self.gate_seconds, labels, SECONDS, seconds(took));
+        add_to_histogram(&mut self.gate_seconds, labels, SECONDS, to_seconds(took));
     }
 
     #[expect(
         clippy::cast_precision_loss,
         reason = "tokens and money of any real bill have 53 bits"
     )]
-    pub(super) fn asked(
+    pub(super) fn record_agent_call(
         &mut self,
         agent: AgentKind,
         requested: Option<&str>,
@@ -112,40 +112,42 @@ impl Meter {
     ) {
         let mut labels = vec![
             ("gen_ai.operation.name", "invoke_agent".to_owned()),
-            ("gen_ai.provider.name", provider(agent).to_owned()),
-            ("gen_ai.system", provider(agent).to_owned()),
+            ("gen_ai.provider.name", name_provider(agent).to_owned()),
+            ("gen_ai.system", name_provider(agent).to_owned()),
         ];
         labels.extend(requested.map(|model| ("gen_ai.request.model", model.to_owned())));
         let model = reply.model.as_ref();
         labels.extend(model.map(|model| ("gen_ai.response.model", model.clone())));
         for (kind, count) in
-            [("input", input_tokens(reply.usage)), ("output", reply.usage.output.0)]
+            [("input", count_input_tokens(reply.usage)), ("output", reply.usage.output.0)]
         {
             let mut labels = labels.clone();
             labels.push(("gen_ai.token.type", kind.to_owned()));
-            add(&mut self.tokens, labels, TOKENS, count as f64);
+            add_to_histogram(&mut self.tokens, labels, TOKENS, count as f64);
         }
         if let Some(cost) = reply.usage.cost {
             *self.cost.entry(labels.clone()).or_default() += cost.0 as f64 / 1_000_000.0;
         }
         let failure = reply.failure.as_ref();
         labels.extend(failure.map(|failure| ("error.type", failure.class.name().to_owned())));
-        add(&mut self.agent_seconds, labels, SECONDS, seconds(took));
+        add_to_histogram(&mut self.agent_seconds, labels, SECONDS, to_seconds(took));
     }
 
-    pub(super) fn metrics(&self) -> Vec<Metric> {
+    pub(super) fn list_metrics(&self) -> Vec<Metric> {
         let counts = |from: &BTreeMap<Labels, u64>| {
-            Points::Sums(from.iter().map(|(key, count)| (key.clone(), (*count).into())).collect())
+            MetricPoints::Sums(
+                from.iter().map(|(key, count)| (key.clone(), (*count).into())).collect(),
+            )
         };
-        let spread = |from: &BTreeMap<Labels, Histogram>, bounds| Points::Histograms {
+        let spread = |from: &BTreeMap<Labels, Histogram>, bounds| MetricPoints::Histograms {
             bounds,
             points: from.iter().map(|(key, values)| (key.clone(), values.clone())).collect(),
         };
-        let cost = self.cost.iter().map(|(key, sum)| (key.clone(), Value::Double(*sum)));
+        let cost = self.cost.iter().map(|(key, sum)| (key.clone(), AttributeValue::Double(*sum)));
         let all = [
             ("ralph.iterations", "{iteration}", "Iterations that ended", counts(&self.iterations)),
             ("ralph.gates", "{gate}", "Results of gates", counts(&self.gates)),
-            ("ralph.cost", "USD", "Money, as agents report it", Points::Sums(cost.collect())),
+            ("ralph.cost", "USD", "Money, as agents report it", MetricPoints::Sums(cost.collect())),
             (
                 "ralph.iteration.duration",
                 "s",
@@ -181,7 +183,7 @@ impl Meter {
     }
 }
 
-impl Points {
+impl MetricPoints {
     fn is_empty(&self) -> bool {
         match self {
             Self::Sums(points) => points.is_empty(),
@@ -190,7 +192,12 @@ impl Points {
     }
 }
 
-fn add(to: &mut BTreeMap<Labels, Histogram>, labels: Labels, bounds: &[f64], value: f64) {
+fn add_to_histogram(
+    to: &mut BTreeMap<Labels, Histogram>,
+    labels: Labels,
+    bounds: &[f64],
+    value: f64,
+) {
     let empty = || Histogram {
         count: 0,
         sum: 0.0,
@@ -208,6 +215,6 @@ fn add(to: &mut BTreeMap<Labels, Histogram>, labels: Labels, bounds: &[f64], val
 }
 
 #[expect(clippy::cast_precision_loss, reason = "milliseconds of any run have 53 bits")]
-fn seconds(span: Millis) -> f64 {
+fn to_seconds(span: Millis) -> f64 {
     span.0 as f64 / 1000.0
 }

@@ -3,12 +3,12 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Attribute, Metric, Points, Span, SpanKind, Status, Value};
+use super::{Attribute, AttributeValue, Metric, MetricPoints, SpanKind, SpanStatus, TraceSpan};
 use crate::units::Timestamp;
 
 /// The sender: what all spans and metrics of a run have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resource {
+pub struct OtlpResource {
     pub service: String,
     pub version: String,
     pub run: String,
@@ -19,36 +19,37 @@ pub struct Resource {
 const CUMULATIVE: u8 = 2;
 
 /// Returns the body of a request to `/v1/traces`.
-pub fn traces(resource: &Resource, spans: &[Span]) -> Json {
-    let spans: Vec<Json> = spans.iter().map(span).collect();
+pub fn encode_traces(resource: &OtlpResource, spans: &[TraceSpan]) -> Json {
+    let spans: Vec<Json> = spans.iter().map(encode_span).collect();
     json!({ "resourceSpans": [{
-        "resource": described(resource),
-        "scopeSpans": [{ "scope": scope(resource), "spans": spans }],
+        "resource": encode_resource(resource),
+        "scopeSpans": [{ "scope": encode_scope(resource), "spans": spans }],
     }] })
 }
 
 /// Returns the body of a request to `/v1/metrics`, as of the given time.
-pub fn metrics(resource: &Resource, metrics: &[Metric], at: Timestamp) -> Json {
-    let metrics: Vec<Json> = metrics.iter().map(|it| metric(it, resource.started, at)).collect();
+pub fn encode_metrics(resource: &OtlpResource, metrics: &[Metric], at: Timestamp) -> Json {
+    let metrics: Vec<Json> =
+        metrics.iter().map(|it| encode_metric(it, resource.started, at)).collect();
     json!({ "resourceMetrics": [{
-        "resource": described(resource),
-        "scopeMetrics": [{ "scope": scope(resource), "metrics": metrics }],
+        "resource": encode_resource(resource),
+        "scopeMetrics": [{ "scope": encode_scope(resource), "metrics": metrics }],
     }] })
 }
 
-fn described(resource: &Resource) -> Json {
+fn encode_resource(resource: &OtlpResource) -> Json {
     json!({ "attributes": [
-        attribute("service.name", &resource.service.as_str().into()),
-        attribute("service.version", &resource.version.as_str().into()),
-        attribute("service.instance.id", &resource.run.as_str().into()),
+        encode_attribute("service.name", &resource.service.as_str().into()),
+        encode_attribute("service.version", &resource.version.as_str().into()),
+        encode_attribute("service.instance.id", &resource.run.as_str().into()),
     ] })
 }
 
-fn scope(resource: &Resource) -> Json {
+fn encode_scope(resource: &OtlpResource) -> Json {
     json!({ "name": "ralph", "version": resource.version })
 }
 
-fn span(span: &Span) -> Json {
+fn encode_span(span: &TraceSpan) -> Json {
     let mut json = json!({
         "traceId": format!("{:032x}", span.trace),
         "spanId": format!("{:016x}", span.id),
@@ -57,13 +58,13 @@ fn span(span: &Span) -> Json {
             SpanKind::Internal => 1,
             SpanKind::Client => 3,
         },
-        "startTimeUnixNano": nanos(span.start),
-        "endTimeUnixNano": nanos(span.end),
-        "attributes": attributes(&span.attributes),
+        "startTimeUnixNano": to_nanos(span.start),
+        "endTimeUnixNano": to_nanos(span.end),
+        "attributes": encode_attributes(&span.attributes),
         "status": match &span.status {
-            Status::Unset => json!({}),
-            Status::Ok => json!({ "code": 1 }),
-            Status::Error(message) => json!({ "code": 2, "message": message }),
+            SpanStatus::Unset => json!({}),
+            SpanStatus::Ok => json!({ "code": 1 }),
+            SpanStatus::Error(message) => json!({ "code": 2, "message": message }),
         },
     });
     if let Some(parent) = span.parent {
@@ -72,26 +73,26 @@ fn span(span: &Span) -> Json {
     json
 }
 
-fn metric(metric: &Metric, started: Timestamp, at: Timestamp) -> Json {
+fn encode_metric(metric: &Metric, started: Timestamp, at: Timestamp) -> Json {
     let point = |labels: &[(&'static str, String)]| {
         let labels: Vec<Json> =
-            labels.iter().map(|(key, text)| attribute(key, &text.as_str().into())).collect();
+            labels.iter().map(|(key, text)| encode_attribute(key, &text.as_str().into())).collect();
         json!({
             "attributes": labels,
-            "startTimeUnixNano": nanos(started),
-            "timeUnixNano": nanos(at),
+            "startTimeUnixNano": to_nanos(started),
+            "timeUnixNano": to_nanos(at),
         })
     };
     let (kind, data) = match &metric.points {
-        Points::Sums(points) => {
+        MetricPoints::Sums(points) => {
             let points: Vec<Json> = points
                 .iter()
                 .map(|(labels, value)| {
                     let mut point = point(labels);
                     match value {
-                        Value::Int(number) => point["asInt"] = json!(number.to_string()),
-                        Value::Double(number) => point["asDouble"] = json!(number),
-                        Value::Text(_) => {}
+                        AttributeValue::Int(number) => point["asInt"] = json!(number.to_string()),
+                        AttributeValue::Double(number) => point["asDouble"] = json!(number),
+                        AttributeValue::Text(_) => {}
                     }
                     point
                 })
@@ -103,7 +104,7 @@ fn metric(metric: &Metric, started: Timestamp, at: Timestamp) -> Json {
             });
             ("sum", data)
         }
-        Points::Histograms { bounds, points } => {
+        MetricPoints::Histograms { bounds, points } => {
             let points: Vec<Json> = points
                 .iter()
                 .map(|(labels, values)| {
@@ -131,20 +132,20 @@ fn metric(metric: &Metric, started: Timestamp, at: Timestamp) -> Json {
     })
 }
 
-fn attributes(attributes: &[Attribute]) -> Vec<Json> {
-    attributes.iter().map(|(key, value)| attribute(key, value)).collect()
+fn encode_attributes(attributes: &[Attribute]) -> Vec<Json> {
+    attributes.iter().map(|(key, value)| encode_attribute(key, value)).collect()
 }
 
-fn attribute(key: &str, value: &Value) -> Json {
+fn encode_attribute(key: &str, value: &AttributeValue) -> Json {
     let value = match value {
-        Value::Text(text) => json!({ "stringValue": text }),
-        Value::Int(number) => json!({ "intValue": number.to_string() }),
-        Value::Double(number) => json!({ "doubleValue": number }),
+        AttributeValue::Text(text) => json!({ "stringValue": text }),
+        AttributeValue::Int(number) => json!({ "intValue": number.to_string() }),
+        AttributeValue::Double(number) => json!({ "doubleValue": number }),
     };
     json!({ "key": key, "value": value })
 }
 
 /// Returns the nanoseconds of a time; a run has no times before 1970.
-fn nanos(at: Timestamp) -> String {
+fn to_nanos(at: Timestamp) -> String {
     (i128::from(at.0.max(0)) * 1_000_000).to_string()
 }

@@ -39,7 +39,7 @@ fn asked() -> Event {
 }
 
 fn end(ran: u64) -> ChildEnd {
-    ChildEnd { ran: Millis(ran), ..ChildEnd::by(Ending::Exited { code: 0 }) }
+    ChildEnd { ran: Millis(ran), ..ChildEnd::from_ending(Ending::Exited { code: 0 }) }
 }
 
 fn replied() -> Event {
@@ -86,7 +86,7 @@ fn gate(status: GateStatus) -> Event {
 }
 
 /// Folds events, one second apart, and returns the spans and the telemetry.
-fn collect_spans(events: Vec<Event>) -> (Vec<Span>, Telemetry) {
+fn collect_spans(events: Vec<Event>) -> (Vec<TraceSpan>, Telemetry) {
     let recorded: Vec<Recorded> = events
         .into_iter()
         .zip(1..)
@@ -97,18 +97,18 @@ fn collect_spans(events: Vec<Event>) -> (Vec<Span>, Telemetry) {
             event,
         })
         .collect();
-    let mut state = RunState::begin(&recorded[0]).expect("it begins");
+    let mut state = RunState::from_first_event(&recorded[0]).expect("it begins");
     let mut telemetry = Telemetry::default();
-    let mut spans = telemetry.apply(&recorded[0], &state);
+    let mut spans = telemetry.apply_event(&recorded[0], &state);
     for recorded in &recorded[1..] {
-        state.apply(recorded).expect("it fits");
-        spans.extend(telemetry.apply(recorded, &state));
+        state.apply_event(recorded).expect("it fits");
+        spans.extend(telemetry.apply_event(recorded, &state));
     }
     (spans, telemetry)
 }
 
-fn drawn(spans: &[Span]) -> String {
-    let line = |span: &Span| {
+fn drawn(spans: &[TraceSpan]) -> String {
+    let line = |span: &TraceSpan| {
         let parent = spans.iter().find(|it| Some(it.id) == span.parent);
         let parent = match (span.parent, parent) {
             (None, _) => "-",
@@ -195,7 +195,7 @@ fn calls_use_the_semantic_conventions_and_contain_no_prompts() {
         ralph.tools Int(3)
         ralph.tool_errors Int(1)"#]]
     .assert_eq(&shown.join("\n"));
-    let resource = otlp::Resource {
+    let resource = otlp::OtlpResource {
         service: "ralph".into(),
         version: "0".into(),
         run: "r".into(),
@@ -203,8 +203,8 @@ fn calls_use_the_semantic_conventions_and_contain_no_prompts() {
     };
     let sent = format!(
         "{}{}",
-        otlp::traces(&resource, &spans),
-        otlp::metrics(&resource, &telemetry.metrics(), telemetry.last())
+        otlp::encode_traces(&resource, &spans),
+        otlp::encode_metrics(&resource, &telemetry.metrics(), telemetry.last_event_time())
     );
     assert!(!sent.contains("SECRET"), "{sent}");
     assert!(!sent.contains("/work"), "paths stay here: {sent}");
@@ -217,12 +217,12 @@ fn figures_are_sums_and_histograms_since_the_run_began() {
         .metrics()
         .iter()
         .map(|metric| match &metric.points {
-            Points::Sums(points) => {
+            MetricPoints::Sums(points) => {
                 let values: Vec<String> =
                     points.iter().map(|(_, value)| format!("{value:?}")).collect();
                 format!("{} {}: {}", metric.name, metric.unit, values.join(" "))
             }
-            Points::Histograms { points, .. } => {
+            MetricPoints::Histograms { points, .. } => {
                 let values: Vec<String> =
                     points.iter().map(|(_, it)| format!("{}x{}", it.count, it.sum)).collect();
                 format!("{} {}: {}", metric.name, metric.unit, values.join(" "))

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use expect_test::expect;
+use ralph_core::empty_test_run::{TestCount, TestsSeen};
 use ralph_core::stuck::{ErrorHash, ErrorHasher, FailingChecks};
-use ralph_core::vacuous::{TestCount, TestsSeen};
 
 /// Returns the captures of each runner, by name.
 #[expect(clippy::disallowed_methods, reason = "a test may read its data")]
@@ -27,8 +27,8 @@ fn captures() -> BTreeMap<String, BTreeMap<String, String>> {
 
 fn hash(text: &str) -> ErrorHash {
     let mut hasher = ErrorHasher::new("test");
-    hasher.feed(text);
-    hasher.finish()
+    hasher.feed_text(text);
+    hasher.finish_hash()
 }
 
 #[test]
@@ -60,8 +60,8 @@ fn the_same_failure_has_the_same_hash_and_others_have_others() {
 #[test]
 fn another_gate_is_another_failure() {
     let mut hasher = ErrorHasher::new("lint");
-    hasher.feed("boom");
-    assert_ne!(hasher.finish(), hash("boom"));
+    hasher.feed_text("boom");
+    assert_ne!(hasher.finish_hash(), hash("boom"));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn the_failing_checks_are_named() {
     for (runner, runs) in captures() {
         for (name, text) in &runs {
             let mut checks = FailingChecks::default();
-            checks.feed(text);
+            checks.feed_text(text);
             table.push_str(&format!("{runner}/{name}\n"));
             for check in checks.names() {
                 table.push_str(&format!("    {check}\n"));
@@ -304,8 +304,8 @@ fn a_run_without_tests_is_seen() {
     for (runner, runs) in captures() {
         for (name, text) in &runs {
             let mut count = TestCount::default();
-            count.feed(text);
-            let seen = match count.seen() {
+            count.feed_text(text);
+            let seen = match count.tests_seen() {
                 TestsSeen::Ran => "ran".to_owned(),
                 TestsSeen::NoneRan { line } => format!("none: {line}"),
                 TestsSeen::Unknown => "unknown".to_owned(),
@@ -437,20 +437,20 @@ proptest::proptest! {
                 at += 1;
             }
             let (piece, after) = rest.split_at(at);
-            hasher.feed(piece);
-            checks.feed(piece);
-            count.feed(piece);
+            hasher.feed_text(piece);
+            checks.feed_text(piece);
+            count.feed_text(piece);
             rest = after;
             if rest.is_empty() {
                 break;
             }
         }
         let (mut whole_checks, mut whole_count) = (FailingChecks::default(), TestCount::default());
-        whole_checks.feed(text);
-        whole_count.feed(text);
-        proptest::prop_assert_eq!(hasher.finish(), hash(text));
+        whole_checks.feed_text(text);
+        whole_count.feed_text(text);
+        proptest::prop_assert_eq!(hasher.finish_hash(), hash(text));
         proptest::prop_assert_eq!(checks.names(), whole_checks.names());
-        proptest::prop_assert_eq!(count.seen(), whole_count.seen());
+        proptest::prop_assert_eq!(count.tests_seen(), whole_count.tests_seen());
     }
 
     #[test]
@@ -471,13 +471,13 @@ proptest::proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "(\\PC|[\\n\\t 0-9:/.()\\[\\]#%=@+-]|FAIL|not ok |ok |✗ |● |Tests: |[.]rs:|[(]line |ms|0x|/tmp/){0,80}") {
         let mut checks = FailingChecks::default();
-        checks.feed(&text);
+        checks.feed_text(&text);
         for name in checks.names() {
             proptest::prop_assert!(name.chars().count() <= 200);
         }
         let mut count = TestCount::default();
-        count.feed(&text);
-        count.seen();
+        count.feed_text(&text);
+        count.tests_seen();
         proptest::prop_assert_eq!(hash(&text).0.len(), 8);
     }
 }

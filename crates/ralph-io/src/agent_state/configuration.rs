@@ -9,13 +9,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ralph_agents::configuration::{self, ConfigFile, Taken};
+use ralph_agents::configuration::{self, ConfigFile, ImportedConfig};
 use ralph_agents::{self as agents};
 use ralph_core::recipe::AgentKind;
 use serde_json::Value;
 
-use super::beneath::Directory;
-use super::{put, read_original, set_variable, steps};
+use super::confined_directory::ConfinedDirectory;
+use super::{find_variable, read_original, split_copy_path, write_or_remove_copy};
 
 /// The directory for copies of files that are not in the agent's own directory.
 const ELSEWHERE: &str = "config";
@@ -26,24 +26,28 @@ struct UserFile {
     /// The path of its copy below the agent's directory, by components.
     copy: Vec<String>,
     /// What is copied, if the file exists.
-    taken: Option<Taken>,
+    taken: Option<ImportedConfig>,
     /// The variable that must name the copy.
     named_by: Option<&'static str>,
 }
 
 /// Writes copies of the user's configuration into an agent's directory, removes outdated ones, and
 /// returns the variables that name them.
-pub(super) fn seed(
+pub(super) fn copy_user_configuration(
     kind: AgentKind,
     env: &[(OsString, OsString)],
-    directory: &Directory,
+    directory: &ConfinedDirectory,
     path: &Path,
 ) -> io::Result<Vec<(String, OsString)>> {
     let mut variables: Vec<(String, OsString)> = Vec::new();
-    for file in user_files(kind, env) {
-        put(directory, &file.copy, file.taken.as_ref().map(|taken| taken.content.as_slice()))?;
+    for file in find_user_files(kind, env) {
+        write_or_remove_copy(
+            directory,
+            &file.copy,
+            file.taken.as_ref().map(|taken| taken.content.as_slice()),
+        )?;
         if let (Some(name), Some(_)) = (file.named_by, &file.taken)
-            && set_variable(env, name).is_none()
+            && find_variable(env, name).is_none()
             && !variables.iter().any(|(known, _)| known == name)
         {
             let copy: PathBuf = file.copy.iter().collect();
@@ -54,30 +58,30 @@ pub(super) fn seed(
 }
 
 /// Returns the addresses that the user's configuration makes an agent use.
-pub fn addresses(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
-    let variable = |name: &str| set_variable(env, name)?.to_str().map(str::to_owned);
-    let documents = documents(kind, env);
-    documents.iter().flat_map(|it| configuration::addresses(it, variable)).collect()
+pub fn find_addresses(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
+    let variable = |name: &str| find_variable(env, name)?.to_str().map(str::to_owned);
+    let documents = read_documents(kind, env);
+    documents.iter().flat_map(|it| configuration::collect_addresses(it, variable)).collect()
 }
 
 /// Returns the names of the variables that the user's configuration reads keys from.
-pub fn variables(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
-    documents(kind, env).iter().flat_map(configuration::variables).collect()
+pub fn find_key_variables(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
+    read_documents(kind, env).iter().flat_map(configuration::collect_variables).collect()
 }
 
 /// Returns the parsed configuration files and logins of the user.
-pub fn documents(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Value> {
-    let files = user_files(kind, env);
+pub fn read_documents(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Value> {
+    let files = find_user_files(kind, env);
     let files = files.into_iter().filter_map(|file| Some(file.taken?.document));
-    let logins = super::logins(kind, env);
+    let logins = super::read_user_logins(kind, env);
     let logins = logins.iter().filter_map(|login| serde_json::from_slice(login).ok());
     files.chain(logins).filter(|it| !it.is_null()).collect()
 }
 
 /// Returns what the user must know about the parts of their configuration that a sandboxed agent
 /// does not get.
-pub fn notices(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
-    let home = set_variable(env, "HOME").map(PathBuf::from);
+pub fn list_notices(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
+    let home = find_variable(env, "HOME").map(PathBuf::from);
     let shown = |path: &Path| match home.as_ref().and_then(|home| path.strip_prefix(home).ok()) {
         Some(below) => format!("~/{}", below.display()),
         None => path.display().to_string(),
@@ -90,9 +94,9 @@ pub fn notices(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
                 "`{name}` cannot be parsed: {kind} gets a plain copy, and the addresses in it are not allowed"
             ));
         }
-        let keys: Vec<String> = taken.left_out.iter().map(|key| format!("`{key}`")).collect();
+        let keys: Vec<String> = taken.removed_keys.iter().map(|key| format!("`{key}`")).collect();
         let is_server = |key: &&str| key.to_lowercase().contains("mcp");
-        let hint = if taken.left_out.iter().any(is_server) {
+        let hint = if taken.removed_keys.iter().any(is_server) {
             "; `mcp.coding` gives it servers"
         } else {
             ""
@@ -101,36 +105,36 @@ pub fn notices(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String> {
         (!keys.is_empty())
             .then(|| format!("in the sandbox {kind} uses `{name}` without {keys}{hint}"))
     };
-    user_files(kind, env).iter().filter_map(notice).collect()
+    find_user_files(kind, env).iter().filter_map(notice).collect()
 }
 
-fn user_files(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<UserFile> {
-    let Some(belongings) = agents::belongings(kind) else { return Vec::new() };
-    let variable = |name: &str| set_variable(env, name).map(PathBuf::from);
+fn find_user_files(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<UserFile> {
+    let Some(belongings) = agents::find_agent_env(kind) else { return Vec::new() };
+    let variable = |name: &str| find_variable(env, name).map(PathBuf::from);
     let mut files = Vec::new();
     for file in belongings.configuration {
-        let place = file.place.unwrap_or(belongings.place);
-        let Some(directory) = place.find(variable) else { continue };
-        for name in names(&directory, file) {
+        let place = file.directory.unwrap_or(belongings.state_dir);
+        let Some(directory) = place.resolve_path(variable) else { continue };
+        for name in expand_wildcard(&directory, file) {
             let original = directory.join(&name);
             let content = original.canonicalize().ok().and_then(|path| read_original(&path));
-            let copy = match file.place {
-                None => steps(belongings, &name),
-                Some(place) if belongings.place.variable == "HOME" => {
-                    let below = format!("{}/{}/{name}", place.default, place.inside);
+            let copy = match file.directory {
+                None => split_copy_path(belongings, &name),
+                Some(place) if belongings.state_dir.variable == "HOME" => {
+                    let below = format!("{}/{}/{name}", place.default, place.subdirectory);
                     [super::HOME].into_iter().chain(below.split('/')).map(str::to_owned).collect()
                 }
                 Some(_) => vec![ELSEWHERE.to_owned(), name],
             };
-            let taken = content.map(|content| configuration::take_over(file, &content));
-            files.push(UserFile { original, copy, taken, named_by: file.named_by });
+            let taken = content.map(|content| configuration::import_config(file, &content));
+            files.push(UserFile { original, copy, taken, named_by: file.path_variable });
         }
     }
     files
 }
 
 /// Returns the files that a name with a wildcard stands for.
-fn names(directory: &Path, file: &ConfigFile) -> Vec<String> {
+fn expand_wildcard(directory: &Path, file: &ConfigFile) -> Vec<String> {
     let Some(end) = file.file.strip_prefix('*') else { return vec![file.file.to_owned()] };
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());

@@ -12,17 +12,17 @@ use std::mem::discriminant;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
-use super::account::{account, expiry, moment};
+use super::login_account::{find_account_values, find_expiry, parse_time};
 
 /// Agents refresh a token some minutes before it expires.
-const EARLY: SignedDuration = SignedDuration::from_mins(10);
+const REFRESH_MARGIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// Codex refreshes a token after eight days, whenever it expires.
-const OLD: SignedDuration = SignedDuration::from_hours(7 * 24);
+const REFRESH_AGE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Why a changed login is rejected.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Doubt {
+pub(super) enum RefreshError {
     NotJson,
     /// Its keys, or the types of their values, differ.
     OtherKeys,
@@ -41,13 +41,13 @@ pub(super) enum Doubt {
 }
 
 /// Checks that `new` is `old` refreshed.
-pub(super) fn check(old: &[u8], new: &[u8], now: Timestamp) -> Result<(), Doubt> {
+pub(super) fn check_refresh(old: &[u8], new: &[u8], now: Timestamp) -> Result<(), RefreshError> {
     let read = |bytes: &[u8]| match serde_json::from_slice(bytes) {
         Ok(Value::Object(entries)) => Ok(entries),
         Ok(
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_),
         )
-        | Err(_) => Err(Doubt::NotJson),
+        | Err(_) => Err(RefreshError::NotJson),
     };
     let (old, new) = (read(old)?, read(new)?);
     let is_alike = |key: &String, value: &Value| {
@@ -57,13 +57,13 @@ pub(super) fn check(old: &[u8], new: &[u8], now: Timestamp) -> Result<(), Doubt>
         })
     };
     if old.len() != new.len() || !old.iter().all(|(key, value)| is_alike(key, value)) {
-        return Err(Doubt::OtherKeys);
+        return Err(RefreshError::OtherKeys);
     }
     check_tokens(&old, &new, now)?;
-    let (before, after) = (servers(&Value::Object(old)), servers(&Value::Object(new)));
+    let (before, after) = (find_servers(&Value::Object(old)), find_servers(&Value::Object(new)));
     let changed = before.iter().chain(&after).find(|(key, _)| before.get(*key) != after.get(*key));
     match changed {
-        Some((key, _)) => Err(Doubt::OtherServer { key: key.clone() }),
+        Some((key, _)) => Err(RefreshError::OtherServer { key: key.clone() }),
         None => Ok(()),
     }
 }
@@ -73,15 +73,15 @@ fn check_tokens(
     old: &Map<String, Value>,
     new: &Map<String, Value>,
     now: Timestamp,
-) -> Result<(), Doubt> {
-    let is_one = expiry(old).is_some()
+) -> Result<(), RefreshError> {
+    let is_one = find_expiry(old).is_some()
         || old
             .iter()
             .any(|(key, value)| value.is_string() && key.to_ascii_lowercase().contains("token"));
     if is_one {
         return check_login("", old, new, now, None);
     }
-    let refreshed = old.get("last_refresh").and_then(moment);
+    let refreshed = old.get("last_refresh").and_then(parse_time);
     for (key, value) in old {
         let other = new.get(key).unwrap_or(&Value::Null);
         match (value, other) {
@@ -90,7 +90,7 @@ fn check_tokens(
                 check_login(key, value, other, now, refreshed)?;
             }
             _ if key == "last_refresh" => {}
-            _ => return Err(Doubt::StillValid { key: key.clone() }),
+            _ => return Err(RefreshError::StillValid { key: key.clone() }),
         }
     }
     Ok(())
@@ -102,32 +102,33 @@ fn check_login(
     new: &Map<String, Value>,
     now: Timestamp,
     refreshed: Option<Timestamp>,
-) -> Result<(), Doubt> {
-    let before = account(&Value::Object(old.clone()));
-    let after = account(&Value::Object(new.clone()));
+) -> Result<(), RefreshError> {
+    let before = find_account_values(&Value::Object(old.clone()));
+    let after = find_account_values(&Value::Object(new.clone()));
     let other = before.iter().find(|(key, value)| after.get(*key) != Some(value));
     if let Some((key, _)) = other {
-        return Err(Doubt::OtherAccount { key: format!("{name}{key}") });
+        return Err(RefreshError::OtherAccount { key: format!("{name}{key}") });
     }
-    let is_due = expiry(old).is_some_and(|at| at.duration_since(now) <= EARLY);
+    let is_due = find_expiry(old).is_some_and(|at| at.duration_since(now) <= REFRESH_MARGIN);
     // Only if the account could be compared.
-    let is_old = !before.is_empty() && refreshed.is_some_and(|at| now.duration_since(at) >= OLD);
-    if is_due || is_old { Ok(()) } else { Err(Doubt::StillValid { key: name.to_owned() }) }
+    let is_old =
+        !before.is_empty() && refreshed.is_some_and(|at| now.duration_since(at) >= REFRESH_AGE);
+    if is_due || is_old { Ok(()) } else { Err(RefreshError::StillValid { key: name.to_owned() }) }
 }
 
 /// Parts of keys that say where tokens are sent, or what is run.
-const POINTING: [&str; 8] =
+const SERVER_KEY_PARTS: [&str; 8] =
     ["url", "uri", "host", "endpoint", "issuer", "audience", "command", "helper"];
 
 /// Returns every value that says where tokens are sent, by the path of its key.
-fn servers(document: &Value) -> BTreeMap<String, Value> {
+fn find_servers(document: &Value) -> BTreeMap<String, Value> {
     fn walk(value: &Value, path: &str, found: &mut BTreeMap<String, Value>) {
         match value {
             Value::Object(entries) => {
                 for (key, entry) in entries {
                     let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                     let lower = key.to_ascii_lowercase();
-                    if POINTING.iter().any(|word| lower.contains(word)) {
+                    if SERVER_KEY_PARTS.iter().any(|word| lower.contains(word)) {
                         found.insert(path, entry.clone());
                     } else {
                         walk(entry, &path, found);
@@ -158,9 +159,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn checked(old: &str, new: &str, expect: &Result<(), Doubt>) {
+    fn checked(old: &str, new: &str, expect: &Result<(), RefreshError>) {
         let now = Timestamp::from_second(1_800_000_000).expect("a moment");
-        assert_eq!(&check(old.as_bytes(), new.as_bytes(), now), expect, "{old} -> {new}");
+        assert_eq!(&check_refresh(old.as_bytes(), new.as_bytes(), now), expect, "{old} -> {new}");
     }
 
     #[test]
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_login_that_has_not_expired_is_not_replaced() {
-        let still = |key: &str| Err(Doubt::StillValid { key: key.to_owned() });
+        let still = |key: &str| Err(RefreshError::StillValid { key: key.to_owned() });
         let claude = |token: &str, at: u64| {
             format!(r#"{{"claudeAiOauth": {{"accessToken": "{token}", "expiresAt": {at}}}}}"#)
         };
@@ -220,7 +221,7 @@ mod tests {
                 r#"{{"github": {{"access": "a{account}", "expires": 1, "accountId": "{account}"}}}}"#
             )
         };
-        let other = Err(Doubt::OtherAccount { key: "github.accountId".to_owned() });
+        let other = Err(RefreshError::OtherAccount { key: "github.accountId".to_owned() });
         checked(&login("me"), &login("evil"), &other);
         checked(&login("me"), r#"{"github": {"access": "b", "expires": 1}}"#, &other);
     }
@@ -229,7 +230,7 @@ mod tests {
     fn another_kind_of_login_is_rejected() {
         let old = r#"{"access_token": "a", "expiry_date": 1}"#;
         for new in ["", "{", "[]", "\"text\"", "null", "\u{feff}{}"] {
-            checked(old, new, &Err(Doubt::NotJson));
+            checked(old, new, &Err(RefreshError::NotJson));
         }
         for new in [
             "{}",
@@ -238,14 +239,14 @@ mod tests {
             r#"{"access_token": {}, "expiry_date": 1}"#,
             r#"{"other": "a", "expiry_date": 1}"#,
         ] {
-            checked(old, new, &Err(Doubt::OtherKeys));
+            checked(old, new, &Err(RefreshError::OtherKeys));
         }
-        checked("not JSON", old, &Err(Doubt::NotJson));
+        checked("not JSON", old, &Err(RefreshError::NotJson));
     }
 
     #[test]
     fn servers_must_not_change() {
-        let other = |key: &str| Err(Doubt::OtherServer { key: key.to_owned() });
+        let other = |key: &str| Err(RefreshError::OtherServer { key: key.to_owned() });
         let qwen = |host: &str| {
             format!(r#"{{"access_token": "a", "expiry_date": 1, "resource_url": "{host}"}}"#)
         };
@@ -276,7 +277,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(old in any::<Vec<u8>>(), new in any::<Vec<u8>>()) {
-            let _ = check(&old, &new, Timestamp::UNIX_EPOCH);
+            let _ = check_refresh(&old, &new, Timestamp::UNIX_EPOCH);
         }
     }
 }

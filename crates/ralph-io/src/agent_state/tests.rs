@@ -47,7 +47,7 @@ impl Machine {
     }
 
     /// A machine with a login of Claude Code, ready for a call.
-    fn prepared() -> (Self, Prepared) {
+    fn prepared() -> (Self, PreparedAgentState) {
         let machine = Self::new();
         write(&machine.home(".claude/.credentials.json"), OLD);
         let prepared = machine.prepare(AgentKind::Claude);
@@ -66,9 +66,9 @@ impl Machine {
         self.state().join("agent/claude/.credentials.json")
     }
 
-    fn prepare(&self, kind: AgentKind) -> Prepared {
+    fn prepare(&self, kind: AgentKind) -> PreparedAgentState {
         let env = [("HOME".into(), self.root.path().join("home").into())];
-        prepare(kind, &env, &self.state()).expect("prepared")
+        prepare_agent_state(kind, &env, &self.state()).expect("prepared")
     }
 
     #[track_caller]
@@ -133,7 +133,7 @@ fn tokens_come_back_and_settings_do_not() {
         if is_settings {
             assert_eq!((notices, read(&original).as_str()), (vec![], OLD), "{kind:?}");
         } else {
-            let [Notice::Returned { file: returned, kept }] = notices.as_slice() else {
+            let [LoginNotice::Returned { file: returned, kept }] = notices.as_slice() else {
                 panic!("{kind:?}: {notices:?}")
             };
             assert_eq!((returned, read(&original).as_str()), (&file, NEW), "{kind:?}");
@@ -165,7 +165,7 @@ fn the_users_own_variables_and_links_are_followed() {
     let link = machine.root.path().join("link");
     symlink(&elsewhere, &link).expect("a link");
     let env = [("CODEX_HOME".into(), link.into())];
-    let prepared = prepare(AgentKind::Codex, &env, &machine.state()).expect("prepared");
+    let prepared = prepare_agent_state(AgentKind::Codex, &env, &machine.state()).expect("prepared");
     assert_eq!(read(&prepared.directory.join("auth.json")), OLD);
     fs::write(prepared.directory.join("auth.json"), NEW).expect("written");
     prepared.return_credentials();
@@ -184,16 +184,17 @@ fn a_missing_or_unusable_login_is_removed_for_the_agent() {
     // Files that the agent creates itself stay.
     fs::write(machine.copy(), NEW).expect("written");
     assert_eq!(again.return_credentials(), []);
-    let [Notice::Left { why: Why::ChangedMeanwhile, .. }] = &prepared.return_credentials()[..]
+    let [LoginNotice::NotReturned { why: NotReturnedReason::OriginalChanged, .. }] =
+        &prepared.return_credentials()[..]
     else {
         panic!("the user has logged out");
     };
     assert!(!original.exists());
-    fs::write(&original, vec![b' '; LARGEST + 1]).expect("written");
+    fs::write(&original, vec![b' '; MAX_LOGIN_BYTES + 1]).expect("written");
     machine.prepare(AgentKind::Claude);
     assert!(!machine.copy().exists(), "no login is that large");
     // Without a home there is no login either.
-    let homeless = prepare(AgentKind::Claude, &[], &machine.state()).expect("prepared");
+    let homeless = prepare_agent_state(AgentKind::Claude, &[], &machine.state()).expect("prepared");
     assert_eq!(homeless.variables.len(), 1);
 }
 
@@ -207,7 +208,7 @@ fn replaced_login_files_are_refused_and_links_not_followed() {
         fs::remove_file(machine.copy()).expect("removed");
         tamper(&machine, &machine.copy());
         let notices = prepared.return_credentials();
-        let [notice @ Notice::Left { .. }] = notices.as_slice() else {
+        let [notice @ LoginNotice::NotReturned { .. }] = notices.as_slice() else {
             panic!("{expect}: {notices:?}")
         };
         assert!(notice.to_string().ends_with(expect), "{notice}");
@@ -242,7 +243,7 @@ fn replaced_login_files_are_refused_and_links_not_followed() {
         },
         "cannot be read: it is not a regular file",
     );
-    let large = " ".repeat(LARGEST + 1);
+    let large = " ".repeat(MAX_LOGIN_BYTES + 1);
     for (text, expect) in [
         ("", "the new file is not JSON"),
         ("[1]", "the new file is not JSON"),
@@ -269,7 +270,13 @@ fn replaced_parent_directories_are_not_followed() {
     write(&trap.join("auth.json"), NEW);
     symlink(&trap, &way).expect("a link");
     let notices = prepared.return_credentials();
-    assert!(matches!(notices[..], [Notice::Left { why: Why::Unreadable(_), .. }]), "{notices:?}");
+    assert!(
+        matches!(
+            notices[..],
+            [LoginNotice::NotReturned { why: NotReturnedReason::Unreadable(_), .. }]
+        ),
+        "{notices:?}"
+    );
     assert_eq!(read(&original), OLD);
     machine.prepare(AgentKind::Opencode);
     assert!(!way.is_symlink());
@@ -308,7 +315,8 @@ fn a_google_login_is_selected_without_a_key() {
         ("HOME".into(), machine.root.path().join("home").into()),
         ("GEMINI_API_KEY".into(), "key".into()),
     ];
-    let prepared = prepare(AgentKind::Gemini, &env, &machine.state()).expect("prepared");
+    let prepared =
+        prepare_agent_state(AgentKind::Gemini, &env, &machine.state()).expect("prepared");
     assert!(!prepared.variables.contains(&choice), "the key is the user's choice");
 }
 
@@ -334,7 +342,7 @@ fn the_users_configuration_is_copied_before_each_call() {
     assert_eq!(read(&directory.join("fast.config.toml")), "model = \"small\"\n");
     assert_eq!(read(&directory.join("AGENTS.md")), "Be brief.");
     let env = [("HOME".into(), machine.root.path().join("home").into())];
-    let notices = configuration::notices(AgentKind::Codex, &env);
+    let notices = configuration::list_notices(AgentKind::Codex, &env);
     let expect = "in the sandbox codex uses `~/.codex/config.toml` without `mcp_servers`; \
                   `mcp.coding` gives it servers";
     assert_eq!(notices, [expect]);
@@ -379,9 +387,9 @@ fn keys_and_addresses_of_the_configuration_are_found() {
         "{\"providers\": {\"a\": {\"baseUrl\": \"http://10.0.0.1:8080\"}}}",
     );
     let env = [("HOME".into(), machine.root.path().join("home").into())];
-    assert_eq!(configuration::addresses(AgentKind::Codex, &env), ["https://gw.example/v1"]);
-    assert_eq!(configuration::variables(AgentKind::Codex, &env), ["CORP_KEY"]);
-    assert_eq!(configuration::addresses(AgentKind::Cline, &env), ["http://10.0.0.1:8080"]);
+    assert_eq!(configuration::find_addresses(AgentKind::Codex, &env), ["https://gw.example/v1"]);
+    assert_eq!(configuration::find_key_variables(AgentKind::Codex, &env), ["CORP_KEY"]);
+    assert_eq!(configuration::find_addresses(AgentKind::Cline, &env), ["http://10.0.0.1:8080"]);
 }
 
 #[test]

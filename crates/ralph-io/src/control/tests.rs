@@ -6,14 +6,14 @@ use ralph_core::ids::TaskId;
 
 use super::*;
 
-fn note(text: &str) -> Wish {
-    Wish::Note { text: text.to_owned() }
+fn note(text: &str) -> ControlRequest {
+    ControlRequest::Note { text: text.to_owned() }
 }
 
-fn requests(found: &[Found]) -> Vec<Wish> {
-    let request = |found: &Found| match found {
-        Found::Wish(asked) => Some(asked.wish.clone()),
-        Found::Junk { .. } => None,
+fn requests(found: &[InboxEntry]) -> Vec<ControlRequest> {
+    let request = |found: &InboxEntry| match found {
+        InboxEntry::Request(asked) => Some(asked.request.clone()),
+        InboxEntry::Invalid { .. } => None,
     };
     found.iter().filter_map(request).collect()
 }
@@ -22,45 +22,49 @@ fn requests(found: &[Found]) -> Vec<Wish> {
 fn requests_arrive_in_order_and_stay_until_they_are_done_with() {
     let run = tempfile::tempdir().expect("a directory");
     let mut inbox = Inbox::new(run.path());
-    assert_eq!(inbox.take(), []);
-    let sent =
-        [Wish::Pause, Wish::Skip { task: TaskId("a/b".into()) }, note("ü\n\"x\""), Wish::GoOn];
+    assert_eq!(inbox.poll(), []);
+    let sent = [
+        ControlRequest::Pause,
+        ControlRequest::Skip { task: TaskId("a/b".into()) },
+        note("ü\n\"x\""),
+        ControlRequest::Resume,
+    ];
     for request in &sent {
-        send(run.path(), request).expect("sent");
+        send_request(run.path(), request).expect("sent");
         // Two requests of one millisecond may come in either order.
         let sent_at = clock::now();
         while clock::now() == sent_at {}
     }
-    let found = inbox.take();
+    let found = inbox.poll();
     assert_eq!(requests(&found), sent);
-    assert_eq!(requests(&Inbox::new(run.path()).take()), sent, "a crash loses none");
-    assert_eq!(waiting(run.path()).len(), 4);
+    assert_eq!(requests(&Inbox::new(run.path()).poll()), sent, "a crash loses none");
+    assert_eq!(list_pending(run.path()).len(), 4);
     for found in &found {
-        if let Found::Wish(asked) = found {
-            inbox.done_with(&asked.id);
+        if let InboxEntry::Request(asked) = found {
+            inbox.remove_request(&asked.id);
         }
     }
-    assert_eq!(inbox.take(), []);
+    assert_eq!(inbox.poll(), []);
 }
 
 #[test]
 fn an_inbox_that_was_quiet_is_not_listed_again_and_nothing_is_missed() {
     let run = tempfile::tempdir().expect("a directory");
-    let id = send_as(run.path(), &Wish::Stop, Some("ann".into())).expect("sent");
+    let id = send_as(run.path(), &ControlRequest::Stop, Some("ann".into())).expect("sent");
     let mut inbox = Inbox::new(run.path());
-    let [Found::Wish(asked)] = &inbox.take()[..] else { panic!("one request") };
+    let [InboxEntry::Request(asked)] = &inbox.poll()[..] else { panic!("one request") };
     assert_eq!((&asked.id, asked.by.as_deref()), (&id, Some("ann")));
-    inbox.done_with(&id);
-    assert_eq!(inbox.take(), []);
+    inbox.remove_request(&id);
+    assert_eq!(inbox.poll(), []);
     // Right after a change the directory's time is not to be trusted.
     assert_eq!(inbox.quiet, None);
     let old = SystemTime::now() - Duration::from_secs(9);
     let touch = |time| fs::File::open(inbox.directory.clone()).and_then(|it| it.set_modified(time));
     touch(old).expect("touched");
-    assert_eq!(inbox.take(), []);
+    assert_eq!(inbox.poll(), []);
     assert!(inbox.quiet.is_some());
-    send(run.path(), &Wish::Pause).expect("sent");
-    assert_eq!(requests(&inbox.take()), [Wish::Pause]);
+    send_request(run.path(), &ControlRequest::Pause).expect("sent");
+    assert_eq!(requests(&inbox.poll()), [ControlRequest::Pause]);
 }
 
 #[test]
@@ -78,33 +82,44 @@ fn an_invalid_file_is_reported_once_and_harms_nothing() {
     fs::create_dir(at("000000000000005-00000005.json")).expect("made");
     fs::write(at("hello.txt"), "x").expect("written");
     fs::write(at(".half-written.tmp"), "x").expect("written");
-    send(run.path(), &Wish::Pause).expect("sent");
+    send_request(run.path(), &ControlRequest::Pause).expect("sent");
     let mut inbox = Inbox::new(run.path());
-    let found = inbox.take();
-    assert_eq!(requests(&found), [Wish::Pause]);
+    let found = inbox.poll();
+    assert_eq!(requests(&found), [ControlRequest::Pause]);
     assert_eq!(found.len(), 7, "{found:?}");
-    assert_eq!(requests(&inbox.take()), [Wish::Pause]);
-    assert_eq!(inbox.take().len(), 1, "invalid files are reported once");
+    assert_eq!(requests(&inbox.poll()), [ControlRequest::Pause]);
+    assert_eq!(inbox.poll().len(), 1, "invalid files are reported once");
 }
 
 #[test]
 fn a_refused_request_leaves_no_file() {
     let run = tempfile::tempdir().expect("a directory");
-    let error = |request: &Wish| send(run.path(), request).expect_err("refused").to_string();
+    let error = |request: &ControlRequest| {
+        send_request(run.path(), request).expect_err("refused").to_string()
+    };
     assert_eq!(error(&note(" \n")), "the note is empty");
-    let long = "ä".repeat(LONGEST_NOTE + 1);
+    let long = "ä".repeat(MAX_NOTE_CHARS + 1);
     assert_eq!(error(&note(&long)), "the note has 4001 characters; at most 4000 fit into a prompt");
     assert!(!run.path().join("inbox").exists());
-    send(run.path(), &note(&"\u{1}".repeat(LONGEST_NOTE))).expect("the longest fits");
-    assert_eq!(waiting(run.path()).len(), 1);
+    send_request(run.path(), &note(&"\u{1}".repeat(MAX_NOTE_CHARS))).expect("the longest fits");
+    assert_eq!(list_pending(run.path()).len(), 1);
     for _ in 1..MOST_WAITING {
-        send(run.path(), &Wish::Pause).expect("sent");
+        send_request(run.path(), &ControlRequest::Pause).expect("sent");
     }
-    assert!(matches!(send(run.path(), &Wish::Pause), Err(ControlError::Full { .. })));
+    assert!(matches!(
+        send_request(run.path(), &ControlRequest::Pause),
+        Err(ControlError::Full { .. })
+    ));
     let gone = run.path().join("gone");
-    assert!(matches!(send(&gone, &Wish::Pause), Err(ControlError::Refused { .. })));
+    assert!(matches!(
+        send_request(&gone, &ControlRequest::Pause),
+        Err(ControlError::Refused { .. })
+    ));
     let linked = tempfile::tempdir().expect("a directory");
     symlink(run.path(), linked.path().join("inbox")).expect("linked");
-    assert!(matches!(send(linked.path(), &Wish::Pause), Err(ControlError::Refused { .. })));
-    assert_eq!(Inbox::new(linked.path()).take().len(), 1, "reported as invalid");
+    assert!(matches!(
+        send_request(linked.path(), &ControlRequest::Pause),
+        Err(ControlError::Refused { .. })
+    ));
+    assert_eq!(Inbox::new(linked.path()).poll().len(), 1, "reported as invalid");
 }

@@ -6,7 +6,7 @@ use ralph_core::task::ListForm;
 
 /// The dialect of a task file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
+pub enum ListDialect {
     /// `tasks`, each with a `status`; names in `snake_case`.
     Plan,
     /// `userStories`, each with a boolean `passes`; names in `camelCase`.
@@ -15,7 +15,7 @@ pub enum Dialect {
 
 /// A field of a list or a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Field {
+pub(super) enum TaskFileField {
     Project,
     Branch,
     Description,
@@ -43,18 +43,18 @@ pub(super) enum Field {
 }
 
 /// The fields of a list, apart from its tasks.
-pub(super) const LIST_FIELDS: [Field; 6] = [
-    Field::Project,
-    Field::Branch,
-    Field::Description,
-    Field::MaxIterations,
-    Field::ValidationStrategy,
-    Field::VerifyCommands,
+pub(super) const LIST_FIELDS: [TaskFileField; 6] = [
+    TaskFileField::Project,
+    TaskFileField::Branch,
+    TaskFileField::Description,
+    TaskFileField::MaxIterations,
+    TaskFileField::ValidationStrategy,
+    TaskFileField::VerifyCommands,
 ];
 
-impl Dialect {
+impl ListDialect {
     /// Returns the form that prompts ask agents to write.
-    pub fn form(self) -> ListForm {
+    pub fn list_form(self) -> ListForm {
         match self {
             Self::Plan => ListForm::Plan,
             Self::Stories => ListForm::Stories,
@@ -62,13 +62,13 @@ impl Dialect {
     }
 
     /// Returns the key of the task list.
-    pub fn tasks(self) -> &'static str {
-        self.name(Field::Tasks)
+    pub fn tasks_key(self) -> &'static str {
+        self.key_for(TaskFileField::Tasks)
     }
 
     /// Returns the key of a field.
-    pub(super) fn name(self, field: Field) -> &'static str {
-        let (plan, stories) = field.names();
+    pub(super) fn key_for(self, field: TaskFileField) -> &'static str {
+        let (plan, stories) = field.keys();
         match self {
             Self::Plan => plan,
             Self::Stories => stories,
@@ -78,83 +78,83 @@ impl Dialect {
     /// Returns whether a key names a field. The other dialect's spelling is accepted too: a
     /// dependency that is overlooked because of an underscore costs a night. Not so where the other
     /// name is another word, which may mean something else here.
-    pub(super) fn calls(self, field: Field, key: &str) -> bool {
-        let (plan, stories) = field.names();
+    pub(super) fn accepts_key(self, field: TaskFileField, key: &str) -> bool {
+        let (plan, stories) = field.keys();
         match field {
-            Field::Order | Field::Tasks => key == self.name(field),
-            Field::Project
-            | Field::Branch
-            | Field::Description
-            | Field::MaxIterations
-            | Field::ValidationStrategy
-            | Field::VerifyCommands
-            | Field::Id
-            | Field::Title
-            | Field::AcceptanceCriteria
-            | Field::DependsOn
-            | Field::Skills
-            | Field::Libraries
-            | Field::NeedsDocs
-            | Field::MaxTurns
-            | Field::MaxRetries
-            | Field::RetryCount
-            | Field::Status
-            | Field::Passes
-            | Field::ReviewStatus
-            | Field::ReviewCount
-            | Field::ReviewFeedback
-            | Field::Notes => key == plan || key == stories,
+            TaskFileField::Order | TaskFileField::Tasks => key == self.key_for(field),
+            TaskFileField::Project
+            | TaskFileField::Branch
+            | TaskFileField::Description
+            | TaskFileField::MaxIterations
+            | TaskFileField::ValidationStrategy
+            | TaskFileField::VerifyCommands
+            | TaskFileField::Id
+            | TaskFileField::Title
+            | TaskFileField::AcceptanceCriteria
+            | TaskFileField::DependsOn
+            | TaskFileField::Skills
+            | TaskFileField::Libraries
+            | TaskFileField::NeedsDocs
+            | TaskFileField::MaxTurns
+            | TaskFileField::MaxRetries
+            | TaskFileField::RetryCount
+            | TaskFileField::Status
+            | TaskFileField::Passes
+            | TaskFileField::ReviewStatus
+            | TaskFileField::ReviewCount
+            | TaskFileField::ReviewFeedback
+            | TaskFileField::Notes => key == plan || key == stories,
         }
     }
 
     /// Returns the fields of a new task, in order.
-    pub(super) fn task_fields(self) -> &'static [Field] {
+    pub(super) fn task_fields(self) -> &'static [TaskFileField] {
         match self {
             Self::Plan => &[
-                Field::Id,
-                Field::Title,
-                Field::Description,
-                Field::Status,
-                Field::Order,
-                Field::Skills,
-                Field::NeedsDocs,
-                Field::Libraries,
-                Field::AcceptanceCriteria,
-                Field::DependsOn,
-                Field::MaxTurns,
-                Field::RetryCount,
-                Field::MaxRetries,
-                Field::ReviewStatus,
-                Field::ReviewCount,
-                Field::ReviewFeedback,
-                Field::Notes,
+                TaskFileField::Id,
+                TaskFileField::Title,
+                TaskFileField::Description,
+                TaskFileField::Status,
+                TaskFileField::Order,
+                TaskFileField::Skills,
+                TaskFileField::NeedsDocs,
+                TaskFileField::Libraries,
+                TaskFileField::AcceptanceCriteria,
+                TaskFileField::DependsOn,
+                TaskFileField::MaxTurns,
+                TaskFileField::RetryCount,
+                TaskFileField::MaxRetries,
+                TaskFileField::ReviewStatus,
+                TaskFileField::ReviewCount,
+                TaskFileField::ReviewFeedback,
+                TaskFileField::Notes,
             ],
             Self::Stories => &[
-                Field::Id,
-                Field::Title,
-                Field::Description,
-                Field::AcceptanceCriteria,
-                Field::Order,
-                Field::Passes,
-                Field::Status,
-                Field::ReviewStatus,
-                Field::ReviewCount,
-                Field::ReviewFeedback,
-                Field::Notes,
-                Field::DependsOn,
-                Field::Skills,
-                Field::NeedsDocs,
-                Field::Libraries,
-                Field::MaxTurns,
-                Field::RetryCount,
-                Field::MaxRetries,
+                TaskFileField::Id,
+                TaskFileField::Title,
+                TaskFileField::Description,
+                TaskFileField::AcceptanceCriteria,
+                TaskFileField::Order,
+                TaskFileField::Passes,
+                TaskFileField::Status,
+                TaskFileField::ReviewStatus,
+                TaskFileField::ReviewCount,
+                TaskFileField::ReviewFeedback,
+                TaskFileField::Notes,
+                TaskFileField::DependsOn,
+                TaskFileField::Skills,
+                TaskFileField::NeedsDocs,
+                TaskFileField::Libraries,
+                TaskFileField::MaxTurns,
+                TaskFileField::RetryCount,
+                TaskFileField::MaxRetries,
             ],
         }
     }
 }
 
-impl Field {
-    fn names(self) -> (&'static str, &'static str) {
+impl TaskFileField {
+    fn keys(self) -> (&'static str, &'static str) {
         match self {
             Self::Project => ("project", "project"),
             Self::Branch => ("branch", "branchName"),
@@ -190,11 +190,11 @@ mod tests {
 
     #[test]
     fn prompts_use_the_field_names_of_the_file() {
-        for dialect in [Dialect::Plan, Dialect::Stories] {
-            let names = dialect.form().names();
+        for dialect in [ListDialect::Plan, ListDialect::Stories] {
+            let names = dialect.list_form().field_names();
             let done = match dialect {
-                Dialect::Plan => Field::Status,
-                Dialect::Stories => Field::Passes,
+                ListDialect::Plan => TaskFileField::Status,
+                ListDialect::Stories => TaskFileField::Passes,
             };
             assert_eq!(
                 [
@@ -205,11 +205,11 @@ mod tests {
                     names.notes,
                 ],
                 [
-                    dialect.name(done),
-                    dialect.name(Field::ReviewStatus),
-                    dialect.name(Field::ReviewCount),
-                    dialect.name(Field::ReviewFeedback),
-                    dialect.name(Field::Notes),
+                    dialect.key_for(done),
+                    dialect.key_for(TaskFileField::ReviewStatus),
+                    dialect.key_for(TaskFileField::ReviewCount),
+                    dialect.key_for(TaskFileField::ReviewFeedback),
+                    dialect.key_for(TaskFileField::Notes),
                 ]
             );
         }

@@ -22,7 +22,7 @@ impl Position {
 
     /// Returns the position after a character at this one.
     #[must_use]
-    pub fn behind(self, character: char) -> Self {
+    pub fn advance_past(self, character: char) -> Self {
         match character {
             '\n' => Self { line: self.line + 1, column: 1 },
             _ => Self { column: self.column + 1, ..self },
@@ -41,7 +41,7 @@ pub struct SyntaxError {
 
 /// The kinds of JSON values, by their first character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum JsonKind {
     Object,
     List,
     String,
@@ -50,9 +50,9 @@ pub enum Kind {
     Null,
 }
 
-impl Kind {
+impl JsonKind {
     /// Returns the name of the kind, with an article.
-    pub fn name(self) -> &'static str {
+    pub fn name_with_article(self) -> &'static str {
         match self {
             Self::Object => "an object",
             Self::List => "a list",
@@ -75,55 +75,55 @@ pub struct Member<'a> {
 }
 
 /// Returns the range of the only value of a JSON text, or why it is not JSON.
-pub fn root(text: &str, from: usize) -> Result<Range<usize>, SyntaxError> {
+pub fn find_root(text: &str, from: usize) -> Result<Range<usize>, SyntaxError> {
     serde_json::from_str::<IgnoredAny>(&text[from..])
-        .map_err(|error| explain(&text[from..], &error))?;
-    let start = after_space(text.as_bytes(), from);
-    Ok(start..end_of_value(text.as_bytes(), start))
+        .map_err(|error| explain_error(&text[from..], &error))?;
+    let start = skip_space(text.as_bytes(), from);
+    Ok(start..find_value_end(text.as_bytes(), start))
 }
 
 /// Returns the kind of the value that begins here.
-pub fn kind(text: &str, at: usize) -> Kind {
+pub fn detect_kind(text: &str, at: usize) -> JsonKind {
     match text.as_bytes().get(at) {
-        Some(b'{') => Kind::Object,
-        Some(b'[') => Kind::List,
-        Some(b'"') => Kind::String,
-        Some(b't' | b'f') => Kind::Bool,
-        Some(b'n') => Kind::Null,
-        Some(_) | None => Kind::Number,
+        Some(b'{') => JsonKind::Object,
+        Some(b'[') => JsonKind::List,
+        Some(b'"') => JsonKind::String,
+        Some(b't' | b'f') => JsonKind::Bool,
+        Some(b'n') => JsonKind::Null,
+        Some(_) | None => JsonKind::Number,
     }
 }
 
 /// Returns the entries of an object.
-pub fn members<'a>(text: &'a str, object: &Range<usize>) -> Vec<Member<'a>> {
+pub fn find_members<'a>(text: &'a str, object: &Range<usize>) -> Vec<Member<'a>> {
     let bytes = text.as_bytes();
     let mut members = Vec::new();
-    let mut at = after_space(bytes, object.start + 1);
+    let mut at = skip_space(bytes, object.start + 1);
     while bytes.get(at) == Some(&b'"') {
-        let key_range = at..end_of_value(bytes, at);
-        let colon = after_space(bytes, key_range.end);
-        let value = after_space(bytes, colon + 1).min(bytes.len());
-        let value = value..end_of_value(bytes, value);
-        at = after_space(bytes, value.end);
-        members.push(Member { key: key(&text[key_range.clone()]), key_range, value });
+        let key_range = at..find_value_end(bytes, at);
+        let colon = skip_space(bytes, key_range.end);
+        let value = skip_space(bytes, colon + 1).min(bytes.len());
+        let value = value..find_value_end(bytes, value);
+        at = skip_space(bytes, value.end);
+        members.push(Member { key: decode_key(&text[key_range.clone()]), key_range, value });
         if bytes.get(at) == Some(&b',') {
-            at = after_space(bytes, at + 1);
+            at = skip_space(bytes, at + 1);
         }
     }
     members
 }
 
 /// Returns the ranges of the elements of a list.
-pub(crate) fn elements(text: &str, list: &Range<usize>) -> Vec<Range<usize>> {
+pub(crate) fn find_elements(text: &str, list: &Range<usize>) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut elements = Vec::new();
-    let mut at = after_space(bytes, list.start + 1);
+    let mut at = skip_space(bytes, list.start + 1);
     while at < list.end && bytes.get(at) != Some(&b']') {
-        let element = at..end_of_value(bytes, at);
-        at = after_space(bytes, element.end);
+        let element = at..find_value_end(bytes, at);
+        at = skip_space(bytes, element.end);
         elements.push(element);
         if bytes.get(at) == Some(&b',') {
-            at = after_space(bytes, at + 1);
+            at = skip_space(bytes, at + 1);
         }
     }
     elements
@@ -131,7 +131,7 @@ pub(crate) fn elements(text: &str, list: &Range<usize>) -> Vec<Range<usize>> {
 
 /// Returns the text of a string value, unless it is not valid Unicode, such as half a surrogate
 /// pair.
-pub fn string(raw: &str) -> Option<Cow<'_, str>> {
+pub fn decode_string(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
         return serde_json::from_str(raw).ok().map(Cow::Owned);
@@ -140,7 +140,7 @@ pub fn string(raw: &str) -> Option<Cow<'_, str>> {
 }
 
 /// Returns the positions of byte offsets, which must be sorted, in one pass over the text.
-pub fn positions(text: &str, offsets: impl IntoIterator<Item = usize>) -> Vec<Position> {
+pub fn find_positions(text: &str, offsets: impl IntoIterator<Item = usize>) -> Vec<Position> {
     let mut at = 0;
     let mut here = Position::START;
     let mut positions = Vec::new();
@@ -148,7 +148,7 @@ pub fn positions(text: &str, offsets: impl IntoIterator<Item = usize>) -> Vec<Po
         for character in text[at..offset].chars() {
             here = match character {
                 '\u{feff}' if here == Position::START => here,
-                other => here.behind(other),
+                other => here.advance_past(other),
             };
         }
         at = offset;
@@ -157,11 +157,11 @@ pub fn positions(text: &str, offsets: impl IntoIterator<Item = usize>) -> Vec<Po
     positions
 }
 
-fn key(raw: &str) -> Cow<'_, str> {
-    string(raw).unwrap_or(Cow::Borrowed(raw))
+fn decode_key(raw: &str) -> Cow<'_, str> {
+    decode_string(raw).unwrap_or(Cow::Borrowed(raw))
 }
 
-fn after_space(bytes: &[u8], mut at: usize) -> usize {
+fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
         at += 1;
     }
@@ -169,7 +169,7 @@ fn after_space(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// Returns the end of the value that begins at `start`.
-fn end_of_value(bytes: &[u8], start: usize) -> usize {
+fn find_value_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start;
     let mut depth = 0_usize;
     loop {
@@ -183,9 +183,9 @@ fn end_of_value(bytes: &[u8], start: usize) -> usize {
                 depth = depth.saturating_sub(1);
                 at + 1
             }
-            Some(b'"') => end_of_string(bytes, at),
+            Some(b'"') => find_string_end(bytes, at),
             // Numbers, `true`, `false` and `null` at the top level; anything between brackets.
-            Some(_) if depth == 0 => return end_of_word(bytes, at),
+            Some(_) if depth == 0 => return find_literal_end(bytes, at),
             Some(_) => at + 1,
         };
         if depth == 0 {
@@ -194,7 +194,7 @@ fn end_of_value(bytes: &[u8], start: usize) -> usize {
     }
 }
 
-fn end_of_string(bytes: &[u8], start: usize) -> usize {
+fn find_string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     loop {
         at += match bytes.get(at) {
@@ -206,13 +206,13 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
     }
 }
 
-fn end_of_word(bytes: &[u8], start: usize) -> usize {
+fn find_literal_end(bytes: &[u8], start: usize) -> usize {
     let is_part = |byte: &&u8| !matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\n' | b'\r');
     start + bytes[start..].iter().take_while(is_part).count()
 }
 
 /// Returns where a syntax error is, what it is, and a hint for common mistakes.
-pub fn explain(text: &str, error: &serde_json::Error) -> SyntaxError {
+pub fn explain_error(text: &str, error: &serde_json::Error) -> SyntaxError {
     let line_text = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
     let bytes = error.column().saturating_sub(1).min(line_text.len());
     // Columns of `serde_json` count bytes, and may point into a character.
@@ -261,9 +261,9 @@ mod tests {
     #[test]
     fn entries_stand_where_they_are_found() {
         let text = " { \"a\\u0062\" : [1 , {\"x\":[]},\"]\\\"\" ] ,\"c\":-1.5e3}\n";
-        let root = root(text, 0).expect("valid");
+        let root = find_root(text, 0).expect("valid");
         assert_eq!(&text[root.clone()], text.trim());
-        let found: Vec<_> = members(text, &root)
+        let found: Vec<_> = find_members(text, &root)
             .into_iter()
             .map(|member| (member.key.into_owned(), text[member.value].to_owned()))
             .collect();
@@ -272,7 +272,7 @@ mod tests {
             [("ab".into(), "[1 , {\"x\":[]},\"]\\\"\" ]".into()), ("c".into(), "-1.5e3".into())]
         );
         let list = text.find('[').expect("there")..text.rfind(']').expect("there") + 1;
-        let found: Vec<_> = elements(text, &list).into_iter().map(|it| &text[it]).collect();
+        let found: Vec<_> = find_elements(text, &list).into_iter().map(|it| &text[it]).collect();
         assert_eq!(found, ["1", "{\"x\":[]}", "\"]\\\"\""]);
     }
 
@@ -280,15 +280,15 @@ mod tests {
     fn no_nesting_is_too_deep() {
         let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
         let text = format!("{{\"a\": {deep}}}");
-        let root = root(&text, 0).expect("valid");
-        assert_eq!(text[members(&text, &root)[0].value.clone()], deep);
+        let root = find_root(&text, 0).expect("valid");
+        assert_eq!(text[find_members(&text, &root)[0].value.clone()], deep);
     }
 
     #[test]
     fn positions_count_characters() {
         let text = "\u{feff}ä\r\nxy";
         assert_eq!(
-            positions(text, [3, 5, 7, 9]),
+            find_positions(text, [3, 5, 7, 9]),
             [(1, 1), (1, 2), (2, 1), (2, 3)].map(|(line, column)| Position { line, column })
         );
     }
@@ -296,14 +296,14 @@ mod tests {
     fn same(text: &str, range: &Range<usize>, value: &Value) -> bool {
         match value {
             Value::Object(entries) => {
-                let members = members(text, range);
+                let members = find_members(text, range);
                 members.len() == entries.len()
                     && members.iter().zip(entries).all(|(member, (key, value))| {
                         member.key == key.as_str() && same(text, &member.value, value)
                     })
             }
             Value::Array(values) => {
-                let elements = elements(text, range);
+                let elements = find_elements(text, range);
                 elements.len() == values.len()
                     && elements.iter().zip(values).all(|(range, value)| same(text, range, value))
             }
@@ -333,7 +333,7 @@ mod tests {
         #[test]
         fn the_scanner_sees_what_serde_sees(value in json()) {
             for text in [value.to_string(), format!("{value:#}\n")] {
-                let root = root(&text, 0).expect("valid");
+                let root = find_root(&text, 0).expect("valid");
                 prop_assert!(same(&text, &root, &value), "{text}");
             }
         }
@@ -341,9 +341,9 @@ mod tests {
         #[test]
         fn nothing_makes_it_panic(text in "[\\[\\]{}\",:a\\\\ ]{0,20}") {
             let whole = 0..text.len();
-            let _ = root(&text, 0);
-            let _ = elements(&text, &whole);
-            let _ = members(&text, &whole);
+            let _ = find_root(&text, 0);
+            let _ = find_elements(&text, &whole);
+            let _ = find_members(&text, &whole);
         }
     }
 }

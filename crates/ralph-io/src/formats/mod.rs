@@ -11,6 +11,6 @@ mod task_editor;
 mod task_file;
 mod task_reader;
 
-pub use dialect::Dialect;
+pub use dialect::ListDialect;
 pub use problem::FileProblem;
 pub use task_file::{TaskFile, WriteError};

@@ -13,11 +13,11 @@ use ralph_core::task::{ChangeError, TaskChange, TaskList};
 use rustix::fs::OFlags;
 use thiserror::Error;
 
-use super::dialect::Dialect;
+use super::dialect::ListDialect;
 use super::json_text::{self, Position};
 use super::problem::FileProblem;
-use super::task_editor::Document;
-use super::task_reader::{self, Found};
+use super::task_editor::TaskDocument;
+use super::task_reader::{self, FoundProblem};
 use crate::store::atomic;
 
 /// Ten thousand tasks with a page of text each; no person writes a larger file.
@@ -27,25 +27,25 @@ const LARGEST: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct TaskFile {
     path: PathBuf,
-    document: Document,
+    document: TaskDocument,
     /// The content on disk, if changes are not written yet.
     before: Option<String>,
     /// The file's metadata when it was read or written.
-    signs: Option<Signs>,
+    stamp: Option<FileStamp>,
 }
 
 /// Metadata that shows changes from outside. The change time cannot be set back, but it is as
 /// coarse as the file system's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Signs {
+struct FileStamp {
     file: (u64, u64),
     size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
 
-impl Signs {
-    fn of(file: &Metadata) -> Self {
+impl FileStamp {
+    fn from_metadata(file: &Metadata) -> Self {
         Self {
             file: (file.dev(), file.ino()),
             size: file.len(),
@@ -60,7 +60,7 @@ impl Signs {
 pub enum WriteError {
     /// A change cannot be applied to the list.
     #[error(transparent)]
-    Unfit(#[from] ChangeError),
+    InvalidChange(#[from] ChangeError),
     /// Another program changed it in the meantime.
     #[error("`{}` was changed by someone else meanwhile", .0.display())]
     Changed(PathBuf),
@@ -73,26 +73,26 @@ impl TaskFile {
     /// Reads a file. Fails with all problems of the file.
     pub fn read(path: &Path) -> Result<Self, Vec<FileProblem>> {
         let (text, signs) = read_text(path)?;
-        Ok(Self { signs: Some(signs), ..Self::from_text(path, text)? })
+        Ok(Self { stamp: Some(signs), ..Self::from_text(path, text)? })
     }
 
     /// Parses a text as the content of a file.
     pub fn from_text(path: &Path, text: String) -> Result<Self, Vec<FileProblem>> {
-        let root = root_of(path, &text)?;
-        let (list, places) =
-            task_reader::read(&text, &root).map_err(|found| located(path, &text, found))?;
-        let document = Document { text, list, places, edits: 0 };
-        Ok(Self { path: path.into(), document, before: None, signs: None })
+        let root = find_document(path, &text)?;
+        let (list, places) = task_reader::parse_list(&text, &root)
+            .map_err(|found| locate_problems(path, &text, found))?;
+        let document = TaskDocument { text, list, places, edits: 0 };
+        Ok(Self { path: path.into(), document, before: None, stamp: None })
     }
 
     /// Reads the list of a file despite faults in it, such as a task that is both done and under
     /// review; none if a field cannot be read. Returns all problems too.
-    pub fn read_in_spite(path: &Path) -> (Option<TaskList>, Vec<FileProblem>) {
+    pub fn read_despite_faults(path: &Path) -> (Option<TaskList>, Vec<FileProblem>) {
         let read = || {
             let (text, _) = read_text(path)?;
-            let root = root_of(path, &text)?;
-            let (read, found) = task_reader::read_in_spite(&text, &root);
-            Ok((read.map(|(list, _)| list), located(path, &text, found)))
+            let root = find_document(path, &text)?;
+            let (read, found) = task_reader::parse_despite_faults(&text, &root);
+            Ok((read.map(|(list, _)| list), locate_problems(path, &text, found)))
         };
         read().unwrap_or_else(|problems| (None, problems))
     }
@@ -103,7 +103,7 @@ impl TaskFile {
     }
 
     /// Returns the dialect.
-    pub fn dialect(&self) -> Dialect {
+    pub fn dialect(&self) -> ListDialect {
         self.document.places.dialect
     }
 
@@ -118,15 +118,15 @@ impl TaskFile {
     }
 
     /// Applies all changes, or none. The file on disk stays as it is until [`Self::write`].
-    pub fn apply(&mut self, changes: &[TaskChange]) -> Result<(), ChangeError> {
+    pub fn apply_changes(&mut self, changes: &[TaskChange]) -> Result<(), ChangeError> {
         let before = self.before.take().unwrap_or_else(|| self.document.text.clone());
-        let done = self.document.apply(changes);
+        let done = self.document.apply_changes(changes);
         self.before = Some(before).filter(|before| *before != self.document.text);
         done
     }
 
     /// Fails if the tasks are not valid after changes.
-    pub fn check(&self) -> Result<(), Vec<FileProblem>> {
+    pub fn check_list(&self) -> Result<(), Vec<FileProblem>> {
         Self::from_text(&self.path, self.document.text.clone()).map(|_| ())
     }
 
@@ -134,37 +134,43 @@ impl TaskFile {
     pub fn check_untouched(&self) -> Result<(), Vec<FileProblem>> {
         // Everyone who gets the project reads the plan, and a link leads out of it.
         if fs::symlink_metadata(&self.path).is_ok_and(|there| there.is_symlink()) {
-            return Err(vec![whole(&self.path, None, "is a link", "write a file in its place")]);
+            return Err(vec![build_file_problem(
+                &self.path,
+                None,
+                "is a link",
+                "write a file in its place",
+            )]);
         }
-        let Document { text, list, places, edits: _ } = &self.document;
+        let TaskDocument { text, list, places, edits: _ } = &self.document;
         let problems = if list.tasks.is_empty() {
-            vec![Found {
+            vec![FoundProblem {
                 offset: places.list.start,
-                at: self.dialect().tasks().to_owned(),
+                at: self.dialect().tasks_key().to_owned(),
                 message: "holds no task".to_owned(),
                 remedy: Some("add at least one".to_owned()),
             }]
         } else {
-            task_reader::find(text, places, &list.begun_problems())
+            task_reader::locate_task_problems(text, places, &list.find_begun_tasks())
         };
-        if problems.is_empty() { Ok(()) } else { Err(located(&self.path, text, problems)) }
+        if problems.is_empty() { Ok(()) } else { Err(locate_problems(&self.path, text, problems)) }
     }
 
     /// Fails if open tasks name missing skills; `has` returns whether the project has a skill.
     pub fn check_skills(&self, has: impl FnMut(&str) -> bool) -> Result<(), Vec<FileProblem>> {
-        let Document { text, list, places, edits: _ } = &self.document;
-        let problems = task_reader::find(text, places, &list.skill_problems(has));
-        if problems.is_empty() { Ok(()) } else { Err(located(&self.path, text, problems)) }
+        let TaskDocument { text, list, places, edits: _ } = &self.document;
+        let problems =
+            task_reader::locate_task_problems(text, places, &list.find_skill_problems(has));
+        if problems.is_empty() { Ok(()) } else { Err(locate_problems(&self.path, text, problems)) }
     }
 
     /// Returns whether the file on disk still has the content that was last read or written. That
     /// costs a fraction of parsing it.
     pub fn is_current(&mut self) -> bool {
         let expect = self.before.as_ref().unwrap_or(&self.document.text);
-        let Ok((file, signs)) = open(&self.path) else { return false };
-        let is_same = holds(file, expect.as_bytes());
+        let Ok((file, signs)) = open_file(&self.path) else { return false };
+        let is_same = has_content(file, expect.as_bytes());
         if is_same {
-            self.signs = Some(signs);
+            self.stamp = Some(signs);
         }
         is_same
     }
@@ -173,7 +179,7 @@ impl TaskFile {
     /// The cost does not depend on the file's size. This detects the changes of a person, but not a
     /// change that is hidden on purpose.
     pub fn looks_current(&self) -> bool {
-        open(&self.path).is_ok_and(|(_, signs)| self.signs == Some(signs))
+        open_file(&self.path).is_ok_and(|(_, signs)| self.stamp == Some(signs))
     }
 
     /// Replaces the file, if there are changes. Its old content is kept next to it as `.bak`.
@@ -186,7 +192,9 @@ impl TaskFile {
         if !self.is_current() {
             return Err(WriteError::Changed(self.path.clone()));
         }
-        self.replace(&backup_of(&self.path.canonicalize().unwrap_or_else(|_| self.path.clone())))
+        self.replace_file(&build_backup_path(
+            &self.path.canonicalize().unwrap_or_else(|_| self.path.clone()),
+        ))
     }
 
     /// Applies changes and replaces the file, if its metadata is unchanged. The old content is kept
@@ -197,18 +205,18 @@ impl TaskFile {
         backup: &Path,
     ) -> Result<Self, WriteError> {
         let edits = self.document.edits;
-        self.document.apply(changes)?;
+        self.document.apply_changes(changes)?;
         if self.document.edits == edits {
             return Ok(self);
         }
         if !self.looks_current() {
             return Err(WriteError::Changed(self.path));
         }
-        self.replace(backup)?;
+        self.replace_file(backup)?;
         Ok(self)
     }
 
-    fn replace(&mut self, backup: &Path) -> Result<(), WriteError> {
+    fn replace_file(&mut self, backup: &Path) -> Result<(), WriteError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| WriteError::Io { path, source }
@@ -219,40 +227,45 @@ impl TaskFile {
         // The old file itself becomes the backup, if both are on one file system.
         let kept = atomic::link_in_place(&real, backup).or_else(|_| {
             let old = fs::read(&real)?;
-            atomic::replace_by_way_of(scratch, backup, &old, permissions.clone()).map(|()| None)
+            atomic::replace_via_scratch(scratch, backup, &old, permissions.clone()).map(|()| None)
         });
         let spare = kept.map_err(failed(backup))?;
         let text = self.document.text.as_bytes();
         match spare {
             Some(spare) => atomic::replace_with_spare(spare, &real, text, permissions),
-            None => atomic::replace_by_way_of(scratch, &real, text, permissions),
+            None => atomic::replace_via_scratch(scratch, &real, text, permissions),
         }
         .map_err(failed(&real))?;
         self.before = None;
-        self.signs = open(&self.path).ok().map(|(_, signs)| signs);
+        self.stamp = open_file(&self.path).ok().map(|(_, signs)| signs);
         Ok(())
     }
 }
 
-fn read_text(path: &Path) -> Result<(String, Signs), Vec<FileProblem>> {
-    let (bytes, signs) =
-        read_bytes(path).map_err(|(message, remedy)| vec![whole(path, None, message, remedy)])?;
+fn read_text(path: &Path) -> Result<(String, FileStamp), Vec<FileProblem>> {
+    let (bytes, signs) = read_bytes(path)
+        .map_err(|(message, remedy)| vec![build_file_problem(path, None, message, remedy)])?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let text = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();
-        let position = json_text::positions(&text, [text.len()]).first().copied();
-        vec![whole(path, position, "is not UTF-8", "save it as UTF-8")]
+        let position = json_text::find_positions(&text, [text.len()]).first().copied();
+        vec![build_file_problem(path, position, "is not UTF-8", "save it as UTF-8")]
     })?;
     Ok((text, signs))
 }
 
 /// Returns the range of the document in a JSON text.
-fn root_of(path: &Path, text: &str) -> Result<Range<usize>, Vec<FileProblem>> {
+fn find_document(path: &Path, text: &str) -> Result<Range<usize>, Vec<FileProblem>> {
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     if text[start..].trim().is_empty() {
-        return Err(vec![whole(path, None, "is empty", "write `{\"tasks\": []}` for no tasks")]);
+        return Err(vec![build_file_problem(
+            path,
+            None,
+            "is empty",
+            "write `{\"tasks\": []}` for no tasks",
+        )]);
     }
-    json_text::root(text, start).map_err(|error| {
+    json_text::find_root(text, start).map_err(|error| {
         vec![FileProblem {
             file: path.into(),
             position: Some(error.position),
@@ -263,14 +276,14 @@ fn root_of(path: &Path, text: &str) -> Result<Range<usize>, Vec<FileProblem>> {
     })
 }
 
-fn backup_of(path: &Path) -> PathBuf {
+fn build_backup_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".bak");
     name.into()
 }
 
 /// Returns why a file cannot be read, and what to do.
-fn cannot(error: &io::Error) -> (String, &'static str) {
+fn explain_io_error(error: &io::Error) -> (String, &'static str) {
     if error.kind() == io::ErrorKind::NotFound {
         ("there is no such file".to_owned(), "is the name right?")
     } else {
@@ -279,20 +292,20 @@ fn cannot(error: &io::Error) -> (String, &'static str) {
 }
 
 /// Opens a regular file and reads its metadata. Does not wait for a pipe.
-fn open(path: &Path) -> Result<(File, Signs), (String, &'static str)> {
-    let cannot = |error: io::Error| cannot(&error);
+fn open_file(path: &Path) -> Result<(File, FileStamp), (String, &'static str)> {
+    let cannot = |error: io::Error| explain_io_error(&error);
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(cannot)?;
     let about = file.metadata().map_err(cannot)?;
     if !about.is_file() {
         return Err(("is not a file".into(), "name the task file itself"));
     }
-    Ok((file, Signs::of(&about)))
+    Ok((file, FileStamp::from_metadata(&about)))
 }
 
 /// Returns whether a file has exactly these bytes. Reads it in pieces, because a large list is
 /// compared in every iteration.
-fn holds(mut file: File, mut expect: &[u8]) -> bool {
+fn has_content(mut file: File, mut expect: &[u8]) -> bool {
     let mut piece = vec![0; 64 * 1024];
     loop {
         match file.read(&mut piece) {
@@ -308,18 +321,18 @@ fn holds(mut file: File, mut expect: &[u8]) -> bool {
 }
 
 /// Reads a regular file, up to `LARGEST`.
-fn read_bytes(path: &Path) -> Result<(Vec<u8>, Signs), (String, &'static str)> {
+fn read_bytes(path: &Path) -> Result<(Vec<u8>, FileStamp), (String, &'static str)> {
     let mut bytes = Vec::new();
-    let (file, signs) = open(path)?;
+    let (file, signs) = open_file(path)?;
     let mut bounded = File::take(file, LARGEST + 1);
-    bounded.read_to_end(&mut bytes).map_err(|error| cannot(&error))?;
+    bounded.read_to_end(&mut bytes).map_err(|error| explain_io_error(&error))?;
     if bytes.len() as u64 > LARGEST {
         return Err((format!("is larger than {} MiB", LARGEST >> 20), "split the list"));
     }
     Ok((bytes, signs))
 }
 
-fn whole(
+fn build_file_problem(
     path: &Path,
     position: Option<Position>,
     message: impl Into<String>,
@@ -335,11 +348,11 @@ fn whole(
 }
 
 /// Adds lines and columns to problems, which must be sorted by offset.
-fn located(path: &Path, text: &str, found: Vec<Found>) -> Vec<FileProblem> {
-    let positions = json_text::positions(text, found.iter().map(|found| found.offset));
+fn locate_problems(path: &Path, text: &str, found: Vec<FoundProblem>) -> Vec<FileProblem> {
+    let positions = json_text::find_positions(text, found.iter().map(|found| found.offset));
     let with_position = found.into_iter().zip(positions);
     with_position
-        .map(|(Found { at, message, remedy, .. }, position)| FileProblem {
+        .map(|(FoundProblem { at, message, remedy, .. }, position)| FileProblem {
             file: path.into(),
             position: Some(position),
             at,

@@ -13,13 +13,13 @@ use ralph_core::nearest::nearest;
 use ralph_core::review::{ReviewState, ReviewStatus};
 use ralph_core::task::{Task, TaskField, TaskList, TaskProblem, TaskStatus};
 
-use super::dialect::{Dialect, Field, LIST_FIELDS};
-use super::json_text::{self, Kind, Member};
+use super::dialect::{LIST_FIELDS, ListDialect, TaskFileField};
+use super::json_text::{self, JsonKind, Member};
 
 /// The positions of the tasks in the text of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Places {
-    pub(super) dialect: Dialect,
+pub(super) struct ListPlaces {
+    pub(super) dialect: ListDialect,
     /// The whole document.
     pub(super) root: Range<usize>,
     pub(super) list: Range<usize>,
@@ -28,7 +28,7 @@ pub(super) struct Places {
 
 /// A mistake at an offset of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundProblem {
     pub(super) offset: usize,
     pub(super) at: String,
     pub(super) message: String,
@@ -36,8 +36,11 @@ pub(super) struct Found {
 }
 
 /// Parses a JSON document.
-pub(super) fn read(text: &str, root: &Range<usize>) -> Result<(TaskList, Places), Vec<Found>> {
-    let (read, found) = read_in_spite(text, root);
+pub(super) fn parse_list(
+    text: &str,
+    root: &Range<usize>,
+) -> Result<(TaskList, ListPlaces), Vec<FoundProblem>> {
+    let (read, found) = parse_despite_faults(text, root);
     match read {
         Some(read) if found.is_empty() => Ok(read),
         Some(_) | None => Err(found),
@@ -46,24 +49,24 @@ pub(super) fn read(text: &str, root: &Range<usize>) -> Result<(TaskList, Places)
 
 /// Parses a JSON document despite faults in the list: returns the list if every field could be
 /// read, and all mistakes.
-pub(super) fn read_in_spite(
+pub(super) fn parse_despite_faults(
     text: &str,
     root: &Range<usize>,
-) -> (Option<(TaskList, Places)>, Vec<Found>) {
+) -> (Option<(TaskList, ListPlaces)>, Vec<FoundProblem>) {
     let whole = |message: String, remedy: &str| {
         let remedy = Some(remedy.to_owned());
-        (None, vec![Found { offset: root.start, at: String::new(), message, remedy }])
+        (None, vec![FoundProblem { offset: root.start, at: String::new(), message, remedy }])
     };
     let form = "a task file is an object with `tasks` or `userStories`";
-    let kind = json_text::kind(text, root.start);
-    if kind != Kind::Object {
-        return whole(format!("must be an object, not {}", kind.name()), form);
+    let kind = json_text::detect_kind(text, root.start);
+    if kind != JsonKind::Object {
+        return whole(format!("must be an object, not {}", kind.name_with_article()), form);
     }
-    let members = json_text::members(text, root);
-    let has = |dialect: Dialect| members.iter().any(|member| member.key == dialect.tasks());
-    let dialect = match (has(Dialect::Plan), has(Dialect::Stories)) {
-        (true, false) => Dialect::Plan,
-        (false, true) => Dialect::Stories,
+    let members = json_text::find_members(text, root);
+    let has = |dialect: ListDialect| members.iter().any(|member| member.key == dialect.tasks_key());
+    let dialect = match (has(ListDialect::Plan), has(ListDialect::Stories)) {
+        (true, false) => ListDialect::Plan,
+        (false, true) => ListDialect::Stories,
         (true, true) => {
             return whole(
                 "has both `tasks` and `userStories`".into(),
@@ -72,8 +75,8 @@ pub(super) fn read_in_spite(
         }
         (false, false) => return whole("has no tasks".into(), form),
     };
-    let mut reader = Reader { text, dialect, found: Vec::new(), troubled: BTreeSet::new() };
-    let (list, places) = reader.list(root, &members);
+    let mut reader = ListReader { text, dialect, found: Vec::new(), faulty: BTreeSet::new() };
+    let (list, places) = reader.read_list(root, &members);
     let is_whole = reader.found.is_empty();
     for problem in list.validate() {
         reader.add_problem(&places, &problem);
@@ -83,9 +86,13 @@ pub(super) fn read_in_spite(
 }
 
 /// Finds the offsets of problems in a document that was parsed.
-pub(super) fn find(text: &str, places: &Places, problems: &[TaskProblem]) -> Vec<Found> {
+pub(super) fn locate_task_problems(
+    text: &str,
+    places: &ListPlaces,
+    problems: &[TaskProblem],
+) -> Vec<FoundProblem> {
     let (found, troubled) = (Vec::new(), BTreeSet::new());
-    let mut reader = Reader { text, dialect: places.dialect, found, troubled };
+    let mut reader = ListReader { text, dialect: places.dialect, found, faulty: troubled };
     for problem in problems {
         reader.add_problem(places, problem);
     }
@@ -93,130 +100,152 @@ pub(super) fn find(text: &str, places: &Places, problems: &[TaskProblem]) -> Vec
     reader.found
 }
 
-struct Reader<'a> {
+struct ListReader<'a> {
     text: &'a str,
-    dialect: Dialect,
-    found: Vec<Found>,
+    dialect: ListDialect,
+    found: Vec<FoundProblem>,
     /// Fields of tasks that could not be read. Problems that only follow from this are not
     /// reported.
-    troubled: BTreeSet<(usize, Field)>,
+    faulty: BTreeSet<(usize, TaskFileField)>,
 }
 
 /// The known fields of an object.
-struct Fields {
+struct KnownFields {
     /// The index of the task; none for the list itself.
     task: Option<usize>,
-    values: Vec<(Field, Range<usize>)>,
+    values: Vec<(TaskFileField, Range<usize>)>,
 }
 
-impl Fields {
-    fn value(&self, field: Field) -> Option<Range<usize>> {
+impl KnownFields {
+    fn find_range(&self, field: TaskFileField) -> Option<Range<usize>> {
         self.values.iter().find(|(known, _)| *known == field).map(|(_, value)| value.clone())
     }
 }
 
-impl Reader<'_> {
-    fn list(&mut self, root: &Range<usize>, members: &[Member<'_>]) -> (TaskList, Places) {
-        let fields = self.fields(None, members, &LIST_FIELDS);
+impl ListReader<'_> {
+    fn read_list(&mut self, root: &Range<usize>, members: &[Member<'_>]) -> (TaskList, ListPlaces) {
+        let fields = self.collect_fields(None, members, &LIST_FIELDS);
         let strategies = [
             ("strict", ValidationStrategy::Strict),
             ("lenient", ValidationStrategy::Lenient),
             ("tests_only", ValidationStrategy::TestsOnly),
         ];
         let mut list = TaskList {
-            project: self.string(&fields, Field::Project).unwrap_or_default(),
-            description: self.string(&fields, Field::Description).unwrap_or_default(),
-            branch: self.string(&fields, Field::Branch),
-            max_iterations: self.count(&fields, Field::MaxIterations),
-            validation_strategy: self.word(
+            project: self.read_string(&fields, TaskFileField::Project).unwrap_or_default(),
+            description: self.read_string(&fields, TaskFileField::Description).unwrap_or_default(),
+            branch: self.read_string(&fields, TaskFileField::Branch),
+            max_iterations: self.read_count(&fields, TaskFileField::MaxIterations),
+            validation_strategy: self.read_choice(
                 &fields,
-                Field::ValidationStrategy,
+                TaskFileField::ValidationStrategy,
                 "validation strategy",
                 &strategies,
             ),
-            verify_commands: self.strings(&fields, Field::VerifyCommands),
+            verify_commands: self.read_strings(&fields, TaskFileField::VerifyCommands),
             tasks: Vec::new(),
         };
-        let name = self.dialect.tasks();
+        let name = self.dialect.tasks_key();
         let value = members
             .iter()
             .rfind(|member| member.key == name)
             .map_or_else(|| root.clone(), |member| member.value.clone());
-        let mut places = Places {
+        let mut places = ListPlaces {
             dialect: self.dialect,
             root: root.clone(),
             list: value.clone(),
             tasks: Vec::new(),
         };
-        let kind = json_text::kind(self.text, value.start);
-        if kind != Kind::List {
-            self.add(value.start, name.into(), must_be("a list", kind), None);
+        let kind = json_text::detect_kind(self.text, value.start);
+        if kind != JsonKind::List {
+            self.report(value.start, name.into(), describe_mismatch("a list", kind), None);
             return (list, places);
         }
-        places.tasks = json_text::elements(self.text, &value);
+        places.tasks = json_text::find_elements(self.text, &value);
         for (at, place) in places.tasks.iter().enumerate() {
-            let kind = json_text::kind(self.text, place.start);
-            let members = if kind == Kind::Object {
-                json_text::members(self.text, place)
+            let kind = json_text::detect_kind(self.text, place.start);
+            let members = if kind == JsonKind::Object {
+                json_text::find_members(self.text, place)
             } else {
                 let remedy = Some("a task is an object with `id`, `title` and more".into());
-                self.add(place.start, format!("{name}[{at}]"), must_be("an object", kind), remedy);
-                self.troubled.extend(
-                    [Field::Id, Field::Title, Field::Description, Field::AcceptanceCriteria]
-                        .map(|field| (at, field)),
+                self.report(
+                    place.start,
+                    format!("{name}[{at}]"),
+                    describe_mismatch("an object", kind),
+                    remedy,
+                );
+                self.faulty.extend(
+                    [
+                        TaskFileField::Id,
+                        TaskFileField::Title,
+                        TaskFileField::Description,
+                        TaskFileField::AcceptanceCriteria,
+                    ]
+                    .map(|field| (at, field)),
                 );
                 Vec::new()
             };
-            let task = self.task(at, &members);
+            let task = self.read_task(at, &members);
             list.tasks.push(task);
         }
         (list, places)
     }
 
-    fn task(&mut self, at: usize, members: &[Member<'_>]) -> Task {
-        let fields = self.fields(Some(at), members, self.dialect.task_fields());
+    fn read_task(&mut self, at: usize, members: &[Member<'_>]) -> Task {
+        let fields = self.collect_fields(Some(at), members, self.dialect.task_fields());
         let reviews = ReviewStatus::ALL.map(|status| (status.name(), status));
         Task {
-            id: TaskId(self.id(&fields)),
-            title: self.string(&fields, Field::Title).unwrap_or_default(),
-            description: self.string(&fields, Field::Description).unwrap_or_default(),
-            acceptance_criteria: self.strings(&fields, Field::AcceptanceCriteria),
-            order: self.order(&fields),
-            depends_on: self.strings(&fields, Field::DependsOn).into_iter().map(TaskId).collect(),
-            skills: self.strings(&fields, Field::Skills),
-            libraries: self.strings(&fields, Field::Libraries),
-            needs_docs: self.boolean(&fields, Field::NeedsDocs).unwrap_or_default(),
-            max_turns: self.count(&fields, Field::MaxTurns),
-            max_retries: self.count(&fields, Field::MaxRetries),
-            attempts: self.count(&fields, Field::RetryCount).unwrap_or_default(),
-            status: self.status(&fields),
+            id: TaskId(self.read_id(&fields)),
+            title: self.read_string(&fields, TaskFileField::Title).unwrap_or_default(),
+            description: self.read_string(&fields, TaskFileField::Description).unwrap_or_default(),
+            acceptance_criteria: self.read_strings(&fields, TaskFileField::AcceptanceCriteria),
+            order: self.read_order(&fields),
+            depends_on: self
+                .read_strings(&fields, TaskFileField::DependsOn)
+                .into_iter()
+                .map(TaskId)
+                .collect(),
+            skills: self.read_strings(&fields, TaskFileField::Skills),
+            libraries: self.read_strings(&fields, TaskFileField::Libraries),
+            needs_docs: self.read_boolean(&fields, TaskFileField::NeedsDocs).unwrap_or_default(),
+            max_turns: self.read_count(&fields, TaskFileField::MaxTurns),
+            max_retries: self.read_count(&fields, TaskFileField::MaxRetries),
+            attempts: self.read_count(&fields, TaskFileField::RetryCount).unwrap_or_default(),
+            status: self.read_status(&fields),
             review: ReviewState {
                 status: self
-                    .word(&fields, Field::ReviewStatus, "review status", &reviews)
+                    .read_choice(&fields, TaskFileField::ReviewStatus, "review status", &reviews)
                     .unwrap_or(ReviewStatus::None),
-                count: self.count(&fields, Field::ReviewCount).unwrap_or_default(),
-                feedback: self.string(&fields, Field::ReviewFeedback).unwrap_or_default(),
+                count: self.read_count(&fields, TaskFileField::ReviewCount).unwrap_or_default(),
+                feedback: self
+                    .read_string(&fields, TaskFileField::ReviewFeedback)
+                    .unwrap_or_default(),
             },
-            notes: self.string(&fields, Field::Notes).unwrap_or_default(),
+            notes: self.read_string(&fields, TaskFileField::Notes).unwrap_or_default(),
         }
     }
 
     /// Collects the known fields of an object, and reports duplicates.
-    fn fields(&mut self, task: Option<usize>, members: &[Member<'_>], known: &[Field]) -> Fields {
-        let mut fields = Fields { task, values: Vec::with_capacity(members.len()) };
+    fn collect_fields(
+        &mut self,
+        task: Option<usize>,
+        members: &[Member<'_>],
+        known: &[TaskFileField],
+    ) -> KnownFields {
+        let mut fields = KnownFields { task, values: Vec::with_capacity(members.len()) };
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         for member in members {
-            let field = known.iter().copied().find(|field| self.dialect.calls(*field, &member.key));
+            let field =
+                known.iter().copied().find(|field| self.dialect.accepts_key(*field, &member.key));
             let is_same_key = !seen.insert(&member.key);
-            if is_same_key || field.is_some_and(|field| fields.value(field).is_some()) {
-                let message = match field.map(|field| self.dialect.name(field)) {
+            if is_same_key || field.is_some_and(|field| fields.find_range(field).is_some()) {
+                let message = match field.map(|field| self.dialect.key_for(field)) {
                     Some(name) if !is_same_key => {
                         format!("is there twice: it is a spelling of `{name}`")
                     }
                     Some(_) | None => "is there twice".into(),
                 };
-                let at = self.path(task, &member.key);
-                self.add(member.key_range.start, at, message, Some("remove one of them".into()));
+                let at = self.format_json_path(task, &member.key);
+                self.report(member.key_range.start, at, message, Some("remove one of them".into()));
             } else if let Some(field) = field {
                 fields.values.push((field, member.value.clone()));
             }
@@ -225,195 +254,241 @@ impl Reader<'_> {
     }
 
     /// Returns the value of a field that is present and not null.
-    fn value(&self, fields: &Fields, field: Field) -> Option<(Range<usize>, Kind)> {
-        let value = fields.value(field)?;
-        let kind = json_text::kind(self.text, value.start);
-        (kind != Kind::Null).then_some((value, kind))
+    fn find_value(
+        &self,
+        fields: &KnownFields,
+        field: TaskFileField,
+    ) -> Option<(Range<usize>, JsonKind)> {
+        let value = fields.find_range(field)?;
+        let kind = json_text::detect_kind(self.text, value.start);
+        (kind != JsonKind::Null).then_some((value, kind))
     }
 
-    fn id(&mut self, fields: &Fields) -> String {
-        match self.value(fields, Field::Id) {
+    fn read_id(&mut self, fields: &KnownFields) -> String {
+        match self.find_value(fields, TaskFileField::Id) {
             // The number is used as the id, so that dependencies on the task still resolve.
-            Some((value, Kind::Number)) => {
+            Some((value, JsonKind::Number)) => {
                 let id = self.text[value.clone()].to_owned();
                 let remedy = format!("put it in quotes: \"{id}\"");
-                self.refuse(fields, Field::Id, &value, must_be("a string", Kind::Number), remedy);
+                self.report_field(
+                    fields,
+                    TaskFileField::Id,
+                    &value,
+                    describe_mismatch("a string", JsonKind::Number),
+                    remedy,
+                );
                 id
             }
-            Some(_) | None => self.string(fields, Field::Id).unwrap_or_default(),
+            Some(_) | None => self.read_string(fields, TaskFileField::Id).unwrap_or_default(),
         }
     }
 
-    fn string(&mut self, fields: &Fields, field: Field) -> Option<String> {
-        let (value, kind) = self.value(fields, field)?;
-        if kind != Kind::String {
-            self.refuse(fields, field, &value, must_be("a string", kind), "put it in quotes");
+    fn read_string(&mut self, fields: &KnownFields, field: TaskFileField) -> Option<String> {
+        let (value, kind) = self.find_value(fields, field)?;
+        if kind != JsonKind::String {
+            self.report_field(
+                fields,
+                field,
+                &value,
+                describe_mismatch("a string", kind),
+                "put it in quotes",
+            );
             return None;
         }
-        let string = json_text::string(&self.text[value.clone()]).map(Cow::into_owned);
+        let string = json_text::decode_string(&self.text[value.clone()]).map(Cow::into_owned);
         if string.is_none() {
-            self.refuse(fields, field, &value, NO_TEXT.into(), MEND_ESCAPE);
+            self.report_field(fields, field, &value, HALF_CHARACTER.into(), ESCAPE_REMEDY);
         }
         string
     }
 
-    fn strings(&mut self, fields: &Fields, field: Field) -> Vec<String> {
-        let Some((value, kind)) = self.value(fields, field) else { return Vec::new() };
-        if kind != Kind::List {
-            self.refuse(fields, field, &value, must_be("a list of strings", kind), "write `[…]`");
+    fn read_strings(&mut self, fields: &KnownFields, field: TaskFileField) -> Vec<String> {
+        let Some((value, kind)) = self.find_value(fields, field) else { return Vec::new() };
+        if kind != JsonKind::List {
+            self.report_field(
+                fields,
+                field,
+                &value,
+                describe_mismatch("a list of strings", kind),
+                "write `[…]`",
+            );
             return Vec::new();
         }
         let mut strings = Vec::new();
-        for (index, element) in json_text::elements(self.text, &value).into_iter().enumerate() {
-            let kind = json_text::kind(self.text, element.start);
-            let string = json_text::string(&self.text[element.clone()]).map(Cow::into_owned);
+        for (index, element) in json_text::find_elements(self.text, &value).into_iter().enumerate()
+        {
+            let kind = json_text::detect_kind(self.text, element.start);
+            let string = json_text::decode_string(&self.text[element.clone()]).map(Cow::into_owned);
             let (message, remedy) = match (kind, string) {
-                (Kind::String, Some(string)) => {
+                (JsonKind::String, Some(string)) => {
                     strings.push(string);
                     continue;
                 }
-                (Kind::String, None) => (NO_TEXT.into(), MEND_ESCAPE),
-                (Kind::Object | Kind::List | Kind::Number | Kind::Bool | Kind::Null, _) => {
-                    (must_be("a string", kind), "put it in quotes")
-                }
+                (JsonKind::String, None) => (HALF_CHARACTER.into(), ESCAPE_REMEDY),
+                (
+                    JsonKind::Object
+                    | JsonKind::List
+                    | JsonKind::Number
+                    | JsonKind::Bool
+                    | JsonKind::Null,
+                    _,
+                ) => (describe_mismatch("a string", kind), "put it in quotes"),
             };
-            let path = self.path(fields.task, self.dialect.name(field));
-            self.add(element.start, format!("{path}[{index}]"), message, Some(remedy.into()));
-            self.troubled.extend(fields.task.map(|task| (task, field)));
+            let path = self.format_json_path(fields.task, self.dialect.key_for(field));
+            self.report(element.start, format!("{path}[{index}]"), message, Some(remedy.into()));
+            self.faulty.extend(fields.task.map(|task| (task, field)));
         }
         strings
     }
 
-    fn boolean(&mut self, fields: &Fields, field: Field) -> Option<bool> {
-        let (value, kind) = self.value(fields, field)?;
-        if kind == Kind::Bool {
+    fn read_boolean(&mut self, fields: &KnownFields, field: TaskFileField) -> Option<bool> {
+        let (value, kind) = self.find_value(fields, field)?;
+        if kind == JsonKind::Bool {
             return Some(&self.text[value] == "true");
         }
-        self.refuse(fields, field, &value, must_be("true or false", kind), "without quotes");
+        self.report_field(
+            fields,
+            field,
+            &value,
+            describe_mismatch("true or false", kind),
+            "without quotes",
+        );
         None
     }
 
-    fn count(&mut self, fields: &Fields, field: Field) -> Option<u32> {
-        let (value, kind) = self.value(fields, field)?;
-        let number = whole(&self.text[value.clone()]).and_then(|number| u32::try_from(number).ok());
-        if kind != Kind::Number || number.is_none() {
+    fn read_count(&mut self, fields: &KnownFields, field: TaskFileField) -> Option<u32> {
+        let (value, kind) = self.find_value(fields, field)?;
+        let number = parse_whole_number(&self.text[value.clone()])
+            .and_then(|number| u32::try_from(number).ok());
+        if kind != JsonKind::Number || number.is_none() {
             let message = "must be a whole number from 0".into();
-            self.refuse(fields, field, &value, message, "without quotes, sign or fraction");
+            self.report_field(fields, field, &value, message, "without quotes, sign or fraction");
         }
         number
     }
 
-    fn order(&mut self, fields: &Fields) -> Option<i64> {
-        let (value, kind) = self.value(fields, Field::Order)?;
-        let number = whole(&self.text[value.clone()]);
-        if kind != Kind::Number || number.is_none() {
+    fn read_order(&mut self, fields: &KnownFields) -> Option<i64> {
+        let (value, kind) = self.find_value(fields, TaskFileField::Order)?;
+        let number = parse_whole_number(&self.text[value.clone()]);
+        if kind != JsonKind::Number || number.is_none() {
             let message = "must be a whole number".into();
-            self.refuse(fields, Field::Order, &value, message, "lower comes first");
+            self.report_field(fields, TaskFileField::Order, &value, message, "lower comes first");
         }
         number
     }
 
-    fn status(&mut self, fields: &Fields) -> TaskStatus {
+    fn read_status(&mut self, fields: &KnownFields) -> TaskStatus {
         let names = TaskStatus::ALL.map(|status| (status.name(), status));
-        let status = self.word(fields, Field::Status, "status", &names);
+        let status = self.read_choice(fields, TaskFileField::Status, "status", &names);
         match self.dialect {
-            Dialect::Plan => status.unwrap_or(TaskStatus::Pending),
-            Dialect::Stories => match (self.boolean(fields, Field::Passes), status) {
-                (None | Some(false), None) => TaskStatus::Pending,
-                (Some(true), None) => TaskStatus::Done,
-                (None, Some(status)) => status,
-                (Some(passes), Some(status)) => {
-                    if passes != status.is_done() {
-                        let value = fields.value(Field::Passes).unwrap_or_default();
-                        let message = format!("is {passes} although `status` says `{status}`");
-                        self.refuse(fields, Field::Passes, &value, message, "make them agree");
+            ListDialect::Plan => status.unwrap_or(TaskStatus::Pending),
+            ListDialect::Stories => {
+                match (self.read_boolean(fields, TaskFileField::Passes), status) {
+                    (None | Some(false), None) => TaskStatus::Pending,
+                    (Some(true), None) => TaskStatus::Done,
+                    (None, Some(status)) => status,
+                    (Some(passes), Some(status)) => {
+                        if passes != status.is_done() {
+                            let value =
+                                fields.find_range(TaskFileField::Passes).unwrap_or_default();
+                            let message = format!("is {passes} although `status` says `{status}`");
+                            self.report_field(
+                                fields,
+                                TaskFileField::Passes,
+                                &value,
+                                message,
+                                "make them agree",
+                            );
+                        }
+                        status
                     }
-                    status
                 }
-            },
+            }
         }
     }
 
-    fn word<T: Copy>(
+    fn read_choice<T: Copy>(
         &mut self,
-        fields: &Fields,
-        field: Field,
+        fields: &KnownFields,
+        field: TaskFileField,
         noun: &str,
         choices: &[(&str, T)],
     ) -> Option<T> {
-        let word = self.string(fields, field)?;
+        let word = self.read_string(fields, field)?;
         let known = choices.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
         if known.is_none() {
-            let value = fields.value(field).unwrap_or_default();
+            let value = fields.find_range(field).unwrap_or_default();
             let names = || choices.iter().map(|(name, _)| *name);
             let remedy = match nearest(&word, names()) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => format!("it is one of {}", names().collect::<Vec<_>>().join(", ")),
             };
-            self.refuse(fields, field, &value, format!("unknown {noun} `{word}`"), remedy);
+            self.report_field(fields, field, &value, format!("unknown {noun} `{word}`"), remedy);
         }
         known
     }
 
     /// Reports a mistake in a field. Problems that follow from the missing value are not reported.
-    fn refuse(
+    fn report_field(
         &mut self,
-        fields: &Fields,
-        field: Field,
+        fields: &KnownFields,
+        field: TaskFileField,
         value: &Range<usize>,
         message: String,
         remedy: impl Into<String>,
     ) {
-        let at = self.path(fields.task, self.dialect.name(field));
-        self.add(value.start, at, message, Some(remedy.into()));
-        self.troubled.extend(fields.task.map(|task| (task, field)));
+        let at = self.format_json_path(fields.task, self.dialect.key_for(field));
+        self.report(value.start, at, message, Some(remedy.into()));
+        self.faulty.extend(fields.task.map(|task| (task, field)));
     }
 
-    fn add_problem(&mut self, places: &Places, problem: &TaskProblem) {
-        let (field, index) = field_of(problem.fault.field());
-        if self.troubled.contains(&(problem.task, field)) {
+    fn add_problem(&mut self, places: &ListPlaces, problem: &TaskProblem) {
+        let (field, index) = convert_field(problem.fault.field());
+        if self.faulty.contains(&(problem.task, field)) {
             return;
         }
-        let members = json_text::members(self.text, &places.tasks[problem.task]);
-        let has = |field| members.iter().any(|it| self.dialect.calls(field, &it.key));
+        let members = json_text::find_members(self.text, &places.tasks[problem.task]);
+        let has = |field| members.iter().any(|it| self.dialect.accepts_key(field, &it.key));
         // Stories may have `passes` instead of a status.
-        let is_passing = field == Field::Status && !has(Field::Status) && has(Field::Passes);
-        let field = if is_passing { Field::Passes } else { field };
-        let name = self.dialect.name(field);
-        let mut at = self.path(Some(problem.task), name);
+        let is_passing = field == TaskFileField::Status
+            && !has(TaskFileField::Status)
+            && has(TaskFileField::Passes);
+        let field = if is_passing { TaskFileField::Passes } else { field };
+        let name = self.dialect.key_for(field);
+        let mut at = self.format_json_path(Some(problem.task), name);
         let mut offset = places.tasks[problem.task].start;
-        if let Some(member) = members.iter().find(|it| self.dialect.calls(field, &it.key)) {
+        if let Some(member) = members.iter().find(|it| self.dialect.accepts_key(field, &it.key)) {
             offset = member.value.start;
             if let Some(index) = index {
                 at = format!("{at}[{index}]");
-                let elements = json_text::elements(self.text, &member.value);
+                let elements = json_text::find_elements(self.text, &member.value);
                 offset = elements.get(index).map_or(offset, |element| element.start);
             }
         }
-        self.add(offset, at, problem.to_string(), Some(problem.fault.remedy()));
+        self.report(offset, at, problem.to_string(), Some(problem.fault.remedy()));
     }
 
-    fn add(&mut self, offset: usize, at: String, message: String, remedy: Option<String>) {
-        self.found.push(Found { offset, at, message, remedy });
+    fn report(&mut self, offset: usize, at: String, message: String, remedy: Option<String>) {
+        self.found.push(FoundProblem { offset, at, message, remedy });
     }
 
-    fn path(&self, task: Option<usize>, key: &str) -> String {
+    fn format_json_path(&self, task: Option<usize>, key: &str) -> String {
         match task {
-            Some(task) => format!("{}[{task}].{key}", self.dialect.tasks()),
+            Some(task) => format!("{}[{task}].{key}", self.dialect.tasks_key()),
             None => key.into(),
         }
     }
 }
 
-const NO_TEXT: &str = "holds half a character";
-const MEND_ESCAPE: &str = "`\\ud800` to `\\udfff` only come in pairs";
+const HALF_CHARACTER: &str = "holds half a character";
+const ESCAPE_REMEDY: &str = "`\\ud800` to `\\udfff` only come in pairs";
 
-fn must_be(what: &str, kind: Kind) -> String {
-    format!("must be {what}, not {}", kind.name())
+fn describe_mismatch(what: &str, kind: JsonKind) -> String {
+    format!("must be {what}, not {}", kind.name_with_article())
 }
 
 /// Parses a whole number, also if it is written like `1.0` or `1e3`.
-fn whole(literal: &str) -> Option<i64> {
+fn parse_whole_number(literal: &str) -> Option<i64> {
     literal.parse().ok().or_else(|| {
         let number: f64 = literal.parse().ok()?;
         // Beyond this, not every whole number is exact.
@@ -423,19 +498,19 @@ fn whole(literal: &str) -> Option<i64> {
     })
 }
 
-fn field_of(field: TaskField) -> (Field, Option<usize>) {
+fn convert_field(field: TaskField) -> (TaskFileField, Option<usize>) {
     match field {
-        TaskField::Id => (Field::Id, None),
-        TaskField::Title => (Field::Title, None),
-        TaskField::Description => (Field::Description, None),
-        TaskField::AcceptanceCriteria(at) => (Field::AcceptanceCriteria, at),
-        TaskField::DependsOn(at) => (Field::DependsOn, at),
-        TaskField::Skills(at) => (Field::Skills, Some(at)),
-        TaskField::Status => (Field::Status, None),
-        TaskField::ReviewStatus => (Field::ReviewStatus, None),
-        TaskField::ReviewCount => (Field::ReviewCount, None),
-        TaskField::ReviewFeedback => (Field::ReviewFeedback, None),
-        TaskField::Attempts => (Field::RetryCount, None),
-        TaskField::Notes => (Field::Notes, None),
+        TaskField::Id => (TaskFileField::Id, None),
+        TaskField::Title => (TaskFileField::Title, None),
+        TaskField::Description => (TaskFileField::Description, None),
+        TaskField::AcceptanceCriteria(at) => (TaskFileField::AcceptanceCriteria, at),
+        TaskField::DependsOn(at) => (TaskFileField::DependsOn, at),
+        TaskField::Skills(at) => (TaskFileField::Skills, Some(at)),
+        TaskField::Status => (TaskFileField::Status, None),
+        TaskField::ReviewStatus => (TaskFileField::ReviewStatus, None),
+        TaskField::ReviewCount => (TaskFileField::ReviewCount, None),
+        TaskField::ReviewFeedback => (TaskFileField::ReviewFeedback, None),
+        TaskField::Attempts => (TaskFileField::RetryCount, None),
+        TaskField::Notes => (TaskFileField::Notes, None),
     }
 }

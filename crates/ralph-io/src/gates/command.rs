@@ -9,20 +9,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_core::child::{ChildEnd, Ending, Limit};
+use ralph_core::empty_test_run::TestCount;
 use ralph_core::gate::excerpt::OutputExcerpt;
-use ralph_core::gate::{Gate, GateResult, GateStatus, empty_run, log_name};
+use ralph_core::gate::{Gate, GateResult, GateStatus, explain_empty_run, format_log_name};
 use ralph_core::ids::IterationNumber;
 use ralph_core::ports::{GateOrder, Gates};
-use ralph_core::sandbox::signs;
+use ralph_core::sandbox::gate_signs;
 use ralph_core::stuck::{ErrorHasher, FailingChecks};
 use ralph_core::units::Millis;
-use ralph_core::vacuous::TestCount;
 
-use super::log::{LARGEST_LOG, Log};
+use super::log::{GateLog, LARGEST_LOG};
 use crate::mask::{MaskStream, Masker};
-use crate::process::{Chunk, Heard, Limits, Space, Spawn, Stdin, Watch, supervise_telling};
+use crate::process::{
+    Chunk, DiskLimit, OutputActivity, ProcessLimits, Spawn, StdinSource, Watch,
+    supervise_with_ticks,
+};
 use crate::sandbox::Launcher;
-use crate::store::Layout;
+use crate::store::ProjectLayout;
 use crate::store::layout::PROJECT_DIRECTORY;
 use ralph_core::plain::Plain;
 
@@ -33,14 +36,14 @@ const SHELL: &str = "exec sh -c \"$0\" 2>&1";
 /// Runs gates as shell commands.
 #[derive(Debug)]
 pub struct CommandGates {
-    layout: Layout,
+    layout: ProjectLayout,
     env: Vec<(OsString, OsString)>,
     watch: Watch,
     masker: Masker,
     launcher: Launcher,
     /// How many bytes a gate may print.
     output: Option<u64>,
-    space: Option<Space>,
+    space: Option<DiskLimit>,
     /// The number of a gate among those whose logs would have the same name, from 1.
     places: BTreeMap<String, u32>,
 }
@@ -48,14 +51,14 @@ pub struct CommandGates {
 impl CommandGates {
     /// Returns a runner for these gates in a project directory, with exactly this environment.
     pub fn new(
-        layout: Layout,
+        layout: ProjectLayout,
         env: Vec<(OsString, OsString)>,
         watch: Watch,
         gates: &[Gate],
     ) -> Self {
         let mut seen = BTreeMap::new();
         let places = gates.iter().map(|gate| {
-            let place = seen.entry(log_name(0, gate.check.label())).or_insert(0);
+            let place = seen.entry(format_log_name(0, gate.check.label())).or_insert(0);
             *place += 1;
             (gate.name.clone(), *place)
         });
@@ -74,53 +77,56 @@ impl CommandGates {
 
     /// Masks secrets in logs and prompts.
     #[must_use]
-    pub fn masking(self, masker: Masker) -> Self {
+    pub fn with_masker(self, masker: Masker) -> Self {
         Self { masker, ..self }
     }
 
     /// Sets how gates are started.
     #[must_use]
-    pub fn launched_by(self, launcher: Launcher) -> Self {
+    pub fn with_launcher(self, launcher: Launcher) -> Self {
         Self { launcher, ..self }
     }
 
     /// Limits how many bytes a gate may print.
     #[must_use]
-    pub fn printing_at_most(self, output: Option<u64>) -> Self {
+    pub fn with_output_limit(self, output: Option<u64>) -> Self {
         Self { output, ..self }
     }
 
     /// Limits how much disk space a gate may use.
     #[must_use]
-    pub fn writing_at_most(self, space: Option<Space>) -> Self {
+    pub fn with_space_limit(self, space: Option<DiskLimit>) -> Self {
         Self { space, ..self }
     }
 
     fn log_name(&self, order: &GateOrder<'_>) -> String {
-        let name = log_name(order.iteration.0, order.gate.check.label());
+        let name = format_log_name(order.iteration.0, order.gate.check.label());
         match (self.places.get(&order.gate.name), name.strip_suffix(".log")) {
             (Some(place @ 2..), Some(stem)) => format!("{stem}_{place}.log"),
             (Some(_) | None, _) => name,
         }
     }
 
-    fn open_log(&self, name: &str) -> io::Result<Log> {
-        let directory = self.layout.project_directory(&[]).map_err(io::Error::other)?;
-        Log::create(&directory.join(name), LARGEST_LOG)
+    fn open_log(&self, name: &str) -> io::Result<GateLog> {
+        let directory = self.layout.create_project_directory(&[]).map_err(io::Error::other)?;
+        GateLog::create(&directory.join(name), LARGEST_LOG)
     }
 }
 
 impl Gates for CommandGates {
-    fn check(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult {
+    fn run_gate(&mut self, order: &GateOrder<'_>, tick: &mut dyn FnMut(Millis)) -> GateResult {
         let gate = order.gate;
         let command = order.command;
         let name = self.log_name(order);
-        let mut output = Output {
+        let mut output = GateOutput {
             log: self.open_log(&name),
-            mask: self.masker.stream(),
+            mask: self.masker.new_stream(),
             plain: Plain::default(),
             excerpt: OutputExcerpt::new(order.output_chars, gate.truncate),
-            hasher: ErrorHasher::in_directory(&gate.name, &self.layout.project().to_string_lossy()),
+            hasher: ErrorHasher::for_directory(
+                &gate.name,
+                &self.layout.project().to_string_lossy(),
+            ),
             failing: FailingChecks::default(),
             count: TestCount::default(),
             end: OutputEnd::default(),
@@ -130,53 +136,54 @@ impl Gates for CommandGates {
             args: vec!["-c".into(), SHELL.into(), command.into()],
             cwd: self.layout.project().to_owned(),
             env: self.env.clone(),
-            stdin: Stdin::Null,
-            limits: Limits {
+            stdin: StdinSource::Null,
+            limits: ProcessLimits {
                 soft: Some(gate.soft_limit.into()),
                 hard: Some(gate.hard_limit.into()),
                 output: self.output,
                 space: self.space.clone(),
-                ..Limits::default()
+                ..ProcessLimits::default()
             },
         };
         let mut on_chunk = |chunk: Chunk<'_>| {
             let (Chunk::Stdout(bytes) | Chunk::Stderr(bytes)) = chunk;
-            output.hear(bytes);
-            Heard::Useful
+            output.push_bytes(bytes);
+            OutputActivity::Useful
         };
-        let end = match self.launcher.launch(spawn) {
+        let end = match self.launcher.wrap_spawn(spawn) {
             Ok(spawn) => {
                 let mut tick = |ran: Duration| tick(ran.into());
-                supervise_telling(&spawn, &self.watch, &mut on_chunk, &mut tick)
+                supervise_with_ticks(&spawn, &self.watch, &mut on_chunk, &mut tick)
             }
-            Err(reason) => ChildEnd::by(Ending::NotStarted { reason }),
+            Err(reason) => ChildEnd::from_ending(Ending::NotStarted { reason }),
         };
-        let removed = self.launcher.clear();
+        let removed = self.launcher.clean_up();
         let log: PathBuf = Path::new(PROJECT_DIRECTORY).join(name);
-        output.hear_rest();
+        output.push_rest();
         for removed in &removed {
-            output.conclude(Some(&format!("[ralph] {removed}")));
+            output.add_remark(Some(&format!("[ralph] {removed}")));
         }
         let is_success = end.ending.is_success();
-        let reason = if is_success { empty_run(gate, &output.count.seen()) } else { None };
+        let reason =
+            if is_success { explain_empty_run(gate, &output.count.tests_seen()) } else { None };
         let is_failed = !is_success || reason.is_some();
         // In later iterations a failure may also come from changes of the agent.
         let is_baseline = order.iteration == IterationNumber(0);
-        let spec = (is_failed && is_baseline).then(|| self.launcher.gate_cell()).flatten();
+        let spec = (is_failed && is_baseline).then(|| self.launcher.gate_view()).flatten();
         let sandbox = spec.and_then(|spec| {
             let exists = |path: &str| Path::new(path).symlink_metadata().is_ok();
-            signs::find_sign(&output.end.text, &output.failing.names(), &spec, &exists)
+            gate_signs::find_sign(&output.end.text, &output.failing.names(), &spec, &exists)
         });
-        let note = note(gate, &end);
+        let note = describe_end(gate, &end);
         let remark = reason.as_ref().map(|reason| format!("[ralph] {reason}")).or(note.clone());
-        output.conclude(remark.as_deref());
+        output.add_remark(remark.as_deref());
         GateResult {
             gate: gate.name.clone(),
             command: command.to_owned(),
             severity: order.severity,
             status: if is_failed { GateStatus::Failed } else { GateStatus::Passed },
             log: output.log.is_ok().then(|| log.to_string_lossy().into_owned()),
-            hash: is_failed.then(|| output.hasher.clone().finish()),
+            hash: is_failed.then(|| output.hasher.clone().finish_hash()),
             failing: if is_failed { output.failing.names() } else { Vec::new() },
             output: output.finish(note),
             reason,
@@ -187,8 +194,8 @@ impl Gates for CommandGates {
 }
 
 /// Processes the output of a gate.
-struct Output {
-    log: io::Result<Log>,
+struct GateOutput {
+    log: io::Result<GateLog>,
     mask: MaskStream,
     plain: Plain,
     excerpt: OutputExcerpt,
@@ -218,41 +225,41 @@ impl OutputEnd {
     }
 }
 
-impl Output {
-    fn hear(&mut self, bytes: &[u8]) {
-        let clean = self.mask.feed(bytes);
-        self.take(&clean);
+impl GateOutput {
+    fn push_bytes(&mut self, bytes: &[u8]) {
+        let clean = self.mask.mask_next(bytes);
+        self.push_masked(&clean);
     }
 
-    fn take(&mut self, clean: &[u8]) {
+    fn push_masked(&mut self, clean: &[u8]) {
         let mut text = String::new();
         self.plain.feed(clean, &mut text);
-        self.read(&text);
-        self.log(|log| log.write(clean));
+        self.scan_text(&text);
+        self.write_log(|log| log.write(clean));
     }
 
     /// Processes what is left at the end of the output.
-    fn hear_rest(&mut self) {
+    fn push_rest(&mut self) {
         let rest = self.mask.finish();
-        self.take(&rest);
+        self.push_masked(&rest);
         let mut text = String::new();
         self.plain.finish(&mut text);
-        self.read(&text);
+        self.scan_text(&text);
     }
 
     /// Ends the log with a remark of ralph's, which becomes part of the failure as well.
-    fn conclude(&mut self, remark: Option<&str>) {
-        self.log(|log| log.note(remark));
+    fn add_remark(&mut self, remark: Option<&str>) {
+        self.write_log(|log| log.add_note(remark));
         if let Some(remark) = remark {
-            self.hasher.feed(&format!("\n{remark}"));
+            self.hasher.feed_text(&format!("\n{remark}"));
         }
     }
 
-    fn read(&mut self, text: &str) {
-        self.excerpt.feed(text);
-        self.hasher.feed(text);
-        self.failing.feed(text);
-        self.count.feed(text);
+    fn scan_text(&mut self, text: &str) {
+        self.excerpt.feed_text(text);
+        self.hasher.feed_text(text);
+        self.failing.feed_text(text);
+        self.count.feed_text(text);
         self.end.feed(text);
     }
 
@@ -260,13 +267,13 @@ impl Output {
     fn finish(self, note: Option<String>) -> String {
         let lost =
             self.log.err().map(|error| format!("[ralph] the log could not be written: {error}"));
-        let output = self.excerpt.text();
+        let output = self.excerpt.to_text();
         let parts = [Some(output.trim_end().to_owned()), note, lost];
         parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
     }
 
     /// Writes to the log. If that fails, the log is abandoned; the gate continues.
-    fn log(&mut self, write: impl FnOnce(&mut Log) -> io::Result<()>) {
+    fn write_log(&mut self, write: impl FnOnce(&mut GateLog) -> io::Result<()>) {
         if let Ok(log) = &mut self.log
             && let Err(error) = write(log)
         {
@@ -276,7 +283,7 @@ impl Output {
 }
 
 /// Describes an end that is more than an exit code.
-fn note(gate: &Gate, end: &ChildEnd) -> Option<String> {
+fn describe_end(gate: &Gate, end: &ChildEnd) -> Option<String> {
     match &end.ending {
         Ending::Exited { .. } => None,
         Ending::TimedOut { limit: Limit::Hard, .. } => {

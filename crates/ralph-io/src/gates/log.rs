@@ -12,13 +12,13 @@ pub(super) const LARGEST_LOG: u64 = 64 * 1024 * 1024;
 
 /// A log that is being written.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(super) struct GateLog {
     file: File,
     left: u64,
     dropped: u64,
 }
 
-impl Log {
+impl GateLog {
     /// Creates a log. Removes an existing file first instead of following it: it may be a link.
     pub(super) fn create(path: &Path, limit: u64) -> io::Result<Self> {
         match fs::remove_file(path) {
@@ -39,7 +39,7 @@ impl Log {
     }
 
     /// Writes a note of ralph's on its own line, after the number of bytes dropped before it.
-    pub(super) fn note(&mut self, note: Option<&str>) -> io::Result<()> {
+    pub(super) fn add_note(&mut self, note: Option<&str>) -> io::Result<()> {
         if self.dropped > 0 {
             write!(self.file, "\n[ralph] {} more bytes were not kept\n", self.dropped)?;
         }

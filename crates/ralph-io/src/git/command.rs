@@ -12,7 +12,10 @@ use ralph_core::text::Excerpt;
 use ralph_core::units::Millis;
 
 use crate::environment::Variables;
-use crate::process::{Captured, Chunk, Heard, Limits, Spawn, Stdin, Watch, capture, supervise};
+use crate::process::{
+    Captured, Chunk, OutputActivity, ProcessLimits, Spawn, StdinSource, Watch, capture_output,
+    supervise,
+};
 use crate::sandbox::Launcher;
 use ralph_core::plain::Plain;
 
@@ -21,17 +24,17 @@ use ralph_core::plain::Plain;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The limit during shutdown.
-const PARTING: Duration = Duration::from_secs(5);
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Enough for a list of a million changed files.
 const LARGEST_OUTPUT: usize = 256 * 1024 * 1024;
 
 /// How many characters of a command's output are shown.
-const WORDS: usize = 4000;
+const MOST_CHARS: usize = 4000;
 
 /// Variables that would point git at another repository or index, or change the meaning of paths.
 /// They are set if ralph itself was started by a hook.
-const FOREIGN: [&str; 14] = [
+const FOREIGN_VARIABLES: [&str; 14] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
     "GIT_DIR",
@@ -50,41 +53,41 @@ const FOREIGN: [&str; 14] = [
 
 /// Runs git commands with the user's environment.
 #[derive(Debug, Clone)]
-pub(super) struct Commands {
+pub(super) struct GitCommands {
     env: Vec<(OsString, OsString)>,
     watch: Watch,
     patience: Duration,
-    cell: Option<Cell>,
-    breath: Breath,
+    sandbox: Option<CommandSandbox>,
+    shell_use: ShellUse,
 }
 
 /// Whether related commands share one shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Breath {
+pub(super) enum ShellUse {
     /// Each command is started by itself, which is faster than a shell.
-    Many,
+    Separate,
     /// They share a shell: a sandbox for each would cost more than the shell.
-    One,
+    Shared,
 }
 
 /// The sandbox for commands that touch the work tree.
 #[derive(Debug, Clone)]
-struct Cell {
+struct CommandSandbox {
     launcher: Launcher,
     env: Variables,
 }
 
 /// One command.
 #[derive(Debug)]
-pub(super) struct Call<'a> {
+pub(super) struct GitCommand<'a> {
     program: OsString,
     settings: Vec<&'static str>,
     args: Vec<OsString>,
     cwd: &'a Path,
     env: Vec<(OsString, OsString)>,
-    stdin: Stdin,
-    output: Output,
-    place: Place,
+    stdin: StdinSource,
+    output: OutputNeed,
+    place: CallPlace,
     /// Settings for this command, but not for others of its script.
     own_settings: Vec<&'static str>,
     /// Settings computed at run time, as `name=value`.
@@ -95,16 +98,16 @@ pub(super) struct Call<'a> {
 
 /// Whether a command runs in the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum CallPlace {
     /// In the sandbox, if there is one.
-    Usual,
+    Default,
     /// Directly on the machine.
     Outside,
 }
 
 /// How much of a command's output is needed.
 #[derive(Debug, Clone, Copy)]
-enum Output {
+enum OutputNeed {
     Whole,
     /// Only the first bytes.
     Start(usize),
@@ -112,7 +115,7 @@ enum Output {
 
 /// A command that ran to its end.
 #[derive(Debug)]
-pub(super) struct Ran {
+pub(super) struct FinishedCommand {
     name: String,
     pub(super) code: i32,
     pub(super) stdout: Vec<u8>,
@@ -127,7 +130,7 @@ pub(super) enum NotRun {
     /// It took too long and was ended.
     TimedOut {
         /// Its output until then.
-        words: String,
+        output: String,
     },
     /// It was ended because the user stopped the run.
     Interrupted,
@@ -136,104 +139,106 @@ pub(super) enum NotRun {
     },
 }
 
-impl<'a> Call<'a> {
+impl<'a> GitCommand<'a> {
     /// Returns a plumbing command: no hooks, no prompts, English messages.
-    pub(super) fn git(cwd: &'a Path, args: &[&str]) -> Self {
-        Self::users("git", cwd)
-            .setting("core.quotePath=false")
-            .setting("core.hooksPath=/dev/null")
-            .setting("core.fsmonitor=false")
+    pub(super) fn new_plumbing(cwd: &'a Path, args: &[&str]) -> Self {
+        Self::new_user_command("git", cwd)
+            .with_setting("core.quotePath=false")
+            .with_setting("core.hooksPath=/dev/null")
+            .with_setting("core.fsmonitor=false")
             // ralph stores files as they are; the user's own `git add` may still complain.
-            .setting("core.safecrlf=false")
-            .args(args)
-            .env("LC_ALL", "C")
+            .with_setting("core.safecrlf=false")
+            .with_args(args)
+            .with_env("LC_ALL", "C")
             // Replacement refs must not change what a commit contains.
-            .env("GIT_NO_REPLACE_OBJECTS", "1")
+            .with_env("GIT_NO_REPLACE_OBJECTS", "1")
             // Reading a submodule must not take a lock, which a crash would leave behind.
-            .env("GIT_OPTIONAL_LOCKS", "0")
+            .with_env("GIT_OPTIONAL_LOCKS", "0")
     }
 
     /// Returns a command like the user's own: with hooks, in the user's language.
-    pub(super) fn users(program: impl Into<OsString>, cwd: &'a Path) -> Self {
+    pub(super) fn new_user_command(program: impl Into<OsString>, cwd: &'a Path) -> Self {
         let call = Self {
             program: program.into(),
             settings: Vec::new(),
             args: Vec::new(),
             cwd,
             env: Vec::new(),
-            stdin: Stdin::Null,
-            output: Output::Whole,
-            place: Place::Usual,
+            stdin: StdinSource::Null,
+            output: OutputNeed::Whole,
+            place: CallPlace::Default,
             own_settings: Vec::new(),
             config: Vec::new(),
             script: None,
         };
         // There is no user to answer a prompt or to close an editor.
-        call.env("GIT_TERMINAL_PROMPT", "0").env("GIT_EDITOR", "true").env("GIT_PAGER", "cat")
+        call.with_env("GIT_TERMINAL_PROMPT", "0")
+            .with_env("GIT_EDITOR", "true")
+            .with_env("GIT_PAGER", "cat")
     }
 
     /// Adds arguments.
-    pub(super) fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+    pub(super) fn with_args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
     }
 
     /// Overrides a git setting.
-    pub(super) fn setting(mut self, setting: &'static str) -> Self {
+    pub(super) fn with_setting(mut self, setting: &'static str) -> Self {
         self.settings.extend(["-c", setting]);
         self
     }
 
     /// Sets an environment variable.
-    pub(super) fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+    pub(super) fn with_env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
     /// Overrides a git setting for this command, but not for others of its script.
-    pub(super) fn own_setting(mut self, setting: &'static str) -> Self {
+    pub(super) fn with_own_setting(mut self, setting: &'static str) -> Self {
         self.own_settings.extend(["-c", setting]);
         self
     }
 
     /// Overrides git settings given as `name=value`. Not supported for commands of a script.
-    pub(super) fn config(mut self, settings: &[String]) -> Self {
+    pub(super) fn with_config(mut self, settings: &[String]) -> Self {
         self.config.extend(settings.iter().cloned());
         self
     }
 
     /// Uses another index than the user's, and leaves no shared part of it in the repository.
-    pub(super) fn index(self, index: &Path) -> Self {
-        self.setting("core.splitIndex=false").env("GIT_INDEX_FILE", index)
+    pub(super) fn with_index(self, index: &Path) -> Self {
+        self.with_setting("core.splitIndex=false").with_env("GIT_INDEX_FILE", index)
     }
 
     /// Sets the standard input.
-    pub(super) fn stdin(mut self, bytes: Vec<u8>) -> Self {
-        self.stdin = Stdin::Bytes(bytes);
+    pub(super) fn with_stdin(mut self, bytes: Vec<u8>) -> Self {
+        self.stdin = StdinSource::Bytes(bytes);
         self
     }
 
     /// Keeps only the beginning of the output.
-    pub(super) fn first_bytes(mut self, bytes: usize) -> Self {
-        self.output = Output::Start(bytes);
+    pub(super) fn with_output_limit(mut self, bytes: usize) -> Self {
+        self.output = OutputNeed::Start(bytes);
         self
     }
 
     /// Runs outside the sandbox, to reach the network or the user's keys.
-    pub(super) fn outside(mut self) -> Self {
-        self.place = Place::Outside;
+    pub(super) fn without_sandbox(mut self) -> Self {
+        self.place = CallPlace::Outside;
         self
     }
 
     /// Runs as part of a shell script, in which `{this}` is this command and `{git}` is git with
     /// the same settings. One sandbox for the script is cheaper than one for each command.
-    pub(super) fn within_script(mut self, script: impl Into<String>) -> Self {
+    pub(super) fn with_script(mut self, script: impl Into<String>) -> Self {
         self.script = Some(script.into());
         self
     }
 
     /// Returns the program and its arguments.
-    fn words(&mut self) -> (OsString, Vec<OsString>) {
+    fn take_command_line(&mut self) -> (OsString, Vec<OsString>) {
         let settings = std::mem::take(&mut self.settings);
         let own = std::mem::take(&mut self.own_settings);
         let (program, args) = (std::mem::take(&mut self.program), std::mem::take(&mut self.args));
@@ -253,11 +258,11 @@ impl<'a> Call<'a> {
     }
 
     /// Creates objects as ralph: refs of ralph need no identity of the user.
-    pub(super) fn signed_by_ralph(self) -> Self {
-        self.env("GIT_AUTHOR_NAME", "ralph")
-            .env("GIT_AUTHOR_EMAIL", "ralph@localhost")
-            .env("GIT_COMMITTER_NAME", "ralph")
-            .env("GIT_COMMITTER_EMAIL", "ralph@localhost")
+    pub(super) fn as_ralph(self) -> Self {
+        self.with_env("GIT_AUTHOR_NAME", "ralph")
+            .with_env("GIT_AUTHOR_EMAIL", "ralph@localhost")
+            .with_env("GIT_COMMITTER_NAME", "ralph")
+            .with_env("GIT_COMMITTER_EMAIL", "ralph@localhost")
     }
 
     /// Returns the command for messages, such as `git commit`.
@@ -270,55 +275,55 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Commands {
+impl GitCommands {
     /// Returns a runner with this environment, minus the variables in `FOREIGN`.
     pub(super) fn new(env: Vec<(OsString, OsString)>, watch: Watch) -> Self {
         let env = env
             .into_iter()
-            .filter(|(name, _)| !FOREIGN.iter().any(|foreign| name == foreign))
+            .filter(|(name, _)| !FOREIGN_VARIABLES.iter().any(|foreign| name == foreign))
             .collect();
-        Self { env, watch, patience: PATIENCE, cell: None, breath: Breath::Many }
+        Self { env, watch, patience: PATIENCE, sandbox: None, shell_use: ShellUse::Separate }
     }
 
     /// Sets the time limit.
-    pub(super) fn within(self, patience: Duration) -> Self {
+    pub(super) fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
     /// Returns a copy for shutdown: ignores stop signals and has a short time limit.
-    pub(super) fn parting(self) -> Self {
-        Self { watch: Watch::detached(), ..self }.within(PARTING)
+    pub(super) fn for_shutdown(self) -> Self {
+        Self { watch: Watch::new_detached(), ..self }.with_patience(SHUTDOWN_PATIENCE)
     }
 
     /// Sets the launcher and environment for commands in the sandbox.
-    pub(super) fn launched_by(self, launcher: Launcher, env: Variables) -> Self {
+    pub(super) fn with_launcher(self, launcher: Launcher, env: Variables) -> Self {
         let env = Self::new(env, self.watch.clone()).env;
         let shell_use = match &launcher {
-            Launcher::Caged(_) => Breath::One,
-            Launcher::Direct => Breath::Many,
+            Launcher::Sandboxed(_) => ShellUse::Shared,
+            Launcher::Direct => ShellUse::Separate,
         };
-        Self { cell: Some(Cell { launcher, env }), breath: shell_use, ..self }
+        Self { sandbox: Some(CommandSandbox { launcher, env }), shell_use, ..self }
     }
 
     /// Runs a command that must succeed, and returns its output.
-    pub(super) fn output(&self, call: Call<'_>) -> Result<Vec<u8>, VcsError> {
+    pub(super) fn run_for_output(&self, call: GitCommand<'_>) -> Result<Vec<u8>, VcsError> {
         let ran = self.run(call)?;
-        if ran.code == 0 { Ok(ran.stdout) } else { Err(ran.failed()) }
+        if ran.code == 0 { Ok(ran.stdout) } else { Err(ran.to_error()) }
     }
 
     /// Runs a command that must succeed, and returns its output as one line of text.
-    pub(super) fn line(&self, call: Call<'_>) -> Result<String, VcsError> {
-        let output = self.output(call)?;
+    pub(super) fn run_for_line(&self, call: GitCommand<'_>) -> Result<String, VcsError> {
+        let output = self.run_for_output(call)?;
         Ok(String::from_utf8_lossy(output.strip_suffix(b"\n").unwrap_or(&output)).into_owned())
     }
 
     /// Runs a command to its end, whatever its exit code.
-    pub(super) fn run(&self, call: Call<'_>) -> Result<Ran, VcsError> {
+    pub(super) fn run(&self, call: GitCommand<'_>) -> Result<FinishedCommand, VcsError> {
         let name = call.name();
-        self.attempt(call).map_err(|not_run| VcsError {
+        self.try_run(call).map_err(|not_run| VcsError {
             message: match not_run {
                 NotRun::NotFound => format!("`{name}` could not be run: the program was not found"),
-                NotRun::TimedOut { words: output } => {
+                NotRun::TimedOut { output } => {
                     format!("`{name}` did not end within {}\n{output}", Millis::from(self.patience))
                 }
                 NotRun::Interrupted => format!("`{name}` was interrupted"),
@@ -329,13 +334,13 @@ impl Commands {
 
     /// Runs a command to its end, whatever its exit code, and passes its output to `sink` in
     /// pieces.
-    pub(super) fn listen(
+    pub(super) fn run_streaming(
         &self,
-        call: Call<'_>,
+        call: GitCommand<'_>,
         sink: &mut dyn FnMut(&[u8]),
-    ) -> Result<Ran, NotRun> {
+    ) -> Result<FinishedCommand, NotRun> {
         let name = call.name();
-        let spawn = self.spawn(call)?;
+        let spawn = self.build_spawn(call)?;
         let mut errors = Vec::new();
         let end = supervise(&spawn, &self.watch, &mut |chunk| {
             match chunk {
@@ -345,16 +350,18 @@ impl Commands {
                 }
                 Chunk::Stderr(_) => {}
             }
-            Heard::Useful
+            OutputActivity::Useful
         });
         match end.ending {
-            Ending::Exited { code } => Ok(Ran { name, code, stdout: Vec::new(), stderr: errors }),
-            Ending::TimedOut { .. } => Err(NotRun::TimedOut { words: words(&[&errors]) }),
+            Ending::Exited { code } => {
+                Ok(FinishedCommand { name, code, stdout: Vec::new(), stderr: errors })
+            }
+            Ending::TimedOut { .. } => Err(NotRun::TimedOut { output: format_outputs(&[&errors]) }),
             Ending::Interrupted { .. } => Err(NotRun::Interrupted),
             ending @ (Ending::Signalled { .. }
             | Ending::Lingered { .. }
             | Ending::NotStarted { .. }) => {
-                let message = format!("`{name}`: {ending}: {}", words(&[&errors]));
+                let message = format!("`{name}`: {ending}: {}", format_outputs(&[&errors]));
                 Err(NotRun::Other { message })
             }
         }
@@ -362,7 +369,7 @@ impl Commands {
 
     /// Returns whether commands run in a sandbox by default.
     pub(super) fn is_confined(&self) -> bool {
-        self.cell.is_some()
+        self.sandbox.is_some()
     }
 
     /// Returns the environment of commands that run outside the sandbox.
@@ -371,24 +378,24 @@ impl Commands {
     }
 
     /// Returns whether related commands share one shell.
-    pub(super) fn breath(&self) -> Breath {
-        self.breath
+    pub(super) fn shell_use(&self) -> ShellUse {
+        self.shell_use
     }
 
     /// Returns a copy whose related commands share one shell even without a sandbox.
     #[cfg(test)]
-    pub(super) fn in_one_breath(self) -> Self {
-        Self { breath: Breath::One, ..self }
+    pub(super) fn with_shared_shell(self) -> Self {
+        Self { shell_use: ShellUse::Shared, ..self }
     }
 
-    fn spawn(&self, mut call: Call<'_>) -> Result<Spawn, NotRun> {
+    fn build_spawn(&self, mut call: GitCommand<'_>) -> Result<Spawn, NotRun> {
         let inside = match call.place {
-            Place::Usual => self.cell.as_ref(),
-            Place::Outside => None,
+            CallPlace::Default => self.sandbox.as_ref(),
+            CallPlace::Outside => None,
         };
         let mut env = inside.map_or(&self.env, |inside| &inside.env).clone();
         env.retain(|(known, _)| !call.env.iter().any(|(name, _)| name == known));
-        let (program, args) = call.words();
+        let (program, args) = call.take_command_line();
         env.extend(call.env);
         let spawn = Spawn {
             program,
@@ -396,10 +403,10 @@ impl Commands {
             cwd: call.cwd.to_owned(),
             env,
             stdin: call.stdin,
-            limits: Limits { hard: Some(self.patience), ..Limits::default() },
+            limits: ProcessLimits { hard: Some(self.patience), ..ProcessLimits::default() },
         };
         let launched = match inside {
-            Some(inside) => inside.launcher.launch(spawn),
+            Some(inside) => inside.launcher.wrap_spawn(spawn),
             None => Ok(spawn),
         };
         launched.map_err(|reason| match reason {
@@ -411,22 +418,24 @@ impl Commands {
     }
 
     /// Runs a command to its end, whatever its exit code, or returns why it did not end by itself.
-    pub(super) fn attempt(&self, call: Call<'_>) -> Result<Ran, NotRun> {
+    pub(super) fn try_run(&self, call: GitCommand<'_>) -> Result<FinishedCommand, NotRun> {
         let (name, output) = (call.name(), call.output);
         let most = match output {
-            Output::Whole => LARGEST_OUTPUT,
-            Output::Start(bytes) => bytes.min(LARGEST_OUTPUT),
+            OutputNeed::Whole => LARGEST_OUTPUT,
+            OutputNeed::Start(bytes) => bytes.min(LARGEST_OUTPUT),
         };
-        let spawn = self.spawn(call)?;
-        let Captured { end, stdout, stderr, cut } = capture(&spawn, &self.watch, most);
-        let is_enough = cut.is_none() || matches!(output, Output::Start(_));
+        let spawn = self.build_spawn(call)?;
+        let Captured { end, stdout, stderr, cut } = capture_output(&spawn, &self.watch, most);
+        let is_enough = cut.is_empty() || matches!(output, OutputNeed::Start(_));
         match end.ending {
-            Ending::Exited { code } if is_enough => Ok(Ran { name, code, stdout, stderr }),
+            Ending::Exited { code } if is_enough => {
+                Ok(FinishedCommand { name, code, stdout, stderr })
+            }
             Ending::NotStarted { reason: NotStarted::NotFound { .. } } => Err(NotRun::NotFound),
             Ending::TimedOut {
                 limit: Limit::Hard | Limit::Idle | Limit::Output | Limit::Growth | Limit::Disk,
                 ..
-            } => Err(NotRun::TimedOut { words: words(&[&stdout, &stderr]) }),
+            } => Err(NotRun::TimedOut { output: format_outputs(&[&stdout, &stderr]) }),
             Ending::Exited { .. } => {
                 Err(NotRun::Other { message: "it printed too much".to_owned() })
             }
@@ -438,41 +447,41 @@ impl Commands {
     }
 }
 
-impl Ran {
+impl FinishedCommand {
     /// Returns the output as plain text of bounded length.
-    pub(super) fn words(&self) -> String {
-        words(&[&self.stdout, &self.stderr])
+    pub(super) fn output_text(&self) -> String {
+        format_outputs(&[&self.stdout, &self.stderr])
     }
 
     /// Returns whether the errors contain a phrase.
-    pub(super) fn complains_of(&self, phrase: &str) -> bool {
+    pub(super) fn has_error_text(&self, phrase: &str) -> bool {
         String::from_utf8_lossy(&self.stderr).contains(phrase)
     }
 
     /// Returns the error for a failed command, with git's message and a hint if one is known.
-    pub(super) fn failed(&self) -> VcsError {
-        let hint = if self.complains_of(".lock': File exists") {
+    pub(super) fn to_error(&self) -> VcsError {
+        let hint = if self.has_error_text(".lock': File exists") {
             "\nhint: another git program is at work here, or one crashed; if none is running, \
              remove the lock file that git names"
-        } else if self.complains_of("Please tell me who you are") {
+        } else if self.has_error_text("Please tell me who you are") {
             "\nhint: run `git config user.name` and `git config user.email` with your name and address"
         } else {
             ""
         };
-        let text = words(&[&self.stderr]);
+        let text = format_outputs(&[&self.stderr]);
         VcsError {
             message: format!("`{}` failed (exit code {}): {text}{hint}", self.name, self.code),
         }
     }
 }
 
-fn words(outputs: &[&[u8]]) -> String {
-    let mut excerpt = Excerpt::both(WORDS);
+fn format_outputs(outputs: &[&[u8]]) -> String {
+    let mut excerpt = Excerpt::with_equal_ends(MOST_CHARS);
     for output in outputs {
         let (mut plain, mut text) = (Plain::default(), String::new());
         plain.feed(output, &mut text);
         plain.finish(&mut text);
-        excerpt.feed(&text);
+        excerpt.feed_text(&text);
     }
-    excerpt.text().trim().to_owned()
+    excerpt.to_text().trim().to_owned()
 }

@@ -5,55 +5,55 @@
 
 use ralph_core::ports::VcsError;
 
-use super::command::{Call, NotRun, Ran};
-use super::repository::Repository;
+use super::command::{FinishedCommand, GitCommand, NotRun};
+use super::repository::GitRepository;
 use super::scan::{PATCH, PATIENCE};
 
 /// What git is asked for in one script.
-pub(super) enum Asked<'a> {
+pub(super) enum SurveyQuery<'a> {
     Tree,
     /// The tree, and its difference from another one.
     Difference {
         /// The other tree.
         from: &'a str,
         /// Receives the list of changes, then the patch, in pieces.
-        hear: &'a mut dyn FnMut(&[u8]),
+        sink: &'a mut dyn FnMut(&[u8]),
     },
 }
 
 /// Whether the difference was printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Difference {
+pub(super) enum DiffOutput {
     /// All of it; empty if both trees are the same.
-    Told,
+    Printed,
     /// Nothing that could be used.
-    Untold,
+    Missing,
 }
 
 /// The result of adding everything to an index.
 #[derive(Debug)]
-pub(super) struct Added {
-    pub(super) ran: Ran,
+pub(super) struct AddResult {
+    pub(super) ran: FinishedCommand,
     /// The tree, if it was asked for and written.
-    pub(super) tree: Option<(String, Difference)>,
+    pub(super) tree: Option<(String, DiffOutput)>,
 }
 
-impl Added {
+impl AddResult {
     /// Runs the command that adds to an index, and in the same script those that print its tree and
     /// the difference. A difference that takes too long is not asked for again.
-    pub(super) fn run<'a>(
-        repository: &Repository,
-        call: impl Fn() -> Call<'a>,
-        query: &mut Asked<'_>,
+    pub(super) fn run_script<'a>(
+        repository: &GitRepository,
+        call: impl Fn() -> GitCommand<'a>,
+        query: &mut SurveyQuery<'_>,
     ) -> Result<Self, VcsError> {
-        if let Asked::Difference { from, hear: sink } = query
+        if let SurveyQuery::Difference { from, sink } = query
             && is_object_id(from)
         {
-            let commands = repository.commands.clone().within(PATIENCE);
-            let mut first = First::default();
-            let call = call().within_script(with_difference_from(from));
-            match commands.listen(call, &mut |bytes| sink(first.take(bytes))) {
-                Ok(ran) => return Ok(first.into_added(ran)),
+            let commands = repository.commands.clone().with_patience(PATIENCE);
+            let mut first = FirstOutputLine::default();
+            let call = call().with_script(build_difference_script(from));
+            match commands.run_streaming(call, &mut |bytes| sink(first.consume(bytes))) {
+                Ok(ran) => return Ok(first.into_result(ran)),
                 // How far it got is unknown. The plain command below reports what is wrong.
                 Err(
                     NotRun::NotFound
@@ -63,19 +63,18 @@ impl Added {
                 ) => {}
             }
         }
-        *query = Asked::Tree;
-        let ran =
-            repository.commands.run(call().within_script("{this} && exec {git} write-tree"))?;
-        let mut first = First::default();
-        first.take(&ran.stdout);
-        let tree = first.tree().map(|tree| (tree, Difference::Untold));
+        *query = SurveyQuery::Tree;
+        let ran = repository.commands.run(call().with_script("{this} && exec {git} write-tree"))?;
+        let mut first = FirstOutputLine::default();
+        first.consume(&ran.stdout);
+        let tree = first.tree_id().map(|tree| (tree, DiffOutput::Missing));
         Ok(Self { ran, tree })
     }
 }
 
 /// Returns a script that runs a command, then prints the tree of the index and its difference from
 /// another one.
-fn with_difference_from(tree: &str) -> String {
+fn build_difference_script(tree: &str) -> String {
     let options = PATCH.join(" ");
     format!(
         "{{this}} && tree=$({{git}} write-tree) && echo \"$tree\" && {{ [ \"$tree\" = {tree} ] || \
@@ -85,14 +84,14 @@ fn with_difference_from(tree: &str) -> String {
 
 /// The first line of an output.
 #[derive(Debug, Default)]
-struct First {
+struct FirstOutputLine {
     line: Vec<u8>,
     is_whole: bool,
 }
 
-impl First {
+impl FirstOutputLine {
     /// Consumes the bytes of the line, and returns the rest.
-    fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+    fn consume<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         if self.is_whole {
             return bytes;
         }
@@ -104,21 +103,21 @@ impl First {
     }
 
     /// Returns the tree id in the line.
-    fn tree(&self) -> Option<String> {
+    fn tree_id(&self) -> Option<String> {
         let id = std::str::from_utf8(&self.line).ok()?.strip_suffix('\n')?;
         is_object_id(id).then(|| id.to_owned())
     }
 
-    fn into_added(self, mut ran: Ran) -> Added {
-        let tree = self.tree().map(|tree| match ran.code {
-            0 => (tree, Difference::Told),
+    fn into_result(self, mut ran: FinishedCommand) -> AddResult {
+        let tree = self.tree_id().map(|tree| match ran.code {
+            0 => (tree, DiffOutput::Printed),
             // The tree was written all the same.
-            _ => (tree, Difference::Untold),
+            _ => (tree, DiffOutput::Missing),
         });
         if tree.is_some() {
             ran.code = 0;
         }
-        Added { ran, tree }
+        AddResult { ran, tree }
     }
 }
 
@@ -136,22 +135,22 @@ mod tests {
         let id = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
         let output = format!("{id}\n:100644 a\nb\0");
         for size in 1..=output.len() {
-            let mut first = First::default();
+            let mut first = FirstOutputLine::default();
             let mut rest = Vec::new();
             for piece in output.as_bytes().chunks(size) {
-                rest.extend_from_slice(first.take(piece));
+                rest.extend_from_slice(first.consume(piece));
             }
             assert_eq!(rest, b":100644 a\nb\0", "in pieces of {size}");
-            assert_eq!(first.tree().as_deref(), Some(id));
+            assert_eq!(first.tree_id().as_deref(), Some(id));
         }
     }
 
     #[test]
     fn a_line_that_is_cut_or_something_else_names_no_tree() {
         for line in ["", "4b825dc642cb6eb9a060e54bf8d69288fbee4904", "error\n", "$(true)\n"] {
-            let mut first = First::default();
-            assert_eq!(first.take(line.as_bytes()), b"");
-            assert_eq!(first.tree(), None, "{line:?}");
+            let mut first = FirstOutputLine::default();
+            assert_eq!(first.consume(line.as_bytes()), b"");
+            assert_eq!(first.tree_id(), None, "{line:?}");
         }
     }
 }

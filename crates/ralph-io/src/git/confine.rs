@@ -4,31 +4,31 @@
 
 use ralph_core::event::Checkpoint;
 use ralph_core::glob::Pattern;
-use ralph_core::ports::{Mark, VcsError};
+use ralph_core::ports::{IterationMark, VcsError};
 
-use super::vcs::{Git, kept_ref};
+use super::vcs::{GitVcs, format_kept_ref};
 
-impl Git {
+impl GitVcs {
     /// Restores everything outside a scope. HEAD stays where it is.
     pub(super) fn confine_to(
         &mut self,
-        mark: &Mark,
+        mark: &IterationMark,
         to: &Checkpoint,
         scope: &[Pattern],
     ) -> Result<Option<String>, VcsError> {
-        let mut target = self.target(mark, to)?;
-        let now = self.shadow.survey(&self.repository)?;
+        let mut target = self.build_restore_target(mark, to)?;
+        let now = self.shadow.survey_tree(&self.repository)?;
         let is_allowed = |path: &[u8]| {
-            let path = self.repository.named_from_project(path);
+            let path = self.repository.name_bytes_from_project(path);
             scope.iter().any(|pattern| pattern.matches(&path))
         };
-        target.tree = self.tree_with(&target.tree, is_allowed, &now)?;
+        target.tree = self.build_tree_with(&target.tree, is_allowed, &now)?;
         let head = self.repository.head()?;
         let place = target.place.take();
         // What was staged before is meaningless on top of further commits, which stay.
         if place.is_some_and(|place| place.commit != head.commit) {
             target.index = head.tree;
         }
-        self.go_back(&target, &kept_ref(mark))
+        self.restore(&target, &format_kept_ref(mark))
     }
 }

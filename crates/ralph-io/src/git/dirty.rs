@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use ralph_core::ports::VcsError;
 
-use super::repository::Repository;
+use super::repository::GitRepository;
 
 /// The operation after which the same tree may be committed again.
 pub(super) const MERGE: &str = "merge";
@@ -22,7 +22,7 @@ pub(super) const BISECT: &str = "bisect";
 
 /// An uncommitted path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dirty {
+pub struct DirtyPath {
     /// The path from the top of the work tree.
     pub path: PathBuf,
     pub kind: DirtyKind,
@@ -39,16 +39,20 @@ pub enum DirtyKind {
     Untracked,
 }
 
-impl Repository {
+impl GitRepository {
     /// Returns every uncommitted path except ralph's runtime files, the files of the run itself,
     /// and paths inside submodules.
-    pub fn dirty(&self) -> Result<Vec<Dirty>, VcsError> {
+    pub fn list_dirty(&self) -> Result<Vec<DirtyPath>, VcsError> {
         let call = self
-            .git(&["status", "--porcelain=v2", "-z"])
-            .args(["--untracked-files=all", "--ignore-submodules=dirty", "--no-renames", "--"])
-            .args(self.all_but_runtime_files());
-        let mut dirty: Vec<Dirty> =
-            self.commands.output(call)?.split(|byte| *byte == 0).filter_map(read).collect();
+            .build_plumbing(&["status", "--porcelain=v2", "-z"])
+            .with_args(["--untracked-files=all", "--ignore-submodules=dirty", "--no-renames", "--"])
+            .with_args(self.pathspecs_without_runtime_files());
+        let mut dirty: Vec<DirtyPath> = self
+            .commands
+            .run_for_output(call)?
+            .split(|byte| *byte == 0)
+            .filter_map(parse_entry)
+            .collect();
         dirty.retain(|it| !self.owns(it.path.as_os_str().as_bytes()));
         Ok(dirty)
     }
@@ -78,7 +82,7 @@ impl Repository {
 }
 
 /// Parses one entry; the number of fields before the path depends on the first letter.
-fn read(entry: &[u8]) -> Option<Dirty> {
+fn parse_entry(entry: &[u8]) -> Option<DirtyPath> {
     let (kind, fields) = match entry.first()? {
         b'1' => (DirtyKind::Changed, 9),
         b'u' => (DirtyKind::Conflict, 11),
@@ -86,12 +90,12 @@ fn read(entry: &[u8]) -> Option<Dirty> {
         _ => return None,
     };
     let path = entry.splitn(fields, |byte| *byte == b' ').nth(fields - 1)?;
-    Some(Dirty { path: OsStr::from_bytes(path).into(), kind })
+    Some(DirtyPath { path: OsStr::from_bytes(path).into(), kind })
 }
 
 /// Parses file states, for fuzzing.
 pub(super) fn fuzz(output: &[u8]) {
-    for Dirty { path, .. } in output.split(|byte| *byte == 0).filter_map(read) {
+    for DirtyPath { path, .. } in output.split(|byte| *byte == 0).filter_map(parse_entry) {
         assert!(path.as_os_str().len() <= output.len());
     }
 }

@@ -9,15 +9,15 @@ use std::time::SystemTime;
 use ralph_core::event::{CheckedOut, CommitId};
 use ralph_core::ports::VcsError;
 
-use super::repository::Repository;
-use crate::bounded;
+use super::repository::GitRepository;
+use crate::bounded_read;
 
 /// Enough for a name or an id; an agent may have replaced the file by anything.
 const LARGEST_REF: u64 = 4096;
 
 /// The state of HEAD.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct HeadState {
     /// The full name of the branch; none if HEAD is detached.
     pub(super) branch: Option<String>,
     /// The commit; none before the first one.
@@ -27,14 +27,14 @@ pub(super) struct Head {
 }
 
 /// How many reflog entries of HEAD are read.
-const MOST_NOTES: &str = "--max-count=1000";
+const MOST_REFLOG_ENTRIES: &str = "--max-count=1000";
 
 /// Prints commit, tree and branch of HEAD.
-const HEAD_WORDS: [&str; 5] = ["rev-parse", "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD"];
+const HEAD_ARGS: [&str; 5] = ["rev-parse", "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD"];
 
-impl Head {
+impl HeadState {
     /// Parses git's output if there is a commit.
-    fn read(output: &[u8]) -> Option<Self> {
+    fn parse(output: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(output).ok()?;
         let lines: Vec<&str> = text.lines().collect();
         let [commit, tree, name] = lines[..] else { return None };
@@ -48,20 +48,20 @@ impl Head {
     }
 }
 
-fn seconds(time: SystemTime) -> u64 {
+fn to_unix_seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }
 
-impl Repository {
+impl GitRepository {
     /// Reads HEAD. A commit that was seen before costs no process.
-    pub(super) fn head(&self) -> Result<Head, VcsError> {
+    pub(super) fn head(&self) -> Result<HeadState, VcsError> {
         let seen = self.seen.borrow().clone();
-        if let (Some(seen), Some((branch, commit))) = (seen, self.head_in_files())
+        if let (Some(seen), Some((branch, commit))) = (seen, self.read_head_files())
             && seen.commit.as_ref() == Some(&commit)
         {
-            return Ok(Head { branch, ..seen });
+            return Ok(HeadState { branch, ..seen });
         }
-        let head = self.ask_for_head()?;
+        let head = self.query_head()?;
         *self.seen.borrow_mut() = Some(head.clone());
         Ok(head)
     }
@@ -73,20 +73,21 @@ impl Repository {
 
     /// Returns the commit at a time, and HEAD now, if the reflog has a change in between. An entry
     /// dated in the future is ignored, because it must be forged.
-    pub fn checked_out_since(
+    pub fn find_checkout_since(
         &self,
         since: SystemTime,
     ) -> Result<Option<(Option<CommitId>, CheckedOut)>, VcsError> {
         let now = self.checked_out()?;
-        let args = ["log", "--walk-reflogs", "--no-show-signature", "--date=unix", MOST_NOTES];
-        let call = self.git(&args).args(["--format=%gd %H", "HEAD", "--"]);
+        let args =
+            ["log", "--walk-reflogs", "--no-show-signature", "--date=unix", MOST_REFLOG_ENTRIES];
+        let call = self.build_plumbing(&args).with_args(["--format=%gd %H", "HEAD", "--"]);
         // A branch without a commit has no reflog.
-        let Ok(entries) = self.commands.line(call) else { return Ok(None) };
+        let Ok(entries) = self.commands.run_for_line(call) else { return Ok(None) };
         let mut entries = entries.lines().filter_map(|line| {
             let (when, commit) = line.strip_prefix("HEAD@{")?.split_once("} ")?;
             Some((when.parse::<u64>().ok()?, CommitId(commit.to_owned())))
         });
-        let since_then = seconds(since) + 1..=seconds(SystemTime::now());
+        let since_then = to_unix_seconds(since) + 1..=to_unix_seconds(SystemTime::now());
         match entries.next() {
             Some((when, _)) if since_then.contains(&when) => {
                 let before = entries.find(|(when, _)| !since_then.contains(when));
@@ -98,7 +99,7 @@ impl Repository {
 
     /// Reads the branch and its commit if they are plain files. Packed refs, other ref formats and
     /// a branch without a commit need git.
-    fn head_in_files(&self) -> Option<(Option<String>, String)> {
+    fn read_head_files(&self) -> Option<(Option<String>, String)> {
         let id = |text: &str| {
             let id = text.trim_end();
             let is_id =
@@ -106,7 +107,7 @@ impl Repository {
             is_id.then(|| id.to_owned())
         };
         let read = |path: PathBuf| {
-            let bytes = bounded::read_file(&path, LARGEST_REF).ok()?;
+            let bytes = bounded_read::read_file(&path, LARGEST_REF).ok()?;
             String::from_utf8(bytes).ok()
         };
         let head = read(self.git_dir.join("HEAD"))?;
@@ -131,20 +132,20 @@ impl Repository {
     }
 
     /// Returns the date of the last commit that changed a file, such as `2026-11-15`.
-    pub fn last_changed(&self, file: &Path) -> Result<Option<String>, VcsError> {
+    pub fn find_last_change_date(&self, file: &Path) -> Result<Option<String>, VcsError> {
         if self.head()?.commit.is_none() {
             return Ok(None);
         }
-        let call = self.git(&["log", "-1", "--no-show-signature", "--format=%cs", "--"]);
-        let day = self.commands.line(call.args([file]))?;
+        let call = self.build_plumbing(&["log", "-1", "--no-show-signature", "--format=%cs", "--"]);
+        let day = self.commands.run_for_line(call.with_args([file]))?;
         Ok(Some(day).filter(|day| !day.is_empty()))
     }
 
     /// Writes the HEAD file again, if it is missing or damaged: git does not recognize such a
     /// directory as a repository.
-    pub(super) fn mend_head(&self, branch: Option<&str>, commit: Option<&str>, aside: &Path) {
+    pub(super) fn repair_head(&self, branch: Option<&str>, commit: Option<&str>, aside: &Path) {
         let path = self.git_dir.join("HEAD");
-        let is_sound = bounded::read_file(&path, LARGEST_REF).is_ok_and(|text| {
+        let is_sound = bounded_read::read_file(&path, LARGEST_REF).is_ok_and(|text| {
             let text = String::from_utf8_lossy(&text);
             let text = text.trim_end();
             text.starts_with("ref: refs/") || text.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -161,45 +162,47 @@ impl Repository {
         }
     }
 
-    fn ask_for_head(&self) -> Result<Head, VcsError> {
-        let ran = self.commands.run(self.git(&HEAD_WORDS))?;
-        if let Some(head) = Head::read(&ran.stdout).filter(|_| ran.code == 0) {
+    fn query_head(&self) -> Result<HeadState, VcsError> {
+        let ran = self.commands.run(self.build_plumbing(&HEAD_ARGS))?;
+        if let Some(head) = HeadState::parse(&ran.stdout).filter(|_| ran.code == 0) {
             return Ok(head);
         }
         // Before the first commit there is only the name of the branch.
-        let branch = self.commands.run(self.git(&["symbolic-ref", "--quiet", "HEAD"]))?;
+        let branch =
+            self.commands.run(self.build_plumbing(&["symbolic-ref", "--quiet", "HEAD"]))?;
         let name = String::from_utf8_lossy(&branch.stdout).trim_end().to_owned();
         let unborn = branch.code == 0 && !self.has_ref(&name)?;
         if !unborn {
-            return Err(ran.failed());
+            return Err(ran.to_error());
         }
-        Ok(Head { branch: Some(name), commit: None, tree: self.empty_tree()? })
+        Ok(HeadState { branch: Some(name), commit: None, tree: self.empty_tree()? })
     }
 
     /// Returns whether a ref exists.
     pub(super) fn has_ref(&self, name: &str) -> Result<bool, VcsError> {
-        Ok(self.resolve(name)?.is_some())
+        Ok(self.resolve_name(name)?.is_some())
     }
 
     /// Returns the object that a ref or other name refers to.
-    pub(super) fn resolve(&self, name: &str) -> Result<Option<String>, VcsError> {
-        let ran = self.commands.run(self.git(&["rev-parse", "--quiet", "--verify", name]))?;
+    pub(super) fn resolve_name(&self, name: &str) -> Result<Option<String>, VcsError> {
+        let ran =
+            self.commands.run(self.build_plumbing(&["rev-parse", "--quiet", "--verify", name]))?;
         let id = String::from_utf8_lossy(&ran.stdout).trim_end().to_owned();
         Ok((ran.code == 0).then_some(id))
     }
 
     /// Returns the tree of a commit, or the empty tree for `None`.
-    pub(super) fn tree_of(&self, commit: Option<&str>) -> Result<String, VcsError> {
+    pub(super) fn resolve_tree(&self, commit: Option<&str>) -> Result<String, VcsError> {
         match commit {
             None => self.empty_tree(),
             Some(commit) => self
-                .resolve(&format!("{commit}^{{tree}}"))?
+                .resolve_name(&format!("{commit}^{{tree}}"))?
                 .ok_or_else(|| VcsError { message: format!("the commit {commit} is gone") }),
         }
     }
 
     /// Returns the id of the empty tree.
     pub(super) fn empty_tree(&self) -> Result<String, VcsError> {
-        self.commands.line(self.git(&["mktree"]))
+        self.commands.run_for_line(self.build_plumbing(&["mktree"]))
     }
 }

@@ -3,26 +3,26 @@
 //! Not here: restoring the work tree as well.
 
 use ralph_core::event::TreeId;
-use ralph_core::ports::{Mark, VcsError};
+use ralph_core::ports::{IterationMark, VcsError};
 
-use super::back::{Place, Target};
-use super::vcs::Git;
+use super::restore::{HeadPosition, RestoreTarget};
+use super::vcs::GitVcs;
 
-impl Git {
+impl GitVcs {
     /// Moves HEAD back to a position. Also restores the index if the checkpoint recorded it: an
     /// agent that commits stages first.
-    pub(super) fn put_place_back(
+    pub(super) fn restore_history(
         &mut self,
-        mark: &Mark,
-        place: Place,
+        mark: &IterationMark,
+        place: HeadPosition,
         tree: Option<&TreeId>,
     ) -> Result<Option<String>, VcsError> {
         let name = format!("refs/ralph/kept/{}/{}-history", mark.run, mark.iteration);
         let head = self.repository.head()?;
-        let has_moved = place.is_left(&head);
+        let has_moved = place.differs_from(&head);
         let was_kept = self.repository.has_ref(&name)?;
         let noted = match tree {
-            Some(TreeId(tree)) => self.noted(mark, place.commit.as_deref(), tree)?,
+            Some(TreeId(tree)) => self.read_checkpoint(mark, place.commit.as_deref(), tree)?,
             None => None,
         };
         let (index, operation) = noted.map_or((None, None), |it| (it.index, it.operation));
@@ -30,12 +30,12 @@ impl Git {
             Some(index) => Some(index),
             // What an agent staged beyond its commits stays; if it staged nothing, the index
             // follows the history.
-            None if has_moved && self.repository.staged(&head.tree)?.is_empty() => {
-                Some(self.repository.tree_of(place.commit.as_deref())?)
+            None if has_moved && self.repository.list_staged(&head.tree)?.is_empty() => {
+                Some(self.repository.resolve_tree(place.commit.as_deref())?)
             }
             None => None,
         };
-        let target = Target {
+        let target = RestoreTarget {
             tree: head.tree.clone(),
             index: index.clone().unwrap_or_else(|| head.tree.clone()),
             place: Some(place),
@@ -43,10 +43,10 @@ impl Git {
         };
         if let Some(place) = target.place.as_ref().filter(|_| has_moved) {
             let message = "ralph: the history before it was reset";
-            self.keep_all(&head, &target, &head.tree, &name, message)?;
-            self.repository.put_head_back(place, &head)?;
+            self.save_all(&head, &target, &head.tree, &name, message)?;
+            self.repository.restore_head(place, &head)?;
         }
-        self.repository.give_up_operation(&target)?;
+        self.repository.abort_operation(&target)?;
         if let Some(index) = index.filter(|_| has_moved || was_kept) {
             self.repository.reset_index(&index)?;
         }

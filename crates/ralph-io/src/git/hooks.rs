@@ -9,27 +9,27 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use ralph_core::ports::{HookResult, HookTrial, Mark, VcsError};
+use ralph_core::ports::{HookResult, HookTrial, IterationMark, VcsError};
 
-use super::command::{Call, NotRun};
+use super::command::{GitCommand, NotRun};
 use super::identity::Author;
 use super::shadow;
-use super::vcs::{Git, trailers};
-use crate::bounded;
+use super::vcs::{GitVcs, format_trailers};
+use crate::bounded_read;
 
 /// No commit message is longer.
 const LARGEST_MESSAGE: u64 = 1024 * 1024;
 
 /// A hook that is run before a commit, or after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hook {
+pub(super) enum CommitHook {
     PreCommit,
     PrepareCommitMsg,
     CommitMsg,
     PostCommit,
 }
 
-impl Hook {
+impl CommitHook {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::PreCommit => "pre-commit",
@@ -42,7 +42,7 @@ impl Hook {
 
 /// The result of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum HookRun {
+pub(super) enum CommitHookRun {
     /// There is no hook, or it passed.
     Passed,
     Refused {
@@ -55,13 +55,13 @@ pub(super) enum HookRun {
 
 /// Where the hooks are, and the author of commits.
 #[derive(Debug, Clone)]
-pub(super) struct Hooks {
+pub(super) struct CommitHooks {
     directory: Option<PathBuf>,
     author: Option<Author>,
 }
 
 /// Returns where the pre-commit framework stores the programs of its hooks, if it is in use.
-pub fn framework_store(env: &[(OsString, OsString)]) -> Option<PathBuf> {
+pub fn find_framework_store(env: &[(OsString, OsString)]) -> Option<PathBuf> {
     let variable = |name: &str| {
         let value = env.iter().find_map(|(known, value)| (known == name).then(|| value.clone()));
         value.filter(|value| !value.is_empty()).map(PathBuf::from)
@@ -71,16 +71,16 @@ pub fn framework_store(env: &[(OsString, OsString)]) -> Option<PathBuf> {
     store.is_dir().then_some(store)
 }
 
-impl Git {
+impl GitVcs {
     /// Returns the executable of a hook, if there is one.
-    pub(super) fn hook(&mut self, hook: Hook) -> Option<PathBuf> {
+    pub(super) fn find_hook(&mut self, hook: CommitHook) -> Option<PathBuf> {
         let repository = &self.repository;
         let hooks = self.hooks.get_or_insert_with(|| {
             // A link in the home directory is broken inside a sandbox. A hook that is itself a link
             // stays one: its name may select which hook it is.
             let directory = repository.hooks_directory();
             let directory = directory.map(|path| path.canonicalize().unwrap_or(path));
-            Hooks { directory, author: None }
+            CommitHooks { directory, author: None }
         });
         let path = hooks.directory.as_ref()?.join(hook.name());
         let about = fs::metadata(&path).ok()?;
@@ -88,93 +88,100 @@ impl Git {
     }
 
     /// Runs a hook with this index, if there is one.
-    pub(super) fn run_hook(&mut self, hook: Hook, args: &[&Path], index: &Path) -> HookRun {
-        let Some(program) = self.hook(hook) else { return HookRun::Passed };
-        let author = self.author();
+    pub(super) fn run_hook(
+        &mut self,
+        hook: CommitHook,
+        args: &[&Path],
+        index: &Path,
+    ) -> CommitHookRun {
+        let Some(program) = self.find_hook(hook) else { return CommitHookRun::Passed };
+        let author = self.hook_author();
         // Like git, `sh` runs a script without a shebang. It remains the parent process, so that a
         // hook that kills its parent does not kill ralph.
-        let mut call = Call::users(program, &self.repository.top)
-            .args(args)
-            .env("GIT_INDEX_FILE", index)
-            .env("GIT_EDITOR", ":")
-            .env("GIT_PREFIX", "")
-            .within_script("{this}; exit $?");
-        if hook == Hook::PrepareCommitMsg {
-            call = call.args(["message"]);
+        let mut call = GitCommand::new_user_command(program, &self.repository.top)
+            .with_args(args)
+            .with_env("GIT_INDEX_FILE", index)
+            .with_env("GIT_EDITOR", ":")
+            .with_env("GIT_PREFIX", "")
+            .with_script("{this}; exit $?");
+        if hook == CommitHook::PrepareCommitMsg {
+            call = call.with_args(["message"]);
         }
-        if let Some(store) = framework_store(self.repository.commands.users_env()) {
-            call = call.env("PRE_COMMIT_HOME", store);
+        if let Some(store) = find_framework_store(self.repository.commands.users_env()) {
+            call = call.with_env("PRE_COMMIT_HOME", store);
         }
         // In the sandbox, the configuration that names the author may not be readable.
         if let Some(Author { name, email }) = author {
-            call = call.env("GIT_AUTHOR_NAME", name).env("GIT_AUTHOR_EMAIL", email);
+            call = call.with_env("GIT_AUTHOR_NAME", name).with_env("GIT_AUTHOR_EMAIL", email);
         }
         let name = hook.name();
-        match self.repository.commands.attempt(call) {
-            Ok(ran) if ran.code == 0 => HookRun::Passed,
-            Ok(ran) => HookRun::Refused { output: ran.words() },
-            Err(NotRun::Interrupted) => HookRun::Interrupted,
-            Err(NotRun::TimedOut { words: output }) => HookRun::Refused {
+        match self.repository.commands.try_run(call) {
+            Ok(ran) if ran.code == 0 => CommitHookRun::Passed,
+            Ok(ran) => CommitHookRun::Refused { output: ran.output_text() },
+            Err(NotRun::Interrupted) => CommitHookRun::Interrupted,
+            Err(NotRun::TimedOut { output }) => CommitHookRun::Refused {
                 output: format!("{output}\n[ralph] the {name} hook took longer than ten minutes"),
             },
             Err(NotRun::NotFound) => {
-                HookRun::Refused { output: format!("the {name} hook could not be started") }
+                CommitHookRun::Refused { output: format!("the {name} hook could not be started") }
             }
             Err(NotRun::Other { message }) => {
-                HookRun::Refused { output: format!("the {name} hook did not end: {message}") }
+                CommitHookRun::Refused { output: format!("the {name} hook did not end: {message}") }
             }
         }
     }
 
-    fn author(&mut self) -> Option<Author> {
+    fn hook_author(&mut self) -> Option<Author> {
         let hooks = self.hooks.as_mut()?;
         if hooks.author.is_none() {
-            hooks.author = self.repository.author();
+            hooks.author = self.repository.read_author();
         }
         hooks.author.clone()
     }
 
     /// Writes an index for hooks that holds a tree, with git's cached file metadata.
-    pub(super) fn hook_index(&mut self, tree: &str) -> Result<PathBuf, VcsError> {
-        self.shadow.hold(&self.repository, tree)?;
+    pub(super) fn write_hook_index(&mut self, tree: &str) -> Result<PathBuf, VcsError> {
+        self.shadow.load_tree(&self.repository, tree)?;
         let index = self.scratch.join("index.hook");
-        shadow::copy(self.shadow.index(), &index).map_err(|error| VcsError {
+        shadow::copy_index(self.shadow.index_path(), &index).map_err(|error| VcsError {
             message: format!("cannot write `{}`: {error}", index.display()),
         })?;
         Ok(index)
     }
 
     /// Runs the pre-commit hook on an index that holds a tree.
-    pub(super) fn pass_tree(&mut self, tree: &str) -> Result<HookResult, VcsError> {
-        if self.hook(Hook::PreCommit).is_none() {
+    pub(super) fn run_tree_hook(&mut self, tree: &str) -> Result<HookResult, VcsError> {
+        if self.find_hook(CommitHook::PreCommit).is_none() {
             return Ok(HookResult::Absent);
         }
-        let index = self.hook_index(tree)?;
-        Ok(match self.run_hook(Hook::PreCommit, &[], &index) {
-            HookRun::Passed => HookResult::Passed,
-            HookRun::Refused { output } => HookResult::Refused { output },
-            HookRun::Interrupted => HookResult::Interrupted,
+        let index = self.write_hook_index(tree)?;
+        Ok(match self.run_hook(CommitHook::PreCommit, &[], &index) {
+            CommitHookRun::Passed => HookResult::Passed,
+            CommitHookRun::Refused { output } => HookResult::Refused { output },
+            CommitHookRun::Interrupted => HookResult::Interrupted,
         })
     }
 
     /// Runs the commit hooks on HEAD, and with a message.
     pub(super) fn try_all_hooks(
         &mut self,
-        mark: &Mark,
+        mark: &IterationMark,
         message: Option<&str>,
     ) -> Result<HookTrial, VcsError> {
         let head = self.repository.head()?;
         if let Some(message) = message {
-            let message = self.with_trailers(message, &trailers(mark))?;
-            match self.pass_message(message, &head.tree)? {
+            let message = self.with_trailers(message, &format_trailers(mark))?;
+            match self.run_message_hook(message, &head.tree)? {
                 Ok(_) => {}
-                Err(HookRun::Refused { output }) => {
+                Err(CommitHookRun::Refused { output }) => {
                     return Ok(HookTrial::MessageRefused { output });
                 }
-                Err(HookRun::Interrupted | HookRun::Passed) => return Ok(HookTrial::Interrupted),
+                Err(CommitHookRun::Interrupted | CommitHookRun::Passed) => {
+                    return Ok(HookTrial::Interrupted);
+                }
             }
         }
-        Ok(match self.pass_tree(&head.tree)? {
+        Ok(match self.run_tree_hook(&head.tree)? {
             HookResult::Absent | HookResult::Passed => HookTrial::Passed,
             HookResult::Interrupted => HookTrial::Interrupted,
             HookResult::Refused { output } => {
@@ -186,16 +193,16 @@ impl Git {
 
     /// Runs the hooks that may read and change the message. Returns the message, or the result if a
     /// hook refused.
-    pub(super) fn pass_message(
+    pub(super) fn run_message_hook(
         &mut self,
         message: String,
         tree: &str,
-    ) -> Result<Result<String, HookRun>, VcsError> {
-        let hooks = [Hook::PrepareCommitMsg, Hook::CommitMsg];
-        if hooks.iter().all(|hook| self.hook(*hook).is_none()) {
+    ) -> Result<Result<String, CommitHookRun>, VcsError> {
+        let hooks = [CommitHook::PrepareCommitMsg, CommitHook::CommitMsg];
+        if hooks.iter().all(|hook| self.find_hook(*hook).is_none()) {
             return Ok(Ok(message));
         }
-        let index = self.hook_index(tree)?;
+        let index = self.write_hook_index(tree)?;
         let file = self.repository.git_dir.join("COMMIT_EDITMSG");
         let failed = |error: io::Error| VcsError {
             message: format!("cannot write or read `{}`: {error}", file.display()),
@@ -203,15 +210,17 @@ impl Git {
         write_new(&file, message.as_bytes()).map_err(failed)?;
         for hook in hooks {
             match self.run_hook(hook, &[&file], &index) {
-                HookRun::Passed => {}
-                run @ (HookRun::Refused { .. } | HookRun::Interrupted) => return Ok(Err(run)),
+                CommitHookRun::Passed => {}
+                run @ (CommitHookRun::Refused { .. } | CommitHookRun::Interrupted) => {
+                    return Ok(Err(run));
+                }
             }
         }
-        let message = bounded::read_file(&file, LARGEST_MESSAGE).map_err(failed)?;
-        let message = without_extra_space(&String::from_utf8_lossy(&message));
+        let message = bounded_read::read_file(&file, LARGEST_MESSAGE).map_err(failed)?;
+        let message = clean_message(&String::from_utf8_lossy(&message));
         if message.is_empty() {
             let output = "the hooks left an empty commit message".to_owned();
-            return Ok(Err(HookRun::Refused { output }));
+            return Ok(Err(CommitHookRun::Refused { output }));
         }
         Ok(Ok(message))
     }
@@ -229,7 +238,7 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
 
 /// Cleans a message like `git commit --cleanup=whitespace`: no space at the end of lines, no empty
 /// lines at the beginning and the end, never two of them in a row.
-pub(super) fn without_extra_space(message: &str) -> String {
+pub(super) fn clean_message(message: &str) -> String {
     let mut clean = String::new();
     let mut is_after_empty = false;
     for line in message.lines().map(str::trim_end) {
@@ -259,7 +268,7 @@ mod tests {
             ("\n\na  \n\n\n b\t\n\n", "a\n\n b\n"),
             ("# no comment\n", "# no comment\n"),
         ] {
-            assert_eq!(without_extra_space(message), expect, "{message:?}");
+            assert_eq!(clean_message(message), expect, "{message:?}");
         }
     }
 }

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 use ralph_core::ports::VcsError;
 
-use super::command::{Call, Ran};
-use super::diff::split_zero;
-use super::repository::Repository;
+use super::command::{FinishedCommand, GitCommand};
+use super::diff::split_at_zeros;
+use super::repository::GitRepository;
 
 /// The settings for signing commits.
 const SIGNING_KEYS: &str = r"^(commit\.gpgsign|gpg\..*|user\.signingkey)$";
@@ -26,7 +26,7 @@ pub(super) struct Author {
 
 /// How commits are signed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Signing {
+pub(super) struct CommitSigning {
     /// Whether commits are signed at all.
     pub(super) is_wanted: bool,
     /// The settings that select the program and the key, as `name=value`. They are passed to git
@@ -35,11 +35,11 @@ pub(super) struct Signing {
     pub(super) settings: Vec<String>,
 }
 
-impl Signing {
+impl CommitSigning {
     /// Parses the output of `git config --null --get-regexp`.
-    fn read(printed: &[u8]) -> Self {
+    fn parse(printed: &[u8]) -> Self {
         let mut signing = Self::default();
-        for entry in split_zero(printed) {
+        for entry in split_at_zeros(printed) {
             let entry = String::from_utf8_lossy(entry);
             // A name without a value means true.
             let (name, value) = entry.split_once('\n').unwrap_or((&entry, "true"));
@@ -59,50 +59,58 @@ fn is_true(value: &str) -> bool {
         || value.parse::<i64>().is_ok_and(|number| number != 0)
 }
 
-impl Repository {
+impl GitRepository {
     /// Fails if git does not know who the user is, or cannot sign although signing is configured.
     pub fn check_identity(&self) -> Result<(), VcsError> {
         for variable in ["GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"] {
-            let ran = self.commands.run(self.git(&["var", variable]).outside())?;
+            let ran =
+                self.commands.run(self.build_plumbing(&["var", variable]).without_sandbox())?;
             if ran.code != 0 {
-                let message = ran.failed().message;
+                let message = ran.to_error().message;
                 let message = format!("git does not know who commits here: {message}");
                 return Err(VcsError { message });
             }
         }
-        let signing = self.signing()?;
+        let signing = self.read_signing()?;
         if !signing.is_wanted {
             return Ok(());
         }
         // A commit on no branch, which git removes by itself some day.
         let tree = self.empty_tree()?;
-        let call = self.git(&["commit-tree", "-S", &tree]).config(&signing.settings).outside();
-        let ran = self.commands.run(call.stdin(b"ralph: signature test\n".to_vec()))?;
-        if ran.code == 0 { Ok(()) } else { Err(not_signed(&ran)) }
+        let call = self
+            .build_plumbing(&["commit-tree", "-S", &tree])
+            .with_config(&signing.settings)
+            .without_sandbox();
+        let ran = self.commands.run(call.with_stdin(b"ralph: signature test\n".to_vec()))?;
+        if ran.code == 0 { Ok(()) } else { Err(build_signing_error(&ran)) }
     }
 
     /// Returns how the user signs commits.
-    pub(super) fn signing(&self) -> Result<Signing, VcsError> {
-        let call = self.git(&["config", "--null", "--get-regexp", SIGNING_KEYS]).outside();
+    pub(super) fn read_signing(&self) -> Result<CommitSigning, VcsError> {
+        let call = self
+            .build_plumbing(&["config", "--null", "--get-regexp", SIGNING_KEYS])
+            .without_sandbox();
         // Exit code 1 means that none of them is set.
-        Ok(Signing::read(&self.commands.run(call)?.stdout))
+        Ok(CommitSigning::parse(&self.commands.run(call)?.stdout))
     }
 
     /// Returns the files that git's configuration is read from, included files as well, except
     /// those of the repository itself.
     pub fn config_files(&self) -> Vec<PathBuf> {
-        let call = self.git(&["config", "--list", "--show-origin", "--name-only", "-z"]).outside();
+        let call = self
+            .build_plumbing(&["config", "--list", "--show-origin", "--name-only", "-z"])
+            .without_sandbox();
         let Ok(ran) = self.commands.run(call) else { return Vec::new() };
-        let absolute = split_zero(&ran.stdout).filter_map(|it| it.strip_prefix(b"file:"));
+        let absolute = split_at_zeros(&ran.stdout).filter_map(|it| it.strip_prefix(b"file:"));
         let files = absolute.filter(|path| path.starts_with(b"/"));
         let files: BTreeSet<PathBuf> = files.map(|it| OsStr::from_bytes(it).into()).collect();
         files.into_iter().collect()
     }
 
     /// Returns the author of the user's commits.
-    pub(super) fn author(&self) -> Option<Author> {
-        let call = self.git(&["var", "GIT_AUTHOR_IDENT"]).outside();
-        let line = self.commands.line(call).ok()?;
+    pub(super) fn read_author(&self) -> Option<Author> {
+        let call = self.build_plumbing(&["var", "GIT_AUTHOR_IDENT"]).without_sandbox();
+        let line = self.commands.run_for_line(call).ok()?;
         let (name, rest) = line.split_once(" <")?;
         let (email, _) = rest.split_once('>')?;
         Some(Author { name: name.to_owned(), email: email.to_owned() })
@@ -116,17 +124,17 @@ impl Repository {
     /// Returns the directory that git looks for hooks in.
     pub fn hooks_directory(&self) -> Option<PathBuf> {
         // ralph's plumbing calls turn hooks off, so this is a call like the user's own.
-        let call = Call::users("git", &self.top).outside();
-        let call = call.args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]);
-        let mut output = self.commands.output(call).ok()?;
+        let call = GitCommand::new_user_command("git", &self.top).without_sandbox();
+        let call = call.with_args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]);
+        let mut output = self.commands.run_for_output(call).ok()?;
         output.pop();
         Some(OsString::from_vec(output).into())
     }
 }
 
 /// Returns the error for a commit that could not be signed.
-pub(super) fn not_signed(ran: &Ran) -> VcsError {
-    let message = ran.failed().message;
+pub(super) fn build_signing_error(ran: &FinishedCommand) -> VcsError {
+    let message = ran.to_error().message;
     VcsError {
         message: format!(
             "the commit could not be signed: {message}\n\
@@ -155,8 +163,8 @@ mod tests {
                 settings(&["gpg.format=ssh", "user.signingkey=~/.ssh/id.pub"]),
             ),
         ] {
-            let read = Signing::read(printed.as_bytes());
-            assert_eq!(read, Signing { is_wanted, settings: expect }, "{printed:?}");
+            let read = CommitSigning::parse(printed.as_bytes());
+            assert_eq!(read, CommitSigning { is_wanted, settings: expect }, "{printed:?}");
         }
     }
 }

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::kept_objects::make_real_directory;
-use super::ref_files::is_old;
-use super::shadow::Stamp;
-use crate::bounded;
+use super::ref_files::is_stable_stamp;
+use super::shadow::GitFileStamp;
+use crate::bounded_read;
 use crate::store::atomic;
 
 /// Longer logs are not copied; this is some hundred thousand entries.
@@ -35,7 +35,7 @@ pub(super) struct KeptLogs {
     source: PathBuf,
     store: PathBuf,
     /// The logs with up-to-date copies, with their metadata at that time.
-    copied: HashMap<PathBuf, Stamp>,
+    copied: HashMap<PathBuf, GitFileStamp>,
 }
 
 impl KeptLogs {
@@ -45,8 +45,8 @@ impl KeptLogs {
     }
 
     /// Updates the copies to the current logs.
-    pub(super) fn sync(&mut self) -> io::Result<()> {
-        let present = files(&self.source);
+    pub(super) fn update_copies(&mut self) -> io::Result<()> {
+        let present = list_files(&self.source);
         if self.copied.is_empty() && self.store.exists() {
             fs::remove_dir_all(&self.store)?;
         }
@@ -61,7 +61,7 @@ impl KeptLogs {
                 continue;
             }
             let (from, to) = (self.source.join(&name), self.store.join(&name));
-            let Ok(content) = bounded::read_file(&from, LARGEST_LOG) else { continue };
+            let Ok(content) = bounded_read::read_file(&from, LARGEST_LOG) else { continue };
             // A branch may have become a directory of branches, or the reverse.
             if to.is_dir() {
                 fs::remove_dir_all(&to)?;
@@ -76,7 +76,7 @@ impl KeptLogs {
     /// Returns the names of the refs whose logs lost entries.
     pub(super) fn find_losses(&self) -> Vec<PathBuf> {
         let kept: Vec<PathBuf> = if self.copied.is_empty() {
-            files(&self.store).into_keys().collect()
+            list_files(&self.store).into_keys().collect()
         } else {
             self.copied.keys().cloned().collect()
         };
@@ -88,25 +88,27 @@ impl KeptLogs {
 
     fn has_losses(&self, name: &Path) -> bool {
         let (now, was) = (self.source.join(name), self.store.join(name));
-        let stamp = fs::symlink_metadata(&now).ok().map(|metadata| Stamp::of(&metadata));
-        if stamp.as_ref().is_some_and(|it| is_old(it) && self.copied.get(name) == Some(it)) {
+        let stamp =
+            fs::symlink_metadata(&now).ok().map(|metadata| GitFileStamp::from_metadata(&metadata));
+        if stamp.as_ref().is_some_and(|it| is_stable_stamp(it) && self.copied.get(name) == Some(it))
+        {
             return false;
         }
-        let read = |path: &Path| bounded::read_file(path, LARGEST_LOG).unwrap_or_default();
+        let read = |path: &Path| bounded_read::read_file(path, LARGEST_LOG).unwrap_or_default();
         let may_expire = name != Path::new(STASH);
-        has_lost(&read(&was), &read(&now), may_expire.then(SystemTime::now))
+        has_lost_entries(&read(&was), &read(&now), may_expire.then(SystemTime::now))
     }
 
     /// Returns a log with its lost entries, followed by those added since.
-    pub(super) fn merged(&self, name: &Path) -> io::Result<MergedLog> {
+    pub(super) fn merge_log(&self, name: &Path) -> io::Result<MergedLog> {
         let path = self.source.join(name);
         let was = fs::read(self.store.join(name))?;
-        let now = bounded::read_file(&path, LARGEST_LOG).unwrap_or_default();
-        Ok(MergedLog { path, content: merge(&was, &now) })
+        let now = bounded_read::read_file(&path, LARGEST_LOG).unwrap_or_default();
+        Ok(MergedLog { path, content: merge_entries(&was, &now) })
     }
 
     /// Writes a log.
-    pub(super) fn write(&self, log: &MergedLog) -> io::Result<()> {
+    pub(super) fn write_log(&self, log: &MergedLog) -> io::Result<()> {
         let path = &log.path;
         let parents: Vec<&Path> =
             path.ancestors().skip(1).take_while(|it| it.starts_with(&self.source)).collect();
@@ -140,27 +142,27 @@ impl MergedLog {
 }
 
 /// Returns whether entries are missing. Given a time, old entries may be missing.
-fn has_lost(was: &[u8], now: &[u8], expires_at: Option<SystemTime>) -> bool {
+fn has_lost_entries(was: &[u8], now: &[u8], expires_at: Option<SystemTime>) -> bool {
     if now.starts_with(was) {
         return false;
     }
     let present: BTreeSet<&[u8]> = now.split(|byte| *byte == b'\n').collect();
     let mut missing = was.split(|byte| *byte == b'\n').filter(|line| !present.contains(line));
     match expires_at.and_then(|now| now.checked_sub(EXPIRY)) {
-        Some(limit) => missing.any(|line| time_of_entry(line).is_none_or(|time| time > limit)),
+        Some(limit) => missing.any(|line| parse_entry_time(line).is_none_or(|time| time > limit)),
         None => missing.next().is_some(),
     }
 }
 
 /// Parses `OLD NEW NAME <EMAIL> SECONDS ZONE\tMESSAGE`.
-fn time_of_entry(line: &[u8]) -> Option<SystemTime> {
+fn parse_entry_time(line: &[u8]) -> Option<SystemTime> {
     let head = line.split(|byte| *byte == b'\t').next()?;
     let seconds = std::str::from_utf8(head).ok()?.rsplit(' ').nth(1)?.parse().ok()?;
     UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
 /// Returns all entries of `was`, then the new ones of `now`.
-fn merge(was: &[u8], now: &[u8]) -> Vec<u8> {
+fn merge_entries(was: &[u8], now: &[u8]) -> Vec<u8> {
     let known: BTreeSet<&[u8]> = was.split(|byte| *byte == b'\n').collect();
     let mut all = was.to_vec();
     for line in now.split(|byte| *byte == b'\n').filter(|line| !known.contains(line)) {
@@ -171,7 +173,7 @@ fn merge(was: &[u8], now: &[u8]) -> Vec<u8> {
 }
 
 /// Returns all files below a directory, with paths relative to it.
-fn files(root: &Path) -> HashMap<PathBuf, Stamp> {
+fn list_files(root: &Path) -> HashMap<PathBuf, GitFileStamp> {
     let mut found = HashMap::new();
     let mut open = vec![PathBuf::new()];
     while let Some(directory) = open.pop() {
@@ -180,7 +182,7 @@ fn files(root: &Path) -> HashMap<PathBuf, Stamp> {
             match entry.metadata() {
                 Ok(about) if about.is_dir() => open.push(name),
                 Ok(about) if about.is_file() && found.len() < MOST_LOGS => {
-                    found.insert(name, Stamp::of(&about));
+                    found.insert(name, GitFileStamp::from_metadata(&about));
                 }
                 Ok(_) | Err(_) => {}
             }
@@ -208,11 +210,11 @@ mod tests {
             (later.clone(), true, true),
             (String::new(), true, true),
         ] {
-            let check = |at| has_lost(both.as_bytes(), now_there.as_bytes(), at);
+            let check = |at| has_lost_entries(both.as_bytes(), now_there.as_bytes(), at);
             assert_eq!(check(Some(now)), of_branch, "{now_there}");
             assert_eq!(check(None), of_stash, "{now_there}");
         }
-        let merged = merge(both.as_bytes(), format!("{new}{later}").as_bytes());
+        let merged = merge_entries(both.as_bytes(), format!("{new}{later}").as_bytes());
         assert_eq!(String::from_utf8(merged).expect("text"), format!("{both}{later}"));
     }
 }

@@ -20,7 +20,7 @@ const MOST_COPIED: u64 = 1024 * 1024 * 1024;
 const PACKS: &str = "pack";
 
 /// The files of a pack. Others are generated from these.
-const OF_PACKS: [&str; 5] = ["pack", "idx", "rev", "promisor", "mtimes"];
+const PACK_EXTENSIONS: [&str; 5] = ["pack", "idx", "rev", "promisor", "mtimes"];
 
 /// The links to the object files of a repository.
 #[derive(Debug)]
@@ -45,9 +45,9 @@ impl KeptObjects {
     }
 
     /// Makes the store hold exactly the files that the repository has now.
-    pub(super) fn sync(&mut self) -> io::Result<()> {
-        let present = directories(&self.source);
-        for name in directories(&self.store).difference(&present) {
+    pub(super) fn update_links(&mut self) -> io::Result<()> {
+        let present = list_directories(&self.source);
+        for name in list_directories(&self.store).difference(&present) {
             fs::remove_dir_all(self.store.join(name))?;
             self.synced.remove(name);
         }
@@ -68,7 +68,7 @@ impl KeptObjects {
     fn sync_directory(&mut self, name: &OsStr) -> io::Result<()> {
         let (from, to) = (self.source.join(name), self.store.join(name));
         fs::create_dir_all(&to)?;
-        let (present, kept) = (files(&from), files(&to));
+        let (present, kept) = (list_object_files(&from), list_object_files(&to));
         for gone in kept.difference(&present) {
             fs::remove_file(to.join(gone))?;
         }
@@ -90,24 +90,30 @@ impl KeptObjects {
 
     /// Returns whether files that existed at the last sync are missing in the repository.
     pub(super) fn has_losses(&self) -> bool {
-        directories(&self.store).iter().any(|name| {
+        list_directories(&self.store).iter().any(|name| {
             let source = self.source.join(name);
             let about = fs::symlink_metadata(&source).ok().filter(fs::Metadata::is_dir);
             let changed = about.and_then(|about| about.modified().ok());
             let is_same = changed.is_some() && changed.as_ref() == self.synced.get(name);
-            !is_same && files(&self.store.join(name)).difference(&files(&source)).next().is_some()
+            !is_same
+                && list_object_files(&self.store.join(name))
+                    .difference(&list_object_files(&source))
+                    .next()
+                    .is_some()
         })
     }
 
     /// Restores files that are missing in the repository.
-    pub(super) fn restore(&self) -> io::Result<()> {
-        for name in directories(&self.store) {
+    pub(super) fn restore_missing(&self) -> io::Result<()> {
+        for name in list_directories(&self.store) {
             let (from, to) = (self.store.join(&name), self.source.join(&name));
             make_real_directory(&self.source)?;
             make_real_directory(&to)?;
-            let present = files(&to);
-            let mut missing: Vec<OsString> =
-                files(&from).into_iter().filter(|file| !present.contains(file)).collect();
+            let present = list_object_files(&to);
+            let mut missing: Vec<OsString> = list_object_files(&from)
+                .into_iter()
+                .filter(|file| !present.contains(file))
+                .collect();
             // git considers a pack present once its index is.
             missing.sort_by_key(|file| Path::new(file).extension() == Some(OsStr::new("idx")));
             for file in missing {
@@ -135,7 +141,7 @@ pub(super) fn make_real_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Returns the directories that object files are in.
-fn directories(objects: &Path) -> BTreeSet<OsString> {
+fn list_directories(objects: &Path) -> BTreeSet<OsString> {
     let entries = fs::read_dir(objects).into_iter().flatten().flatten();
     let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let names = directories.map(|entry| entry.file_name());
@@ -143,11 +149,11 @@ fn directories(objects: &Path) -> BTreeSet<OsString> {
 }
 
 /// Returns the object files in one of those directories.
-fn files(directory: &Path) -> BTreeSet<OsString> {
+fn list_object_files(directory: &Path) -> BTreeSet<OsString> {
     let is_of_pack = |name: &OsStr| {
         let extension = Path::new(name).extension().and_then(OsStr::to_str);
         name.as_encoded_bytes().starts_with(b"pack-")
-            && extension.is_some_and(|extension| OF_PACKS.contains(&extension))
+            && extension.is_some_and(|extension| PACK_EXTENSIONS.contains(&extension))
     };
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));

@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_core::ports::{Mark, VcsError};
+use ralph_core::ports::{IterationMark, VcsError};
 use serde::{Deserialize, Serialize};
 
 use super::kept_logs::KeptLogs;
 use super::kept_objects::{KeptObjects, make_real_directory};
-use super::ref_files::{RefFiles, branch_of};
-use super::repository::Repository;
-use super::vcs::Git;
+use super::ref_files::{RefFiles, read_branch};
+use super::repository::GitRepository;
+use super::vcs::GitVcs;
 use crate::store::atomic;
 
 /// The directory in a run's directory, and the record in it.
@@ -35,24 +35,24 @@ pub(super) struct KeptRefs {
     files: RefFiles,
     objects: KeptObjects,
     logs: Vec<KeptLogs>,
-    record: Option<Record>,
-    origin: Origin,
+    record: Option<RefRecord>,
+    origin: RecordOrigin,
     /// Whether no agent was called since the refs were last checked.
     is_settled: bool,
 }
 
 /// Which process made a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum RecordOrigin {
     /// This process, just before it called an agent.
-    Here,
+    ThisProcess,
     /// One that died. The user may have moved branches since.
     DeadRun,
 }
 
 /// All refs at a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Record {
+struct RefRecord {
     /// The ref prefix that saves values that refs had in between.
     aside: String,
     objects: PathBuf,
@@ -73,14 +73,14 @@ struct LostRef {
     is: Option<String>,
 }
 
-impl Git {
+impl GitVcs {
     /// Turns on the protection of the user's refs and their objects.
     #[must_use]
-    pub fn keeping_refs(mut self) -> Self {
+    pub fn with_ref_protection(mut self) -> Self {
         let directory = self.directory.join(KEPT);
         let common = self.repository.common_dir();
         let text = fs::read(directory.join(RECORD)).unwrap_or_default();
-        let record: Option<Record> = serde_json::from_slice(&text).ok();
+        let record: Option<RefRecord> = serde_json::from_slice(&text).ok();
         // After an agent call, a link may lead anywhere that the agent chose.
         let objects = match &record {
             Some(record) => record.objects.clone(),
@@ -104,7 +104,7 @@ impl Git {
             objects: KeptObjects::new(objects, directory.join("objects")),
             logs,
             record,
-            origin: Origin::DeadRun,
+            origin: RecordOrigin::DeadRun,
             is_settled,
             directory,
         });
@@ -112,7 +112,7 @@ impl Git {
     }
 
     /// Records all refs and saves their objects. Must be called before an agent is called.
-    pub(super) fn note_refs(&mut self, mark: &Mark, branch: Option<&str>) {
+    pub(super) fn record_refs(&mut self, mark: &IterationMark, branch: Option<&str>) {
         let Some(kept) = &self.kept_refs else { return };
         if !kept.is_settled {
             self.restore_refs();
@@ -121,25 +121,25 @@ impl Git {
         let Some(kept) = &mut self.kept_refs else { return };
         let own = mark.run.to_string();
         let refs = kept.files.read_all(&self.repository, |name| is_recorded(name, &own));
-        let Mark { run, iteration, .. } = mark;
-        kept.record = refs.ok().map(|refs| Record {
+        let IterationMark { run, iteration, .. } = mark;
+        kept.record = refs.ok().map(|refs| RefRecord {
             aside: format!("refs/ralph/kept/{run}/{iteration}-refs"),
             objects: kept.objects.source().to_owned(),
             branch: branch.map(str::to_owned),
             refs,
-            elsewhere: worktrees.iter().filter_map(|it| branch_of(it)).collect(),
+            elsewhere: worktrees.iter().filter_map(|it| read_branch(it)).collect(),
             worktrees,
         });
-        kept.origin = Origin::Here;
+        kept.origin = RecordOrigin::ThisProcess;
         kept.is_settled = false;
         // A failure here only matters if an agent destroys something; the run need not end for it.
         let _ = fs::create_dir_all(&kept.directory);
-        let _ = kept.objects.sync();
+        let _ = kept.objects.update_links();
         for logs in &mut kept.logs {
-            let _ = logs.sync();
+            let _ = logs.update_copies();
         }
         if let Ok(text) = serde_json::to_vec(&kept.record) {
-            let _ = atomic::replace_in_passing(&kept.directory.join(RECORD), &text);
+            let _ = atomic::replace_unsynced(&kept.directory.join(RECORD), &text);
         }
     }
 
@@ -151,7 +151,7 @@ impl Git {
             // When the run is resumed some other day, changes made until then are the user's.
             let _ = fs::remove_file(kept.directory.join(RECORD));
         }
-        if kept.origin == Origin::DeadRun {
+        if kept.origin == RecordOrigin::DeadRun {
             kept.record = None;
         }
         kept.is_settled = true;
@@ -160,8 +160,8 @@ impl Git {
 
     /// Returns whether an agent was called since the refs were last checked, or restored refs are
     /// not reported yet.
-    pub(super) fn has_unseen_refs(&self) -> bool {
-        self.kept_refs.as_ref().is_some_and(|kept| !kept.is_settled || !self.meddling.is_empty())
+    pub(super) fn has_unchecked_refs(&self) -> bool {
+        self.kept_refs.as_ref().is_some_and(|kept| !kept.is_settled || !self.tampering.is_empty())
     }
 
     /// Drops the record: ref changes from here on are the user's.
@@ -171,7 +171,7 @@ impl Git {
         }
     }
 
-    fn restore_recorded(&mut self, kept: &mut KeptRefs, record: &Record) {
+    fn restore_recorded(&mut self, kept: &mut KeptRefs, record: &RefRecord) {
         let mut logs: Vec<(usize, PathBuf)> = Vec::new();
         for (index, kept) in kept.logs.iter().enumerate() {
             logs.extend(kept.find_losses().into_iter().map(|name| (index, name)));
@@ -185,48 +185,52 @@ impl Git {
             .filter_map(|(name, was)| {
                 let is = now.get(name);
                 let lost = LostRef { name: name.clone(), was: was.clone(), is: is.cloned() };
-                let is_lost =
-                    is != Some(was) && self.is_lost(record, kept.origin, &lost, has_lost_stashes);
+                let is_lost = is != Some(was)
+                    && self.must_restore(record, kept.origin, &lost, has_lost_stashes);
                 is_lost.then_some(lost)
             })
             .collect();
         if lost.is_empty() && logs.is_empty() && !self.has_lost_branch(kept, record, &now) {
             return;
         }
-        let failed = kept.objects.restore().err().map(|error| error.to_string());
+        let failed = kept.objects.restore_missing().err().map(|error| error.to_string());
         let merged =
-            logs.iter().map(|(index, name)| (kept.logs[*index].merged(name), *index, name));
+            logs.iter().map(|(index, name)| (kept.logs[*index].merge_log(name), *index, name));
         let merged: Vec<_> = merged.collect();
         let stash = merged.iter().find(|(_, _, name)| *name == Path::new(STASH));
-        let mut orders: Vec<RefOrder> = lost.iter().map(|it| it.order(&record.aside)).collect();
+        let mut orders: Vec<RefRestore> =
+            lost.iter().map(|it| it.restore_updates(&record.aside)).collect();
         if let Some((Ok(log), _, _)) = stash
             && let Some(last) = log.last_id()
         {
             // The agent's stashes follow the user's.
             orders.retain(|order| order.name != STASH);
-            orders
-                .push(RefOrder { name: STASH.to_owned(), updates: vec![(STASH.to_owned(), last)] });
+            orders.push(RefRestore {
+                name: STASH.to_owned(),
+                updates: vec![(STASH.to_owned(), last)],
+            });
             log.remove_present();
         }
-        let refused = self.restore_all(&orders, &record.aside);
+        let refused = self.update_lost_refs(&orders, &record.aside);
         let mut reported = Vec::new();
         for LostRef { name, is, .. } in lost.iter().filter(|it| is_reported(&it.name)) {
             let what = if is.is_none() { "deleted" } else { "moved" };
-            reported.push(describe(name, what, refused.get(name).or(failed.as_ref())));
+            reported.push(describe_loss(name, what, refused.get(name).or(failed.as_ref())));
         }
         for (log, index, name) in &merged {
             let written = log.as_ref().map_err(ToString::to_string);
-            let written = written
-                .and_then(|log| kept.logs[*index].write(log).map_err(|error| error.to_string()));
+            let written = written.and_then(|log| {
+                kept.logs[*index].write_log(log).map_err(|error| error.to_string())
+            });
             let name = name.to_string_lossy();
             // A restored ref is reported already.
             if lost.iter().all(|lost| lost.name != name) && is_reported(&name) {
                 let what = format!("the reflog of {name}");
-                reported.push(describe(&what, "shortened", written.err().as_ref()));
+                reported.push(describe_loss(&what, "shortened", written.err().as_ref()));
             }
         }
         if let (true, Some(why)) = (reported.is_empty(), &failed) {
-            reported.push(describe("objects", "removed", Some(why)));
+            reported.push(describe_loss("objects", "removed", Some(why)));
         }
         self.report_restored(reported);
     }
@@ -237,18 +241,18 @@ impl Git {
         if more > 0 {
             reported.push(format!("{more} more refs and reflogs"));
         }
-        reported.retain(|it| !self.meddling.contains(it));
+        reported.retain(|it| !self.tampering.contains(it));
         if !reported.is_empty() {
-            self.meddling.extend(reported);
-            self.note_untold();
+            self.tampering.extend(reported);
+            self.record_unreported();
         }
     }
 
     /// Returns whether a ref whose value changed must be restored.
-    fn is_lost(
+    fn must_restore(
         &self,
-        record: &Record,
-        origin: Origin,
+        record: &RefRecord,
+        origin: RecordOrigin,
         lost: &LostRef,
         has_lost_stashes: bool,
     ) -> bool {
@@ -261,13 +265,13 @@ impl Git {
         if name == STASH {
             return has_lost_stashes;
         }
-        let now = record.worktrees.iter().filter_map(|it| branch_of(it));
+        let now = record.worktrees.iter().filter_map(|it| read_branch(it));
         let elsewhere: BTreeSet<String> = now.chain(record.elsewhere.iter().cloned()).collect();
-        if origin == Origin::DeadRun || elsewhere.contains(name) {
+        if origin == RecordOrigin::DeadRun || elsewhere.contains(name) {
             return false;
         }
-        let is_checked_out = branch_of(&self.repository.git_dir).as_deref() == Some(name);
-        !(is_checked_out && self.repository.is_forward(&lost.was, is))
+        let is_checked_out = read_branch(&self.repository.git_dir).as_deref() == Some(name);
+        !(is_checked_out && self.repository.is_ancestor(&lost.was, is))
     }
 
     /// Returns whether the former commit of the checked-out branch is gone. Looks for its objects
@@ -275,7 +279,7 @@ impl Git {
     fn has_lost_branch(
         &self,
         kept: &KeptRefs,
-        record: &Record,
+        record: &RefRecord,
         now: &BTreeMap<String, String>,
     ) -> bool {
         let was = record
@@ -286,13 +290,13 @@ impl Git {
             kept.objects.has_losses()
                 && self
                     .repository
-                    .resolve(&format!("{was}^{{commit}}"))
+                    .resolve_name(&format!("{was}^{{commit}}"))
                     .is_ok_and(|it| it.is_none())
         })
     }
 
     /// Restores refs. Returns those that git refused, and why.
-    fn restore_all(&self, orders: &[RefOrder], aside: &str) -> BTreeMap<String, String> {
+    fn update_lost_refs(&self, orders: &[RefRestore], aside: &str) -> BTreeMap<String, String> {
         let repository = &self.repository;
         for directory in ["refs", "refs/heads"] {
             // Without them git finds no repository; if this fails, git reports it.
@@ -325,7 +329,7 @@ impl Git {
 
 /// The ref updates that restore one ref.
 #[derive(Debug)]
-struct RefOrder {
+struct RefRestore {
     name: String,
     /// Names and values. The last update restores the ref.
     updates: Vec<(String, String)>,
@@ -333,7 +337,7 @@ struct RefOrder {
 
 impl LostRef {
     /// Returns the updates that restore it. The value it has now is saved on a ref of the run.
-    fn order(&self, aside: &str) -> RefOrder {
+    fn restore_updates(&self, aside: &str) -> RefRestore {
         let aside = format!("{aside}/{}", self.name.trim_start_matches("refs/"));
         let updates = match &self.is {
             // A pruned remote-tracking branch is no loss, except for its commits.
@@ -343,7 +347,7 @@ impl LostRef {
             }
             Some(_) | None => vec![(self.name.clone(), self.was.clone())],
         };
-        RefOrder { name: self.name.clone(), updates }
+        RefRestore { name: self.name.clone(), updates }
     }
 }
 
@@ -363,7 +367,7 @@ fn is_reported(name: &str) -> bool {
     !name.starts_with("refs/ralph/") && !name.starts_with("refs/remotes/")
 }
 
-fn describe(name: &str, what: &str, failed: Option<&String>) -> String {
+fn describe_loss(name: &str, what: &str, failed: Option<&String>) -> String {
     match failed {
         Some(why) => format!("{name} ({what}, and cannot be restored: {why})"),
         None => format!("{name} ({what})"),
@@ -387,7 +391,7 @@ fn is_recorded(name: &str, run: &str) -> bool {
     name.starts_with("refs/") && !name.contains("..") && !is_other
 }
 
-impl Repository {
+impl GitRepository {
     /// Returns the git directories of other work trees of this repository.
     fn other_worktrees(&self) -> Vec<PathBuf> {
         let common = self.common_dir();
@@ -405,12 +409,12 @@ impl Repository {
     ) -> Result<(), VcsError> {
         let orders: String =
             updates.into_iter().flat_map(|(name, id)| ["update ", name, " ", id, "\n"]).collect();
-        let call = self.git(&["update-ref", "-m", "ralph: restored", "--stdin"]);
-        self.commands.output(call.stdin(orders.into_bytes()).signed_by_ralph()).map(drop)
+        let call = self.build_plumbing(&["update-ref", "-m", "ralph: restored", "--stdin"]);
+        self.commands.run_for_output(call.with_stdin(orders.into_bytes()).as_ralph()).map(drop)
     }
 
-    fn is_forward(&self, from: &str, to: &str) -> bool {
-        let call = self.git(&["merge-base", "--is-ancestor", from, to]);
+    fn is_ancestor(&self, from: &str, to: &str) -> bool {
+        let call = self.build_plumbing(&["merge-base", "--is-ancestor", from, to]);
         self.commands.run(call).is_ok_and(|ran| ran.code == 0)
     }
 }

@@ -5,40 +5,46 @@
 use ralph_core::ports::VcsError;
 use ralph_core::units::Timestamp;
 
-use super::repository::Repository;
+use super::repository::GitRepository;
 
 /// Longer subjects are cut.
 const LONGEST_SUBJECT: usize = 500;
 
 /// How much git may print for each commit: subjects can be long before they are cut.
-const ROOM: usize = 64 * 1024;
+const MOST_BYTES_EACH: usize = 64 * 1024;
 
 /// One commit on one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommitLine {
+pub struct CommitSummary {
     pub id: String,
     pub at: Timestamp,
     /// The first line of its message, cut but not sanitized: an agent may have written it.
     pub subject: String,
 }
 
-impl Repository {
+impl GitRepository {
     /// Returns the last commits, newest first; empty before the first commit.
-    pub fn last_commits(&self, count: u32) -> Result<Vec<CommitLine>, VcsError> {
+    pub fn list_last_commits(&self, count: u32) -> Result<Vec<CommitSummary>, VcsError> {
         if count == 0 || self.head()?.commit.is_none() {
             return Ok(Vec::new());
         }
         let call = self
             // The user's settings can change each of these.
-            .git(&["log", "--no-show-signature", "--no-mailmap", "--no-notes", "--no-patch"])
-            .args(["--encoding=UTF-8", "--abbrev=9", "-z", "--format=%h%x00%ct%x00%s"])
-            .args([&format!("--max-count={count}"), "HEAD", "--"])
-            .first_bytes(ROOM.saturating_mul(count as usize));
-        let output = self.commands.output(call)?;
+            .build_plumbing(&[
+                "log",
+                "--no-show-signature",
+                "--no-mailmap",
+                "--no-notes",
+                "--no-patch",
+            ])
+            .with_args(["--encoding=UTF-8", "--abbrev=9", "-z", "--format=%h%x00%ct%x00%s"])
+            .with_args([&format!("--max-count={count}"), "HEAD", "--"])
+            .with_output_limit(MOST_BYTES_EACH.saturating_mul(count as usize));
+        let output = self.commands.run_for_output(call)?;
         // Every field ends with a NUL byte, which no field can contain.
         let fields: Vec<String> =
             output.split(|byte| *byte == 0).map(|it| String::from_utf8_lossy(it).into()).collect();
-        let line = |fields: &[String; 3]| CommitLine {
+        let line = |fields: &[String; 3]| CommitSummary {
             id: fields[0].clone(),
             // A damaged commit has no time; it is still worth a line.
             at: Timestamp::from_seconds(fields[1].parse().unwrap_or_default()),

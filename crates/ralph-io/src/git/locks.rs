@@ -12,24 +12,24 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::repository::Repository;
-use super::vcs::Git;
-use crate::bounded;
+use super::repository::GitRepository;
+use super::vcs::GitVcs;
+use crate::bounded_read;
 use crate::process::is_running_in;
 
 /// Locks are at most this deep below `refs/`; branches with more slashes are rare.
 const DEEPEST: usize = 8;
 
 /// Files that git locks in its directory, besides those in capitals: `HEAD`, `AUTO_MERGE`.
-const LOCKED: [&[u8]; 6] =
+const LOCKED_FILES: [&[u8]; 6] =
     [b"config", b"config.worktree", b"gc.pid", b"index", b"packed-refs", b"shallow"];
 
 /// Files there that git locks by the number of its process.
-const NUMBERED: [&[u8]; 2] = [b"index.stash.", b"next-index-"];
+const LOCKED_PREFIXES: [&[u8]; 2] = [b"index.stash.", b"next-index-"];
 
 /// Files further below that git locks. Some of these block no command, but they keep git from
 /// maintaining its objects.
-const BELOW: [&str; 7] = [
+const NESTED_LOCKS: [&str; 7] = [
     "info/sparse-checkout.lock",
     "logs/HEAD.lock",
     "logs/refs/stash.lock",
@@ -40,25 +40,25 @@ const BELOW: [&str; 7] = [
 ];
 
 /// Where each run has refs of its own, which other runs do not write.
-const OF_RUNS: [&str; 2] = ["refs/ralph/checkpoints", "refs/ralph/kept"];
+const RUN_REF_DIRS: [&str; 2] = ["refs/ralph/checkpoints", "refs/ralph/kept"];
 
 /// No path to a work tree is longer.
 const LONGEST_PATH: u64 = 8192;
 
-impl Git {
+impl GitVcs {
     /// Moves away the locks of a git that was ended together with the agent that started it. The
     /// processes of an agent are gone before this is called.
-    pub(super) fn free_locks(&self) {
-        self.locks_left();
+    pub(super) fn remove_agent_locks(&self) {
+        self.remove_new_locks();
     }
 
     /// Does the same, and remembers the remaining locks as made by other programs, not by an agent.
-    pub(super) fn know_locks(&mut self) {
-        self.locks = self.locks_left();
+    pub(super) fn record_foreign_locks(&mut self) {
+        self.locks = self.remove_new_locks();
     }
 
-    fn locks_left(&self) -> Vec<Lock> {
-        let mut locks = self.repository.locks(&self.directory);
+    fn remove_new_locks(&self) -> Vec<GitLockFile> {
+        let mut locks = self.repository.find_locks(&self.directory);
         let new = locks.iter().filter(|lock| !self.locks.contains(lock));
         let new = new.map(|lock| lock.path.clone()).collect();
         let gone = self.repository.set_locks_aside(new, &self.directory);
@@ -67,11 +67,11 @@ impl Git {
     }
 }
 
-impl Repository {
+impl GitRepository {
     /// Moves the locks of a dead run's git into the run's directory, and returns their paths.
     /// `since` is the time of the run's last event.
     pub fn set_stale_locks_aside(&self, since: SystemTime, aside: &Path) -> Vec<PathBuf> {
-        let young = self.locks(aside).into_iter().filter(|lock| lock.made >= since);
+        let young = self.find_locks(aside).into_iter().filter(|lock| lock.made >= since);
         self.set_locks_aside(young.map(|lock| lock.path).collect(), aside)
     }
 
@@ -82,27 +82,27 @@ impl Repository {
         locks
             .into_iter()
             .enumerate()
-            .filter(|(place, lock)| move_away(lock, &aside.join(format!("lock-{place}"))).is_ok())
+            .filter(|(place, lock)| move_file(lock, &aside.join(format!("lock-{place}"))).is_ok())
             .map(|(_, lock)| lock)
             .collect()
     }
 
     /// Returns the existing locks, except those on refs of other runs than the one with this
     /// directory.
-    pub(super) fn locks(&self, run: &Path) -> Vec<Lock> {
+    pub(super) fn find_locks(&self, run: &Path) -> Vec<GitLockFile> {
         let mut found = Vec::new();
         let common = self.common_dir();
         let mut directories = BTreeSet::from([self.git_dir.clone(), common.clone()]);
         collect_modules(&common, DEEPEST, &mut directories);
         collect_modules(&self.git_dir, DEEPEST, &mut directories);
         for directory in &directories {
-            found.extend(BELOW.map(|name| directory.join(name)));
+            found.extend(NESTED_LOCKS.map(|name| directory.join(name)));
             for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-                if is_gits(entry.file_name().as_bytes()) {
+                if is_git_lock(entry.file_name().as_bytes()) {
                     found.push(entry.path());
                 }
             }
-            let of_runs = OF_RUNS.map(|name| directory.join(name));
+            let of_runs = RUN_REF_DIRS.map(|name| directory.join(name));
             let is_others = |place: &Path| {
                 let is_of_run = place.parent().is_some_and(|it| of_runs.iter().any(|of| of == it));
                 is_of_run && place.file_name() != run.file_name()
@@ -113,7 +113,7 @@ impl Repository {
             .into_iter()
             .filter_map(|path| {
                 let made = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified());
-                Some(Lock { path, made: made.ok()? })
+                Some(GitLockFile { path, made: made.ok()? })
             })
             .collect()
     }
@@ -124,7 +124,7 @@ impl Repository {
         let common = self.common_dir();
         let mut places = vec![self.top().to_owned()];
         for entry in fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten() {
-            let path = bounded::read_file(&entry.path().join("gitdir"), LONGEST_PATH);
+            let path = bounded_read::read_file(&entry.path().join("gitdir"), LONGEST_PATH);
             let path = PathBuf::from(OsString::from_vec(path.unwrap_or_default()));
             // Its last line names the `.git` file of the work tree.
             places.extend(path.parent().map(Path::to_owned));
@@ -138,12 +138,12 @@ impl Repository {
 
 /// Returns whether a file in the git directory is a lock made by git. Other programs keep theirs in
 /// the same place.
-fn is_gits(name: &[u8]) -> bool {
+fn is_git_lock(name: &[u8]) -> bool {
     let Some(locked) = name.strip_suffix(b".lock") else { return false };
     let is_capital = |it: &u8| it.is_ascii_uppercase() || *it == b'_';
     let is_ref = |name: &[u8]| !name.is_empty() && name.iter().all(is_capital);
-    let is_numbered = NUMBERED.iter().any(|it| locked.starts_with(it));
-    LOCKED.contains(&locked) || is_numbered || is_ref(locked)
+    let is_numbered = LOCKED_PREFIXES.iter().any(|it| locked.starts_with(it));
+    LOCKED_FILES.contains(&locked) || is_numbered || is_ref(locked)
 }
 
 /// Adds the git directories of submodules, recursively. They are named after paths with slashes.
@@ -169,7 +169,7 @@ fn collect_modules(directory: &Path, depth: usize, found: &mut BTreeSet<PathBuf>
 /// A lock file with its modification time. File times tick only every few milliseconds, so the
 /// time alone does not tell which of two events came first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Lock {
+pub(super) struct GitLockFile {
     path: PathBuf,
     made: SystemTime,
 }
@@ -197,7 +197,7 @@ fn collect_locks(
 }
 
 /// Moves a file. The state directory may be on another file system, where renaming fails.
-fn move_away(lock: &Path, aside: &Path) -> io::Result<()> {
+fn move_file(lock: &Path, aside: &Path) -> io::Result<()> {
     fs::rename(lock, aside).or_else(|_| {
         fs::copy(lock, aside)?;
         fs::remove_file(lock)

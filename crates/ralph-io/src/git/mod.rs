@@ -5,13 +5,15 @@
 //! ignored files stay as they are; ralph never runs `git clean`, `git stash` or
 //! `git reset --hard`. Not here: when to commit or to restore.
 
-mod back;
 mod command;
 mod commit;
 mod compared;
 mod confine;
 mod diff;
 mod dirty;
+mod failure_branches;
+mod failure_commit;
+mod git_dir_guard;
 mod head;
 mod history;
 mod hooks;
@@ -24,28 +26,26 @@ mod locks;
 mod none;
 mod observe;
 mod outputs;
-mod own_files;
 mod ref_files;
 mod repository;
+mod restore;
 mod run_refs;
 mod scan;
 pub mod scratch;
 mod shadow;
-mod shelf;
-mod shelve;
-mod side;
+mod stash;
 mod user_index;
 mod vcs;
 
-pub use dirty::{Dirty, DirtyKind};
-pub use hooks::framework_store;
-pub use last_commits::CommitLine;
+pub use dirty::{DirtyKind, DirtyPath};
+pub use failure_branches::{FailureBranch, TakenWork};
+pub use hooks::find_framework_store;
+pub use last_commits::CommitSummary;
 pub use none::NoRepository;
-pub use repository::{Discovery, Repository};
+pub use repository::{GitRepository, RepositoryDiscovery};
 pub use run_refs::{RunRef, RunRefKind};
-pub use shelf::{Shelf, Taken};
-pub use side::PutBack;
-pub use vcs::Git;
+pub use stash::RestoredChanges;
+pub use vcs::GitVcs;
 
 /// Parses git's output, for fuzzing.
 pub(crate) fn fuzz(bytes: &[u8]) {

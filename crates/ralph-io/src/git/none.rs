@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use ralph_core::event::{Checkpoint, TreeId};
 use ralph_core::glob::Pattern;
 use ralph_core::ports::{
-    CommitOrder, CommitResult, Depth, Mark, Observation, ScmResult, ShelveOrder, Shelved, Survey,
-    Vcs, VcsError,
+    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, IterationMark, Observation,
+    SavedBranch, ScmResult, Survey, Vcs, VcsError,
 };
 
-use super::command::{Call, Commands};
-use super::vcs::{commit_elsewhere, is_git, run_scm};
+use super::command::{GitCommand, GitCommands};
+use super::vcs::{commit_with_other_scm, is_git, run_scm};
 use crate::environment::Variables;
 use crate::process::Watch;
 use crate::sandbox::Launcher;
@@ -22,22 +22,22 @@ use crate::sandbox::Launcher;
 #[derive(Debug)]
 pub struct NoRepository {
     project: PathBuf,
-    commands: Commands,
+    commands: GitCommands,
 }
 
 impl NoRepository {
     /// Returns the port for a project directory, with the user's environment.
     pub fn new(project: impl Into<PathBuf>, env: Vec<(OsString, OsString)>, watch: Watch) -> Self {
-        Self { project: project.into(), commands: Commands::new(env, watch) }
+        Self { project: project.into(), commands: GitCommands::new(env, watch) }
     }
 
     /// Sets how commands are started.
     #[must_use]
-    pub fn launched_by(self, launcher: Launcher, env: Variables) -> Self {
-        Self { commands: self.commands.launched_by(launcher, env), ..self }
+    pub fn with_launcher(self, launcher: Launcher, env: Variables) -> Self {
+        Self { commands: self.commands.with_launcher(launcher, env), ..self }
     }
 
-    fn refusal(&self) -> VcsError {
+    fn build_no_repository_error(&self) -> VcsError {
         let project = self.project.display();
         VcsError {
             message: format!("`{project}` is not in a git repository\nhint: run `git init` first"),
@@ -46,15 +46,19 @@ impl NoRepository {
 }
 
 impl Vcs for NoRepository {
-    fn checkpoint(&mut self, _: &Mark, _: Depth) -> Result<Checkpoint, VcsError> {
+    fn create_checkpoint(
+        &mut self,
+        _: &IterationMark,
+        _: CheckpointDepth,
+    ) -> Result<Checkpoint, VcsError> {
         Ok(Checkpoint::None)
     }
 
-    fn survey(&mut self) -> Result<Option<Survey>, VcsError> {
+    fn survey_tree(&mut self) -> Result<Option<Survey>, VcsError> {
         Ok(None)
     }
 
-    fn survey_of(&mut self, _: &[PathBuf]) -> Result<Option<Survey>, VcsError> {
+    fn survey_documents(&mut self, _: &[PathBuf]) -> Result<Option<Survey>, VcsError> {
         Ok(None)
     }
 
@@ -62,7 +66,7 @@ impl Vcs for NoRepository {
         Ok(None)
     }
 
-    fn changed_since(
+    fn peek_changes_since(
         &mut self,
         _: &Checkpoint,
         _: &[Pattern],
@@ -70,45 +74,52 @@ impl Vcs for NoRepository {
         Ok(None)
     }
 
-    fn last_look(&mut self) -> Option<Survey> {
+    fn take_final_survey(&mut self) -> Option<Survey> {
         None
     }
 
-    fn hold(&mut self, _: &Mark, _: &Checkpoint) {}
+    fn keep_reachable(&mut self, _: &IterationMark, _: &Checkpoint) {}
 
-    fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
+    fn commit_tree(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
         if is_git(&order.command) {
-            return Err(self.refusal());
+            return Err(self.build_no_repository_error());
         }
-        commit_elsewhere(&self.commands, &self.project, order)
+        commit_with_other_scm(&self.commands, &self.project, order)
     }
 
-    fn rollback(&mut self, _: &Mark, _: &Checkpoint) -> Result<Option<String>, VcsError> {
+    fn roll_back(&mut self, _: &IterationMark, _: &Checkpoint) -> Result<Option<String>, VcsError> {
         Ok(None)
     }
 
-    fn confine(
+    fn restore_outside_scope(
         &mut self,
-        _: &Mark,
+        _: &IterationMark,
         _: &Checkpoint,
         _: &[Pattern],
     ) -> Result<Option<String>, VcsError> {
         Ok(None)
     }
 
-    fn put_history_back(&mut self, _: &Mark, _: &Checkpoint) -> Result<Option<String>, VcsError> {
+    fn reset_history(
+        &mut self,
+        _: &IterationMark,
+        _: &Checkpoint,
+    ) -> Result<Option<String>, VcsError> {
         Ok(None)
     }
 
-    fn shelve(&mut self, _: &ShelveOrder) -> Result<Shelved, VcsError> {
-        Err(self.refusal())
+    fn save_to_failure_branch(&mut self, _: &FailureBranchOrder) -> Result<SavedBranch, VcsError> {
+        Err(self.build_no_repository_error())
     }
 
-    fn diff(&mut self, _: &TreeId, _: &TreeId, _: usize) -> Result<String, VcsError> {
-        Err(self.refusal())
+    fn diff_trees(&mut self, _: &TreeId, _: &TreeId, _: usize) -> Result<String, VcsError> {
+        Err(self.build_no_repository_error())
     }
 
-    fn scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError> {
-        run_scm(&self.commands, Call::users(command, &self.project).args(args).outside())
+    fn run_scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError> {
+        run_scm(
+            &self.commands,
+            GitCommand::new_user_command(command, &self.project).with_args(args).without_sandbox(),
+        )
     }
 }

@@ -5,20 +5,20 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use ralph_core::event::{Changes, Checkpoint, CommitId, History, TreeId, UNCOMMITTED_FILES};
+use ralph_core::autorun_changes::{self, AutorunChange, Execution, MAX_AUTORUN_CHANGES};
+use ralph_core::event::{Checkpoint, CommitId, History, TreeDiff, TreeId, UNCOMMITTED_FILES};
 use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
-use ralph_core::planted::{self, Execution, MOST_PLANTED, Planted};
 use ralph_core::ports::{OBSERVED_FILES, Observation, VcsError};
 use ralph_core::text::TRUNCATED;
 
-use super::diff::Change;
-use super::head::Head;
-use super::repository::Repository;
-use super::scan::Looked;
-use super::vcs::Git;
+use super::diff::TreeChange;
+use super::head::HeadState;
+use super::repository::GitRepository;
+use super::scan::ScannedChanges;
+use super::vcs::GitVcs;
 
-impl Git {
+impl GitVcs {
     pub(super) fn observe_since(
         &mut self,
         since: &Checkpoint,
@@ -34,84 +34,85 @@ impl Git {
         } else {
             let head = self.repository.head()?;
             let is_checked_out = commit == head.commit.as_deref();
-            if is_checked_out { head.tree } else { self.repository.tree_of(commit)? }
+            if is_checked_out { head.tree } else { self.repository.resolve_tree(commit)? }
         };
         let (now, scanned) = self.survey_since(&before)?;
         let head = self.repository.head()?;
-        let history = self.repository.history(commit, branch.as_deref(), &head)?;
+        let history = self.repository.compare_history(commit, branch.as_deref(), &head)?;
         let compared = match (history, scanned) {
             (History::Advanced { .. }, Some((touched, _))) => {
-                self.leaks_since(commit).map(|leaks| (touched, leaks))
+                self.find_leaks_since(commit).map(|leaks| (touched, leaks))
             }
             (History::Same | History::Rewritten, Some(scanned)) => Ok(scanned),
-            (_, None) => self.compare(history, commit, &before, &now),
+            (_, None) => self.compare_trees(history, commit, &before, &now),
         };
         let (touched, leaks) = match compared {
             // No ref leads to the observed tree, and it was garbage-collected. The committed tree
             // is older: comparing with it shows more changes rather than fewer.
-            Err(_) if self.repository.resolve(&format!("{before}^{{tree}}"))?.is_none() => {
-                before = self.repository.tree_of(commit)?;
-                self.compare(history, commit, &before, &now)?
+            Err(_) if self.repository.resolve_name(&format!("{before}^{{tree}}"))?.is_none() => {
+                before = self.repository.resolve_tree(commit)?;
+                self.compare_trees(history, commit, &before, &now)?
             }
             compared => compared?,
         };
-        let autorun = self.planted(&touched);
+        let autorun = self.find_autorun_changes(&touched);
         let mut files: Vec<FileTouched> =
-            touched.iter().map(|change| self.repository.file_touched(change)).collect();
+            touched.iter().map(|change| self.repository.to_file_touched(change)).collect();
         let is_watched = |path: &str| watched.iter().any(|pattern| pattern.matches(path));
         files.sort_by_cached_key(|file| (!is_watched(&file.path), file.path.clone()));
         let uncommitted = if before == head.tree {
             files.iter().take(UNCOMMITTED_FILES).map(|file| file.path.clone()).collect()
         } else {
-            self.uncommitted(&head.tree, &now, &is_watched)?
+            self.list_uncommitted(&head.tree, &now, &is_watched)?
         };
         let more = files.len().saturating_sub(OBSERVED_FILES);
         files.truncate(OBSERVED_FILES);
         Ok(Some(Observation {
             checked_out: Some(head.checked_out()),
-            changes: if now == head.tree { Changes::None } else { Changes::Some },
+            changes: if now == head.tree { TreeDiff::Clean } else { TreeDiff::Dirty },
             tree: TreeId(now),
             files,
             more_files: u32::try_from(more).unwrap_or(u32::MAX),
             history,
             uncommitted,
             leaks,
-            meddling: Vec::new(),
-            planted: autorun,
+            git_tampering: Vec::new(),
+            autorun_changes: autorun,
         }))
     }
 
     /// Returns the difference between two trees, and the secrets added since a commit.
-    fn compare(
+    fn compare_trees(
         &mut self,
         history: History,
         commit: Option<&str>,
         before: &str,
         now: &str,
-    ) -> Result<Looked, VcsError> {
+    ) -> Result<ScannedChanges, VcsError> {
         match history {
             History::Advanced { .. } => {
-                Ok((self.repository.diff_trees(before, now)?, self.leaks_since(commit)?))
+                Ok((self.repository.diff_trees(before, now)?, self.find_leaks_since(commit)?))
             }
             // ralph's own commit needs no second scan then.
-            History::Same | History::Rewritten => self.changes_and_leaks(before, now),
+            History::Same | History::Rewritten => self.find_changes_and_leaks(before, now),
         }
     }
 
     /// Returns the changed files that tools run or load by themselves.
-    fn planted(&self, touched: &[Change]) -> Vec<Planted> {
+    fn find_autorun_changes(&self, touched: &[TreeChange]) -> Vec<AutorunChange> {
         let there = touched.iter().filter(|change| change.after.is_some());
         let known = there.filter_map(|change| {
-            let path = self.repository.named_from_project(&change.path);
+            let path = self.repository.name_bytes_from_project(&change.path);
             let execution =
-                if change.makes_executable() { Execution::New } else { Execution::AsBefore };
-            planted::kind(&path, execution).map(|kind| Planted { path, kind })
+                if change.makes_executable() { Execution::New } else { Execution::Unchanged };
+            autorun_changes::find_autorun_kind(&path, execution)
+                .map(|kind| AutorunChange { path, kind })
         });
-        known.take(MOST_PLANTED).collect()
+        known.take(MAX_AUTORUN_CHANGES).collect()
     }
 
     /// Returns the first paths that differ from HEAD.
-    fn uncommitted(
+    fn list_uncommitted(
         &self,
         head: &str,
         now: &str,
@@ -121,7 +122,7 @@ impl Git {
             return Ok(Vec::new());
         }
         let touched = self.repository.diff_trees(head, now)?;
-        let named = touched.iter().map(|change| self.repository.file_touched(change).path);
+        let named = touched.iter().map(|change| self.repository.to_file_touched(change).path);
         let mut named: Vec<String> = named.collect();
         named.sort_by_cached_key(|path| (!is_watched(path), path.clone()));
         named.truncate(UNCOMMITTED_FILES);
@@ -129,13 +130,13 @@ impl Git {
     }
 }
 
-impl Repository {
+impl GitRepository {
     /// Compares HEAD with its earlier state.
-    fn history(
+    fn compare_history(
         &self,
         commit: Option<&str>,
         branch: Option<&str>,
-        head: &Head,
+        head: &HeadState,
     ) -> Result<History, VcsError> {
         if branch != head.branch.as_deref() {
             return Ok(History::Rewritten);
@@ -147,7 +148,7 @@ impl Repository {
             (Some(before), Some(now)) => format!("{before}...{now}"),
         };
         let args = ["rev-list", "--count", "--left-right", &range, "--"];
-        let ran = self.commands.run(self.git(&args))?;
+        let ran = self.commands.run(self.build_plumbing(&args))?;
         let text = String::from_utf8_lossy(&ran.stdout).into_owned();
         let mut counts = text.split_whitespace();
         // git fails if a commit is gone altogether.
@@ -160,11 +161,11 @@ impl Repository {
     /// Returns a path of the work tree relative to the project directory, which may be below the
     /// top.
     pub fn name_from_project(&self, path: &Path) -> String {
-        self.named_from_project(path.as_os_str().as_bytes())
+        self.name_bytes_from_project(path.as_os_str().as_bytes())
     }
 
     /// Returns a path in git's bytes relative to the project directory.
-    pub(super) fn named_from_project(&self, path: &[u8]) -> String {
+    pub(super) fn name_bytes_from_project(&self, path: &[u8]) -> String {
         let below = self.project.strip_prefix(&self.top).unwrap_or(Path::new(""));
         let below = below.to_string_lossy();
         let path = String::from_utf8_lossy(path);
@@ -176,9 +177,9 @@ impl Repository {
         }
     }
 
-    fn file_touched(&self, change: &Change) -> FileTouched {
+    fn to_file_touched(&self, change: &TreeChange) -> FileTouched {
         FileTouched {
-            path: self.named_from_project(&change.path),
+            path: self.name_bytes_from_project(&change.path),
             action: match (&change.before, &change.after) {
                 (None, _) => FileAction::Created,
                 (Some(_), Some(_)) => FileAction::Modified,
@@ -188,7 +189,7 @@ impl Repository {
     }
 
     /// Returns the difference between two trees as a patch of at most this many characters.
-    pub fn patch(
+    pub fn build_patch(
         &self,
         TreeId(from): &TreeId,
         TreeId(to): &TreeId,
@@ -197,12 +198,12 @@ impl Repository {
         // Four bytes are enough for any character, and one character more detects a cut.
         let bytes = chars.saturating_add(1).saturating_mul(4);
         let call = self
-            .git(&["diff-tree", "-r", "--patch", "--find-renames", "--no-color"])
-            .args(["--no-ext-diff", "--no-textconv", from, to])
+            .build_plumbing(&["diff-tree", "-r", "--patch", "--find-renames", "--no-color"])
+            .with_args(["--no-ext-diff", "--no-textconv", from, to])
             // Attributes of the old tree apply: one new line of attributes could hide a change.
-            .env("GIT_ATTR_SOURCE", from.as_str())
-            .first_bytes(bytes);
-        let output = self.commands.output(call)?;
+            .with_env("GIT_ATTR_SOURCE", from.as_str())
+            .with_output_limit(bytes);
+        let output = self.commands.run_for_output(call)?;
         let patch = String::from_utf8_lossy(&output);
         if patch.chars().nth(chars).is_none() {
             return Ok(patch.into_owned());

@@ -7,11 +7,11 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::diff::{split_zero, zero_ended};
-use super::repository::Repository;
+use super::diff::{join_with_zeros, split_at_zeros};
+use super::repository::GitRepository;
 
 /// The names that tools use. Other ignored directories hold editor settings, or secrets.
-const OUTPUTS: [&str; 32] = [
+const OUTPUT_NAMES: [&str; 32] = [
     "target",
     "build",
     "dist",
@@ -46,17 +46,17 @@ const OUTPUTS: [&str; 32] = [
     "cmake-build-debug",
 ];
 
-impl Repository {
+impl GitRepository {
     /// Returns the build output directories above a project in its work tree: those that exist, are
     /// ignored, and hold no tracked file; and the `target` of a Cargo workspace that the project is
     /// a member of, even if it does not exist yet.
-    pub fn ignored_outputs(&self, project: &Path) -> Vec<PathBuf> {
+    pub fn find_ignored_outputs(&self, project: &Path) -> Vec<PathBuf> {
         let levels = project.ancestors().skip(1).take_while(|it| it.starts_with(&self.top));
         let mut found: Vec<PathBuf> = Vec::new();
         for level in levels {
             let is_there =
                 |path: &PathBuf| path.symlink_metadata().is_ok_and(|about| about.is_dir());
-            found.extend(OUTPUTS.map(|name| level.join(name)).into_iter().filter(is_there));
+            found.extend(OUTPUT_NAMES.map(|name| level.join(name)).into_iter().filter(is_there));
             let target = level.join("target");
             if is_cargo_workspace(level)
                 && project.join("Cargo.toml").is_file()
@@ -71,10 +71,10 @@ impl Repository {
         // With the slash, git treats a missing path as a directory.
         let named: Vec<Vec<u8>> =
             found.iter().map(|path| [path.as_os_str().as_bytes(), b"/"].concat()).collect();
-        let call = self.git(&["check-ignore", "-z", "--stdin"]);
-        let asked = zero_ended(named.iter().map(Vec::as_slice).collect::<Vec<_>>());
-        let Ok(ignored) = self.commands.run(call.stdin(asked)) else { return Vec::new() };
-        let ignored: Vec<&[u8]> = split_zero(&ignored.stdout).collect();
+        let call = self.build_plumbing(&["check-ignore", "-z", "--stdin"]);
+        let asked = join_with_zeros(named.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let Ok(ignored) = self.commands.run(call.with_stdin(asked)) else { return Vec::new() };
+        let ignored: Vec<&[u8]> = split_at_zeros(&ignored.stdout).collect();
         let mut index = 0;
         found.retain(|_| {
             index += 1;
@@ -85,7 +85,8 @@ impl Repository {
     }
 
     fn has_tracked_files(&self, directory: &Path) -> bool {
-        let call = self.git(&["ls-files", "-z", "--"]).args([directory.as_os_str()]);
+        let call =
+            self.build_plumbing(&["ls-files", "-z", "--"]).with_args([directory.as_os_str()]);
         self.commands.run(call).map_or(true, |ran| ran.code != 0 || !ran.stdout.is_empty())
     }
 }

@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ralph_core::ports::VcsError;
 
-use super::repository::Repository;
-use super::shadow::Stamp;
-use crate::bounded;
+use super::repository::GitRepository;
+use super::shadow::GitFileStamp;
+use crate::bounded_read;
 
 /// A file with one ref in it.
 const LARGEST_REF: u64 = 4096;
@@ -34,9 +34,9 @@ pub(super) const TICK: Duration = Duration::from_millis(20);
 pub(super) struct RefFiles {
     /// The git directory that all work trees share.
     common: PathBuf,
-    loose: HashMap<String, (Stamp, Option<String>)>,
+    loose: HashMap<String, (GitFileStamp, Option<String>)>,
     packed: BTreeMap<String, String>,
-    packed_at: Option<Stamp>,
+    packed_at: Option<GitFileStamp>,
 }
 
 impl RefFiles {
@@ -48,7 +48,7 @@ impl RefFiles {
     /// Returns all refs with a commit, a tag or another object, by their names.
     pub(super) fn read_all(
         &mut self,
-        repository: &Repository,
+        repository: &GitRepository,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Result<BTreeMap<String, String>, VcsError> {
         self.read_packed(repository)?;
@@ -82,7 +82,7 @@ impl RefFiles {
     /// Returns the current values of some refs.
     pub(super) fn read_some<'a>(
         &mut self,
-        repository: &Repository,
+        repository: &GitRepository,
         names: impl Iterator<Item = &'a String>,
     ) -> Result<BTreeMap<String, String>, VcsError> {
         self.read_packed(repository)?;
@@ -99,7 +99,7 @@ impl RefFiles {
 
     /// Reads a ref from its own file. A symbolic ref has no value of its own.
     fn read_loose(&mut self, name: &str, metadata: Option<Metadata>) -> Option<String> {
-        let stamp = Stamp::of(&metadata.filter(Metadata::is_file)?);
+        let stamp = GitFileStamp::from_metadata(&metadata.filter(Metadata::is_file)?);
         if let Some((seen, value)) = self.loose.get(name)
             && *seen == stamp
         {
@@ -110,7 +110,7 @@ impl RefFiles {
         let is_id =
             [40, 64].contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_hexdigit());
         let value = is_id.then(|| value.to_owned());
-        if is_old(&stamp) {
+        if is_stable_stamp(&stamp) {
             self.loose.insert(name.to_owned(), (stamp, value.clone()));
         } else {
             self.loose.remove(name);
@@ -119,20 +119,23 @@ impl RefFiles {
     }
 
     /// Reads the refs without a file of their own: packed refs, or all refs in the reftable format.
-    fn read_packed(&mut self, repository: &Repository) -> Result<(), VcsError> {
+    fn read_packed(&mut self, repository: &GitRepository) -> Result<(), VcsError> {
         let path = self.common.join("packed-refs");
-        let stamp = fs::symlink_metadata(&path).ok().map(|metadata| Stamp::of(&metadata));
+        let stamp =
+            fs::symlink_metadata(&path).ok().map(|metadata| GitFileStamp::from_metadata(&metadata));
         let text = if self.common.join("reftable").is_dir() {
             let format = "--format=%(objectname) %(refname)";
-            let output = repository.commands.output(repository.git(&["for-each-ref", format]))?;
+            let output = repository
+                .commands
+                .run_for_output(repository.build_plumbing(&["for-each-ref", format]))?;
             String::from_utf8_lossy(&output).into_owned()
         } else if stamp.is_some() && stamp == self.packed_at {
             return Ok(());
         } else {
-            let packed = bounded::read_file(&path, LARGEST_PACKED).unwrap_or_default();
+            let packed = bounded_read::read_file(&path, LARGEST_PACKED).unwrap_or_default();
             String::from_utf8_lossy(&packed).into_owned()
         };
-        self.packed_at = stamp.filter(is_old);
+        self.packed_at = stamp.filter(is_stable_stamp);
         let lines = text.lines().filter(|line| !line.starts_with(['#', '^']));
         let refs = lines.filter_map(|line| line.split_once(' '));
         self.packed = refs.map(|(id, name)| (name.to_owned(), id.to_owned())).collect();
@@ -141,13 +144,13 @@ impl RefFiles {
 }
 
 /// Returns the branch that a work tree has checked out, by its git directory.
-pub(super) fn branch_of(git_dir: &Path) -> Option<String> {
+pub(super) fn read_branch(git_dir: &Path) -> Option<String> {
     let text = read_text(&git_dir.join("HEAD"))?;
     text.strip_prefix(SYMBOLIC).map(|name| name.trim_end().to_owned())
 }
 
 /// Returns whether a file with this stamp cannot have been changed again without a new stamp.
-pub(super) fn is_old(stamp: &Stamp) -> bool {
+pub(super) fn is_stable_stamp(stamp: &GitFileStamp) -> bool {
     let (seconds, nanos) = stamp.changed();
     let (Ok(seconds), Ok(nanos)) = (u64::try_from(seconds), u64::try_from(nanos)) else {
         return true;
@@ -158,5 +161,5 @@ pub(super) fn is_old(stamp: &Stamp) -> bool {
 }
 
 fn read_text(path: &Path) -> Option<String> {
-    String::from_utf8(bounded::read_file(path, LARGEST_REF).ok()?).ok()
+    String::from_utf8(bounded_read::read_file(path, LARGEST_REF).ok()?).ok()
 }

@@ -5,7 +5,7 @@
 use ralph_core::ids::RunId;
 use ralph_core::ports::VcsError;
 
-use super::repository::Repository;
+use super::repository::GitRepository;
 
 /// Where the refs of all runs are.
 const RUNS: &str = "refs/ralph/";
@@ -30,23 +30,26 @@ pub struct RunRef {
     pub name: String,
 }
 
-impl Repository {
+impl GitRepository {
     /// Returns the refs of all runs, those of other work trees included.
-    pub fn refs_of_runs(&self) -> Result<Vec<RunRef>, VcsError> {
-        let output =
-            self.commands.output(self.git(&["for-each-ref", "--format=%(refname)", RUNS]))?;
-        Ok(String::from_utf8_lossy(&output).lines().filter_map(read).collect())
+    pub fn list_run_refs(&self) -> Result<Vec<RunRef>, VcsError> {
+        let output = self.commands.run_for_output(self.build_plumbing(&[
+            "for-each-ref",
+            "--format=%(refname)",
+            RUNS,
+        ]))?;
+        Ok(String::from_utf8_lossy(&output).lines().filter_map(parse_run_ref).collect())
     }
 
     /// Removes all refs, or none.
     pub fn remove_refs(&self, refs: &[&RunRef]) -> Result<(), VcsError> {
         let orders: String = refs.iter().flat_map(|it| ["delete ", &it.name, "\n"]).collect();
-        let call = self.git(&["update-ref", "--stdin"]);
-        self.commands.output(call.stdin(orders.into_bytes())).map(drop)
+        let call = self.build_plumbing(&["update-ref", "--stdin"]);
+        self.commands.run_for_output(call.with_stdin(orders.into_bytes())).map(drop)
     }
 }
 
-fn read(name: &str) -> Option<RunRef> {
+fn parse_run_ref(name: &str) -> Option<RunRef> {
     let (kind, rest) = name.strip_prefix(RUNS)?.split_once('/')?;
     let kind = match kind {
         "checkpoints" | "asked" => RunRefKind::Checkpoint,

@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use ralph_core::glob::Pattern;
 use ralph_core::ports::VcsError;
-use ralph_core::secret::leak::{Leak, MOST_LEAKS};
+use ralph_core::secret::leak::{MOST_LEAKS, SecretLeak};
 
-use super::command::{Call, NotRun};
-use super::compared::{Asked, Difference};
-use super::diff::{Change, Front};
-use super::vcs::Git;
-use crate::mask::{Kind, Masker};
+use super::command::{GitCommand, NotRun};
+use super::compared::{DiffOutput, SurveyQuery};
+use super::diff::{RawChangeList, TreeChange};
+use super::vcs::GitVcs;
+use crate::mask::{Masker, SecretKind};
 
 /// Enough to scan gigabytes; no person reviews a change that takes longer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The changes between two trees, and the secrets that they add.
-pub(super) type Looked = (Vec<Change>, Vec<Leak>);
+pub(super) type ScannedChanges = (Vec<TreeChange>, Vec<SecretLeak>);
 
 /// The secrets to find, and where some are allowed.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub(super) struct SecretScan {
     masker: Masker,
     /// Files that may contain text that only has the shape of a secret.
     allow: Vec<Pattern>,
@@ -32,23 +32,31 @@ pub(super) struct Scan {
     clean: Option<(String, String)>,
 }
 
-impl Git {
+impl GitVcs {
     /// Sets the secrets that must not be committed. Text with the shape of a secret is allowed only
     /// in `allow`.
     #[must_use]
-    pub fn refusing(mut self, masker: Masker, allow: Vec<Pattern>) -> Self {
-        self.scan = Scan { masker, allow, clean: None };
+    pub fn with_secret_scan(mut self, masker: Masker, allow: Vec<Pattern>) -> Self {
+        self.scan = SecretScan { masker, allow, clean: None };
         self
     }
 
     /// Returns the secrets that one tree adds to another.
-    pub(super) fn leaks_between(&mut self, before: &str, now: &str) -> Result<Vec<Leak>, VcsError> {
+    pub(super) fn find_leaks_between(
+        &mut self,
+        before: &str,
+        now: &str,
+    ) -> Result<Vec<SecretLeak>, VcsError> {
         let pair = (before.to_owned(), now.to_owned());
         if before == now || self.scan.clean.as_ref() == Some(&pair) {
             return Ok(Vec::new());
         }
-        let call = self.repository.git(&["diff-tree", "-r"]).args(PATCH).args([before, now]);
-        let leaks = self.leaks(call)?;
+        let call = self
+            .repository
+            .build_plumbing(&["diff-tree", "-r"])
+            .with_args(PATCH)
+            .with_args([before, now]);
+        let leaks = self.scan_output(call)?;
         if leaks.is_empty() {
             self.scan.clean = Some(pair);
         }
@@ -57,32 +65,37 @@ impl Git {
 
     /// Returns the secrets in the commits of an agent, commit by commit: a secret that one adds and
     /// the next removes is in the history all the same.
-    pub(super) fn leaks_since(&self, commit: Option<&str>) -> Result<Vec<Leak>, VcsError> {
+    pub(super) fn find_leaks_since(
+        &self,
+        commit: Option<&str>,
+    ) -> Result<Vec<SecretLeak>, VcsError> {
         let range = commit.map_or("HEAD".to_owned(), |commit| format!("{commit}..HEAD"));
         let format = "--format=%x00%h%n%w(0,4,4)%B";
-        let call = self.repository.git(&["log", "-m", "--no-show-signature", format]);
-        self.leaks(call.args(PATCH).args([range.as_str(), "--"]))
+        let call = self.repository.build_plumbing(&["log", "-m", "--no-show-signature", format]);
+        self.scan_output(call.with_args(PATCH).with_args([range.as_str(), "--"]))
     }
 
     /// Returns the changes between two trees and the secrets that they add, with one git command
     /// instead of two if possible.
-    pub(super) fn changes_and_leaks(
+    pub(super) fn find_changes_and_leaks(
         &mut self,
         before: &str,
         now: &str,
-    ) -> Result<Looked, VcsError> {
+    ) -> Result<ScannedChanges, VcsError> {
         let pair = (before.to_owned(), now.to_owned());
         if before == now || self.scan.clean.as_ref() == Some(&pair) {
             return Ok((self.repository.diff_trees(before, now)?, Vec::new()));
         }
-        let call = self.repository.git(&["diff-tree", "-r", "--raw", "-z"]);
-        let mut front = Front::default();
-        let leaks = self.leaks_in(call.args(PATCH).args([before, now]), |it| front.take(it))?;
+        let call = self.repository.build_plumbing(&["diff-tree", "-r", "--raw", "-z"]);
+        let mut front = RawChangeList::default();
+        let leaks = self.scan_patch_in(call.with_args(PATCH).with_args([before, now]), |it| {
+            front.consume(it)
+        })?;
         if leaks.is_empty() {
             self.scan.clean = Some(pair);
         }
         // The list comes first, but after a timeout it is unknown how far git got.
-        let changes = match front.changes() {
+        let changes = match front.parse_changes() {
             Some(changes) => changes,
             None => self.repository.diff_trees(before, now)?,
         };
@@ -94,20 +107,20 @@ impl Git {
     pub(super) fn survey_since(
         &mut self,
         before: &str,
-    ) -> Result<(String, Option<Looked>), VcsError> {
-        let named = |path: &[u8]| self.repository.named_from_project(path);
-        let mut patch = Patch::new(&self.scan, &named);
-        let mut front = Front::default();
-        let mut sink = |bytes: &[u8]| patch.feed(front.take(bytes));
-        let mut query = Asked::Difference { from: before, hear: &mut sink };
-        let (now, difference) = self.shadow.survey_asked(&self.repository, &mut query)?;
+    ) -> Result<(String, Option<ScannedChanges>), VcsError> {
+        let named = |path: &[u8]| self.repository.name_bytes_from_project(path);
+        let mut patch = PatchScanner::new(&self.scan, &named);
+        let mut front = RawChangeList::default();
+        let mut sink = |bytes: &[u8]| patch.feed(front.consume(bytes));
+        let mut query = SurveyQuery::Difference { from: before, sink: &mut sink };
+        let (now, difference) = self.shadow.survey_with_query(&self.repository, &mut query)?;
         if now == before {
             return Ok((now, Some((Vec::new(), Vec::new()))));
         }
-        let (leaks, changes) = (patch.finish(), front.changes());
+        let (leaks, changes) = (patch.finish(), front.parse_changes());
         // Two trees always differ in something: an empty list is output of another program.
         let is_printed =
-            |changes: &Vec<Change>| difference == Difference::Told && !changes.is_empty();
+            |changes: &Vec<TreeChange>| difference == DiffOutput::Printed && !changes.is_empty();
         let Some(changes) = changes.filter(is_printed) else { return Ok((now, None)) };
         if leaks.is_empty() {
             self.scan.clean = Some((before.to_owned(), now.clone()));
@@ -115,25 +128,25 @@ impl Git {
         Ok((now, Some((changes, leaks))))
     }
 
-    fn leaks(&self, call: Call<'_>) -> Result<Vec<Leak>, VcsError> {
-        self.leaks_in(call, |bytes| bytes)
+    fn scan_output(&self, call: GitCommand<'_>) -> Result<Vec<SecretLeak>, VcsError> {
+        self.scan_patch_in(call, |bytes| bytes)
     }
 
     /// Scans the part of an output that is a patch.
-    fn leaks_in(
+    fn scan_patch_in(
         &self,
-        call: Call<'_>,
+        call: GitCommand<'_>,
         mut patch_of: impl FnMut(&[u8]) -> &[u8],
-    ) -> Result<Vec<Leak>, VcsError> {
-        let named = |path: &[u8]| self.repository.named_from_project(path);
-        let mut patch = Patch::new(&self.scan, &named);
-        let commands = self.repository.commands.clone().within(PATIENCE);
-        match commands.listen(call, &mut |bytes| patch.feed(patch_of(bytes))) {
+    ) -> Result<Vec<SecretLeak>, VcsError> {
+        let named = |path: &[u8]| self.repository.name_bytes_from_project(path);
+        let mut patch = PatchScanner::new(&self.scan, &named);
+        let commands = self.repository.commands.clone().with_patience(PATIENCE);
+        match commands.run_streaming(call, &mut |bytes| patch.feed(patch_of(bytes))) {
             Ok(ran) if ran.code == 0 => Ok(patch.finish()),
             Ok(ran) => Err(VcsError {
-                message: format!("the changes cannot be scanned: {}", ran.failed().message),
+                message: format!("the changes cannot be scanned: {}", ran.to_error().message),
             }),
-            Err(NotRun::TimedOut { .. }) => Ok(vec![Leak {
+            Err(NotRun::TimedOut { .. }) => Ok(vec![SecretLeak {
                 path: "*".to_owned(),
                 line: 0,
                 what: "too much was changed to scan it".to_owned(),
@@ -162,13 +175,13 @@ pub(super) const PATCH: [&str; 8] = [
 ];
 
 /// Scans a patch that arrives in pieces.
-struct Patch<'a> {
-    scan: &'a Scan,
+struct PatchScanner<'a> {
+    scan: &'a SecretScan,
     named: &'a dyn Fn(&[u8]) -> String,
     /// The line that is not complete yet.
     line: Vec<u8>,
     /// Whether the beginning of that line was already processed.
-    part: Part,
+    part: LinePart,
     path: String,
     /// The lines added here, and the number of the first.
     added: Vec<u8>,
@@ -176,12 +189,12 @@ struct Patch<'a> {
     /// How many lines of this hunk are still to come.
     removed_left: u64,
     added_left: u64,
-    leaks: BTreeSet<Leak>,
+    leaks: BTreeSet<SecretLeak>,
 }
 
 /// Which part of a long line comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum LinePart {
     Beginning,
     Rest,
 }
@@ -192,13 +205,13 @@ const JOINED: usize = 1 << 20;
 /// How much of it is scanned again together with what follows.
 const OVERLAP: usize = 8 * 1024;
 
-impl<'a> Patch<'a> {
-    fn new(scan: &'a Scan, named: &'a dyn Fn(&[u8]) -> String) -> Self {
+impl<'a> PatchScanner<'a> {
+    fn new(scan: &'a SecretScan, named: &'a dyn Fn(&[u8]) -> String) -> Self {
         Self {
             scan,
             named,
             line: Vec::new(),
-            part: Part::Beginning,
+            part: LinePart::Beginning,
             path: String::new(),
             added: Vec::new(),
             first: 1,
@@ -212,99 +225,99 @@ impl<'a> Patch<'a> {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
             if piece.ends_with(b"\n") || self.line.len() >= JOINED {
-                self.read();
+                self.process_line();
             }
         }
     }
 
-    fn finish(mut self) -> Vec<Leak> {
-        self.read();
-        self.look();
+    fn finish(mut self) -> Vec<SecretLeak> {
+        self.process_line();
+        self.scan_added();
         self.leaks.into_iter().take(MOST_LEAKS).collect()
     }
 
     /// Processes a line, or a part of a long one.
-    fn read(&mut self) {
+    fn process_line(&mut self) {
         let line = std::mem::take(&mut self.line);
         let is_whole = line.ends_with(b"\n");
         match self.part {
-            Part::Rest => self.add(&line),
-            Part::Beginning => self.read_beginning(&line),
+            LinePart::Rest => self.add_bytes(&line),
+            LinePart::Beginning => self.process_line_start(&line),
         }
-        self.part = if is_whole { Part::Beginning } else { Part::Rest };
+        self.part = if is_whole { LinePart::Beginning } else { LinePart::Rest };
     }
 
-    fn read_beginning(&mut self, line: &[u8]) {
+    fn process_line_start(&mut self, line: &[u8]) {
         match line {
             [b'+', added @ ..] if self.added_left > 0 => {
                 self.added_left -= 1;
-                self.add(added);
+                self.add_bytes(added);
             }
             [b'-', ..] if self.removed_left > 0 => self.removed_left -= 1,
             [b'@', b'@', ..] => {
-                self.look();
-                let numbers = hunk(line).unwrap_or((u64::MAX, 1, u64::MAX));
+                self.scan_added();
+                let numbers = parse_hunk(line).unwrap_or((u64::MAX, 1, u64::MAX));
                 (self.removed_left, self.first, self.added_left) = numbers;
             }
             [b'+', b'+', b'+', b' ', path @ ..] => {
-                self.look();
+                self.scan_added();
                 let path = path.trim_ascii_end();
                 let path = path.strip_prefix(b"\"").unwrap_or(path);
                 let path = path.strip_suffix(b"\"").unwrap_or(path);
                 self.path = (self.named)(path.strip_prefix(b"b/").unwrap_or(path));
             }
             [0, commit @ ..] => {
-                self.look();
+                self.scan_added();
                 let commit = String::from_utf8_lossy(commit.trim_ascii_end()).into_owned();
                 (self.path, self.first) = (format!("the message of commit {commit}"), 1);
             }
-            [b' ', b' ', b' ', b' ', message @ ..] => self.add(message),
+            [b' ', b' ', b' ', b' ', message @ ..] => self.add_bytes(message),
             _ => {}
         }
     }
 
-    fn add(&mut self, bytes: &[u8]) {
+    fn add_bytes(&mut self, bytes: &[u8]) {
         self.added.extend_from_slice(bytes);
         if self.added.len() >= JOINED {
             let rest = self.added.split_off(self.added.len() - OVERLAP);
             let seen = std::mem::replace(&mut self.added, rest);
-            self.look_at(&[seen.as_slice(), &self.added].concat());
-            self.first = self.first.saturating_add(lines(&seen));
+            self.scan_bytes(&[seen.as_slice(), &self.added].concat());
+            self.first = self.first.saturating_add(count_lines(&seen));
         }
     }
 
     /// Scans the lines added so far.
-    fn look(&mut self) {
+    fn scan_added(&mut self) {
         let added = std::mem::take(&mut self.added);
-        self.look_at(&added);
+        self.scan_bytes(&added);
     }
 
-    fn look_at(&mut self, added: &[u8]) {
+    fn scan_bytes(&mut self, added: &[u8]) {
         let is_allowed = self.scan.allow.iter().any(|pattern| pattern.matches(&self.path));
         let mut from = 0;
-        while let Some(found) = self.scan.masker.find(added, from) {
+        while let Some(found) = self.scan.masker.find_secret(added, from) {
             from = found.end;
             let what = match found.kind {
-                Kind::Shape(_) if is_allowed => continue,
-                Kind::Shape(name) => name.to_owned(),
-                Kind::Value => "a known secret".to_owned(),
+                SecretKind::Shape(_) if is_allowed => continue,
+                SecretKind::Shape(name) => name.to_owned(),
+                SecretKind::Value => "a known secret".to_owned(),
             };
-            let line = self.first.saturating_add(lines(&added[..found.start]));
+            let line = self.first.saturating_add(count_lines(&added[..found.start]));
             if self.leaks.len() < MOST_LEAKS {
-                self.leaks.insert(Leak { path: self.path.clone(), line, what });
+                self.leaks.insert(SecretLeak { path: self.path.clone(), line, what });
             }
         }
     }
 }
 
-fn lines(bytes: &[u8]) -> u32 {
+fn count_lines(bytes: &[u8]) -> u32 {
     let count = bytes.split(|byte| *byte == b'\n').count() - 1;
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// Parses `@@ -a,b +c,d @@`: the number of removed lines, the first new line, the number of new
 /// ones.
-fn hunk(line: &[u8]) -> Option<(u64, u32, u64)> {
+fn parse_hunk(line: &[u8]) -> Option<(u64, u32, u64)> {
     let text = std::str::from_utf8(line.split(|byte| *byte == b'@').nth(2)?).ok()?;
     let mut ranges = text.split_whitespace();
     let count = |range: &str| match range.split_once(',') {
@@ -320,10 +333,10 @@ fn hunk(line: &[u8]) -> Option<(u64, u32, u64)> {
 pub(super) fn fuzz(patch: &[u8]) {
     static MASKER: std::sync::LazyLock<Masker> =
         std::sync::LazyLock::new(|| Masker::new(["s3cret-value-1".to_owned()]));
-    let scan = Scan { masker: MASKER.clone(), ..Scan::default() };
+    let scan = SecretScan { masker: MASKER.clone(), ..SecretScan::default() };
     let named = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
     let found = |size: usize| {
-        let mut read = Patch::new(&scan, &named);
+        let mut read = PatchScanner::new(&scan, &named);
         patch.chunks(size).for_each(|piece| read.feed(piece));
         read.finish()
     };
@@ -348,15 +361,15 @@ mod tests {
         );
         let allow = vec![Pattern::new("ok").expect("a pattern")];
         let masker = Masker::new(["s3cret-value-1".to_owned()]);
-        let scan = Scan { masker, allow, clean: None };
+        let scan = SecretScan { masker, allow, clean: None };
         let named = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
         for size in [1, 7, 4096] {
-            let mut read = Patch::new(&scan, &named);
+            let mut read = PatchScanner::new(&scan, &named);
             patch.as_bytes().chunks(size).for_each(|piece| read.feed(piece));
             let found: Vec<String> = read
                 .finish()
                 .into_iter()
-                .map(|Leak { path, line, what }| format!("{path}:{line}: {what}"))
+                .map(|SecretLeak { path, line, what }| format!("{path}:{line}: {what}"))
                 .collect();
             assert_eq!(
                 found,
@@ -372,9 +385,12 @@ mod tests {
 
     #[test]
     fn a_secret_in_a_line_without_end_is_found() {
-        let scan = Scan { masker: Masker::new(["s3cret-value-1".to_owned()]), ..Scan::default() };
+        let scan = SecretScan {
+            masker: Masker::new(["s3cret-value-1".to_owned()]),
+            ..SecretScan::default()
+        };
         let named = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
-        let mut read = Patch::new(&scan, &named);
+        let mut read = PatchScanner::new(&scan, &named);
         read.feed(b"+++ b/blob\n@@ -0,0 +1 @@\n+");
         let filler = vec![b'x'; JOINED - 20];
         for _ in 0..3 {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ralph_core::ports::VcsError;
 
-use super::command::{Call, Commands};
+use super::command::{GitCommand, GitCommands};
 use crate::process::Watch;
 
 /// Creates a repository in a directory, with everything in it as the first commit.
@@ -16,7 +16,7 @@ pub fn make_repository(
     env: &[(OsString, OsString)],
     watch: &Watch,
 ) -> Result<(), VcsError> {
-    let commands = Commands::new(env.to_vec(), watch.clone());
+    let commands = GitCommands::new(env.to_vec(), watch.clone());
     for args in [
         ["init", "--quiet", "--initial-branch=main"].as_slice(),
         &["add", "--all"],
@@ -28,19 +28,19 @@ pub fn make_repository(
             "A program to be finished, and its test",
         ],
     ] {
-        commands.output(Call::git(directory, args))?;
+        commands.run_for_output(GitCommand::new_plumbing(directory, args))?;
     }
     Ok(())
 }
 
 /// Returns the history for display, newest first.
-pub fn log(
+pub fn read_log(
     directory: &Path,
     env: &[(OsString, OsString)],
     watch: &Watch,
 ) -> Result<String, VcsError> {
-    let commands = Commands::new(env.to_vec(), watch.clone());
+    let commands = GitCommands::new(env.to_vec(), watch.clone());
     let args = ["log", "--stat=60", "--format=%n  %h %s%n      %(trailers:separator=%x2C )"];
-    let output = commands.output(Call::git(directory, &args))?;
+    let output = commands.run_for_output(GitCommand::new_plumbing(directory, &args))?;
     Ok(String::from_utf8_lossy(&output).into_owned())
 }

@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use ralph_core::ports::VcsError;
 use rustix::fs::OFlags;
 
-use super::command::{Breath, Call, Ran};
-use super::compared::{Added, Asked, Difference};
-use super::diff::{self, Change, index_info, split_zero, zero_ended};
-use super::repository::Repository;
-use crate::bounded;
+use super::command::{FinishedCommand, GitCommand, ShellUse};
+use super::compared::{AddResult, DiffOutput, SurveyQuery};
+use super::diff::{self, TreeChange, format_index_info, join_with_zeros, split_at_zeros};
+use super::repository::GitRepository;
+use crate::bounded_read;
 
 /// An agent may leave pipes and repositories without a commit in the work tree; each costs one more
 /// try, and this many are no accident.
@@ -33,11 +33,11 @@ const LARGE_INDEX: u64 = if cfg!(test) { 1 } else { 1 << 20 };
 
 /// The shadow of the user's index.
 #[derive(Debug)]
-pub(super) struct Shadow {
+pub(super) struct ShadowIndex {
     index: PathBuf,
-    seed: Seed,
+    seed: IndexSeed,
     /// The tree in the shadow index.
-    holds: Option<String>,
+    tree: Option<String>,
     /// Files whose changes were hidden from git, since the last report.
     pub(super) hidden: Vec<String>,
     /// The tree of the user's index, as long as that is still the copied one.
@@ -46,79 +46,80 @@ pub(super) struct Shadow {
 
 /// The state of the user's index when it was copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seed {
+enum IndexSeed {
     Unknown,
     Missing,
-    Copied(Stamp),
+    Copied(GitFileStamp),
 }
 
 /// Identifies a state of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct GitFileStamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
 
-impl Shadow {
+impl ShadowIndex {
     /// Returns a shadow index in a directory of the run. No other process uses it, so a lock there
     /// is left over from a crash.
-    pub(super) fn in_directory(directory: &Path) -> Self {
+    pub(super) fn new_in_directory(directory: &Path) -> Self {
         let index = directory.join("index");
         let _ = fs::remove_file(directory.join("index.lock"));
-        Self { index, seed: Seed::Unknown, holds: None, hidden: Vec::new(), committed: None }
+        Self { index, seed: IndexSeed::Unknown, tree: None, hidden: Vec::new(), committed: None }
     }
 
     /// Returns the path of the shadow index.
-    pub(super) fn index(&self) -> &Path {
+    pub(super) fn index_path(&self) -> &Path {
         &self.index
     }
 
     /// Adds everything in the work tree that `git add --all` would add to the user's index, and
     /// returns the tree.
-    pub(super) fn survey(&mut self, repository: &Repository) -> Result<String, VcsError> {
-        self.survey_asked(repository, &mut Asked::Tree).map(|(tree, _)| tree)
+    pub(super) fn survey_tree(&mut self, repository: &GitRepository) -> Result<String, VcsError> {
+        self.survey_with_query(repository, &mut SurveyQuery::Tree).map(|(tree, _)| tree)
     }
 
     /// Does the same, and gets the difference of that tree if that needs no extra sandbox.
-    pub(super) fn survey_asked(
+    pub(super) fn survey_with_query(
         &mut self,
-        repository: &Repository,
-        query: &mut Asked<'_>,
-    ) -> Result<(String, Difference), VcsError> {
-        match self.survey_as_it_is(repository, query) {
+        repository: &GitRepository,
+        query: &mut SurveyQuery<'_>,
+    ) -> Result<(String, DiffOutput), VcsError> {
+        match self.survey_once(repository, query) {
             // No ref leads to the objects of the shadow index: `git gc --prune=now` removes them.
             Err(error) if error.message.contains("invalid object") => {
-                self.begin_anew(repository)?;
-                self.survey_as_it_is(repository, query)
+                self.reset_to_head(repository)?;
+                self.survey_once(repository, query)
             }
             surveyed => surveyed,
         }
     }
 
     /// Resets the shadow index to the last commit.
-    fn begin_anew(&mut self, repository: &Repository) -> Result<(), VcsError> {
-        (self.seed, self.holds, self.committed) = (Seed::Unknown, None, None);
+    fn reset_to_head(&mut self, repository: &GitRepository) -> Result<(), VcsError> {
+        (self.seed, self.tree, self.committed) = (IndexSeed::Unknown, None, None);
         let _ = fs::remove_file(&self.index);
         match repository.head()?.commit {
             Some(commit) => {
-                let call = repository.git(&["read-tree", &commit]).index(&self.index);
-                repository.commands.output(call).map(drop)
+                let call =
+                    repository.build_plumbing(&["read-tree", &commit]).with_index(&self.index);
+                repository.commands.run_for_output(call).map(drop)
             }
             None => Ok(()),
         }
     }
 
-    fn survey_as_it_is(
+    fn survey_once(
         &mut self,
-        repository: &Repository,
-        query: &mut Asked<'_>,
-    ) -> Result<(String, Difference), VcsError> {
+        repository: &GitRepository,
+        query: &mut SurveyQuery<'_>,
+    ) -> Result<(String, DiffOutput), VcsError> {
         repository.clear_pipes();
-        self.follow(repository)?;
+        self.follow_user_index(repository)?;
         let (ran, mut tree) = self.add_everything(repository, query)?;
-        if ran.complains_of("adding embedded git repository") {
+        if ran.has_error_text("adding embedded git repository") {
             self.drop_embedded(repository)?;
             tree = None;
         }
@@ -128,135 +129,146 @@ impl Shadow {
         }
         match tree {
             Some((tree, difference)) => {
-                self.holds = Some(tree.clone());
+                self.tree = Some(tree.clone());
                 Ok((tree, difference))
             }
-            None => self.tree(repository).map(|tree| (tree, Difference::Untold)),
+            None => self.write_tree(repository).map(|tree| (tree, DiffOutput::Missing)),
         }
     }
 
     /// Returns the tree in the shadow index.
-    pub(super) fn tree(&mut self, repository: &Repository) -> Result<String, VcsError> {
-        let call = repository.git(&["write-tree"]).index(&self.index);
-        let tree = repository.commands.line(call)?;
-        self.holds = Some(tree.clone());
+    pub(super) fn write_tree(&mut self, repository: &GitRepository) -> Result<String, VcsError> {
+        let call = repository.build_plumbing(&["write-tree"]).with_index(&self.index);
+        let tree = repository.commands.run_for_line(call)?;
+        self.tree = Some(tree.clone());
         Ok(tree)
     }
 
     /// Makes the shadow index hold a tree, and keeps the stat data of unchanged files.
-    pub(super) fn hold(&mut self, repository: &Repository, tree: &str) -> Result<(), VcsError> {
-        if self.holds.as_deref() == Some(tree) {
+    pub(super) fn load_tree(
+        &mut self,
+        repository: &GitRepository,
+        tree: &str,
+    ) -> Result<(), VcsError> {
+        if self.tree.as_deref() == Some(tree) {
             return Ok(());
         }
-        self.follow(repository)?;
-        let call = repository.git(&["read-tree", "--reset", tree]).index(&self.index);
-        repository.commands.output(call)?;
-        self.holds = Some(tree.to_owned());
+        self.follow_user_index(repository)?;
+        let call =
+            repository.build_plumbing(&["read-tree", "--reset", tree]).with_index(&self.index);
+        repository.commands.run_for_output(call)?;
+        self.tree = Some(tree.to_owned());
         Ok(())
     }
 
     /// Changes the work tree from the tree in the shadow index to another one.
     pub(super) fn check_out(
         &mut self,
-        repository: &Repository,
+        repository: &GitRepository,
         tree: &str,
     ) -> Result<(), VcsError> {
-        let now = match self.holds.take() {
+        let now = match self.tree.take() {
             Some(now) => now,
-            None => self.tree(repository)?,
+            None => self.write_tree(repository)?,
         };
         // git removes files that are only in the first tree, with the directories that become
         // empty, and writes those that are only in the second. It stops before doing anything if a
         // file differs from the first tree or an untracked file is in the way.
         let args = ["read-tree", "-m", "-u", "--no-recurse-submodules", &now, tree];
-        repository.commands.output(repository.git(&args).index(&self.index))?;
-        self.holds = Some(tree.to_owned());
+        repository
+            .commands
+            .run_for_output(repository.build_plumbing(&args).with_index(&self.index))?;
+        self.tree = Some(tree.to_owned());
         Ok(())
     }
 
     /// Removes paths from the shadow index; the files stay.
-    pub(super) fn forget<'a>(
+    pub(super) fn remove_paths<'a>(
         &mut self,
-        repository: &Repository,
+        repository: &GitRepository,
         paths: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<(), VcsError> {
-        self.update(repository, "--force-remove", zero_ended(paths))
+        self.update_paths(repository, "--force-remove", join_with_zeros(paths))
     }
 
     /// Adds files to the shadow index, also ignored ones.
-    pub(super) fn add<'a>(
+    pub(super) fn add_paths<'a>(
         &mut self,
-        repository: &Repository,
+        repository: &GitRepository,
         paths: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<(), VcsError> {
-        self.update(repository, "--add", zero_ended(paths))
+        self.update_paths(repository, "--add", join_with_zeros(paths))
     }
 
     /// Notes that the user's index was updated to match the shadow index and need not be copied
     /// again.
-    pub(super) fn is_followed(&mut self, repository: &Repository) {
-        self.seed = Seed::of(&repository.index());
-        self.holds = None;
+    pub(super) fn note_index_updated(&mut self, repository: &GitRepository) {
+        self.seed = IndexSeed::from_index(&repository.index_path());
+        self.tree = None;
         self.committed = None;
     }
 
     /// Notes that the user's index is now a copy of the shadow index, and its tree, if known. The
     /// copy is identified by its own metadata: another file may replace it a moment later.
-    pub(super) fn became_the_index(&mut self, copy: &Metadata, tree: Option<String>) {
-        self.seed = Seed::Copied(Stamp::of(copy));
-        self.holds = None;
+    pub(super) fn note_index_replaced(&mut self, copy: &Metadata, tree: Option<String>) {
+        self.seed = IndexSeed::Copied(GitFileStamp::from_metadata(copy));
+        self.tree = None;
         self.committed = tree;
     }
 
     /// Returns whether the user's index is unchanged and known to hold a tree.
-    pub(super) fn is_index_of(&self, repository: &Repository, tree: &str) -> bool {
-        self.committed.as_deref() == Some(tree) && self.seed == Seed::of(&repository.index())
+    pub(super) fn is_index_at(&self, repository: &GitRepository, tree: &str) -> bool {
+        self.committed.as_deref() == Some(tree)
+            && self.seed == IndexSeed::from_index(&repository.index_path())
     }
 
     /// Returns whether it can replace the user's index. Programs other than git may refuse an index
     /// without a checksum, so that is only used if the user's own has none.
-    pub(super) fn can_be_index(&self, repository: &Repository) -> bool {
-        let [ours, theirs] = [&self.index, &repository.index()].map(|index| has_sum(index));
+    pub(super) fn can_be_index(&self, repository: &GitRepository) -> bool {
+        let [ours, theirs] =
+            [&self.index, &repository.index_path()].map(|index| has_checksum(index));
         ours.is_ok_and(|ours| ours || theirs.is_ok_and(|theirs| !theirs))
     }
 
-    fn update(
+    fn update_paths(
         &mut self,
-        repository: &Repository,
+        repository: &GitRepository,
         how: &str,
         paths: Vec<u8>,
     ) -> Result<(), VcsError> {
         if paths.is_empty() {
             return Ok(());
         }
-        self.holds = None;
-        let call = repository.git(&["update-index", how, "-z", "--stdin"]).index(&self.index);
-        repository.commands.output(call.stdin(paths)).map(drop)
+        self.tree = None;
+        let call = repository
+            .build_plumbing(&["update-index", how, "-z", "--stdin"])
+            .with_index(&self.index);
+        repository.commands.run_for_output(call.with_stdin(paths)).map(drop)
     }
 
     /// Copies the user's index, or updates which files are tracked, unless the index is unchanged.
     /// Changes by the user or the agent count: tracked files that are ignored, files no longer
     /// tracked, files outside a sparse checkout.
-    fn follow(&mut self, repository: &Repository) -> Result<(), VcsError> {
-        let index = repository.index();
-        let seed = Seed::of(&index);
+    fn follow_user_index(&mut self, repository: &GitRepository) -> Result<(), VcsError> {
+        let index = repository.index_path();
+        let seed = IndexSeed::from_index(&index);
         if self.seed == seed && self.index.exists() {
             return Ok(());
         }
-        self.holds = None;
+        self.tree = None;
         self.committed = None;
         let failed = |error: io::Error| VcsError {
             message: format!("cannot copy the index `{}`: {error}", index.display()),
         };
-        if let Seed::Copied(_) = seed
-            && self.learns(repository)?
+        if let IndexSeed::Copied(_) = seed
+            && self.copy_tracked_paths(repository)?
         {
             self.unstage_runtime_files(repository)?;
-            self.seed = Seed::of(&index);
+            self.seed = IndexSeed::from_index(&index);
             return Ok(());
         }
-        if let Seed::Copied(_) = seed {
-            copy(&index, &self.index).map_err(failed)?;
+        if let IndexSeed::Copied(_) = seed {
+            copy_index(&index, &self.index).map_err(failed)?;
             self.unstage_runtime_files(repository)?;
         } else {
             match fs::remove_file(&self.index) {
@@ -264,8 +276,9 @@ impl Shadow {
                 Ok(()) | Err(_) => {}
             }
             if let Some(commit) = repository.head()?.commit {
-                let call = repository.git(&["read-tree", &commit]).index(&self.index);
-                repository.commands.output(call)?;
+                let call =
+                    repository.build_plumbing(&["read-tree", &commit]).with_index(&self.index);
+                repository.commands.run_for_output(call)?;
             }
         }
         self.seed = seed;
@@ -275,25 +288,27 @@ impl Shadow {
     /// Takes over which files the user's index tracks, and nothing else. An agent can mark a file
     /// there as assumed unchanged, or forge the times and sizes by which git detects changes: only
     /// those of the shadow index are trusted. Returns whether that was possible.
-    fn learns(&mut self, repository: &Repository) -> Result<bool, VcsError> {
-        let is_index = fs::metadata(repository.index())
+    fn copy_tracked_paths(&mut self, repository: &GitRepository) -> Result<bool, VcsError> {
+        let is_index = fs::metadata(repository.index_path())
             .is_ok_and(|about| about.is_file() && about.len() <= LARGEST_INDEX);
         // Files outside of a sparse checkout are marked in the index itself.
         if !self.index.exists() || !is_index || repository.is_sparse() {
             return Ok(false);
         }
         let args = ["ls-files", "-z", "-s", "-v"];
-        let theirs = repository.commands.run(repository.git(&args))?;
-        let ours = repository.commands.run(repository.git(&args).index(&self.index))?;
+        let theirs = repository.commands.run(repository.build_plumbing(&args))?;
+        let ours =
+            repository.commands.run(repository.build_plumbing(&args).with_index(&self.index))?;
         if theirs.code != 0 || ours.code != 0 {
             return Ok(false);
         }
-        let (theirs, ours) = (Entry::all(&theirs.stdout), Entry::all(&ours.stdout));
+        let (theirs, ours) =
+            (IndexEntry::parse_all(&theirs.stdout), IndexEntry::parse_all(&ours.stdout));
         let gone = ours.keys().filter(|path| !theirs.contains_key(*path));
-        self.forget(repository, gone.copied())?;
+        self.remove_paths(repository, gone.copied())?;
         let mut new = Vec::new();
-        let is_embedded = |path: &[u8], entry: &Entry<'_>| {
-            entry.what.starts_with(b"160000") && repository.has_repository_of_its_own(path)
+        let is_embedded = |path: &[u8], entry: &IndexEntry<'_>| {
+            entry.what.starts_with(b"160000") && repository.has_nested_repository(path)
         };
         for (path, entry) in theirs.iter().filter(|(path, _)| !ours.contains_key(*path)) {
             if is_embedded(path, entry) {
@@ -302,60 +317,73 @@ impl Shadow {
             new.extend_from_slice(&[entry.what, b" 0\t", *path, b"\0"].concat());
         }
         if !new.is_empty() {
-            let call = repository.git(&["update-index", "-z", "--index-info"]).index(&self.index);
-            repository.commands.output(call.stdin(new))?;
+            let call = repository
+                .build_plumbing(&["update-index", "-z", "--index-info"])
+                .with_index(&self.index);
+            repository.commands.run_for_output(call.with_stdin(new))?;
         }
         let is_news = |path: &&[u8]| ours.get(*path).is_none_or(|entry| !entry.is_hidden);
         let hidden = theirs.iter().filter(|(_, entry)| entry.is_hidden).map(|(path, _)| *path);
         let hidden: Vec<&[u8]> = hidden.filter(is_news).collect();
         for how in ["--no-assume-unchanged", "--no-skip-worktree"] {
             if !hidden.is_empty() {
-                let call = repository.git(&["update-index", how, "-z", "--stdin"]);
-                repository.commands.output(call.stdin(zero_ended(hidden.iter().copied())))?;
+                let call = repository.build_plumbing(&["update-index", how, "-z", "--stdin"]);
+                repository
+                    .commands
+                    .run_for_output(call.with_stdin(join_with_zeros(hidden.iter().copied())))?;
             }
         }
         self.hidden.extend(hidden.iter().map(|path| {
-            let path = repository.named_from_project(path);
+            let path = repository.name_bytes_from_project(path);
             format!("{path} (its changes were hidden from git)")
         }));
         Ok(true)
     }
 
     /// Resets staged runtime files to the last commit.
-    fn unstage_runtime_files(&mut self, repository: &Repository) -> Result<(), VcsError> {
+    fn unstage_runtime_files(&mut self, repository: &GitRepository) -> Result<(), VcsError> {
         let head = repository.head()?;
         let args = ["diff-index", "--cached", "--raw", "-z", "--no-renames", "-R", &head.tree];
-        let mut changes = repository.changes(repository.git(&args).index(&self.index))?;
+        let mut changes =
+            repository.run_for_changes(repository.build_plumbing(&args).with_index(&self.index))?;
         changes.retain(|change| repository.is_runtime_file(&change.path));
         if changes.is_empty() {
             return Ok(());
         }
-        let call = repository.git(&["update-index", "-z", "--index-info"]).index(&self.index);
-        repository.commands.output(call.stdin(index_info(&changes))).map(drop)
+        let call = repository
+            .build_plumbing(&["update-index", "-z", "--index-info"])
+            .with_index(&self.index);
+        repository.commands.run_for_output(call.with_stdin(format_index_info(&changes))).map(drop)
     }
 
     /// Adds everything, and returns the tree too if the same script wrote it.
     fn add_everything(
         &mut self,
-        repository: &Repository,
-        query: &mut Asked<'_>,
-    ) -> Result<(Ran, Option<(String, Difference)>), VcsError> {
-        self.holds = None;
-        let mut args = repository.add_everything();
+        repository: &GitRepository,
+        query: &mut SurveyQuery<'_>,
+    ) -> Result<(FinishedCommand, Option<(String, DiffOutput)>), VcsError> {
+        self.tree = None;
+        let mut args = repository.build_add_all_args();
         let mut unborn: Vec<Vec<u8>> = Vec::new();
         for _ in 0..MOST_TRIES {
             let call = || {
-                let call = repository.git(&[]).args(&args).index(&self.index);
-                if is_large(&self.index) { call.own_setting("index.skipHash=true") } else { call }
+                let call = repository.build_plumbing(&[]).with_args(&args).with_index(&self.index);
+                if is_large(&self.index) {
+                    call.with_own_setting("index.skipHash=true")
+                } else {
+                    call
+                }
             };
-            let Added { ran, tree } = match repository.commands.breath() {
-                Breath::One => Added::run(repository, call, query)?,
-                Breath::Many => Added { ran: repository.commands.run(call())?, tree: None },
+            let AddResult { ran, tree } = match repository.commands.shell_use() {
+                ShellUse::Shared => AddResult::run_script(repository, call, query)?,
+                ShellUse::Separate => {
+                    AddResult { ran: repository.commands.run(call())?, tree: None }
+                }
             };
-            match (ran.code, unborn_repository(&ran.stderr), special_file(&ran.stderr)) {
+            match (ran.code, find_unborn_repository(&ran.stderr), find_special_file(&ran.stderr)) {
                 (0, _, _) => {
                     // Such a repository may have replaced a tracked file.
-                    self.forget(repository, unborn.iter().map(Vec::as_slice))?;
+                    self.remove_paths(repository, unborn.iter().map(Vec::as_slice))?;
                     let tree = tree.filter(|_| unborn.is_empty());
                     return Ok((ran, tree));
                 }
@@ -364,8 +392,8 @@ impl Shadow {
                     unborn.push(path.to_vec());
                 }
                 // A special file has replaced a tracked file.
-                (_, None, Some(path)) => self.forget(repository, [path])?,
-                (_, None, None) => return Err(ran.failed()),
+                (_, None, Some(path)) => self.remove_paths(repository, [path])?,
+                (_, None, None) => return Err(ran.to_error()),
             }
         }
         Err(VcsError {
@@ -376,38 +404,39 @@ impl Shadow {
 
     /// Removes nested repositories again. As an entry they would be a broken submodule, and their
     /// files would be in no commit anyway.
-    fn drop_embedded(&mut self, repository: &Repository) -> Result<(), VcsError> {
+    fn drop_embedded(&mut self, repository: &GitRepository) -> Result<(), VcsError> {
         let head = repository.head()?;
         let args = ["diff-index", "--cached", "--raw", "-z", "--no-renames", &head.tree];
-        let added = repository.changes(repository.git(&args).index(&self.index))?;
+        let added =
+            repository.run_for_changes(repository.build_plumbing(&args).with_index(&self.index))?;
         let args = ["config", "-z", "--file", ".gitmodules", "--get-regexp", "\\.path$"];
-        let listed = repository.commands.run(repository.git(&args))?.stdout;
-        let is_submodule = |change: &Change| {
-            split_zero(&listed).any(|entry| {
+        let listed = repository.commands.run(repository.build_plumbing(&args))?.stdout;
+        let is_submodule = |change: &TreeChange| {
+            split_at_zeros(&listed).any(|entry| {
                 entry.splitn(2, |byte| *byte == b'\n').nth(1) == Some(change.path.as_slice())
             })
         };
-        let is_embedded = |change: &Change| {
-            !is_submodule(change) || repository.has_repository_of_its_own(&change.path)
+        let is_embedded = |change: &TreeChange| {
+            !is_submodule(change) || repository.has_nested_repository(&change.path)
         };
-        let embedded: Vec<&Change> =
+        let embedded: Vec<&TreeChange> =
             added.iter().filter(|change| change.adds_gitlink() && is_embedded(change)).collect();
-        self.forget(repository, embedded.iter().map(|change| change.path.as_slice()))
+        self.remove_paths(repository, embedded.iter().map(|change| change.path.as_slice()))
     }
 }
 
 /// A tracked file of an index.
-struct Entry<'a> {
+struct IndexEntry<'a> {
     /// Mode and object id, as git prints them.
     what: &'a [u8],
     /// Whether git does not check it for changes.
     is_hidden: bool,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> IndexEntry<'a> {
     /// Parses the output of `git ls-files -z -s -v`: a tag, mode, object and stage, a tab, the
     /// path.
-    fn all(listed: &'a [u8]) -> BTreeMap<&'a [u8], Self> {
+    fn parse_all(listed: &'a [u8]) -> BTreeMap<&'a [u8], Self> {
         let read = |line: &'a [u8]| {
             let tab = line.iter().position(|byte| *byte == b'\t')?;
             let (tag, about) = (line.first()?, line.get(2..tab)?);
@@ -415,22 +444,22 @@ impl<'a> Entry<'a> {
             let is_hidden = tag.is_ascii_lowercase() || *tag == b'S';
             Some((&line[tab + 1..], Self { what: &about[..stage], is_hidden }))
         };
-        split_zero(listed).filter_map(read).collect()
+        split_at_zeros(listed).filter_map(read).collect()
     }
 }
 
-impl Seed {
-    fn of(index: &Path) -> Self {
+impl IndexSeed {
+    fn from_index(index: &Path) -> Self {
         match fs::metadata(index) {
-            Ok(metadata) => Self::Copied(Stamp::of(&metadata)),
+            Ok(metadata) => Self::Copied(GitFileStamp::from_metadata(&metadata)),
             Err(_) => Self::Missing,
         }
     }
 }
 
-impl Stamp {
+impl GitFileStamp {
     /// Returns the stamp of a file.
-    pub(super) fn of(metadata: &Metadata) -> Self {
+    pub(super) fn from_metadata(metadata: &Metadata) -> Self {
         Self {
             inode: metadata.ino(),
             size: metadata.size(),
@@ -445,16 +474,16 @@ impl Stamp {
     }
 }
 
-impl Repository {
+impl GitRepository {
     /// Returns whether a directory is a repository but not one of our submodules. To check it for
     /// changes, git would run in it, with its unprotected configuration.
-    fn has_repository_of_its_own(&self, path: &[u8]) -> bool {
+    fn has_nested_repository(&self, path: &[u8]) -> bool {
         let directory = self.top.join(OsStr::from_bytes(path));
         let file = directory.join(".git");
         if file.symlink_metadata().is_err() {
             return false;
         }
-        let link = bounded::read_file(&file, 4096).unwrap_or_default();
+        let link = bounded_read::read_file(&file, 4096).unwrap_or_default();
         let named = link.strip_prefix(b"gitdir: ").map(<[u8]>::trim_ascii_end);
         let named = named.map(|named| directory.join(OsStr::from_bytes(named)));
         let place = named.and_then(|named| named.canonicalize().ok());
@@ -465,30 +494,37 @@ impl Repository {
     }
 
     /// Runs a command that lists changes.
-    pub(super) fn changes(&self, call: Call<'_>) -> Result<Vec<Change>, VcsError> {
-        diff::parse(&self.commands.output(call)?)
+    pub(super) fn run_for_changes(
+        &self,
+        call: GitCommand<'_>,
+    ) -> Result<Vec<TreeChange>, VcsError> {
+        diff::parse_raw_changes(&self.commands.run_for_output(call)?)
     }
 
     /// Returns the changes between two trees.
-    pub(super) fn diff_trees(&self, before: &str, after: &str) -> Result<Vec<Change>, VcsError> {
+    pub(super) fn diff_trees(
+        &self,
+        before: &str,
+        after: &str,
+    ) -> Result<Vec<TreeChange>, VcsError> {
         if before == after {
             return Ok(Vec::new());
         }
         let args = ["diff-tree", "-r", "--raw", "-z", "--no-renames", before, after];
-        self.changes(self.git(&args))
+        self.run_for_changes(self.build_plumbing(&args))
     }
 }
 
 /// Copies an index with its modification time. git checks files that are as new as the index for
 /// changes; with a newer index it would miss changes within the same second.
-pub(super) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
     let temporary = to.with_extension("seed");
-    copy_into(from, &File::create(&temporary)?)?;
+    copy_index_into(from, &File::create(&temporary)?)?;
     fs::rename(&temporary, to)
 }
 
 /// Copies an index with its modification time into an open file.
-pub(super) fn copy_into(from: &Path, mut to: &File) -> io::Result<()> {
+pub(super) fn copy_index_into(from: &Path, mut to: &File) -> io::Result<()> {
     // An agent may have put a pipe or an endless file there.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let mut source = OpenOptions::new().read(true).custom_flags(flags).open(from)?;
@@ -508,7 +544,7 @@ fn is_large(index: &Path) -> bool {
 }
 
 /// Returns whether an index ends with a checksum.
-pub(super) fn has_sum(index: &Path) -> io::Result<bool> {
+pub(super) fn has_checksum(index: &Path) -> io::Result<bool> {
     let mut sum = [0; 20];
     let mut file = File::open(index)?;
     file.seek(SeekFrom::End(-20))?;
@@ -517,18 +553,18 @@ pub(super) fn has_sum(index: &Path) -> io::Result<bool> {
 }
 
 /// Returns the path that git refused to add because it is a repository without a commit.
-fn unborn_repository(stderr: &[u8]) -> Option<&[u8]> {
-    complaint(stderr, b"error: '", b"/' does not have a commit checked out\n")
+fn find_unborn_repository(stderr: &[u8]) -> Option<&[u8]> {
+    find_error_path(stderr, b"error: '", b"/' does not have a commit checked out\n")
 }
 
 /// Returns the path that git refused to add because it is a pipe, a socket or a device.
-fn special_file(stderr: &[u8]) -> Option<&[u8]> {
+fn find_special_file(stderr: &[u8]) -> Option<&[u8]> {
     const END: &[u8] = b": can only add regular files, symbolic links or git-directories\n";
-    complaint(stderr, b"error: ", END)
+    find_error_path(stderr, b"error: ", END)
 }
 
 /// Returns the path in an error message of git.
-fn complaint<'a>(stderr: &'a [u8], start: &[u8], end: &[u8]) -> Option<&'a [u8]> {
+fn find_error_path<'a>(stderr: &'a [u8], start: &[u8], end: &[u8]) -> Option<&'a [u8]> {
     let end = stderr.windows(end.len()).position(|window| window == end)?;
     let line = [b"\n", start].concat();
     let place = stderr[..end].windows(line.len()).rposition(|window| window == line);

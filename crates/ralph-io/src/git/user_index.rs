@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::ports::VcsError;
 
-use super::diff::{Change, index_info};
-use super::repository::Repository;
+use super::diff::{TreeChange, format_index_info};
+use super::repository::GitRepository;
 use super::shadow;
 
 /// The lock that git itself takes to write the index.
@@ -24,7 +24,7 @@ pub(super) struct IndexLock {
 
 impl IndexLock {
     /// Takes the lock; none if another program holds it, or if there is no index yet.
-    pub(super) fn take(index: &Path) -> Result<Option<Self>, VcsError> {
+    pub(super) fn acquire(index: &Path) -> Result<Option<Self>, VcsError> {
         let Ok(metadata) = fs::metadata(index) else {
             return Ok(None);
         };
@@ -49,7 +49,7 @@ impl IndexLock {
             return Err(failed(io::ErrorKind::NotFound.into()));
         };
         let file = OpenOptions::new().write(true).open(lock).map_err(failed)?;
-        shadow::copy_into(other, &file).map_err(failed)?;
+        shadow::copy_index_into(other, &file).map_err(failed)?;
         fs::rename(lock, &self.index).map_err(failed)?;
         // Renaming changes the ctime, so the metadata is read only now.
         let about = file.metadata().map_err(failed)?;
@@ -66,52 +66,52 @@ impl Drop for IndexLock {
     }
 }
 
-impl Repository {
+impl GitRepository {
     /// Returns the staged changes, compared with a tree.
-    pub(super) fn staged(&self, tree: &str) -> Result<Vec<Change>, VcsError> {
+    pub(super) fn list_staged(&self, tree: &str) -> Result<Vec<TreeChange>, VcsError> {
         let args = ["diff-index", "--cached", "--raw", "-z", "--no-renames", tree];
-        self.changes(self.git(&args))
+        self.run_for_changes(self.build_plumbing(&args))
     }
 
     /// Returns the tree of the index; none while a merge is in conflict.
-    pub(super) fn index_tree(
+    pub(super) fn write_index_tree(
         &self,
         head_tree: &str,
         directory: &Path,
     ) -> Result<Option<String>, VcsError> {
-        let index = self.index();
+        let index = self.index_path();
         if !index.exists() {
             return self.empty_tree().map(Some);
         }
         let args = ["diff-index", "--cached", "--quiet", head_tree];
-        if self.commands.run(self.git(&args))?.code == 0 {
+        if self.commands.run(self.build_plumbing(&args))?.code == 0 {
             return Ok(Some(head_tree.to_owned()));
         }
         // Writing a tree also changes the index, so this is done on a copy.
         let scratch = directory.join("index.scratch");
-        shadow::copy(&index, &scratch).map_err(|error| VcsError {
+        shadow::copy_index(&index, &scratch).map_err(|error| VcsError {
             message: format!("cannot copy the index `{}`: {error}", index.display()),
         })?;
-        let ran = self.commands.run(self.git(&["write-tree"]).index(&scratch))?;
+        let ran = self.commands.run(self.build_plumbing(&["write-tree"]).with_index(&scratch))?;
         let tree = String::from_utf8_lossy(&ran.stdout).trim_end().to_owned();
         Ok((ran.code == 0).then_some(tree))
     }
 
     /// Updates some paths of the user's index to their state after these changes, and leaves the
     /// others.
-    pub(super) fn stage(&self, changes: &[Change]) -> Result<(), VcsError> {
+    pub(super) fn stage_changes(&self, changes: &[TreeChange]) -> Result<(), VcsError> {
         if changes.is_empty() {
             return Ok(());
         }
-        let call = self.git(&["update-index", "-z", "--index-info"]);
-        self.commands.output(call.stdin(index_info(changes))).map(drop)
+        let call = self.build_plumbing(&["update-index", "-z", "--index-info"]);
+        self.commands.run_for_output(call.with_stdin(format_index_info(changes))).map(drop)
     }
 
     /// Resets the user's index to a tree.
     pub(super) fn reset_index(&self, tree: &str) -> Result<(), VcsError> {
-        if self.staged(tree)?.is_empty() {
+        if self.list_staged(tree)?.is_empty() {
             return Ok(());
         }
-        self.commands.output(self.git(&["read-tree", "--reset", tree])).map(drop)
+        self.commands.run_for_output(self.build_plumbing(&["read-tree", "--reset", tree])).map(drop)
     }
 }

@@ -5,7 +5,7 @@
 //! for nothing, and treats a problem as "nothing to report", never as an error. Not here: what is
 //! reported (the core), and the hook itself (a command).
 
-pub mod canary;
+pub mod guard_self_test;
 pub mod notes;
 pub mod places;
 pub mod transcript;

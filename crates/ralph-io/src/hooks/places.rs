@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ralph_core::active::Active;
-use ralph_core::guard::{Protected, Surroundings, lexical};
+use ralph_core::guard::{GuardContext, ProtectedPlaces, normalize_lexically};
+use ralph_core::hook_state::HookState;
 
 /// Directories for temporary files.
 const TEMPORARY: [&str; 6] =
     ["/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/private/var/folders", "/var/folders"];
 
 /// Returns the environment that the guard checks commands against in an active run.
-pub fn surroundings<S>(
-    active: &Active<S>,
+pub fn build_surroundings<S>(
+    active: &HookState<S>,
     active_file: &Path,
     cwd: &Path,
     variable: impl Fn(&str) -> Option<OsString>,
-) -> Surroundings<'static> {
+) -> GuardContext<'static> {
     let text = |name: &str| variable(name).and_then(|value| value.into_string().ok());
     let mut variables = BTreeMap::new();
     for name in ["USER", "LOGNAME", "TMPDIR", "SHELL", "XDG_RUNTIME_DIR"] {
@@ -32,28 +32,28 @@ pub fn surroundings<S>(
     variables.insert("RALPH_ACTIVE".to_owned(), active_file.display().to_string());
     let mut temporary: Vec<PathBuf> = TEMPORARY.iter().map(PathBuf::from).collect();
     temporary.extend(text("TMPDIR").map(PathBuf::from).filter(|it| it.components().count() > 2));
-    Surroundings {
-        protected: protected(active, active_file),
+    GuardContext {
+        protected: build_protected(active, active_file),
         home: text("HOME").filter(|home| home.starts_with('/')),
         cwd: cwd.to_string_lossy().into_owned(),
         temporary,
         variables,
-        resolve: &resolved,
+        resolve: &resolve_path,
     }
 }
 
 /// Returns the protected paths of an active run.
-fn protected<S>(active: &Active<S>, active_file: &Path) -> Protected {
+fn build_protected<S>(active: &HookState<S>, active_file: &Path) -> ProtectedPlaces {
     let spellings = |path: &Path| {
-        let mut spellings = vec![lexical(path)];
-        let resolved = resolved(path);
+        let mut spellings = vec![normalize_lexically(path)];
+        let resolved = resolve_path(path);
         if resolved != spellings[0] {
             spellings.push(resolved);
         }
         spellings
     };
     let spelled = |path: Option<&Path>| path.map(spellings).unwrap_or_default();
-    Protected {
+    ProtectedPlaces {
         project: spelled(active.project.as_deref()),
         state: spelled(active_file.parent()),
         tasks_file: spelled(active.tasks_file.as_deref()),
@@ -63,19 +63,19 @@ fn protected<S>(active: &Active<S>, active_file: &Path) -> Protected {
 }
 
 /// Resolves a path. A path that does not exist yet is resolved through its parent directory.
-fn resolved(path: &Path) -> PathBuf {
+fn resolve_path(path: &Path) -> PathBuf {
     for there in path.ancestors() {
         if let Ok(real) = there.canonicalize() {
             let rest = path.strip_prefix(there).unwrap_or(Path::new(""));
-            return lexical(&real.join(rest));
+            return normalize_lexically(&real.join(rest));
         }
     }
-    lexical(path)
+    normalize_lexically(path)
 }
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::guard::{Policy, ToolCall, look};
+    use ralph_core::guard::{GuardPolicy, GuardedToolCall, inspect_call};
     use ralph_core::ids::RunId;
     use ralph_core::units::Timestamp;
 
@@ -88,11 +88,11 @@ mod tests {
         std::fs::create_dir_all(cwd.join(".ralph/prompts")).expect("directories");
         std::os::unix::fs::symlink(".ralph", cwd.join("innocent")).expect("a link");
         std::os::unix::fs::symlink("/etc", cwd.join("system")).expect("a link");
-        let active = Active {
+        let active = HookState {
             project: Some(cwd.clone()),
-            ..Active::new(RunId("r".into()), 1, Timestamp(1))
+            ..HookState::new(RunId("r".into()), 1, Timestamp(1))
         };
-        let around = surroundings(&active, Path::new("/state/p/active.json"), &cwd, |name| {
+        let around = build_surroundings(&active, Path::new("/state/p/active.json"), &cwd, |name| {
             (name == "HOME").then(|| "/home/me".into())
         });
         for (command, expect) in [
@@ -104,12 +104,11 @@ mod tests {
             ("rm \"$PWD/x\"", None),
             ("rm ~/x", Some("fs.remove-outside")),
         ] {
-            let findings = look(&ToolCall::Shell(command.into()), &around);
-            let found = match Policy::default().decide(&findings) {
-                ralph_core::guard::Decision::Pass => None,
-                ralph_core::guard::Decision::Warn(it) | ralph_core::guard::Decision::Deny(it) => {
-                    Some(it.rule)
-                }
+            let findings = inspect_call(&GuardedToolCall::Shell(command.into()), &around);
+            let found = match GuardPolicy::default().decide_call(&findings) {
+                ralph_core::guard::GuardDecision::Pass => None,
+                ralph_core::guard::GuardDecision::Warn(it)
+                | ralph_core::guard::GuardDecision::Deny(it) => Some(it.rule),
             };
             assert_eq!(found, expect, "{command}");
         }

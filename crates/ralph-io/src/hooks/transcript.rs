@@ -22,7 +22,7 @@ const BYTES_PER_TOKEN: u64 = 4;
 
 /// The use of the context window.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Usage {
+pub struct ContextUsage {
     /// How many tokens are in the window.
     pub tokens: Tokens,
     /// The model; none if the number is only an estimate.
@@ -31,7 +31,7 @@ pub struct Usage {
 
 /// Reads the usage from the last answer in a transcript; estimates it from the size if no record
 /// has it. None if there is no transcript.
-pub fn usage(path: &Path) -> Option<Usage> {
+pub fn read_context_usage(path: &Path) -> Option<ContextUsage> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
@@ -40,15 +40,15 @@ pub fn usage(path: &Path) -> Option<Usage> {
         let tail = tail.min(length);
         let bytes = read_tail(&mut file, length, tail)?;
         // The tail begins in the middle of a line, unless it is the whole file.
-        let lines = if tail == length { bytes.as_slice() } else { after_first_line(&bytes) };
-        if let Some(usage) = last_usage(lines) {
+        let lines = if tail == length { bytes.as_slice() } else { skip_first_line(&bytes) };
+        if let Some(usage) = find_last_usage(lines) {
             return Some(usage);
         }
         if tail == length {
             break;
         }
     }
-    Some(Usage { tokens: Tokens(length / BYTES_PER_TOKEN), model: None })
+    Some(ContextUsage { tokens: Tokens(length / BYTES_PER_TOKEN), model: None })
 }
 
 fn read_tail(file: &mut File, length: u64, tail: u64) -> Option<Vec<u8>> {
@@ -58,25 +58,25 @@ fn read_tail(file: &mut File, length: u64, tail: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn after_first_line(bytes: &[u8]) -> &[u8] {
+fn skip_first_line(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     end.map_or(&[], |end| &bytes[end + 1..])
 }
 
 /// Returns the usage of the last answer. A line that is still being written does not parse, and the
 /// one before it counts.
-fn last_usage(lines: &[u8]) -> Option<Usage> {
-    lines.rsplit(|byte| *byte == b'\n').filter(|line| may_tell(line)).find_map(read)
+fn find_last_usage(lines: &[u8]) -> Option<ContextUsage> {
+    lines.rsplit(|byte| *byte == b'\n').filter(|line| may_have_usage(line)).find_map(parse_usage)
 }
 
 /// Returns whether a line may be the record of an answer, without parsing it.
-fn may_tell(line: &[u8]) -> bool {
+fn may_have_usage(line: &[u8]) -> bool {
     let has = |word: &[u8]| line.windows(word.len()).any(|window| window == word);
     line.len() > 2 && has(b"\"usage\"") && has(b"\"assistant\"")
 }
 
-fn read(line: &[u8]) -> Option<Usage> {
-    let record: Record = serde_json::from_slice(line).ok()?;
+fn parse_usage(line: &[u8]) -> Option<ContextUsage> {
+    let record: TranscriptRecord = serde_json::from_slice(line).ok()?;
     let message = record.message.filter(|_| record.kind == "assistant" && !record.is_sidechain)?;
     let figures = message.usage?;
     let tokens = [
@@ -87,27 +87,27 @@ fn read(line: &[u8]) -> Option<Usage> {
     ];
     let tokens = tokens.into_iter().flatten().fold(0, u64::saturating_add);
     // Messages of the CLI itself, such as an API error, are recorded as answers that used nothing.
-    (tokens > 0).then_some(Usage { tokens: Tokens(tokens), model: message.model })
+    (tokens > 0).then_some(ContextUsage { tokens: Tokens(tokens), model: message.model })
 }
 
 #[derive(Deserialize)]
-struct Record {
+struct TranscriptRecord {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default, rename = "isSidechain")]
     is_sidechain: bool,
-    message: Option<Message>,
+    message: Option<TranscriptMessage>,
 }
 
 #[derive(Deserialize)]
-struct Message {
+struct TranscriptMessage {
     model: Option<String>,
-    usage: Option<Figures>,
+    usage: Option<TokenCounts>,
 }
 
 #[derive(Deserialize)]
 #[expect(clippy::struct_field_names, reason = "the names are the transcript's")]
-struct Figures {
+struct TokenCounts {
     input_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
@@ -130,7 +130,7 @@ mod tests {
     fn check(text: &str, expect: Option<(u64, Option<&str>)>) {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(text.as_bytes()).expect("written");
-        let usage = usage(file.path());
+        let usage = read_context_usage(file.path());
         let read = usage.as_ref().map(|it| (it.tokens.0, it.model.as_deref()));
         assert_eq!(read, expect);
     }
@@ -164,8 +164,8 @@ mod tests {
         fn no_line_makes_it_panic(line in "[\\[\\]{}\":,a-z0-9 \n-]{0,60}", cut in 0usize..200) {
             let whole = format!("{line}{}{line}", answer(5));
             let cut = cut.min(whole.len());
-            let _ = last_usage(line.as_bytes());
-            let _ = last_usage(&whole.as_bytes()[..cut]);
+            let _ = find_last_usage(line.as_bytes());
+            let _ = find_last_usage(&whole.as_bytes()[..cut]);
         }
     }
 
@@ -173,8 +173,8 @@ mod tests {
     fn a_missing_or_odd_transcript_is_ignored() {
         check("", Some((0, None)));
         check("garbage\n\n\"usage\" \"assistant\"\n", Some((7, None)));
-        assert_eq!(usage(Path::new("/nowhere/at/all")), None);
-        assert_eq!(usage(Path::new("/tmp")), None);
-        assert_eq!(usage(Path::new("/dev/zero")), None);
+        assert_eq!(read_context_usage(Path::new("/nowhere/at/all")), None);
+        assert_eq!(read_context_usage(Path::new("/tmp")), None);
+        assert_eq!(read_context_usage(Path::new("/dev/zero")), None);
     }
 }

@@ -15,18 +15,18 @@ const LONGEST: usize = 16 * 1024;
 const SHORTEST: usize = 8;
 
 /// Returns every form in which a secret is searched.
-pub(super) fn forms(secret: &str) -> BTreeSet<Vec<u8>> {
+pub(super) fn build_forms(secret: &str) -> BTreeSet<Vec<u8>> {
     let mut forms = BTreeSet::new();
-    for piece in pieces(secret) {
+    for piece in split_pieces(secret) {
         let bytes = piece.as_bytes();
         forms.insert(bytes.to_vec());
-        for escaped in json(piece) {
+        for escaped in escape_json(piece) {
             // JSON inside a JSON string.
-            forms.extend(json(&escaped).into_iter().map(String::into_bytes));
+            forms.extend(escape_json(&escaped).into_iter().map(String::into_bytes));
             forms.insert(escaped.into_bytes());
         }
-        forms.extend(percent(bytes).map(String::into_bytes));
-        forms.extend(base64(bytes));
+        forms.extend(encode_percent(bytes).map(String::into_bytes));
+        forms.extend(encode_base64_forms(bytes));
         for digits in [b"0123456789abcdef", b"0123456789ABCDEF"] {
             let two = |byte: &u8| [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]];
             forms.insert(bytes.iter().flat_map(two).collect());
@@ -37,7 +37,7 @@ pub(super) fn forms(secret: &str) -> BTreeSet<Vec<u8>> {
 }
 
 /// Splits a secret into lines and lines into pieces: multi-line values are printed line by line.
-fn pieces(secret: &str) -> Vec<&str> {
+fn split_pieces(secret: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut most = LONGEST;
     for mut line in secret.lines().map(str::trim) {
@@ -58,7 +58,7 @@ fn pieces(secret: &str) -> Vec<&str> {
 }
 
 /// Returns a text as different JSON writers escape it.
-fn json(text: &str) -> [String; 4] {
+fn escape_json(text: &str) -> [String; 4] {
     let written = |escapes: fn(char) -> bool, slash: &str| {
         let mut escaped = String::new();
         for character in text.chars() {
@@ -88,7 +88,7 @@ fn json(text: &str) -> [String; 4] {
 }
 
 /// Returns a text as it is encoded in a URL, with either case of digits, and in a form.
-fn percent(bytes: &[u8]) -> [String; 3] {
+fn encode_percent(bytes: &[u8]) -> [String; 3] {
     let written = |hex: fn(u8) -> String, space: &str| {
         let mut escaped = String::new();
         for byte in bytes {
@@ -109,7 +109,7 @@ fn percent(bytes: &[u8]) -> [String; 3] {
 
 /// Returns the base64 digits that every text with these bytes has in common: the bytes before them
 /// shift the digits by none, a third or two thirds of a group.
-fn base64(bytes: &[u8]) -> Vec<Vec<u8>> {
+fn encode_base64_forms(bytes: &[u8]) -> Vec<Vec<u8>> {
     const START: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let mut forms = Vec::new();
     for ends in [b"+/", b"-_"] {
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn has(secret: &str, form: &str) {
-        let forms = forms(secret);
+        let forms = build_forms(secret);
         let shown: Vec<_> = forms.iter().map(|it| String::from_utf8_lossy(it)).collect();
         assert!(forms.contains(form.as_bytes()), "{form} in {shown:?}");
     }
@@ -165,8 +165,8 @@ mod tests {
         let long = format!("first-line-1\n{}\n\nshort\n", "0123456789".repeat(10));
         let expect =
             ["first-line-1", &"0123456789".repeat(10)[..48], &"0123456789".repeat(10)[48..]];
-        assert_eq!(pieces(&long), expect);
-        assert!(forms(&"x1".repeat(100_000)).len() < 50);
-        assert_eq!(pieces("\u{1f980}".repeat(40).as_str()).concat().len(), 160);
+        assert_eq!(split_pieces(&long), expect);
+        assert!(build_forms(&"x1".repeat(100_000)).len() < 50);
+        assert_eq!(split_pieces("\u{1f980}".repeat(40).as_str()).concat().len(), 160);
     }
 }

@@ -17,18 +17,20 @@ use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind, Span};
 use ralph_core::event::Event;
-use ralph_core::secret::{MASK, known};
+use ralph_core::secret::{MASK, known_secrets};
 
-use shapes::{After, CLASSES, LONGEST_OPEN, Parts, SHAPES, Shape, Weighed};
+use shapes::{
+    CLASSES, FollowingText, LONGEST_OPEN, SHAPES, SecretShape, ShapeDecision, TokenParts,
+};
 pub use stream::{MaskStream, MaskWriter};
 
 /// Finds and masks the secrets of a run.
 #[derive(Debug, Clone)]
-pub struct Masker(Arc<Patterns>);
+pub struct Masker(Arc<MaskPatterns>);
 
 /// The patterns to search for.
 #[derive(Debug)]
-struct Patterns {
+struct MaskPatterns {
     /// Searchers for the prefixes of the shapes, then for every form of every known secret, in
     /// groups.
     finders: Vec<AhoCorasick>,
@@ -43,15 +45,15 @@ struct Patterns {
 
 /// A secret that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundSecret {
     pub start: usize,
     pub end: usize,
-    pub kind: Kind,
+    pub kind: SecretKind,
 }
 
 /// How a secret was recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SecretKind {
     /// By its value.
     Value,
     /// By its shape, with a description for users.
@@ -60,9 +62,9 @@ pub enum Kind {
 
 /// The result of a search.
 #[derive(Debug, Clone, Copy)]
-enum Search {
+enum SearchResult {
     /// A secret; with the shape if more of it may follow.
-    Hit(Found, Option<&'static Shape>),
+    Hit(FoundSecret, Option<&'static SecretShape>),
     /// A candidate that the next bytes decide.
     Open {
         start: usize,
@@ -82,14 +84,14 @@ impl Masker {
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let secrets: BTreeSet<String> = secrets.into_iter().collect();
         let values: BTreeSet<Vec<u8>> =
-            secrets.iter().flat_map(|secret| encodings::forms(secret)).collect();
+            secrets.iter().flat_map(|secret| encodings::build_forms(secret)).collect();
         let starts = SHAPES.iter().map(|shape| shape.start.as_bytes().to_vec());
         let patterns: Vec<Vec<u8>> = starts.chain(values).collect();
-        Self(Arc::new(Patterns::new(patterns)))
+        Self(Arc::new(MaskPatterns::new(patterns)))
     }
 
     /// Returns a masker for the secrets in environment variables, and for other values.
-    pub fn of_environment<'a>(
+    pub fn from_environment<'a>(
         variables: impl IntoIterator<Item = (&'a OsString, &'a OsString)>,
         others: impl IntoIterator<Item = String>,
     ) -> Self {
@@ -98,16 +100,16 @@ impl Masker {
             .filter_map(|(name, value)| Some((name.to_str()?.into(), value.to_str()?.into())))
             .collect();
         let pairs = text.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let mut secrets = known::of_variables(pairs);
-        secrets.extend(others.into_iter().filter(|value| known::is_worth_hiding(value)));
+        let mut secrets = known_secrets::collect_from_variables(pairs);
+        secrets.extend(others.into_iter().filter(|value| known_secrets::is_worth_hiding(value)));
         // A path is not a secret, whatever the variable is called.
         secrets.retain(|value| !(value.starts_with('/') && Path::new(value).exists()));
         Self::new(secrets)
     }
 
     /// Masks the secrets in a text.
-    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        match self.bytes(text.as_bytes()) {
+    pub fn mask_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.mask_bytes(text.as_bytes()) {
             Cow::Borrowed(_) => Cow::Borrowed(text),
             Cow::Owned(clean) => match String::from_utf8(clean) {
                 Ok(clean) => Cow::Owned(clean),
@@ -117,15 +119,15 @@ impl Masker {
     }
 
     /// Masks the secrets in bytes.
-    pub fn bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        self.bytes_after([0; 2], bytes)
+    pub fn mask_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        self.mask_bytes_after([0; 2], bytes)
     }
 
-    fn bytes_after<'a>(&self, context: [u8; 2], bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    fn mask_bytes_after<'a>(&self, context: [u8; 2], bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let mut clean = Vec::new();
         let mut done = 0;
-        let mut scan = self.look(context, bytes, After::Ended);
-        while let Search::Hit(found, _) = scan.search(done) {
+        let mut scan = self.start_scan(context, bytes, FollowingText::Ended);
+        while let SearchResult::Hit(found, _) = scan.find_merged(done) {
             clean.extend_from_slice(&bytes[done..found.start]);
             clean.extend_from_slice(MASK.as_bytes());
             done = found.end;
@@ -140,12 +142,12 @@ impl Masker {
     /// Masks the secrets in the texts of an event.
     ///
     /// Start and resume events stay unmasked: the run depends on the policies in them.
-    pub fn event(&self, event: Event) -> Event {
+    pub fn mask_event(&self, event: Event) -> Event {
         if matches!(event, Event::RunStarted { .. } | Event::RunResumed { .. }) {
             return event;
         }
         let Ok(text) = serde_json::to_vec(&event) else { return event };
-        match self.bytes(&text) {
+        match self.mask_bytes(&text) {
             Cow::Borrowed(_) => event,
             // Only texts contain long random values, and a masked text is still a text.
             Cow::Owned(clean) => serde_json::from_slice(&clean).unwrap_or(event),
@@ -153,28 +155,33 @@ impl Masker {
     }
 
     /// Returns a masker for data that arrives in pieces.
-    pub fn stream(&self) -> MaskStream {
+    pub fn new_stream(&self) -> MaskStream {
         MaskStream::new(self.clone())
     }
 
     /// Finds the first secret from an offset on.
-    pub fn find(&self, bytes: &[u8], from: usize) -> Option<Found> {
-        match self.look([0; 2], bytes, After::Ended).search(from) {
-            Search::Hit(found, _) => Some(found),
-            Search::Open { .. } | Search::Nothing => None,
+    pub fn find_secret(&self, bytes: &[u8], from: usize) -> Option<FoundSecret> {
+        match self.start_scan([0; 2], bytes, FollowingText::Ended).find_merged(from) {
+            SearchResult::Hit(found, _) => Some(found),
+            SearchResult::Open { .. } | SearchResult::Nothing => None,
         }
     }
 
     /// Starts a scan of some bytes. `context` is the two bytes before them.
-    fn look<'a>(&'a self, context: [u8; 2], bytes: &'a [u8], end: After) -> Look<'a> {
+    fn start_scan<'a>(
+        &'a self,
+        context: [u8; 2],
+        bytes: &'a [u8],
+        end: FollowingText,
+    ) -> MaskScan<'a> {
         let (next, runs, dot) = ([None; MOST_GROUPS], [(1, 0); CLASSES], (1, 0));
-        Look { patterns: &self.0, context, bytes, end, next, runs, dot }
+        MaskScan { patterns: &self.0, context, bytes, end, next, runs, dot }
     }
 
     /// Returns the offset of text at the end that may become a secret with the next bytes. No
     /// secret spans lines except for a private key, whose prefix does not.
-    fn beginning(&self, bytes: &[u8]) -> usize {
-        let Patterns { sorted, longest, starts, .. } = &*self.0;
+    fn find_possible_start(&self, bytes: &[u8]) -> usize {
+        let MaskPatterns { sorted, longest, starts, .. } = &*self.0;
         let line = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |place| place + 1);
         let first = line.max((bytes.len() + 1).saturating_sub(*longest));
         (first..bytes.len())
@@ -190,7 +197,7 @@ impl Masker {
     }
 }
 
-impl Patterns {
+impl MaskPatterns {
     fn new(patterns: Vec<Vec<u8>>) -> Self {
         // Searching few patterns is vectorized and several times as fast as byte by byte. So a few
         // groups cost less than one; many do not.
@@ -216,35 +223,35 @@ impl Patterns {
 }
 
 /// The next match of a group, and the number of its pattern.
-type Next = Option<(Span, usize)>;
+type NextMatch = Option<(Span, usize)>;
 
 /// One scan of some bytes.
 ///
 /// Caches what it has found ahead. Otherwise a text full of candidates would take quadratic time:
 /// each candidate would be followed to the end of its run, and each group of patterns searched up
 /// to the end of the text again and again.
-struct Look<'a> {
-    patterns: &'a Patterns,
+struct MaskScan<'a> {
+    patterns: &'a MaskPatterns,
     context: [u8; 2],
     bytes: &'a [u8],
-    end: After,
+    end: FollowingText,
     /// For each group: the offset of the last search, and what was found.
-    next: [Option<(usize, Next)>; MOST_GROUPS],
+    next: [Option<(usize, NextMatch)>; MOST_GROUPS],
     /// For each character class: the run that was measured last.
     runs: [(usize, usize); CLASSES],
     /// The offset of the last search for a dot, and the result; the end if there is none.
     dot: (usize, usize),
 }
 
-impl Look<'_> {
+impl MaskScan<'_> {
     /// Finds the next secret, merged with all secrets that overlap or touch it.
-    fn search(&mut self, from: usize) -> Search {
-        let first = self.search_one(from);
-        let Search::Hit(mut found, mut open_shape) = first else { return first };
+    fn find_merged(&mut self, from: usize) -> SearchResult {
+        let first = self.find_single(from);
+        let SearchResult::Hit(mut found, mut open_shape) = first else { return first };
         let mut next = found.start + 1;
         loop {
-            match self.search_one(next) {
-                Search::Hit(other, continued) if other.start <= found.end => {
+            match self.find_single(next) {
+                SearchResult::Hit(other, continued) if other.start <= found.end => {
                     if other.end > found.end {
                         (found.end, open_shape) = (other.end, continued);
                     }
@@ -252,55 +259,57 @@ impl Look<'_> {
                 }
                 // Masking now would lose the overlap with the previous secret. But a chain of
                 // secrets longer than the maximum is not held back.
-                Search::Open { start }
+                SearchResult::Open { start }
                     if start <= found.end && found.end - found.start < LONGEST_OPEN =>
                 {
-                    return Search::Open { start: found.start };
+                    return SearchResult::Open { start: found.start };
                 }
-                Search::Hit(..) | Search::Open { .. } | Search::Nothing => {
-                    return Search::Hit(found, open_shape);
+                SearchResult::Hit(..) | SearchResult::Open { .. } | SearchResult::Nothing => {
+                    return SearchResult::Hit(found, open_shape);
                 }
             }
         }
     }
 
-    fn search_one(&mut self, from: usize) -> Search {
+    fn find_single(&mut self, from: usize) -> SearchResult {
         let mut at = from;
-        while let Some((Span { start, end: body }, pattern)) = self.first(at) {
+        while let Some((Span { start, end: body }, pattern)) = self.find_pattern(at) {
             let Some(shape) = SHAPES.get(pattern) else {
-                let found = Found { start, end: body, kind: Kind::Value };
-                return Search::Hit(found, None);
+                let found = FoundSecret { start, end: body, kind: SecretKind::Value };
+                return SearchResult::Hit(found, None);
             };
-            let run_end = self.run_end(shape, body);
-            let after = if run_end == self.bytes.len() { self.end } else { After::Ended };
-            let before = last_two(self.context, &self.bytes[..start]);
-            let parts = if self.dot(body) < run_end { Parts::Several } else { Parts::One };
-            match shape.weigh(before, &self.bytes[body..run_end], after, parts) {
-                Weighed::Secret => {
-                    let found = Found { start, end: run_end, kind: Kind::Shape(shape.name) };
-                    let continued = (after == After::MoreMayCome).then_some(shape);
-                    return Search::Hit(found, continued);
+            let run_end = self.find_run_end(shape, body);
+            let after = if run_end == self.bytes.len() { self.end } else { FollowingText::Ended };
+            let before = keep_last_two(self.context, &self.bytes[..start]);
+            let parts =
+                if self.find_dot(body) < run_end { TokenParts::Several } else { TokenParts::One };
+            match shape.decide(before, &self.bytes[body..run_end], after, parts) {
+                ShapeDecision::Secret => {
+                    let found =
+                        FoundSecret { start, end: run_end, kind: SecretKind::Shape(shape.name) };
+                    let continued = (after == FollowingText::MoreMayCome).then_some(shape);
+                    return SearchResult::Hit(found, continued);
                 }
-                Weighed::Open => return Search::Open { start },
-                Weighed::Harmless => at = start + 1,
+                ShapeDecision::Open => return SearchResult::Open { start },
+                ShapeDecision::Harmless => at = start + 1,
             }
         }
-        Search::Nothing
+        SearchResult::Nothing
     }
 
     /// Returns the end of the characters that a shape allows, from an offset on.
-    fn run_end(&mut self, shape: &Shape, from: usize) -> usize {
-        let (start, end) = &mut self.runs[shape.class()];
+    fn find_run_end(&mut self, shape: &SecretShape, from: usize) -> usize {
+        let (start, end) = &mut self.runs[shape.class_index()];
         if !(*start <= from && from <= *end) {
             let rest = &self.bytes[from..];
-            let length = rest.iter().position(|byte| !shape.takes(*byte));
+            let length = rest.iter().position(|byte| !shape.allows_byte(*byte));
             (*start, *end) = (from, from + length.unwrap_or(rest.len()));
         }
         *end
     }
 
     /// Returns the offset of the next dot; the end if there is none.
-    fn dot(&mut self, from: usize) -> usize {
+    fn find_dot(&mut self, from: usize) -> usize {
         let (looked, dot) = self.dot;
         if !(looked <= from && from <= dot) {
             let rest = &self.bytes[from..];
@@ -311,7 +320,7 @@ impl Look<'_> {
     }
 
     /// Finds the first pattern from an offset on, the longest of those, and its number.
-    fn first(&mut self, from: usize) -> Option<(Span, usize)> {
+    fn find_pattern(&mut self, from: usize) -> Option<(Span, usize)> {
         let from = from.min(self.bytes.len());
         let mut first: Option<(Span, usize)> = None;
         for (place, finder) in self.patterns.finders.iter().enumerate() {
@@ -340,7 +349,7 @@ impl Look<'_> {
 }
 
 /// Returns the last two bytes before an offset.
-fn last_two(context: [u8; 2], bytes: &[u8]) -> [u8; 2] {
+fn keep_last_two(context: [u8; 2], bytes: &[u8]) -> [u8; 2] {
     match bytes {
         [.., first, second] => [*first, *second],
         [only] => [context[1], *only],

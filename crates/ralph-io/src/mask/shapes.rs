@@ -6,14 +6,14 @@
 
 /// A kind of secret: its prefix, and what follows.
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(super) struct SecretShape {
     /// A description for users.
     pub(super) name: &'static str,
     /// The prefix.
     pub(super) start: &'static str,
-    class: Class,
-    length: Length,
-    left: Left,
+    class: CharacterClass,
+    length: SecretLength,
+    left: PrecedingText,
 }
 
 /// How many character classes there are.
@@ -21,7 +21,7 @@ pub(super) const CLASSES: usize = 5;
 
 /// The characters of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum CharacterClass {
     Alphanumeric,
     Upper,
     /// Also `-` and `_`.
@@ -34,7 +34,7 @@ enum Class {
 
 /// How much follows the prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Length {
+enum SecretLength {
     AtLeast(usize),
     Exactly(usize),
     /// Two more parts after dots, the first of them JSON as well.
@@ -43,7 +43,7 @@ enum Length {
 
 /// What may precede a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Left {
+enum PrecedingText {
     Anything,
     /// No letter or digit, because the prefix occurs inside words.
     Boundary,
@@ -51,7 +51,7 @@ enum Left {
 
 /// What follows a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum After {
+pub(super) enum FollowingText {
     /// Other text, or nothing.
     Ended,
     /// Possibly more of it.
@@ -60,7 +60,7 @@ pub(super) enum After {
 
 /// Whether the text after the prefix contains a dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parts {
+pub(super) enum TokenParts {
     /// It contains none.
     One,
     /// It contains one or more.
@@ -69,7 +69,7 @@ pub(super) enum Parts {
 
 /// The decision about a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weighed {
+pub(super) enum ShapeDecision {
     /// It is a secret, up to here.
     Secret,
     /// It is not a secret.
@@ -79,84 +79,89 @@ pub(super) enum Weighed {
 }
 
 /// The minimum number of distinct characters; a placeholder such as `xxxxxxxx` has fewer.
-const DISTINCT: usize = 8;
+const MIN_DISTINCT: usize = 8;
 
 /// A longer candidate that is still undecided is not a secret. The largest tokens have some 16 KiB.
 pub(super) const LONGEST_OPEN: usize = 32 * 1024;
 
-impl Shape {
-    const fn new(name: &'static str, start: &'static str, class: Class, length: Length) -> Self {
-        Self { name, start, class, length, left: Left::Anything }
+impl SecretShape {
+    const fn new(
+        name: &'static str,
+        start: &'static str,
+        class: CharacterClass,
+        length: SecretLength,
+    ) -> Self {
+        Self { name, start, class, length, left: PrecedingText::Anything }
     }
 
-    const fn bounded(self) -> Self {
-        Self { left: Left::Boundary, ..self }
+    const fn with_boundary(self) -> Self {
+        Self { left: PrecedingText::Boundary, ..self }
     }
 
     /// Returns the index of its character class, below [`CLASSES`].
-    pub(super) fn class(&self) -> usize {
+    pub(super) fn class_index(&self) -> usize {
         match self.class {
-            Class::Alphanumeric => 0,
-            Class::Upper => 1,
-            Class::Url => 2,
-            Class::Token => 3,
-            Class::Lines => 4,
+            CharacterClass::Alphanumeric => 0,
+            CharacterClass::Upper => 1,
+            CharacterClass::Url => 2,
+            CharacterClass::Token => 3,
+            CharacterClass::Lines => 4,
         }
     }
 
     /// Returns whether a byte may be part of it.
-    pub(super) fn takes(&self, byte: u8) -> bool {
+    pub(super) fn allows_byte(&self, byte: u8) -> bool {
         match self.class {
-            Class::Alphanumeric => byte.is_ascii_alphanumeric(),
-            Class::Upper => byte.is_ascii_uppercase() || byte.is_ascii_digit(),
-            Class::Url => byte.is_ascii_alphanumeric() || b"-_".contains(&byte),
-            Class::Token => byte.is_ascii_alphanumeric() || b"-_.".contains(&byte),
-            Class::Lines => byte.is_ascii_alphanumeric() || b"+/=\\\r\n".contains(&byte),
+            CharacterClass::Alphanumeric => byte.is_ascii_alphanumeric(),
+            CharacterClass::Upper => byte.is_ascii_uppercase() || byte.is_ascii_digit(),
+            CharacterClass::Url => byte.is_ascii_alphanumeric() || b"-_".contains(&byte),
+            CharacterClass::Token => byte.is_ascii_alphanumeric() || b"-_.".contains(&byte),
+            CharacterClass::Lines => byte.is_ascii_alphanumeric() || b"+/=\\\r\n".contains(&byte),
         }
     }
 
     /// Decides about the bytes after the prefix that are available.
-    pub(super) fn weigh(
+    pub(super) fn decide(
         &self,
         before: [u8; 2],
         tail: &[u8],
-        after: After,
-        parts: Parts,
-    ) -> Weighed {
-        if self.left == Left::Boundary && !is_boundary(before) {
-            return Weighed::Harmless;
+        after: FollowingText,
+        parts: TokenParts,
+    ) -> ShapeDecision {
+        if self.left == PrecedingText::Boundary && !is_boundary(before) {
+            return ShapeDecision::Harmless;
         }
-        let is_cut = after == After::MoreMayCome;
+        let is_cut = after == FollowingText::MoreMayCome;
         // Later bytes must not change the decision about the beginning: the whole may arrive in
         // pieces, and a long run may contain thousands of candidates.
         let beginning = &tail[..tail.len().min(LONGEST_OPEN)];
         let is_long = match self.length {
-            Length::AtLeast(least) => tail.len() >= least,
-            Length::Exactly(length) => {
+            SecretLength::AtLeast(least) => tail.len() >= least,
+            SecretLength::Exactly(length) => {
                 tail.len() == length && !is_cut && !tail.ends_with(b"EXAMPLE")
             }
-            Length::Jwt => parts == Parts::Several && is_jwt(beginning),
+            SecretLength::Jwt => parts == TokenParts::Several && is_jwt(beginning),
         };
         if is_cut && tail.len() < LONGEST_OPEN {
             // Its end is not known yet, and with it where the next candidate begins.
-            Weighed::Open
+            ShapeDecision::Open
         } else if is_long && is_random(beginning) {
-            Weighed::Secret
+            ShapeDecision::Secret
         } else {
-            Weighed::Harmless
+            ShapeDecision::Harmless
         }
     }
 }
 
 /// How many characters are checked for randomness.
-const SHOWN: usize = 256;
+const RANDOMNESS_SAMPLE: usize = 256;
 
 fn is_random(tail: &[u8]) -> bool {
     let mut seen = [false; 256];
-    for byte in tail.iter().take(SHOWN) {
+    for byte in tail.iter().take(RANDOMNESS_SAMPLE) {
         seen[usize::from(*byte)] = true;
     }
-    seen.iter().filter(|seen| **seen).count() >= DISTINCT
+    seen.iter().filter(|seen| **seen).count() >= MIN_DISTINCT
 }
 
 fn is_jwt(tail: &[u8]) -> bool {
@@ -178,48 +183,48 @@ fn is_boundary(before: [u8; 2]) -> bool {
 }
 
 /// All shapes.
-pub(super) const SHAPES: [Shape; 34] = {
-    use Class::{Alphanumeric, Lines, Token, Upper, Url};
-    use Length::{AtLeast, Exactly, Jwt};
+pub(super) const SHAPES: [SecretShape; 34] = {
+    use CharacterClass::{Alphanumeric, Lines, Token, Upper, Url};
+    use SecretLength::{AtLeast, Exactly, Jwt};
     const KEY: &str = "a private key";
     const GITHUB: &str = "a GitHub token";
     const SLACK: &str = "a Slack token";
     const AWS: &str = "an AWS access key";
     const OPENAI: &str = "an OpenAI key";
     [
-        Shape::new("an Anthropic key", "sk-ant-", Url, AtLeast(24)),
-        Shape::new(OPENAI, "sk-proj-", Url, AtLeast(24)),
-        Shape::new(OPENAI, "sk-svcacct-", Url, AtLeast(24)),
-        Shape::new("an OpenRouter key", "sk-or-v1-", Url, AtLeast(24)),
-        Shape::new(OPENAI, "sk-", Alphanumeric, AtLeast(32)).bounded(),
-        Shape::new("a Stripe key", "sk_live_", Alphanumeric, AtLeast(16)),
-        Shape::new("a Stripe key", "rk_live_", Alphanumeric, AtLeast(16)),
-        Shape::new(GITHUB, "ghp_", Alphanumeric, AtLeast(30)),
-        Shape::new(GITHUB, "gho_", Alphanumeric, AtLeast(30)),
-        Shape::new(GITHUB, "ghu_", Alphanumeric, AtLeast(30)),
-        Shape::new(GITHUB, "ghs_", Alphanumeric, AtLeast(30)),
-        Shape::new(GITHUB, "ghr_", Alphanumeric, AtLeast(30)),
-        Shape::new(GITHUB, "github_pat_", Url, AtLeast(36)),
-        Shape::new("a GitLab token", "glpat-", Url, AtLeast(20)),
-        Shape::new(AWS, "AKIA", Upper, Exactly(16)),
-        Shape::new(AWS, "ASIA", Upper, Exactly(16)),
-        Shape::new("a Google key", "AIza", Url, Exactly(35)),
-        Shape::new("a Google token", "ya29.", Url, AtLeast(40)),
-        Shape::new(SLACK, "xoxb-", Url, AtLeast(20)),
-        Shape::new(SLACK, "xoxp-", Url, AtLeast(20)),
-        Shape::new(SLACK, "xoxa-", Url, AtLeast(20)),
-        Shape::new(SLACK, "xoxs-", Url, AtLeast(20)),
-        Shape::new(SLACK, "xapp-", Url, AtLeast(20)),
-        Shape::new("an npm token", "npm_", Alphanumeric, Exactly(36)),
-        Shape::new("a PyPI token", "pypi-AgEI", Url, AtLeast(50)),
-        Shape::new("a Hugging Face token", "hf_", Alphanumeric, AtLeast(30)).bounded(),
-        Shape::new("a DigitalOcean token", "dop_v1_", Alphanumeric, Exactly(64)),
-        Shape::new("a web token", "eyJ", Token, Jwt),
-        Shape::new(KEY, "-----BEGIN PRIVATE KEY-----", Lines, AtLeast(16)),
-        Shape::new(KEY, "-----BEGIN RSA PRIVATE KEY-----", Lines, AtLeast(16)),
-        Shape::new(KEY, "-----BEGIN EC PRIVATE KEY-----", Lines, AtLeast(16)),
-        Shape::new(KEY, "-----BEGIN DSA PRIVATE KEY-----", Lines, AtLeast(16)),
-        Shape::new(KEY, "-----BEGIN ENCRYPTED PRIVATE KEY-----", Lines, AtLeast(16)),
-        Shape::new(KEY, "-----BEGIN OPENSSH PRIVATE KEY-----", Lines, AtLeast(16)),
+        SecretShape::new("an Anthropic key", "sk-ant-", Url, AtLeast(24)),
+        SecretShape::new(OPENAI, "sk-proj-", Url, AtLeast(24)),
+        SecretShape::new(OPENAI, "sk-svcacct-", Url, AtLeast(24)),
+        SecretShape::new("an OpenRouter key", "sk-or-v1-", Url, AtLeast(24)),
+        SecretShape::new(OPENAI, "sk-", Alphanumeric, AtLeast(32)).with_boundary(),
+        SecretShape::new("a Stripe key", "sk_live_", Alphanumeric, AtLeast(16)),
+        SecretShape::new("a Stripe key", "rk_live_", Alphanumeric, AtLeast(16)),
+        SecretShape::new(GITHUB, "ghp_", Alphanumeric, AtLeast(30)),
+        SecretShape::new(GITHUB, "gho_", Alphanumeric, AtLeast(30)),
+        SecretShape::new(GITHUB, "ghu_", Alphanumeric, AtLeast(30)),
+        SecretShape::new(GITHUB, "ghs_", Alphanumeric, AtLeast(30)),
+        SecretShape::new(GITHUB, "ghr_", Alphanumeric, AtLeast(30)),
+        SecretShape::new(GITHUB, "github_pat_", Url, AtLeast(36)),
+        SecretShape::new("a GitLab token", "glpat-", Url, AtLeast(20)),
+        SecretShape::new(AWS, "AKIA", Upper, Exactly(16)),
+        SecretShape::new(AWS, "ASIA", Upper, Exactly(16)),
+        SecretShape::new("a Google key", "AIza", Url, Exactly(35)),
+        SecretShape::new("a Google token", "ya29.", Url, AtLeast(40)),
+        SecretShape::new(SLACK, "xoxb-", Url, AtLeast(20)),
+        SecretShape::new(SLACK, "xoxp-", Url, AtLeast(20)),
+        SecretShape::new(SLACK, "xoxa-", Url, AtLeast(20)),
+        SecretShape::new(SLACK, "xoxs-", Url, AtLeast(20)),
+        SecretShape::new(SLACK, "xapp-", Url, AtLeast(20)),
+        SecretShape::new("an npm token", "npm_", Alphanumeric, Exactly(36)),
+        SecretShape::new("a PyPI token", "pypi-AgEI", Url, AtLeast(50)),
+        SecretShape::new("a Hugging Face token", "hf_", Alphanumeric, AtLeast(30)).with_boundary(),
+        SecretShape::new("a DigitalOcean token", "dop_v1_", Alphanumeric, Exactly(64)),
+        SecretShape::new("a web token", "eyJ", Token, Jwt),
+        SecretShape::new(KEY, "-----BEGIN PRIVATE KEY-----", Lines, AtLeast(16)),
+        SecretShape::new(KEY, "-----BEGIN RSA PRIVATE KEY-----", Lines, AtLeast(16)),
+        SecretShape::new(KEY, "-----BEGIN EC PRIVATE KEY-----", Lines, AtLeast(16)),
+        SecretShape::new(KEY, "-----BEGIN DSA PRIVATE KEY-----", Lines, AtLeast(16)),
+        SecretShape::new(KEY, "-----BEGIN ENCRYPTED PRIVATE KEY-----", Lines, AtLeast(16)),
+        SecretShape::new(KEY, "-----BEGIN OPENSSH PRIVATE KEY-----", Lines, AtLeast(16)),
     ]
 };

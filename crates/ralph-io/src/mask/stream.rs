@@ -8,8 +8,8 @@ use std::io::{self, Write};
 
 use ralph_core::secret::MASK;
 
-use super::shapes::{After, Shape};
-use super::{Masker, Search, last_two};
+use super::shapes::{FollowingText, SecretShape};
+use super::{Masker, SearchResult, keep_last_two};
 
 /// Masks one stream.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct MaskStream {
     /// The two bytes before those.
     context: [u8; 2],
     /// The shape of a masked secret whose end has not arrived yet.
-    inside: Option<&'static Shape>,
+    inside: Option<&'static SecretShape>,
 }
 
 impl MaskStream {
@@ -29,14 +29,14 @@ impl MaskStream {
     }
 
     /// Takes the next bytes, and returns what can be released.
-    pub fn feed<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        let bytes = self.skip(bytes);
+    pub fn mask_next<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let bytes = self.skip_masked(bytes);
         if self.held.is_empty() {
-            return self.clean(Cow::Borrowed(bytes));
+            return self.mask_and_hold(Cow::Borrowed(bytes));
         }
         let mut joined = std::mem::take(&mut self.held);
         joined.extend_from_slice(bytes);
-        self.clean(Cow::Owned(joined))
+        self.mask_and_hold(Cow::Owned(joined))
     }
 
     /// Returns the bytes that were held back. Must be called at the end of the stream.
@@ -44,48 +44,48 @@ impl MaskStream {
         self.inside = None;
         let held = std::mem::take(&mut self.held);
         let context = std::mem::take(&mut self.context);
-        self.masker.bytes_after(context, &held).into_owned()
+        self.masker.mask_bytes_after(context, &held).into_owned()
     }
 
     /// Skips the rest of a secret that was masked already.
-    fn skip<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+    fn skip_masked<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let Some(shape) = self.inside else { return bytes };
-        let rest = bytes.iter().position(|byte| !shape.takes(*byte));
+        let rest = bytes.iter().position(|byte| !shape.allows_byte(*byte));
         if rest.is_some() {
             self.inside = None;
         }
         &bytes[rest.unwrap_or(bytes.len())..]
     }
 
-    fn clean<'a>(&mut self, bytes: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
-        let beginning = self.masker.beginning(&bytes);
+    fn mask_and_hold<'a>(&mut self, bytes: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
+        let beginning = self.masker.find_possible_start(&bytes);
         let mut clean = Vec::new();
         let mut done = 0;
         let mut hold = beginning;
-        let mut scan = self.masker.look(self.context, &bytes, After::MoreMayCome);
+        let mut scan = self.masker.start_scan(self.context, &bytes, FollowingText::MoreMayCome);
         loop {
-            match scan.search(done) {
-                Search::Hit(found, None) if found.end > beginning => {
+            match scan.find_merged(done) {
+                SearchResult::Hit(found, None) if found.end > beginning => {
                     // It may be part of a longer pattern.
                     hold = beginning.min(found.start);
                     break;
                 }
-                Search::Hit(found, continued) => {
+                SearchResult::Hit(found, continued) => {
                     clean.extend_from_slice(&bytes[done..found.start]);
                     clean.extend_from_slice(MASK.as_bytes());
                     done = found.end;
                     hold = hold.max(done);
                     self.inside = continued;
                 }
-                Search::Open { start } => {
+                SearchResult::Open { start } => {
                     hold = hold.min(start);
                     break;
                 }
-                Search::Nothing => break,
+                SearchResult::Nothing => break,
             }
         }
         self.held.extend_from_slice(&bytes[hold..]);
-        self.context = last_two(self.context, &bytes[..hold]);
+        self.context = keep_last_two(self.context, &bytes[..hold]);
         match bytes {
             Cow::Borrowed(bytes) if done == 0 => Cow::Borrowed(&bytes[..hold]),
             bytes @ (Cow::Borrowed(_) | Cow::Owned(_)) => {
@@ -106,13 +106,13 @@ pub struct MaskWriter<W: Write> {
 impl<W: Write> MaskWriter<W> {
     /// Returns a writer in front of another one.
     pub fn new(masker: &Masker, inner: W) -> Self {
-        Self { stream: masker.stream(), inner }
+        Self { stream: masker.new_stream(), inner }
     }
 }
 
 impl<W: Write> Write for MaskWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.inner.write_all(&self.stream.feed(bytes))?;
+        self.inner.write_all(&self.stream.mask_next(bytes))?;
         Ok(bytes.len())
     }
 

@@ -10,10 +10,10 @@ fn masker() -> Masker {
 }
 
 fn in_pieces(masker: &Masker, text: &[u8], size: usize) -> Vec<u8> {
-    let mut stream = masker.stream();
+    let mut stream = masker.new_stream();
     let mut clean: Vec<u8> = Vec::new();
     for piece in text.chunks(size) {
-        clean.extend_from_slice(&stream.feed(piece));
+        clean.extend_from_slice(&stream.mask_next(piece));
     }
     clean.extend(stream.finish());
     clean
@@ -21,7 +21,7 @@ fn in_pieces(masker: &Masker, text: &[u8], size: usize) -> Vec<u8> {
 
 /// Returns the token as programs print it.
 fn printed() -> Vec<String> {
-    let forms = encodings::forms(TOKEN);
+    let forms = encodings::build_forms(TOKEN);
     forms.into_iter().map(|form| String::from_utf8(form).expect("text")).collect()
 }
 
@@ -32,7 +32,7 @@ fn a_known_value_is_masked_in_every_encoding_wherever_the_pieces_are_split() {
     for form in printed() {
         let text = format!("before {form} after\n{form}\n{form}");
         let expect = "before *** after\n***\n***";
-        assert_eq!(masker.text(&text), expect, "{form}");
+        assert_eq!(masker.mask_text(&text), expect, "{form}");
         for size in [1, 2, 3, 7, 16, 64] {
             let clean = in_pieces(&masker, text.as_bytes(), size);
             assert_eq!(String::from_utf8_lossy(&clean), expect, "{form} by {size}");
@@ -59,7 +59,7 @@ fn secrets_are_known_by_their_shape() {
         (format!("ghp_{a} and sk-ant-{a}"), "*** and ***"),
     ] {
         let masker = Masker::default();
-        assert_eq!(masker.text(&text), expect, "{text}");
+        assert_eq!(masker.mask_text(&text), expect, "{text}");
         for size in [1, 5, 32] {
             let clean = in_pieces(&masker, text.as_bytes(), size);
             assert_eq!(String::from_utf8_lossy(&clean), expect, "{text} by {size}");
@@ -83,7 +83,7 @@ fn text_that_only_resembles_a_secret_stays() {
         "-----BEGIN CERTIFICATE-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC",
         "the quick brown fox",
     ] {
-        assert_eq!(masker.text(text), text);
+        assert_eq!(masker.mask_text(text), text);
         assert_eq!(in_pieces(&masker, text.as_bytes(), 1), text.as_bytes(), "{text}");
     }
 }
@@ -99,7 +99,7 @@ fn later_bytes_do_not_change_earlier_decisions() {
         // A placeholder is recognized only at its end, so the shape decides.
         "ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3EXAMPLE.".to_owned(),
     ] {
-        let whole = masker.bytes(text.as_bytes()).into_owned();
+        let whole = masker.mask_bytes(text.as_bytes()).into_owned();
         for size in [999, 40_000] {
             assert!(in_pieces(&masker, text.as_bytes(), size) == whole, "{size}: {}", &text[..40]);
         }
@@ -114,7 +114,7 @@ fn many_candidates_take_linear_time() {
         ["AKIA", "eyJ", "sk-ant-", "ghp_", "secret-number-0059", "-----BEGIN PRIVATE KEY-----"]
     {
         let flood = word.repeat((1 << 16) / word.len());
-        assert!(masker.text(&flood).len() <= flood.len(), "{word}");
+        assert!(masker.mask_text(&flood).len() <= flood.len(), "{word}");
         assert!(in_pieces(&masker, flood.as_bytes(), 1 << 14).len() <= flood.len(), "{word}");
     }
 }
@@ -132,7 +132,7 @@ fn secrets_that_overlap_or_touch_are_one() {
             100.. => Masker::new(["long-secret-4711-".repeat(9)]),
             _ => masker.clone(),
         };
-        assert_eq!(masker.text(&text), expect);
+        assert_eq!(masker.mask_text(&text), expect);
         let clean = in_pieces(&masker, text.as_bytes(), 4);
         // Split between two that touch, two masks are acceptable.
         assert!(!String::from_utf8_lossy(&clean).contains("4711"), "{text}");
@@ -157,20 +157,20 @@ fn a_secret_after_another_is_found_wherever_the_pieces_are_split() {
 
 #[test]
 fn a_complete_line_is_never_held_back() {
-    let mut stream = masker().stream();
+    let mut stream = masker().new_stream();
     // A prefix of a secret at the end of a line is not held back.
-    assert_eq!(stream.feed(b"{\"a\":\"canary-\n"), b"{\"a\":\"canary-\n".as_slice());
-    assert_eq!(stream.feed(b"x canary-"), b"x ".as_slice());
-    assert_eq!(stream.feed(b"7f3a\n"), b"canary-7f3a\n".as_slice());
+    assert_eq!(stream.mask_next(b"{\"a\":\"canary-\n"), b"{\"a\":\"canary-\n".as_slice());
+    assert_eq!(stream.mask_next(b"x canary-"), b"x ".as_slice());
+    assert_eq!(stream.mask_next(b"7f3a\n"), b"canary-7f3a\n".as_slice());
     assert_eq!(stream.finish(), b"");
 }
 
 #[test]
 fn only_the_secrets_in_an_event_are_masked() {
-    let clean = masker().event(Event::Warned { text: format!("a {TOKEN} \"b\"") });
+    let clean = masker().mask_event(Event::Warned { text: format!("a {TOKEN} \"b\"") });
     assert_eq!(clean, Event::Warned { text: "a *** \"b\"".to_owned() });
     let other = Event::Warned { text: "nothing".to_owned() };
-    assert_eq!(masker().event(other.clone()), other);
+    assert_eq!(masker().mask_event(other.clone()), other);
 }
 
 proptest! {
@@ -189,7 +189,7 @@ proptest! {
     ) {
         let (masker, text) = (masker(), parts.join(" "));
         let clean = in_pieces(&masker, text.as_bytes(), size);
-        prop_assert_eq!(masker.bytes(text.as_bytes()).into_owned(), clean.clone());
+        prop_assert_eq!(masker.mask_bytes(text.as_bytes()).into_owned(), clean.clone());
         for form in printed() {
             prop_assert!(!String::from_utf8_lossy(&clean).contains(&form));
         }
@@ -198,7 +198,7 @@ proptest! {
     #[test]
     fn masked_json_is_json(text in "\\PC*") {
         let document = serde_json::json!({"a": format!("{text}{TOKEN}{text}"), "b": [TOKEN, 1]});
-        let clean = masker().bytes(document.to_string().as_bytes()).into_owned();
+        let clean = masker().mask_bytes(document.to_string().as_bytes()).into_owned();
         let read: serde_json::Value = serde_json::from_slice(&clean).expect("JSON");
         prop_assert_eq!(&read["b"], &serde_json::json!(["***", 1]));
         prop_assert!(!read["a"].to_string().contains("canary-7f3a"));

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ralph_core::child::Ending;
-use ralph_core::notice::Notice;
+use ralph_core::notification::Notification;
 
-use super::webhook::facts;
+use super::webhook::build_facts;
 use crate::environment::Variables;
-use crate::process::{Limits, Spawn, Stdin, Watch, capture};
+use crate::process::{ProcessLimits, Spawn, StdinSource, Watch, capture_output};
 
 /// How much of its output is kept.
 const LONGEST_OUTPUT: usize = 4096;
@@ -31,8 +31,8 @@ pub struct CommandChannel {
 }
 
 impl CommandChannel {
-    pub(super) fn deliver(&self, notice: &Notice) -> Result<String, String> {
-        let mut input = facts(notice).to_string().into_bytes();
+    pub(super) fn deliver(&self, notice: &Notification) -> Result<String, String> {
+        let mut input = build_facts(notice).to_string().into_bytes();
         input.push(b'\n');
         let mut env = self.env.clone();
         env.push(("RALPH_NOTICE".into(), notice.occasion.name().into()));
@@ -41,21 +41,21 @@ impl CommandChannel {
             args: vec!["-c".into(), self.command.clone().into()],
             cwd: self.cwd.clone(),
             env,
-            stdin: Stdin::Bytes(input),
-            limits: Limits {
+            stdin: StdinSource::Bytes(input),
+            limits: ProcessLimits {
                 hard: Some(self.limit),
                 grace: Duration::from_secs(1),
                 output: Some(MOST_OUTPUT),
-                ..Limits::default()
+                ..ProcessLimits::default()
             },
         };
-        run(&spawn, &self.watch).map(|()| "exit code 0".to_owned())
+        run_program(&spawn, &self.watch).map(|()| "exit code 0".to_owned())
     }
 }
 
 /// Runs a program, and returns why it did not succeed.
-pub(super) fn run(spawn: &Spawn, watch: &Watch) -> Result<(), String> {
-    let captured = capture(spawn, watch, LONGEST_OUTPUT);
+pub(super) fn run_program(spawn: &Spawn, watch: &Watch) -> Result<(), String> {
+    let captured = capture_output(spawn, watch, LONGEST_OUTPUT);
     match &captured.end.ending {
         Ending::Exited { code: 0 } => Ok(()),
         Ending::NotStarted { reason } => Err(reason.to_string()),
@@ -65,7 +65,7 @@ pub(super) fn run(spawn: &Spawn, watch: &Watch) -> Result<(), String> {
         | Ending::Lingered { .. }
         | Ending::Interrupted { .. }) => {
             let stderr = String::from_utf8_lossy(&captured.stderr);
-            let stderr = ralph_core::text::one_line(&stderr, 200);
+            let stderr = ralph_core::text::join_to_line(&stderr, 200);
             Err(if stderr.is_empty() { ending.to_string() } else { format!("{ending}: {stderr}") })
         }
     }

@@ -6,48 +6,51 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ralph_core::notice::{Notice, Occasion};
+use ralph_core::notification::{Notification, Occasion};
 
-use super::command::run;
+use super::command::run_program;
 use crate::environment::Variables;
-use crate::process::{Limits, Spawn, Stdin, Watch};
+use crate::process::{ProcessLimits, Spawn, StdinSource, Watch};
 
 /// A notification daemon answers at once; starting one takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The desktop of this machine.
 #[derive(Debug)]
-pub struct Desktop {
+pub struct DesktopChannel {
     pub watch: Watch,
     pub cwd: PathBuf,
     /// Its environment, which locates the desktop.
     pub env: Variables,
 }
 
-impl Desktop {
-    pub(super) fn deliver(&self, notice: &Notice) -> Result<String, String> {
-        let (program, args) = program(cfg!(target_os = "macos"), notice);
+impl DesktopChannel {
+    pub(super) fn deliver(&self, notice: &Notification) -> Result<String, String> {
+        let (program, args) = build_command(cfg!(target_os = "macos"), notice);
         let spawn = Spawn {
             program: program.into(),
             args: args.into_iter().map(OsString::from).collect(),
             cwd: self.cwd.clone(),
             env: self.env.clone(),
-            stdin: Stdin::Null,
-            limits: Limits {
+            stdin: StdinSource::Null,
+            limits: ProcessLimits {
                 hard: Some(LIMIT),
                 grace: Duration::from_secs(1),
-                ..Limits::default()
+                ..ProcessLimits::default()
             },
         };
-        run(&spawn, &self.watch).map(|()| format!("{program} took it"))
+        run_program(&spawn, &self.watch).map(|()| format!("{program} took it"))
     }
 }
 
 /// Returns the program that shows a notification, with its arguments. The texts are arguments,
 /// never part of a script, and cannot contain markup.
-fn program(is_mac: impl Into<System>, notice: &Notice) -> (&'static str, Vec<String>) {
+fn build_command(
+    is_mac: impl Into<DesktopSystem>,
+    notice: &Notification,
+) -> (&'static str, Vec<String>) {
     match is_mac.into() {
-        System::MacOs => {
+        DesktopSystem::MacOs => {
             let script = [
                 "on run argv",
                 "display notification (item 2 of argv) with title (item 1 of argv)",
@@ -58,7 +61,7 @@ fn program(is_mac: impl Into<System>, notice: &Notice) -> (&'static str, Vec<Str
             args.extend([notice.title.clone(), notice.message.clone()]);
             ("osascript", args)
         }
-        System::Other => {
+        DesktopSystem::Other => {
             let urgency = match notice.occasion {
                 Occasion::Finish | Occasion::Waiting | Occasion::Test => "normal",
                 Occasion::Failure
@@ -72,7 +75,7 @@ fn program(is_mac: impl Into<System>, notice: &Notice) -> (&'static str, Vec<Str
                 format!("--urgency={urgency}"),
                 "--".to_owned(),
                 notice.title.clone(),
-                escaped(&notice.message),
+                escape_markup(&notice.message),
             ];
             ("notify-send", args)
         }
@@ -80,40 +83,40 @@ fn program(is_mac: impl Into<System>, notice: &Notice) -> (&'static str, Vec<Str
 }
 
 /// The desktop system.
-enum System {
+enum DesktopSystem {
     MacOs,
     Other,
 }
 
-impl From<bool> for System {
+impl From<bool> for DesktopSystem {
     fn from(is_mac: bool) -> Self {
         if is_mac { Self::MacOs } else { Self::Other }
     }
 }
 
 /// Escapes markup: desktops interpret it in the body of a notification.
-fn escaped(text: &str) -> String {
+fn escape_markup(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::notice::trial;
+    use ralph_core::notification::build_test_notification;
     use ralph_core::units::Timestamp;
 
     use super::*;
 
     #[test]
     fn texts_are_arguments_and_no_markup() {
-        let notice = Notice {
+        let notice = Notification {
             title: "\" & do shell script \"id".into(),
             message: "<b>a & b</b>".into(),
-            ..trial("/p", Timestamp(0))
+            ..build_test_notification("/p", Timestamp(0))
         };
-        let (name, args) = program(false, &notice);
+        let (name, args) = build_command(false, &notice);
         assert_eq!(name, "notify-send");
         assert_eq!(args[2..], ["--", "\" & do shell script \"id", "&lt;b&gt;a &amp; b&lt;/b&gt;"]);
-        let (name, args) = program(true, &notice);
+        let (name, args) = build_command(true, &notice);
         assert_eq!(name, "osascript");
         assert_eq!(args[6..], ["\" & do shell script \"id", "<b>a & b</b>"]);
     }

@@ -9,16 +9,16 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use ralph_core::notice::Notice;
+use ralph_core::notification::Notification;
 use serde::{Deserialize, Serialize};
 
-use crate::{bounded, clock};
+use crate::{bounded_read, clock};
 
 /// A run causes some dozens of notifications; a larger file is not ralph's.
 const LARGEST: u64 = 1 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Entry {
+struct DeliveryRecord {
     id: String,
     channel: String,
     /// Milliseconds since the Unix epoch.
@@ -30,18 +30,18 @@ struct Entry {
 
 /// The deliveries of a run.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct DeliveryLedger {
     delivered: BTreeSet<(String, String)>,
     file: Option<Mutex<File>>,
 }
 
-impl Ledger {
+impl DeliveryLedger {
     /// Opens the ledger of a run. An unusable one counts as empty.
     pub(super) fn open(path: &Path) -> Self {
-        let known = bounded::read_beginning(path, LARGEST).unwrap_or_default();
+        let known = bounded_read::read_beginning(path, LARGEST).unwrap_or_default();
         let delivered = String::from_utf8_lossy(&known)
             .lines()
-            .filter_map(|line| serde_json::from_str::<Entry>(line).ok())
+            .filter_map(|line| serde_json::from_str::<DeliveryRecord>(line).ok())
             .filter(|entry| entry.delivered)
             .map(|entry| (entry.id, entry.channel))
             .collect();
@@ -50,14 +50,19 @@ impl Ledger {
     }
 
     /// Returns whether a notification was delivered before this process resumed the run.
-    pub(super) fn has(&self, id: &str, channel: &str) -> bool {
+    pub(super) fn is_delivered(&self, id: &str, channel: &str) -> bool {
         self.delivered.contains(&(id.to_owned(), channel.to_owned()))
     }
 
     /// Records the result of a notification.
-    pub(super) fn note(&self, notice: &Notice, channel: &str, result: &Result<String, String>) {
+    pub(super) fn record_delivery(
+        &self,
+        notice: &Notification,
+        channel: &str,
+        result: &Result<String, String>,
+    ) {
         let (Ok(words) | Err(words)) = result;
-        let entry = Entry {
+        let entry = DeliveryRecord {
             id: notice.id.clone(),
             channel: channel.to_owned(),
             at: clock::now().0,

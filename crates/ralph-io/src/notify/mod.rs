@@ -20,41 +20,41 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ralph_core::agent_output::AgentEvent;
 use ralph_core::event::Recorded;
-use ralph_core::notice::{Notice, NoticePolicy, notice};
+use ralph_core::notification::{Notification, NotificationPolicy, build_notification};
 use ralph_core::ports::{Activity, Ui};
-use ralph_core::reading::AgentEvent;
 use ralph_core::run::RunState;
 
-use crate::http::{Patience, Rest};
+use crate::http::{PauseEnd, RetryTimer};
 use crate::mask::Masker;
-use ledger::Ledger;
+use ledger::DeliveryLedger;
 
 pub use command::CommandChannel;
-pub use desktop::Desktop;
-pub use signature::Secret;
-pub use terminal::{Ring, Terminal};
-pub use webhook::Webhook;
+pub use desktop::DesktopChannel;
+pub use signature::WebhookSecret;
+pub use terminal::{TerminalChannel, TerminalSignal};
+pub use webhook::WebhookChannel;
 
 /// A run causes a few notifications per hour. If more than this wait, the channel does not work.
-const QUEUE: usize = 32;
+const MAX_QUEUED: usize = 32;
 
 /// A way to notify the user.
-pub enum Channel {
-    Desktop(Desktop),
+pub enum NotifyChannel {
+    Desktop(DesktopChannel),
     /// The terminal that shows the run.
-    Terminal(Terminal),
-    Webhook(Box<Webhook>),
+    Terminal(TerminalChannel),
+    Webhook(Box<WebhookChannel>),
     Command(CommandChannel),
 }
 
-impl fmt::Debug for Channel {
+impl fmt::Debug for NotifyChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl Channel {
+impl NotifyChannel {
     /// Returns its name in settings, messages and files.
     pub fn name(&self) -> &'static str {
         match self {
@@ -68,8 +68,8 @@ impl Channel {
     /// Delivers a notification. Returns a description of the response, or why it failed.
     pub fn deliver(
         &self,
-        notice: &Notice,
-        pause: &mut dyn FnMut(Duration) -> Patience,
+        notice: &Notification,
+        pause: &mut dyn FnMut(Duration) -> PauseEnd,
     ) -> Result<String, String> {
         match self {
             Self::Desktop(desktop) => desktop.deliver(notice),
@@ -83,77 +83,77 @@ impl Channel {
 /// Observes a run and sends notifications. Clones share the queues.
 #[derive(Debug, Clone)]
 pub struct Notifier {
-    policy: NoticePolicy,
+    policy: NotificationPolicy,
     masker: Masker,
-    ledger: Arc<Ledger>,
-    lines: Vec<Arc<Line>>,
+    ledger: Arc<DeliveryLedger>,
+    queues: Vec<Arc<ChannelQueue>>,
 }
 
 impl Notifier {
     /// Starts a thread for each channel. `ledger` is the file with the deliveries of this run.
     pub fn start(
-        policy: NoticePolicy,
-        channels: Vec<Channel>,
+        policy: NotificationPolicy,
+        channels: Vec<NotifyChannel>,
         ledger: &Path,
         masker: Masker,
     ) -> io::Result<Self> {
-        let ledger = Arc::new(Ledger::open(ledger));
+        let ledger = Arc::new(DeliveryLedger::open(ledger));
         let mut lines = Vec::new();
         for channel in channels {
-            let line = Arc::new(Line::new(channel.name()));
+            let line = Arc::new(ChannelQueue::new(channel.name()));
             let (theirs, ledger) = (Arc::clone(&line), Arc::clone(&ledger));
             // Never joined: it may hang for as long as a server does.
             thread::Builder::new()
                 .name(format!("notify-{}", channel.name()))
-                .spawn(move || theirs.serve(&channel, &ledger))?;
+                .spawn(move || theirs.send_queued(&channel, &ledger))?;
             lines.push(line);
         }
-        Ok(Self { policy, masker, ledger, lines })
+        Ok(Self { policy, masker, ledger, queues: lines })
     }
 
     /// Waits until everything is sent, but no longer than `patience`. Returns the failures of the
     /// whole run, one line for each channel.
     pub fn finish(&self, patience: Duration) -> Vec<String> {
         let deadline = Instant::now() + patience;
-        for line in &self.lines {
+        for line in &self.queues {
             line.close(deadline);
         }
-        self.lines.iter().filter_map(|line| line.wait(deadline)).collect()
+        self.queues.iter().filter_map(|line| line.wait_until_sent(deadline)).collect()
     }
 }
 
 impl Ui for Notifier {
-    fn tell(&mut self, recorded: &Recorded, state: &RunState) {
-        let Some(notice) = notice(&self.policy, recorded, state) else { return };
-        let notice = Notice {
-            title: self.masker.text(&notice.title).into_owned(),
-            message: self.masker.text(&notice.message).into_owned(),
+    fn show_event(&mut self, recorded: &Recorded, state: &RunState) {
+        let Some(notice) = build_notification(&self.policy, recorded, state) else { return };
+        let notice = Notification {
+            title: self.masker.mask_text(&notice.title).into_owned(),
+            message: self.masker.mask_text(&notice.message).into_owned(),
             ..notice
         };
-        for line in &self.lines {
-            if !self.ledger.has(&notice.id, line.channel) {
+        for line in &self.queues {
+            if !self.ledger.is_delivered(&notice.id, line.channel) {
                 line.push(notice.clone());
             }
         }
     }
 
-    fn hear(&mut self, _event: &AgentEvent) {}
+    fn show_agent_event(&mut self, _event: &AgentEvent) {}
 
-    fn doing(&mut self, _activity: &Activity<'_>) {}
+    fn show_activity(&mut self, _activity: &Activity<'_>) {}
 }
 
 /// The queue of one channel.
 #[derive(Debug)]
-struct Line {
+struct ChannelQueue {
     channel: &'static str,
-    state: Mutex<LineState>,
+    state: Mutex<QueueState>,
     changed: Condvar,
-    rest: Rest,
+    rest: RetryTimer,
 }
 
 #[derive(Debug, Default)]
-struct LineState {
-    waiting: VecDeque<Notice>,
+struct QueueState {
+    waiting: VecDeque<Notification>,
     /// Whether the thread is sending a notification.
     is_sending: bool,
     /// Whether no more notifications are coming.
@@ -162,19 +162,24 @@ struct LineState {
     last_failure: Option<String>,
 }
 
-impl Line {
+impl ChannelQueue {
     fn new(channel: &'static str) -> Self {
-        Self { channel, state: Mutex::default(), changed: Condvar::new(), rest: Rest::default() }
+        Self {
+            channel,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            rest: RetryTimer::default(),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, LineState> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, notice: Notice) {
+    fn push(&self, notice: Notification) {
         let mut state = self.lock();
-        if state.waiting.len() == QUEUE {
-            state.failed("too many notices were waiting".to_owned());
+        if state.waiting.len() == MAX_QUEUED {
+            state.record_failure("too many notices were waiting".to_owned());
         } else {
             state.waiting.push_back(notice);
         }
@@ -182,20 +187,20 @@ impl Line {
     }
 
     /// Sends one notification after the other, until the queue is closed and empty.
-    fn serve(&self, channel: &Channel, ledger: &Ledger) {
-        while let Some(notice) = self.next() {
+    fn send_queued(&self, channel: &NotifyChannel, ledger: &DeliveryLedger) {
+        while let Some(notice) = self.take_next() {
             let result = channel.deliver(&notice, &mut |span| self.rest.pause(span));
-            ledger.note(&notice, self.channel, &result);
+            ledger.record_delivery(&notice, self.channel, &result);
             let mut state = self.lock();
             state.is_sending = false;
             if let Err(why) = result {
-                state.failed(why);
+                state.record_failure(why);
             }
             self.changed.notify_all();
         }
     }
 
-    fn next(&self) -> Option<Notice> {
+    fn take_next(&self) -> Option<Notification> {
         let mut state = self.lock();
         loop {
             if let Some(notice) = state.waiting.pop_front() {
@@ -210,19 +215,19 @@ impl Line {
     }
 
     fn close(&self, deadline: Instant) {
-        self.rest.end_at(deadline);
+        self.rest.set_deadline(deadline);
         self.lock().is_closed = true;
         self.changed.notify_all();
     }
 
     /// Waits until nothing is left to send, and returns what failed.
-    fn wait(&self, deadline: Instant) -> Option<String> {
+    fn wait_until_sent(&self, deadline: Instant) -> Option<String> {
         let mut state = self.lock();
         while state.is_sending || !state.waiting.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let unsent = state.waiting.len() + usize::from(state.is_sending);
-                state.failed(format!("{unsent} not sent in time"));
+                state.record_failure(format!("{unsent} not sent in time"));
                 break;
             }
             let woken = self.changed.wait_timeout(state, left);
@@ -237,8 +242,8 @@ impl Line {
     }
 }
 
-impl LineState {
-    fn failed(&mut self, why: String) {
+impl QueueState {
+    fn record_failure(&mut self, why: String) {
         self.failures += 1;
         self.last_failure = Some(why);
     }

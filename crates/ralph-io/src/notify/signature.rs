@@ -14,18 +14,18 @@ use ring::hmac;
 const PREFIX: &str = "whsec_";
 
 /// The secret that sender and receiver share.
-pub struct Secret(hmac::Key);
+pub struct WebhookSecret(hmac::Key);
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for WebhookSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }
 }
 
-impl Secret {
+impl WebhookSecret {
     /// Parses a secret: `whsec_` and base64, or any other text as it is. `None` if the base64 is
     /// invalid or the secret is empty.
-    pub fn read(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let bytes = match text.strip_prefix(PREFIX) {
             Some(encoded) => STANDARD.decode(encoded).ok()?,
             None => text.as_bytes().to_vec(),
@@ -53,7 +53,8 @@ mod tests {
     /// The example of the Standard Webhooks specification.
     #[test]
     fn the_signature_is_the_one_of_the_specification() {
-        let secret = Secret::read("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("a secret");
+        let secret =
+            WebhookSecret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("a secret");
         let headers = secret.sign(
             "msg_p5jXN8AQM9LWM0D4loKWxJek",
             Timestamp::from_seconds(1_614_265_330),
@@ -75,7 +76,7 @@ mod tests {
             ("whsec_", false),
             ("whsec_*", false),
         ] {
-            assert_eq!(Secret::read(text).is_some(), is_one, "{text}");
+            assert_eq!(WebhookSecret::parse(text).is_some(), is_one, "{text}");
         }
     }
 }

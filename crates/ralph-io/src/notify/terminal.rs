@@ -6,11 +6,11 @@
 
 use std::fmt;
 
-use ralph_core::notice::Notice;
+use ralph_core::notification::Notification;
 
 /// How a terminal is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ring {
+pub enum TerminalSignal {
     /// With the bell alone.
     Bell,
     /// With the bell and OSC 9, which iTerm2, kitty and Windows Terminal support.
@@ -20,36 +20,36 @@ pub enum Ring {
 }
 
 /// A terminal.
-pub struct Terminal {
-    pub ring: Ring,
+pub struct TerminalChannel {
+    pub ring: TerminalSignal,
     pub write: Box<dyn Fn(&str) + Send>,
 }
 
-impl fmt::Debug for Terminal {
+impl fmt::Debug for TerminalChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Terminal").field("ring", &self.ring).finish_non_exhaustive()
     }
 }
 
-impl Terminal {
-    pub(super) fn deliver(&self, notice: &Notice) -> String {
-        (self.write)(&sequence(self.ring, notice));
+impl TerminalChannel {
+    pub(super) fn deliver(&self, notice: &Notification) -> String {
+        (self.write)(&build_sequence(self.ring, notice));
         "written".to_owned()
     }
 }
 
-fn sequence(ring: Ring, notice: &Notice) -> String {
-    let (title, message) = (harmless(&notice.title), harmless(&notice.message));
+fn build_sequence(ring: TerminalSignal, notice: &Notification) -> String {
+    let (title, message) = (strip_controls(&notice.title), strip_controls(&notice.message));
     match ring {
-        Ring::Bell => "\x07".to_owned(),
+        TerminalSignal::Bell => "\x07".to_owned(),
         // A text that begins with a number and a semicolon means something else to some terminals.
-        Ring::Osc9 => format!("\x07\x1b]9;{title}: {message}\x1b\\"),
-        Ring::Osc777 => format!("\x07\x1b]777;notify;{title};{message}\x1b\\"),
+        TerminalSignal::Osc9 => format!("\x07\x1b]9;{title}: {message}\x1b\\"),
+        TerminalSignal::Osc777 => format!("\x07\x1b]777;notify;{title};{message}\x1b\\"),
     }
 }
 
 /// Returns a text that cannot end an escape sequence or a field of one.
-fn harmless(text: &str) -> String {
+fn strip_controls(text: &str) -> String {
     text.chars()
         .map(|character| match character {
             ';' => ',',
@@ -61,20 +61,26 @@ fn harmless(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::notice::trial;
+    use ralph_core::notification::build_test_notification;
     use ralph_core::units::Timestamp;
 
     use super::*;
 
     #[test]
     fn no_text_ends_a_sequence_early() {
-        let notice = Notice {
+        let notice = Notification {
             title: "a;b\x07\x1b]0;owned".into(),
             message: "c\u{9c}\nd".into(),
-            ..trial("/p", Timestamp(0))
+            ..build_test_notification("/p", Timestamp(0))
         };
-        assert_eq!(sequence(Ring::Bell, &notice), "\x07");
-        assert_eq!(sequence(Ring::Osc9, &notice), "\x07\x1b]9;a,b  ]0,owned: c  d\x1b\\");
-        assert_eq!(sequence(Ring::Osc777, &notice), "\x07\x1b]777;notify;a,b  ]0,owned;c  d\x1b\\");
+        assert_eq!(build_sequence(TerminalSignal::Bell, &notice), "\x07");
+        assert_eq!(
+            build_sequence(TerminalSignal::Osc9, &notice),
+            "\x07\x1b]9;a,b  ]0,owned: c  d\x1b\\"
+        );
+        assert_eq!(
+            build_sequence(TerminalSignal::Osc777, &notice),
+            "\x07\x1b]777;notify;a,b  ]0,owned;c  d\x1b\\"
+        );
     }
 }

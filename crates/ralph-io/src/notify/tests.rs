@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use ralph_core::event::Event;
 use ralph_core::ids::RunId;
-use ralph_core::notice::Occasion;
+use ralph_core::notification::Occasion;
 use ralph_core::outcome::Outcome;
 use ralph_core::recipe::{AgentChoice, AgentKind, PromptSource, Recipe, Work};
 use ralph_core::units::{Millis, Timestamp};
@@ -12,8 +12,8 @@ use ralph_core::units::{Millis, Timestamp};
 use super::*;
 use crate::process::Watch;
 
-fn policy() -> NoticePolicy {
-    NoticePolicy {
+fn policy() -> NotificationPolicy {
+    NotificationPolicy {
         on: [Occasion::Finish, Occasion::Failure].into(),
         long_wait: Millis::from_mins(10),
     }
@@ -32,29 +32,29 @@ fn events() -> Vec<(Recorded, RunState)> {
     let ended = Event::RunEnded { outcome: Outcome::Complete, left: None };
     let recorded = |event, seq| Recorded { seq, at: Timestamp(0), ran: Millis(0), event };
     let (first, last) = (recorded(started, 1), recorded(ended, 2));
-    let before = RunState::begin(&first).expect("it begins");
+    let before = RunState::from_first_event(&first).expect("it begins");
     let mut after = before.clone();
-    after.apply(&last).expect("it fits");
+    after.apply_event(&last).expect("it fits");
     vec![(first, before), (last, after)]
 }
 
 fn tell(notifier: &mut Notifier) {
     for (recorded, state) in events() {
-        notifier.tell(&recorded, &state);
+        notifier.show_event(&recorded, &state);
     }
 }
 
-fn terminal() -> (Channel, mpsc::Receiver<String>) {
+fn terminal() -> (NotifyChannel, mpsc::Receiver<String>) {
     let (tx, rx) = mpsc::channel();
     let write = Box::new(move |text: &str| drop(tx.send(text.to_owned())));
-    (Channel::Terminal(Terminal { ring: Ring::Osc9, write }), rx)
+    (NotifyChannel::Terminal(TerminalChannel { ring: TerminalSignal::Osc9, write }), rx)
 }
 
-fn command(script: &str, limit: Duration) -> Channel {
-    Channel::Command(CommandChannel {
+fn command(script: &str, limit: Duration) -> NotifyChannel {
+    NotifyChannel::Command(CommandChannel {
         command: script.to_owned(),
         limit,
-        watch: Watch::detached(),
+        watch: Watch::new_detached(),
         cwd: "/".into(),
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
     })
@@ -118,11 +118,11 @@ fn the_end_of_a_run_waits_no_longer_than_its_limit() {
 
 #[test]
 fn a_flood_of_notices_is_bounded() {
-    let line = Line::new("webhook");
-    let notice = ralph_core::notice::trial("/p", Timestamp(0));
-    for _ in 0..QUEUE + 3 {
+    let line = ChannelQueue::new("webhook");
+    let notice = ralph_core::notification::build_test_notification("/p", Timestamp(0));
+    for _ in 0..MAX_QUEUED + 3 {
         line.push(notice.clone());
     }
-    assert_eq!(line.lock().waiting.len(), QUEUE);
+    assert_eq!(line.lock().waiting.len(), MAX_QUEUED);
     assert_eq!(line.lock().failures, 3);
 }

@@ -3,27 +3,27 @@
 //!
 //! Not here: the connection (`http`) and how the signature is computed.
 
-use ralph_core::notice::Notice;
+use ralph_core::notification::Notification;
 use serde_json::{Value, json};
 
-use super::signature::Secret;
+use super::signature::WebhookSecret;
 use crate::clock;
-use crate::http::{Patience, Poster, Terms};
+use crate::http::{PauseEnd, PostTerms, Poster};
 
 /// A URL that is notified.
 #[derive(Debug)]
-pub struct Webhook {
+pub struct WebhookChannel {
     poster: Poster,
-    secret: Option<Secret>,
+    secret: Option<WebhookSecret>,
     topic: Option<String>,
 }
 
-impl Webhook {
+impl WebhookChannel {
     /// Returns a webhook for a URL. ntfy requires a topic in JSON requests.
     pub fn new(
         url: impl Into<String>,
-        terms: Terms,
-        secret: Option<Secret>,
+        terms: PostTerms,
+        secret: Option<WebhookSecret>,
         topic: Option<String>,
     ) -> Self {
         Self { poster: Poster::new(url, terms), secret, topic }
@@ -31,10 +31,10 @@ impl Webhook {
 
     pub(super) fn deliver(
         &self,
-        notice: &Notice,
-        pause: &mut dyn FnMut(std::time::Duration) -> Patience,
+        notice: &Notification,
+        pause: &mut dyn FnMut(std::time::Duration) -> PauseEnd,
     ) -> Result<String, String> {
-        let body = payload(notice, self.topic.as_deref()).to_string();
+        let body = build_payload(notice, self.topic.as_deref()).to_string();
         let run = notice.facts.run.as_ref().map_or("test", |run| run.0.as_str());
         let id = format!("{run}.{}", notice.id);
         let headers = || match &self.secret {
@@ -49,12 +49,12 @@ impl Webhook {
 }
 
 /// Returns the body of the request.
-fn payload(notice: &Notice, topic: Option<&str>) -> Value {
+fn build_payload(notice: &Notification, topic: Option<&str>) -> Value {
     let mut payload = json!({
         "text": format!("{}\n{}", notice.title, notice.message),
         "title": notice.title,
         "message": notice.message,
-        "ralph": facts(notice),
+        "ralph": build_facts(notice),
     });
     if let Some(topic) = topic {
         payload["topic"] = json!(topic);
@@ -63,7 +63,7 @@ fn payload(notice: &Notice, topic: Option<&str>) -> Value {
 }
 
 /// Returns everything that is known about a notification, as one flat object.
-pub(super) fn facts(notice: &Notice) -> Value {
+pub(super) fn build_facts(notice: &Notification) -> Value {
     let mut facts = json!({
         "id": notice.id,
         "occasion": notice.occasion,
@@ -80,14 +80,15 @@ pub(super) fn facts(notice: &Notice) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::notice::trial;
+    use ralph_core::notification::build_test_notification;
     use ralph_core::units::Timestamp;
 
     use super::*;
 
     #[test]
     fn chats_ntfy_and_programs_find_what_they_read() {
-        let payload = payload(&trial("/projects/shop", Timestamp(7)), Some("mine"));
+        let payload =
+            build_payload(&build_test_notification("/projects/shop", Timestamp(7)), Some("mine"));
         expect_test::expect![[r#"
             {
               "text": "ralph: shop: a test\nThis is what a notice of ralph looks like.",

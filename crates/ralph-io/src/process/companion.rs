@@ -10,7 +10,7 @@ use ralph_core::child::NotStarted;
 use rustix::process::{Pid, Signal};
 
 use super::program;
-use super::registry::{self, Kind, signal_group};
+use super::registry::{self, ProcessKind, signal_group};
 use super::spawn::Spawn;
 use super::tree::{self, Life};
 
@@ -32,10 +32,10 @@ impl Companion {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let started = registry::lock().start(&mut command, Kind::Companion);
+        let started = registry::lock_registry().start_process(&mut command, ProcessKind::Companion);
         match started {
             Ok((child, _)) => Ok(Self { child }),
-            Err(error) => Err(program::refusal(spawn, &error)),
+            Err(error) => Err(program::convert_start_error(spawn, &error)),
         }
     }
 }
@@ -53,6 +53,6 @@ impl Drop for Companion {
             thread::sleep(Duration::from_millis(10));
         }
         signal_group(pid, Signal::KILL);
-        let _ = registry::lock().reap(&mut self.child);
+        let _ = registry::lock_registry().reap_child(&mut self.child);
     }
 }

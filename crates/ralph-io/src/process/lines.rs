@@ -19,16 +19,16 @@ const KEPT_BUFFER: usize = 1024 * 1024;
 ///
 /// A line ends with `\n` or `\r\n`. Bytes that are not UTF-8 become U+FFFD; NUL is kept.
 #[derive(Debug)]
-pub struct Lines {
+pub struct OutputLines {
     cap: usize,
     /// The incomplete line, or its start once it is too long.
     held: Vec<u8>,
-    length: Length,
+    length: LineLength,
 }
 
 /// The length of the incomplete line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Length {
+enum LineLength {
     /// As long as the buffer.
     Held,
     /// Longer than the cap.
@@ -37,7 +37,7 @@ enum Length {
 
 /// One line, without its line break.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Line<'a> {
+pub enum OutputLine<'a> {
     /// A line within the cap.
     Whole(Cow<'a, str>),
     /// A line beyond the cap.
@@ -48,67 +48,67 @@ pub enum Line<'a> {
     },
 }
 
-impl Default for Lines {
+impl Default for OutputLines {
     fn default() -> Self {
         Self::with_cap(CAP)
     }
 }
 
-impl Lines {
+impl OutputLines {
     /// Returns a splitter that keeps lines of up to `cap` bytes whole.
     pub fn with_cap(cap: usize) -> Self {
-        Self { cap: cap.max(1), held: Vec::new(), length: Length::Held }
+        Self { cap: cap.max(1), held: Vec::new(), length: LineLength::Held }
     }
 
     /// Takes the next bytes and passes on every line that they complete.
-    pub fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(Line<'_>)) {
+    pub fn push_bytes(&mut self, mut bytes: &[u8], mut each: impl FnMut(OutputLine<'_>)) {
         while let Some((line, rest)) = split_line(bytes) {
             bytes = rest;
             let whole = self.held.is_empty() && line.len() <= self.cap;
-            if whole && self.length == Length::Held {
-                each(Line::Whole(decoded(without_return(line))));
+            if whole && self.length == LineLength::Held {
+                each(OutputLine::Whole(decode_line(strip_return(line))));
             } else {
-                self.hold(line);
-                self.hand_out(&mut each);
+                self.buffer_bytes(line);
+                self.pass_on(&mut each);
             }
         }
-        self.hold(bytes);
+        self.buffer_bytes(bytes);
     }
 
     /// Passes on a last line without a newline, if there is one.
-    pub fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
+    pub fn finish(&mut self, mut each: impl FnMut(OutputLine<'_>)) {
         if !self.held.is_empty() {
-            self.hand_out(&mut each);
+            self.pass_on(&mut each);
         }
     }
 
-    fn hold(&mut self, bytes: &[u8]) {
+    fn buffer_bytes(&mut self, bytes: &[u8]) {
         let Some(&last) = bytes.last() else { return };
         match &mut self.length {
-            Length::Held => {
+            LineLength::Held => {
                 self.held.extend_from_slice(bytes);
                 // One byte more may be the `\r` of the line break.
-                let over = without_return(&self.held).len() > self.cap;
+                let over = strip_return(&self.held).len() > self.cap;
                 if over {
-                    self.length = Length::Over { bytes: self.held.len() as u64, last };
+                    self.length = LineLength::Over { bytes: self.held.len() as u64, last };
                     self.held.truncate(START.min(self.cap));
                     self.held.shrink_to_fit();
                 }
             }
-            Length::Over { bytes: total, last: previous } => {
+            LineLength::Over { bytes: total, last: previous } => {
                 *total += bytes.len() as u64;
                 *previous = last;
             }
         }
     }
 
-    fn hand_out(&mut self, each: &mut impl FnMut(Line<'_>)) {
-        match std::mem::replace(&mut self.length, Length::Held) {
-            Length::Held => {
-                each(Line::Whole(decoded(without_return(&self.held))));
+    fn pass_on(&mut self, each: &mut impl FnMut(OutputLine<'_>)) {
+        match std::mem::replace(&mut self.length, LineLength::Held) {
+            LineLength::Held => {
+                each(OutputLine::Whole(decode_line(strip_return(&self.held))));
             }
-            Length::Over { bytes, last } => each(Line::TooLong {
-                start: String::from_utf8_lossy(whole_characters(&self.held)).into_owned(),
+            LineLength::Over { bytes, last } => each(OutputLine::TooLong {
+                start: String::from_utf8_lossy(drop_cut_character(&self.held)).into_owned(),
                 bytes: bytes - u64::from(last == b'\r'),
             }),
         }
@@ -127,16 +127,16 @@ fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Decodes a line. Most are valid, and validating is much faster than replacing.
-fn decoded(line: &[u8]) -> Cow<'_, str> {
+fn decode_line(line: &[u8]) -> Cow<'_, str> {
     str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed)
 }
 
-fn without_return(line: &[u8]) -> &[u8] {
+fn strip_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// Drops an incomplete character at the end.
-fn whole_characters(bytes: &[u8]) -> &[u8] {
+fn drop_cut_character(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
         Ok(_) | Err(_) => bytes,
@@ -149,33 +149,33 @@ mod tests {
 
     use super::*;
 
-    fn split(pieces: &[&[u8]], cap: usize) -> Vec<Line<'static>> {
-        let mut lines = Lines::with_cap(cap);
+    fn split(pieces: &[&[u8]], cap: usize) -> Vec<OutputLine<'static>> {
+        let mut lines = OutputLines::with_cap(cap);
         let mut found = Vec::new();
-        let mut keep = |line: Line<'_>| {
+        let mut keep = |line: OutputLine<'_>| {
             found.push(match line {
-                Line::Whole(text) => Line::Whole(Cow::Owned(text.into_owned())),
-                Line::TooLong { start, bytes } => Line::TooLong { start, bytes },
+                OutputLine::Whole(text) => OutputLine::Whole(Cow::Owned(text.into_owned())),
+                OutputLine::TooLong { start, bytes } => OutputLine::TooLong { start, bytes },
             });
         };
         for piece in pieces {
-            lines.feed(piece, &mut keep);
+            lines.push_bytes(piece, &mut keep);
         }
         lines.finish(&mut keep);
         found
     }
 
-    fn whole(text: &'static str) -> Line<'static> {
-        Line::Whole(Cow::Borrowed(text))
+    fn whole(text: &'static str) -> OutputLine<'static> {
+        OutputLine::Whole(Cow::Borrowed(text))
     }
 
-    fn too_long(start: &str, bytes: u64) -> Line<'static> {
-        Line::TooLong { start: start.to_owned(), bytes }
+    fn too_long(start: &str, bytes: u64) -> OutputLine<'static> {
+        OutputLine::TooLong { start: start.to_owned(), bytes }
     }
 
     #[test]
     fn lines_end_with_a_newline_of_either_kind() {
-        let cases: [(&[u8], Vec<Line<'_>>); 8] = [
+        let cases: [(&[u8], Vec<OutputLine<'_>>); 8] = [
             (b"", vec![]),
             (b"\n", vec![whole("")]),
             (b"one\ntwo\r\n", vec![whole("one"), whole("two")]),
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_line_beyond_the_cap_is_counted_and_the_next_one_is_whole() {
-        let cases: [(&[u8], Vec<Line<'_>>); 6] = [
+        let cases: [(&[u8], Vec<OutputLine<'_>>); 6] = [
             (b"1234\n", vec![whole("1234")]),
             (b"1234\r\n", vec![whole("1234")]),
             (b"12345\n", vec![too_long("1234", 5)]),
@@ -207,9 +207,9 @@ mod tests {
 
     #[test]
     fn a_flood_without_newline_does_not_grow_the_buffer() {
-        let mut lines = Lines::with_cap(100_000);
+        let mut lines = OutputLines::with_cap(100_000);
         for _ in 0..1000 {
-            lines.feed(&[b'x'; 10_000], |_| {});
+            lines.push_bytes(&[b'x'; 10_000], |_| {});
         }
         assert!(lines.held.capacity() <= START, "{}", lines.held.capacity());
     }

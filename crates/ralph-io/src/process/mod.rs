@@ -10,11 +10,12 @@
 //! and judge the `ChildEnd`.
 
 mod capture;
+mod child_stdin;
 mod companion;
-mod course;
-mod elsewhere;
+mod foreign_processes;
+mod limits;
 mod lines;
-mod mouth;
+mod orphan_reaper;
 mod pipes;
 mod program;
 mod registry;
@@ -22,24 +23,23 @@ mod signals;
 mod space;
 mod spawn;
 mod supervise;
-mod sweep;
 mod tree;
 pub mod warden;
 mod watch;
 
-pub use capture::{Captured, Cut, capture};
+pub use capture::{Captured, CutBytes, capture_output};
+pub use child_stdin::{ChildStdin, SendError};
 pub use companion::Companion;
-pub use course::Heard;
-pub use elsewhere::{is_running_in, is_stopped};
-pub use lines::{Line, Lines};
-pub use mouth::{Mouth, Unheard};
+pub use foreign_processes::{is_running_in, is_stopped};
+pub use limits::OutputActivity;
+pub use lines::{OutputLine, OutputLines};
+pub use orphan_reaper::{is_descendant_of, is_descendant_of_any, sweep_run};
 pub use program::find_program;
-pub use space::Space;
-pub use spawn::{Limits, Spawn, Stdin};
-pub use supervise::{Chunk, converse, supervise, supervise_telling};
-pub use sweep::{is_work_of, is_work_of_any, sweep_run};
+pub use space::DiskLimit;
+pub use spawn::{ProcessLimits, Spawn, StdinSource};
+pub use supervise::{Chunk, supervise, supervise_dialog, supervise_with_ticks};
 pub use warden::Warden;
-pub use watch::{Halt, Stage, Watch, Woken};
+pub use watch::{Halt, StopStage, WaitEnd, Watch};
 
 /// The environment variable with the run's id, set for every descendant of a run.
 pub const RUN_ID_VARIABLE: &str = "RALPH_RUN_ID";

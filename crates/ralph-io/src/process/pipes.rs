@@ -10,15 +10,15 @@ use std::thread;
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use super::mouth;
+use super::child_stdin;
 
 /// What the threads report.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum ChildEvent {
     /// The child wrote to its standard output.
-    Stdout(Block),
+    Stdout(OutputBlock),
     /// The child wrote to its standard error.
-    Stderr(Block),
+    Stderr(OutputBlock),
     /// All writers of one of the pipes are gone.
     Eof,
     /// The child has exited, and waits to be reaped.
@@ -29,7 +29,7 @@ pub(super) enum Event {
 
 /// The capacity of the event channel. If it is full, the reader is slow, and the child has to wait;
 /// blocks are reused, so this also bounds the memory.
-pub(super) const EVENTS: usize = 8;
+pub(super) const MOST_EVENTS: usize = 8;
 
 /// A pipe holds 64 KiB, so one read can empty it.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -39,13 +39,13 @@ const STACK_BYTES: usize = 128 * 1024;
 
 /// A piece of output in a reusable buffer.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct OutputBlock {
     bytes: Box<[u8]>,
     length: usize,
-    home: Sender<Block>,
+    home: Sender<OutputBlock>,
 }
 
-impl Block {
+impl OutputBlock {
     /// Returns the bytes that were read.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
@@ -60,26 +60,26 @@ impl Block {
 }
 
 /// Reads the child's standard output.
-pub(super) fn listen_to_stdout(pipe: ChildStdout, events: SyncSender<Event>) -> io::Result<()> {
-    start("child-stdout", move || read(pipe, &events, Event::Stdout))
+pub(super) fn read_stdout(pipe: ChildStdout, events: SyncSender<ChildEvent>) -> io::Result<()> {
+    spawn_thread("child-stdout", move || read_pipe(pipe, &events, ChildEvent::Stdout))
 }
 
 /// Reads the child's standard error.
-pub(super) fn listen_to_stderr(pipe: ChildStderr, events: SyncSender<Event>) -> io::Result<()> {
-    start("child-stderr", move || read(pipe, &events, Event::Stderr))
+pub(super) fn read_stderr(pipe: ChildStderr, events: SyncSender<ChildEvent>) -> io::Result<()> {
+    spawn_thread("child-stderr", move || read_pipe(pipe, &events, ChildEvent::Stderr))
 }
 
 /// Writes the child's input. The child may exit without reading it.
-pub(super) fn feed(mut pipe: ChildStdin, bytes: Vec<u8>) -> io::Result<()> {
-    start("child-stdin", move || {
+pub(super) fn feed_stdin(mut pipe: ChildStdin, bytes: Vec<u8>) -> io::Result<()> {
+    spawn_thread("child-stdin", move || {
         let _ = pipe.write_all(&bytes);
     })
 }
 
 /// Writes `first`, then all messages of the queue, until all senders are gone.
-pub(super) fn talk(mut pipe: ChildStdin, first: Vec<u8>) -> io::Result<SyncSender<Vec<u8>>> {
-    let (queue, messages) = mpsc::sync_channel::<Vec<u8>>(mouth::MESSAGES);
-    start("child-stdin", move || {
+pub(super) fn open_dialog(mut pipe: ChildStdin, first: Vec<u8>) -> io::Result<SyncSender<Vec<u8>>> {
+    let (queue, messages) = mpsc::sync_channel::<Vec<u8>>(child_stdin::MOST_MESSAGES);
+    spawn_thread("child-stdin", move || {
         // A child that has closed its input shows as a queue without a receiver.
         for message in std::iter::once(first).chain(messages) {
             if pipe.write_all(&message).is_err() {
@@ -92,23 +92,27 @@ pub(super) fn talk(mut pipe: ChildStdin, first: Vec<u8>) -> io::Result<SyncSende
 
 /// Waits for the child's exit without reaping it: its pid stays reserved until `supervise` is done
 /// with its group.
-pub(super) fn wait_for(pid: Pid, events: SyncSender<Event>) -> io::Result<()> {
-    start("child-exit", move || {
+pub(super) fn wait_for_exit(pid: Pid, events: SyncSender<ChildEvent>) -> io::Result<()> {
+    spawn_thread("child-exit", move || {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
-        let _ = events.send(Event::Exited);
+        let _ = events.send(ChildEvent::Exited);
     })
 }
 
-fn start(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+fn spawn_thread(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES);
     thread.spawn(body).map(drop)
 }
 
-fn read(mut pipe: impl Read, events: &SyncSender<Event>, wrap: fn(Block) -> Event) {
+fn read_pipe(
+    mut pipe: impl Read,
+    events: &SyncSender<ChildEvent>,
+    wrap: fn(OutputBlock) -> ChildEvent,
+) {
     let (home, returned) = mpsc::channel();
     loop {
-        let mut block: Block = returned.try_recv().unwrap_or_else(|_| Block {
+        let mut block: OutputBlock = returned.try_recv().unwrap_or_else(|_| OutputBlock {
             bytes: vec![0; BLOCK_BYTES].into_boxed_slice(),
             length: 0,
             home: home.clone(),
@@ -124,5 +128,5 @@ fn read(mut pipe: impl Read, events: &SyncSender<Event>, wrap: fn(Block) -> Even
             return;
         }
     }
-    let _ = events.send(Event::Eof);
+    let _ = events.send(ChildEvent::Eof);
 }

@@ -38,17 +38,17 @@ pub fn find_program(spawn: &Spawn) -> Result<PathBuf, NotStarted> {
     };
     let mut refused = false;
     for candidate in candidates {
-        match usable(&candidate) {
-            Usable::Yes => return Ok(candidate),
-            Usable::No => refused = true,
-            Usable::Absent => {}
+        match check_executable(&candidate) {
+            Executability::Executable => return Ok(candidate),
+            Executability::NotExecutable => refused = true,
+            Executability::Absent => {}
         }
     }
     Err(if refused { NotStarted::NotAllowed { program } } else { NotStarted::NotFound { program } })
 }
 
 /// Converts the error of starting a program that [`find_program`] had found.
-pub(super) fn refusal(spawn: &Spawn, error: &io::Error) -> NotStarted {
+pub(super) fn convert_start_error(spawn: &Spawn, error: &io::Error) -> NotStarted {
     let program = spawn.program.to_string_lossy().into_owned();
     if !spawn.cwd.is_dir() {
         let error = format!("there is no directory `{}`", spawn.cwd.display());
@@ -65,17 +65,21 @@ pub(super) fn refusal(spawn: &Spawn, error: &io::Error) -> NotStarted {
     NotStarted::Refused { program, error }
 }
 
-enum Usable {
-    Yes,
-    No,
+enum Executability {
+    Executable,
+    NotExecutable,
     Absent,
 }
 
-fn usable(file: &Path) -> Usable {
+fn check_executable(file: &Path) -> Executability {
     match std::fs::metadata(file) {
-        Ok(metadata) if metadata.is_file() && access(file, Access::EXEC_OK).is_ok() => Usable::Yes,
-        Ok(_) => Usable::No,
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Usable::No,
-        Err(_) => Usable::Absent,
+        Ok(metadata) if metadata.is_file() && access(file, Access::EXEC_OK).is_ok() => {
+            Executability::Executable
+        }
+        Ok(_) => Executability::NotExecutable,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Executability::NotExecutable
+        }
+        Err(_) => Executability::Absent,
     }
 }

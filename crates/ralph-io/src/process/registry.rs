@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
 use super::tree::{self, Life, Process};
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
-    orphans: Orphans::GoToInit,
+    orphans: OrphanPolicy::GoToInit,
     known: Vec::new(),
     warden: None,
     stopped: Vec::new(),
@@ -25,8 +25,8 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
 
 /// The processes that we started, and how to clean up after them.
 pub(super) struct Registry {
-    orphans: Orphans,
-    known: Vec<Known>,
+    orphans: OrphanPolicy,
+    known: Vec<KnownProcess>,
     warden: Option<ChildStdin>,
     /// Processes that were stopped together with ralph, to be continued with it.
     stopped: Vec<Process>,
@@ -34,22 +34,22 @@ pub(super) struct Registry {
 
 /// Where a process goes whose parent has died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Orphans {
+pub(super) enum OrphanPolicy {
     /// To us: an unregistered child of ours is left over from one of our children.
-    ComeToUs,
+    Adopt,
     /// To init: an unregistered child of ours was started by other code in this process.
     GoToInit,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct KnownProcess {
     pid: Pid,
-    kind: Kind,
+    kind: ProcessKind,
 }
 
 /// Why a process was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ProcessKind {
     /// By `supervise`; leader of its own group.
     Supervised,
     /// To run alongside ralph; leader of its own group.
@@ -59,7 +59,7 @@ pub(super) enum Kind {
 }
 
 /// Locks the registry of this process.
-pub(super) fn lock() -> MutexGuard<'static, Registry> {
+pub(super) fn lock_registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -68,20 +68,24 @@ impl Registry {
     pub(super) fn adopt_orphans(&mut self) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         rustix::process::set_child_subreaper(Some(getpid()))?;
-        self.orphans = Orphans::ComeToUs;
+        self.orphans = OrphanPolicy::Adopt;
         Ok(())
     }
 
     /// Starts a command in a process group of its own.
-    pub(super) fn start(&mut self, command: &mut Command, kind: Kind) -> io::Result<(Child, Pid)> {
+    pub(super) fn start_process(
+        &mut self,
+        command: &mut Command,
+        kind: ProcessKind,
+    ) -> io::Result<(Child, Pid)> {
         use std::os::unix::process::CommandExt as _;
 
         let child = spawn_when_free(command.process_group(0))?;
         let pid = Pid::from_child(&child);
-        self.known.push(Known { pid, kind });
+        self.known.push(KnownProcess { pid, kind });
         match kind {
-            Kind::Supervised | Kind::Companion => self.tell_warden('+', pid),
-            Kind::Warden => {}
+            ProcessKind::Supervised | ProcessKind::Companion => self.send_to_warden('+', pid),
+            ProcessKind::Warden => {}
         }
         Ok((child, pid))
     }
@@ -89,32 +93,32 @@ impl Registry {
     /// Reaps a child that has exited, and unregisters it.
     ///
     /// Its pid, and with it its group, stays reserved until here.
-    pub(super) fn reap(&mut self, child: &mut Child) -> io::Result<ExitStatus> {
+    pub(super) fn reap_child(&mut self, child: &mut Child) -> io::Result<ExitStatus> {
         let pid = Pid::from_child(child);
-        self.forget(pid);
+        self.unregister(pid);
         child.wait()
     }
 
     /// Unregisters a child without waiting for it.
-    pub(super) fn forget(&mut self, pid: Pid) {
+    pub(super) fn unregister(&mut self, pid: Pid) {
         if self.known.iter().any(|known| known.pid == pid) {
             self.known.retain(|known| known.pid != pid);
-            self.tell_warden('-', pid);
+            self.send_to_warden('-', pid);
         }
     }
 
     /// Returns the unregistered children of this process; empty if those cannot be distinguished
     /// from children that other code in this process started.
-    pub(super) fn strangers(&self) -> Vec<Process> {
+    pub(super) fn list_orphans(&self) -> Vec<Process> {
         match self.orphans {
-            Orphans::ComeToUs => self.unknown_children(),
-            Orphans::GoToInit => Vec::new(),
+            OrphanPolicy::Adopt => self.unknown_children(),
+            OrphanPolicy::GoToInit => Vec::new(),
         }
     }
 
     /// Returns whether another supervised child than `pid` is running.
-    pub(super) fn supervises_others_than(&self, pid: Pid) -> bool {
-        self.known.iter().any(|known| known.kind == Kind::Supervised && known.pid != pid)
+    pub(super) fn supervises_other_than(&self, pid: Pid) -> bool {
+        self.known.iter().any(|known| known.kind == ProcessKind::Supervised && known.pid != pid)
     }
 
     /// Connects the registry with the warden, or disconnects it.
@@ -124,10 +128,10 @@ impl Registry {
 
     /// Stops all supervised processes and all their descendants.
     pub(super) fn stop_all(&mut self) {
-        let supervised = self.known.iter().filter(|it| it.kind == Kind::Supervised);
+        let supervised = self.known.iter().filter(|it| it.kind == ProcessKind::Supervised);
         let mut open: Vec<Process> =
             supervised.filter_map(|it| tree::find_process(it.pid)).collect();
-        open.extend(self.strangers());
+        open.extend(self.list_orphans());
         while let Some(process) = open.pop() {
             // A parent is stopped before its children are listed, so that it cannot start more.
             if process.life == Life::Alive && kill_process(process.pid, Signal::STOP).is_ok() {
@@ -152,7 +156,7 @@ impl Registry {
     /// Kills everything below this process except the warden, and waits until it is gone.
     pub(super) fn kill_all(&mut self) {
         for _ in 0..50 {
-            let known = self.known.iter().filter(|it| it.kind != Kind::Warden);
+            let known = self.known.iter().filter(|it| it.kind != ProcessKind::Warden);
             let mut known_are_gone = true;
             for known in known {
                 signal_group(known.pid, Signal::KILL);
@@ -160,10 +164,10 @@ impl Registry {
                     tree::find_process(known.pid).is_none_or(|it| it.life == Life::Zombie);
             }
             // Listed last: a process hands its children over before it counts as gone.
-            let orphans = self.strangers();
+            let orphans = self.list_orphans();
             for orphan in &orphans {
                 let _ = kill_process(orphan.pid, Signal::KILL);
-                reap_stranger(orphan.pid);
+                reap_orphan(orphan.pid);
             }
             if known_are_gone && orphans.is_empty() {
                 break;
@@ -173,7 +177,7 @@ impl Registry {
     }
 
     fn signal_groups(&self, signal: Signal) {
-        for known in self.known.iter().filter(|it| it.kind == Kind::Supervised) {
+        for known in self.known.iter().filter(|it| it.kind == ProcessKind::Supervised) {
             signal_group(known.pid, signal);
         }
     }
@@ -184,7 +188,7 @@ impl Registry {
         children
     }
 
-    fn tell_warden(&mut self, sign: char, group: Pid) {
+    fn send_to_warden(&mut self, sign: char, group: Pid) {
         if let Some(pipe) = &mut self.warden {
             // A warden that is gone or stuck must not stop the run; processes with the run's id are
             // found without this line.
@@ -202,7 +206,7 @@ pub(super) fn signal_group(group: Pid, signal: Signal) {
 }
 
 /// Reaps an adopted orphan, if it has exited.
-pub(super) fn reap_stranger(pid: Pid) {
+pub(super) fn reap_orphan(pid: Pid) {
     use rustix::process::{WaitOptions, waitpid};
 
     let _ = waitpid(Some(pid), WaitOptions::NOHANG);

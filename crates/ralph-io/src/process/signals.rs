@@ -14,7 +14,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
-use super::watch::{Changed, Halt, Stage, Watch};
+use super::watch::{Halt, StateChange, StopStage, Watch};
 use super::{registry, tree};
 
 /// The exit code after an interrupt.
@@ -24,19 +24,22 @@ const EXIT_INTERRUPTED: i32 = 130;
 const SAME_HANGUP: Duration = Duration::from_secs(1);
 
 /// How long the last message and restoring the terminal may take.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const EXIT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Starts the signal threads.
-pub(super) fn listen(watch: Watch, on_stage: impl Fn(Stage) + Send + 'static) -> io::Result<()> {
+pub(super) fn start_threads(
+    watch: Watch,
+    on_stage: impl Fn(StopStage) + Send + 'static,
+) -> io::Result<()> {
     // Under `nohup` a closed terminal is no reason to stop. HUP has a handler there too, because
     // `exec` keeps an ignored signal ignored: gates and agents start with the default, so that a
     // gate has the same result with and without `nohup`. They are in groups of their own, which a
     // closed terminal does not signal.
     let ignores_hangup = tree::is_ignored(SIGHUP);
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGTSTP, SIGCONT, SIGHUP])?;
-    let (notices, received) = mpsc::channel::<Told>();
+    let (notices, received) = mpsc::channel::<StageNotice>();
     thread::Builder::new().name("stages".to_owned()).spawn(move || {
-        for Told { stage, done } in received {
+        for StageNotice { stage, done } in received {
             on_stage(stage);
             // Only the last stage waits for this.
             let _ = done.send(());
@@ -48,69 +51,74 @@ pub(super) fn listen(watch: Watch, on_stage: impl Fn(Stage) + Send + 'static) ->
             if signal == SIGHUP && ignores_hangup {
                 continue;
             }
-            take(signal, &watch, &notices, &mut hangup);
+            handle_signal(signal, &watch, &notices, &mut hangup);
         }
     })?;
     Ok(())
 }
 
 /// A message to the thread that calls the callback.
-struct Told {
-    stage: Stage,
+struct StageNotice {
+    stage: StopStage,
     done: SyncSender<()>,
 }
 
-fn take(signal: i32, watch: &Watch, notices: &Sender<Told>, hangup: &mut Option<Instant>) {
+fn handle_signal(
+    signal: i32,
+    watch: &Watch,
+    notices: &Sender<StageNotice>,
+    hangup: &mut Option<Instant>,
+) {
     match signal {
-        SIGTSTP => pause(watch),
-        SIGCONT => resume(watch),
+        SIGTSTP => pause_run(watch),
+        SIGCONT => resume_run(watch),
         SIGHUP if hangup.is_some_and(|last: Instant| last.elapsed() < SAME_HANGUP) => {}
         _ => {
             if signal == SIGHUP {
                 *hangup = Some(Instant::now());
             }
-            advance(watch, notices);
+            advance_stage(watch, notices);
         }
     }
 }
 
-fn advance(watch: &Watch, notices: &Sender<Told>) {
+fn advance_stage(watch: &Watch, notices: &Sender<StageNotice>) {
     let stage = match watch.stage() {
-        Stage::Running => Stage::Finish,
-        Stage::Finish => Stage::End,
-        Stage::End | Stage::Leave => Stage::Leave,
+        StopStage::Running => StopStage::Finish,
+        StopStage::Finish => StopStage::End,
+        StopStage::End | StopStage::Leave => StopStage::Leave,
     };
     let (done, waited) = mpsc::sync_channel(1);
-    if stage < Stage::Leave {
+    if stage < StopStage::Leave {
         watch.set_stage(stage);
-        let _ = notices.send(Told { stage, done });
+        let _ = notices.send(StageNotice { stage, done });
         return;
     }
     // The lock is kept to the end, so that no other process is started.
-    let mut registry = registry::lock();
+    let mut registry = registry::lock_registry();
     registry.kill_all();
-    let _ = notices.send(Told { stage, done });
-    let _ = waited.recv_timeout(LAST_WORDS);
+    let _ = notices.send(StageNotice { stage, done });
+    let _ = waited.recv_timeout(EXIT_PATIENCE);
     std::process::exit(EXIT_INTERRUPTED);
 }
 
-fn pause(watch: &Watch) {
+fn pause_run(watch: &Watch) {
     // The clock stops first, so that no limit is passed by the stop itself.
-    if watch.pause() == Changed::Yes {
-        registry::lock().stop_all();
+    if watch.pause_clock() == StateChange::Changed {
+        registry::lock_registry().stop_all();
     }
-    watch.tell_halt(Halt::Begins);
+    watch.notify_halt(Halt::Begins);
     // TSTP is caught, so it does not stop us; this does. It may take effect after the call has
     // returned, so resuming is triggered by CONT and not here.
     let _ = kill_process(getpid(), Signal::STOP);
 }
 
-fn resume(watch: &Watch) {
-    let mut registry = registry::lock();
-    let paused = watch.go_on();
+fn resume_run(watch: &Watch) {
+    let mut registry = registry::lock_registry();
+    let paused = watch.resume_clock();
     if paused.is_some() {
         registry.continue_all();
     }
     drop(registry);
-    watch.tell_halt(Halt::Ends { stood: paused });
+    watch.notify_halt(Halt::Ends { paused_for: paused });
 }

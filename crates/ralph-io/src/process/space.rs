@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use ralph_core::child::Limit;
 
-use super::pipes::Event;
+use super::pipes::ChildEvent;
 
 /// How much disk space a child may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Space {
+pub struct DiskLimit {
     /// The directories whose growth counts.
     pub roots: Vec<PathBuf>,
     /// By how many bytes they may grow together during one call.
@@ -31,7 +31,7 @@ pub struct Space {
     pub kept: Vec<PathBuf>,
 }
 
-impl Space {
+impl DiskLimit {
     /// Returns limits for some directories, each counted once, and for further directories whose
     /// file systems must keep some free space.
     pub fn new(mut roots: Vec<PathBuf>, growth: u64, kept: Vec<PathBuf>) -> Self {
@@ -45,7 +45,7 @@ impl Space {
 
 /// How much must stay free for the journal, the logs and git; half of the free space at the start
 /// if that is less.
-const FLOOR: u64 = 256 << 20;
+const FREE_FLOOR: u64 = 256 << 20;
 
 /// The time between two checks of free space: at first, and later on.
 const SOONEST: Duration = Duration::from_millis(50);
@@ -53,7 +53,7 @@ const LATEST: Duration = Duration::from_secs(1);
 
 /// Without a sign of growth, walks are at least this far apart; other programs may free what this
 /// child uses.
-const UNPROMPTED: Duration = Duration::from_secs(60);
+const UNPROMPTED_PAUSE: Duration = Duration::from_secs(60);
 
 /// Walks take at most this fraction of the time, with and without a sign of growth.
 const PROMPTED_PART: u32 = 4;
@@ -64,7 +64,7 @@ const MOST_ENTRIES: u64 = 2_000_000;
 
 /// Watches the disk while a child runs.
 #[derive(Debug)]
-pub(super) struct Gauge {
+pub(super) struct DiskGauge {
     shared: Arc<AtomicU8>,
     watcher: Option<Thread>,
 }
@@ -74,21 +74,21 @@ const GROWN: u8 = 1;
 const FULL: u8 = 2;
 const OVER: u8 = 3;
 
-impl Gauge {
+impl DiskGauge {
     /// Starts to watch. If no thread can be started, nothing is watched; the kernel's own limits
     /// still apply.
-    pub(super) fn start(space: Option<&Space>, events: &SyncSender<Event>) -> Self {
+    pub(super) fn start(space: Option<&DiskLimit>, events: &SyncSender<ChildEvent>) -> Self {
         let shared = Arc::new(AtomicU8::new(RUNNING));
         let Some(space) = space.cloned() else { return Self { shared, watcher: None } };
         let (state, events) = (Arc::clone(&shared), events.clone());
         let started = thread::Builder::new().name("disk".to_owned()).spawn(move || {
-            if let Some(found) = watched(&space, &state) {
+            if let Some(found) = watch_disk(&space, &state) {
                 let set =
                     state.compare_exchange(RUNNING, found, Ordering::SeqCst, Ordering::SeqCst);
                 if set.is_ok() {
                     // The supervisor checks the gauge before every wait; a full channel means that
                     // it is awake.
-                    let _ = events.try_send(Event::Wake);
+                    let _ = events.try_send(ChildEvent::Wake);
                 }
             }
         });
@@ -96,7 +96,7 @@ impl Gauge {
     }
 
     /// Returns the exceeded limit, if any.
-    pub(super) fn passed(&self) -> Option<Limit> {
+    pub(super) fn exceeded_limit(&self) -> Option<Limit> {
         match self.shared.load(Ordering::SeqCst) {
             GROWN => Some(Limit::Growth),
             FULL => Some(Limit::Disk),
@@ -105,7 +105,7 @@ impl Gauge {
     }
 }
 
-impl Drop for Gauge {
+impl Drop for DiskGauge {
     /// Makes the watcher exit; it checks at every entry of a walk. It is not waited for, as a file
     /// system may be slow.
     fn drop(&mut self) {
@@ -117,27 +117,27 @@ impl Drop for Gauge {
 }
 
 /// Watches until a limit is exceeded or the gauge is dropped.
-fn watched(space: &Space, state: &AtomicU8) -> Option<u8> {
+fn watch_disk(space: &DiskLimit, state: &AtomicU8) -> Option<u8> {
     let is_over = || state.load(Ordering::SeqCst) != RUNNING;
     let everywhere = || space.roots.iter().chain(&space.kept);
-    let first = free(everywhere());
-    let floors = floors(&first);
+    let first = measure_free(everywhere());
+    let floors = compute_floors(&first);
     let begun = Instant::now();
-    let at_first = walked(&space.roots, &is_over);
-    let mut walk = Walk { took: begun.elapsed(), ended: Instant::now(), grown: 0 };
+    let at_first = measure_used(&space.roots, &is_over);
+    let mut walk = DiskWalk { took: begun.elapsed(), ended: Instant::now(), grown: 0 };
     let mut free_at_walk = first;
     let mut pause = SOONEST;
     while !is_over() {
-        let now_free = free(everywhere());
+        let now_free = measure_free(everywhere());
         if is_full(&floors, &now_free) {
             return Some(FULL);
         }
         if let Some(at_first) = at_first
-            && walk.is_due(fallen(&free_at_walk, &now_free), space.growth)
+            && walk.is_due(measure_drop(&free_at_walk, &now_free), space.growth)
         {
             let begun = Instant::now();
-            let grown = walked(&space.roots, &is_over)?.saturating_sub(at_first);
-            walk = Walk { took: begun.elapsed(), ended: Instant::now(), grown };
+            let grown = measure_used(&space.roots, &is_over)?.saturating_sub(at_first);
+            walk = DiskWalk { took: begun.elapsed(), ended: Instant::now(), grown };
             free_at_walk = now_free;
             if grown > space.growth {
                 return Some(GROWN);
@@ -150,13 +150,13 @@ fn watched(space: &Space, state: &AtomicU8) -> Option<u8> {
 }
 
 /// The last walk.
-struct Walk {
+struct DiskWalk {
     took: Duration,
     ended: Instant,
     grown: u64,
 }
 
-impl Walk {
+impl DiskWalk {
     /// Returns whether another walk is due, given how much free space has gone since.
     fn is_due(&self, gone: u64, growth: u64) -> bool {
         // Half of what is left: free and used space are not measured alike.
@@ -164,14 +164,14 @@ impl Walk {
         let rest = if prompted {
             self.took * PROMPTED_PART
         } else {
-            UNPROMPTED.max(self.took * UNPROMPTED_PART)
+            UNPROMPTED_PAUSE.max(self.took * UNPROMPTED_PART)
         };
         self.ended.elapsed() >= rest
     }
 }
 
 /// Returns the free space on the file systems of some directories, by device.
-fn free<'a>(places: impl Iterator<Item = &'a PathBuf>) -> BTreeMap<u64, u64> {
+fn measure_free<'a>(places: impl Iterator<Item = &'a PathBuf>) -> BTreeMap<u64, u64> {
     places
         .filter_map(|place| {
             let device = fs::metadata(place).ok()?.dev();
@@ -182,8 +182,8 @@ fn free<'a>(places: impl Iterator<Item = &'a PathBuf>) -> BTreeMap<u64, u64> {
 }
 
 /// Returns how much must stay free, by device, given the free space at the start.
-fn floors(first: &BTreeMap<u64, u64>) -> BTreeMap<u64, u64> {
-    first.iter().map(|(device, free)| (*device, FLOOR.min(free / 2))).collect()
+fn compute_floors(first: &BTreeMap<u64, u64>) -> BTreeMap<u64, u64> {
+    first.iter().map(|(device, free)| (*device, FREE_FLOOR.min(free / 2))).collect()
 }
 
 /// Returns whether any device has less free space than required.
@@ -192,7 +192,7 @@ fn is_full(floors: &BTreeMap<u64, u64>, free: &BTreeMap<u64, u64>) -> bool {
 }
 
 /// Returns by how much free space fell.
-fn fallen(before: &BTreeMap<u64, u64>, now: &BTreeMap<u64, u64>) -> u64 {
+fn measure_drop(before: &BTreeMap<u64, u64>, now: &BTreeMap<u64, u64>) -> u64 {
     let falls =
         now.iter().filter_map(|(device, now)| Some(before.get(device)?.saturating_sub(*now)));
     falls.sum()
@@ -200,23 +200,23 @@ fn fallen(before: &BTreeMap<u64, u64>, now: &BTreeMap<u64, u64>) -> u64 {
 
 /// Returns how many bytes some directories use; none if they are too large, or the gauge is
 /// dropped.
-fn walked(roots: &[PathBuf], is_over: &dyn Fn() -> bool) -> Option<u64> {
+fn measure_used(roots: &[PathBuf], is_over: &dyn Fn() -> bool) -> Option<u64> {
     let mut entries = 0_u64;
     let mut bytes = 0_u64;
     for root in roots {
         let Ok(top) = fs::symlink_metadata(root) else { continue };
         let mut open: Vec<PathBuf> = Vec::new();
-        bytes = bytes.saturating_add(taken(&top));
+        bytes = bytes.saturating_add(measure_entry(&top));
         if top.is_dir() {
             open.push(root.clone());
         }
         while let Some(directory) = open.pop() {
-            for (path, about) in listed(&directory) {
+            for (path, about) in list_directory(&directory) {
                 entries += 1;
                 if entries > MOST_ENTRIES || is_over() {
                     return None;
                 }
-                bytes = bytes.saturating_add(taken(&about));
+                bytes = bytes.saturating_add(measure_entry(&about));
                 // Other file systems below are not the project's, and may not respond.
                 if about.is_dir() && about.dev() == top.dev() {
                     open.push(path);
@@ -228,14 +228,14 @@ fn walked(roots: &[PathBuf], is_over: &dyn Fn() -> bool) -> Option<u64> {
 }
 
 /// Lists a directory; skips entries that vanish in between.
-fn listed(directory: &Path) -> impl Iterator<Item = (PathBuf, fs::Metadata)> {
+fn list_directory(directory: &Path) -> impl Iterator<Item = (PathBuf, fs::Metadata)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)))
 }
 
 /// Returns how much disk space an entry uses. A file with several links counts in parts, so that
 /// another link does not count as growth.
-fn taken(about: &fs::Metadata) -> u64 {
+fn measure_entry(about: &fs::Metadata) -> u64 {
     let names = if about.is_dir() { 1 } else { about.nlink().max(1) };
     about.blocks().saturating_mul(512) / names
 }
@@ -246,8 +246,8 @@ mod tests {
 
     use super::*;
 
-    fn space(root: &Path, growth: u64) -> Space {
-        Space::new(vec![root.join("."), root.to_owned()], growth, Vec::new())
+    fn space(root: &Path, growth: u64) -> DiskLimit {
+        DiskLimit::new(vec![root.join("."), root.to_owned()], growth, Vec::new())
     }
 
     #[test]
@@ -255,24 +255,24 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let root = directory.path();
         let never = || false;
-        let empty = walked(&[root.to_owned()], &never).expect("small");
+        let empty = measure_used(&[root.to_owned()], &never).expect("small");
         fs::create_dir(root.join("a")).expect("made");
         fs::write(root.join("a/x"), vec![1; 100_000]).expect("written");
         fs::hard_link(root.join("a/x"), root.join("a/y")).expect("linked");
         std::os::unix::fs::symlink("/", root.join("a/everything")).expect("linked");
         let file = fs::File::create(root.join("holes")).expect("made");
         file.set_len(1 << 40).expect("long");
-        let grown = walked(&[root.to_owned()], &never).expect("small") - empty;
+        let grown = measure_used(&[root.to_owned()], &never).expect("small") - empty;
         assert!((100_000..150_000).contains(&grown), "{grown}");
-        assert_eq!(walked(&[root.join("none")], &never), Some(0));
-        assert_eq!(walked(&[root.to_owned()], &|| true), None);
+        assert_eq!(measure_used(&[root.join("none")], &never), Some(0));
+        assert_eq!(measure_used(&[root.to_owned()], &|| true), None);
     }
 
     #[test]
     fn growth_is_found_while_it_happens_and_the_listener_woken() {
         let directory = tempfile::tempdir().expect("a directory");
         let (events, woken) = mpsc::sync_channel(1);
-        let gauge = Gauge::start(Some(&space(directory.path(), 1 << 20)), &events);
+        let gauge = DiskGauge::start(Some(&space(directory.path(), 1 << 20)), &events);
         // Written again and again, as the first check may come late.
         for round in 0.. {
             fs::write(directory.path().join(round.to_string()), vec![1; 4 << 20]).expect("written");
@@ -281,16 +281,16 @@ mod tests {
             }
             assert!(round < 50, "the supervisor was not woken");
         }
-        assert_eq!(gauge.passed(), Some(Limit::Growth));
+        assert_eq!(gauge.exceeded_limit(), Some(Limit::Growth));
     }
 
     #[test]
     fn nothing_is_watched_without_a_limit_and_nothing_found_without_growth() {
         let (events, _woken) = mpsc::sync_channel(1);
-        assert_eq!(Gauge::start(None, &events).passed(), None);
+        assert_eq!(DiskGauge::start(None, &events).exceeded_limit(), None);
         let directory = tempfile::tempdir().expect("a directory");
-        let gauge = Gauge::start(Some(&space(directory.path(), 1 << 30)), &events);
-        assert_eq!(gauge.passed(), None);
+        let gauge = DiskGauge::start(Some(&space(directory.path(), 1 << 30)), &events);
+        assert_eq!(gauge.exceeded_limit(), None);
     }
 
     #[test]
@@ -304,15 +304,18 @@ mod tests {
             (0, 0, false),
         ] {
             let at = |free: u64| BTreeMap::from([(1, free * MIB), (2, 9_000 * MIB)]);
-            assert_eq!(is_full(&floors(&at(first)), &at(now)), expect, "{first} {now}");
+            assert_eq!(is_full(&compute_floors(&at(first)), &at(now)), expect, "{first} {now}");
         }
-        assert_eq!(fallen(&BTreeMap::from([(1, 9), (2, 5)]), &BTreeMap::from([(1, 4), (2, 8)])), 5);
+        assert_eq!(
+            measure_drop(&BTreeMap::from([(1, 9), (2, 5)]), &BTreeMap::from([(1, 4), (2, 8)])),
+            5
+        );
     }
 
     #[test]
     fn a_walk_is_due_by_its_cost_and_the_lost_space() {
         let ago = |seconds: u64| Instant::now().checked_sub(Duration::from_secs(seconds));
-        let walk = |took: u64, since: u64, grown: u64| Walk {
+        let walk = |took: u64, since: u64, grown: u64| DiskWalk {
             took: Duration::from_secs(took),
             ended: ago(since).expect("a machine that runs for minutes"),
             grown,

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::space::Space;
+use super::space::DiskLimit;
 
 /// What to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,13 +18,13 @@ pub struct Spawn {
     pub cwd: PathBuf,
     /// The complete environment; nothing else is inherited.
     pub env: Vec<(OsString, OsString)>,
-    pub stdin: Stdin,
-    pub limits: Limits,
+    pub stdin: StdinSource,
+    pub limits: ProcessLimits,
 }
 
 /// The standard input of a child.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stdin {
+pub enum StdinSource {
     /// End of file at once.
     Null,
     /// These bytes, then end of file. It is no error if the child does not read them.
@@ -36,7 +36,7 @@ pub enum Stdin {
 /// How long a child may run, in running time (pauses and suspends do not count), and how much it
 /// may print and write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct ProcessLimits {
     /// Passing this is only recorded.
     pub soft: Option<Duration>,
     /// The child is ended after this.
@@ -52,10 +52,10 @@ pub struct Limits {
     /// The child is ended after printing more bytes.
     pub output: Option<u64>,
     /// The child is ended after using more disk space.
-    pub space: Option<Space>,
+    pub space: Option<DiskLimit>,
 }
 
-impl Default for Limits {
+impl Default for ProcessLimits {
     /// Returns no limits for a well-behaved child.
     ///
     /// An agent that is terminated saves its session and ends its tools; 5 s are enough for the

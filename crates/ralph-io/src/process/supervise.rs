@@ -12,15 +12,15 @@ use std::time::Duration;
 use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, NotStarted};
 use rustix::process::{Pid, Signal};
 
-use super::course::{Action, Course, Heard, Input, RunningTime, TICK};
-use super::mouth::Mouth;
-use super::pipes::{self, Event};
+use super::child_stdin::ChildStdin;
+use super::limits::{ChildAction, LimitInput, LimitTracker, OutputActivity, RunningTime, TICK};
+use super::orphan_reaper::{TermSent, end_leftovers};
+use super::pipes::{self, ChildEvent};
 use super::program;
-use super::registry::{self, Kind, signal_group};
-use super::space::Gauge;
-use super::spawn::{Spawn, Stdin};
-use super::sweep::{Told, sweep};
-use super::watch::{Stage, Watch};
+use super::registry::{self, ProcessKind, signal_group};
+use super::space::DiskGauge;
+use super::spawn::{Spawn, StdinSource};
+use super::watch::{StopStage, Watch};
 
 /// A piece of a child's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,84 +36,84 @@ pub enum Chunk<'a> {
 pub fn supervise(
     spawn: &Spawn,
     watch: &Watch,
-    sink: &mut dyn FnMut(Chunk<'_>) -> Heard,
+    sink: &mut dyn FnMut(Chunk<'_>) -> OutputActivity,
 ) -> ChildEnd {
-    converse(spawn, watch, &mut |chunk, _| sink(chunk))
+    supervise_dialog(spawn, watch, &mut |chunk, _| sink(chunk))
 }
 
 /// Runs a child like [`supervise`], and calls `tick` about once a second with its running time.
-pub fn supervise_telling(
+pub fn supervise_with_ticks(
     spawn: &Spawn,
     watch: &Watch,
-    sink: &mut dyn FnMut(Chunk<'_>) -> Heard,
+    sink: &mut dyn FnMut(Chunk<'_>) -> OutputActivity,
     tick: &mut dyn FnMut(Duration),
 ) -> ChildEnd {
-    run(spawn, watch, &mut |chunk, _| sink(chunk), tick)
+    run_child(spawn, watch, &mut |chunk, _| sink(chunk), tick)
 }
 
 /// Runs a child like [`supervise`], and lets `sink` send answers.
 ///
 /// Answers reach a child whose input is [`StdinSource::Open`]; for any other the input is closed.
-pub fn converse(
+pub fn supervise_dialog(
     spawn: &Spawn,
     watch: &Watch,
-    sink: &mut dyn FnMut(Chunk<'_>, &mut Mouth) -> Heard,
+    sink: &mut dyn FnMut(Chunk<'_>, &mut ChildStdin) -> OutputActivity,
 ) -> ChildEnd {
-    run(spawn, watch, sink, &mut |_| {})
+    run_child(spawn, watch, sink, &mut |_| {})
 }
 
-fn run(
+fn run_child(
     spawn: &Spawn,
     watch: &Watch,
-    sink: &mut dyn FnMut(Chunk<'_>, &mut Mouth) -> Heard,
+    sink: &mut dyn FnMut(Chunk<'_>, &mut ChildStdin) -> OutputActivity,
     tick: &mut dyn FnMut(Duration),
 ) -> ChildEnd {
-    if watch.stage() >= Stage::End {
-        return ChildEnd::by(Ending::Interrupted { force: Force::Terminated });
+    if watch.stage() >= StopStage::End {
+        return ChildEnd::from_ending(Ending::Interrupted { force: Force::Terminated });
     }
-    let (events, received) = mpsc::sync_channel(pipes::EVENTS);
-    let _listening = watch.listen(events.clone());
-    match Leader::start(spawn, &events) {
+    let (events, received) = mpsc::sync_channel(pipes::MOST_EVENTS);
+    let _listening = watch.add_listener(events.clone());
+    match GroupLeader::start(spawn, &events) {
         Ok(leader) => {
-            let gauge = Gauge::start(spawn.limits.space.as_ref(), &events);
-            follow(spawn, watch, leader, (&received, &gauge), sink, tick)
+            let gauge = DiskGauge::start(spawn.limits.space.as_ref(), &events);
+            run_to_end(spawn, watch, leader, (&received, &gauge), sink, tick)
         }
-        Err(reason) => ChildEnd::by(Ending::NotStarted { reason }),
+        Err(reason) => ChildEnd::from_ending(Ending::NotStarted { reason }),
     }
 }
 
-fn follow(
+fn run_to_end(
     spawn: &Spawn,
     watch: &Watch,
-    mut leader: Leader,
-    (events, gauge): (&Receiver<Event>, &Gauge),
-    sink: &mut dyn FnMut(Chunk<'_>, &mut Mouth) -> Heard,
+    mut leader: GroupLeader,
+    (events, gauge): (&Receiver<ChildEvent>, &DiskGauge),
+    sink: &mut dyn FnMut(Chunk<'_>, &mut ChildStdin) -> OutputActivity,
     tick: &mut dyn FnMut(Duration),
 ) -> ChildEnd {
     let mut ticked = Duration::ZERO;
-    let mut course = Course::new(spawn.limits.clone());
-    let mut running = RunningTime::from(watch.clock());
+    let mut course = LimitTracker::new(spawn.limits.clone());
+    let mut running = RunningTime::from_reading(watch.clock());
     let mut now = running.advance(watch.clock());
     let mut processes = 0;
     let mut interrupted = false;
-    let mut input = Input::Quiet;
+    let mut input = LimitInput::Quiet;
     loop {
-        if let Some(limit) = gauge.passed() {
-            course.exceed(limit);
+        if let Some(limit) = gauge.exceeded_limit() {
+            course.note_exceeded(limit);
         }
-        match course.step(input, now) {
-            Action::Listen => {
+        match course.process_input(input, now) {
+            ChildAction::Listen => {
                 // Checked before every wait, and not only when woken: a flood of output leaves no
                 // room for a wake.
-                input = if !interrupted && watch.stage() >= Stage::End {
+                input = if !interrupted && watch.stage() >= StopStage::End {
                     interrupted = true;
-                    Input::Interrupted
+                    LimitInput::Interrupted
                 } else {
-                    let stdin = &mut leader.mouth;
-                    let patience = course.patience(now);
-                    listen(events, patience, &mut |chunk| {
+                    let stdin = &mut leader.stdin;
+                    let patience = course.compute_patience(now);
+                    wait_for_event(events, patience, &mut |chunk| {
                         let (Chunk::Stdout(bytes) | Chunk::Stderr(bytes)) = chunk;
-                        course.count(bytes.len());
+                        course.count_bytes(bytes.len());
                         sink(chunk, stdin)
                     })
                 };
@@ -123,70 +123,71 @@ fn follow(
                     tick(now);
                 }
             }
-            Action::Terminate => {
-                leader.mouth.dismiss();
+            ChildAction::Terminate => {
+                leader.stdin.close_for_shutdown();
                 signal_group(leader.pid, Signal::TERM);
                 // A stopped process, as after reading from a terminal that is not its own, handles
                 // TERM only when it is continued.
                 signal_group(leader.pid, Signal::CONT);
-                input = Input::Quiet;
+                input = LimitInput::Quiet;
             }
-            Action::Kill => {
+            ChildAction::Kill => {
                 signal_group(leader.pid, Signal::KILL);
-                input = Input::Quiet;
+                input = LimitInput::Quiet;
             }
-            Action::Sweep => {
-                let term_sent = if course.was_ended() { Told::Group } else { Told::Nobody };
-                processes = sweep(leader.pid, term_sent);
+            ChildAction::Sweep => {
+                let term_sent =
+                    if course.was_ended() { TermSent::ToGroup } else { TermSent::NotSent };
+                processes = end_leftovers(leader.pid, term_sent);
                 now = running.advance(watch.clock());
-                input = Input::Swept;
+                input = LimitInput::Swept;
             }
-            Action::Done => break,
+            ChildAction::Done => break,
         }
     }
-    let by_itself = if course.has_exited() { leader.reap() } else { leader.abandon() };
+    let by_itself = if course.has_exited() { leader.reap_child() } else { leader.abandon_child() };
     ChildEnd {
-        ending: course.ending(by_itself),
-        ran: course.ran(now).into(),
+        ending: course.to_ending(by_itself),
+        ran: course.compute_running_time(now).into(),
         soft_limit: course.soft_limit(),
         leftovers: Leftovers { processes, held_pipe: course.held_pipe() },
     }
 }
 
 /// Waits for the next event, and passes output to the sink.
-fn listen(
-    events: &Receiver<Event>,
+fn wait_for_event(
+    events: &Receiver<ChildEvent>,
     patience: Duration,
-    sink: &mut dyn FnMut(Chunk<'_>) -> Heard,
-) -> Input {
+    sink: &mut dyn FnMut(Chunk<'_>) -> OutputActivity,
+) -> LimitInput {
     match events.recv_timeout(patience) {
-        Ok(Event::Stdout(block)) => {
+        Ok(ChildEvent::Stdout(block)) => {
             let activity = sink(Chunk::Stdout(block.bytes()));
             block.give_back();
-            Input::Heard(activity)
+            LimitInput::Output(activity)
         }
-        Ok(Event::Stderr(block)) => {
+        Ok(ChildEvent::Stderr(block)) => {
             let activity = sink(Chunk::Stderr(block.bytes()));
             block.give_back();
-            Input::Heard(activity)
+            LimitInput::Output(activity)
         }
-        Ok(Event::Eof) => Input::Eof,
-        Ok(Event::Exited) => Input::Exited,
-        Ok(Event::Wake) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-            Input::Quiet
+        Ok(ChildEvent::Eof) => LimitInput::Eof,
+        Ok(ChildEvent::Exited) => LimitInput::Exited,
+        Ok(ChildEvent::Wake) | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+            LimitInput::Quiet
         }
     }
 }
 
 /// The child itself, which leads its process group.
-struct Leader {
+struct GroupLeader {
     child: Option<Child>,
     pid: Pid,
-    mouth: Mouth,
+    stdin: ChildStdin,
 }
 
-impl Leader {
-    fn start(spawn: &Spawn, events: &SyncSender<Event>) -> Result<Self, NotStarted> {
+impl GroupLeader {
+    fn start(spawn: &Spawn, events: &SyncSender<ChildEvent>) -> Result<Self, NotStarted> {
         let mut command = Command::new(program::find_program(spawn)?);
         command
             .arg0(&spawn.program)
@@ -195,69 +196,74 @@ impl Leader {
             .env_clear()
             .envs(spawn.env.iter().map(|(name, value)| (name, value)))
             .stdin(match spawn.stdin {
-                Stdin::Null => Stdio::null(),
-                Stdin::Bytes(_) | Stdin::Open(_) => Stdio::piped(),
+                StdinSource::Null => Stdio::null(),
+                StdinSource::Bytes(_) | StdinSource::Open(_) => Stdio::piped(),
             })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let (child, pid) = registry::lock()
-            .start(&mut command, Kind::Supervised)
-            .map_err(|error| program::refusal(spawn, &error))?;
-        let mut leader = Self { child: Some(child), pid, mouth: Mouth::default() };
-        match leader.attend(&spawn.stdin, events) {
+        let (child, pid) = registry::lock_registry()
+            .start_process(&mut command, ProcessKind::Supervised)
+            .map_err(|error| program::convert_start_error(spawn, &error))?;
+        let mut leader = Self { child: Some(child), pid, stdin: ChildStdin::default() };
+        match leader.start_threads(&spawn.stdin, events) {
             Ok(()) => Ok(leader),
-            Err(error) => Err(program::refusal(spawn, &error)),
+            Err(error) => Err(program::convert_start_error(spawn, &error)),
         }
     }
 
-    fn attend(&mut self, stdin: &Stdin, events: &SyncSender<Event>) -> io::Result<()> {
+    fn start_threads(
+        &mut self,
+        stdin: &StdinSource,
+        events: &SyncSender<ChildEvent>,
+    ) -> io::Result<()> {
         let Some(child) = &mut self.child else {
             return Ok(());
         };
         if let Some(pipe) = child.stdout.take() {
-            pipes::listen_to_stdout(pipe, events.clone())?;
+            pipes::read_stdout(pipe, events.clone())?;
         }
         if let Some(pipe) = child.stderr.take() {
-            pipes::listen_to_stderr(pipe, events.clone())?;
+            pipes::read_stderr(pipe, events.clone())?;
         }
         match (child.stdin.take(), stdin) {
-            (Some(pipe), Stdin::Bytes(bytes)) => pipes::feed(pipe, bytes.clone())?,
-            (Some(pipe), Stdin::Open(first)) => {
-                self.mouth = Mouth::new(pipes::talk(pipe, first.clone())?);
+            (Some(pipe), StdinSource::Bytes(bytes)) => pipes::feed_stdin(pipe, bytes.clone())?,
+            (Some(pipe), StdinSource::Open(first)) => {
+                self.stdin = ChildStdin::new(pipes::open_dialog(pipe, first.clone())?);
             }
-            (Some(_), Stdin::Null) | (None, _) => {}
+            (Some(_), StdinSource::Null) | (None, _) => {}
         }
-        pipes::wait_for(self.pid, events.clone())
+        pipes::wait_for_exit(self.pid, events.clone())
     }
 
-    fn reap(&mut self) -> Ending {
-        let status = self.child.take().map(|mut child| registry::lock().reap(&mut child));
+    fn reap_child(&mut self) -> Ending {
+        let status =
+            self.child.take().map(|mut child| registry::lock_registry().reap_child(&mut child));
         match status {
-            Some(Ok(status)) => ending(status),
+            Some(Ok(status)) => convert_exit_status(status),
             // Only ralph waits for it, so this does not happen; 128 means "unknown" in shells.
             Some(Err(_)) | None => Ending::Exited { code: 128 },
         }
     }
 
     /// Abandons a child that the kernel does not let exit; a later sweep may find it.
-    fn abandon(&mut self) -> Ending {
+    fn abandon_child(&mut self) -> Ending {
         self.child = None;
-        registry::lock().forget(self.pid);
+        registry::lock_registry().unregister(self.pid);
         Ending::Signalled { signal: Signal::KILL.as_raw() }
     }
 }
 
-impl Drop for Leader {
+impl Drop for GroupLeader {
     /// Ends the child if the sink panicked or a thread could not be started.
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             signal_group(self.pid, Signal::KILL);
-            let _ = registry::lock().reap(&mut child);
+            let _ = registry::lock_registry().reap_child(&mut child);
         }
     }
 }
 
-fn ending(status: ExitStatus) -> Ending {
+fn convert_exit_status(status: ExitStatus) -> Ending {
     match (status.code(), status.signal()) {
         (Some(code), _) => Ending::Exited { code },
         (None, Some(signal)) => Ending::Signalled { signal },

@@ -39,13 +39,13 @@ impl Process {
     ///
     /// The environment is the one it was started with. That of other users' processes cannot be
     /// read; ralph must not end those.
-    pub(super) fn carries(&self, variable: &str, value: &str) -> bool {
+    pub(super) fn has_variable(&self, variable: &str, value: &str) -> bool {
         let wanted = format!("{variable}={value}");
         self.has_entry(|entry| entry == wanted.as_bytes())
     }
 
     /// Returns whether its environment holds the variable, with any value.
-    pub(super) fn has(&self, variable: &str) -> bool {
+    pub(super) fn has_any_value(&self, variable: &str) -> bool {
         let wanted = format!("{variable}=");
         self.has_entry(|entry| entry.starts_with(wanted.as_bytes()))
     }

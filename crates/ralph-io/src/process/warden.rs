@@ -23,8 +23,8 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 
-use super::registry::{self, Kind};
-use super::sweep::end_run;
+use super::orphan_reaper::end_run;
+use super::registry::{self, ProcessKind};
 use super::tree::{self, Life};
 
 /// The line that makes the warden exit.
@@ -34,7 +34,7 @@ const GOODBYE: &str = "b";
 const GRACE: Duration = Duration::from_secs(2);
 
 /// It exits within a millisecond or two; a second is for a loaded machine.
-const LEAVING_LOOKS: u32 = 1000;
+const EXIT_CHECKS: u32 = 1000;
 
 /// The handle of a run's warden.
 #[derive(Debug)]
@@ -58,8 +58,8 @@ impl Warden {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let mut registry = registry::lock();
-        let (mut child, _) = registry.start(&mut command, Kind::Warden)?;
+        let mut registry = registry::lock_registry();
+        let (mut child, _) = registry.start_process(&mut command, ProcessKind::Warden)?;
         if let Some(pipe) = child.stdin.take() {
             // A warden that does not read must not delay the run.
             let _ = rustix::fs::fcntl_setfl(&pipe, OFlags::NONBLOCK);
@@ -72,12 +72,12 @@ impl Warden {
     ///
     /// A warden that is dropped instead does its work when this process ends.
     pub fn release(mut self) {
-        let pipe = registry::lock().set_warden(None);
+        let pipe = registry::lock_registry().set_warden(None);
         if let Some(mut pipe) = pipe {
             let _ = writeln!(pipe, "{GOODBYE}");
         }
         let pid = Pid::from_child(&self.child);
-        for _ in 0..LEAVING_LOOKS {
+        for _ in 0..EXIT_CHECKS {
             if tree::find_process(pid).is_none_or(|process| process.life == Life::Zombie) {
                 break;
             }
@@ -85,12 +85,12 @@ impl Warden {
         }
         // It has exited by now unless it was stopped.
         registry::signal_group(pid, Signal::KILL);
-        let _ = registry::lock().reap(&mut self.child);
+        let _ = registry::lock_registry().reap_child(&mut self.child);
     }
 }
 
 /// The main function of the warden process.
-pub fn main(run_id: &str) -> ExitCode {
+pub fn run_warden(run_id: &str) -> ExitCode {
     // A handler that does nothing is how a signal is ignored without unsafe code.
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGTSTP] {
         let unused_flag = Arc::new(AtomicBool::new(false));
@@ -98,9 +98,9 @@ pub fn main(run_id: &str) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    match listen(io::stdin().lock()) {
-        Farewell::Goodbye => {}
-        Farewell::Death { groups } => {
+    match track_groups(io::stdin().lock()) {
+        RalphExit::Goodbye => {}
+        RalphExit::Death { groups } => {
             end_run(run_id, &groups, GRACE);
         }
     }
@@ -109,18 +109,18 @@ pub fn main(run_id: &str) -> ExitCode {
 
 /// How ralph exited.
 #[derive(Debug, PartialEq, Eq)]
-enum Farewell {
+enum RalphExit {
     Goodbye,
     Death { groups: BTreeSet<i32> },
 }
 
 /// Tracks the process groups until ralph exits.
-fn listen(lines: impl BufRead) -> Farewell {
+fn track_groups(lines: impl BufRead) -> RalphExit {
     let mut groups = BTreeSet::new();
     for line in lines.lines() {
         let Ok(line) = line else { break };
         if line == GOODBYE {
-            return Farewell::Goodbye;
+            return RalphExit::Goodbye;
         }
         let group = |text: &str| text.parse().ok().filter(|&group: &i32| group > 1);
         if let Some(group) = line.strip_prefix('+').and_then(group) {
@@ -129,7 +129,7 @@ fn listen(lines: impl BufRead) -> Farewell {
             groups.remove(&group);
         }
     }
-    Farewell::Death { groups }
+    RalphExit::Death { groups }
 }
 
 #[cfg(test)]
@@ -138,16 +138,16 @@ mod tests {
 
     #[test]
     fn only_a_goodbye_makes_the_warden_exit() {
-        let death = |groups: &[i32]| Farewell::Death { groups: groups.iter().copied().collect() };
+        let death = |groups: &[i32]| RalphExit::Death { groups: groups.iter().copied().collect() };
         let cases = [
             ("", death(&[])),
-            ("b\n", Farewell::Goodbye),
+            ("b\n", RalphExit::Goodbye),
             ("+20\n+30\n-20\n", death(&[30])),
-            ("+20\nb\n", Farewell::Goodbye),
+            ("+20\nb\n", RalphExit::Goodbye),
             ("+0\n+1\n+-5\n+x\n?\n+7", death(&[7])),
         ];
         for (input, expected) in cases {
-            assert_eq!(listen(input.as_bytes()), expected, "{input:?}");
+            assert_eq!(track_groups(input.as_bytes()), expected, "{input:?}");
         }
     }
 }

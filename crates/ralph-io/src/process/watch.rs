@@ -8,19 +8,19 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::course::{RunningTime, TICK};
-use super::pipes::Event;
+use super::limits::{RunningTime, TICK};
+use super::pipes::ChildEvent;
 use super::{registry, signals};
 
 /// A handle on ralph's own signals, for all code that waits.
 #[derive(Debug, Clone)]
 pub struct Watch {
-    shared: Arc<Shared>,
+    shared: Arc<WatchShared>,
 }
 
 /// How urgently the user wants ralph to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum StopStage {
     Running,
     /// Let the current operation finish, then stop.
     Finish,
@@ -32,24 +32,24 @@ pub enum Stage {
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Woken {
+pub enum WaitEnd {
     Elapsed,
     /// The user wants ralph to stop.
     Interrupted,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct WatchShared {
     started: Instant,
-    state: Mutex<State>,
+    state: Mutex<WatchState>,
     changed: Condvar,
-    around: OnceLock<Around>,
+    halt_callback: OnceLock<HaltCallback>,
 }
 
 /// Called before ralph is stopped and after it continues.
-struct Around(Box<dyn Fn(Halt) + Send + Sync>);
+struct HaltCallback(Box<dyn Fn(Halt) + Send + Sync>);
 
-impl fmt::Debug for Around {
+impl fmt::Debug for HaltCallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Around")
     }
@@ -63,22 +63,22 @@ pub enum Halt {
     /// ralph continues.
     Ends {
         /// For how long; none if another process stopped ralph, or it was not stopped.
-        stood: Option<Duration>,
+        paused_for: Option<Duration>,
     },
 }
 
 #[derive(Debug)]
-struct State {
-    stage: Stage,
+struct WatchState {
+    stage: StopStage,
     paused_at: Option<Instant>,
     paused_for: Duration,
-    listeners: Vec<Listener>,
+    listeners: Vec<WatchListener>,
 }
 
 #[derive(Debug)]
-struct Listener {
+struct WatchListener {
     id: u64,
-    events: SyncSender<Event>,
+    events: SyncSender<ChildEvent>,
 }
 
 impl Watch {
@@ -89,40 +89,40 @@ impl Watch {
     /// killed and the process exits with 130. `on_stage` is called for each, on a thread of its
     /// own; at `Leave` ralph waits for it briefly. TSTP stops the children and ralph, and the clock
     /// of every limit with them, until CONT. A HUP that was ignored at the start stays ignored.
-    pub fn install(on_stage: impl Fn(Stage) + Send + 'static) -> io::Result<Self> {
-        registry::lock().adopt_orphans()?;
-        let watch = Self::detached();
-        signals::listen(watch.clone(), on_stage)?;
+    pub fn install(on_stage: impl Fn(StopStage) + Send + 'static) -> io::Result<Self> {
+        registry::lock_registry().adopt_orphans()?;
+        let watch = Self::new_detached();
+        signals::start_threads(watch.clone(), on_stage)?;
         Ok(watch)
     }
 
     /// Returns a watch without signals, for tests and for short commands.
-    pub fn detached() -> Self {
-        let state = State {
-            stage: Stage::Running,
+    pub fn new_detached() -> Self {
+        let state = WatchState {
+            stage: StopStage::Running,
             paused_at: None,
             paused_for: Duration::ZERO,
             listeners: Vec::new(),
         };
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(WatchShared {
                 started: Instant::now(),
                 state: Mutex::new(state),
                 changed: Condvar::new(),
-                around: OnceLock::new(),
+                halt_callback: OnceLock::new(),
             }),
         }
     }
 
     /// Returns how urgently the user wants ralph to stop.
-    pub fn stage(&self) -> Stage {
-        self.state().stage
+    pub fn stage(&self) -> StopStage {
+        self.lock_state().stage
     }
 
     /// Waits for a span of running time; calls `tick` at least once a second with the remaining
     /// time.
-    pub fn wait(&self, span: Duration, tick: &mut dyn FnMut(Duration)) -> Woken {
-        let mut running = RunningTime::from(self.clock());
+    pub fn wait(&self, span: Duration, tick: &mut dyn FnMut(Duration)) -> WaitEnd {
+        let mut running = RunningTime::from_reading(self.clock());
         self.wait_until(&mut || {
             let left = span.saturating_sub(running.advance(self.clock()));
             tick(left);
@@ -134,14 +134,14 @@ impl Watch {
     /// follow the time of day, which continues while the machine sleeps.
     ///
     /// The wait ends at once when the user wants ralph to stop, or already did.
-    pub fn wait_until(&self, remaining: &mut dyn FnMut() -> Option<Duration>) -> Woken {
+    pub fn wait_until(&self, remaining: &mut dyn FnMut() -> Option<Duration>) -> WaitEnd {
         loop {
             let Some(left) = remaining() else {
-                return Woken::Elapsed;
+                return WaitEnd::Elapsed;
             };
-            let state = self.state();
-            if state.stage > Stage::Running {
-                return Woken::Interrupted;
+            let state = self.lock_state();
+            if state.stage > StopStage::Running {
+                return WaitEnd::Interrupted;
             }
             drop(self.shared.changed.wait_timeout(state, left.min(TICK)));
         }
@@ -150,13 +150,13 @@ impl Watch {
     /// Sets a callback for stops of ralph by its terminal, called before the stop and after it;
     /// only the first call of this has an effect. The callback must be short: the stop waits for
     /// it.
-    pub fn around_halts(&self, callback: impl Fn(Halt) + Send + Sync + 'static) {
-        let _ = self.shared.around.set(Around(Box::new(callback)));
+    pub fn set_halt_callback(&self, callback: impl Fn(Halt) + Send + Sync + 'static) {
+        let _ = self.shared.halt_callback.set(HaltCallback(Box::new(callback)));
     }
 
     /// Calls the callback for stops.
-    pub(super) fn tell_halt(&self, halt: Halt) {
-        if let Some(Around(callback)) = self.shared.around.get() {
+    pub(super) fn notify_halt(&self, halt: Halt) {
+        if let Some(HaltCallback(callback)) = self.shared.halt_callback.get() {
             callback(halt);
         }
     }
@@ -168,52 +168,52 @@ impl Watch {
 
     /// Returns the time since the start without pauses.
     pub(super) fn clock(&self) -> Duration {
-        let state = self.state();
+        let state = self.lock_state();
         let now = state.paused_at.unwrap_or_else(Instant::now);
         now.saturating_duration_since(self.shared.started).saturating_sub(state.paused_for)
     }
 
     /// Wakes `events` at every change of the stage, until the result is dropped.
-    pub(super) fn listen(&self, events: SyncSender<Event>) -> Listening {
-        let mut state = self.state();
+    pub(super) fn add_listener(&self, events: SyncSender<ChildEvent>) -> ListenerGuard {
+        let mut state = self.lock_state();
         let id = state.listeners.last().map_or(0, |last| last.id + 1);
-        state.listeners.push(Listener { id, events });
-        Listening { watch: self.clone(), id }
+        state.listeners.push(WatchListener { id, events });
+        ListenerGuard { watch: self.clone(), id }
     }
 
     /// Sets the stage and wakes all waiting code.
-    pub(super) fn set_stage(&self, stage: Stage) {
-        let mut shared = self.state();
+    pub(super) fn set_stage(&self, stage: StopStage) {
+        let mut shared = self.lock_state();
         shared.stage = stage;
         for listener in &shared.listeners {
             // A listener whose channel is full checks the stage anyway.
-            let _ = listener.events.try_send(Event::Wake);
+            let _ = listener.events.try_send(ChildEvent::Wake);
         }
         drop(shared);
         self.shared.changed.notify_all();
     }
 
     /// Stops the clock; returns whether it was running.
-    pub(super) fn pause(&self) -> Changed {
-        let mut state = self.state();
+    pub(super) fn pause_clock(&self) -> StateChange {
+        let mut state = self.lock_state();
         match state.paused_at {
             None => {
                 state.paused_at = Some(Instant::now());
-                Changed::Yes
+                StateChange::Changed
             }
-            Some(_) => Changed::No,
+            Some(_) => StateChange::Unchanged,
         }
     }
 
     /// Lets the clock run again; returns how long it was paused, if it was.
-    pub(super) fn go_on(&self) -> Option<Duration> {
-        let mut state = self.state();
+    pub(super) fn resume_clock(&self) -> Option<Duration> {
+        let mut state = self.lock_state();
         let paused = state.paused_at.take()?.elapsed();
         state.paused_for += paused;
         Some(paused)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, WatchState> {
         let state = self.shared.state.lock();
         state.unwrap_or_else(PoisonError::into_inner)
     }
@@ -221,21 +221,21 @@ impl Watch {
 
 /// Whether a call changed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Changed {
-    Yes,
-    No,
+pub(super) enum StateChange {
+    Changed,
+    Unchanged,
 }
 
 /// Wakes a channel at every change of the stage, until dropped.
 #[derive(Debug)]
-pub(super) struct Listening {
+pub(super) struct ListenerGuard {
     watch: Watch,
     id: u64,
 }
 
-impl Drop for Listening {
+impl Drop for ListenerGuard {
     fn drop(&mut self) {
-        let mut state = self.watch.state();
+        let mut state = self.watch.lock_state();
         state.listeners.retain(|listener| listener.id != self.id);
     }
 }
@@ -247,33 +247,34 @@ mod tests {
     #[test]
     fn a_wait_reports_the_remaining_time_and_ends_when_it_has_passed() {
         let mut ticks = Vec::new();
-        let woken = Watch::detached().wait(Duration::from_millis(20), &mut |left| ticks.push(left));
-        assert_eq!(woken, Woken::Elapsed);
+        let woken =
+            Watch::new_detached().wait(Duration::from_millis(20), &mut |left| ticks.push(left));
+        assert_eq!(woken, WaitEnd::Elapsed);
         assert_eq!(ticks.last(), Some(&Duration::ZERO));
         assert!(ticks.is_sorted_by(|earlier, later| earlier > later), "{ticks:?}");
     }
 
     #[test]
     fn a_stage_ends_a_wait_at_once() {
-        let watch = Watch::detached();
+        let watch = Watch::new_detached();
         let hour = Duration::from_secs(3600);
         let waiter = watch.clone();
         let waiting = std::thread::spawn(move || waiter.wait(hour, &mut |_| {}));
-        watch.set_stage(Stage::Finish);
-        assert_eq!(waiting.join().expect("no panic"), Woken::Interrupted);
-        assert_eq!(watch.wait(hour, &mut |_| {}), Woken::Interrupted);
+        watch.set_stage(StopStage::Finish);
+        assert_eq!(waiting.join().expect("no panic"), WaitEnd::Interrupted);
+        assert_eq!(watch.wait(hour, &mut |_| {}), WaitEnd::Interrupted);
     }
 
     #[test]
     fn the_clock_stops_while_paused() {
-        let watch = Watch::detached();
-        assert_eq!(watch.pause(), Changed::Yes);
+        let watch = Watch::new_detached();
+        assert_eq!(watch.pause_clock(), StateChange::Changed);
         let before = watch.clock();
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(watch.clock(), before);
-        assert_eq!(watch.pause(), Changed::No);
-        assert!(watch.go_on() >= Some(Duration::from_millis(5)));
-        assert_eq!(watch.go_on(), None);
+        assert_eq!(watch.pause_clock(), StateChange::Unchanged);
+        assert!(watch.resume_clock() >= Some(Duration::from_millis(5)));
+        assert_eq!(watch.resume_clock(), None);
         assert!(watch.clock() >= before);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ralph_core::sandbox::NetworkMode;
 
-use super::{Bounds, Cell, Mount, Network};
+use super::{Mount, ResourceLimits, SandboxNetwork, SandboxSpec};
 
 /// What a child can reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,17 +17,17 @@ pub struct Boundary {
     pub home: Option<PathBuf>,
     /// Paths that differ from the default. None is inside a later one, and no two are the same:
     /// engines sort them by path.
-    pub places: Vec<Place>,
+    pub places: Vec<BoundaryEntry>,
     /// Names that the child may not create, for backends that can refuse a name that does not
     /// exist. ralph removes what appears there after the call in any case.
     pub absent: Vec<PathBuf>,
     pub network: NetworkMode,
-    pub bounds: Bounds,
+    pub bounds: ResourceLimits,
 }
 
 /// A path that differs from the default.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum BoundaryEntry {
     /// A directory that is empty at first, writable, and removed afterwards.
     Scratch(PathBuf),
     /// Writable, and the directory itself cannot be moved away.
@@ -47,7 +47,7 @@ pub enum Place {
     HiddenFile(PathBuf),
 }
 
-impl Place {
+impl BoundaryEntry {
     /// Returns the path inside the sandbox.
     pub fn path(&self) -> &Path {
         match self {
@@ -63,22 +63,28 @@ impl Place {
 
 impl Boundary {
     /// Derives the boundary from a spec.
-    pub fn of(spec: &Cell, project: &Path, home: Option<&Path>) -> Self {
-        let mut places: Vec<Place> = Vec::new();
+    pub fn from_spec(spec: &SandboxSpec, project: &Path, home: Option<&Path>) -> Self {
+        let mut places: Vec<BoundaryEntry> = Vec::new();
         for mount in &spec.mounts {
             let place = match mount {
-                Mount::Scratch { path } => Place::Scratch(path.clone()),
-                Mount::Hidden { path } if path.is_dir() => Place::HiddenDirectory(path.clone()),
-                Mount::Hidden { path } if path.exists() => Place::HiddenFile(path.clone()),
+                Mount::Scratch { path } => BoundaryEntry::Scratch(path.clone()),
+                Mount::Hidden { path } if path.is_dir() => {
+                    BoundaryEntry::HiddenDirectory(path.clone())
+                }
+                Mount::Hidden { path } if path.exists() => BoundaryEntry::HiddenFile(path.clone()),
                 Mount::Hidden { .. } => continue,
-                Mount::Shown { path } | Mount::Protected { path } => Place::ReadOnly(path.clone()),
-                Mount::Writable { path } | Mount::Pinned { path } => Place::Writable(path.clone()),
-                Mount::Cache { path, source } => Place::Elsewhere {
+                Mount::Shown { path } | Mount::Protected { path } => {
+                    BoundaryEntry::ReadOnly(path.clone())
+                }
+                Mount::Writable { path } | Mount::Pinned { path } => {
+                    BoundaryEntry::Writable(path.clone())
+                }
+                Mount::Cache { path, source } => BoundaryEntry::Elsewhere {
                     path: path.clone(),
                     source: source.clone(),
                     is_writable: true,
                 },
-                Mount::ShownAs { path, source } => Place::Elsewhere {
+                Mount::ShownAs { path, source } => BoundaryEntry::Elsewhere {
                     path: path.clone(),
                     source: source.clone(),
                     is_writable: false,
@@ -89,9 +95,9 @@ impl Boundary {
             places.push(place);
         }
         let network = match spec.network {
-            Network::None => NetworkMode::None,
-            Network::Host => NetworkMode::Host,
-            Network::Proxy(_) => NetworkMode::Proxy,
+            SandboxNetwork::None => NetworkMode::None,
+            SandboxNetwork::Host => NetworkMode::Host,
+            SandboxNetwork::Proxy(_) => NetworkMode::Proxy,
         };
         Self {
             project: project.to_owned(),
@@ -106,22 +112,23 @@ impl Boundary {
 
 /// A boundary for tests of the argument lists.
 #[cfg(test)]
-pub(super) fn example() -> Boundary {
-    let counted = super::Counted::Together;
-    let bounds = Bounds { pids: 512, counted, memory: 8 << 30, tmp: 2 << 30, file: 1 << 30 };
+pub(super) fn build_example_boundary() -> Boundary {
+    let counted = super::ProcessCounting::Together;
+    let bounds =
+        ResourceLimits { pids: 512, counted, memory: 8 << 30, tmp: 2 << 30, file: 1 << 30 };
     Boundary {
         project: "/home/ann/my project".into(),
         home: Some("/home/ann".into()),
         places: vec![
-            Place::Scratch("/tmp".into()),
-            Place::Scratch("/home/ann".into()),
-            Place::Writable("/home/ann/my project".into()),
-            Place::ReadOnly("/home/ann/my project/.git".into()),
-            Place::ReadOnly("/home/ann/my project/.ralph".into()),
-            Place::HiddenDirectory("/home/ann/my project/secrets".into()),
-            Place::HiddenFile("/home/ann/my project/.env".into()),
-            Place::ReadOnly("/home/ann/.local/state/ralph/run/mcp.json".into()),
-            Place::Writable("/home/ann/.local/state/ralph/agent/claude".into()),
+            BoundaryEntry::Scratch("/tmp".into()),
+            BoundaryEntry::Scratch("/home/ann".into()),
+            BoundaryEntry::Writable("/home/ann/my project".into()),
+            BoundaryEntry::ReadOnly("/home/ann/my project/.git".into()),
+            BoundaryEntry::ReadOnly("/home/ann/my project/.ralph".into()),
+            BoundaryEntry::HiddenDirectory("/home/ann/my project/secrets".into()),
+            BoundaryEntry::HiddenFile("/home/ann/my project/.env".into()),
+            BoundaryEntry::ReadOnly("/home/ann/.local/state/ralph/run/mcp.json".into()),
+            BoundaryEntry::Writable("/home/ann/.local/state/ralph/agent/claude".into()),
         ],
         absent: vec!["/home/ann/my project/.envrc".into()],
         network: NetworkMode::Proxy,
@@ -131,7 +138,7 @@ pub(super) fn example() -> Boundary {
 
 /// A child for tests of the argument lists.
 #[cfg(test)]
-pub(super) fn child() -> crate::process::Spawn {
+pub(super) fn build_example_spawn() -> crate::process::Spawn {
     let env = [
         ("PATH", "/home/ann/bin:/usr/bin"),
         ("HOME", "/home/ann"),
@@ -144,14 +151,14 @@ pub(super) fn child() -> crate::process::Spawn {
         args: vec!["-p".into(), "two words".into()],
         cwd: "/home/ann/my project/web".into(),
         env: env.map(|(name, value)| (name.into(), value.into())).to_vec(),
-        stdin: crate::process::Stdin::Bytes(b"prompt".to_vec()),
-        limits: crate::process::Limits::default(),
+        stdin: crate::process::StdinSource::Bytes(b"prompt".to_vec()),
+        limits: crate::process::ProcessLimits::default(),
     }
 }
 
 /// Shows a child as it would be started, one option per line.
 #[cfg(test)]
-pub(super) fn shown(spawn: &crate::process::Spawn) -> String {
+pub(super) fn format_spawn(spawn: &crate::process::Spawn) -> String {
     let mut text = spawn.program.to_string_lossy().into_owned();
     for word in &spawn.args {
         let word = word.to_string_lossy();
@@ -176,7 +183,7 @@ mod tests {
         }
         std::fs::write(root.join("p/secret"), "x").expect("written");
         let at = |name: &str| root.join(name);
-        let spec = Cell {
+        let spec = SandboxSpec {
             mounts: vec![
                 Mount::Scratch { path: "/tmp".into() },
                 Mount::Shown { path: at("p/tools") },
@@ -189,22 +196,22 @@ mod tests {
                 Mount::Hidden { path: at("p/absent") },
             ],
             absent: vec![AbsentName { path: at("p/.envrc"), above: at("p") }],
-            network: Network::None,
+            network: SandboxNetwork::None,
             unix_sockets: ralph_core::sandbox::UnixSockets::Deny,
-            bounds: example().bounds,
+            bounds: build_example_boundary().bounds,
             notes: Vec::new(),
         };
-        let boundary = Boundary::of(&spec, &at("p"), None);
+        let boundary = Boundary::from_spec(&spec, &at("p"), None);
         assert_eq!(boundary.absent, [at("p/.envrc")]);
         assert_eq!(
             boundary.places,
             [
-                Place::Scratch("/tmp".into()),
-                Place::Writable(at("p")),
-                Place::Writable(at("p/docs")),
-                Place::ReadOnly(at("p/.git")),
-                Place::HiddenDirectory(at("p/hidden")),
-                Place::HiddenFile(at("p/secret")),
+                BoundaryEntry::Scratch("/tmp".into()),
+                BoundaryEntry::Writable(at("p")),
+                BoundaryEntry::Writable(at("p/docs")),
+                BoundaryEntry::ReadOnly(at("p/.git")),
+                BoundaryEntry::HiddenDirectory(at("p/hidden")),
+                BoundaryEntry::HiddenFile(at("p/secret")),
             ]
         );
     }

@@ -2,27 +2,27 @@
 //!
 //! Decides from the results of detection. Not here: detection itself.
 
-use ralph_core::sandbox::{Backend, Fallback, Policy, Wanted};
+use ralph_core::sandbox::{Backend, Fallback, RequestedBackend, SandboxPolicy};
 
-use super::Finding;
+use super::ProbeResult;
 
 /// What enforces isolation in this run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Chosen<W> {
+pub enum ChosenBackend<W> {
     /// The operating system, through this backend.
     Enforced(W),
     /// Only the command guard.
     Guard {
         /// Why no enforced backend is used, if one was wanted.
-        instead_of: Vec<Failed>,
+        instead_of: Vec<FailedBackend>,
     },
     /// No sandbox and no guard.
-    Nothing,
+    Unsandboxed,
 }
 
 /// A backend that does not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed {
+pub struct FailedBackend {
     pub backend: Backend,
     pub why: String,
     /// What the user can do to make it work.
@@ -32,11 +32,11 @@ pub struct Failed {
 /// No backend that enforces what the user wants works here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.message())]
-pub struct Refusal {
-    pub failed: Vec<Failed>,
+pub struct NoBackendError {
+    pub failed: Vec<FailedBackend>,
 }
 
-impl Refusal {
+impl NoBackendError {
     fn message(&self) -> String {
         match self.failed.as_slice() {
             [one] => {
@@ -70,15 +70,17 @@ impl Refusal {
 }
 
 /// Chooses a backend; `detect` says whether one works.
-pub fn choose<W>(
-    policy: &Policy,
-    mut detect: impl FnMut(Backend) -> Finding<W>,
-) -> Result<Chosen<W>, Refusal> {
+pub fn choose_backend<W>(
+    policy: &SandboxPolicy,
+    mut detect: impl FnMut(Backend) -> ProbeResult<W>,
+) -> Result<ChosenBackend<W>, NoBackendError> {
     let candidates: Vec<Backend> = match policy.backend {
-        Wanted::This(Backend::None) => return Ok(Chosen::Nothing),
-        Wanted::This(Backend::Guard) => return Ok(Chosen::Guard { instead_of: Vec::new() }),
-        Wanted::This(backend) => vec![backend],
-        Wanted::Auto => {
+        RequestedBackend::This(Backend::None) => return Ok(ChosenBackend::Unsandboxed),
+        RequestedBackend::This(Backend::Guard) => {
+            return Ok(ChosenBackend::Guard { instead_of: Vec::new() });
+        }
+        RequestedBackend::This(backend) => vec![backend],
+        RequestedBackend::Auto => {
             let has_image = policy.image.is_some();
             let is_candidate =
                 |it: &Backend| it.is_enforced() && (*it != Backend::Container || has_image);
@@ -88,13 +90,19 @@ pub fn choose<W>(
     let mut failed = Vec::new();
     for backend in candidates {
         match detect(backend) {
-            Finding::Works(config) => return Ok(Chosen::Enforced(config)),
-            Finding::Fails { why, remedy } => failed.push(Failed { backend, why, remedy }),
+            ProbeResult::Works(config) => return Ok(ChosenBackend::Enforced(config)),
+            ProbeResult::Fails { why, remedy } => {
+                failed.push(FailedBackend { backend, why, remedy })
+            }
         }
     }
     match (policy.backend, policy.fallback) {
-        (Wanted::Auto, Fallback::Guard) => Ok(Chosen::Guard { instead_of: failed }),
-        (Wanted::Auto, Fallback::Stop) | (Wanted::This(_), _) => Err(Refusal { failed }),
+        (RequestedBackend::Auto, Fallback::Guard) => {
+            Ok(ChosenBackend::Guard { instead_of: failed })
+        }
+        (RequestedBackend::Auto, Fallback::Stop) | (RequestedBackend::This(_), _) => {
+            Err(NoBackendError { failed })
+        }
     }
 }
 
@@ -102,47 +110,56 @@ pub fn choose<W>(
 mod tests {
     use super::*;
 
-    type Case = (&'static str, Policy, &'static [Backend], Option<Chosen<Backend>>);
+    type Case = (&'static str, SandboxPolicy, &'static [Backend], Option<ChosenBackend<Backend>>);
 
     #[test]
     fn the_first_working_backend_is_chosen_and_never_a_weaker_one_by_default() {
-        let auto = Policy { backend: Wanted::Auto, ..Policy::default() };
-        let lenient = Policy { fallback: Fallback::Guard, ..auto.clone() };
-        let with_image = Policy { image: Some("x".into()), ..auto.clone() };
-        let this = |backend| Policy { backend: Wanted::This(backend), ..Policy::default() };
+        let auto = SandboxPolicy { backend: RequestedBackend::Auto, ..SandboxPolicy::default() };
+        let lenient = SandboxPolicy { fallback: Fallback::Guard, ..auto.clone() };
+        let with_image = SandboxPolicy { image: Some("x".into()), ..auto.clone() };
+        let this = |backend| SandboxPolicy {
+            backend: RequestedBackend::This(backend),
+            ..SandboxPolicy::default()
+        };
         let cases: [Case; 9] = [
-            ("auto", auto.clone(), &Backend::ALL, Some(Chosen::Enforced(Backend::Sbx))),
+            ("auto", auto.clone(), &Backend::ALL, Some(ChosenBackend::Enforced(Backend::Sbx))),
             (
                 "no sbx",
                 auto.clone(),
                 &[Backend::Native, Backend::Bwrap],
-                Some(Chosen::Enforced(Backend::Native)),
+                Some(ChosenBackend::Enforced(Backend::Native)),
             ),
-            ("last", auto.clone(), &[Backend::Landlock], Some(Chosen::Enforced(Backend::Landlock))),
+            (
+                "last",
+                auto.clone(),
+                &[Backend::Landlock],
+                Some(ChosenBackend::Enforced(Backend::Landlock)),
+            ),
             ("no image", auto.clone(), &[Backend::Container], None),
             (
                 "image",
                 with_image,
                 &[Backend::Container],
-                Some(Chosen::Enforced(Backend::Container)),
+                Some(ChosenBackend::Enforced(Backend::Container)),
             ),
             ("guard is never taken by auto", auto, &[Backend::Guard, Backend::None], None),
             ("this one only", this(Backend::Bwrap), &[Backend::Native], None),
-            ("guard", this(Backend::Guard), &[], Some(Chosen::Guard { instead_of: vec![] })),
-            ("none", this(Backend::None), &[], Some(Chosen::Nothing)),
+            ("guard", this(Backend::Guard), &[], Some(ChosenBackend::Guard { instead_of: vec![] })),
+            ("none", this(Backend::None), &[], Some(ChosenBackend::Unsandboxed)),
         ];
         let detect = |working: &[Backend], backend| {
             if working.contains(&backend) {
-                Finding::Works(backend)
+                ProbeResult::Works(backend)
             } else {
-                Finding::Fails { why: "broken".into(), remedy: Some("fix it".into()) }
+                ProbeResult::Fails { why: "broken".into(), remedy: Some("fix it".into()) }
             }
         };
         for (name, policy, working, expect) in cases {
-            let chosen = choose(&policy, |backend| detect(working, backend));
+            let chosen = choose_backend(&policy, |backend| detect(working, backend));
             assert_eq!(chosen.ok(), expect, "{name}");
         }
-        let Ok(Chosen::Guard { instead_of }) = choose(&lenient, |backend| detect(&[], backend))
+        let Ok(ChosenBackend::Guard { instead_of }) =
+            choose_backend(&lenient, |backend| detect(&[], backend))
         else {
             panic!("the user has chosen the guard for good");
         };
@@ -151,8 +168,8 @@ mod tests {
 
     #[test]
     fn an_error_names_the_causes_and_hints() {
-        let auto = Policy { backend: Wanted::Auto, ..Policy::default() };
-        let refusal = choose::<()>(&auto, |backend| Finding::Fails {
+        let auto = SandboxPolicy { backend: RequestedBackend::Auto, ..SandboxPolicy::default() };
+        let refusal = choose_backend::<()>(&auto, |backend| ProbeResult::Fails {
             why: format!("{backend} is broken"),
             remedy: Some("buy a new one".into()),
         })

@@ -14,25 +14,25 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use engine::{Engine, Labels, NoEngine, User};
+pub use engine::{ContainerEngine, ContainerEngineError, ContainerUser, SelinuxLabels};
 use serde::{Deserialize, Serialize};
 
-use super::ask::{Answer, PROBE, ask, talker};
 use super::boundary::Boundary;
+use super::tool_query::{PROBE_TIMEOUT, ToolAnswer, build_query, query_tool};
 use crate::process::{Spawn, Watch};
 
 #[cfg(target_os = "linux")]
-pub(super) use note::Note;
-pub(super) use note::clear;
+pub(super) use note::ContainerNote;
+pub(super) use note::remove_stale_containers;
 
 /// Removing a running container takes the engine a second; 60 s leaves room for a busy machine.
-const REMOVAL: Duration = Duration::from_secs(60);
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An engine that answers, and the image to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Container {
-    pub engine: Engine,
+    pub engine: ContainerEngine,
     pub image: String,
     /// ralph's own executable, which must run in the image too, at the same path.
     pub ralph: PathBuf,
@@ -42,7 +42,7 @@ pub struct Container {
 
 /// What is specific to the container of one call.
 #[derive(Debug, Clone, Copy)]
-pub struct Berth<'a> {
+pub struct ContainerSlot<'a> {
     pub name: &'a str,
     /// The name of the run, by which containers of a dead run are found.
     pub run: &'a str,
@@ -58,21 +58,22 @@ impl Container {
     /// Finds an engine that answers and has an image, and returns the id of that image.
     ///
     /// Downloads nothing: whether to spend time and network on that is the user's decision.
-    pub fn find(
+    pub fn find_engine(
         image: &str,
         ralph: &Path,
         project: &Path,
         env: &[(OsString, OsString)],
         watch: &Watch,
-    ) -> Result<(Self, String), NoEngine> {
-        let mut failures: Vec<NoEngine> = Vec::new();
+    ) -> Result<(Self, String), ContainerEngineError> {
+        let mut failures: Vec<ContainerEngineError> = Vec::new();
         for kind in engine::KINDS {
-            let found = Engine::ask(kind, project, env, watch).and_then(|engine| {
-                let env = argv::of_the_client(env);
-                let (image, ralph) = (image.to_owned(), ralph.to_owned());
-                let container = Self { engine, image, ralph, env };
-                container.image_id(kind.name, watch).map(|id| (container, id))
-            });
+            let found =
+                ContainerEngine::query_engine(kind, project, env, watch).and_then(|engine| {
+                    let env = argv::select_client_env(env);
+                    let (image, ralph) = (image.to_owned(), ralph.to_owned());
+                    let container = Self { engine, image, ralph, env };
+                    container.query_image_id(kind.name, watch).map(|id| (container, id))
+                });
             match found {
                 Ok(found) => return Ok(found),
                 Err(failure) => failures.push(failure),
@@ -80,80 +81,86 @@ impl Container {
         }
         let why: Vec<&str> = failures.iter().map(|failure| failure.why.as_str()).collect();
         // An engine that answers and lacks the image gives a better hint than one that is missing.
-        let nearest = failures.iter().rev().max_by_key(|it| it.nearness);
+        let nearest = failures.iter().rev().max_by_key(|it| it.readiness);
         let remedy = nearest.and_then(|it| it.remedy.clone());
-        let nearness = engine::Nearness::Absent;
-        Err(NoEngine { why: why.join("; "), remedy, nearness })
+        let nearness = engine::EngineReadiness::Absent;
+        Err(ContainerEngineError { why: why.join("; "), remedy, readiness: nearness })
     }
 
     /// Returns how to start ralph as the first process of a container, to run this child.
     ///
     /// The caller must remove the container after it has ended, however it did.
-    pub fn launch(&self, spawn: Spawn, boundary: &Boundary, berth: &Berth<'_>) -> Spawn {
-        let args = argv::run(self, &spawn, boundary, berth);
-        let env = argv::client_env(&self.env, &spawn.env);
+    pub fn wrap_spawn(
+        &self,
+        spawn: Spawn,
+        boundary: &Boundary,
+        berth: &ContainerSlot<'_>,
+    ) -> Spawn {
+        let args = argv::build_run_arguments(self, &spawn, boundary, berth);
+        let env = argv::build_client_env(&self.env, &spawn.env);
         Spawn { program: self.engine.program.clone().into(), args, cwd: "/".into(), env, ..spawn }
     }
 
     /// Returns how to remove a container. A missing one is no error.
-    pub(crate) fn removal(&self, name: &str) -> Spawn {
-        self.client(&["rm", "--force", "--volumes", name], REMOVAL)
+    pub(crate) fn build_remove_command(&self, name: &str) -> Spawn {
+        self.build_client(&["rm", "--force", "--volumes", name], REMOVE_TIMEOUT)
     }
 
     /// Removes the containers of a dead run.
-    pub fn sweep(&self, run: &str, watch: &Watch) {
-        let filter = format!("label={}", label(run));
-        let list = self.client(&["ps", "--all", "--quiet", "--filter", &filter], REMOVAL);
-        match ask(&list, watch) {
-            Answer::Said(ids) => {
+    pub fn remove_containers_of(&self, run: &str, watch: &Watch) {
+        let filter = format!("label={}", build_run_label(run));
+        let list =
+            self.build_client(&["ps", "--all", "--quiet", "--filter", &filter], REMOVE_TIMEOUT);
+        match query_tool(&list, watch) {
+            ToolAnswer::Output(ids) => {
                 for id in ids.split_whitespace() {
-                    let _ = ask(&self.removal(id), watch);
+                    let _ = query_tool(&self.build_remove_command(id), watch);
                 }
             }
             // The next call reports what is wrong with the engine.
-            Answer::Failed(_) | Answer::Silent(_) | Answer::Absent => {}
+            ToolAnswer::Failed(_) | ToolAnswer::Silent(_) | ToolAnswer::Absent => {}
         }
     }
 
-    fn image_id(&self, name: &str, watch: &Watch) -> Result<String, NoEngine> {
+    fn query_image_id(&self, name: &str, watch: &Watch) -> Result<String, ContainerEngineError> {
         let question = ["image", "inspect", "--format", "{{.Id}}", &self.image];
-        match ask(&self.client(&question, PROBE), watch) {
-            Answer::Said(id) => Ok(id.trim().to_owned()),
-            Answer::Silent(message) => Err(NoEngine {
+        match query_tool(&self.build_client(&question, PROBE_TIMEOUT), watch) {
+            ToolAnswer::Output(id) => Ok(id.trim().to_owned()),
+            ToolAnswer::Silent(message) => Err(ContainerEngineError {
                 why: format!("{name} does not work: asked for the image, {message}"),
                 remedy: Some(format!("`{name} image inspect {}` says what it finds", self.image)),
-                nearness: engine::Nearness::Broken,
+                readiness: engine::EngineReadiness::Broken,
             }),
-            Answer::Failed(_) | Answer::Absent => Err(NoEngine {
+            ToolAnswer::Failed(_) | ToolAnswer::Absent => Err(ContainerEngineError {
                 why: format!("{name} has no image `{}`", self.image),
                 remedy: Some(format!(
                     "`{name} pull {0}` fetches it, or `{name} build -t {0} .` builds it; ralph \
                      fetches nothing by itself",
                     self.image
                 )),
-                nearness: engine::Nearness::Answers,
+                readiness: engine::EngineReadiness::Answers,
             }),
         }
     }
 
-    fn client(&self, args: &[&str], longest: Duration) -> Spawn {
+    fn build_client(&self, args: &[&str], longest: Duration) -> Spawn {
         let env: Vec<_> =
             self.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        talker(&self.engine.program, args, &env, longest)
+        build_query(&self.engine.program, args, &env, longest)
     }
 }
 
 /// Returns the name of a container: unique for the call `number` of a process in a run.
-pub fn container_name(run: &str, number: &str) -> String {
-    format!("ralph-{}-{number}", fitting(run))
+pub fn build_container_name(run: &str, number: &str) -> String {
+    format!("ralph-{}-{number}", replace_special_characters(run))
 }
 
 /// Returns the label by which the containers of a run are found.
-fn label(run: &str) -> String {
-    format!("ralph.run={}", fitting(run))
+fn build_run_label(run: &str) -> String {
+    format!("ralph.run={}", replace_special_characters(run))
 }
 
-fn fitting(run: &str) -> String {
+fn replace_special_characters(run: &str) -> String {
     let is_known = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.' | '_');
     run.chars().map(|it| if is_known(it) { it } else { '-' }).collect()
 }

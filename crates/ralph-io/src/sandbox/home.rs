@@ -8,16 +8,17 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::Mount;
-use super::stores::{
-    CACHE_VARIABLES, CACHES, GRADLE_DISTRIBUTIONS, SETTINGS, STORE_VARIABLES, STORES, is_harmless,
+use super::home_stores::{
+    CACHE_VARIABLES, CACHES, GRADLE_DISTRIBUTIONS, SETTINGS, STORE_VARIABLES, STORES,
+    is_free_of_credentials,
 };
-use crate::bounded;
+use crate::bounded_read;
 
 /// Settings of tools are short; longer files are not read.
 const LARGEST_SETTINGS: u64 = 64 << 10;
 
 /// Returns what stays visible of a home directory, resolved, and which files of that are hidden.
-pub(super) fn visible(
+pub(super) fn find_visible(
     home: &Path,
     path: &OsStr,
     variables: &[(OsString, OsString)],
@@ -25,25 +26,25 @@ pub(super) fn visible(
     let mut shown: Vec<PathBuf> = STORES.iter().map(|store| home.join(store.path)).collect();
     let settings = SETTINGS.iter().map(|name| home.join(name));
     shown.extend(settings.filter(|path| {
-        bounded::read_file(path, LARGEST_SETTINGS)
-            .is_ok_and(|text| is_harmless(&String::from_utf8_lossy(&text)))
+        bounded_read::read_file(path, LARGEST_SETTINGS)
+            .is_ok_and(|text| is_free_of_credentials(&String::from_utf8_lossy(&text)))
     }));
-    let moved = moved_stores(home, variables);
+    let moved = find_moved_stores(home, variables);
     shown.extend(moved.iter().map(|(path, _)| path.clone()));
     for directory in std::env::split_paths(path).filter(|it| it.is_absolute()) {
-        shown.extend(installation(home, &directory));
+        shown.extend(find_installation(home, &directory));
     }
     let mut resolved: Vec<PathBuf> =
         shown.iter().filter_map(|path| path.canonicalize().ok()).collect();
     resolved.retain(|path| path.starts_with(home) && path != home);
-    let shown = outermost(resolved);
+    let shown = keep_outermost(resolved);
     let moved = moved.iter().flat_map(|(path, names)| names.iter().map(|name| path.join(name)));
-    let secrets = secrets(home).chain(moved).filter(|path| path.is_file());
+    let secrets = list_credential_files(home).chain(moved).filter(|path| path.is_file());
     (shown, secrets.filter_map(|path| path.canonicalize().ok()).collect())
 }
 
 /// Returns the files in stores that hold credentials.
-fn secrets(home: &Path) -> impl Iterator<Item = PathBuf> {
+fn list_credential_files(home: &Path) -> impl Iterator<Item = PathBuf> {
     STORES.iter().flat_map(move |store| {
         store.secrets.iter().map(move |name| home.join(store.path).join(name))
     })
@@ -51,7 +52,7 @@ fn secrets(home: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Returns the stores that variables locate elsewhere in the home, with their credential files. A
 /// variable that names more than a store shows nothing.
-fn moved_stores(
+fn find_moved_stores(
     home: &Path,
     variables: &[(OsString, OsString)],
 ) -> Vec<(PathBuf, &'static [&'static str])> {
@@ -83,7 +84,7 @@ fn moved_stores(
 /// Returns the caches that a child gets of its own: those in the home, and those that variables
 /// locate elsewhere in it, except for paths that are writable anyway. The caller fills in the host
 /// directories.
-pub(super) fn caches(
+pub(super) fn find_caches(
     home: &Path,
     variables: &[(OsString, OsString)],
     open: &[&Path],
@@ -109,7 +110,7 @@ pub(super) fn caches(
 }
 
 /// Lists the files of the distributions that Gradle's wrapper has unpacked, without its locks.
-pub(super) fn gradle_distributions(home: &Path) -> Vec<PathBuf> {
+pub(super) fn list_gradle_distributions(home: &Path) -> Vec<PathBuf> {
     let entries = |directory: PathBuf| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         entries.map(|entry| entry.path())
@@ -121,7 +122,7 @@ pub(super) fn gradle_distributions(home: &Path) -> Vec<PathBuf> {
 
 /// Returns what to show for a directory on the `PATH` in the home directory: if it is the `bin` of
 /// an installation, the whole installation, because of its libraries.
-fn installation(home: &Path, directory: &Path) -> Option<PathBuf> {
+fn find_installation(home: &Path, directory: &Path) -> Option<PathBuf> {
     let real = fs::canonicalize(directory).ok()?;
     if !real.starts_with(home) || real == home {
         return None;
@@ -137,14 +138,14 @@ fn installation(home: &Path, directory: &Path) -> Option<PathBuf> {
 /// have there: a link inside a scratch mount disappears, such as `/run/current-system` or
 /// `~/.nix-profile`. If a link leads to an installation, the whole installation is shown; a target
 /// that is hidden under its real path never is.
-pub(super) fn linked(home: Option<&Path>, path: &OsStr) -> Vec<PathBuf> {
+pub(super) fn find_linked_programs(home: Option<&Path>, path: &OsStr) -> Vec<PathBuf> {
     let home = home.and_then(|home| home.canonicalize().ok());
     let is_private = |real: &Path| {
         real == Path::new("/")
             || home.as_ref().is_some_and(|home| {
                 home.starts_with(real)
                     || real == home.join(".local")
-                    || secrets(home).any(|secret| secret.starts_with(real))
+                    || list_credential_files(home).any(|secret| secret.starts_with(real))
             })
     };
     let named = std::env::split_paths(path).filter(|it| it.is_absolute());
@@ -162,7 +163,7 @@ pub(super) fn linked(home: Option<&Path>, path: &OsStr) -> Vec<PathBuf> {
 }
 
 /// Returns the paths without those that are inside others of them.
-pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+pub(super) fn keep_outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
     paths.dedup();
     let mut kept: Vec<PathBuf> = Vec::new();
@@ -190,7 +191,7 @@ mod tests {
         let path = ["tools/node/bin", ".local/bin", "mine", ".", "none"].map(|it| home.join(it));
         let path =
             std::env::join_paths(path.iter().chain([&PathBuf::from("/usr/bin")])).expect("a PATH");
-        let (shown, hidden) = visible(&home, &path, &[]);
+        let (shown, hidden) = find_visible(&home, &path, &[]);
         let relative = |paths: Vec<PathBuf>| -> Vec<String> {
             paths
                 .iter()
@@ -227,7 +228,7 @@ mod tests {
             ("XDG_CACHE_HOME", home.join("caches")),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
-        let (shown, hidden) = visible(&home, OsStr::new(""), &variables);
+        let (shown, hidden) = find_visible(&home, OsStr::new(""), &variables);
         let names = [".gemrc", ".local/share/gems", "caches/pypoetry", "gopath", "rust/cargo"];
         assert_eq!(shown, names.map(|name| home.join(name)));
         assert_eq!(hidden, [home.join("rust/cargo/credentials.toml")]);
@@ -244,7 +245,7 @@ mod tests {
             ("XDG_CACHE_HOME", "/home/ann/.cache"),
         ];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
-        let caches = caches(home, &variables, &[Path::new("/home/ann/work/project")]);
+        let caches = find_caches(home, &variables, &[Path::new("/home/ann/work/project")]);
         let paths: Vec<&Path> = caches.iter().map(Mount::path).collect();
         let expect = [".cache", ".gradle", ".julia", ".npm", "targets"].map(|it| home.join(it));
         assert_eq!(paths, expect);
@@ -258,7 +259,7 @@ mod tests {
         for name in ["gradle-8-bin.zip.ok", "gradle-8-bin.zip.lck"] {
             fs::write(unpacked.join(name), "").expect("written");
         }
-        let mut shown = gradle_distributions(directory.path());
+        let mut shown = list_gradle_distributions(directory.path());
         shown.sort();
         assert_eq!(shown, [unpacked.join("gradle-8"), unpacked.join("gradle-8-bin.zip.ok")]);
     }
@@ -293,7 +294,8 @@ mod tests {
             ("run/rust/bin", Some("run/rust/bin")),
         ] {
             let expect: Vec<PathBuf> = expect.iter().map(|it| root.join(it)).collect();
-            let found = linked(Some(&root.join("home")), root.join(entry).as_os_str());
+            let found =
+                find_linked_programs(Some(&root.join("home")), root.join(entry).as_os_str());
             assert_eq!(found, expect, "{entry}");
         }
     }

@@ -21,62 +21,66 @@
 //!
 //! Not here: which sandbox a run uses, and the proxy that a sandbox's network leads to.
 
-mod abandoned;
-mod absent;
-mod around;
-mod ask;
+mod absent_names;
 pub mod boundary;
-mod cage;
-mod cell;
 mod choose;
+mod client_wrapper;
 pub mod container;
-mod furnish;
-mod hidden;
+mod detect;
+mod hidden_commands;
 mod home;
-mod lodging;
-mod look;
-mod plan;
+mod home_stores;
+mod launch_error;
+mod launch_plan;
+mod launcher;
 mod probe;
 pub mod proxy;
 pub mod sbx;
 pub mod seatbelt;
+mod self_test;
+mod spec;
+mod spec_builder;
 #[cfg(target_os = "linux")]
 mod stage;
-mod stores;
-mod trial;
-mod trouble;
+mod stale_notes;
+mod tool_query;
+mod vm;
 
-pub use absent::{RemovedName, remove_appeared};
-pub use cage::{Cage, Handed, Launcher, Wall, not_started};
-pub use cell::{AbsentName, Bounds, Cell, Counted, Door, Mount, Network};
-pub use choose::{Chosen, Refusal, choose};
-pub use furnish::{FurnishError, Ground, Places, Rest, Tenant, furnish};
-pub use hidden::{Trouble, hidden};
-pub use lodging::NoLodging;
-pub use look::{Surroundings, look};
-pub use probe::{Finding, probe};
-pub use trial::{Surprise, trial};
+pub use absent_names::{RemovedName, remove_appeared};
+pub use choose::{ChosenBackend, NoBackendError, choose_backend};
+pub use detect::{DetectionContext, detect_backend};
+pub use hidden_commands::{LaunchError, run_hidden_command};
+pub use launcher::{BackendConfig, HandedFiles, Launcher, SandboxLauncher, find_setup_failure};
+pub use probe::{ProbeResult, probe_backend};
+pub use self_test::{SelfTestFailure, run_self_test};
+pub use spec::{
+    AbsentName, Mount, ProcessCounting, ProxyEndpoint, ResourceLimits, SandboxNetwork, SandboxSpec,
+};
+pub use spec_builder::{
+    BaseSpec, ProgramSource, SandboxPaths, SandboxedProcess, SpecError, build_spec,
+};
+pub use vm::VmSetupError;
 
 /// Hidden command that sets up the isolation: `__cell PLAN PROGRAM ARGUMENTS…`.
-pub(crate) const CELL_COMMAND: &str = "__cell";
+pub(crate) const SANDBOX_COMMAND: &str = "__cell";
 
 /// Hidden command of the first process inside the sandbox: `__cell-inside CHANNEL PROXY PROGRAM
 /// ARGUMENTS…`.
 pub(crate) const INSIDE_COMMAND: &str = "__cell-inside";
 
 /// Hidden command that creates namespaces and then exits.
-pub(crate) const TRY_COMMAND: &str = "__try-namespaces";
+pub(crate) const TRY_NAMESPACES_COMMAND: &str = "__try-namespaces";
 
 /// Hidden command of the self-test, which runs inside a sandbox: `__try-cell CANARY OUTSIDE INSIDE
 /// PORT`.
-pub(crate) const TRIAL_COMMAND: &str = "__try-cell";
+pub(crate) const SELF_TEST_COMMAND: &str = "__try-cell";
 
 /// Exit code of a child that never started because its sandbox could not be set up. Programs that
 /// start others in a container use the same one.
-pub const WALL_CODE: u8 = 125;
+pub const SETUP_FAILED_CODE: u8 = 125;
 
 /// Prefix of the line on stderr that says why the sandbox could not be set up.
-pub const WALL_PREFIX: &str = "ralph sandbox: ";
+pub const SETUP_ERROR_PREFIX: &str = "ralph sandbox: ";
 
 /// Environment variable that holds the backend's name inside a sandbox.
 pub(crate) const SANDBOX_VARIABLE: &str = "RALPH_SANDBOX";

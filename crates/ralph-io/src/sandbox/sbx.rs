@@ -22,62 +22,62 @@ use std::time::Duration;
 use ralph_core::child::Ending;
 use ralph_core::recipe::AgentKind;
 use ralph_core::sandbox::NetworkMode;
-use ralph_core::sandbox::reach::Reach;
+use ralph_core::sandbox::allowlist::NetworkAllowlist;
 use serde::{Deserialize, Serialize};
 
-pub(super) use exchange::fetch;
-pub use find::{Form, Tool, Unavailable, may_be_there};
-pub(super) use note::{VmNote, is_left};
+pub(super) use exchange::copy_back;
+pub use find::{SbxForm, SbxTool, SbxUnavailable, may_be_installed};
+pub(super) use note::{VmNote, take_abandoned};
 
-use super::Bounds;
-use super::ask::talker;
-use super::boundary::{Boundary, Place};
-use super::cage::Handed;
-use crate::process::{Captured, Spawn, Watch, capture};
-use crate::store::layout::fnv1a;
+use super::ResourceLimits;
+use super::boundary::{Boundary, BoundaryEntry};
+use super::launcher::HandedFiles;
+use super::tool_query::build_query;
+use crate::process::{Captured, Spawn, Watch, capture_output};
+use crate::store::layout::hash_fnv1a;
 
 /// Creating the first VM of a template downloads the template.
-const CREATION: Duration = Duration::from_secs(900);
+const CREATE_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// Timeout of all other commands.
-const PATIENCE: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A host that no rule allows.
-const CANARY: &str = "ralph-canary.invalid:443";
+const DENIED_HOST: &str = "ralph-canary.invalid:443";
 
 /// A VM for a project and an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Vm {
-    tool: Tool,
+    tool: SbxTool,
     name: String,
     template: String,
     project: PathBuf,
     /// Further shared directories.
-    extras: Vec<(PathBuf, Access)>,
-    bounds: Bounds,
-    rules: Rules,
+    extras: Vec<(PathBuf, ShareAccess)>,
+    bounds: ResourceLimits,
+    rules: VmNetworkRules,
     env: Vec<(String, String)>,
 }
 
 /// The hosts that a VM reaches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Rules {
+struct VmNetworkRules {
     allowed: Vec<String>,
     denied: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Access {
+enum ShareAccess {
     Read,
     Write,
 }
 
 /// What happens to a VM when a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Afterwards {
+pub enum VmShutdown {
     /// It is stopped. Installed programs and logins inside are available again next time.
     Stop,
     /// It is removed.
@@ -86,7 +86,7 @@ pub enum Afterwards {
 
 /// Why a VM cannot be used, or not safely.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum VmTrouble {
+pub enum VmError {
     #[error("`{command}` failed: {output}")]
     Failed {
         /// The command, without its arguments.
@@ -95,17 +95,17 @@ pub enum VmTrouble {
     },
     /// It reaches hosts that no rule allows.
     #[error("the sandbox `{name}` lets connections to any host through: {output}")]
-    Open { name: String, output: String },
+    UnrestrictedNetwork { name: String, output: String },
     /// It can read files that are not shared with it.
     #[error("the sandbox `{name}` can read `{}`", .path.display())]
-    Sees { name: String, path: PathBuf },
+    ReadsHost { name: String, path: PathBuf },
     /// It has no network without rules.
     #[error("`sandbox.network.mode` \"host\" is not possible with sbx")]
     NoOpenNetwork,
 }
 
 /// Returns the template that has an agent installed, if there is one.
-pub fn template(kind: AgentKind) -> Option<&'static str> {
+pub fn find_template(kind: AgentKind) -> Option<&'static str> {
     match kind {
         AgentKind::Claude => Some("claude"),
         AgentKind::Codex => Some("codex"),
@@ -128,16 +128,16 @@ impl Vm {
     ///
     /// Protected and hidden paths inside the project are not enforced: the VM shares all of it.
     pub fn new(
-        tool: Tool,
+        tool: SbxTool,
         template: &str,
         project: &Path,
-        bounds: Bounds,
+        bounds: ResourceLimits,
         env: &[(OsString, OsString)],
     ) -> Self {
         let text = |it: &OsString| it.to_str().map(str::to_owned);
         let mut env: Vec<(String, String)> = env
             .iter()
-            .filter(|(name, _)| commands::is_of_the_tool(name))
+            .filter(|(name, _)| commands::is_host_variable(name))
             .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
             .collect();
         env.push(("SBX_NO_TELEMETRY".into(), "1".into()));
@@ -148,10 +148,10 @@ impl Vm {
             project: project.to_owned(),
             extras: Vec::new(),
             bounds,
-            rules: Rules::default(),
+            rules: VmNetworkRules::default(),
             env,
         };
-        vm.name = vm.fitting_name();
+        vm.name = vm.build_name();
         vm
     }
 
@@ -160,40 +160,42 @@ impl Vm {
     /// All processes in it see the same directories, so one that any of them may write is writable.
     /// Single files cannot be shared.
     #[must_use]
-    pub(crate) fn sharing(mut self, boundaries: &[Boundary]) -> Self {
-        let mut extras: BTreeMap<PathBuf, Access> = BTreeMap::new();
+    pub(crate) fn with_shared_directories(mut self, boundaries: &[Boundary]) -> Self {
+        let mut extras: BTreeMap<PathBuf, ShareAccess> = BTreeMap::new();
         for place in boundaries.iter().flat_map(|boundary| &boundary.places) {
             let access = match place {
-                Place::Writable(_) => Access::Write,
-                Place::ReadOnly(_) => Access::Read,
-                Place::Scratch(_)
-                | Place::Elsewhere { .. }
-                | Place::HiddenDirectory(_)
-                | Place::HiddenFile(_) => continue,
+                BoundaryEntry::Writable(_) => ShareAccess::Write,
+                BoundaryEntry::ReadOnly(_) => ShareAccess::Read,
+                BoundaryEntry::Scratch(_)
+                | BoundaryEntry::Elsewhere { .. }
+                | BoundaryEntry::HiddenDirectory(_)
+                | BoundaryEntry::HiddenFile(_) => continue,
             };
             let path = place.path();
             if !path.starts_with(&self.project) && path.is_dir() {
                 let known = extras.entry(path.to_owned()).or_insert(access);
-                if access == Access::Write {
+                if access == ShareAccess::Write {
                     *known = access;
                 }
             }
         }
         self.extras = extras.into_iter().collect();
-        self.name = self.fitting_name();
+        self.name = self.build_name();
         self
     }
 
     /// Returns the VM with these network rules.
-    pub(crate) fn reaching(
+    pub(crate) fn with_network_rules(
         mut self,
         network: NetworkMode,
-        reach: &Reach,
-    ) -> Result<Self, VmTrouble> {
+        reach: &NetworkAllowlist,
+    ) -> Result<Self, VmError> {
         self.rules = match network {
-            NetworkMode::None => Rules::default(),
-            NetworkMode::Proxy => Rules { allowed: reach.allowed(), denied: reach.denied() },
-            NetworkMode::Host => return Err(VmTrouble::NoOpenNetwork),
+            NetworkMode::None => VmNetworkRules::default(),
+            NetworkMode::Proxy => {
+                VmNetworkRules { allowed: reach.list_allowed(), denied: reach.list_denied() }
+            }
+            NetworkMode::Host => return Err(VmError::NoOpenNetwork),
         };
         Ok(self)
     }
@@ -207,27 +209,27 @@ impl Vm {
     /// enforced and that nothing else of this machine is visible in it.
     ///
     /// `canary` is a file of this machine that is not shared.
-    pub fn prepare(&self, canary: &Path, watch: &Watch) -> Result<(), VmTrouble> {
-        if !self.is_there(watch)? {
-            self.run(&self.creation(), CREATION, watch)?;
+    pub fn prepare(&self, canary: &Path, watch: &Watch) -> Result<(), VmError> {
+        if !self.exists(watch)? {
+            self.run_command(&self.build_create_command(), CREATE_TIMEOUT, watch)?;
         }
-        for rules in self.rules(&self.rules.allowed, &self.rules.denied) {
-            self.run(&rules, PATIENCE, watch)?;
+        for rules in self.build_rule_commands(&self.rules.allowed, &self.rules.denied) {
+            self.run_command(&rules, COMMAND_TIMEOUT, watch)?;
         }
         let name = self.name.clone();
-        if self.hear(&self.reading(canary), PATIENCE, watch).end.ending
+        if self.capture_command(&self.build_read_command(canary), COMMAND_TIMEOUT, watch).end.ending
             == (Ending::Exited { code: 0 })
         {
-            return Err(VmTrouble::Sees { name, path: canary.to_owned() });
+            return Err(VmError::ReadsHost { name, path: canary.to_owned() });
         }
-        match self.check(CANARY) {
+        match self.build_check_command(DENIED_HOST) {
             // The deprecated form has no such check.
             None => Ok(()),
             Some(check) => {
-                let output = said(&self.hear(&check, PATIENCE, watch));
+                let output = join_output(&self.capture_command(&check, COMMAND_TIMEOUT, watch));
                 let lower = output.to_lowercase().replace("not allowed", "");
                 let is_denied = lower.contains("denied") && !lower.contains("allowed");
-                if is_denied { Ok(()) } else { Err(VmTrouble::Open { name, output }) }
+                if is_denied { Ok(()) } else { Err(VmError::UnrestrictedNetwork { name, output }) }
             }
         }
     }
@@ -236,18 +238,18 @@ impl Vm {
     ///
     /// Variables that look like secrets are not passed: Docker Sandboxes adds credentials to
     /// outgoing requests.
-    pub fn launch(&self, spawn: Spawn) -> Spawn {
-        let args = self.execution(&spawn);
+    pub fn wrap_spawn(&self, spawn: Spawn) -> Spawn {
+        let args = self.build_exec_arguments(&spawn);
         let program = self.tool.program.clone().into();
         Spawn { program, args, cwd: "/".into(), env: self.client_env(), ..spawn }
     }
 
     /// Copies files in for one call, and returns the child with their paths replaced by those of
     /// the copies. `outside` lists further paths that differ inside.
-    pub(super) fn hand_in(
+    pub(super) fn copy_in(
         &self,
         spawn: Spawn,
-        handed: &Handed,
+        handed: &HandedFiles,
         outside: &[(PathBuf, PathBuf)],
         directory: &Path,
     ) -> std::io::Result<Spawn> {
@@ -255,22 +257,22 @@ impl Vm {
             path.starts_with(&self.project)
                 || self.extras.iter().any(|(extra, _)| path.starts_with(extra))
         };
-        exchange::hand_in(spawn, handed, outside, directory, is_shared)
+        exchange::copy_in(spawn, handed, outside, directory, is_shared)
     }
 
     /// Returns whether a program exists inside.
     pub fn has_program(&self, name: &str, watch: &Watch) -> bool {
-        let asked = self.hear(&self.finding(name), PATIENCE, watch);
+        let asked = self.capture_command(&self.build_find_command(name), COMMAND_TIMEOUT, watch);
         asked.end.ending == (Ending::Exited { code: 0 })
     }
 
     /// Ends the VM. Errors are ignored, because the run is over.
-    pub fn close(&self, afterwards: Afterwards, watch: &Watch) {
-        let _ = self.run(&self.stop(), PATIENCE, watch);
+    pub fn shut_down(&self, afterwards: VmShutdown, watch: &Watch) {
+        let _ = self.run_command(&self.build_stop_command(), COMMAND_TIMEOUT, watch);
         match afterwards {
-            Afterwards::Stop => {}
-            Afterwards::Remove => {
-                let _ = self.run(&self.removal(), PATIENCE, watch);
+            VmShutdown::Stop => {}
+            VmShutdown::Remove => {
+                let _ = self.run_command(&self.build_remove_command(), COMMAND_TIMEOUT, watch);
             }
         }
     }
@@ -279,26 +281,35 @@ impl Vm {
         self.env.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
-    fn is_there(&self, watch: &Watch) -> Result<bool, VmTrouble> {
-        let listed = self.run(&self.list(), PATIENCE, watch)?;
+    fn exists(&self, watch: &Watch) -> Result<bool, VmError> {
+        let listed = self.run_command(&self.build_list_command(), COMMAND_TIMEOUT, watch)?;
         Ok(match self.tool.form {
-            Form::Sbx => {
+            SbxForm::Sbx => {
                 let list: serde_json::Value = serde_json::from_str(&listed).unwrap_or_default();
-                names(&list, &self.name)
+                contains_name(&list, &self.name)
             }
-            Form::DockerSandbox => {
+            SbxForm::DockerSandbox => {
                 listed.lines().any(|line| line.split_whitespace().any(|it| it == self.name))
             }
         })
     }
 
-    fn hear(&self, args: &[String], longest: Duration, watch: &Watch) -> Captured {
+    fn capture_command(&self, args: &[String], longest: Duration, watch: &Watch) -> Captured {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        capture(&talker(&self.tool.program, &args, &self.client_env(), longest), watch, 1 << 20)
+        capture_output(
+            &build_query(&self.tool.program, &args, &self.client_env(), longest),
+            watch,
+            1 << 20,
+        )
     }
 
-    fn run(&self, args: &[String], longest: Duration, watch: &Watch) -> Result<String, VmTrouble> {
-        let captured = self.hear(args, longest, watch);
+    fn run_command(
+        &self,
+        args: &[String],
+        longest: Duration,
+        watch: &Watch,
+    ) -> Result<String, VmError> {
+        let captured = self.capture_command(args, longest, watch);
         if captured.end.ending == (Ending::Exited { code: 0 }) {
             return Ok(String::from_utf8_lossy(&captured.stdout).into_owned());
         }
@@ -306,15 +317,15 @@ impl Vm {
         let program = self.tool.program.file_name().unwrap_or_default().to_string_lossy();
         let command =
             verbs.take(3).fold(program.into_owned(), |command, verb| command + " " + verb);
-        let output = match said(&captured) {
+        let output = match join_output(&captured) {
             output if output.is_empty() => captured.end.ending.to_string(),
             output => output,
         };
-        Err(VmTrouble::Failed { command, output })
+        Err(VmError::Failed { command, output })
     }
 
     /// Returns a name of letters, digits and `-`, as Docker Sandboxes requires.
-    fn fitting_name(&self) -> String {
+    fn build_name(&self) -> String {
         let last = self.project.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
         let mut slug = String::new();
         for character in last.chars() {
@@ -330,29 +341,29 @@ impl Vm {
         // A VM keeps the directories that it was created with.
         let mut identity = self.project.as_os_str().as_encoded_bytes().to_vec();
         identity.extend(self.template.bytes());
-        for extra in self.extra_words() {
+        for extra in self.build_extra_arguments() {
             identity.push(0);
             identity.extend(extra.bytes());
         }
-        format!("ralph-{slug}-{:08x}", fnv1a(&identity) & 0xffff_ffff)
+        format!("ralph-{slug}-{:08x}", hash_fnv1a(&identity) & 0xffff_ffff)
     }
 }
 
 /// Returns both output streams of a command in one line.
-fn said(captured: &Captured) -> String {
+fn join_output(captured: &Captured) -> String {
     let both = [captured.stdout.as_slice(), captured.stderr.as_slice()].concat();
     let text = String::from_utf8_lossy(&both);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Returns whether an entry of a list has this name, whatever the list looks like.
-fn names(list: &serde_json::Value, name: &str) -> bool {
+fn contains_name(list: &serde_json::Value, name: &str) -> bool {
     match list {
-        serde_json::Value::Array(items) => items.iter().any(|item| names(item, name)),
+        serde_json::Value::Array(items) => items.iter().any(|item| contains_name(item, name)),
         serde_json::Value::Object(fields) => {
             let is_name = |key: &str| key.eq_ignore_ascii_case("name");
             fields.iter().any(|(key, value)| {
-                (is_name(key) && value.as_str() == Some(name)) || names(value, name)
+                (is_name(key) && value.as_str() == Some(name)) || contains_name(value, name)
             })
         }
         serde_json::Value::Null

@@ -10,8 +10,8 @@ use std::path::Path;
 use ralph_core::sandbox::{Backend, NetworkMode};
 
 use super::SANDBOX_VARIABLE;
-use super::boundary::{Boundary, Place};
-use super::proxy::proxy_variables;
+use super::boundary::{Boundary, BoundaryEntry};
+use super::proxy::list_proxy_variables;
 use crate::process::Spawn;
 
 /// Always this path: another program of that name on the `PATH` could be anything.
@@ -19,7 +19,7 @@ pub(super) const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
 /// How a child without a network namespace reaches the proxy.
 #[derive(Debug, Clone, Copy)]
-pub struct Exit<'a> {
+pub struct ProxyExit<'a> {
     /// The proxy's port on the host's loopback.
     pub port: u16,
     /// Ports of this machine that are allowed.
@@ -31,8 +31,8 @@ pub struct Exit<'a> {
 /// Returns how to start a child within this boundary; without an exit it cannot reach the proxy.
 ///
 /// All paths must be resolved: `/tmp` is a link on macOS, and rules are matched after links.
-pub fn launch(spawn: Spawn, boundary: &Boundary, exit: Option<Exit<'_>>) -> Spawn {
-    let profile = profile(boundary, exit);
+pub fn wrap_spawn(spawn: Spawn, boundary: &Boundary, exit: Option<ProxyExit<'_>>) -> Spawn {
+    let profile = build_profile(boundary, exit);
     let mut args: Vec<OsString> = vec!["-p".into(), profile.text.into()];
     for (name, value) in profile.parameters {
         let mut parameter = OsString::from(format!("{name}="));
@@ -43,7 +43,7 @@ pub fn launch(spawn: Spawn, boundary: &Boundary, exit: Option<Exit<'_>>) -> Spaw
     args.extend(spawn.args);
     let mut set = vec![(SANDBOX_VARIABLE.to_owned(), Backend::Native.to_string())];
     if let (NetworkMode::Proxy, Some(exit)) = (boundary.network, exit) {
-        set.extend(proxy_variables(exit.port, exit.ralph));
+        set.extend(list_proxy_variables(exit.port, exit.ralph));
     }
     let mut env = spawn.env;
     env.retain(|(known, _)| !set.iter().any(|(name, _)| known == name.as_str()));
@@ -52,84 +52,84 @@ pub fn launch(spawn: Spawn, boundary: &Boundary, exit: Option<Exit<'_>>) -> Spaw
 }
 
 /// A profile, and the paths that it refers to by parameter: no path is ever part of the text.
-struct Profile {
+struct SeatbeltProfile {
     text: String,
     parameters: Vec<(String, OsString)>,
 }
 
-impl Profile {
-    fn name(&mut self, path: &Path) -> String {
+impl SeatbeltProfile {
+    fn add_parameter(&mut self, path: &Path) -> String {
         let name = format!("P{}", self.parameters.len());
         self.parameters.push((name.clone(), path.into()));
         format!("(param \"{name}\")")
     }
 
-    fn rule(&mut self, rule: &str) {
+    fn add_rule(&mut self, rule: &str) {
         self.text.push_str(rule);
         self.text.push('\n');
     }
 }
 
 /// Builds the profile. The last rule that matches wins.
-fn profile(boundary: &Boundary, exit: Option<Exit<'_>>) -> Profile {
-    let mut profile = Profile { text: String::new(), parameters: Vec::new() };
-    profile.rule("(version 1)");
-    profile.rule("(allow default)");
-    profile.rule("(deny file-write*)");
-    profile.rule(
+fn build_profile(boundary: &Boundary, exit: Option<ProxyExit<'_>>) -> SeatbeltProfile {
+    let mut profile = SeatbeltProfile { text: String::new(), parameters: Vec::new() };
+    profile.add_rule("(version 1)");
+    profile.add_rule("(allow default)");
+    profile.add_rule("(deny file-write*)");
+    profile.add_rule(
         "(allow file-write* (subpath \"/private/tmp\") (subpath \"/private/var/folders\") \
          (literal \"/dev/null\") (literal \"/dev/zero\") (literal \"/dev/tty\") \
          (literal \"/dev/ptmx\") (regex #\"^/dev/ttys\"))",
     );
     if let Some(home) = &boundary.home {
-        let home = profile.name(home);
-        profile.rule(&format!("(deny file-read* (subpath {home}))"));
+        let home = profile.add_parameter(home);
+        profile.add_rule(&format!("(deny file-read* (subpath {home}))"));
         // Only metadata; without it no path through the home can be resolved.
-        profile.rule(&format!("(allow file-read-metadata (subpath {home}))"));
+        profile.add_rule(&format!("(allow file-read-metadata (subpath {home}))"));
     }
     // Seatbelt cannot create scratch directories: temporary ones are writable, and home is closed.
-    let places = boundary.places.iter().filter(|place| !matches!(place, Place::Scratch(_)));
+    let places = boundary.places.iter().filter(|place| !matches!(place, BoundaryEntry::Scratch(_)));
     for place in places {
-        let path = profile.name(match place {
+        let path = profile.add_parameter(match place {
             // Seatbelt cannot map paths: variables tell tools where the directory is.
-            Place::Elsewhere { source, .. } => source,
-            Place::Scratch(_)
-            | Place::Writable(_)
-            | Place::ReadOnly(_)
-            | Place::HiddenDirectory(_)
-            | Place::HiddenFile(_) => place.path(),
+            BoundaryEntry::Elsewhere { source, .. } => source,
+            BoundaryEntry::Scratch(_)
+            | BoundaryEntry::Writable(_)
+            | BoundaryEntry::ReadOnly(_)
+            | BoundaryEntry::HiddenDirectory(_)
+            | BoundaryEntry::HiddenFile(_) => place.path(),
         });
         match place {
-            Place::Scratch(_) => {}
-            Place::Writable(_) => {
-                profile.rule(&format!("(allow file-read* file-write* (subpath {path}))"));
+            BoundaryEntry::Scratch(_) => {}
+            BoundaryEntry::Writable(_) => {
+                profile.add_rule(&format!("(allow file-read* file-write* (subpath {path}))"));
                 // The directory itself cannot be removed or moved.
-                profile.rule(&format!("(deny file-write-unlink (literal {path}))"));
+                profile.add_rule(&format!("(deny file-write-unlink (literal {path}))"));
             }
-            Place::Elsewhere { is_writable: true, .. } => {
-                profile.rule(&format!("(allow file-read* file-write* (subpath {path}))"));
+            BoundaryEntry::Elsewhere { is_writable: true, .. } => {
+                profile.add_rule(&format!("(allow file-read* file-write* (subpath {path}))"));
             }
-            Place::ReadOnly(_) | Place::Elsewhere { is_writable: false, .. } => {
-                profile.rule(&format!("(allow file-read* (subpath {path}))"));
-                profile.rule(&format!("(deny file-write* (subpath {path}))"));
+            BoundaryEntry::ReadOnly(_) | BoundaryEntry::Elsewhere { is_writable: false, .. } => {
+                profile.add_rule(&format!("(allow file-read* (subpath {path}))"));
+                profile.add_rule(&format!("(deny file-write* (subpath {path}))"));
             }
-            Place::HiddenDirectory(_) | Place::HiddenFile(_) => {
-                profile.rule(&format!("(deny file-read* file-write* (subpath {path}))"));
+            BoundaryEntry::HiddenDirectory(_) | BoundaryEntry::HiddenFile(_) => {
+                profile.add_rule(&format!("(deny file-read* file-write* (subpath {path}))"));
             }
         }
     }
     for path in &boundary.absent {
-        let path = profile.name(path);
-        profile.rule(&format!("(deny file-write* (subpath {path}))"));
+        let path = profile.add_parameter(path);
+        profile.add_rule(&format!("(deny file-write* (subpath {path}))"));
     }
-    pins(&mut profile, boundary);
-    network(&mut profile, boundary, exit);
-    profile.rule("(deny signal)");
-    profile.rule("(allow signal (target same-sandbox))");
+    add_pins(&mut profile, boundary);
+    add_network_rules(&mut profile, boundary, exit);
+    profile.add_rule("(deny signal)");
+    profile.add_rule("(allow signal (target same-sandbox))");
     // These would let another program act on the child's behalf.
-    profile.rule("(deny appleevent-send)");
-    profile.rule("(deny lsopen)");
-    profile.rule(
+    profile.add_rule("(deny appleevent-send)");
+    profile.add_rule("(deny lsopen)");
+    profile.add_rule(
         "(deny mach-lookup (global-name \"com.apple.pasteboard.1\") \
          (global-name \"com.apple.coreservices.launchservicesd\") \
          (global-name \"com.apple.SecurityServer\"))",
@@ -138,35 +138,43 @@ fn profile(boundary: &Boundary, exit: Option<Exit<'_>>) -> Profile {
 }
 
 /// Keeps directories above protected paths from being moved away and replaced.
-fn pins(profile: &mut Profile, boundary: &Boundary) {
+fn add_pins(profile: &mut SeatbeltProfile, boundary: &Boundary) {
     let mut pinned: Vec<&Path> = Vec::new();
     for place in &boundary.places {
         match place {
-            Place::ReadOnly(path) | Place::HiddenDirectory(path) | Place::HiddenFile(path) => {
+            BoundaryEntry::ReadOnly(path)
+            | BoundaryEntry::HiddenDirectory(path)
+            | BoundaryEntry::HiddenFile(path) => {
                 let above = path.ancestors().skip(1);
                 pinned.extend(above.take_while(|it| it.starts_with(&boundary.project)));
             }
-            Place::Scratch(_) | Place::Writable(_) | Place::Elsewhere { .. } => {}
+            BoundaryEntry::Scratch(_)
+            | BoundaryEntry::Writable(_)
+            | BoundaryEntry::Elsewhere { .. } => {}
         }
     }
     pinned.sort();
     pinned.dedup();
     for path in pinned {
-        let path = profile.name(path);
-        profile.rule(&format!("(deny file-write-unlink (literal {path}))"));
+        let path = profile.add_parameter(path);
+        profile.add_rule(&format!("(deny file-write-unlink (literal {path}))"));
     }
 }
 
-fn network(profile: &mut Profile, boundary: &Boundary, exit: Option<Exit<'_>>) {
+fn add_network_rules(
+    profile: &mut SeatbeltProfile,
+    boundary: &Boundary,
+    exit: Option<ProxyExit<'_>>,
+) {
     match boundary.network {
         NetworkMode::Host => return,
         NetworkMode::None | NetworkMode::Proxy => {}
     }
-    profile.rule("(deny network*)");
-    profile.rule("(allow network-bind network-inbound (local ip \"localhost:*\"))");
+    profile.add_rule("(deny network*)");
+    profile.add_rule("(allow network-bind network-inbound (local ip \"localhost:*\"))");
     if let (NetworkMode::Proxy, Some(exit)) = (boundary.network, exit) {
         for port in [exit.port].iter().chain(exit.forwards) {
-            profile.rule(&format!("(allow network-outbound (remote ip \"localhost:{port}\"))"));
+            profile.add_rule(&format!("(allow network-outbound (remote ip \"localhost:{port}\"))"));
         }
     }
 }
@@ -176,12 +184,12 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::sandbox::boundary::{child, example, shown};
+    use crate::sandbox::boundary::{build_example_boundary, build_example_spawn, format_spawn};
 
     #[test]
     fn a_profile_has_rules_for_every_place_and_no_path_in_its_text() {
-        let exit = Exit { port: 40123, forwards: &[8080], ralph: Path::new("/opt/ralph") };
-        let launched = launch(child(), &example(), Some(exit));
+        let exit = ProxyExit { port: 40123, forwards: &[8080], ralph: Path::new("/opt/ralph") };
+        let launched = wrap_spawn(build_example_spawn(), &build_example_boundary(), Some(exit));
         expect![[r#"
             /usr/bin/sandbox-exec
             -p (version 1)
@@ -226,15 +234,15 @@ mod tests {
             -D P9=/home/ann/my project claude
             -p two words
             in /home/ann/my project/web with PATH HOME LANG MODEL_API_KEY DOCKER_HOST RALPH_SANDBOX HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy npm_config_proxy npm_config_https_proxy NO_PROXY no_proxy npm_config_noproxy NODE_USE_ENV_PROXY GIT_SSH_COMMAND
-        "#]].assert_eq(&shown(&launched));
+        "#]].assert_eq(&format_spawn(&launched));
     }
 
     #[test]
     fn networks_differ() {
         let rules = |network| {
-            let boundary = Boundary { network, places: Vec::new(), ..example() };
-            let exit = Exit { port: 1, forwards: &[2], ralph: Path::new("/r") };
-            let text = profile(&boundary, Some(exit)).text;
+            let boundary = Boundary { network, places: Vec::new(), ..build_example_boundary() };
+            let exit = ProxyExit { port: 1, forwards: &[2], ralph: Path::new("/r") };
+            let text = build_profile(&boundary, Some(exit)).text;
             text.lines().filter(|line| line.contains("network")).count()
         };
         let counts = [NetworkMode::None, NetworkMode::Host, NetworkMode::Proxy].map(rules);

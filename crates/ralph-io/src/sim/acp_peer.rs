@@ -15,13 +15,13 @@ pub(super) enum Permission {
 }
 
 /// Answers `initialize` and `session/new`, and returns the prompt.
-pub(super) fn open(
+pub(super) fn open_session(
     input: &mut dyn BufRead,
     out: &mut dyn Write,
     session: &str,
 ) -> io::Result<String> {
     loop {
-        let Some(message) = next(input)? else {
+        let Some(message) = read_message(input)? else {
             return Err(io::Error::other("the input ended before the prompt"));
         };
         let result = match message["method"].as_str() {
@@ -46,8 +46,8 @@ pub(super) fn open(
 }
 
 /// Waits for the answer to a request for permission.
-pub(super) fn permission(input: &mut dyn BufRead, id: &str) -> io::Result<Permission> {
-    while let Some(message) = next(input)? {
+pub(super) fn wait_for_permission(input: &mut dyn BufRead, id: &str) -> io::Result<Permission> {
+    while let Some(message) = read_message(input)? {
         if message["id"] == id {
             let is_given = message["result"]["outcome"]["optionId"] == "allow_once";
             return Ok(if is_given { Permission::Given } else { Permission::Refused });
@@ -57,11 +57,11 @@ pub(super) fn permission(input: &mut dyn BufRead, id: &str) -> io::Result<Permis
 }
 
 /// Waits for the end of the input, as agents do.
-pub(super) fn wait_for_the_end(input: &mut dyn BufRead) {
-    while let Ok(Some(_)) = next(input) {}
+pub(super) fn wait_for_end(input: &mut dyn BufRead) {
+    while let Ok(Some(_)) = read_message(input) {}
 }
 
-fn next(input: &mut dyn BufRead) -> io::Result<Option<Value>> {
+fn read_message(input: &mut dyn BufRead) -> io::Result<Option<Value>> {
     let mut line = Vec::new();
     if input.read_until(b'\n', &mut line)? == 0 {
         return Ok(None);
@@ -90,11 +90,11 @@ mod tests {
         );
         let mut input = asked.as_bytes();
         let mut out = Vec::new();
-        assert_eq!(open(&mut input, &mut out, "s").expect("a prompt"), "Do it.");
+        assert_eq!(open_session(&mut input, &mut out, "s").expect("a prompt"), "Do it.");
         assert_eq!(String::from_utf8_lossy(&out).lines().count(), 2);
-        assert_eq!(permission(&mut input, "a").expect("an answer"), Permission::Given);
-        assert_eq!(permission(&mut input, "b").expect("an answer"), Permission::Refused);
-        assert_eq!(permission(&mut input, "c").expect("an end"), Permission::Refused);
-        assert!(open(&mut input, &mut out, "s").is_err());
+        assert_eq!(wait_for_permission(&mut input, "a").expect("an answer"), Permission::Given);
+        assert_eq!(wait_for_permission(&mut input, "b").expect("an answer"), Permission::Refused);
+        assert_eq!(wait_for_permission(&mut input, "c").expect("an end"), Permission::Refused);
+        assert!(open_session(&mut input, &mut out, "s").is_err());
     }
 }

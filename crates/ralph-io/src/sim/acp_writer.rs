@@ -2,13 +2,13 @@
 //!
 //! Only the fields that readers use. Not here: the requests it answers (`acp_peer`).
 
-use ralph_core::reading::{Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage};
+use ralph_core::agent_output::{Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage};
 use ralph_core::units::Timestamp;
 use serde_json::{Value, json};
 
-use super::claude_writer::dollars;
-use super::scenario::ErrorClass;
-use super::writer::{End, ToolCall, joined};
+use super::claude_writer::to_dollars;
+use super::scenario::ScriptedErrorClass;
+use super::writer::{ScriptedToolCall, SimTurnEnd, join_objects};
 
 /// Builds the messages, and remembers what later ones repeat.
 #[derive(Debug, Default)]
@@ -22,18 +22,18 @@ pub(super) struct AcpWriter {
 /// only client.
 const PROMPT_ID: u32 = 3;
 
-fn update(kind: &str, rest: Value) -> Value {
-    let update = joined(json!({"sessionUpdate": kind}), rest);
+fn build_update(kind: &str, rest: Value) -> Value {
+    let update = join_objects(json!({"sessionUpdate": kind}), rest);
     json!({"jsonrpc": "2.0", "method": "session/update",
         "params": {"sessionId": "sim", "update": update}})
 }
 
-fn block(text: &str) -> Value {
+fn build_text_block(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
 impl AcpWriter {
-    pub(super) fn text(&mut self, text: &str, speaker: Speaker, form: TextForm) -> Value {
+    pub(super) fn build_text(&mut self, text: &str, speaker: Speaker, form: TextForm) -> Value {
         match form {
             TextForm::Message => self.messages += 1,
             TextForm::Delta => {}
@@ -41,38 +41,44 @@ impl AcpWriter {
         match speaker {
             Speaker::Agent => {
                 let id = format!("message-{}", self.messages);
-                update("agent_message_chunk", json!({"messageId": id, "content": block(text)}))
+                build_update(
+                    "agent_message_chunk",
+                    json!({"messageId": id, "content": build_text_block(text)}),
+                )
             }
             // The protocol has no subagents; agents show them as thoughts, if at all.
-            Speaker::Subagent => Self::reasoning(text),
+            Speaker::Subagent => Self::build_reasoning(text),
         }
     }
 
-    pub(super) fn reasoning(text: &str) -> Value {
-        update("agent_thought_chunk", json!({"content": block(text)}))
+    pub(super) fn build_reasoning(text: &str) -> Value {
+        build_update("agent_thought_chunk", json!({"content": build_text_block(text)}))
     }
 
-    pub(super) fn tool(id: &str, call: &ToolCall<'_>) -> [Value; 2] {
+    pub(super) fn build_tool_call(id: &str, call: &ScriptedToolCall<'_>) -> [Value; 2] {
         let input = match call.name {
             "Edit" | "Write" | "Read" => json!({"path": call.summary}),
             _ => json!({"command": call.summary}),
         };
         let begun = json!({"toolCallId": id, "title": call.name, "status": "in_progress",
             "rawInput": input});
-        [update("tool_call", begun), Self::tool_over(id, call.outcome, call.output)]
+        [build_update("tool_call", begun), Self::build_tool_end(id, call.outcome, call.output)]
     }
 
-    pub(super) fn tool_over(id: &str, outcome: ToolOutcome, output: &str) -> Value {
+    pub(super) fn build_tool_end(id: &str, outcome: ToolOutcome, output: &str) -> Value {
         let status = match outcome {
             ToolOutcome::Ok => "completed",
             ToolOutcome::Error => "failed",
         };
-        let content = json!([{"type": "content", "content": block(output)}]);
-        update("tool_call_update", json!({"toolCallId": id, "status": status, "content": content}))
+        let content = json!([{"type": "content", "content": build_text_block(output)}]);
+        build_update(
+            "tool_call_update",
+            json!({"toolCallId": id, "status": status, "content": content}),
+        )
     }
 
     /// Builds the request for permission to call a tool.
-    pub(super) fn permission(id: &str, what: &str) -> Value {
+    pub(super) fn build_permission_request(id: &str, what: &str) -> Value {
         let option = |kind: &str| json!({"optionId": kind, "kind": kind, "name": kind});
         let call = json!({"toolCallId": id, "title": what, "kind": "execute", "status": "pending"});
         json!({"jsonrpc": "2.0", "id": id, "method": "session/request_permission",
@@ -80,7 +86,7 @@ impl AcpWriter {
                 "options": [option("allow_once"), option("reject_once")]}})
     }
 
-    pub(super) fn todo(items: &[TodoItem]) -> Value {
+    pub(super) fn build_todo(items: &[TodoItem]) -> Value {
         let entry = |item: &TodoItem| {
             let status = match item.state {
                 TodoState::Pending => "pending",
@@ -89,60 +95,61 @@ impl AcpWriter {
             };
             json!({"content": item.text, "status": status, "priority": "medium"})
         };
-        update("plan", json!({"entries": items.iter().map(entry).collect::<Vec<_>>()}))
+        build_update("plan", json!({"entries": items.iter().map(entry).collect::<Vec<_>>()}))
     }
 
-    pub(super) fn usage(&mut self, usage: Usage) -> Value {
+    pub(super) fn add_usage(&mut self, usage: Usage) -> Value {
         self.usage = self.usage.plus(usage);
         let mut rest = json!({"used": self.usage.tokens().0, "size": 200_000});
         if let Some(cost) = self.usage.cost {
-            rest["cost"] = json!({"amount": dollars(cost.0), "currency": "USD"});
+            rest["cost"] = json!({"amount": to_dollars(cost.0), "currency": "USD"});
         }
-        update("usage_update", rest)
+        build_update("usage_update", rest)
     }
 
-    pub(super) fn rate_limit(&mut self, resets_at: Option<Timestamp>) {
+    pub(super) fn set_limit(&mut self, resets_at: Option<Timestamp>) {
         self.limit = resets_at;
     }
 
-    pub(super) fn chatter() -> Value {
-        update("session_info_update", json!({}))
+    pub(super) fn build_chatter() -> Value {
+        build_update("session_info_update", json!({}))
     }
 
-    pub(super) fn echo(prompt: &str) -> Value {
-        update("user_message_chunk", json!({"content": block(prompt)}))
+    pub(super) fn build_echo(prompt: &str) -> Value {
+        build_update("user_message_chunk", json!({"content": build_text_block(prompt)}))
     }
 
-    pub(super) fn end(&mut self, end: End) -> Vec<Value> {
+    pub(super) fn build_end(&mut self, end: SimTurnEnd) -> Vec<Value> {
         match end {
-            End::Success => vec![self.stopped("end_turn")],
-            End::Structured(answer) => {
-                let answer = self.text(&answer.to_string(), Speaker::Agent, TextForm::Message);
-                vec![answer, self.stopped("end_turn")]
+            SimTurnEnd::Success => vec![self.build_stop("end_turn")],
+            SimTurnEnd::Structured(answer) => {
+                let answer =
+                    self.build_text(&answer.to_string(), Speaker::Agent, TextForm::Message);
+                vec![answer, self.build_stop("end_turn")]
             }
-            End::Error(class, message) => vec![self.error(class, &message)],
+            SimTurnEnd::Error(class, message) => vec![self.build_error(class, &message)],
         }
     }
 
-    fn error(&self, class: ErrorClass, message: &str) -> Value {
+    fn build_error(&self, class: ScriptedErrorClass, message: &str) -> Value {
         let code = match class {
-            ErrorClass::Crashed => -32_603,
-            ErrorClass::Malformed => {
+            ScriptedErrorClass::Crashed => -32_603,
+            ScriptedErrorClass::Malformed => {
                 return json!({"jsonrpc": "2.0", "id": PROMPT_ID, "result": {}});
             }
-            ErrorClass::TurnLimit => return self.stopped("max_turn_requests"),
-            ErrorClass::RateLimited => 429,
-            ErrorClass::Overloaded => 503,
-            ErrorClass::NotLoggedIn => -32_000,
-            ErrorClass::BadCall => 404,
-            ErrorClass::ContextExceeded => 413,
+            ScriptedErrorClass::TurnLimit => return self.build_stop("max_turn_requests"),
+            ScriptedErrorClass::RateLimited => 429,
+            ScriptedErrorClass::Overloaded => 503,
+            ScriptedErrorClass::NotLoggedIn => -32_000,
+            ScriptedErrorClass::BadCall => 404,
+            ScriptedErrorClass::ContextExceeded => 413,
         };
         let reset = self.limit.map(|at| format!("|{}", at.0 / 1000)).unwrap_or_default();
         let error = json!({"code": code, "message": format!("{message}{reset}")});
         json!({"jsonrpc": "2.0", "id": PROMPT_ID, "error": error})
     }
 
-    fn stopped(&self, reason: &str) -> Value {
+    fn build_stop(&self, reason: &str) -> Value {
         let usage = json!({
             "inputTokens": self.usage.input.0, "outputTokens": self.usage.output.0,
             "cachedReadTokens": self.usage.cache_read.0,

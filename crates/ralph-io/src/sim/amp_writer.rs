@@ -3,13 +3,13 @@
 //! They begin with the prompt, repeated as a user message. Amp has no lines for notices, costs and
 //! limits that are not hit. Not here: reading them.
 
-use ralph_core::reading::{Speaker, TodoItem, TodoState, ToolOutcome, Usage};
+use ralph_core::agent_output::{Speaker, TodoItem, TodoState, ToolOutcome, Usage};
 use ralph_core::units::Timestamp;
 use serde_json::{Value, json};
 
-use super::provider_words::provider_words;
-use super::scenario::ErrorClass;
-use super::writer::{End, ToolCall, absolute, joined};
+use super::provider_errors::format_provider_error;
+use super::scenario::ScriptedErrorClass;
+use super::writer::{ScriptedToolCall, SimTurnEnd, join_objects, to_absolute};
 
 /// Builds the lines, and remembers what later ones repeat.
 #[derive(Debug, Default)]
@@ -23,55 +23,55 @@ pub(super) struct AmpWriter {
 }
 
 impl AmpWriter {
-    pub(super) fn begin(&mut self, session: &str, prompt: &str) -> [Value; 2] {
+    pub(super) fn build_start(&mut self, session: &str, prompt: &str) -> [Value; 2] {
         self.session = format!("T-{session}");
         let init = json!({
-            "type": "system", "subtype": "init", "cwd": absolute("."),
+            "type": "system", "subtype": "init", "cwd": to_absolute("."),
             "session_id": self.session, "mcp_servers": [],
             "tools": ["Bash", "create_file", "edit_file", "Read", "Task", "todo_write"],
         });
-        [init, self.echo(prompt)]
+        [init, self.build_echo(prompt)]
     }
 
-    pub(super) fn echo(&self, prompt: &str) -> Value {
-        self.heard(&json!({"type": "text", "text": prompt}))
+    pub(super) fn build_echo(&self, prompt: &str) -> Value {
+        self.build_user_line(&json!({"type": "text", "text": prompt}))
     }
 
     /// Builds a line of the user, which is also the form of tool results.
-    fn heard(&self, block: &Value) -> Value {
+    fn build_user_line(&self, block: &Value) -> Value {
         json!({
             "type": "user", "message": {"role": "user", "content": [block]},
             "parent_tool_use_id": null, "session_id": self.session,
         })
     }
 
-    fn said(&mut self, block: &Value, reason: &str, parent: &Value) -> Value {
+    fn build_assistant_line(&mut self, block: &Value, reason: &str, parent: &Value) -> Value {
         self.messages += 1;
         let usage = std::mem::take(&mut self.pending_usage);
         json!({
             "type": "assistant",
             "message": {
                 "type": "message", "role": "assistant", "content": [block],
-                "stop_reason": reason, "usage": figures(usage),
+                "stop_reason": reason, "usage": build_usage(usage),
             },
             "parent_tool_use_id": parent, "session_id": self.session,
         })
     }
 
-    pub(super) fn text(&mut self, text: &str, speaker: Speaker) -> Value {
+    pub(super) fn build_text(&mut self, text: &str, speaker: Speaker) -> Value {
         let parent = match speaker {
             Speaker::Agent => Value::Null,
             Speaker::Subagent => json!("tool_parent"),
         };
-        self.said(&json!({"type": "text", "text": text}), "end_turn", &parent)
+        self.build_assistant_line(&json!({"type": "text", "text": text}), "end_turn", &parent)
     }
 
-    pub(super) fn reasoning(&mut self, text: &str) -> Value {
+    pub(super) fn build_reasoning(&mut self, text: &str) -> Value {
         let block = json!({"type": "thinking", "thinking": text});
-        self.said(&block, "end_turn", &Value::Null)
+        self.build_assistant_line(&block, "end_turn", &Value::Null)
     }
 
-    fn call(
+    fn build_call(
         &mut self,
         id: &str,
         name: &str,
@@ -84,12 +84,12 @@ impl AmpWriter {
             "type": "tool_result", "tool_use_id": id, "content": content,
             "is_error": outcome == ToolOutcome::Error,
         });
-        [self.said(&block, "tool_use", &Value::Null), self.heard(&result)]
+        [self.build_assistant_line(&block, "tool_use", &Value::Null), self.build_user_line(&result)]
     }
 
-    pub(super) fn tool(&mut self, id: &str, call: &ToolCall<'_>) -> [Value; 2] {
+    pub(super) fn build_tool_call(&mut self, id: &str, call: &ScriptedToolCall<'_>) -> [Value; 2] {
         let end = (call.output, call.outcome);
-        let path = || absolute(call.summary);
+        let path = || to_absolute(call.summary);
         match call.name {
             "Bash" => {
                 let code = match call.outcome {
@@ -98,19 +98,21 @@ impl AmpWriter {
                 };
                 let output = json!({"output": call.output, "exitCode": code}).to_string();
                 let end = (output.as_str(), call.outcome);
-                self.call(id, "Bash", &json!({"cmd": call.summary}), end)
+                self.build_call(id, "Bash", &json!({"cmd": call.summary}), end)
             }
-            "Write" => self.call(id, "create_file", &json!({"path": path(), "content": ""}), end),
+            "Write" => {
+                self.build_call(id, "create_file", &json!({"path": path(), "content": ""}), end)
+            }
             "Edit" => {
                 let input = json!({"path": path(), "old_str": "", "new_str": ""});
-                self.call(id, "edit_file", &input, end)
+                self.build_call(id, "edit_file", &input, end)
             }
-            "Read" => self.call(id, "Read", &json!({"path": path()}), end),
-            other => self.call(id, other, &json!({"query": call.summary}), end),
+            "Read" => self.build_call(id, "Read", &json!({"path": path()}), end),
+            other => self.build_call(id, other, &json!({"query": call.summary}), end),
         }
     }
 
-    pub(super) fn todo(&mut self, id: &str, items: &[TodoItem]) -> [Value; 2] {
+    pub(super) fn build_todo(&mut self, id: &str, items: &[TodoItem]) -> [Value; 2] {
         let todos: Vec<Value> = items
             .iter()
             .zip(1..)
@@ -125,63 +127,63 @@ impl AmpWriter {
             })
             .collect();
         let end = ("Todos updated", ToolOutcome::Ok);
-        self.call(id, "todo_write", &json!({"todos": todos}), end)
+        self.build_call(id, "todo_write", &json!({"todos": todos}), end)
     }
 
-    pub(super) fn usage(&mut self, usage: Usage) {
+    pub(super) fn add_usage(&mut self, usage: Usage) {
         self.pending_usage = self.pending_usage.plus(usage);
         self.usage = self.usage.plus(usage);
     }
 
-    pub(super) fn limited(&mut self, resets_at: Option<Timestamp>) {
+    pub(super) fn set_limit(&mut self, resets_at: Option<Timestamp>) {
         self.limit = resets_at;
     }
 
-    pub(super) fn end(&mut self, end: End, final_answer: &str) -> Vec<Value> {
+    pub(super) fn build_end(&mut self, end: SimTurnEnd, final_answer: &str) -> Vec<Value> {
         match end {
-            End::Success => vec![self.success(final_answer)],
-            End::Structured(answer) => {
+            SimTurnEnd::Success => vec![self.build_success(final_answer)],
+            SimTurnEnd::Structured(answer) => {
                 let answer = answer.to_string();
-                vec![self.text(&answer, Speaker::Agent), self.success(&answer)]
+                vec![self.build_text(&answer, Speaker::Agent), self.build_success(&answer)]
             }
-            End::Error(class, message) => vec![self.error(class, &message)],
+            SimTurnEnd::Error(class, message) => vec![self.build_error(class, &message)],
         }
     }
 
-    fn success(&self, answer: &str) -> Value {
-        self.result(json!({"subtype": "success", "is_error": false, "result": answer}))
+    fn build_success(&self, answer: &str) -> Value {
+        self.build_result(json!({"subtype": "success", "is_error": false, "result": answer}))
     }
 
-    fn error(&self, class: ErrorClass, message: &str) -> Value {
+    fn build_error(&self, class: ScriptedErrorClass, message: &str) -> Value {
         let (subtype, message) = match class {
-            ErrorClass::TurnLimit => ("error_max_turns", message.to_owned()),
-            ErrorClass::Crashed
-            | ErrorClass::Malformed
-            | ErrorClass::RateLimited
-            | ErrorClass::Overloaded
-            | ErrorClass::NotLoggedIn
-            | ErrorClass::BadCall
-            | ErrorClass::ContextExceeded => {
-                ("error_during_execution", provider_words(class, message, self.limit))
+            ScriptedErrorClass::TurnLimit => ("error_max_turns", message.to_owned()),
+            ScriptedErrorClass::Crashed
+            | ScriptedErrorClass::Malformed
+            | ScriptedErrorClass::RateLimited
+            | ScriptedErrorClass::Overloaded
+            | ScriptedErrorClass::NotLoggedIn
+            | ScriptedErrorClass::BadCall
+            | ScriptedErrorClass::ContextExceeded => {
+                ("error_during_execution", format_provider_error(class, message, self.limit))
             }
         };
-        self.result(json!({"subtype": subtype, "is_error": true, "error": message}))
+        self.build_result(json!({"subtype": subtype, "is_error": true, "error": message}))
     }
 
     /// Completes a result with the common fields, and with the total usage if there is any.
-    fn result(&self, rest: Value) -> Value {
-        let mut line = joined(json!({"type": "result"}), rest);
+    fn build_result(&self, rest: Value) -> Value {
+        let mut line = join_objects(json!({"type": "result"}), rest);
         line["duration_ms"] = json!(1);
         line["num_turns"] = json!(self.messages.max(1));
         line["session_id"] = json!(self.session);
         if self.usage.tokens().0 > 0 {
-            line["usage"] = figures(self.usage);
+            line["usage"] = build_usage(self.usage);
         }
         line
     }
 }
 
-fn figures(usage: Usage) -> Value {
+fn build_usage(usage: Usage) -> Value {
     json!({
         "input_tokens": usage.input.0, "output_tokens": usage.output.0,
         "cache_read_input_tokens": usage.cache_read.0,

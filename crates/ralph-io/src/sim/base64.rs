@@ -3,7 +3,7 @@
 //! Not here: encoding.
 
 /// Returns the bytes of a base64 text; `None` if it is not valid.
-pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
+pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut count) = (0_u32, 0);
     for character in text.trim().trim_end_matches('=').bytes() {
@@ -31,9 +31,9 @@ mod tests {
 
     #[test]
     fn bytes_come_back() {
-        assert_eq!(decode(""), Some(Vec::new()));
-        assert_eq!(decode("aGVsbG8="), Some(b"hello".to_vec()));
-        assert_eq!(decode("/wD+"), Some(vec![0xff, 0, 0xfe]));
-        assert_eq!(decode("a-b"), None);
+        assert_eq!(decode_base64(""), Some(Vec::new()));
+        assert_eq!(decode_base64("aGVsbG8="), Some(b"hello".to_vec()));
+        assert_eq!(decode_base64("/wD+"), Some(vec![0xff, 0, 0xfe]));
+        assert_eq!(decode_base64("a-b"), None);
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! Only the fields that readers use. Not here: reading them.
 
-use ralph_core::reading::{
+use ralph_core::agent_output::{
     RateLimitStatus, Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage,
 };
 use ralph_core::units::Timestamp;
 use serde_json::{Value, json};
 
-use super::scenario::ErrorClass;
-use super::writer::{End, ToolCall};
+use super::scenario::ScriptedErrorClass;
+use super::writer::{ScriptedToolCall, SimTurnEnd};
 
 /// Builds the lines, and remembers what later ones repeat.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(super) struct ClaudeWriter {
 const MODEL: &str = "claude-sim";
 
 impl ClaudeWriter {
-    pub(super) fn begin(&mut self, session: &str) -> Value {
+    pub(super) fn build_start(&mut self, session: &str) -> Value {
         session.clone_into(&mut self.session);
         json!({
             "type": "system", "subtype": "init", "session_id": session, "model": MODEL,
@@ -32,7 +32,7 @@ impl ClaudeWriter {
         })
     }
 
-    fn said(&self, block: &Value, parent: &Value) -> Value {
+    fn build_assistant_line(&self, block: &Value, parent: &Value) -> Value {
         json!({
             "type": "assistant",
             "message": {
@@ -43,7 +43,7 @@ impl ClaudeWriter {
         })
     }
 
-    pub(super) fn text(&mut self, text: &str, speaker: Speaker, form: TextForm) -> Value {
+    pub(super) fn build_text(&mut self, text: &str, speaker: Speaker, form: TextForm) -> Value {
         match form {
             TextForm::Message => self.messages += 1,
             TextForm::Delta => {}
@@ -52,15 +52,18 @@ impl ClaudeWriter {
             Speaker::Agent => Value::Null,
             Speaker::Subagent => json!("tool_parent"),
         };
-        self.said(&json!({"type": "text", "text": text}), &parent)
+        self.build_assistant_line(&json!({"type": "text", "text": text}), &parent)
     }
 
-    pub(super) fn reasoning(&mut self, text: &str) -> Value {
+    pub(super) fn build_reasoning(&mut self, text: &str) -> Value {
         self.messages += 1;
-        self.said(&json!({"type": "thinking", "thinking": text, "signature": ""}), &Value::Null)
+        self.build_assistant_line(
+            &json!({"type": "thinking", "thinking": text, "signature": ""}),
+            &Value::Null,
+        )
     }
 
-    fn call(&mut self, id: &str, name: &str, input: &Value, output: &Value) -> Vec<Value> {
+    fn build_call(&mut self, id: &str, name: &str, input: &Value, output: &Value) -> Vec<Value> {
         self.messages += 1;
         let block = json!({"type": "tool_use", "id": id, "name": name, "input": input});
         let result = json!({
@@ -68,10 +71,10 @@ impl ClaudeWriter {
             "message": {"role": "user", "content": [output]},
             "parent_tool_use_id": null, "session_id": self.session,
         });
-        vec![self.said(&block, &Value::Null), result]
+        vec![self.build_assistant_line(&block, &Value::Null), result]
     }
 
-    pub(super) fn tool(&mut self, id: &str, call: &ToolCall<'_>) -> Vec<Value> {
+    pub(super) fn build_tool_call(&mut self, id: &str, call: &ScriptedToolCall<'_>) -> Vec<Value> {
         let input = match call.name {
             "Edit" | "Write" | "Read" => json!({"file_path": call.summary}),
             _ => json!({"command": call.summary}),
@@ -80,10 +83,10 @@ impl ClaudeWriter {
             "type": "tool_result", "tool_use_id": id, "content": call.output,
             "is_error": call.outcome == ToolOutcome::Error,
         });
-        self.call(id, call.name, &input, &output)
+        self.build_call(id, call.name, &input, &output)
     }
 
-    pub(super) fn todo(&mut self, id: &str, items: &[TodoItem]) -> Vec<Value> {
+    pub(super) fn build_todo(&mut self, id: &str, items: &[TodoItem]) -> Vec<Value> {
         let todos: Vec<Value> = items
             .iter()
             .map(|item| {
@@ -96,19 +99,19 @@ impl ClaudeWriter {
             })
             .collect();
         let output = json!({"type": "tool_result", "tool_use_id": id, "content": "Todos have been modified"});
-        self.call(id, "TodoWrite", &json!({"todos": todos}), &output)
+        self.build_call(id, "TodoWrite", &json!({"todos": todos}), &output)
     }
 
-    pub(super) fn usage(&mut self, usage: Usage) {
+    pub(super) fn add_usage(&mut self, usage: Usage) {
         self.usage = self.usage.plus(usage);
     }
 
-    pub(super) fn notice(&self, text: &str) -> Value {
+    pub(super) fn build_notice(&self, text: &str) -> Value {
         json!({"type": "system", "subtype": "informational", "content": text,
             "session_id": self.session})
     }
 
-    pub(super) fn rate_limit(
+    pub(super) fn build_rate_limit(
         &mut self,
         status: RateLimitStatus,
         resets_at: Option<Timestamp>,
@@ -126,62 +129,69 @@ impl ClaudeWriter {
         json!({"type": "rate_limit_event", "rate_limit_info": info, "session_id": self.session})
     }
 
-    pub(super) fn chatter(&self) -> Value {
+    pub(super) fn build_chatter(&self) -> Value {
         json!({"type": "system", "subtype": "status", "status": null, "session_id": self.session})
     }
 
-    pub(super) fn echo(&self, prompt: &str) -> Value {
+    pub(super) fn build_echo(&self, prompt: &str) -> Value {
         json!({"type": "user", "message": {"role": "user", "content": prompt},
             "parent_tool_use_id": null, "session_id": self.session, "isReplay": true})
     }
 
-    pub(super) fn end(&mut self, end: End, final_answer: &str) -> Vec<Value> {
+    pub(super) fn build_end(&mut self, end: SimTurnEnd, final_answer: &str) -> Vec<Value> {
         match end {
-            End::Success => vec![self.result(json!({
+            SimTurnEnd::Success => vec![self.build_result(json!({
                 "subtype": "success", "is_error": false, "terminal_reason": "completed",
                 "result": final_answer,
             }))],
-            End::Structured(answer) => {
+            SimTurnEnd::Structured(answer) => {
                 let output = json!({"type": "tool_result", "tool_use_id": "tool_answer",
                     "content": "Structured output provided successfully"});
-                let mut lines = self.call("tool_answer", "StructuredOutput", &answer, &output);
-                lines.push(self.result(json!({
+                let mut lines =
+                    self.build_call("tool_answer", "StructuredOutput", &answer, &output);
+                lines.push(self.build_result(json!({
                     "subtype": "success", "is_error": false, "terminal_reason": "completed",
                     "result": answer.to_string(), "structured_output": answer,
                 })));
                 lines
             }
-            End::Error(class, message) => self.error(class, &message),
+            SimTurnEnd::Error(class, message) => self.build_error(class, &message),
         }
     }
 
-    fn error(&mut self, class: ErrorClass, message: &str) -> Vec<Value> {
+    fn build_error(&mut self, class: ScriptedErrorClass, message: &str) -> Vec<Value> {
         let turn = |subtype: &str, reason: &str| {
             json!({"subtype": subtype, "is_error": true, "terminal_reason": reason,
                 "errors": [message]})
         };
         let (status, kind) = match class {
-            ErrorClass::Crashed => {
-                return vec![self.result(turn("error_during_execution", "aborted_streaming"))];
+            ScriptedErrorClass::Crashed => {
+                return vec![
+                    self.build_result(turn("error_during_execution", "aborted_streaming")),
+                ];
             }
-            ErrorClass::Malformed => {
+            ScriptedErrorClass::Malformed => {
                 let reason = "structured_output_retry_exhausted";
-                return vec![self.result(turn("error_max_structured_output_retries", reason))];
+                return vec![
+                    self.build_result(turn("error_max_structured_output_retries", reason)),
+                ];
             }
-            ErrorClass::TurnLimit => {
-                return vec![self.result(turn("error_max_turns", "max_turns"))];
+            ScriptedErrorClass::TurnLimit => {
+                return vec![self.build_result(turn("error_max_turns", "max_turns"))];
             }
-            ErrorClass::ContextExceeded => {
-                return vec![self.result(json!({
+            ScriptedErrorClass::ContextExceeded => {
+                return vec![self.build_result(json!({
                     "subtype": "success", "is_error": true, "terminal_reason": "prompt_too_long",
                     "result": message,
                 }))];
             }
-            ErrorClass::RateLimited if self.limit.is_some() => (429, json!("usage_limit_reached")),
-            ErrorClass::RateLimited => (429, Value::Null),
-            ErrorClass::Overloaded => (529, Value::Null),
-            ErrorClass::NotLoggedIn => (401, Value::Null),
-            ErrorClass::BadCall => (404, Value::Null),
+            ScriptedErrorClass::RateLimited if self.limit.is_some() => {
+                (429, json!("usage_limit_reached"))
+            }
+            ScriptedErrorClass::RateLimited => (429, Value::Null),
+            ScriptedErrorClass::Overloaded => (529, Value::Null),
+            ScriptedErrorClass::NotLoggedIn => (401, Value::Null),
+            ScriptedErrorClass::BadCall => (404, Value::Null),
         };
         let assistant = json!({
             "type": "assistant",
@@ -192,7 +202,7 @@ impl ClaudeWriter {
             "parent_tool_use_id": null, "session_id": self.session,
             "is_api_error_message": true, "api_error_status": status, "api_error": kind,
         });
-        let result = self.result(json!({
+        let result = self.build_result(json!({
             "subtype": "success", "is_error": true, "terminal_reason": "api_error",
             "api_error_status": status, "api_error": kind, "result": message,
         }));
@@ -200,7 +210,7 @@ impl ClaudeWriter {
     }
 
     /// Completes a result with the common fields.
-    fn result(&self, mut line: Value) -> Value {
+    fn build_result(&self, mut line: Value) -> Value {
         let cost = self.usage.cost.unwrap_or_default().0;
         let shared = json!({
             "type": "result", "session_id": self.session, "num_turns": self.messages.max(1),
@@ -213,7 +223,7 @@ impl ClaudeWriter {
         });
         if let (Value::Object(line), Value::Object(shared)) = (&mut line, shared) {
             line.extend(shared);
-            line.insert("total_cost_usd".to_owned(), dollars(cost));
+            line.insert("total_cost_usd".to_owned(), to_dollars(cost));
         }
         line
     }
@@ -221,6 +231,6 @@ impl ClaudeWriter {
 
 /// Returns an amount as the dialects print it.
 #[expect(clippy::cast_precision_loss, reason = "a call costs less than 2^53 millionths")]
-pub(super) fn dollars(micros: u64) -> Value {
+pub(super) fn to_dollars(micros: u64) -> Value {
     json!(micros as f64 / 1_000_000.0)
 }

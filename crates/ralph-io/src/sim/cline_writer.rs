@@ -3,14 +3,14 @@
 //! Every tool call ends an iteration, as a model turn does in Cline. Cline has no lines for to-do
 //! lists, for the prompt, and for limits that are not hit. Not here: reading them.
 
-use ralph_core::reading::{Speaker, ToolOutcome, Usage};
+use ralph_core::agent_output::{Speaker, ToolOutcome, Usage};
 use ralph_core::units::Timestamp;
 use serde_json::{Value, json};
 
-use super::claude_writer::dollars;
-use super::provider_words::provider_words;
-use super::scenario::ErrorClass;
-use super::writer::{End, ToolCall, absolute, joined};
+use super::claude_writer::to_dollars;
+use super::provider_errors::format_provider_error;
+use super::scenario::ScriptedErrorClass;
+use super::writer::{ScriptedToolCall, SimTurnEnd, join_objects, to_absolute};
 
 /// Builds the lines, and remembers what later ones repeat.
 #[derive(Debug, Default)]
@@ -24,50 +24,50 @@ pub(super) struct ClineWriter {
 const AGENT: &str = "agent_sim";
 
 /// Adds the common fields of every line.
-fn line(kind: &str, rest: Value) -> Value {
+fn build_line(kind: &str, rest: Value) -> Value {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
-    joined(json!({"ts": now, "type": kind}), rest)
+    join_objects(json!({"ts": now, "type": kind}), rest)
 }
 
-fn event(kind: &str, rest: Value) -> Value {
-    line("agent_event", json!({"event": joined(json!({"type": kind}), rest)}))
+fn build_event(kind: &str, rest: Value) -> Value {
+    build_line("agent_event", json!({"event": join_objects(json!({"type": kind}), rest)}))
 }
 
 impl ClineWriter {
-    pub(super) fn begin(&mut self, session: &str) -> [Value; 2] {
+    pub(super) fn build_start(&mut self, session: &str) -> [Value; 2] {
         self.task = format!("conv_{session}");
-        [self.hook("agent_start"), self.next_iteration()]
+        [self.build_hook("agent_start"), self.start_iteration()]
     }
 
-    fn hook(&self, name: &str) -> Value {
+    fn build_hook(&self, name: &str) -> Value {
         let hook = json!({"hookEventName": name, "agentId": AGENT, "taskId": self.task,
             "parentAgentId": null});
-        line("hook_event", hook)
+        build_line("hook_event", hook)
     }
 
-    fn next_iteration(&mut self) -> Value {
+    fn start_iteration(&mut self) -> Value {
         self.iteration += 1;
-        event("iteration_start", json!({"iteration": self.iteration}))
+        build_event("iteration_start", json!({"iteration": self.iteration}))
     }
 
-    fn iteration_end(&self, calls: u32) -> Value {
+    fn build_iteration_end(&self, calls: u32) -> Value {
         let end = json!({"iteration": self.iteration, "hadToolCalls": calls > 0,
             "toolCallCount": calls});
-        event("iteration_end", end)
+        build_event("iteration_end", end)
     }
 
     /// Builds a message in pieces, each with the text accumulated so far, and then the whole text.
-    pub(super) fn text(pieces: &[&str], speaker: Speaker) -> Vec<Value> {
+    pub(super) fn build_text(pieces: &[&str], speaker: Speaker) -> Vec<Value> {
         let mut whole = String::new();
         let mut lines: Vec<Value> = pieces
             .iter()
             .map(|piece| {
                 whole.push_str(piece);
                 let start = json!({"contentType": "text", "text": piece, "accumulated": whole});
-                event("content_start", start)
+                build_event("content_start", start)
             })
             .collect();
-        lines.push(event("content_end", json!({"contentType": "text", "text": whole})));
+        lines.push(build_event("content_end", json!({"contentType": "text", "text": whole})));
         match speaker {
             Speaker::Agent => {}
             Speaker::Subagent => {
@@ -79,51 +79,53 @@ impl ClineWriter {
         lines
     }
 
-    pub(super) fn reasoning(text: &str) -> [Value; 2] {
+    pub(super) fn build_reasoning(text: &str) -> [Value; 2] {
         let begun = json!({"contentType": "reasoning", "reasoning": text, "redacted": false});
         let ended = json!({"contentType": "reasoning", "reasoning": text});
-        [event("content_start", begun), event("content_end", ended)]
+        [build_event("content_start", begun), build_event("content_end", ended)]
     }
 
-    pub(super) fn tool(&mut self, id: &str, call: &ToolCall<'_>) -> Vec<Value> {
-        let path = || absolute(call.summary);
+    pub(super) fn build_tool_call(&mut self, id: &str, call: &ScriptedToolCall<'_>) -> Vec<Value> {
+        let path = || to_absolute(call.summary);
         let (name, input, query) = match call.name {
             "Bash" => {
                 ("run_commands", json!({"commands": [call.summary]}), call.summary.to_owned())
             }
             "Read" => ("read_files", json!({"files": [{"path": path()}]}), path()),
-            "Write" => ("editor", json!({"path": path(), "new_text": ""}), edit_of(&path())),
+            "Write" => {
+                ("editor", json!({"path": path(), "new_text": ""}), format_edit_query(&path()))
+            }
             "Edit" => {
                 let input = json!({"path": path(), "old_text": "", "new_text": ""});
-                ("editor", input, edit_of(&path()))
+                ("editor", input, format_edit_query(&path()))
             }
             other => (other, json!({"query": call.summary}), call.summary.to_owned()),
         };
         let tool = |kind: &str, rest: (&str, Value)| {
             let mut line = json!({"contentType": "tool", "toolName": name, "toolCallId": id});
             line[rest.0] = rest.1;
-            event(kind, line)
+            build_event(kind, line)
         };
-        let mut lines = vec![self.hook("tool_call"), tool("content_start", ("input", input))];
+        let mut lines = vec![self.build_hook("tool_call"), tool("content_start", ("input", input))];
         if name == "run_commands" {
             let chunks = ["", call.output];
-            let updates = chunks.iter().map(|chunk| update(chunk, &query));
+            let updates = chunks.iter().map(|chunk| build_output_update(chunk, &query));
             lines.extend(updates.map(|update| tool("content_update", ("update", update))));
         }
-        let mut end = tool("content_end", ("output", returned(name, &query, call)));
+        let mut end = tool("content_end", ("output", build_tool_output(name, &query, call)));
         end["event"]["durationMs"] = json!(1);
-        lines.extend([self.hook("tool_result"), end, self.iteration_end(1)]);
-        lines.push(self.next_iteration());
+        lines.extend([self.build_hook("tool_result"), end, self.build_iteration_end(1)]);
+        lines.push(self.start_iteration());
         lines
     }
 
-    pub(super) fn usage(&mut self, usage: Usage) -> Value {
+    pub(super) fn add_usage(&mut self, usage: Usage) -> Value {
         self.usage = self.usage.plus(usage);
         let total = self.usage;
         let mut figures = json!({
-            "inputTokens": input_of(usage), "outputTokens": usage.output.0,
-            "totalInputTokens": input_of(total), "totalOutputTokens": total.output.0,
-            "totalCost": cost_of(total),
+            "inputTokens": count_input_tokens(usage), "outputTokens": usage.output.0,
+            "totalInputTokens": count_input_tokens(total), "totalOutputTokens": total.output.0,
+            "totalCost": to_cost(total),
         });
         // Cline omits values of zero.
         for (tokens, name, sum, sum_name) in [
@@ -137,54 +139,54 @@ impl ClineWriter {
                 figures[sum_name] = json!(sum.0);
             }
         }
-        event("usage", figures)
+        build_event("usage", figures)
     }
 
-    pub(super) fn notice(&self, text: &str) -> Value {
+    pub(super) fn build_notice(&self, text: &str) -> Value {
         let metadata = json!({"kind": "sim", "reason": "sim", "iteration": self.iteration,
             "phase": "started"});
         let notice = json!({"noticeType": "status", "displayRole": "status", "message": text,
             "metadata": metadata});
-        event("notice", notice)
+        build_event("notice", notice)
     }
 
     /// Builds an update of a command that prints nothing.
-    pub(super) fn chatter() -> Value {
+    pub(super) fn build_chatter() -> Value {
         let silence = json!({"contentType": "tool", "toolName": "run_commands",
-            "toolCallId": "tool_sim", "update": update("", "")});
-        event("content_update", silence)
+            "toolCallId": "tool_sim", "update": build_output_update("", "")});
+        build_event("content_update", silence)
     }
 
-    pub(super) fn limited(&mut self, resets_at: Option<Timestamp>) {
+    pub(super) fn set_limit(&mut self, resets_at: Option<Timestamp>) {
         self.limit = resets_at;
     }
 
-    pub(super) fn end(&self, end: End, final_answer: &str) -> Vec<Value> {
+    pub(super) fn build_end(&self, end: SimTurnEnd, final_answer: &str) -> Vec<Value> {
         match end {
-            End::Success => self.success(final_answer),
-            End::Structured(answer) => {
+            SimTurnEnd::Success => self.build_success(final_answer),
+            SimTurnEnd::Structured(answer) => {
                 let answer = answer.to_string();
-                let mut lines = Self::text(&[&answer], Speaker::Agent);
-                lines.extend(self.success(&answer));
+                let mut lines = Self::build_text(&[&answer], Speaker::Agent);
+                lines.extend(self.build_success(&answer));
                 lines
             }
-            End::Error(class, message) => self.error(class, &message),
+            SimTurnEnd::Error(class, message) => self.build_error(class, &message),
         }
     }
 
     /// Returns the line that Cline also prints to stderr for an error.
-    pub(super) fn complaint(&self, end: &End) -> Option<Value> {
+    pub(super) fn build_stderr_line(&self, end: &SimTurnEnd) -> Option<Value> {
         match end {
-            End::Success | End::Structured(_) => None,
-            End::Error(class, message) => {
-                let message = provider_words(*class, message, self.limit);
-                Some(line("error", json!({"message": message})))
+            SimTurnEnd::Success | SimTurnEnd::Structured(_) => None,
+            SimTurnEnd::Error(class, message) => {
+                let message = format_provider_error(*class, message, self.limit);
+                Some(build_line("error", json!({"message": message})))
             }
         }
     }
 
-    fn success(&self, answer: &str) -> Vec<Value> {
-        let mut usage = figures(self.usage);
+    fn build_success(&self, answer: &str) -> Vec<Value> {
+        let mut usage = build_usage(self.usage);
         // Here Cline reports only tokens that were read from the cache.
         if let Value::Object(usage) = &mut usage {
             usage.retain(|name, tokens| match name.as_str() {
@@ -195,54 +197,58 @@ impl ClineWriter {
         let done = json!({"reason": "completed", "text": answer, "iterations": self.iteration,
             "usage": usage});
         vec![
-            self.iteration_end(0),
-            self.hook("agent_end"),
-            event("done", done),
-            self.result("completed", answer),
+            self.build_iteration_end(0),
+            self.build_hook("agent_end"),
+            build_event("done", done),
+            self.build_result("completed", answer),
         ]
     }
 
-    fn error(&self, class: ErrorClass, message: &str) -> Vec<Value> {
-        let message = provider_words(class, message, self.limit);
+    fn build_error(&self, class: ScriptedErrorClass, message: &str) -> Vec<Value> {
+        let message = format_provider_error(class, message, self.limit);
         let kind = match class {
-            ErrorClass::NotLoggedIn => "auth",
-            ErrorClass::Crashed
-            | ErrorClass::Malformed
-            | ErrorClass::TurnLimit
-            | ErrorClass::RateLimited
-            | ErrorClass::Overloaded
-            | ErrorClass::BadCall
-            | ErrorClass::ContextExceeded => "unknown",
+            ScriptedErrorClass::NotLoggedIn => "auth",
+            ScriptedErrorClass::Crashed
+            | ScriptedErrorClass::Malformed
+            | ScriptedErrorClass::TurnLimit
+            | ScriptedErrorClass::RateLimited
+            | ScriptedErrorClass::Overloaded
+            | ScriptedErrorClass::BadCall
+            | ScriptedErrorClass::ContextExceeded => "unknown",
         };
         let stack = format!("Error: {message}\n    at execute (sim.js:1:1)");
         let error = json!({
             "error": {"name": "Error", "message": message, "stack": stack},
             "errorClass": kind, "recoverable": false, "iteration": self.iteration,
         });
-        vec![self.hook("agent_error"), event("error", error), self.result("error", &message)]
+        vec![
+            self.build_hook("agent_error"),
+            build_event("error", error),
+            self.build_result("error", &message),
+        ]
     }
 
-    fn result(&self, reason: &str, text: &str) -> Value {
+    fn build_result(&self, reason: &str, text: &str) -> Value {
         let result = json!({
             "finishReason": reason, "iterations": self.iteration, "durationMs": 1, "text": text,
-            "usage": figures(self.usage), "aggregateUsage": figures(self.usage),
+            "usage": build_usage(self.usage), "aggregateUsage": build_usage(self.usage),
             "model": {"id": "cline-sim", "provider": "sim"},
         });
-        line("run_result", result)
+        build_line("run_result", result)
     }
 }
 
-fn edit_of(path: &str) -> String {
+fn format_edit_query(path: &str) -> String {
     format!("edit:{path}")
 }
 
-fn update(chunk: &str, query: &str) -> Value {
+fn build_output_update(chunk: &str, query: &str) -> Value {
     json!({"stream": "stdout", "chunk": chunk, "executionId": "sim", "detachable": false,
         "commandIndex": 0, "query": query})
 }
 
 /// Builds the result of a tool: one object from the editor, a list from all others.
-fn returned(name: &str, query: &str, call: &ToolCall<'_>) -> Value {
+fn build_tool_output(name: &str, query: &str, call: &ScriptedToolCall<'_>) -> Value {
     let output = call.output;
     let part = match (call.outcome, name) {
         (ToolOutcome::Ok, _) => json!({"query": query, "result": output, "success": true}),
@@ -256,19 +262,19 @@ fn returned(name: &str, query: &str, call: &ToolCall<'_>) -> Value {
 }
 
 /// Returns the input tokens as Cline counts them, including those from the cache.
-fn input_of(usage: Usage) -> u64 {
-    usage.input.plus(usage.cache_read).plus(usage.cache_write).0
+fn count_input_tokens(usage: Usage) -> u64 {
+    usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write).0
 }
 
 /// Returns the cost; zero if it is not known.
-fn cost_of(usage: Usage) -> Value {
-    dollars(usage.cost.unwrap_or_default().0)
+fn to_cost(usage: Usage) -> Value {
+    to_dollars(usage.cost.unwrap_or_default().0)
 }
 
-fn figures(usage: Usage) -> Value {
+fn build_usage(usage: Usage) -> Value {
     json!({
-        "inputTokens": input_of(usage), "outputTokens": usage.output.0,
+        "inputTokens": count_input_tokens(usage), "outputTokens": usage.output.0,
         "cacheReadTokens": usage.cache_read.0, "cacheWriteTokens": usage.cache_write.0,
-        "totalCost": cost_of(usage),
+        "totalCost": to_cost(usage),
     })
 }

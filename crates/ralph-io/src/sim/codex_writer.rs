@@ -4,12 +4,12 @@
 //! are not hit; messages are never split. Not here: reading them.
 
 use jiff::tz::TimeZone;
-use ralph_core::reading::{TodoItem, TodoState, ToolOutcome, Usage};
+use ralph_core::agent_output::{TodoItem, TodoState, ToolOutcome, Usage};
 use ralph_core::units::Timestamp;
 use serde_json::{Value, json};
 
-use super::scenario::ErrorClass;
-use super::writer::{End, ToolCall, absolute, joined};
+use super::scenario::ScriptedErrorClass;
+use super::writer::{ScriptedToolCall, SimTurnEnd, join_objects, to_absolute};
 
 /// Builds the lines, and remembers what later ones repeat.
 #[derive(Debug)]
@@ -28,67 +28,67 @@ impl CodexWriter {
         Self { zone, items: 0, todo: None, usage: Usage::default(), limit: None }
     }
 
-    pub(super) fn begin(session: &str) -> [Value; 2] {
+    pub(super) fn build_start(session: &str) -> [Value; 2] {
         [json!({"type": "thread.started", "thread_id": session}), json!({"type": "turn.started"})]
     }
 
     /// Builds an item with the next number.
-    fn item(&mut self, kind: &str, rest: Value) -> Value {
+    fn build_item(&mut self, kind: &str, rest: Value) -> Value {
         let id = format!("item_{}", self.items);
         self.items += 1;
-        joined(json!({"id": id, "type": kind}), rest)
+        join_objects(json!({"id": id, "type": kind}), rest)
     }
 
-    pub(super) fn text(&mut self, text: &str) -> Value {
-        completed(&self.item("agent_message", json!({"text": text})))
+    pub(super) fn build_text(&mut self, text: &str) -> Value {
+        build_completed(&self.build_item("agent_message", json!({"text": text})))
     }
 
-    pub(super) fn reasoning(&mut self, text: &str) -> Value {
-        completed(&self.item("reasoning", json!({"text": text})))
+    pub(super) fn build_reasoning(&mut self, text: &str) -> Value {
+        build_completed(&self.build_item("reasoning", json!({"text": text})))
     }
 
     /// Builds a notice, which Codex calls an error.
-    pub(super) fn notice(&mut self, text: &str) -> Value {
-        completed(&self.item("error", json!({"message": text})))
+    pub(super) fn build_notice(&mut self, text: &str) -> Value {
+        build_completed(&self.build_item("error", json!({"message": text})))
     }
 
-    pub(super) fn tool(&mut self, call: &ToolCall<'_>) -> Vec<Value> {
+    pub(super) fn build_tool_call(&mut self, call: &ScriptedToolCall<'_>) -> Vec<Value> {
         let (code, status) = match call.outcome {
             ToolOutcome::Ok => (0, "completed"),
             ToolOutcome::Error => (1, "failed"),
         };
-        let (item, end) = match (change_of(call), command_of(call)) {
+        let (item, end) = match (find_change_kind(call), find_command(call)) {
             (Some(_), _) if call.outcome == ToolOutcome::Error => return Vec::new(),
             (Some(kind), _) => {
-                let changes = json!([{"path": absolute(call.summary), "kind": kind}]);
-                (self.item("file_change", json!({"changes": changes})), json!({}))
+                let changes = json!([{"path": to_absolute(call.summary), "kind": kind}]);
+                (self.build_item("file_change", json!({"changes": changes})), json!({}))
             }
             (None, Some(command)) => {
-                let begun = json!({"command": in_shell(&command), "aggregated_output": "",
+                let begun = json!({"command": wrap_in_shell(&command), "aggregated_output": "",
                     "exit_code": null});
                 let end = json!({"aggregated_output": call.output, "exit_code": code});
-                (self.item("command_execution", begun), end)
+                (self.build_item("command_execution", begun), end)
             }
             (None, None) => {
                 let content = json!([{"type": "text", "text": call.output}]);
                 let end = json!({"result": {"content": content, "structured_content": null}});
-                (self.item("mcp_tool_call", mcp_call(call)), end)
+                (self.build_item("mcp_tool_call", build_mcp_call(call)), end)
             }
         };
-        let begun = joined(item.clone(), json!({"status": "in_progress"}));
-        let ended = joined(joined(item, end), json!({"status": status}));
-        vec![started(&begun), completed(&ended)]
+        let begun = join_objects(item.clone(), json!({"status": "in_progress"}));
+        let ended = join_objects(join_objects(item, end), json!({"status": status}));
+        vec![build_started(&begun), build_completed(&ended)]
     }
 
     /// Returns the stderr line of a tool call without other output: a patch that does not apply.
-    pub(super) fn complaint(call: &ToolCall<'_>) -> Option<String> {
-        let has_failed = call.outcome == ToolOutcome::Error && change_of(call).is_some();
+    pub(super) fn find_stderr_line(call: &ScriptedToolCall<'_>) -> Option<String> {
+        let has_failed = call.outcome == ToolOutcome::Error && find_change_kind(call).is_some();
         has_failed.then(|| format!("ERROR codex_core::tools::router: error={}", call.output))
     }
 
     /// Builds the to-do list, of which there is one: its later states are updates. Codex has no
     /// state for an item in progress.
-    pub(super) fn todo(&mut self, items: &[TodoItem]) -> Value {
+    pub(super) fn build_todo(&mut self, items: &[TodoItem]) -> Value {
         let items: Vec<Value> = items
             .iter()
             .map(|item| json!({"text": item.text, "completed": item.state == TodoState::Done}))
@@ -97,32 +97,32 @@ impl CodexWriter {
             todo["items"] = json!(items);
             return json!({"type": "item.updated", "item": todo});
         }
-        let item = self.item("todo_list", json!({"items": items}));
-        started(self.todo.insert(item))
+        let item = self.build_item("todo_list", json!({"items": items}));
+        build_started(self.todo.insert(item))
     }
 
-    pub(super) fn usage(&mut self, usage: Usage) {
+    pub(super) fn add_usage(&mut self, usage: Usage) {
         self.usage = self.usage.plus(usage);
     }
 
-    pub(super) fn limited(&mut self, resets_at: Option<Timestamp>, now: Timestamp) {
-        self.limit = resets_at.map(|at| limit_words(at, now, &self.zone));
+    pub(super) fn set_limit(&mut self, resets_at: Option<Timestamp>, now: Timestamp) {
+        self.limit = resets_at.map(|at| format_limit_message(at, now, &self.zone));
     }
 
     /// Ends the turn; the to-do list is printed once more.
-    pub(super) fn end(&mut self, end: End) -> Vec<Value> {
+    pub(super) fn build_end(&mut self, end: SimTurnEnd) -> Vec<Value> {
         let answer = match &end {
-            End::Structured(answer) => Some(self.text(&answer.to_string())),
-            End::Success | End::Error(..) => None,
+            SimTurnEnd::Structured(answer) => Some(self.build_text(&answer.to_string())),
+            SimTurnEnd::Success | SimTurnEnd::Error(..) => None,
         };
-        let todo = self.todo.take().map(|todo| completed(&todo));
+        let todo = self.todo.take().map(|todo| build_completed(&todo));
         match end {
-            End::Success | End::Structured(_) => {
-                let completed = json!({"type": "turn.completed", "usage": figures(self.usage)});
+            SimTurnEnd::Success | SimTurnEnd::Structured(_) => {
+                let completed = json!({"type": "turn.completed", "usage": build_usage(self.usage)});
                 [answer, todo, Some(completed)].into_iter().flatten().collect()
             }
-            End::Error(class, text) => {
-                let message = self.error_words(class, &text);
+            SimTurnEnd::Error(class, text) => {
+                let message = self.build_error_message(class, &text);
                 let error = json!({"type": "error", "message": message});
                 let failed = json!({"type": "turn.failed", "error": {"message": message}});
                 [Some(error), todo, Some(failed)].into_iter().flatten().collect()
@@ -131,23 +131,25 @@ impl CodexWriter {
     }
 
     /// Returns Codex's message for an error, with the scenario's message after or inside it.
-    fn error_words(&self, class: ErrorClass, text: &str) -> String {
+    fn build_error_message(&self, class: ScriptedErrorClass, text: &str) -> String {
         let http = |status: &str| {
             format!("unexpected status {status}: {text}, url: https://api.openai.com/v1/responses")
         };
         let sentence = match class {
-            ErrorClass::Crashed | ErrorClass::Malformed => return text.to_owned(),
-            ErrorClass::NotLoggedIn => return http("401 Unauthorized"),
-            ErrorClass::BadCall => return http("404 Not Found"),
-            ErrorClass::TurnLimit => "Incomplete response returned, reason: max_output_tokens.",
-            ErrorClass::RateLimited => match &self.limit {
+            ScriptedErrorClass::Crashed | ScriptedErrorClass::Malformed => return text.to_owned(),
+            ScriptedErrorClass::NotLoggedIn => return http("401 Unauthorized"),
+            ScriptedErrorClass::BadCall => return http("404 Not Found"),
+            ScriptedErrorClass::TurnLimit => {
+                "Incomplete response returned, reason: max_output_tokens."
+            }
+            ScriptedErrorClass::RateLimited => match &self.limit {
                 Some(limit) => limit,
                 None => "You’ve hit your usage limit. Try again later.",
             },
-            ErrorClass::Overloaded => {
+            ScriptedErrorClass::Overloaded => {
                 "Selected model is at capacity. Please try a different model."
             }
-            ErrorClass::ContextExceeded => {
+            ScriptedErrorClass::ContextExceeded => {
                 "Codex ran out of room in the model's context window. Start a new thread or clear \
                  earlier history before retrying."
             }
@@ -156,16 +158,16 @@ impl CodexWriter {
     }
 }
 
-fn started(item: &Value) -> Value {
+fn build_started(item: &Value) -> Value {
     json!({"type": "item.started", "item": item})
 }
 
-fn completed(item: &Value) -> Value {
+fn build_completed(item: &Value) -> Value {
     json!({"type": "item.completed", "item": item})
 }
 
 /// Returns the kind of change that a call makes to a file, if any.
-fn change_of(call: &ToolCall<'_>) -> Option<&'static str> {
+fn find_change_kind(call: &ScriptedToolCall<'_>) -> Option<&'static str> {
     match call.name {
         "Write" => Some("add"),
         "Edit" => Some("update"),
@@ -174,7 +176,7 @@ fn change_of(call: &ToolCall<'_>) -> Option<&'static str> {
 }
 
 /// Returns the command of a call. Codex has no tool to read files: it runs one.
-fn command_of(call: &ToolCall<'_>) -> Option<String> {
+fn find_command(call: &ScriptedToolCall<'_>) -> Option<String> {
     match call.name {
         "Bash" => Some(call.summary.to_owned()),
         "Read" => Some(format!("cat {}", call.summary)),
@@ -183,7 +185,7 @@ fn command_of(call: &ToolCall<'_>) -> Option<String> {
 }
 
 /// Wraps a command in the shell invocation of Codex.
-fn in_shell(command: &str) -> String {
+fn wrap_in_shell(command: &str) -> String {
     if !command.contains('\'') {
         return format!("/bin/bash -lc '{command}'");
     }
@@ -199,7 +201,7 @@ fn in_shell(command: &str) -> String {
 
 /// Builds a call of a tool that Codex does not have itself. A name such as `mcp__docs__find`
 /// includes the server.
-fn mcp_call(call: &ToolCall<'_>) -> Value {
+fn build_mcp_call(call: &ScriptedToolCall<'_>) -> Value {
     let (server, tool) = call
         .name
         .strip_prefix("mcp__")
@@ -210,9 +212,9 @@ fn mcp_call(call: &ToolCall<'_>) -> Value {
 }
 
 /// Builds the usage; the input tokens include those from the cache.
-fn figures(usage: Usage) -> Value {
+fn build_usage(usage: Usage) -> Value {
     json!({
-        "input_tokens": usage.input.plus(usage.cache_read).plus(usage.cache_write).0,
+        "input_tokens": usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write).0,
         "cached_input_tokens": usage.cache_read.0,
         "cache_write_input_tokens": usage.cache_write.0,
         "output_tokens": usage.output.0, "reasoning_output_tokens": 0,
@@ -224,7 +226,7 @@ fn figures(usage: Usage) -> Value {
 const SHORT_MILLIS: i64 = 60_000;
 
 /// Returns Codex's message for a limit. It prints times of the local time zone, to the minute.
-fn limit_words(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
+fn format_limit_message(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
     let wait = at.0.saturating_sub(now.0).max(0);
     if wait < SHORT_MILLIS {
         let (seconds, millis) = (wait / 1000, wait % 1000);
@@ -263,8 +265,8 @@ mod tests {
     use ralph_core::recipe::AgentKind;
 
     use super::*;
-    use ralph_agents::limit_words::reset_time;
-    use ralph_agents::rehearsal::{self, request};
+    use ralph_agents::rate_limit_text::parse_reset_time;
+    use ralph_agents::test_support::{self, build_request};
 
     fn millis(moment: &str) -> Timestamp {
         Timestamp(moment.parse::<jiff::Timestamp>().expect("a moment").as_millisecond())
@@ -274,16 +276,17 @@ mod tests {
     fn check(now: &str, at: &str, text: &str, read: &str) {
         let (now, at) = (millis(now), millis(at));
         let mut writer = CodexWriter::new(TimeZone::UTC);
-        writer.limited(Some(at), now);
-        let lines = writer.end(End::Error(ErrorClass::RateLimited, "Sorry.".to_owned()));
+        writer.set_limit(Some(at), now);
+        let lines = writer
+            .build_end(SimTurnEnd::Error(ScriptedErrorClass::RateLimited, "Sorry.".to_owned()));
         let stream: Vec<String> = lines.iter().map(Value::to_string).collect();
-        let request = request(AgentKind::Codex, &[], "Do it.");
+        let request = build_request(AgentKind::Codex, &[], "Do it.");
         let ending = Ending::Exited { code: 1 };
-        let reply = rehearsal::read(&request, &stream.join("\n"), "", ending, now).1;
+        let reply = test_support::read_stream(&request, &stream.join("\n"), "", ending, now).1;
         let failure = reply.failure.expect("a limit is no success");
-        assert!(failure.words.ends_with(&format!("{text} Sorry.")), "{}", failure.words);
+        assert!(failure.message.ends_with(&format!("{text} Sorry.")), "{}", failure.message);
         let resets_at = Some(millis(read));
-        assert_eq!(failure.class, FailureClass::RateLimited { resets_at }, "{}", failure.words);
+        assert_eq!(failure.class, FailureClass::RateLimited { resets_at }, "{}", failure.message);
     }
 
     #[test]
@@ -308,8 +311,8 @@ mod tests {
     fn a_reset_time_is_in_local_time() {
         let zone = TimeZone::fixed(offset(9));
         let (now, at) = (millis("2026-11-15T14:30:00Z"), millis("2026-11-15T15:30:00Z"));
-        let text = limit_words(at, now, &zone);
+        let text = format_limit_message(at, now, &zone);
         assert!(text.ends_with("try again at Nov 16th, 2026 12:30 AM."), "{text}");
-        assert_eq!(reset_time(&text, now, &zone), Some(at));
+        assert_eq!(parse_reset_time(&text, now, &zone), Some(at));
     }
 }

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::scenario::{Entry, Scenario, When};
+use super::scenario::{CallCondition, Scenario, ScenarioEntry};
 
 /// One call as the scripted agent sees it.
 #[derive(Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct SimCall<'a> {
     pub(super) prompt: &'a str,
     pub(super) env: &'a BTreeMap<String, String>,
 }
@@ -21,21 +21,21 @@ pub(super) struct Asked<'a> {
 /// How often a scenario and its entries have been played.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Played {
+struct PlayCounts {
     calls: u32,
     entries: BTreeMap<usize, u32>,
 }
 
 /// Picks the entry for a call, and counts it. Calls are counted only if an entry needs it, so that
 /// a simple scenario leaves no file behind.
-pub(super) fn pick<'a>(
+pub(super) fn pick_entry<'a>(
     scenario: &'a Scenario,
     path: &Path,
-    call: &Asked<'_>,
-) -> io::Result<Option<&'a Entry>> {
+    call: &SimCall<'_>,
+) -> io::Result<Option<&'a ScenarioEntry>> {
     let counts = scenario.calls.iter().any(|it| it.repeat.is_some() || it.when.call.is_some());
     if !counts {
-        return Ok(find(scenario, call, &Played::default()).map(|(_, entry)| entry));
+        return Ok(find_entry(scenario, call, &PlayCounts::default()).map(|(_, entry)| entry));
     }
     let mut file = File::options()
         .read(true)
@@ -47,9 +47,9 @@ pub(super) fn pick<'a>(
     file.lock()?;
     let mut text = String::new();
     file.read_to_string(&mut text)?;
-    let mut played: Played = serde_json::from_str(&text).unwrap_or_default();
+    let mut played: PlayCounts = serde_json::from_str(&text).unwrap_or_default();
     played.calls += 1;
-    let found = find(scenario, call, &played);
+    let found = find_entry(scenario, call, &played);
     if let Some((at, _)) = found {
         *played.entries.entry(at).or_default() += 1;
     }
@@ -63,21 +63,21 @@ fn state_file(scenario: &Scenario, path: &Path) -> PathBuf {
     if let Some(file) = &scenario.state_file {
         return path.parent().unwrap_or(Path::new("")).join(file);
     }
-    state_beside(path)
+    build_state_path(path)
 }
 
 /// Returns the default path of the file with the call counts of a scenario.
-pub(crate) fn state_beside(scenario: &Path) -> PathBuf {
+pub(crate) fn build_state_path(scenario: &Path) -> PathBuf {
     let mut name = scenario.as_os_str().to_owned();
     name.push(".state");
     PathBuf::from(name)
 }
 
-fn find<'a>(
+fn find_entry<'a>(
     scenario: &'a Scenario,
-    call: &Asked<'_>,
-    played: &Played,
-) -> Option<(usize, &'a Entry)> {
+    call: &SimCall<'_>,
+    played: &PlayCounts,
+) -> Option<(usize, &'a ScenarioEntry)> {
     scenario.calls.iter().enumerate().find(|(at, entry)| {
         let times = played.entries.get(at).copied().unwrap_or(0);
         entry.repeat.is_none_or(|repeat| times < repeat)
@@ -85,7 +85,7 @@ fn find<'a>(
     })
 }
 
-fn is_match(when: &When, call: &Asked<'_>, number: u32) -> bool {
+fn is_match(when: &CallCondition, call: &SimCall<'_>, number: u32) -> bool {
     let has = |name: &str, value: &Option<String>| {
         value.as_ref().is_none_or(|value| call.env.get(name) == Some(value))
     };

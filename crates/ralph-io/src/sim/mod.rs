@@ -6,18 +6,18 @@
 
 mod acp_peer;
 mod acp_writer;
+mod actions;
 mod amp_writer;
 mod base64;
 mod claude_writer;
 mod cline_writer;
 mod codex_writer;
-mod deeds;
 mod matching;
 mod play;
-mod provider_words;
+mod provider_errors;
 mod scenario;
 mod writer;
 
-pub(crate) use matching::state_beside;
-pub use play::{STATUS_NO_MATCH, STATUS_SCENARIO, play};
+pub(crate) use matching::build_state_path;
+pub use play::{STATUS_NO_MATCH, STATUS_SCENARIO, play_scenario};
 pub use scenario::{Scenario, ScenarioError};

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ralph_core::reading::{RateLimitStatus, TodoState, ToolOutcome};
+use ralph_core::agent_output::{RateLimitStatus, TodoState, ToolOutcome};
 use serde::Deserialize;
 
 /// A scenario: what to do for each call.
@@ -17,12 +17,12 @@ pub struct Scenario {
     pub(super) version: u32,
     /// How the agent prints.
     #[serde(default)]
-    pub(super) dialect: Dialect,
+    pub(super) dialect: SimDialect,
     /// Where calls are counted, relative to the scenario; `<scenario>.state` if absent.
     #[serde(default)]
     pub(super) state_file: Option<PathBuf>,
     /// The entries; the first that matches is played.
-    pub(super) calls: Vec<Entry>,
+    pub(super) calls: Vec<ScenarioEntry>,
 }
 
 /// Why a scenario cannot be used.
@@ -59,7 +59,7 @@ fn default_version() -> u32 {
 /// How the agent prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Dialect {
+pub(super) enum SimDialect {
     /// ralph's own events, one per line.
     #[default]
     Sim,
@@ -80,22 +80,22 @@ pub(super) enum Dialect {
 /// What to do for calls that match.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Entry {
+pub(super) struct ScenarioEntry {
     /// All conditions must hold.
     #[serde(default)]
-    pub(super) when: When,
+    pub(super) when: CallCondition,
     /// How often it can be played; without limit if absent.
     #[serde(default)]
     pub(super) repeat: Option<u32>,
     /// The steps, in order.
     #[serde(rename = "do")]
-    pub(super) deeds: Vec<Deed>,
+    pub(super) steps: Vec<ScenarioStep>,
 }
 
 /// Which calls an entry is for.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct When {
+pub(super) struct CallCondition {
     /// The role of the call, such as `review`.
     pub(super) role: Option<String>,
     pub(super) iteration: Option<u32>,
@@ -117,7 +117,7 @@ pub(super) struct When {
 /// One step. Paths are relative to the directory the agent runs in.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
-pub(super) enum Deed {
+pub(super) enum ScenarioStep {
     /// Writes a file, and creates its parent directories.
     Write { path: PathBuf, text: String },
     /// Appends to a file.
@@ -136,7 +136,7 @@ pub(super) enum Deed {
     Run {
         command: String,
         #[serde(default)]
-        show: Show,
+        show: CommandDisplay,
         #[serde(default)]
         env: BTreeMap<String, String>,
     },
@@ -161,7 +161,7 @@ pub(super) enum Deed {
     /// Asks for permission to call a tool, if the dialect can ask, and calls it.
     Permission(String),
     /// Prints a to-do list.
-    Todo(Vec<Todo>),
+    Todo(Vec<ScriptedTodo>),
     /// Reports token usage.
     Usage {
         #[serde(default)]
@@ -182,10 +182,10 @@ pub(super) enum Deed {
     RateLimit {
         status: RateLimitStatus,
         #[serde(default)]
-        resets: Resets,
+        resets: LimitReset,
     },
     /// Ends the turn. A success is the default at the end.
-    Result(Outcome),
+    Result(ScriptedOutcome),
     /// Ends the turn with a structured answer.
     Structured(serde_json::Value),
     /// Ends the turn with a handoff.
@@ -216,7 +216,7 @@ pub(super) enum Deed {
     IgnoreTerm,
     /// Starts a process and leaves it behind.
     Grandchild {
-        kind: Grandchild,
+        kind: GrandchildKind,
         /// Gets its process id; the agent continues once it is written.
         pid_file: PathBuf,
         /// How long it lives.
@@ -227,10 +227,10 @@ pub(super) enum Deed {
     Flood {
         bytes: usize,
         #[serde(default)]
-        shape: Flood,
+        shape: FloodShape,
     },
     /// Prints bytes unchanged.
-    Garbage(Bytes),
+    Garbage(ScriptedBytes),
     /// Prints a line to stderr.
     Stderr(String),
     /// Prints no result at the end.
@@ -238,13 +238,13 @@ pub(super) enum Deed {
     /// Exits at once, without printing a result.
     Exit(u8),
     /// Dies by a signal.
-    Die(Signal),
+    Die(DeathSignal),
 }
 
 /// Whether a command is printed as a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Show {
+pub(super) enum CommandDisplay {
     /// Not printed.
     #[default]
     Hidden,
@@ -255,7 +255,7 @@ pub(super) enum Show {
 /// An entry of a to-do list.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Todo {
+pub(super) struct ScriptedTodo {
     pub(super) text: String,
     pub(super) state: TodoState,
 }
@@ -263,7 +263,7 @@ pub(super) struct Todo {
 /// When a limit resets.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Resets {
+pub(super) enum LimitReset {
     /// Not reported.
     #[default]
     Unknown,
@@ -276,15 +276,15 @@ pub(super) enum Resets {
 /// How a turn ends.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) enum Outcome {
+pub(super) enum ScriptedOutcome {
     Success,
-    Error { class: ErrorClass, words: String },
+    Error { class: ScriptedErrorClass, words: String },
 }
 
 /// The kinds of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum ErrorClass {
+pub(super) enum ScriptedErrorClass {
     Crashed,
     Malformed,
     TurnLimit,
@@ -298,7 +298,7 @@ pub(super) enum ErrorClass {
 /// How a grandchild evades cleanup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Grandchild {
+pub(super) enum GrandchildKind {
     /// Not at all.
     Plain,
     /// In a session of its own.
@@ -312,7 +312,7 @@ pub(super) enum Grandchild {
 /// The form of a flood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Flood {
+pub(super) enum FloodShape {
     /// Many pieces of one message.
     #[default]
     Events,
@@ -323,7 +323,7 @@ pub(super) enum Flood {
 /// Bytes in a scenario.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Bytes {
+pub(super) enum ScriptedBytes {
     Text(String),
     Base64(String),
 }
@@ -331,7 +331,7 @@ pub(super) enum Bytes {
 /// The signals that an agent can be ended by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub(super) enum Signal {
+pub(super) enum DeathSignal {
     Hup,
     Int,
     Abrt,

@@ -31,12 +31,12 @@ impl Project {
     }
 
     fn survey(&self) -> Result<Specs, SpecsError> {
-        survey(&self.path(), Path::new("specs"))
+        survey_specs(&self.path(), Path::new("specs"))
     }
 
     #[track_caller]
     fn refused(&self, directory: &str, expect: &Expect) {
-        let error = survey(&self.path(), Path::new(directory)).expect_err("refused");
+        let error = survey_specs(&self.path(), Path::new(directory)).expect_err("refused");
         let text = format!("{error}\nhint: {}\n", error.hint());
         expect.assert_eq(&text.replace(&*self.0.path().to_string_lossy(), "/tmp"));
     }
@@ -55,7 +55,7 @@ fn specifications_are_counted() {
     let expect = Specs { files: 2, bytes: 5, ..Specs::default() };
     assert_eq!(project.survey().expect("specs"), expect);
     assert_eq!(expect.warnings(Path::new("specs")), Vec::<String>::new());
-    let absolute = survey(&project.path(), &project.path().join("specs/deep"));
+    let absolute = survey_specs(&project.path(), &project.path().join("specs/deep"));
     assert_eq!(absolute.expect("specs").files, 1);
 }
 
@@ -123,7 +123,7 @@ fn specifications_are_in_the_project_and_not_all_of_it() {
         "]],
     );
     project.link("../specs", "within");
-    assert_eq!(survey(&project.path(), Path::new("specs/within")).expect("specs").files, 1);
+    assert_eq!(survey_specs(&project.path(), Path::new("specs/within")).expect("specs").files, 1);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn the_walk_of_an_enormous_folder_ends() {
     assert_eq!((specs.files, specs.is_more), (10_000, true));
     expect!["`specs` is enormous (more than 10000 files): agents read only part of it; split it, or name in the plan what matters"]
         .assert_eq(&specs.warnings(Path::new("specs")).join("\n"));
-    let large = Specs { files: 1, bytes: 3 * ENORMOUS + 7, ..Specs::default() };
+    let large = Specs { files: 1, bytes: 3 * HUGE_BYTES + 7, ..Specs::default() };
     expect!["`specs` is enormous (more than 3 MiB): agents read only part of it; split it, or name in the plan what matters"]
         .assert_eq(&large.warnings(Path::new("specs")).join("\n"));
 }

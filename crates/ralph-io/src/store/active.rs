@@ -8,12 +8,12 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use ralph_core::active::Active;
+use ralph_core::hook_state::HookState;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, test_kill_process};
 use serde::de::DeserializeOwned;
 
-use super::{Lock, atomic};
+use super::{RunLock, atomic};
 
 /// The variable with the path of the file, for the hooks in an agent.
 pub const ACTIVE_VARIABLE: &str = "RALPH_ACTIVE";
@@ -25,14 +25,14 @@ pub const WINDOW_VARIABLE: &str = "RALPH_CONTEXT_WINDOW";
 const LARGEST: u64 = 64 * 1024 * 1024;
 
 /// Writes the file, and replaces a stale one of a run that died. Requires the lock.
-pub fn publish(path: &Path, active: &Active) -> io::Result<()> {
+pub fn write_active(path: &Path, active: &HookState) -> io::Result<()> {
     let mut text = serde_json::to_vec(active)?;
     text.push(b'\n');
-    atomic::replace_in_passing(path, &text)
+    atomic::replace_unsynced(path, &text)
 }
 
 /// Removes the file at the end of a run.
-pub fn withdraw(path: &Path) -> io::Result<()> {
+pub fn remove_active(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
@@ -40,7 +40,7 @@ pub fn withdraw(path: &Path) -> io::Result<()> {
 }
 
 /// Returns the content, which may be stale; see [`is_running`].
-pub fn read<S: DeserializeOwned>(path: &Path) -> io::Result<Active<S>> {
+pub fn read_active<S: DeserializeOwned>(path: &Path) -> io::Result<HookState<S>> {
     let mut bytes = Vec::new();
     let nonblock = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
@@ -54,10 +54,10 @@ pub fn read<S: DeserializeOwned>(path: &Path) -> io::Result<Active<S>> {
 /// Returns whether the run that a file describes is running: its process exists, even as another
 /// user, or the lock next to the file is held. In a pid namespace of its own, a hook sees only the
 /// lock.
-pub fn is_running<S>(active: &Active<S>, file: &Path) -> bool {
+pub fn is_running<S>(active: &HookState<S>, file: &Path) -> bool {
     let pid = i32::try_from(active.pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
-        || file.parent().is_some_and(|state| Lock::look(state).is_some())
+        || file.parent().is_some_and(|state| RunLock::find_holder(state).is_some())
 }
 
 #[cfg(test)]
@@ -72,29 +72,29 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("active.json");
         std::fs::write(&path, "{ torn").expect("written");
-        assert!(read::<serde::de::IgnoredAny>(&path).is_err());
-        let active = Active::new(RunId("r".into()), std::process::id(), Timestamp(1));
-        publish(&path, &active).expect("written");
-        assert_eq!(read(&path).expect("readable"), active);
+        assert!(read_active::<serde::de::IgnoredAny>(&path).is_err());
+        let active = HookState::new(RunId("r".into()), std::process::id(), Timestamp(1));
+        write_active(&path, &active).expect("written");
+        assert_eq!(read_active(&path).expect("readable"), active);
         let mode = std::fs::metadata(&path).expect("there").permissions();
         assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(directory.path()).expect("readable").count(), 1);
-        withdraw(&path).expect("removed");
-        withdraw(&path).expect("gone already");
-        assert!(read::<serde::de::IgnoredAny>(&path).is_err());
+        remove_active(&path).expect("removed");
+        remove_active(&path).expect("gone already");
+        assert!(read_active::<serde::de::IgnoredAny>(&path).is_err());
     }
 
     #[test]
     fn a_running_run_is_distinguished_from_one_whose_process_is_gone() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("active.json");
-        let mut active = Active::new(RunId("r".into()), std::process::id(), Timestamp(1));
+        let mut active = HookState::new(RunId("r".into()), std::process::id(), Timestamp(1));
         assert!(is_running(&active, &file));
         for gone in [0, u32::MAX, i32::MAX.cast_unsigned()] {
             active.pid = gone;
             assert!(!is_running(&active, &file), "{gone}");
         }
-        let lock = Lock::acquire(directory.path(), Timestamp(1)).expect("free");
+        let lock = RunLock::acquire(directory.path(), Timestamp(1)).expect("free");
         assert!(is_running(&active, &file), "who holds the lock is there, seen or not");
         drop(lock);
         assert!(!is_running(&active, &file));

@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 
 /// Replaces a file, readable by its owner only. A symbolic link at the path is replaced, not
 /// followed.
-pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     replace_with(path, content, PermissionsExt::from_mode(0o600))
 }
 
@@ -26,38 +26,43 @@ pub fn replace_with(path: &Path, content: &[u8], permissions: Permissions) -> io
 /// other file can have its inode number.
 pub fn replace_and_hold(path: &Path, content: &[u8], permissions: Permissions) -> io::Result<File> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    put(directory, path, content, permissions)
+    write_and_rename(directory, path, content, permissions)
 }
 
 /// Replaces a file like [`replace_with`]. Writes the temporary file to `scratch`, where one left by
 /// a crash does no harm: elsewhere git would take it for work.
-pub fn replace_by_way_of(
+pub fn replace_via_scratch(
     scratch: &Path,
     path: &Path,
     content: &[u8],
     permissions: Permissions,
 ) -> io::Result<()> {
-    put(scratch, path, content, permissions).map(drop)
+    write_and_rename(scratch, path, content, permissions).map(drop)
 }
 
 /// A file that is not needed any more and can be overwritten. Removing a large file and creating
 /// another one takes disks longer than overwriting it.
 #[derive(Debug)]
-pub struct Spare(NamedTempFile);
+pub struct SpareFile(NamedTempFile);
 
 /// Replaces a file like [`replace_with`], by overwriting a spare file.
 pub fn replace_with_spare(
-    Spare(mut file): Spare,
+    SpareFile(mut file): SpareFile,
     path: &Path,
     content: &[u8],
     permissions: Permissions,
 ) -> io::Result<()> {
     file.write_all(content)?;
     file.as_file().set_len(content.len().try_into().unwrap_or(u64::MAX))?;
-    settle(file, path, content, permissions).map(drop)
+    rename_written(file, path, content, permissions).map(drop)
 }
 
-fn put(scratch: &Path, path: &Path, content: &[u8], permissions: Permissions) -> io::Result<File> {
+fn write_and_rename(
+    scratch: &Path,
+    path: &Path,
+    content: &[u8],
+    permissions: Permissions,
+) -> io::Result<File> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let mut temporary = tempfile::Builder::new()
         .prefix(&format!(".{name}."))
@@ -65,11 +70,11 @@ fn put(scratch: &Path, path: &Path, content: &[u8], permissions: Permissions) ->
         .permissions(PermissionsExt::from_mode(0o600))
         .tempfile_in(scratch)?;
     temporary.write_all(content)?;
-    settle(temporary, path, content, permissions)
+    rename_written(temporary, path, content, permissions)
 }
 
 /// Renames a written file to its final path.
-fn settle(
+fn rename_written(
     written: NamedTempFile,
     path: &Path,
     content: &[u8],
@@ -81,7 +86,7 @@ fn settle(
     match written.persist(path) {
         Ok(file) => sync_directory(directory).map(|()| file),
         Err(refused) if refused.error.kind() == io::ErrorKind::CrossesDevices => {
-            put(directory, path, content, permissions)
+            write_and_rename(directory, path, content, permissions)
         }
         Err(refused) => Err(refused.error),
     }
@@ -89,7 +94,7 @@ fn settle(
 
 /// Replaces a file, readable by its owner only, without syncing: for content that means nothing
 /// after a power failure.
-pub fn replace_in_passing(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn replace_unsynced(path: &Path, content: &[u8]) -> io::Result<()> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let mut temporary = tempfile::Builder::new()
         .prefix(".passing.")
@@ -105,14 +110,14 @@ pub fn replace_in_passing(path: &Path, content: &[u8]) -> io::Result<()> {
 /// path is given to another file: the content is kept without being written again. Returns the file
 /// that had the name, if it is large and has no other link: a process that still reads it may find
 /// it changed.
-pub fn link_in_place(file: &Path, name: &Path) -> io::Result<Option<Spare>> {
+pub fn link_in_place(file: &Path, name: &Path) -> io::Result<Option<SpareFile>> {
     let directory = name.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let temporary = tempfile::Builder::new()
         .prefix(".link.")
         .suffix(".tmp")
         .make_in(directory, |path| std::fs::hard_link(file, path))?;
     let temporary = temporary.into_temp_path();
-    let spare = set_aside(directory, name);
+    let spare = take_spare(directory, name);
     std::fs::rename(&temporary, name)?;
     // If both are already links to one file, nothing was renamed; then this removes the extra link.
     drop(temporary);
@@ -125,7 +130,7 @@ pub fn link_in_place(file: &Path, name: &Path) -> io::Result<Option<Spare>> {
 const LARGE: u64 = 256 * 1024;
 
 /// Moves away a large, writable file that has no other link, for reuse.
-fn set_aside(directory: &Path, name: &Path) -> Option<Spare> {
+fn take_spare(directory: &Path, name: &Path) -> Option<SpareFile> {
     // Links are not followed and pipes not waited for.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(name).ok()?;
@@ -141,7 +146,7 @@ fn set_aside(directory: &Path, name: &Path) -> Option<Spare> {
     // Another program may have replaced the file in between.
     let is_it = |it: &Metadata| (it.dev(), it.ino()) == (about.dev(), about.ino());
     let found = std::fs::symlink_metadata(&path).ok().filter(is_it);
-    found.map(|_| Spare(NamedTempFile::from_parts(file, path)))
+    found.map(|_| SpareFile(NamedTempFile::from_parts(file, path)))
 }
 
 /// Makes the names in a directory durable.
@@ -160,7 +165,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("state.json");
         fs::write(&path, "old, and longer than the new").expect("a file");
-        replace(&path, b"new").expect("replaced");
+        replace_file(&path, b"new").expect("replaced");
         assert_eq!(fs::read(&path).expect("readable"), b"new");
         let mode = fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -177,7 +182,7 @@ mod tests {
             for _ in 0..2 {
                 assert!(link_in_place(&path, &name).expect("kept").is_none(), "it is small");
             }
-            replace(&path, new.as_bytes()).expect("replaced");
+            replace_file(&path, new.as_bytes()).expect("replaced");
             assert_eq!(fs::read_to_string(&name).expect("readable"), old);
             assert_eq!(fs::read_to_string(&path).expect("readable"), new);
         }
@@ -236,14 +241,14 @@ mod tests {
         fs::create_dir(&place).expect("a directory");
         let permissions = || Permissions::from_mode(0o644);
         let path = place.join("tasks.json");
-        replace_by_way_of(&scratch, &path, b"new", permissions()).expect("replaced");
+        replace_via_scratch(&scratch, &path, b"new", permissions()).expect("replaced");
         assert_eq!(fs::read(&path).expect("readable"), b"new");
         let mode = fs::metadata(&path).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o644);
         assert_eq!(fs::read_dir(&scratch).expect("readable").count(), 0);
         // Nothing was written next to the file: without the scratch directory it fails.
         fs::remove_dir(&scratch).expect("removed");
-        replace_by_way_of(&scratch, &path, b"newer", permissions()).expect_err("no place");
+        replace_via_scratch(&scratch, &path, b"newer", permissions()).expect_err("no place");
         assert_eq!(fs::read(&path).expect("readable"), b"new");
     }
 
@@ -254,7 +259,7 @@ mod tests {
         let path = directory.path().join("state.json");
         fs::write(&target, "precious").expect("a file");
         std::os::unix::fs::symlink(&target, &path).expect("a link");
-        replace(&path, b"new").expect("replaced");
+        replace_file(&path, b"new").expect("replaced");
         assert_eq!(fs::read(&target).expect("readable"), b"precious");
         assert!(fs::symlink_metadata(&path).expect("there").is_file());
     }

@@ -19,37 +19,37 @@ const LARGEST: u64 = 64 << 20;
 
 /// A file that is a draft while a run works on it.
 #[derive(Debug)]
-pub struct Draft {
+pub struct RunDraft {
     file: PathBuf,
     run: RunDir,
 }
 
 /// The result of withdrawing a draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Withdrawn {
+pub enum WithdrawResult {
     /// The file has its earlier content.
     Unchanged,
     /// Its earlier content was restored.
-    PutBack,
+    Restored,
 }
 
-impl Draft {
+impl RunDraft {
     /// Returns the draft of a run.
     pub fn new(file: impl Into<PathBuf>, run: RunDir) -> Self {
         Self { file: file.into(), run }
     }
 
     /// Saves the content of the file, before the run begins.
-    pub fn begin(&self) -> io::Result<()> {
-        match self.content()? {
-            Some(content) => atomic::replace(&self.before(), &content),
+    pub fn save_original(&self) -> io::Result<()> {
+        match self.read_content()? {
+            Some(content) => atomic::replace_file(&self.original_path(), &content),
             None => Ok(()),
         }
     }
 
     /// Restores the file's earlier content, and keeps the draft.
-    pub fn withdraw(&self) -> io::Result<Withdrawn> {
-        let before = known(self.before())?;
+    pub fn restore_original(&self) -> io::Result<WithdrawResult> {
+        let before = read_kept(self.original_path())?;
         let permissions = match fs::symlink_metadata(&self.file) {
             Ok(there) if there.is_file() => there.permissions(),
             Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
@@ -60,41 +60,41 @@ impl Draft {
             }
             Err(_) => Permissions::from_mode(0o644),
         };
-        let now = self.content()?;
+        let now = self.read_content()?;
         if now == before {
-            return Ok(Withdrawn::Unchanged);
+            return Ok(WithdrawResult::Unchanged);
         }
         if let Some(now) = now {
-            atomic::replace(&self.kept(), &now)?;
+            atomic::replace_file(&self.draft_path(), &now)?;
         }
         match before {
             Some(before) => atomic::replace_with(&self.file, &before, permissions)?,
             None => fs::remove_file(&self.file)?,
         }
-        Ok(Withdrawn::PutBack)
+        Ok(WithdrawResult::Restored)
     }
 
     /// Restores the draft when the run is resumed, unless the file was changed in between.
-    pub fn take_up(&self) -> io::Result<()> {
-        let Some(draft) = known(self.kept())? else { return Ok(()) };
-        if self.content()? == known(self.before())? {
+    pub fn restore_draft(&self) -> io::Result<()> {
+        let Some(draft) = read_kept(self.draft_path())? else { return Ok(()) };
+        if self.read_content()? == read_kept(self.original_path())? {
             let permissions = fs::metadata(&self.file).map(|there| there.permissions());
             let permissions = permissions.unwrap_or_else(|_| Permissions::from_mode(0o644));
             atomic::replace_with(&self.file, &draft, permissions)?;
         }
-        fs::remove_file(self.kept())
+        fs::remove_file(self.draft_path())
     }
 
-    fn before(&self) -> PathBuf {
+    fn original_path(&self) -> PathBuf {
         self.run.path().join("draft-before")
     }
 
-    fn kept(&self) -> PathBuf {
+    fn draft_path(&self) -> PathBuf {
         self.run.path().join("draft")
     }
 
     /// Reads the file, which an agent may have replaced by anything. Does not wait for a pipe.
-    fn content(&self) -> io::Result<Option<Vec<u8>>> {
+    fn read_content(&self) -> io::Result<Option<Vec<u8>>> {
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let file = match OpenOptions::new().read(true).custom_flags(flags).open(&self.file) {
             Ok(file) => file,
@@ -114,7 +114,7 @@ impl Draft {
 }
 
 /// Reads a file that was kept with the run, if it exists.
-fn known(path: PathBuf) -> io::Result<Option<Vec<u8>>> {
+fn read_kept(path: PathBuf) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -126,19 +126,19 @@ fn known(path: PathBuf) -> io::Result<Option<Vec<u8>>> {
 mod tests {
     use super::*;
 
-    fn scene(before: Option<&str>) -> (tempfile::TempDir, Draft) {
+    fn scene(before: Option<&str>) -> (tempfile::TempDir, RunDraft) {
         let directory = tempfile::tempdir().expect("a directory");
         fs::create_dir(directory.path().join("run")).expect("a directory");
         let file = directory.path().join("list.json");
         if let Some(before) = before {
             fs::write(&file, before).expect("written");
         }
-        let draft = Draft::new(file, RunDir::at(directory.path().join("run")));
-        draft.begin().expect("begun");
+        let draft = RunDraft::new(file, RunDir::from_path(directory.path().join("run")));
+        draft.save_original().expect("begun");
         (directory, draft)
     }
 
-    fn text(draft: &Draft) -> Option<String> {
+    fn text(draft: &RunDraft) -> Option<String> {
         fs::read_to_string(&draft.file).ok()
     }
 
@@ -146,12 +146,12 @@ mod tests {
     fn a_draft_comes_and_goes_with_its_run() {
         for before in [Some("old"), None] {
             let (_directory, draft) = scene(before);
-            assert_eq!(draft.withdraw().expect("done"), Withdrawn::Unchanged);
+            assert_eq!(draft.restore_original().expect("done"), WithdrawResult::Unchanged);
             fs::write(&draft.file, "new").expect("written");
             for _ in 0..2 {
-                assert_eq!(draft.withdraw().expect("done"), Withdrawn::PutBack);
+                assert_eq!(draft.restore_original().expect("done"), WithdrawResult::Restored);
                 assert_eq!(text(&draft).as_deref(), before);
-                draft.take_up().expect("done");
+                draft.restore_draft().expect("done");
                 assert_eq!(text(&draft).as_deref(), Some("new"));
             }
         }
@@ -161,9 +161,9 @@ mod tests {
     fn changes_made_in_between_are_left_alone() {
         let (_directory, draft) = scene(Some("old"));
         fs::write(&draft.file, "new").expect("written");
-        draft.withdraw().expect("done");
+        draft.restore_original().expect("done");
         fs::write(&draft.file, "by hand").expect("written");
-        draft.take_up().expect("done");
+        draft.restore_draft().expect("done");
         assert_eq!(text(&draft).as_deref(), Some("by hand"));
     }
 
@@ -174,7 +174,7 @@ mod tests {
         fs::write(&target, "precious").expect("written");
         fs::remove_file(&draft.file).expect("removed");
         std::os::unix::fs::symlink(&target, &draft.file).expect("a link");
-        assert_eq!(draft.withdraw().expect("done"), Withdrawn::PutBack);
+        assert_eq!(draft.restore_original().expect("done"), WithdrawResult::Restored);
         assert_eq!(text(&draft).as_deref(), Some("old"));
         assert_eq!(fs::read_to_string(target).expect("there"), "precious");
     }

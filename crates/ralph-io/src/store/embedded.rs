@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::layout::{fnv1a, private_directories};
+use super::layout::{create_private_directories, hash_fnv1a};
 
 /// Another process may put its own, equal copy in the way, but not more often than this.
 const ATTEMPTS: usize = 8;
@@ -26,35 +26,35 @@ pub struct EmbeddedFile {
 
 /// A directory of the binary, and the path it is written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Embedded {
+pub struct EmbeddedDirectory {
     files: &'static [EmbeddedFile],
     place: PathBuf,
 }
 
 /// What had to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ensured {
+pub enum EnsureResult {
     /// Nothing: the directory was intact.
     Found,
     /// The directory was written.
     Written,
 }
 
-impl Embedded {
+impl EmbeddedDirectory {
     /// Returns a directory whose path is derived from its content: another version or other content
     /// has another path, so that a directory that a process is reading never changes.
-    pub fn by_content(parent: &Path, version: &str, files: &'static [EmbeddedFile]) -> Self {
-        let name = format!("{version}-{:016x}", fingerprint(files.iter().copied()));
-        Self::at(parent.join(name), files)
+    pub fn from_content(parent: &Path, version: &str, files: &'static [EmbeddedFile]) -> Self {
+        let name = format!("{version}-{:016x}", hash_files(files.iter().copied()));
+        Self::at_path(parent.join(name), files)
     }
 
     /// Returns a directory at a fixed path.
-    pub fn at(place: PathBuf, files: &'static [EmbeddedFile]) -> Self {
+    pub fn at_path(place: PathBuf, files: &'static [EmbeddedFile]) -> Self {
         Self { files, place }
     }
 
     /// Returns the path.
-    pub fn place(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.place
     }
 
@@ -62,11 +62,11 @@ impl Embedded {
     /// else.
     pub fn is_intact(&self) -> bool {
         let is_real = fs::symlink_metadata(&self.place).is_ok_and(|found| found.is_dir());
-        is_real && self.holds(&self.place, "").unwrap_or(false)
+        is_real && self.has_content(&self.place, "").unwrap_or(false)
     }
 
     /// Compares a directory with the files below a prefix.
-    fn holds(&self, directory: &Path, prefix: &str) -> io::Result<bool> {
+    fn has_content(&self, directory: &Path, prefix: &str) -> io::Result<bool> {
         let below = self.files.iter().filter_map(|file| file.path.strip_prefix(prefix));
         let names = below.filter_map(|rest| rest.split('/').next());
         let mut wanted: BTreeSet<OsString> = names.map(OsString::from).collect();
@@ -79,8 +79,8 @@ impl Embedded {
             let path = format!("{prefix}{}", name.to_string_lossy());
             let kind = entry.file_type()?;
             let is_right = match self.files.iter().find(|file| file.path == path) {
-                Some(file) => kind.is_file() && is_file_of(&entry.path(), file.text)?,
-                None => kind.is_dir() && self.holds(&entry.path(), &format!("{path}/"))?,
+                Some(file) => kind.is_file() && has_text(&entry.path(), file.text)?,
+                None => kind.is_dir() && self.has_content(&entry.path(), &format!("{path}/"))?,
             };
             if !is_right {
                 return Ok(false);
@@ -90,12 +90,12 @@ impl Embedded {
     }
 
     /// Makes sure that the directory holds exactly the files. Replaces anything else.
-    pub fn ensure(&self) -> io::Result<Ensured> {
+    pub fn ensure_intact(&self) -> io::Result<EnsureResult> {
         if self.is_intact() {
-            return Ok(Ensured::Found);
+            return Ok(EnsureResult::Found);
         }
         let parent = self.place.parent().ok_or(io::ErrorKind::InvalidInput)?;
-        private_directories(parent)?;
+        create_private_directories(parent)?;
         let mut refusal = io::Error::from(io::ErrorKind::AlreadyExists);
         for _ in 0..ATTEMPTS {
             let private = |prefix: &str| {
@@ -115,12 +115,12 @@ impl Embedded {
             match fs::rename(fresh.path(), &self.place) {
                 Ok(()) => {
                     let _gone = fresh.keep();
-                    return Ok(Ensured::Written);
+                    return Ok(EnsureResult::Written);
                 }
                 Err(error) => refusal = error,
             }
             if self.is_intact() {
-                return Ok(Ensured::Found);
+                return Ok(EnsureResult::Found);
             }
         }
         Err(refusal)
@@ -129,7 +129,7 @@ impl Embedded {
     fn write_into(&self, directory: &Path) -> io::Result<()> {
         for file in self.files {
             let path = directory.join(file.path);
-            path.parent().map_or(Ok(()), private_directories)?;
+            path.parent().map_or(Ok(()), create_private_directories)?;
             fs::write(path, file.text)?;
         }
         Ok(())
@@ -137,13 +137,13 @@ impl Embedded {
 }
 
 /// Returns whether a file has this content. Checks its size first: an agent may have made it huge.
-fn is_file_of(path: &Path, text: &str) -> io::Result<bool> {
+fn has_text(path: &Path, text: &str) -> io::Result<bool> {
     let is_size = fs::symlink_metadata(path)?.len() == text.len() as u64;
     Ok(is_size && fs::read(path)? == text.as_bytes())
 }
 
 /// Returns a hash of all names and texts.
-fn fingerprint(files: impl Iterator<Item = EmbeddedFile>) -> u64 {
+fn hash_files(files: impl Iterator<Item = EmbeddedFile>) -> u64 {
     let mut bytes = Vec::new();
     for file in files {
         for part in [file.path, file.text] {
@@ -151,7 +151,7 @@ fn fingerprint(files: impl Iterator<Item = EmbeddedFile>) -> u64 {
             bytes.extend(part.as_bytes());
         }
     }
-    fnv1a(&bytes)
+    hash_fnv1a(&bytes)
 }
 
 #[cfg(test)]
@@ -168,31 +168,31 @@ mod tests {
         EmbeddedFile { path: "deep/c.md", text: "c" },
     ];
 
-    fn embedded() -> (tempfile::TempDir, Embedded) {
+    fn embedded() -> (tempfile::TempDir, EmbeddedDirectory) {
         let directory = tempfile::tempdir().expect("a directory");
-        let embedded = Embedded::by_content(&directory.path().join("x/y"), "1.0", FILES);
+        let embedded = EmbeddedDirectory::from_content(&directory.path().join("x/y"), "1.0", FILES);
         (directory, embedded)
     }
 
     #[test]
     fn the_place_follows_from_the_content() {
         let (_directory, one) = embedded();
-        let name = one.place().file_name().expect("a name").to_string_lossy().into_owned();
+        let name = one.path().file_name().expect("a name").to_string_lossy().into_owned();
         assert!(name.starts_with("1.0-") && name.len() == 20, "{name}");
-        let parent = one.place().parent().expect("a parent");
-        let other = Embedded::by_content(parent, "1.0", &FILES[..2]);
-        assert_ne!(one.place(), other.place());
+        let parent = one.path().parent().expect("a parent");
+        let other = EmbeddedDirectory::from_content(parent, "1.0", &FILES[..2]);
+        assert_ne!(one.path(), other.path());
     }
 
     #[test]
     fn it_is_written_once_and_is_the_owners() {
         let (_directory, embedded) = embedded();
         assert!(!embedded.is_intact());
-        assert_eq!(embedded.ensure().expect("written"), Ensured::Written);
-        assert_eq!(embedded.ensure().expect("found"), Ensured::Found);
-        let text = fs::read_to_string(embedded.place().join("deep/er/b.md"));
+        assert_eq!(embedded.ensure_intact().expect("written"), EnsureResult::Written);
+        assert_eq!(embedded.ensure_intact().expect("found"), EnsureResult::Found);
+        let text = fs::read_to_string(embedded.path().join("deep/er/b.md"));
         assert_eq!(text.expect("readable"), "b");
-        let mode = fs::metadata(embedded.place()).expect("there").permissions().mode();
+        let mode = fs::metadata(embedded.path()).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
     }
 
@@ -221,12 +221,16 @@ mod tests {
         ];
         for (what, deed) in deeds {
             let (_directory, embedded) = embedded();
-            embedded.ensure().expect("written");
-            deed(embedded.place());
+            embedded.ensure_intact().expect("written");
+            deed(embedded.path());
             assert!(!embedded.is_intact(), "{what}");
-            assert_eq!(embedded.ensure().expect("repaired"), Ensured::Written, "{what}");
+            assert_eq!(
+                embedded.ensure_intact().expect("repaired"),
+                EnsureResult::Written,
+                "{what}"
+            );
             assert!(embedded.is_intact(), "{what}");
-            let left = fs::read_dir(embedded.place().parent().expect("a parent"));
+            let left = fs::read_dir(embedded.path().parent().expect("a parent"));
             let left = left.expect("readable").flatten();
             let hidden = left.filter(|it| it.file_name().to_string_lossy().starts_with('.'));
             assert_eq!(hidden.count(), 0, "{what}");
@@ -241,7 +245,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     barrier.wait();
-                    embedded.ensure().expect("one of them wins");
+                    embedded.ensure_intact().expect("one of them wins");
                 });
             }
         });

@@ -8,15 +8,15 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_core::active::Active;
 use ralph_core::control::Pause;
 use ralph_core::event::{Event, Recorded};
 use ralph_core::gate::GateResult;
+use ralph_core::hook_state::HookState;
 use ralph_core::ids::{IterationNumber, TaskId};
 use ralph_core::outcome::Outcome;
-use ralph_core::plan::PlanLook;
+use ralph_core::plan::PlanState;
 use ralph_core::ports::{
-    ListOrder, Look, PromptError, Store, StoreError, TasksError, TasksFound, View,
+    CompareMode, ListOrder, PromptError, Store, StoreError, TasksError, TasksFound, View,
 };
 use ralph_core::run::RunState;
 use ralph_core::task::TaskList;
@@ -25,11 +25,11 @@ use rustix::fs::OFlags;
 use serde::Serialize;
 
 use super::journal::Journal;
-use super::layout::{Layout, LayoutError, RunDir, write_json, write_json_in_passing};
+use super::layout::{LayoutError, ProjectLayout, RunDir, write_json, write_json_unsynced};
 use super::plan::KeptPlan;
 use super::prompts;
-use super::tasks::Origin;
-use crate::bounded;
+use super::tasks::TaskFileOrigin;
+use crate::bounded_read;
 use crate::clock;
 use crate::formats::TaskFile;
 use crate::mask::Masker;
@@ -40,7 +40,7 @@ const LARGEST_PROMPT: u64 = 16 * 1024 * 1024;
 /// The files of a run in progress.
 #[derive(Debug)]
 pub struct RunStore {
-    pub(super) layout: Layout,
+    pub(super) layout: ProjectLayout,
     journal: Journal,
     /// Where the trusted copy of the task file is.
     pub(super) files: RunDir,
@@ -50,7 +50,7 @@ pub struct RunStore {
     prompts: PathBuf,
     /// The task file as ralph last read or wrote it.
     pub(super) tasks: Option<TaskFile>,
-    pub(super) origin: Origin,
+    pub(super) origin: TaskFileOrigin,
     masker: Masker,
     last_task: Option<TaskId>,
     /// When this process started or resumed the run.
@@ -60,20 +60,20 @@ pub struct RunStore {
 impl RunStore {
     /// Returns the store of a run whose journal is open.
     pub fn new(
-        layout: Layout,
+        layout: ProjectLayout,
         journal: Journal,
         files: RunDir,
         skills: PathBuf,
         prompts: PathBuf,
     ) -> Self {
-        let (tasks, origin, last_task, began) = (None, Origin::Others, None, clock::now());
+        let (tasks, origin, last_task, began) = (None, TaskFileOrigin::Others, None, clock::now());
         let masker = Masker::default();
         Self { layout, journal, files, skills, prompts, tasks, origin, masker, last_task, began }
     }
 
     /// Sets the secrets that are masked before anything is written.
     #[must_use]
-    pub fn masking(self, masker: Masker) -> Self {
+    pub fn with_masker(self, masker: Masker) -> Self {
         Self { masker, ..self }
     }
 
@@ -81,7 +81,7 @@ impl RunStore {
         if let Some(task) = state.current.as_ref().and_then(|current| current.task.clone()) {
             self.last_task = Some(task);
         }
-        let since = &state.since;
+        let since = &state.since_compaction;
         let (coded, bytes) = match &state.recipe.memory {
             Some(_) => (since.coding_iterations, since.handoff_bytes),
             None => (state.iterations, 0),
@@ -91,9 +91,9 @@ impl RunStore {
             run: &state.run.0,
             status: match (&state.outcome, state.control.pause) {
                 (None, Pause::Since { .. }) => "paused",
-                (outcome, _) => status(outcome.as_ref()),
+                (outcome, _) => describe_status(outcome.as_ref()),
             },
-            started_at: rfc3339(state.started),
+            started_at: format_rfc3339(state.started),
             current_iteration: state.iterations,
             last_compaction_iteration: since.last.map_or(0, |last| last.0),
             coding_iterations_since_compaction: coded,
@@ -103,15 +103,16 @@ impl RunStore {
             tokens: state.totals.usage.tokens(),
         };
         match &state.outcome {
-            None => write_in_passing(&self.place(&[], "state.json")?, &view),
-            Some(_) => self.write(&[], "state.json", &view),
+            None => write_unsynced(&self.prepare_view_path(&[], "state.json")?, &view),
+            Some(_) => self.write_view(&[], "state.json", &view),
         }
     }
 
-    fn publish_active(&self, active: &Active) -> Result<(), StoreError> {
-        let active = Active { pid: std::process::id(), started: self.began, ..active.clone() };
-        let path = self.layout.active();
-        super::active::publish(&path, &active).map_err(|error| not_written(&path, &error))
+    fn publish_active(&self, active: &HookState) -> Result<(), StoreError> {
+        let active = HookState { pid: std::process::id(), started: self.began, ..active.clone() };
+        let path = self.layout.active_path();
+        super::active::write_active(&path, &active)
+            .map_err(|error| build_write_error(&path, &error))
     }
 
     fn publish_gates(
@@ -121,16 +122,20 @@ impl RunStore {
     ) -> Result<(), StoreError> {
         let view = GatesView { version: 1, iteration, results };
         let name = format!("iter-{iteration}.json");
-        write_in_passing(&self.place(&["logs", "validation"], &name)?, &view)
+        write_unsynced(&self.prepare_view_path(&["logs", "validation"], &name)?, &view)
     }
 
     /// Returns the path of a view in the project's runtime directory.
-    pub(super) fn place(&self, parts: &[&str], name: &str) -> Result<PathBuf, StoreError> {
-        Ok(self.directory(parts)?.join(name))
+    pub(super) fn prepare_view_path(
+        &self,
+        parts: &[&str],
+        name: &str,
+    ) -> Result<PathBuf, StoreError> {
+        Ok(self.prepare_view_directory(parts)?.join(name))
     }
 
-    pub(super) fn directory(&self, parts: &[&str]) -> Result<PathBuf, StoreError> {
-        self.layout.project_directory(parts).map_err(|error| StoreError {
+    pub(super) fn prepare_view_directory(&self, parts: &[&str]) -> Result<PathBuf, StoreError> {
+        self.layout.create_project_directory(parts).map_err(|error| StoreError {
             message: match std::error::Error::source(&error) {
                 Some(source) => format!("{error}: {source}"),
                 None => error.to_string(),
@@ -138,23 +143,23 @@ impl RunStore {
         })
     }
 
-    pub(super) fn write(
+    pub(super) fn write_view(
         &self,
         parts: &[&str],
         name: &str,
         view: &impl Serialize,
     ) -> Result<(), StoreError> {
-        let path = self.place(parts, name)?;
-        write_json(&path, view).map_err(|error| not_written(&path, &error))
+        let path = self.prepare_view_path(parts, name)?;
+        write_json(&path, view).map_err(|error| build_write_error(&path, &error))
     }
 }
 
 impl Store for RunStore {
-    fn masked(&self, event: Event) -> Event {
-        self.masker.event(event)
+    fn mask_secrets(&self, event: Event) -> Event {
+        self.masker.mask_event(event)
     }
 
-    fn append(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
+    fn append_event(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
         // Environment variables set for agents are needed by the run, but are not written to disk.
         let mut recorded = Cow::Borrowed(recorded);
         if matches!(recorded.event, Event::RunStarted { .. } | Event::RunResumed { .. })
@@ -174,8 +179,8 @@ impl Store for RunStore {
         self.read_task_file(path)
     }
 
-    fn look_at_tasks(&mut self, path: &Path, known: &TaskList, look: Look) -> TasksFound {
-        self.look_at_task_file(path, known, look)
+    fn check_task_file(&mut self, path: &Path, known: &TaskList, look: CompareMode) -> TasksFound {
+        self.compare_task_file(path, known, look)
     }
 
     fn write_tasks(&mut self, path: &Path, order: &ListOrder<'_>) -> Result<(), StoreError> {
@@ -183,43 +188,52 @@ impl Store for RunStore {
     }
 
     fn read_file(&mut self, path: &str, chars: usize) -> Option<String> {
-        super::project_file(self.layout.project(), path, chars)
+        super::read_project_excerpt(self.layout.project(), path, chars)
     }
 
-    fn skill(&mut self, name: &str) -> Result<Option<String>, PromptError> {
-        prompts::skill(self.layout.project(), &self.skills, name)
+    fn read_skill(&mut self, name: &str) -> Result<Option<String>, PromptError> {
+        prompts::read_skill(self.layout.project(), &self.skills, name)
     }
 
-    fn prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError> {
-        prompts::template(self.layout.project(), &self.prompts, name)
+    fn read_prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError> {
+        prompts::read_template(self.layout.project(), &self.prompts, name)
     }
 
-    fn read_beside(&mut self, tasks: &Path, name: &str) -> Result<Option<String>, PromptError> {
-        prompts::beside(self.layout.project(), tasks, name)
+    fn read_companion_file(
+        &mut self,
+        tasks: &Path,
+        name: &str,
+    ) -> Result<Option<String>, PromptError> {
+        prompts::read_companion(self.layout.project(), tasks, name)
     }
 
-    fn write_beside(&mut self, tasks: &Path, name: &str, text: &str) -> Result<(), StoreError> {
-        let scratch = self.directory(&[])?;
-        prompts::replace_beside(&scratch, self.layout.project(), tasks, name, text)
+    fn write_companion_file(
+        &mut self,
+        tasks: &Path,
+        name: &str,
+        text: &str,
+    ) -> Result<(), StoreError> {
+        let scratch = self.prepare_view_directory(&[])?;
+        prompts::replace_companion(&scratch, self.layout.project(), tasks, name, text)
     }
 
-    fn look_at_plan(&mut self, file: &Path) -> PlanLook {
-        KeptPlan::new(self.layout.project(), file, &self.files).look()
+    fn inspect_plan(&mut self, file: &Path) -> PlanState {
+        KeptPlan::new(self.layout.project(), file, &self.files).read_and_keep()
     }
 
-    fn put_plan_back(&mut self, file: &Path) -> Result<(), StoreError> {
-        KeptPlan::new(self.layout.project(), file, &self.files).put_back()
+    fn restore_plan(&mut self, file: &Path) -> Result<(), StoreError> {
+        KeptPlan::new(self.layout.project(), file, &self.files).restore()
     }
 
-    fn publish(&mut self, view: &View<'_>) -> Result<(), StoreError> {
+    fn publish_view(&mut self, view: &View<'_>) -> Result<(), StoreError> {
         match view {
-            View::Active(active) => self.publish_active(active),
+            View::HookState(active) => self.publish_active(active),
             View::State(state) => self.publish_state(state),
             View::Gates { iteration, results } => self.publish_gates(*iteration, results),
             View::Attempts(record) => self.publish_attempts(*record),
             View::Handoff { iteration, handoff } => {
                 let name = format!("handoff-{:03}.json", iteration.0);
-                self.write(&["handoffs"], &name, handoff)
+                self.write_view(&["handoffs"], &name, handoff)
             }
             View::Memory { run, iteration, compacted } => {
                 self.publish_memory(run, *iteration, compacted)
@@ -230,11 +244,11 @@ impl Store for RunStore {
 }
 
 /// Writes a view without syncing: all of it is in the journal.
-fn write_in_passing(path: &Path, view: &impl Serialize) -> Result<(), StoreError> {
-    write_json_in_passing(path, view).map_err(|error| not_written(path, &error))
+fn write_unsynced(path: &Path, view: &impl Serialize) -> Result<(), StoreError> {
+    write_json_unsynced(path, view).map_err(|error| build_write_error(path, &error))
 }
 
-fn not_written(path: &Path, error: &io::Error) -> StoreError {
+fn build_write_error(path: &Path, error: &io::Error) -> StoreError {
     StoreError { message: format!("cannot write `{}`: {error}", path.display()) }
 }
 
@@ -242,24 +256,24 @@ fn not_written(path: &Path, error: &io::Error) -> StoreError {
 const LARGEST_LOG: u64 = 8 * 1024 * 1024;
 
 /// Opens the project's log for appending.
-pub fn open_log(layout: &Layout) -> Result<File, LayoutError> {
-    let path = layout.project_directory(&["logs"])?.join("ralph.log");
+pub fn open_log(layout: &ProjectLayout) -> Result<File, LayoutError> {
+    let path = layout.create_project_directory(&["logs"])?.join("ralph.log");
     if std::fs::symlink_metadata(&path).is_ok_and(|log| log.len() > LARGEST_LOG) {
         std::fs::rename(&path, path.with_extension("log.1"))
             .map_err(|source| LayoutError::Refused { doing: "move", path: path.clone(), source })?;
     }
-    open_for_adding(&path)
+    open_for_appending(&path)
 }
 
 /// Opens the log of a session that begins now, such as `session-20261114-231500.log`.
-pub fn open_session_log(layout: &Layout, now: Timestamp) -> Result<File, LayoutError> {
+pub fn open_session_log(layout: &ProjectLayout, now: Timestamp) -> Result<File, LayoutError> {
     let moment = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
     let local = moment.to_zoned(jiff::tz::TimeZone::system());
     let name = format!("session-{}.log", local.strftime("%Y%m%d-%H%M%S"));
-    open_for_adding(&layout.project_directory(&["logs"])?.join(name))
+    open_for_appending(&layout.create_project_directory(&["logs"])?.join(name))
 }
 
-pub(super) fn open_for_adding(path: &Path) -> Result<File, LayoutError> {
+pub(super) fn open_for_appending(path: &Path) -> Result<File, LayoutError> {
     let refused = |source| LayoutError::Refused { doing: "open", path: path.to_owned(), source };
     OpenOptions::new()
         .append(true)
@@ -275,7 +289,7 @@ pub fn read_prompt(project: &Path, path: &Path) -> Result<String, PromptError> {
     let wrong = |what: &str| PromptError {
         message: format!("cannot read the prompt file `{}`: {what}", project.join(path).display()),
     };
-    let bytes = bounded::read_within(project, path, LARGEST_PROMPT + 1)
+    let bytes = bounded_read::read_within(project, path, LARGEST_PROMPT + 1)
         .map_err(|error| wrong(&error.to_string()))?;
     if bytes.len() as u64 > LARGEST_PROMPT {
         return Err(wrong("it is larger than 16 MiB"));
@@ -312,7 +326,7 @@ struct GatesView<'a> {
     results: &'a [GateResult],
 }
 
-fn status(outcome: Option<&Outcome>) -> &'static str {
+fn describe_status(outcome: Option<&Outcome>) -> &'static str {
     match outcome {
         None => "running",
         Some(Outcome::Complete) => "complete",
@@ -337,7 +351,7 @@ fn status(outcome: Option<&Outcome>) -> &'static str {
     }
 }
 
-fn rfc3339(moment: Timestamp) -> String {
+fn format_rfc3339(moment: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(moment.0).unwrap_or_default().to_string()
 }
 

@@ -13,11 +13,13 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ralph_core::graph::{Edit, Edited, Effect, Graph, Index, Selection, Touched, UnknownEntity};
+use ralph_core::graph::{
+    Graph, GraphEdit, GraphEditResult, GraphEffect, GraphSelection, Index, Touched, UnknownEntity,
+};
 use rustix::fs::OFlags;
 
 use super::atomic;
-use lines::Content;
+use lines::GraphContent;
 
 /// Ten times what a million observations take; no graph is larger.
 const LARGEST: u64 = 2 << 30;
@@ -26,21 +28,21 @@ const LARGEST: u64 = 2 << 30;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program that writes in place is done with a page of text by then.
-const SECOND_LOOK: Duration = Duration::from_millis(100);
+const REREAD_DELAY: Duration = Duration::from_millis(100);
 
 /// A knowledge graph file, with its content when it was last read.
 #[derive(Debug)]
 pub struct GraphFile {
     path: PathBuf,
     patience: Duration,
-    seen: Option<Seen>,
-    notices: Vec<Notice>,
+    seen: Option<GraphSnapshot>,
+    notices: Vec<GraphNotice>,
     swept: bool,
 }
 
 /// A warning for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
+pub enum GraphNotice {
     /// Lines cannot be read.
     Damaged {
         path: PathBuf,
@@ -74,23 +76,23 @@ pub enum GraphError {
 
 /// The content of a file when it was read.
 #[derive(Debug)]
-struct Seen {
-    content: Content,
+struct GraphSnapshot {
+    content: GraphContent,
     /// None until the first search.
     index: Option<Index>,
     /// None if there is no file.
-    version: Option<Version>,
+    version: Option<GraphVersion>,
 }
 
 /// A version of the file. It is held open, so that no other file gets its inode number.
 #[derive(Debug)]
-struct Version {
-    stamp: Stamp,
+struct GraphVersion {
+    stamp: GraphStamp,
     _file: File,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+struct GraphStamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -110,76 +112,79 @@ impl GraphFile {
     }
 
     /// Returns the current graph; empty if there is no file.
-    pub fn graph(&mut self) -> Result<&Graph, GraphError> {
+    pub fn read_graph(&mut self) -> Result<&Graph, GraphError> {
         let path = self.path.clone();
-        Ok(&self.look(&path)?.content.graph)
+        Ok(&self.refresh(&path)?.content.graph)
     }
 
     /// Returns the entities with all of these texts in their name, type or observations, ignoring
     /// case. The first search builds an index for those that follow.
-    pub fn search(&mut self, texts: &[impl AsRef<str>]) -> Result<Selection<'_>, GraphError> {
+    pub fn search_entities(
+        &mut self,
+        texts: &[impl AsRef<str>],
+    ) -> Result<GraphSelection<'_>, GraphError> {
         let path = self.path.clone();
-        let Seen { content, index, .. } = self.look(&path)?;
+        let GraphSnapshot { content, index, .. } = self.refresh(&path)?;
         let index = index.get_or_insert_with(|| Index::of(&content.graph));
         Ok(index.search(&content.graph, texts))
     }
 
     /// Applies an edit, completely or not at all.
-    pub fn apply(&mut self, edit: Edit) -> Result<Edited, GraphError> {
+    pub fn apply_edit(&mut self, edit: GraphEdit) -> Result<GraphEditResult, GraphError> {
         // Links are resolved, so that all users of the file use one lock, and the link stays.
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory).map_err(refused("make", directory))?;
+            fs::create_dir_all(directory).map_err(build_io_error("make", directory))?;
         }
-        let _lock = self.lock(&path)?;
-        let seen = self.look(&path)?;
+        let _lock = self.lock_graph(&path)?;
+        let seen = self.refresh(&path)?;
         let graph = &mut seen.content.graph;
         let touched = seen.index.is_some().then(|| Touched::by(&edit, graph));
-        let (edited, effect) = graph.apply(edit)?;
+        let (edited, effect) = graph.apply_edit(edit)?;
         if let (Some(index), Some(touched)) = (&mut seen.index, touched) {
             index.follow(&touched, graph);
         }
         let is_whole = seen.content.damaged.is_empty();
         match effect {
-            Effect::Unchanged if is_whole => {}
-            Effect::Unchanged | Effect::Changed => {
+            GraphEffect::Unchanged if is_whole => {}
+            GraphEffect::Unchanged | GraphEffect::Changed => {
                 // The snapshot is invalid until it is written.
                 let seen = self.seen.take();
-                self.seen = seen.map(|seen| self.write(&path, seen)).transpose()?;
+                self.seen = seen.map(|seen| self.write_snapshot(&path, seen)).transpose()?;
             }
         }
         Ok(edited)
     }
 
     /// Returns the warnings since the last call.
-    pub fn take_notices(&mut self) -> Vec<Notice> {
+    pub fn take_notices(&mut self) -> Vec<GraphNotice> {
         std::mem::take(&mut self.notices)
     }
 
     /// Reads the file, unless it is unchanged since it was last read.
-    fn look(&mut self, path: &Path) -> Result<&mut Seen, GraphError> {
+    fn refresh(&mut self, path: &Path) -> Result<&mut GraphSnapshot, GraphError> {
         let stamp = match fs::metadata(path) {
-            Ok(metadata) => Some(Stamp::of(&metadata)),
+            Ok(metadata) => Some(GraphStamp::from_metadata(&metadata)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(refused("read", path)(error)),
+            Err(error) => return Err(build_io_error("read", path)(error)),
         };
         let seen = if let Some(seen) = self.seen.take_if(|seen| seen.stamp() == stamp) {
             seen
         } else {
-            self.read(path)?
+            self.read_with_retry(path)?
         };
         Ok(self.seen.insert(seen))
     }
 
-    fn read(&mut self, path: &Path) -> Result<Seen, GraphError> {
-        let mut seen = read(path)?;
+    fn read_with_retry(&mut self, path: &Path) -> Result<GraphSnapshot, GraphError> {
+        let mut seen = read_snapshot(path)?;
         if !seen.content.damaged.is_empty() {
             // A program that writes in place may be halfway through.
-            std::thread::sleep(SECOND_LOOK);
-            seen = read(path)?;
+            std::thread::sleep(REREAD_DELAY);
+            seen = read_snapshot(path)?;
         }
         if let Some(first) = seen.content.damaged.first() {
-            self.notices.push(Notice::Damaged {
+            self.notices.push(GraphNotice::Damaged {
                 path: path.to_owned(),
                 count: seen.content.damaged.len(),
                 first: first.line,
@@ -188,25 +193,29 @@ impl GraphFile {
         Ok(seen)
     }
 
-    fn write(&mut self, path: &Path, mut seen: Seen) -> Result<Seen, GraphError> {
-        self.sweep(path);
+    fn write_snapshot(
+        &mut self,
+        path: &Path,
+        mut seen: GraphSnapshot,
+    ) -> Result<GraphSnapshot, GraphError> {
+        self.remove_temporary_files(path);
         if !seen.content.damaged.is_empty() {
-            let aside = put_aside(path, &seen.content.damaged)
-                .map_err(refused("move damaged lines out of", path))?;
-            self.notices.push(Notice::PutAside { path: aside });
+            let aside = save_damaged(path, &seen.content.damaged)
+                .map_err(build_io_error("move damaged lines out of", path))?;
+            self.notices.push(GraphNotice::PutAside { path: aside });
             seen.content.damaged.clear();
         }
         let permissions = fs::metadata(path)
             .map_or_else(|_| Permissions::from_mode(0o600), |metadata| metadata.permissions());
-        let bytes = lines::render(&seen.content.graph, &seen.content.others);
+        let bytes = lines::format_lines(&seen.content.graph, &seen.content.others);
         let version = atomic::replace_and_hold(path, &bytes, permissions)
-            .and_then(Version::of)
-            .map_err(refused("write", path))?;
-        Ok(Seen { version: Some(version), ..seen })
+            .and_then(GraphVersion::from_file)
+            .map_err(build_io_error("write", path))?;
+        Ok(GraphSnapshot { version: Some(version), ..seen })
     }
 
     /// Removes temporary files of killed writers. Only the holder of the lock writes.
-    fn sweep(&mut self, path: &Path) {
+    fn remove_temporary_files(&mut self, path: &Path) {
         if std::mem::replace(&mut self.swept, true) {
             return;
         }
@@ -222,8 +231,8 @@ impl GraphFile {
         }
     }
 
-    fn lock(&self, path: &Path) -> Result<File, GraphError> {
-        let path = beside(path, ".lock");
+    fn lock_graph(&self, path: &Path) -> Result<File, GraphError> {
+        let path = with_suffix(path, ".lock");
         let open = OpenOptions::new()
             .read(true)
             .write(true)
@@ -231,13 +240,15 @@ impl GraphFile {
             .truncate(false)
             .mode(0o600)
             .open(&path);
-        let file = open.map_err(refused("lock", &path))?;
+        let file = open.map_err(build_io_error("lock", &path))?;
         let begun = Instant::now();
         let mut pause = Duration::from_micros(200);
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
-                Err(TryLockError::Error(error)) => return Err(refused("lock", &path)(error)),
+                Err(TryLockError::Error(error)) => {
+                    return Err(build_io_error("lock", &path)(error));
+                }
                 Err(TryLockError::WouldBlock) if begun.elapsed() >= self.patience => {
                     return Err(GraphError::Busy { path, waited: self.patience });
                 }
@@ -250,20 +261,20 @@ impl GraphFile {
     }
 }
 
-impl Seen {
-    fn stamp(&self) -> Option<Stamp> {
+impl GraphSnapshot {
+    fn stamp(&self) -> Option<GraphStamp> {
         self.version.as_ref().map(|version| version.stamp)
     }
 }
 
-impl Version {
-    fn of(file: File) -> io::Result<Self> {
-        Ok(Self { stamp: Stamp::of(&file.metadata()?), _file: file })
+impl GraphVersion {
+    fn from_file(file: File) -> io::Result<Self> {
+        Ok(Self { stamp: GraphStamp::from_metadata(&file.metadata()?), _file: file })
     }
 }
 
-impl Stamp {
-    fn of(metadata: &fs::Metadata) -> Self {
+impl GraphStamp {
+    fn from_metadata(metadata: &fs::Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -273,14 +284,18 @@ impl Stamp {
     }
 }
 
-fn read(path: &Path) -> Result<Seen, GraphError> {
-    let refused = |error| refused("read", path)(error);
+fn read_snapshot(path: &Path) -> Result<GraphSnapshot, GraphError> {
+    let refused = |error| build_io_error("read", path)(error);
     // Opening a pipe would wait for its writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(Seen { content: Content::default(), index: None, version: None });
+            return Ok(GraphSnapshot {
+                content: GraphContent::default(),
+                index: None,
+                version: None,
+            });
         }
         Err(error) => return Err(refused(error)),
     };
@@ -291,15 +306,15 @@ fn read(path: &Path) -> Result<Seen, GraphError> {
     if metadata.len() > LARGEST {
         return Err(GraphError::TooLarge(path.to_owned()));
     }
-    let stamp = Stamp::of(&metadata);
+    let stamp = GraphStamp::from_metadata(&metadata);
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
     (&file).take(LARGEST).read_to_end(&mut bytes).map_err(refused)?;
-    let content = lines::parse(&bytes);
-    Ok(Seen { content, index: None, version: Some(Version { stamp, _file: file }) })
+    let content = lines::parse_lines(&bytes);
+    Ok(GraphSnapshot { content, index: None, version: Some(GraphVersion { stamp, _file: file }) })
 }
 
 /// Saves damaged lines in a file of their own, and returns its path.
-fn put_aside(path: &Path, damaged: &[lines::Damaged]) -> io::Result<PathBuf> {
+fn save_damaged(path: &Path, damaged: &[lines::DamagedLine]) -> io::Result<PathBuf> {
     let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
     let mut bytes = Vec::new();
     for damaged in damaged {
@@ -312,7 +327,7 @@ fn put_aside(path: &Path, damaged: &[lines::Damaged]) -> io::Result<PathBuf> {
             1 => format!(".damaged-{now}"),
             number => format!(".damaged-{now}-{number}"),
         };
-        let aside = beside(path, &suffix);
+        let aside = with_suffix(path, &suffix);
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside) {
             Ok(mut file) => {
                 let written = file.write_all(&bytes).and_then(|()| file.sync_all());
@@ -327,22 +342,22 @@ fn put_aside(path: &Path, damaged: &[lines::Damaged]) -> io::Result<PathBuf> {
     }
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-fn refused(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GraphError {
+fn build_io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GraphError {
     let path = path.to_owned();
     move |source| GraphError::Refused { doing, path, source }
 }
 
 /// Parses lines and writes them again, for fuzzing. Returns how many were damaged.
 pub(crate) fn fuzz(bytes: &[u8]) -> usize {
-    let content = lines::parse(bytes);
-    let written = lines::render(&content.graph, &content.others);
-    let again = lines::parse(&written);
+    let content = lines::parse_lines(bytes);
+    let written = lines::format_lines(&content.graph, &content.others);
+    let again = lines::parse_lines(&written);
     assert_eq!((&again.graph, &again.others), (&content.graph, &content.others), "it reads back");
     assert!(again.damaged.is_empty(), "what is written is whole");
     assert!(content.damaged.iter().map(|it| it.bytes.len()).sum::<usize>() <= bytes.len());

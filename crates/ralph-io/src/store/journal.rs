@@ -60,13 +60,13 @@ pub enum JournalError {
     },
     /// An event does not follow from those before it.
     #[error("the journal `{}` is inconsistent: {source}", .path.display())]
-    Misfit { path: PathBuf, source: FoldError },
+    Inconsistent { path: PathBuf, source: FoldError },
 }
 
 impl Journal {
     /// Creates the journal of a new run.
     pub fn create(path: &Path) -> Result<Self, JournalError> {
-        let refused = |source| refused("create", path, source);
+        let refused = |source| build_io_error("create", path, source);
         let file = OpenOptions::new()
             .append(true)
             .create_new(true)
@@ -79,22 +79,22 @@ impl Journal {
 
     /// Opens the journal of a resumed run. Cuts off a torn last line, which ralph has not acted on.
     pub fn open_for_append(path: &Path) -> Result<Self, JournalError> {
-        let mut reading = read(path)?;
+        let mut reading = open_for_reading(path)?;
         if let Some(version) = reading.newer {
             return Err(JournalError::Newer { path: path.to_owned(), version });
         }
         for recorded in &mut reading {
             recorded?;
         }
-        let refused = |source| refused("open", path, source);
+        let refused = |source| build_io_error("open", path, source);
         let file = OpenOptions::new().append(true).open(path).map_err(refused)?;
         if reading.torn.is_some() {
             let last_written = file.metadata().and_then(|it| it.modified());
-            file.set_len(reading.good).and_then(|()| file.sync_data()).map_err(refused)?;
+            file.set_len(reading.intact_bytes).and_then(|()| file.sync_data()).map_err(refused)?;
             // The time of the run's last event must stay visible.
             let _ = last_written.and_then(|it| file.set_modified(it));
         }
-        Ok(Self { file, path: path.to_owned(), length: reading.good })
+        Ok(Self { file, path: path.to_owned(), length: reading.intact_bytes })
     }
 
     /// Appends an event and syncs it. After a failure the journal ends with the previous event.
@@ -115,79 +115,87 @@ impl Journal {
             Err(source) => {
                 // If even this fails, the line stays torn and the next reader drops it.
                 let _ = self.file.set_len(self.length).and_then(|()| self.file.sync_data());
-                Err(refused("append to", &self.path, source))
+                Err(build_io_error("append to", &self.path, source))
             }
         }
     }
 }
 
 /// Returns the state that follows from a journal's events.
-pub fn fold(path: &Path) -> Result<RunState, JournalError> {
-    let misfit = |source| JournalError::Misfit { path: path.to_owned(), source };
-    let mut reading = read(path)?;
+pub fn fold_journal(path: &Path) -> Result<RunState, JournalError> {
+    let misfit = |source| JournalError::Inconsistent { path: path.to_owned(), source };
+    let mut reading = open_for_reading(path)?;
     let first = reading.next().ok_or_else(|| JournalError::Empty { path: path.to_owned() })??;
-    let mut state = RunState::begin(&first).map_err(misfit)?;
+    let mut state = RunState::from_first_event(&first).map_err(misfit)?;
     for recorded in reading {
-        state.apply(&recorded?).map_err(misfit)?;
+        state.apply_event(&recorded?).map_err(misfit)?;
     }
     Ok(state)
 }
 
 /// Opens a journal for reading, even if it is being written or from a later version.
-pub fn read(path: &Path) -> Result<Reading, JournalError> {
+pub fn open_for_reading(path: &Path) -> Result<JournalReader, JournalError> {
     let open = || {
         let mut lines = BufReader::new(File::open(path)?);
         let mut line = Vec::new();
         read_line(&mut lines, &mut line)?;
         Ok((lines, line))
     };
-    let (lines, next) = open().map_err(|source| refused("read", path, source))?;
-    let newer = serde_json::from_slice::<FirstLine>(&next)
+    let (lines, next) = open().map_err(|source| build_io_error("read", path, source))?;
+    let newer = serde_json::from_slice::<JournalFirstLine>(&next)
         .ok()
         .map(|first| first.event.journal)
         .filter(|version| *version > JOURNAL_VERSION);
-    Ok(Reading { lines, path: path.to_owned(), next, line: 0, good: 0, newer, torn: None })
+    Ok(JournalReader {
+        lines,
+        path: path.to_owned(),
+        next,
+        line: 0,
+        intact_bytes: 0,
+        newer,
+        torn: None,
+    })
 }
 
 /// The events of a journal, in order, read on demand.
 #[derive(Debug)]
-pub struct Reading {
+pub struct JournalReader {
     lines: BufReader<File>,
     path: PathBuf,
     /// The next line with its newline; reading one line ahead tells which is the last.
     next: Vec<u8>,
     line: u64,
-    good: u64,
+    intact_bytes: u64,
     newer: Option<u32>,
-    torn: Option<Torn>,
+    torn: Option<TornLine>,
 }
 
 /// What was dropped at the end of a journal: an event that was being written when ralph or the
 /// machine died. ralph has not acted on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Torn {
+pub struct TornLine {
     pub bytes: u64,
 }
 
-impl Reading {
+impl JournalReader {
     /// Returns what was dropped, once all events are read.
-    pub fn torn(&self) -> Option<Torn> {
+    pub fn torn_line(&self) -> Option<TornLine> {
         self.torn
     }
 
     /// Returns the journal's format version if it is later than ours.
-    pub fn newer(&self) -> Option<u32> {
+    pub fn newer_version(&self) -> Option<u32> {
         self.newer
     }
 
-    fn advance(&mut self) -> Result<Option<Recorded>, JournalError> {
+    fn read_next(&mut self) -> Result<Option<Recorded>, JournalError> {
         if self.next.is_empty() || self.torn.is_some() {
             return Ok(None);
         }
         self.line += 1;
         let current = std::mem::take(&mut self.next);
         read_line(&mut self.lines, &mut self.next)
-            .map_err(|source| refused("read", &self.path, source))?;
+            .map_err(|source| build_io_error("read", &self.path, source))?;
         let parsed: Result<Recorded, String> = if current.ends_with(b"\n") {
             serde_json::from_slice(&current).map_err(|error| error.to_string())
         } else {
@@ -195,11 +203,11 @@ impl Reading {
         };
         match (parsed, self.newer) {
             (Ok(recorded), _) => {
-                self.good += current.len() as u64;
+                self.intact_bytes += current.len() as u64;
                 Ok(Some(recorded))
             }
             (Err(_), _) if self.next.is_empty() => {
-                self.torn = Some(Torn { bytes: current.len() as u64 });
+                self.torn = Some(TornLine { bytes: current.len() as u64 });
                 Ok(None)
             }
             (Err(_), Some(version)) => {
@@ -212,11 +220,11 @@ impl Reading {
     }
 }
 
-impl Iterator for Reading {
+impl Iterator for JournalReader {
     type Item = Result<Recorded, JournalError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.advance().transpose();
+        let next = self.read_next().transpose();
         if let Some(Err(_)) = next {
             // Events after a damaged line may not follow from those before it.
             self.next.clear();
@@ -226,12 +234,12 @@ impl Iterator for Reading {
 }
 
 #[derive(Deserialize)]
-struct FirstLine {
-    event: FirstEvent,
+struct JournalFirstLine {
+    event: JournalFirstEvent,
 }
 
 #[derive(Deserialize)]
-struct FirstEvent {
+struct JournalFirstEvent {
     journal: u32,
 }
 
@@ -239,7 +247,7 @@ fn read_line(lines: &mut BufReader<File>, line: &mut Vec<u8>) -> io::Result<()> 
     lines.by_ref().take(LONGEST_LINE).read_until(b'\n', line).map(drop)
 }
 
-fn refused(doing: &'static str, path: &Path, source: io::Error) -> JournalError {
+fn build_io_error(doing: &'static str, path: &Path, source: io::Error) -> JournalError {
     JournalError::Refused { doing, path: path.to_owned(), source }
 }
 

@@ -42,7 +42,7 @@ pub const PROJECT_DIRECTORY: &str = ".ralph";
 
 /// The directories of one project.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layout {
+pub struct ProjectLayout {
     project: PathBuf,
     state: PathBuf,
 }
@@ -72,7 +72,7 @@ pub enum LayoutError {
 
 /// Returns the directory of the state of all projects: `stateDir` if it is set, else
 /// `$XDG_STATE_HOME/ralph`, else `~/.local/state/ralph`.
-pub fn state_root(
+pub fn find_state_root(
     stated: Option<&Path>,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<PathBuf, LayoutError> {
@@ -87,12 +87,12 @@ pub fn state_root(
         .ok_or(LayoutError::NoHome)
 }
 
-impl Layout {
+impl ProjectLayout {
     /// Returns the directories of a project in a state root.
     ///
     /// `work_tree` is the top of the repository's work tree, or the project directory itself if
     /// there is no repository: only one run at a time may use a work tree.
-    pub fn locate(project: &Path, work_tree: &Path, root: &Path) -> Result<Self, LayoutError> {
+    pub fn for_project(project: &Path, work_tree: &Path, root: &Path) -> Result<Self, LayoutError> {
         let resolve = |path: &Path| {
             path.canonicalize()
                 .map_err(|source| LayoutError::NoProject { path: path.to_owned(), source })
@@ -106,7 +106,7 @@ impl Layout {
             path: root.to_owned(),
             source,
         })?;
-        Ok(Self { project, state: root.join(state_name(&work_tree)) })
+        Ok(Self { project, state: root.join(format_state_name(&work_tree)) })
     }
 
     /// Returns the project directory.
@@ -120,18 +120,18 @@ impl Layout {
     }
 
     /// Returns the path of the file that exists while a run is active.
-    pub fn active(&self) -> PathBuf {
+    pub fn active_path(&self) -> PathBuf {
         self.state.join("active.json")
     }
 
     /// Returns the directory of all runs.
-    pub fn runs(&self) -> PathBuf {
+    pub fn runs_path(&self) -> PathBuf {
         self.state.join("runs")
     }
 
     /// Returns the directory of a run.
-    pub fn run(&self, run: &RunId) -> RunDir {
-        RunDir { path: self.runs().join(&run.0) }
+    pub fn run_dir(&self, run: &RunId) -> RunDir {
+        RunDir { path: self.runs_path().join(&run.0) }
     }
 
     /// Returns ralph's directory in the project.
@@ -142,8 +142,8 @@ impl Layout {
     /// Creates the state directory, and records which project it belongs to, so that the runs of a
     /// project that was moved can be found.
     pub fn prepare_state(&self) -> Result<(), LayoutError> {
-        let runs = self.runs();
-        private_directories(&runs).map_err(|source| LayoutError::Refused {
+        let runs = self.runs_path();
+        create_private_directories(&runs).map_err(|source| LayoutError::Refused {
             doing: "create",
             path: runs,
             source,
@@ -165,11 +165,11 @@ impl Layout {
     /// none.
     pub fn prepare_project(&self) -> Result<(), LayoutError> {
         let directory = self.project_files();
-        real_directory(&directory)?;
+        ensure_real_directory(&directory)?;
         let path = directory.join(".gitignore");
         let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let written = match file {
-            Ok(mut file) => file.write_all(ignore_file().as_bytes()),
+            Ok(mut file) => file.write_all(format_ignore_file().as_bytes()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(error),
         };
@@ -177,12 +177,12 @@ impl Layout {
     }
 
     /// Creates a directory under `.ralph/` and returns it. Fails if anything on the way is a link.
-    pub fn project_directory(&self, parts: &[&str]) -> Result<PathBuf, LayoutError> {
+    pub fn create_project_directory(&self, parts: &[&str]) -> Result<PathBuf, LayoutError> {
         self.prepare_project()?;
         let mut directory = self.project_files();
         for part in parts {
             directory.push(part);
-            real_directory(&directory)?;
+            ensure_real_directory(&directory)?;
         }
         Ok(directory)
     }
@@ -196,7 +196,7 @@ pub struct RunDir {
 
 impl RunDir {
     /// Returns the files of a run in a directory.
-    pub fn at(path: impl Into<PathBuf>) -> Self {
+    pub fn from_path(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
@@ -206,17 +206,17 @@ impl RunDir {
     }
 
     /// Returns the path of the journal.
-    pub fn journal(&self) -> PathBuf {
+    pub fn journal_path(&self) -> PathBuf {
         self.path.join("journal.jsonl")
     }
 
     /// Returns the path of the last good copy of the task file.
-    pub fn tasks(&self) -> PathBuf {
+    pub fn tasks_path(&self) -> PathBuf {
         self.path().join("tasks.json")
     }
 
     /// Returns the time of the last write to the run's journal or an agent's stream.
-    pub fn last_heard(&self) -> Option<SystemTime> {
+    pub fn find_last_activity(&self) -> Option<SystemTime> {
         let is_of_run = |name: &OsStr| {
             let path = Path::new(name);
             path == Path::new("journal.jsonl") || path.extension() == Some(OsStr::new("zst"))
@@ -227,31 +227,36 @@ impl RunDir {
     }
 
     /// Returns the path of the raw stream of an agent call.
-    pub fn stream(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
-        self.call(iteration, ask, "ndjson.zst")
+    pub fn stream_path(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
+        self.build_call_path(iteration, ask, "ndjson.zst")
     }
 
     /// Returns the path of the prompt of an agent call.
-    pub fn prompt(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
-        self.call(iteration, ask, "prompt.md")
+    pub fn prompt_path(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
+        self.build_call_path(iteration, ask, "prompt.md")
     }
 
     /// Returns the path of the record how an agent call ended.
-    pub fn end(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
-        self.call(iteration, ask, "end.json")
+    pub fn end_path(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
+        self.build_call_path(iteration, ask, "end.json")
     }
 
     /// Returns the path of the schema for the answer of an agent call.
-    pub fn schema(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
-        self.call(iteration, ask, "schema.json")
+    pub fn schema_path(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
+        self.build_call_path(iteration, ask, "schema.json")
     }
 
     /// Returns where an agent may write its answer.
-    pub fn answer(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
-        self.call(iteration, ask, "answer.md")
+    pub fn answer_path(&self, iteration: IterationNumber, ask: AskNumber) -> PathBuf {
+        self.build_call_path(iteration, ask, "answer.md")
     }
 
-    fn call(&self, iteration: IterationNumber, ask: AskNumber, extension: &str) -> PathBuf {
+    fn build_call_path(
+        &self,
+        iteration: IterationNumber,
+        ask: AskNumber,
+        extension: &str,
+    ) -> PathBuf {
         self.path.join(match ask {
             AskNumber(0 | 1) => format!("agent-{iteration}.{extension}"),
             AskNumber(ask) => format!("agent-{iteration}-{ask}.{extension}"),
@@ -292,15 +297,15 @@ struct ProjectFile {
 
 /// Writes a value as indented JSON, replacing the file.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    atomic::replace(path, &pretty(value)?)
+    atomic::replace_file(path, &to_pretty_json(value)?)
 }
 
 /// Writes a value like [`write_json`], without syncing.
-pub(crate) fn write_json_in_passing(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    atomic::replace_in_passing(path, &pretty(value)?)
+pub(crate) fn write_json_unsynced(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    atomic::replace_unsynced(path, &to_pretty_json(value)?)
 }
 
-fn pretty(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+fn to_pretty_json(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
     Ok(text)
@@ -308,18 +313,18 @@ fn pretty(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
 
 /// Checks that files can be created in a directory, or in its closest existing parent. Leaves
 /// nothing behind.
-pub fn try_writing(path: &Path) -> io::Result<()> {
+pub fn check_writable(path: &Path) -> io::Result<()> {
     let there = path.ancestors().find(|directory| directory.is_dir()).unwrap_or(path);
     tempfile::Builder::new().prefix(".ralph-try-").tempfile_in(there).map(drop)
 }
 
 /// Creates a directory and its parents, accessible by the owner only.
-pub(crate) fn private_directories(path: &Path) -> io::Result<()> {
+pub(crate) fn create_private_directories(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Creates a directory unless it exists; fails for a link.
-fn real_directory(path: &Path) -> Result<(), LayoutError> {
+fn ensure_real_directory(path: &Path) -> Result<(), LayoutError> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
         Ok(_) => Err(LayoutError::NotDirectory { path: path.to_owned() }),
@@ -330,12 +335,12 @@ fn real_directory(path: &Path) -> Result<(), LayoutError> {
 }
 
 /// Returns the `.gitignore` that keeps the runtime files out of the repository.
-pub(crate) fn ignore_file() -> String {
+pub(crate) fn format_ignore_file() -> String {
     format!("# Written by ralph: its runtime files.\n{}\n", RUNTIME_FILES.join("\n"))
 }
 
 /// Returns a readable name that no other path has.
-fn state_name(work_tree: &Path) -> String {
+fn format_state_name(work_tree: &Path) -> String {
     let name = work_tree.file_name().unwrap_or_default().to_string_lossy();
     let mut slug = String::new();
     for character in name.chars().take(40) {
@@ -349,12 +354,12 @@ fn state_name(work_tree: &Path) -> String {
         "" => "project",
         slug => slug,
     };
-    let hash = fnv1a(work_tree.as_os_str().as_encoded_bytes());
+    let hash = hash_fnv1a(work_tree.as_os_str().as_encoded_bytes());
     format!("{slug}-{:012x}", hash & 0xffff_ffff_ffff)
 }
 
 /// FNV-1a: the name must be the same for every version of ralph, which std does not guarantee.
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
+pub(crate) fn hash_fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
@@ -366,11 +371,12 @@ mod tests {
 
     use super::*;
 
-    fn project() -> (tempfile::TempDir, Layout) {
+    fn project() -> (tempfile::TempDir, ProjectLayout) {
         let directory = tempfile::tempdir().expect("a directory");
         let project = directory.path().join("My Project!");
         fs::create_dir(&project).expect("a project");
-        let layout = Layout::locate(&project, &project, &directory.path().join("state"));
+        let layout =
+            ProjectLayout::for_project(&project, &project, &directory.path().join("state"));
         (directory, layout.expect("located"))
     }
 
@@ -385,7 +391,7 @@ mod tests {
             (None, None, None, None),
         ] {
             let variable = |name: &str| if name == "HOME" { home } else { xdg }.map(Into::into);
-            let found = state_root(stated.map(Path::new), variable);
+            let found = find_state_root(stated.map(Path::new), variable);
             assert_eq!(found.ok(), expect.map(PathBuf::from), "{stated:?} {home:?} {xdg:?}");
         }
     }
@@ -393,20 +399,20 @@ mod tests {
     #[test]
     fn the_state_directory_is_readable_and_unique() {
         // The hash is part of the format: another value would hide all earlier runs.
-        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(hash_fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(hash_fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
         for (path, expect) in [
             ("/home/u/My Project!", "my-project-"),
             ("/", "project-"),
             ("/x/äö", "project-"),
             ("/x/.dot.", "dot-"),
         ] {
-            let name = state_name(Path::new(path));
+            let name = format_state_name(Path::new(path));
             let (slug, hash) = name.split_at(name.len() - 12);
             assert_eq!(slug, expect, "{path}");
             assert!(hash.chars().all(|digit| digit.is_ascii_hexdigit()), "{name}");
         }
-        assert_ne!(state_name(Path::new("/a/x")), state_name(Path::new("/b/x")));
+        assert_ne!(format_state_name(Path::new("/a/x")), format_state_name(Path::new("/b/x")));
     }
 
     #[test]
@@ -434,7 +440,7 @@ mod tests {
         let ignore = layout.project_files().join(".gitignore");
         assert!(fs::read_to_string(&ignore).expect("written").contains("\n/state.json\n"));
         fs::write(&ignore, "mine").expect("written");
-        layout.project_directory(&["logs", "validation"]).expect("made");
+        layout.create_project_directory(&["logs", "validation"]).expect("made");
         assert_eq!(fs::read_to_string(&ignore).expect("kept"), "mine");
     }
 
@@ -451,16 +457,19 @@ mod tests {
         layout.prepare_project().expect("made");
         std::os::unix::fs::symlink(&elsewhere, layout.project_files().join("logs"))
             .expect("a link");
-        layout.project_directory(&["logs", "validation"]).expect_err("refused");
+        layout.create_project_directory(&["logs", "validation"]).expect_err("refused");
         assert_eq!(fs::read_dir(&elsewhere).expect("readable").count(), 0);
     }
 
     #[test]
     fn calls_have_distinct_names() {
-        let run = RunDir::at("/r");
+        let run = RunDir::from_path("/r");
         let (first, second) = (AskNumber(1), AskNumber(2));
-        assert_eq!(run.stream(IterationNumber(7), first), Path::new("/r/agent-7.ndjson.zst"));
-        assert_eq!(run.prompt(IterationNumber(7), second), Path::new("/r/agent-7-2.prompt.md"));
-        assert_eq!(run.end(IterationNumber(7), first), Path::new("/r/agent-7.end.json"));
+        assert_eq!(run.stream_path(IterationNumber(7), first), Path::new("/r/agent-7.ndjson.zst"));
+        assert_eq!(
+            run.prompt_path(IterationNumber(7), second),
+            Path::new("/r/agent-7-2.prompt.md")
+        );
+        assert_eq!(run.end_path(IterationNumber(7), first), Path::new("/r/agent-7.end.json"));
     }
 }

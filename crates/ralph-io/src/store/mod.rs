@@ -6,7 +6,7 @@
 
 pub mod active;
 pub mod atomic;
-pub mod clutter;
+pub mod cleanup;
 pub mod draft;
 pub mod embedded;
 pub mod files;
@@ -26,9 +26,9 @@ mod tasks;
 
 pub use files::RunStore;
 pub use journal::{Journal, JournalError};
-pub use layout::{Layout, LayoutError, RunDir};
-pub use lock::{Lock, LockError};
-pub use tasks::{project_file, put_right};
+pub use layout::{LayoutError, ProjectLayout, RunDir};
+pub use lock::{LockError, RunLock};
+pub use tasks::{read_project_excerpt, repair_after_crash};
 
 #[cfg(test)]
 mod sample;

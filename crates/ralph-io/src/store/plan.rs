@@ -9,14 +9,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_core::checklist::Checklist;
-use ralph_core::plan::{PlanCopy, PlanLook};
+use ralph_core::plan::{PlanCopy, PlanState};
 use ralph_core::ports::StoreError;
 use ralph_core::run::RunState;
 
 use super::atomic;
-use super::layout::{Layout, PROJECT_DIRECTORY, RunDir};
+use super::layout::{PROJECT_DIRECTORY, ProjectLayout, RunDir};
 use super::prompts;
-use crate::bounded;
+use crate::bounded_read;
 
 /// A plan of years; no agent reads a longer one.
 const LARGEST: u64 = 4 * 1024 * 1024;
@@ -36,43 +36,43 @@ impl KeptPlan {
     }
 
     /// Reads the plan, and saves a copy of it if it is intact.
-    pub fn look(&self) -> PlanLook {
-        let read = read(&self.project, &self.file);
+    pub fn read_and_keep(&self) -> PlanState {
+        let read = read_plan(&self.project, &self.file);
         if let Ok(Some(text)) = &read
             && !text.trim().is_empty()
         {
             // Saving syncs, which takes longer than comparing. If the disk is full, the last copy
             // must do.
-            if fs::read(self.copy()).ok().as_deref() != Some(text.as_bytes()) {
-                let _ = atomic::replace(&self.copy(), text.as_bytes());
+            if fs::read(self.copy_path()).ok().as_deref() != Some(text.as_bytes()) {
+                let _ = atomic::replace_file(&self.copy_path(), text.as_bytes());
             }
         }
-        match PlanLook::without_copy(read) {
-            PlanLook::Lost { loss, copy: _ } if self.copy().is_file() => {
-                PlanLook::Lost { loss, copy: PlanCopy::Kept }
+        match PlanState::from_read(read) {
+            PlanState::Lost { loss, copy: _ } if self.copy_path().is_file() => {
+                PlanState::Lost { loss, copy: PlanCopy::Kept }
             }
-            look @ (PlanLook::There { .. } | PlanLook::Lost { .. }) => look,
+            look @ (PlanState::Usable { .. } | PlanState::Lost { .. }) => look,
         }
     }
 
     /// Restores the plan from the copy, and keeps the file in its place. Does nothing if the plan
     /// is intact.
-    pub fn put_back(&self) -> Result<(), StoreError> {
-        if PlanLook::without_copy(read(&self.project, &self.file)).counts().is_some() {
+    pub fn restore(&self) -> Result<(), StoreError> {
+        if PlanState::from_read(read_plan(&self.project, &self.file)).counts().is_some() {
             return Ok(());
         }
         let failed = |error: io::Error| StoreError {
-            message: format!("cannot restore `{}`: {error}", self.shown().display()),
+            message: format!("cannot restore `{}`: {error}", self.shown_path().display()),
         };
-        let copy = fs::read(self.copy()).map_err(failed)?;
+        let copy = fs::read(self.copy_path()).map_err(failed)?;
         let directory = self.file.parent().unwrap_or(&self.project);
-        bounded::check_place(&self.project, directory).map_err(failed)?;
-        let permissions = self.clear_place().map_err(failed)?;
+        bounded_read::check_inside_project(&self.project, directory).map_err(failed)?;
+        let permissions = self.make_room().map_err(failed)?;
         atomic::replace_with(&self.file, &copy, permissions).map_err(failed)
     }
 
     /// Makes room for the plan. Returns the permissions that it should have.
-    fn clear_place(&self) -> io::Result<Permissions> {
+    fn make_room(&self) -> io::Result<Permissions> {
         let usual = Permissions::from_mode(0o644);
         let Ok(there) = fs::symlink_metadata(&self.file) else {
             if let Some(directory) = self.file.parent() {
@@ -82,15 +82,15 @@ impl KeptPlan {
         };
         if there.is_file() {
             if there.len() > 0 && there.len() <= LARGEST {
-                let lost = bounded::read_file(&self.file, LARGEST)?;
-                atomic::replace(&self.run.path().join("plan-lost"), &lost)?;
+                let lost = bounded_read::read_file(&self.file, LARGEST)?;
+                atomic::replace_file(&self.run.path().join("plan-lost"), &lost)?;
             } else if there.len() > 0 {
-                fs::rename(&self.file, self.aside())?;
+                fs::rename(&self.file, self.find_free_path())?;
             }
             return Ok(there.permissions());
         }
         if there.is_dir() && fs::remove_dir(&self.file).is_err() {
-            fs::rename(&self.file, self.aside())?;
+            fs::rename(&self.file, self.find_free_path())?;
         } else if !there.is_dir() {
             // A link or a pipe has no content of its own.
             fs::remove_file(&self.file)?;
@@ -100,10 +100,10 @@ impl KeptPlan {
 
     /// Returns a free path for a large file, on the same disk: in the logs, which never make a tree
     /// dirty.
-    fn aside(&self) -> PathBuf {
+    fn find_free_path(&self) -> PathBuf {
         let name = self.file.file_name().unwrap_or_default().to_string_lossy();
         let logs = self.project.join(PROJECT_DIRECTORY).join("logs");
-        let is_there = bounded::check_place(&self.project, &logs).is_ok()
+        let is_there = bounded_read::check_inside_project(&self.project, &logs).is_ok()
             && fs::create_dir_all(&logs).is_ok()
             && !logs.is_symlink();
         let directory = if is_there { logs } else { self.run.path().to_owned() };
@@ -112,46 +112,49 @@ impl KeptPlan {
         (1..1000).map(place).find(is_free).unwrap_or_else(|| place(1000))
     }
 
-    fn shown(&self) -> &Path {
+    fn shown_path(&self) -> &Path {
         self.file.strip_prefix(&self.project).unwrap_or(&self.file)
     }
 
-    fn copy(&self) -> PathBuf {
-        copy(&self.run)
+    fn copy_path(&self) -> PathBuf {
+        build_copy_path(&self.run)
     }
 }
 
 /// Returns the items of the plan as a run saw it last.
-pub fn seen(run: &RunDir) -> Option<Checklist> {
-    let text = bounded::read_file(&copy(run), LARGEST).ok()?;
+pub fn read_last_seen(run: &RunDir) -> Option<Checklist> {
+    let text = bounded_read::read_file(&build_copy_path(run), LARGEST).ok()?;
     Some(Checklist::read(&String::from_utf8_lossy(&text)))
 }
 
-fn copy(run: &RunDir) -> PathBuf {
+fn build_copy_path(run: &RunDir) -> PathBuf {
     run.path().join("plan.md")
 }
 
 /// Reads a plan before a run begins. There is no copy then.
-pub fn look(project: &Path, file: &Path) -> PlanLook {
+pub fn inspect_plan(project: &Path, file: &Path) -> PlanState {
     let file = project.join(file);
-    PlanLook::without_copy(read(project, &file))
+    PlanState::from_read(read_plan(project, &file))
 }
 
 /// Restores the plan that a dead run has lost. Returns a message for the user.
-pub fn put_right(layout: &Layout, state: &RunState) -> Option<Result<String, StoreError>> {
+pub fn repair_after_crash(
+    layout: &ProjectLayout,
+    state: &RunState,
+) -> Option<Result<String, StoreError>> {
     let plan = state.recipe.plan.as_ref()?;
-    let kept = KeptPlan::new(layout.project(), &plan.file, &layout.run(&state.run));
-    let message = kept.look().put_back(&plan.file)?;
-    Some(kept.put_back().map(|()| message))
+    let kept = KeptPlan::new(layout.project(), &plan.file, &layout.run_dir(&state.run));
+    let message = kept.read_and_keep().describe_restore(&plan.file)?;
+    Some(kept.restore().map(|()| message))
 }
 
-fn read(project: &Path, file: &Path) -> Result<Option<String>, String> {
-    prompts::read(file, project, LARGEST)
+fn read_plan(project: &Path, file: &Path) -> Result<Option<String>, String> {
+    prompts::read_text_within(file, project, LARGEST)
 }
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::plan::Loss;
+    use ralph_core::plan::PlanLoss;
 
     use super::*;
 
@@ -160,7 +163,7 @@ mod tests {
         let project = directory.path().join("project");
         fs::create_dir_all(project.join(".ralph")).expect("a directory");
         fs::create_dir(directory.path().join("run")).expect("a directory");
-        let run = RunDir::at(directory.path().join("run"));
+        let run = RunDir::from_path(directory.path().join("run"));
         let kept = KeptPlan::new(&project, Path::new(".ralph/plan.md"), &run);
         (directory, kept)
     }
@@ -169,14 +172,14 @@ mod tests {
     fn check(kept: &KeptPlan, damage: impl FnOnce(&Path), expect: &str) {
         let text = "- [ ] one\n- [x] two\n";
         fs::write(&kept.file, text).expect("written");
-        assert!(kept.look().counts().is_some());
+        assert!(kept.read_and_keep().counts().is_some());
         fs::remove_file(&kept.file).expect("removed");
         damage(&kept.file);
-        let look = kept.look();
-        let message = look.put_back(Path::new("plan.md")).expect("it is lost");
+        let look = kept.read_and_keep();
+        let message = look.describe_restore(Path::new("plan.md")).expect("it is lost");
         assert_eq!(message, format!("`plan.md` {expect}; it was restored"));
         for _ in 0..2 {
-            kept.put_back().expect("restored");
+            kept.restore().expect("restored");
             assert_eq!(fs::read_to_string(&kept.file).expect("there"), text);
             assert!(fs::symlink_metadata(&kept.file).expect("there").is_file());
         }
@@ -224,9 +227,9 @@ mod tests {
     #[test]
     fn a_file_that_never_was_a_plan_is_not_restored() {
         let (_directory, kept) = scene();
-        let lost = PlanLook::Lost { loss: Loss::Missing, copy: PlanCopy::None };
-        assert_eq!(kept.look(), lost);
-        assert_eq!(kept.look().put_back(Path::new("plan.md")), None);
-        kept.put_back().expect_err("there is nothing to restore");
+        let lost = PlanState::Lost { loss: PlanLoss::Missing, copy: PlanCopy::None };
+        assert_eq!(kept.read_and_keep(), lost);
+        assert_eq!(kept.read_and_keep().describe_restore(Path::new("plan.md")), None);
+        kept.restore().expect_err("there is nothing to restore");
     }
 }

@@ -11,24 +11,26 @@ use std::path::Path;
 use ralph_core::ports::{PromptError, StoreError};
 
 use super::atomic;
-use crate::bounded;
+use crate::bounded_read;
 
 /// A template is a page or two.
 const LARGEST_TEMPLATE: u64 = 256 * 1024;
 
 /// A log of years; people do not read a longer one.
-const LARGEST_BESIDE: u64 = 4 * 1024 * 1024;
+const LARGEST_COMPANION: u64 = 4 * 1024 * 1024;
 
 /// Reads the project's own template of a prompt from `directory`.
-pub fn template(
+pub fn read_template(
     project: &Path,
     directory: &Path,
     name: &str,
 ) -> Result<Option<String>, PromptError> {
     let directory = project.join(directory);
     let path = directory.join(format!("{name}.md"));
-    let wrong = |what: &str| unusable(project, &path, what);
-    match read(&path, home(project, &directory), LARGEST_TEMPLATE).map_err(|what| wrong(&what))? {
+    let wrong = |what: &str| build_unusable_error(project, &path, what);
+    match read_text_within(&path, choose_allowed_root(project, &directory), LARGEST_TEMPLATE)
+        .map_err(|what| wrong(&what))?
+    {
         Some(text) if text.trim().is_empty() => Err(wrong("it is empty")),
         text => Ok(text),
     }
@@ -36,22 +38,30 @@ pub fn template(
 
 /// Reads a skill of the project by its name from `directory`. A name that could lead elsewhere is
 /// not found.
-pub fn skill(project: &Path, directory: &Path, name: &str) -> Result<Option<String>, PromptError> {
+pub fn read_skill(
+    project: &Path,
+    directory: &Path,
+    name: &str,
+) -> Result<Option<String>, PromptError> {
     let is_name = !name.is_empty() && !name.contains(['/', '\\', '\0']) && !name.starts_with('.');
-    if is_name { template(project, directory, name) } else { Ok(None) }
+    if is_name { read_template(project, directory, name) } else { Ok(None) }
 }
 
 /// Reads a text file in the directory of the task file.
-pub fn beside(project: &Path, tasks: &Path, name: &str) -> Result<Option<String>, PromptError> {
+pub fn read_companion(
+    project: &Path,
+    tasks: &Path,
+    name: &str,
+) -> Result<Option<String>, PromptError> {
     let path = project.join(tasks).with_file_name(name);
     let directory = path.parent().unwrap_or(project);
-    read(&path, home(project, directory), LARGEST_BESIDE)
-        .map_err(|what| unusable(project, &path, &what))
+    read_text_within(&path, choose_allowed_root(project, directory), LARGEST_COMPANION)
+        .map_err(|what| build_unusable_error(project, &path, &what))
 }
 
 /// Replaces an existing file in the directory of the task file, by way of `scratch`. A link stays a
 /// link.
-pub(super) fn replace_beside(
+pub(super) fn replace_companion(
     scratch: &Path,
     project: &Path,
     tasks: &Path,
@@ -60,33 +70,37 @@ pub(super) fn replace_beside(
 ) -> Result<(), StoreError> {
     let path = project.join(tasks).with_file_name(name);
     let replace = || -> io::Result<()> {
-        bounded::check_place(project, &path)?;
+        bounded_read::check_inside_project(project, &path)?;
         let real = path.canonicalize()?;
         let permissions = fs::metadata(&real)?.permissions();
-        atomic::replace_by_way_of(scratch, &real, text.as_bytes(), permissions)
+        atomic::replace_via_scratch(scratch, &real, text.as_bytes(), permissions)
     };
     replace().map_err(|error| StoreError {
         message: format!("cannot write `{}`: {error}", path.display()),
     })
 }
 
-fn unusable(project: &Path, path: &Path, what: &str) -> PromptError {
+fn build_unusable_error(project: &Path, path: &Path, what: &str) -> PromptError {
     let shown = path.strip_prefix(project).unwrap_or(path).display();
     PromptError { message: format!("`{shown}` cannot be used: {what}") }
 }
 
 /// Returns the directory that files must be in: the project, unless the user chose a directory
 /// elsewhere.
-fn home<'a>(project: &'a Path, directory: &'a Path) -> &'a Path {
-    if bounded::is_below(directory, project) { project } else { directory }
+fn choose_allowed_root<'a>(project: &'a Path, directory: &'a Path) -> &'a Path {
+    if bounded_read::is_below(directory, project) { project } else { directory }
 }
 
 /// Reads a regular text file within a directory. Does not wait for a pipe.
-pub(super) fn read(path: &Path, within: &Path, largest: u64) -> Result<Option<String>, String> {
+pub(super) fn read_text_within(
+    path: &Path,
+    within: &Path,
+    largest: u64,
+) -> Result<Option<String>, String> {
     let is_missing = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     };
-    let bytes = match bounded::read_within(within, path, largest + 1) {
+    let bytes = match bounded_read::read_within(within, path, largest + 1) {
         Ok(bytes) => bytes,
         Err(error) if is_missing(&error) && fs::symlink_metadata(path).is_err() => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
@@ -122,7 +136,7 @@ mod tests {
         let prompts = project.join(".ralph/prompts");
         fs::create_dir_all(&prompts).expect("a directory");
         let check = |name: &str, expect: Result<Option<&str>, &str>| {
-            check(template(&project, Path::new(".ralph/prompts"), name), expect);
+            check(read_template(&project, Path::new(".ralph/prompts"), name), expect);
         };
         let write = |name: &str, bytes: &[u8]| {
             fs::write(prompts.join(name), bytes).expect("written");
@@ -159,14 +173,14 @@ mod tests {
         bad("pipe", "it is not a regular file");
         bad("out", "it leads out of the project");
         bad("dangling", "No such file or directory (os error 2)");
-        assert!(template(&project, Path::new(".ralph/prompts"), "full").is_ok());
+        assert!(read_template(&project, Path::new(".ralph/prompts"), "full").is_ok());
         for name in ["", "../prompts/implement", ".hidden", "a\\b", "a\0b"] {
-            super::tests::check(skill(&project, Path::new(".ralph/prompts"), name), Ok(None));
+            super::tests::check(read_skill(&project, Path::new(".ralph/prompts"), name), Ok(None));
         }
-        let known = skill(&project, Path::new(".ralph/prompts"), "implement");
+        let known = read_skill(&project, Path::new(".ralph/prompts"), "implement");
         super::tests::check(known, Ok(Some("Do ${TASK}.\n")));
         // A directory chosen by the user may be anywhere.
-        let elsewhere = template(&project, directory.path(), "x");
+        let elsewhere = read_template(&project, directory.path(), "x");
         super::tests::check(elsewhere, Ok(None));
     }
 
@@ -175,16 +189,17 @@ mod tests {
         let project = tempfile::tempdir().expect("a directory");
         let (project, tasks) = (project.path(), Path::new("ralph/tasks.json"));
         fs::create_dir(project.join("ralph")).expect("a directory");
-        check(beside(project, tasks, "progress.txt"), Ok(None));
-        replace_beside(project, project, tasks, "progress.txt", "x").expect_err("it is not there");
+        check(read_companion(project, tasks, "progress.txt"), Ok(None));
+        replace_companion(project, project, tasks, "progress.txt", "x")
+            .expect_err("it is not there");
         let log = project.join("ralph/progress.txt");
         fs::write(project.join("real.txt"), "old").expect("written");
         fs::set_permissions(project.join("real.txt"), fs::Permissions::from_mode(0o640))
             .expect("a mode");
         symlink("../real.txt", &log).expect("a link");
         let list = project.join(tasks);
-        replace_beside(project, project, &list, "progress.txt", "new").expect("replaced");
-        check(beside(project, tasks, "progress.txt"), Ok(Some("new")));
+        replace_companion(project, project, &list, "progress.txt", "new").expect("replaced");
+        check(read_companion(project, tasks, "progress.txt"), Ok(Some("new")));
         assert!(fs::symlink_metadata(&log).expect("there").is_symlink());
         let mode = fs::metadata(&log).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o640);

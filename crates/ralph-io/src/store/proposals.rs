@@ -7,13 +7,13 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_core::amend::{Amended, Proposal};
+use ralph_core::amend::{AmendmentRecord, Proposal};
 use ralph_core::ids::IterationNumber;
 use ralph_core::ports::StoreError;
 use serde::{Deserialize, Serialize};
 
 use super::layout::write_json;
-use crate::bounded;
+use crate::bounded_read;
 
 const VERSION: u32 = 1;
 
@@ -21,7 +21,7 @@ const VERSION: u32 = 1;
 const LARGEST: u64 = 16 * 1024 * 1024;
 
 /// How many are kept. Decided ones are dropped first, oldest first.
-const MOST: usize = 200;
+const MOST_PROPOSALS: usize = 200;
 
 /// A proposal and the user's decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,13 +31,13 @@ pub struct StoredProposal {
     pub file: PathBuf,
     /// The iteration that made it.
     pub iteration: IterationNumber,
-    pub decision: Decision,
+    pub decision: ProposalDecision,
 }
 
 /// The user's decision about a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Decision {
+pub enum ProposalDecision {
     Open,
     /// The change was made.
     Accepted,
@@ -51,24 +51,24 @@ struct ProposalFile {
 }
 
 /// Returns all proposals about a task file, oldest first.
-pub fn read(state: &Path, file: &Path) -> Result<Vec<StoredProposal>, StoreError> {
+pub fn read_proposals(state: &Path, file: &Path) -> Result<Vec<StoredProposal>, StoreError> {
     let all = read_all(state)?.into_iter();
     Ok(all.filter(|stored| stored.file == file).collect())
 }
 
 /// Returns how many proposals about a task file the user has not decided on.
 pub fn count_open(state: &Path, file: &Path) -> usize {
-    let all = read(state, file).unwrap_or_default();
-    all.iter().filter(|stored| stored.decision == Decision::Open).count()
+    let all = read_proposals(state, file).unwrap_or_default();
+    all.iter().filter(|stored| stored.decision == ProposalDecision::Open).count()
 }
 
 /// Adds the proposals among the amendments of an iteration. Skips known ones, so that the user is
 /// not asked twice about the same change.
-pub(super) fn add(
+pub(super) fn add_proposals(
     state: &Path,
     file: &Path,
     iteration: IterationNumber,
-    log: &[Amended],
+    log: &[AmendmentRecord],
 ) -> Result<(), StoreError> {
     let mut new = log.iter().filter_map(|amended| amended.proposed.as_deref()).peekable();
     if new.peek().is_none() {
@@ -83,44 +83,49 @@ pub(super) fn add(
             proposal: proposal.clone(),
             file: file.to_owned(),
             iteration,
-            decision: Decision::Open,
+            decision: ProposalDecision::Open,
         });
     }
-    while all.len() > MOST {
-        let decided = all.iter().position(|stored| stored.decision != Decision::Open);
+    while all.len() > MOST_PROPOSALS {
+        let decided = all.iter().position(|stored| stored.decision != ProposalDecision::Open);
         all.remove(decided.unwrap_or(0));
     }
-    write(state, all)
+    write_all(state, all)
 }
 
 /// Saves the user's decision about a proposal.
-pub fn decide(state: &Path, file: &Path, id: &str, decision: Decision) -> Result<(), StoreError> {
+pub fn save_decision(
+    state: &Path,
+    file: &Path,
+    id: &str,
+    decision: ProposalDecision,
+) -> Result<(), StoreError> {
     let mut all = read_all(state)?;
     for stored in &mut all {
         if stored.proposal.id == id && stored.file == file {
             stored.decision = decision;
         }
     }
-    write(state, all)
+    write_all(state, all)
 }
 
 /// Drops the proposals about a task file that was replaced by another.
-pub fn forget(state: &Path, file: &Path) -> Result<(), StoreError> {
+pub fn drop_proposals(state: &Path, file: &Path) -> Result<(), StoreError> {
     let mut all = read_all(state)?;
     let before = all.len();
     all.retain(|stored| stored.file != file);
-    if all.len() == before { Ok(()) } else { write(state, all) }
+    if all.len() == before { Ok(()) } else { write_all(state, all) }
 }
 
-fn place(state: &Path) -> PathBuf {
+fn build_proposals_path(state: &Path) -> PathBuf {
     state.join("proposals.json")
 }
 
 fn read_all(state: &Path) -> Result<Vec<StoredProposal>, StoreError> {
-    let path = place(state);
+    let path = build_proposals_path(state);
     let failed =
         |why: String| StoreError { message: format!("cannot read `{}`: {why}", path.display()) };
-    match bounded::read_file(&path, LARGEST) {
+    match bounded_read::read_file(&path, LARGEST) {
         Ok(bytes) => serde_json::from_slice::<ProposalFile>(&bytes)
             .map(|file| file.proposals)
             .map_err(|error| failed(error.to_string())),
@@ -129,8 +134,8 @@ fn read_all(state: &Path) -> Result<Vec<StoredProposal>, StoreError> {
     }
 }
 
-fn write(state: &Path, proposals: Vec<StoredProposal>) -> Result<(), StoreError> {
-    let path = place(state);
+fn write_all(state: &Path, proposals: Vec<StoredProposal>) -> Result<(), StoreError> {
+    let path = build_proposals_path(state);
     write_json(&path, &ProposalFile { version: VERSION, proposals }).map_err(|error| StoreError {
         message: format!("cannot write `{}`: {error}", path.display()),
     })
@@ -143,10 +148,15 @@ mod tests {
 
     use super::*;
 
-    fn proposed(id: &str) -> Amended {
+    fn proposed(id: &str) -> AmendmentRecord {
         let amendment = Amendment::Remove { task_id: TaskId(id.into()), reason: "r".into() };
         let proposed = Some(Box::new(Proposal::new(amendment)));
-        Amended { proposal: format!("remove {id}"), reason: "r".into(), refusal: None, proposed }
+        AmendmentRecord {
+            proposal: format!("remove {id}"),
+            reason: "r".into(),
+            refusal: None,
+            proposed,
+        }
     }
 
     #[test]
@@ -154,26 +164,31 @@ mod tests {
         let state = tempfile::tempdir().expect("a directory");
         let (state, file) = (state.path(), Path::new("/p/plan.json"));
         let (first, log) = (IterationNumber(1), [proposed("a"), proposed("b")]);
-        add(state, file, first, &log).expect("written");
-        let all = read(state, file).expect("read");
+        add_proposals(state, file, first, &log).expect("written");
+        let all = read_proposals(state, file).expect("read");
         assert_eq!((all.len(), count_open(state, file)), (2, 2));
         assert_eq!(count_open(state, Path::new("/q/plan.json")), 0);
-        decide(state, file, &all[0].proposal.id, Decision::Rejected).expect("written");
-        add(state, file, IterationNumber(2), &log).expect("written");
+        save_decision(state, file, &all[0].proposal.id, ProposalDecision::Rejected)
+            .expect("written");
+        add_proposals(state, file, IterationNumber(2), &log).expect("written");
         assert_eq!(count_open(state, file), 1);
-        forget(state, file).expect("written");
-        assert_eq!(read(state, file).expect("read"), []);
+        drop_proposals(state, file).expect("written");
+        assert_eq!(read_proposals(state, file).expect("read"), []);
     }
 
     #[test]
     fn decided_ones_make_room() {
         let state = tempfile::tempdir().expect("a directory");
         let (state, file) = (state.path(), Path::new("/p/plan.json"));
-        let log: Vec<Amended> = (0..MOST).map(|n| proposed(&format!("t{n}"))).collect();
-        add(state, file, IterationNumber(1), &log).expect("written");
-        let decided = read(state, file).expect("read")[5].proposal.id.clone();
-        decide(state, file, &decided, Decision::Accepted).expect("written");
-        add(state, file, IterationNumber(2), &[proposed("new")]).expect("written");
-        assert_eq!((read(state, file).expect("read").len(), count_open(state, file)), (MOST, MOST));
+        let log: Vec<AmendmentRecord> =
+            (0..MOST_PROPOSALS).map(|n| proposed(&format!("t{n}"))).collect();
+        add_proposals(state, file, IterationNumber(1), &log).expect("written");
+        let decided = read_proposals(state, file).expect("read")[5].proposal.id.clone();
+        save_decision(state, file, &decided, ProposalDecision::Accepted).expect("written");
+        add_proposals(state, file, IterationNumber(2), &[proposed("new")]).expect("written");
+        assert_eq!(
+            (read_proposals(state, file).expect("read").len(), count_open(state, file)),
+            (MOST_PROPOSALS, MOST_PROPOSALS)
+        );
     }
 }

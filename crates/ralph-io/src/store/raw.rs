@@ -11,7 +11,7 @@ use std::path::Path;
 use zstd::stream::raw::{InBuffer, Operation as _, OutBuffer};
 
 /// The fastest level shrinks a stream of JSON about eightfold; higher ones gain little more.
-const LEVEL: i32 = 1;
+const COMPRESSION_LEVEL: i32 = 1;
 
 /// Writes a raw stream.
 pub struct RawWriter {
@@ -28,7 +28,7 @@ impl RawWriter {
             .mode(0o600)
             .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)?;
-        Ok(Self { encoder: zstd::stream::write::Encoder::new(file, LEVEL)? })
+        Ok(Self { encoder: zstd::stream::write::Encoder::new(file, COMPRESSION_LEVEL)? })
     }
 
     /// Writes the next bytes.
@@ -58,7 +58,7 @@ pub struct RawReader {
 pub enum StreamEnd {
     Finished,
     /// It was truncated by a crash or a full disk.
-    CutOff,
+    Truncated,
 }
 
 impl RawReader {
@@ -83,7 +83,7 @@ impl Read for RawReader {
             Ok(bytes) => return Ok(bytes),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
             // An incomplete frame, or bytes that a power failure left as zeros.
-            Err(_) => self.end = Some(StreamEnd::CutOff),
+            Err(_) => self.end = Some(StreamEnd::Truncated),
         }
         Ok(0)
     }
@@ -169,7 +169,7 @@ mod tests {
         writer.write(b"{\"a\":1}\n").expect("written");
         writer.flush().expect("flushed");
         // What was flushed is there although the stream is not finished.
-        assert_eq!(read(&path), (b"{\"a\":1}\n".to_vec(), Some(StreamEnd::CutOff)));
+        assert_eq!(read(&path), (b"{\"a\":1}\n".to_vec(), Some(StreamEnd::Truncated)));
         writer.write(b"\xff\n").expect("written");
         writer.finish().expect("finished");
         assert_eq!(read(&path), (b"{\"a\":1}\n\xff\n".to_vec(), Some(StreamEnd::Finished)));

@@ -10,7 +10,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use ralph_core::ids::RunId;
 use ralph_core::units::Timestamp;
 
-use super::layout::{Layout, LayoutError, RunDir};
+use super::layout::{LayoutError, ProjectLayout, RunDir};
 
 /// Letters and digits that are not easily confused.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -19,7 +19,7 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const TRIES: u32 = 100;
 
 /// Creates the directory of a new run, under an unused id.
-pub fn begin(layout: &Layout, now: Timestamp) -> Result<(RunId, RunDir), LayoutError> {
+pub fn create_run(layout: &ProjectLayout, now: Timestamp) -> Result<(RunId, RunDir), LayoutError> {
     let refused = |run: &RunDir, source| LayoutError::Refused {
         doing: "create",
         path: run.path().to_owned(),
@@ -27,8 +27,8 @@ pub fn begin(layout: &Layout, now: Timestamp) -> Result<(RunId, RunDir), LayoutE
     };
     let mut tries = 0;
     loop {
-        let id = fresh(now);
-        let run = layout.run(&id);
+        let id = new_run_id(now);
+        let run = layout.run_dir(&id);
         tries += 1;
         match DirBuilder::new().mode(0o700).create(run.path()) {
             Ok(()) => return Ok((id, run)),
@@ -39,7 +39,7 @@ pub fn begin(layout: &Layout, now: Timestamp) -> Result<(RunId, RunDir), LayoutE
 }
 
 /// Returns an id for a run that begins now, in local time.
-fn fresh(now: Timestamp) -> RunId {
+fn new_run_id(now: Timestamp) -> RunId {
     let moment = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
     let local = moment.to_zoned(jiff::tz::TimeZone::system());
     // std seeds its hasher with random bytes from the system.
@@ -60,11 +60,13 @@ mod tests {
     #[test]
     fn ids_are_fresh_and_say_when_the_run_began() {
         let directory = tempfile::tempdir().expect("a directory");
-        let layout = Layout::locate(directory.path(), directory.path(), directory.path());
+        let layout =
+            ProjectLayout::for_project(directory.path(), directory.path(), directory.path());
         let layout = layout.expect("located");
         layout.prepare_state().expect("prepared");
         let now = Timestamp(1_794_700_000_000);
-        let ids: BTreeSet<RunId> = (0..50).map(|_| begin(&layout, now).expect("made").0).collect();
+        let ids: BTreeSet<RunId> =
+            (0..50).map(|_| create_run(&layout, now).expect("made").0).collect();
         assert_eq!(ids.len(), 50);
         for RunId(id) in ids {
             let (time, chance) = id.split_at(16);

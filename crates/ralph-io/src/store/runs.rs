@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use super::layout::RunDir;
 
 /// Usually enough for the last iteration's events; otherwise more is read.
-const TAIL: u64 = 64 * 1024;
+const TAIL_BYTES: u64 = 64 * 1024;
 
 /// A summary of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct RunSummary {
 }
 
 /// Returns the runs in a state directory, newest first.
-pub fn runs(state: &Path) -> Vec<RunSummary> {
+pub fn list_runs(state: &Path) -> Vec<RunSummary> {
     let Ok(entries) = fs::read_dir(state.join("runs")) else {
         return Vec::new();
     };
@@ -40,8 +40,8 @@ pub fn runs(state: &Path) -> Vec<RunSummary> {
         .flatten()
         .filter_map(|entry| {
             let id = RunId(entry.file_name().into_string().ok()?);
-            let journal = RunDir::at(entry.path()).journal();
-            let summary = summarize(id.clone(), &journal);
+            let journal = RunDir::from_path(entry.path()).journal_path();
+            let summary = summarize_run(id.clone(), &journal);
             Some(summary.unwrap_or(RunSummary { id, started: None, outcome: None, iterations: 0 }))
         })
         .collect();
@@ -55,33 +55,33 @@ pub fn runs(state: &Path) -> Vec<RunSummary> {
 
 /// A line of which only the time and the event are parsed.
 #[derive(Deserialize)]
-struct Glance<'a> {
+struct JournalLineView<'a> {
     at: Timestamp,
     #[serde(borrow)]
     event: &'a RawValue,
 }
 
 #[derive(Deserialize)]
-struct Kind<'a> {
+struct EventTypeView<'a> {
     #[serde(borrow, rename = "type")]
     name: std::borrow::Cow<'a, str>,
 }
 
-fn summarize(id: RunId, journal: &Path) -> io::Result<RunSummary> {
+fn summarize_run(id: RunId, journal: &Path) -> io::Result<RunSummary> {
     let mut file = BufReader::new(File::open(journal)?);
     let mut first = Vec::new();
     file.read_until(b'\n', &mut first)?;
-    let glance: Glance<'_> = serde_json::from_slice(&first)?;
+    let glance: JournalLineView<'_> = serde_json::from_slice(&first)?;
     let mut summary = RunSummary { id, started: Some(glance.at), outcome: None, iterations: 0 };
     let mut file = file.into_inner();
     let length = file.metadata()?.len();
-    let mut tail = TAIL;
+    let mut tail = TAIL_BYTES;
     loop {
         let from = length.saturating_sub(tail);
         file.seek(SeekFrom::Start(from))?;
         let mut bytes = Vec::new();
         file.by_ref().take(tail).read_to_end(&mut bytes)?;
-        if let Some(last) = last_events(&bytes) {
+        if let Some(last) = find_last_events(&bytes) {
             summary.outcome = last.outcome;
             if let Some(IterationNumber(iterations)) = last.iteration {
                 summary.iterations = iterations;
@@ -96,21 +96,21 @@ fn summarize(id: RunId, journal: &Path) -> io::Result<RunSummary> {
 }
 
 #[derive(Default)]
-struct Last {
+struct LastEvents {
     outcome: Option<Outcome>,
     iteration: Option<IterationNumber>,
 }
 
 /// Finds the last iteration, and the end of the run if nothing came after it. A first line that is
 /// cut by the tail does not parse and is skipped.
-fn last_events(bytes: &[u8]) -> Option<Last> {
-    let mut last: Option<Last> = None;
+fn find_last_events(bytes: &[u8]) -> Option<LastEvents> {
+    let mut last: Option<LastEvents> = None;
     for line in bytes.split(|byte| *byte == b'\n') {
-        let Ok(glance) = serde_json::from_slice::<Glance<'_>>(line) else {
+        let Ok(glance) = serde_json::from_slice::<JournalLineView<'_>>(line) else {
             continue;
         };
         let text = glance.event.get();
-        let Ok(kind) = serde_json::from_str::<Kind<'_>>(text) else {
+        let Ok(kind) = serde_json::from_str::<EventTypeView<'_>>(text) else {
             continue;
         };
         let last = last.get_or_insert_default();
@@ -148,7 +148,7 @@ mod tests {
         let run = directory.path().join("runs/20260101-000000-aaaa");
         fs::create_dir_all(&run).expect("made");
         fs::write(run.join("journal.jsonl"), lines.join("\n")).expect("written");
-        let found = runs(directory.path());
+        let found = list_runs(directory.path());
         let found = &found[0];
         assert_eq!(
             &(found.started.map(|at| at.0), found.outcome.clone(), found.iterations),
@@ -182,7 +182,7 @@ mod tests {
             let first = FIRST.replace("\"at\":5", &format!("\"at\":{at}"));
             fs::write(run.join("journal.jsonl"), first + "\n").expect("written");
         }
-        assert_eq!(runs(directory.path())[0].id.0, "20260101-000000-aaaa");
+        assert_eq!(list_runs(directory.path())[0].id.0, "20260101-000000-aaaa");
     }
 
     #[test]
@@ -191,8 +191,9 @@ mod tests {
         for id in ["20260101-000000-aaaa", "20270101-000000-aaaa"] {
             fs::create_dir_all(directory.path().join("runs").join(id)).expect("made");
         }
-        let found: Vec<String> = runs(directory.path()).into_iter().map(|run| run.id.0).collect();
+        let found: Vec<String> =
+            list_runs(directory.path()).into_iter().map(|run| run.id.0).collect();
         assert_eq!(found, ["20270101-000000-aaaa", "20260101-000000-aaaa"]);
-        assert_eq!(runs(&directory.path().join("nowhere")), []);
+        assert_eq!(list_runs(&directory.path().join("nowhere")), []);
     }
 }

@@ -15,7 +15,7 @@ const PIECE: usize = 64 * 1024;
 
 /// Reads events one by one, and waits for more by being called again.
 #[derive(Debug)]
-pub struct Tail {
+pub struct JournalTail {
     file: File,
     path: PathBuf,
     pending: Vec<u8>,
@@ -24,10 +24,10 @@ pub struct Tail {
     line: u64,
 }
 
-impl Tail {
+impl JournalTail {
     /// Opens a journal at its beginning.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
-        let file = File::open(path).map_err(|source| refused(path, source))?;
+        let file = File::open(path).map_err(|source| build_read_error(path, source))?;
         Ok(Self { file, path: path.to_owned(), pending: Vec::new(), start: 0, line: 0 })
     }
 
@@ -50,14 +50,14 @@ impl Tail {
             let held = self.pending.len();
             self.pending.resize(held + PIECE, 0);
             let read = self.file.read(&mut self.pending[held..]);
-            let count = read.map_err(|source| refused(&self.path, source))?;
+            let count = read.map_err(|source| build_read_error(&self.path, source))?;
             self.pending.truncate(held + count);
             if count == 0 {
                 // A line that a crash truncated is dropped when the run is resumed, and another one
                 // takes its place: so an incomplete line is read again from its beginning.
                 let back = -i64::try_from(held).unwrap_or(i64::MAX);
                 let seek = self.file.seek(SeekFrom::Current(back));
-                seek.map_err(|source| refused(&self.path, source))?;
+                seek.map_err(|source| build_read_error(&self.path, source))?;
                 self.pending.clear();
                 return Ok(None);
             }
@@ -65,7 +65,7 @@ impl Tail {
     }
 }
 
-fn refused(path: &Path, source: io::Error) -> JournalError {
+fn build_read_error(path: &Path, source: io::Error) -> JournalError {
     JournalError::Refused { doing: "read", path: path.to_owned(), source }
 }
 
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn events_come_as_they_are_written() {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
-        let mut tail = Tail::open(file.path()).expect("opened");
+        let mut tail = JournalTail::open(file.path()).expect("opened");
         let line = r#"{"seq":1,"at":5,"ran":0,"event":{"type":"warned","text":"x"}}"#;
         assert!(tail.next_event().expect("readable").is_none());
         write!(file, "{}", &line[..20]).expect("written");

@@ -9,21 +9,21 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use ralph_core::amend::Amended;
-use ralph_core::edits::{self, Merged};
+use ralph_core::amend::AmendmentRecord;
+use ralph_core::external_edits::{self, MergedList};
 use ralph_core::ids::IterationNumber;
-use ralph_core::ports::{ListOrder, Look, StoreError, TasksError, TasksFound};
-use ralph_core::run::{Ahead, RunState, Stands};
+use ralph_core::ports::{CompareMode, ListOrder, StoreError, TasksError, TasksFound};
+use ralph_core::run::{Durability, PendingList, RunState};
 use ralph_core::task::{TaskChange, TaskList};
 use ralph_core::text;
 use ralph_core::units::Timestamp;
 use rustix::fs::OFlags;
 
 use super::atomic;
-use super::files::{RunStore, open_for_adding};
-use super::layout::{Layout, RunDir};
+use super::files::{RunStore, open_for_appending};
+use super::layout::{ProjectLayout, RunDir};
 use super::proposals;
-use crate::bounded;
+use crate::bounded_read;
 use crate::formats::TaskFile;
 
 /// How much of a file is read for a prompt, at most, before it is cut to size.
@@ -31,7 +31,7 @@ const LARGEST_READ: u64 = 1024 * 1024;
 
 /// Where the content of the task file comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum TaskFileOrigin {
     /// ralph wrote what it knew.
     Ralph,
     /// Another program wrote it, and ralph knows nothing beyond it.
@@ -42,15 +42,15 @@ pub(super) enum Origin {
 
 impl RunStore {
     pub(super) fn read_task_file(&mut self, path: &Path) -> Result<TaskList, TasksError> {
-        let file = self.open_tasks(path)?;
+        let file = self.open_task_file(path)?;
         let list = file.list().clone();
-        self.remember(file);
+        self.remember_task_file(file);
         Ok(list)
     }
 
-    fn open_tasks(&self, path: &Path) -> Result<TaskFile, TasksError> {
+    fn open_task_file(&self, path: &Path) -> Result<TaskFile, TasksError> {
         let place = self.layout.project().join(path);
-        bounded::check_place(self.layout.project(), path)
+        bounded_read::check_inside_project(self.layout.project(), path)
             .map_err(|error| TasksError { message: format!("{}: {error}", place.display()) })?;
         TaskFile::read(&place).map_err(|problems| TasksError {
             message: problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
@@ -59,30 +59,30 @@ impl RunStore {
 
     /// Compares the file with the known list. A file with the bytes that ralph last read or wrote
     /// is not parsed again.
-    pub(super) fn look_at_task_file(
+    pub(super) fn compare_task_file(
         &mut self,
         path: &Path,
         known: &TaskList,
-        look: Look,
+        look: CompareMode,
     ) -> TasksFound {
-        if self.origin != Origin::Edited && self.is_as_left(look) {
+        if self.origin != TaskFileOrigin::Edited && self.is_unchanged(look) {
             return TasksFound::Same;
         }
-        let list = match self.open_tasks(path) {
+        let list = match self.open_task_file(path) {
             Ok(file) => {
                 let list = file.list().clone();
                 // A file with other terms than the run's must not be restored later.
-                if list.terms() == known.terms() {
-                    self.remember(file);
+                if list.list_terms() == known.list_terms() {
+                    self.remember_task_file(file);
                 }
                 list
             }
             // A list with contradictions still shows what the user or the agent intended.
             Err(TasksError { message }) => {
                 let project = self.layout.project();
-                let is_here = bounded::check_place(project, path).is_ok();
+                let is_here = bounded_read::check_inside_project(project, path).is_ok();
                 let place = Some(project.join(path)).filter(|_| is_here);
-                match place.and_then(|place| TaskFile::read_in_spite(&place).0) {
+                match place.and_then(|place| TaskFile::read_despite_faults(&place).0) {
                     Some(list) => list,
                     None => return TasksFound::Broken { message },
                 }
@@ -91,7 +91,7 @@ impl RunStore {
         if list == *known {
             return TasksFound::Same;
         }
-        self.origin = Origin::Edited;
+        self.origin = TaskFileOrigin::Edited;
         TasksFound::Edited(Box::new(list))
     }
 
@@ -106,74 +106,77 @@ impl RunStore {
                 None => error.to_string(),
             },
         };
-        let is_here = bounded::check_place(self.layout.project(), path).is_ok();
+        let is_here = bounded_read::check_inside_project(self.layout.project(), path).is_ok();
         // Edits that an agent hides from this check are overwritten.
-        if !is_here || !self.is_as_left(Look::Outside) {
-            if self.open_tasks(path).is_err() {
+        if !is_here || !self.is_unchanged(CompareMode::Metadata) {
+            if self.open_task_file(path).is_err() {
                 let place = self.layout.project().join(path);
-                self.restore(&place).map_err(|error| refused(&error))?;
+                self.restore_task_file(&place).map_err(|error| refused(&error))?;
             }
             let reopened = |store: &Self| {
-                store.open_tasks(path).map_err(|TasksError { message }| StoreError { message })
+                store.open_task_file(path).map_err(|TasksError { message }| StoreError { message })
             };
             let mut file = reopened(self)?;
-            if file.list().terms() != order.list.terms() {
-                self.restore(&self.layout.project().join(path)).map_err(|error| refused(&error))?;
+            if file.list().list_terms() != order.list.list_terms() {
+                self.restore_task_file(&self.layout.project().join(path))
+                    .map_err(|error| refused(&error))?;
                 file = reopened(self)?;
             }
-            (self.tasks, self.origin) = (Some(file), Origin::Others);
+            (self.tasks, self.origin) = (Some(file), TaskFileOrigin::Others);
         }
         // If it cannot be written, it is read again the next time.
         let Some(file) = self.tasks.take() else { return Ok(()) };
         let (changes, is_kept) = match self.origin {
-            Origin::Ralph => {
+            TaskFileOrigin::Ralph => {
                 let changes = order.changes_since(file.list());
                 debug_assert_eq!(changes, order.all_changes(file.list()), "others differ too");
-                let is_kept = changes.iter().all(is_told_by_journal);
+                let is_kept = changes.iter().all(is_in_journal);
                 (changes, is_kept)
             }
-            Origin::Others | Origin::Edited => (order.all_changes(file.list()), false),
+            TaskFileOrigin::Others | TaskFileOrigin::Edited => {
+                (order.all_changes(file.list()), false)
+            }
         };
-        let backup = self.place(&[], &backup_name(path))?;
-        self.origin = Origin::Others;
+        let backup = self.prepare_view_path(&[], &format_backup_name(path))?;
+        self.origin = TaskFileOrigin::Others;
         let file = file.change_on_disk(&changes, &backup).map_err(|error| refused(&error))?;
         // A copy that could not be saved is saved with the next change.
-        if is_kept || self.keep(&file).is_ok() {
-            self.origin = Origin::Ralph;
+        if is_kept || self.save_copy(&file).is_ok() {
+            self.origin = TaskFileOrigin::Ralph;
         }
         self.tasks = Some(file);
         Ok(())
     }
 
     /// Returns whether the file is what ralph last read or wrote.
-    fn is_as_left(&mut self, look: Look) -> bool {
+    fn is_unchanged(&mut self, look: CompareMode) -> bool {
         let Some(file) = &mut self.tasks else { return false };
         match look {
-            Look::Content => file.is_current(),
-            Look::Outside => file.looks_current() || file.is_current(),
+            CompareMode::Content => file.is_current(),
+            CompareMode::Metadata => file.looks_current() || file.is_current(),
         }
     }
 
-    fn restore(&self, place: &Path) -> io::Result<()> {
-        let aside = self.place(&[], DAMAGED).ok();
-        restore(self.layout.project(), place, &self.files, aside.as_deref())
+    fn restore_task_file(&self, place: &Path) -> io::Result<()> {
+        let aside = self.prepare_view_path(&[], DAMAGED_FILE).ok();
+        restore_from_copy(self.layout.project(), place, &self.files, aside.as_deref())
     }
 
     /// Remembers the file as it is now, also for a resume after a crash.
-    fn remember(&mut self, file: TaskFile) {
+    fn remember_task_file(&mut self, file: TaskFile) {
         // Without this copy, only a file that is damaged later cannot be restored.
-        let _ = self.keep(&file);
-        (self.tasks, self.origin) = (Some(file), Origin::Others);
+        let _ = self.save_copy(&file);
+        (self.tasks, self.origin) = (Some(file), TaskFileOrigin::Others);
     }
 
-    fn keep(&self, file: &TaskFile) -> io::Result<()> {
-        atomic::replace(&self.files.tasks(), file.text().as_bytes())
+    fn save_copy(&self, file: &TaskFile) -> io::Result<()> {
+        atomic::replace_file(&self.files.tasks_path(), file.text().as_bytes())
     }
 
     pub(super) fn publish_attempts(&self, record: Option<&str>) -> Result<(), StoreError> {
-        let path = self.place(&[], "state.md")?;
+        let path = self.prepare_view_path(&[], "state.md")?;
         let done = match record {
-            Some(record) => atomic::replace(&path, record.as_bytes()),
+            Some(record) => atomic::replace_file(&path, record.as_bytes()),
             None => match fs::remove_file(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                 done => done,
@@ -188,27 +191,29 @@ impl RunStore {
         &self,
         iteration: IterationNumber,
         at: Timestamp,
-        log: &[Amended],
+        log: &[AmendmentRecord],
     ) -> Result<(), StoreError> {
-        let path = self.place(&["logs"], "amendments.log")?;
+        let path = self.prepare_view_path(&["logs"], "amendments.log")?;
         let mut lines = String::new();
         for amended in log {
-            let fate = amended.fate();
-            let (at, proposal, reason) = (at.utc(), &amended.proposal, &amended.reason);
+            let fate = amended.describe_result();
+            let (at, proposal, reason) = (at.to_utc(), &amended.proposal, &amended.reason);
             let line = format!("{at} iteration {iteration}: {proposal} ({reason}): {fate}");
             // One amendment per line, whatever text an agent puts into it.
             lines.push_str(&line.replace(['\n', '\r'], " "));
             lines.push('\n');
         }
         let written =
-            open_for_adding(&path).map_err(|error| error.to_string()).and_then(|mut file| {
+            open_for_appending(&path).map_err(|error| error.to_string()).and_then(|mut file| {
                 file.write_all(lines.as_bytes()).map_err(|error| error.to_string())
             });
         written.map_err(|error| StoreError {
             message: format!("cannot write `{}`: {error}", path.display()),
         })?;
         match &self.tasks {
-            Some(tasks) => proposals::add(self.layout.state(), tasks.path(), iteration, log),
+            Some(tasks) => {
+                proposals::add_proposals(self.layout.state(), tasks.path(), iteration, log)
+            }
             None => Ok(()),
         }
     }
@@ -217,7 +222,7 @@ impl RunStore {
 /// Returns whether a change of a task is reapplied when the run's copy of the file is used: task
 /// states are in the journal, and only the journal counts for them. So such changes, which every
 /// iteration makes, need no new copy of a long list.
-fn is_told_by_journal(change: &TaskChange) -> bool {
+fn is_in_journal(change: &TaskChange) -> bool {
     match change {
         TaskChange::SetStatus { .. }
         | TaskChange::SetAttempts { .. }
@@ -231,27 +236,33 @@ fn is_told_by_journal(change: &TaskChange) -> bool {
 }
 
 /// Where a damaged task file is saved.
-const DAMAGED: &str = "damaged-tasks.json";
+const DAMAGED_FILE: &str = "damaged-tasks.json";
 
 /// How much of it is saved, at most.
 const LARGEST_DAMAGED: u64 = 64 * 1024 * 1024;
 
 /// Restores the last good copy of the file, except for task states. Saves the current content.
-fn restore(project: &Path, place: &Path, run: &RunDir, aside: Option<&Path>) -> io::Result<()> {
-    let good = fs::read_to_string(run.tasks())?;
+fn restore_from_copy(
+    project: &Path,
+    place: &Path,
+    run: &RunDir,
+    aside: Option<&Path>,
+) -> io::Result<()> {
+    let good = fs::read_to_string(run.tasks_path())?;
     // A link stays a link, unless it leads out of the project.
-    if bounded::check_place(project, place).is_err() && place.is_symlink() {
+    if bounded_read::check_inside_project(project, place).is_err() && place.is_symlink() {
         fs::remove_file(place)?;
     }
-    bounded::check_place(project, place)?;
+    bounded_read::check_inside_project(project, place)?;
     let place = &place.canonicalize().unwrap_or_else(|_| place.to_owned());
     // An agent may have left anything there; opening a pipe would wait forever.
     let there = fs::symlink_metadata(place);
     match &there {
         Ok(there) if there.is_file() => {
-            if let (Ok(bad), Some(aside)) = (bounded::read_file(place, LARGEST_DAMAGED), aside) {
+            if let (Ok(bad), Some(aside)) = (bounded_read::read_file(place, LARGEST_DAMAGED), aside)
+            {
                 // Saving is optional; the run does not depend on it.
-                let _ = atomic::replace(aside, &bad);
+                let _ = atomic::replace_file(aside, &bad);
             }
         }
         Ok(there) if there.is_dir() => fs::remove_dir(place)?,
@@ -266,38 +277,43 @@ fn restore(project: &Path, place: &Path, run: &RunDir, aside: Option<&Path>) -> 
         Ok(_) | Err(_) => fs::Permissions::from_mode(0o644),
     };
     match aside.and_then(Path::parent) {
-        Some(scratch) => atomic::replace_by_way_of(scratch, place, good.as_bytes(), permissions),
+        Some(scratch) => atomic::replace_via_scratch(scratch, place, good.as_bytes(), permissions),
         None => atomic::replace_with(place, good.as_bytes(), permissions),
     }
 }
 
 /// Returns the name of the task file's backup in ralph's own directory.
-fn backup_name(path: &Path) -> String {
+fn format_backup_name(path: &Path) -> String {
     format!("{}.bak", path.file_name().unwrap_or_default().to_string_lossy())
 }
 
 /// Repairs the task file of a run that died: its agent's changes to the list do not count. Returns
 /// what was reverted.
-pub fn put_right(layout: &Layout, state: &RunState) -> Result<Vec<String>, TasksError> {
-    let (Some(work), Some(board)) = (state.recipe.task_work(), &state.board) else {
+pub fn repair_after_crash(
+    layout: &ProjectLayout,
+    state: &RunState,
+) -> Result<Vec<String>, TasksError> {
+    let (Some(work), Some(board)) = (state.recipe.task_work(), &state.tasks) else {
         return Ok(Vec::new());
     };
     let place = layout.project().join(&work.file);
     let cannot = |error: &dyn std::fmt::Display| TasksError {
         message: format!("cannot repair `{}`: {error}", place.display()),
     };
-    let run = layout.run(&state.run);
+    let run = layout.run_dir(&state.run);
     let is_good = |read: &Result<TaskFile, _>| {
-        read.as_ref().is_ok_and(|file: &TaskFile| file.list().terms() == board.list.terms())
+        read.as_ref()
+            .is_ok_and(|file: &TaskFile| file.list().list_terms() == board.list.list_terms())
     };
-    bounded::check_place(layout.project(), &work.file)
+    bounded_read::check_inside_project(layout.project(), &work.file)
         .or_else(|_| fs::remove_file(&place))
         .map_err(|error| cannot(&error))?;
     let mut read = TaskFile::read(&place);
     let (mut remarks, mut is_restored) = (Vec::new(), false);
-    if !is_good(&read) && run.tasks().exists() {
-        let aside = layout.project_directory(&[]).map(|directory| directory.join(DAMAGED));
-        restore(layout.project(), &place, &run, aside.ok().as_deref())
+    if !is_good(&read) && run.tasks_path().exists() {
+        let aside =
+            layout.create_project_directory(&[]).map(|directory| directory.join(DAMAGED_FILE));
+        restore_from_copy(layout.project(), &place, &run, aside.ok().as_deref())
             .map_err(|error| cannot(&error))?;
         remarks.push("its file was damaged, or its checks were changed".to_owned());
         read = TaskFile::read(&place);
@@ -306,35 +322,37 @@ pub fn put_right(layout: &Layout, state: &RunState) -> Result<Vec<String>, Tasks
     // Problems of a file that cannot be restored are reported when it is opened.
     let Ok(file) = read else { return Ok(remarks) };
     let current = state.current.as_ref().and_then(|current| current.task.as_ref());
-    let merged = match state.list_ahead().filter(|ahead| ahead.list == *file.list()) {
+    let merged = match state.pending_list().filter(|ahead| ahead.list == *file.list()) {
         // A list written by a landing is no edit, and counts if the landing reached its commit.
-        Some(Ahead { stands: Stands::Yes, .. }) => return Ok(remarks),
-        Some(Ahead { list: _, stands: Stands::No }) => Merged::unchanged(&board.list),
-        None => edits::merge(&board.list, file.list(), current),
+        Some(PendingList { durability: Durability::Committed, .. }) => return Ok(remarks),
+        Some(PendingList { list: _, durability: Durability::Tentative }) => {
+            MergedList::from_known(&board.list)
+        }
+        None => external_edits::merge_edits(&board.list, file.list(), current),
     };
-    let changes = edits::changes(file.list(), &merged.list);
+    let changes = external_edits::diff_lists(file.list(), &merged.list);
     if !changes.is_empty() {
-        let directory = layout.project_directory(&[]).map_err(|error| cannot(&error))?;
-        let backup = directory.join(backup_name(&work.file));
+        let directory = layout.create_project_directory(&[]).map_err(|error| cannot(&error))?;
+        let backup = directory.join(format_backup_name(&work.file));
         file.change_on_disk(&changes, &backup).map_err(|error| cannot(&error))?;
     }
     // A restored file is as ralph left it long ago, so its differences are no edits.
     if !is_restored {
-        remarks.extend(merged.put_back);
+        remarks.extend(merged.reverted);
     }
     Ok(remarks)
 }
 
 /// Reads a file of the project as an excerpt, for a prompt. None if it does not exist, is no text
 /// or is outside the project.
-pub fn project_file(project: &Path, path: &str, chars: usize) -> Option<String> {
+pub fn read_project_excerpt(project: &Path, path: &str, chars: usize) -> Option<String> {
     let project = project.canonicalize().ok()?;
     let real = project.join(path).canonicalize().ok()?;
     // A link may lead anywhere, and a prompt leaves the machine.
     if !real.starts_with(&project) {
         return None;
     }
-    read_text(&real).map(|text| text::excerpt_of(&text, chars))
+    read_text(&real).map(|text| text::excerpt_text(&text, chars))
 }
 
 /// Reads the beginning of a regular text file. Does not wait for a pipe.

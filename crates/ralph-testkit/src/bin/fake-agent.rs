@@ -11,5 +11,5 @@ fn main() -> ExitCode {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     let scenario = std::env::var_os("FAKE_AGENT_SCENARIO").or_else(|| std::env::args_os().nth(1));
-    ralph_io::sim::play(Path::new(&scenario.unwrap_or_default()), std::io::stdin(), &env)
+    ralph_io::sim::play_scenario(Path::new(&scenario.unwrap_or_default()), std::io::stdin(), &env)
 }

@@ -14,14 +14,15 @@ use std::time::{Duration, Instant};
 
 use ralph_core::child::{ChildEnd, NotStarted};
 use ralph_io::process::{
-    Chunk, Companion, Heard, Limits, Line, Lines, Spawn, Stdin, Warden, Watch, supervise, warden,
+    Chunk, Companion, OutputActivity, OutputLine, OutputLines, ProcessLimits, Spawn, StdinSource,
+    Warden, Watch, supervise, warden,
 };
 use serde::{Deserialize, Serialize};
 
 /// What to run. Times are in milliseconds.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Request {
+struct SuperviseRequest {
     program: String,
     args: Vec<String>,
     env: BTreeMap<String, String>,
@@ -41,17 +42,17 @@ struct Request {
     times: Option<u32>,
     /// A second request, run at the same time.
     #[serde(rename = "beside")]
-    beside: Option<Box<Request>>,
+    second: Option<Box<SuperviseRequest>>,
     /// A file that is written when the second request is over.
     #[serde(rename = "beside_over")]
-    beside_over: Option<PathBuf>,
+    second_over: Option<PathBuf>,
     /// Seconds for a `sleep` that runs as a companion.
     companion: Option<String>,
 }
 
 /// The result.
 #[derive(Debug, Serialize)]
-struct Report {
+struct SuperviseReport {
     end: ChildEnd,
     stdout_bytes: u64,
     stderr_bytes: u64,
@@ -66,9 +67,9 @@ struct Report {
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.as_slice() {
-        [word, run_id] if word == "__warden" => Ok(warden::main(run_id)),
+        [word, run_id] if word == "__warden" => Ok(warden::run_warden(run_id)),
         [request] => {
-            let report = run(serde_json::from_str(request)?)?;
+            let report = run_request(serde_json::from_str(request)?)?;
             writeln!(io::stdout(), "{}", serde_json::to_string(&report)?)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -76,7 +77,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
 }
 
-fn run(mut request: Request) -> Result<Report, Box<dyn Error>> {
+fn run_request(mut request: SuperviseRequest) -> Result<SuperviseReport, Box<dyn Error>> {
     let stages = request.stages.clone();
     let watch = Watch::install(move |stage| {
         if let Some(file) = &stages {
@@ -92,11 +93,11 @@ fn run(mut request: Request) -> Result<Report, Box<dyn Error>> {
         None => None,
     };
     let times = request.times.unwrap_or(1);
-    let companion = request.companion.as_ref().map(|seconds| companion(&request, seconds));
-    let second = request.beside.take().map(|second| start_beside(*second, &watch));
-    let over = request.beside_over.take();
-    let spawn = spawn(request)?;
-    let mut splitter = Lines::default();
+    let companion = request.companion.as_ref().map(|seconds| start_companion(&request, seconds));
+    let second = request.second.take().map(|second| start_second(*second, &watch));
+    let over = request.second_over.take();
+    let spawn = build_spawn(request)?;
+    let mut splitter = OutputLines::default();
     let (mut stdout_bytes, mut stderr_bytes) = (0, 0);
     let mut lines = Vec::new();
     let mut end = None;
@@ -109,61 +110,72 @@ fn run(mut request: Request) -> Result<Report, Box<dyn Error>> {
         end = Some(supervise(&spawn, &watch, &mut |chunk| match chunk {
             Chunk::Stdout(bytes) => {
                 stdout_bytes += bytes.len() as u64;
-                let mut activity = Heard::Noise;
-                splitter.feed(bytes, |line| activity = judge(&line, activity, &mut lines));
+                let mut activity = OutputActivity::Noise;
+                splitter.push_bytes(bytes, |line| {
+                    activity = classify_line(&line, activity, &mut lines)
+                });
                 activity
             }
             Chunk::Stderr(bytes) => {
                 stderr_bytes += bytes.len() as u64;
-                Heard::Noise
+                OutputActivity::Noise
             }
         }));
     }
     let took = start.elapsed();
     splitter.finish(|line| {
-        judge(&line, Heard::Noise, &mut lines);
+        classify_line(&line, OutputActivity::Noise, &mut lines);
     });
     second.join().map_err(|_| "the second request panicked")?.transpose()?;
     drop(companion.transpose().map_err(|reason| reason.to_string())?);
     if let Some(warden) = warden {
         warden.release();
     }
-    Ok(Report {
+    Ok(SuperviseReport {
         end: end.ok_or("`times` is zero")?,
         stdout_bytes,
         stderr_bytes,
         lines,
-        peak_rss_kib: peak_rss_kib()?,
+        peak_rss_kib: read_peak_rss()?,
         took_ms: took.as_millis(),
-        children_left: children_left()?,
+        children_left: count_children()?,
     })
 }
 
-fn start_beside(request: Request, watch: &Watch) -> thread::JoinHandle<io::Result<ChildEnd>> {
+fn start_second(
+    request: SuperviseRequest,
+    watch: &Watch,
+) -> thread::JoinHandle<io::Result<ChildEnd>> {
     let watch = watch.clone();
-    thread::spawn(move || Ok(supervise(&spawn(request)?, &watch, &mut |_| Heard::Noise)))
+    thread::spawn(move || {
+        Ok(supervise(&build_spawn(request)?, &watch, &mut |_| OutputActivity::Noise))
+    })
 }
 
-fn companion(request: &Request, seconds: &str) -> Result<Companion, NotStarted> {
+fn start_companion(request: &SuperviseRequest, seconds: &str) -> Result<Companion, NotStarted> {
     Companion::start(&Spawn {
         program: "sleep".into(),
         args: vec![seconds.into()],
         cwd: "/".into(),
         env: request.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
-        stdin: Stdin::Null,
-        limits: Limits::default(),
+        stdin: StdinSource::Null,
+        limits: ProcessLimits::default(),
     })
 }
 
 /// Keeps a line; its text decides what it means for the limits.
-fn judge(line: &Line<'_>, before: Heard, kept: &mut Vec<String>) -> Heard {
+fn classify_line(
+    line: &OutputLine<'_>,
+    before: OutputActivity,
+    kept: &mut Vec<String>,
+) -> OutputActivity {
     let text = match line {
-        Line::Whole(text) => text.to_string(),
-        Line::TooLong { bytes, .. } => format!("too long: {bytes}"),
+        OutputLine::Whole(text) => text.to_string(),
+        OutputLine::TooLong { bytes, .. } => format!("too long: {bytes}"),
     };
     let activity = match text.as_str() {
-        "final" => Heard::Final,
-        "useful" => Heard::Useful,
+        "final" => OutputActivity::Final,
+        "useful" => OutputActivity::Useful,
         _ => before,
     };
     if kept.len() < 100 {
@@ -172,9 +184,9 @@ fn judge(line: &Line<'_>, before: Heard, kept: &mut Vec<String>) -> Heard {
     activity
 }
 
-fn spawn(request: Request) -> io::Result<Spawn> {
+fn build_spawn(request: SuperviseRequest) -> io::Result<Spawn> {
     let span = |millis: Option<u64>| millis.map(Duration::from_millis);
-    let default = Limits::default();
+    let default = ProcessLimits::default();
     Ok(Spawn {
         program: request.program.into(),
         args: request.args.into_iter().map(Into::into).collect(),
@@ -184,10 +196,10 @@ fn spawn(request: Request) -> io::Result<Spawn> {
         },
         env: request.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         stdin: match request.stdin_bytes {
-            Some(bytes) => Stdin::Bytes(vec![b'x'; bytes]),
-            None => Stdin::Null,
+            Some(bytes) => StdinSource::Bytes(vec![b'x'; bytes]),
+            None => StdinSource::Null,
         },
-        limits: Limits {
+        limits: ProcessLimits {
             soft: span(request.soft),
             hard: span(request.hard),
             idle: span(request.idle),
@@ -200,7 +212,7 @@ fn spawn(request: Request) -> io::Result<Spawn> {
     })
 }
 
-fn children_left() -> io::Result<usize> {
+fn count_children() -> io::Result<usize> {
     let mut count = 0;
     for thread in fs::read_dir("/proc/self/task")? {
         let list = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
@@ -209,7 +221,7 @@ fn children_left() -> io::Result<usize> {
     Ok(count)
 }
 
-fn peak_rss_kib() -> Result<u64, Box<dyn Error>> {
+fn read_peak_rss() -> Result<u64, Box<dyn Error>> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let number = line.and_then(|line| line.split_whitespace().next());

@@ -2,26 +2,26 @@
 
 use serde_json::{Value, json};
 
-use super::http::Frame;
-use super::server::{Frames, Mode, Route, fresh, offers_tools};
-use super::turn::{Answer, Refusal};
+use super::http::EventFrame;
+use super::server::{AnswerFrames, AnswerMode, RequestRoute, has_tools, take_next_id};
+use super::turn::{ModelAnswer, ModelRefusal};
 
 /// Classifies a request.
-pub(super) fn route(path: &str, body: &Value) -> Route {
+pub(super) fn classify_request(path: &str, body: &Value) -> RequestRoute {
     let mode = if path.ends_with(":streamGenerateContent") {
-        Mode::Stream
+        AnswerMode::Stream
     } else if path.ends_with(":generateContent") {
-        Mode::Whole
+        AnswerMode::Complete
     } else if path.ends_with(":countTokens") {
-        return Route::Beside(json!({ "totalTokens": 100 }));
+        return RequestRoute::Direct(json!({ "totalTokens": 100 }));
     } else {
-        return Route::Beside(json!({}));
+        return RequestRoute::Direct(json!({}));
     };
-    if offers_tools(body) { Route::Turn(mode) } else { Route::Aside(mode) }
+    if has_tools(body) { RequestRoute::Turn(mode) } else { RequestRoute::SideRequest(mode) }
 }
 
 /// Returns the answer to a request without tools. The CLI lets a model choose the model.
-pub(super) fn aside(body: &Value) -> String {
+pub(super) fn answer_side_request(body: &Value) -> String {
     if body["generationConfig"]["responseMimeType"] == "application/json" {
         json!({ "reasoning": "scripted", "model_choice": "pro" }).to_string()
     } else {
@@ -30,29 +30,32 @@ pub(super) fn aside(body: &Value) -> String {
 }
 
 /// Builds an answer in one piece.
-pub(super) fn whole(answer: &Answer) -> Value {
+pub(super) fn build_message(answer: &ModelAnswer) -> Value {
     let text = (!answer.text.is_empty()).then(|| json!({ "text": answer.text }));
-    payload(&text.into_iter().chain(calls(answer)).collect::<Vec<_>>(), Some("STOP"))
+    build_payload(&text.into_iter().chain(build_calls(answer)).collect::<Vec<_>>(), Some("STOP"))
 }
 
 /// Builds an answer as a stream of events.
-pub(super) fn frames(answer: &Answer) -> Frames {
-    let pieces = answer.pieces().into_iter().map(|text| json!({ "text": text }));
-    let frame = |parts: &[Value], end| Frame { name: None, data: payload(parts, end).to_string() };
-    Frames {
-        content: pieces.chain(calls(answer)).map(|part| frame(&[part], None)).collect(),
+pub(super) fn build_frames(answer: &ModelAnswer) -> AnswerFrames {
+    let pieces = answer.split_text().into_iter().map(|text| json!({ "text": text }));
+    let frame = |parts: &[Value], end| EventFrame {
+        name: None,
+        data: build_payload(parts, end).to_string(),
+    };
+    AnswerFrames {
+        content: pieces.chain(build_calls(answer)).map(|part| frame(&[part], None)).collect(),
         ending: vec![frame(&[json!({ "text": "" })], Some("STOP"))],
     }
 }
 
-fn calls(answer: &Answer) -> impl Iterator<Item = Value> {
+fn build_calls(answer: &ModelAnswer) -> impl Iterator<Item = Value> {
     answer.tools.iter().map(|tool| {
-        let id = format!("call{}", fresh());
+        let id = format!("call{}", take_next_id());
         json!({ "functionCall": { "id": id, "name": tool.name, "args": tool.input } })
     })
 }
 
-fn payload(parts: &[Value], end: Option<&str>) -> Value {
+fn build_payload(parts: &[Value], end: Option<&str>) -> Value {
     let mut candidate = json!({ "index": 0, "content": { "role": "model", "parts": parts } });
     if let Some(end) = end {
         candidate["finishReason"] = json!(end);
@@ -67,7 +70,7 @@ fn payload(parts: &[Value], end: Option<&str>) -> Value {
 }
 
 /// Builds the body of an error.
-pub(super) fn error(refusal: &Refusal) -> Value {
+pub(super) fn build_error(refusal: &ModelRefusal) -> Value {
     let status = match refusal.status {
         400 => "INVALID_ARGUMENT",
         401 => "UNAUTHENTICATED",
@@ -81,7 +84,7 @@ pub(super) fn error(refusal: &Refusal) -> Value {
 }
 
 /// Builds the body of a reached daily limit, which does not include the reset time.
-pub(super) fn limit() -> Value {
+pub(super) fn build_limit() -> Value {
     let quota = "GenerateRequestsPerDayPerProjectPerModel-FreeTier";
     json!({ "error": {
         "code": 429,

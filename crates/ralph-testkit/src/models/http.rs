@@ -14,7 +14,7 @@ const LONGEST_BODY: u64 = 64 << 20;
 
 /// A request as received.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct ModelHttpRequest {
     pub(super) method: String,
     /// The path without its query.
     pub(super) path: String,
@@ -23,14 +23,16 @@ pub(super) struct Request {
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Frame {
+pub(super) struct EventFrame {
     /// The event's name, in dialects that name events.
     pub(super) name: Option<&'static str>,
     pub(super) data: String,
 }
 
 /// Reads a request; `None` if the client disconnected without one.
-pub(super) fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Request>> {
+pub(super) fn read_request(
+    stream: &mut BufReader<TcpStream>,
+) -> io::Result<Option<ModelHttpRequest>> {
     let mut line = String::new();
     if stream.read_line(&mut line)? == 0 {
         return Ok(None);
@@ -54,7 +56,7 @@ pub(super) fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Option<Reque
     }
     let body = if is_chunked { read_chunks(stream)? } else { read_exactly(stream, length)? };
     let path = target.split('?').next().unwrap_or(&target).to_owned();
-    Ok(Some(Request { method, path, body }))
+    Ok(Some(ModelHttpRequest { method, path, body }))
 }
 
 fn read_exactly(stream: &mut impl Read, length: u64) -> io::Result<Vec<u8>> {
@@ -79,14 +81,14 @@ fn read_chunks(stream: &mut BufReader<TcpStream>) -> io::Result<Vec<u8>> {
 }
 
 /// Answers with JSON.
-pub(super) fn reply(
+pub(super) fn send_json(
     stream: &mut TcpStream,
     status: u16,
     headers: &[(String, String)],
     body: &Value,
 ) -> io::Result<()> {
     let body = body.to_string();
-    let mut head = head(status, "application/json", headers);
+    let mut head = format_head(status, "application/json", headers);
     head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
     stream.write_all(head.as_bytes())?;
     stream.write_all(body.as_bytes())
@@ -94,13 +96,13 @@ pub(super) fn reply(
 
 /// Begins a stream of events.
 pub(super) fn begin_events(stream: &mut TcpStream, headers: &[(String, String)]) -> io::Result<()> {
-    let mut head = head(200, "text/event-stream", headers);
+    let mut head = format_head(200, "text/event-stream", headers);
     head.push_str("cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n");
     stream.write_all(head.as_bytes())
 }
 
 /// Sends one event.
-pub(super) fn event(stream: &mut TcpStream, frame: &Frame) -> io::Result<()> {
+pub(super) fn send_event(stream: &mut TcpStream, frame: &EventFrame) -> io::Result<()> {
     let name = frame.name.map(|name| format!("event: {name}\n")).unwrap_or_default();
     let text = format!("{name}data: {}\n\n", frame.data);
     // A single write: clients that read a chunk byte by byte are not tested here.
@@ -112,7 +114,7 @@ pub(super) fn end_events(stream: &mut TcpStream) -> io::Result<()> {
     stream.write_all(b"0\r\n\r\n")
 }
 
-fn head(status: u16, kind: &str, headers: &[(String, String)]) -> String {
+fn format_head(status: u16, kind: &str, headers: &[(String, String)]) -> String {
     let mut head =
         format!("HTTP/1.1 {status} Scripted\r\ncontent-type: {kind}\r\nconnection: close\r\n");
     for (name, value) in headers {

@@ -11,6 +11,6 @@ mod server;
 mod strict;
 mod turn;
 
-pub use server::{Asked, Dialect, ModelServer, Schemas};
-pub use strict::refuse_strict_schema;
-pub use turn::{Answer, Refusal, ToolUse, Turn};
+pub use server::{ModelDialect, ModelRequest, ModelServer, SchemaTreatment};
+pub use strict::check_strict_schema;
+pub use turn::{ModelAnswer, ModelRefusal, ModelToolUse, ModelTurn};

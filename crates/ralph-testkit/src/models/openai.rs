@@ -3,25 +3,27 @@
 
 use serde_json::{Value, json};
 
-use super::http::Frame;
-use super::server::{Frames, Mode, Route, Schemas, fresh, offers_tools};
-use super::strict::refuse_strict_schema;
-use super::turn::{Answer, Refusal, ToolUse};
+use super::http::EventFrame;
+use super::server::{
+    AnswerFrames, AnswerMode, RequestRoute, SchemaTreatment, has_tools, take_next_id,
+};
+use super::strict::check_strict_schema;
+use super::turn::{ModelAnswer, ModelRefusal, ModelToolUse};
 
 /// The path of the responses API; everything else is chat completions.
 const RESPONSES: &str = "/responses";
 
 /// Classifies a request.
-pub(super) fn route(path: &str, body: &Value) -> Route {
+pub(super) fn classify_request(path: &str, body: &Value) -> RequestRoute {
     if !path.ends_with(RESPONSES) && !path.ends_with("/chat/completions") {
-        return Route::Beside(json!({}));
+        return RequestRoute::Direct(json!({}));
     }
-    let mode = if body["stream"] == true { Mode::Stream } else { Mode::Whole };
-    if offers_tools(body) { Route::Turn(mode) } else { Route::Aside(mode) }
+    let mode = if body["stream"] == true { AnswerMode::Stream } else { AnswerMode::Complete };
+    if has_tools(body) { RequestRoute::Turn(mode) } else { RequestRoute::SideRequest(mode) }
 }
 
 /// Returns the error about the requested schema, in the wording of the real API.
-pub(super) fn refuse_schema(path: &str, body: &Value, schemas: Schemas) -> Option<Value> {
+pub(super) fn check_schema(path: &str, body: &Value, schemas: SchemaTreatment) -> Option<Value> {
     let (format, param) = if path.ends_with(RESPONSES) {
         (&body["text"]["format"], "text.format.schema")
     } else {
@@ -29,9 +31,9 @@ pub(super) fn refuse_schema(path: &str, body: &Value, schemas: Schemas) -> Optio
     };
     let schema = format.get("schema")?;
     let why = match schemas {
-        Schemas::AsReal if format["strict"] != true => None,
-        Schemas::AsReal => refuse_strict_schema(schema),
-        Schemas::Refused => Some("In context=(), 'required' is not permitted.".to_owned()),
+        SchemaTreatment::AsReal if format["strict"] != true => None,
+        SchemaTreatment::AsReal => check_strict_schema(schema),
+        SchemaTreatment::Refused => Some("In context=(), 'required' is not permitted.".to_owned()),
     }?;
     let name = format["name"].as_str().unwrap_or_default();
     Some(json!({ "error": {
@@ -43,59 +45,65 @@ pub(super) fn refuse_schema(path: &str, body: &Value, schemas: Schemas) -> Optio
 }
 
 /// Builds an answer in one piece.
-pub(super) fn whole(path: &str, body: &Value, answer: &Answer) -> Value {
+pub(super) fn build_message(path: &str, body: &Value, answer: &ModelAnswer) -> Value {
     if path.ends_with(RESPONSES) {
-        return response(body, &items(answer), "completed");
+        return build_response(body, &build_items(answer), "completed");
     }
     let mut message = json!({ "role": "assistant", "content": answer.text });
     if !answer.tools.is_empty() {
-        message["tool_calls"] = answer.tools.iter().map(chat_call).collect();
+        message["tool_calls"] = answer.tools.iter().map(build_chat_call).collect();
     }
-    let choice = json!({ "index": 0, "message": message, "finish_reason": finish(answer) });
-    chat("chat.completion", body, &json!([choice]), &usage())
+    let choice =
+        json!({ "index": 0, "message": message, "finish_reason": choose_finish_reason(answer) });
+    build_chat("chat.completion", body, &json!([choice]), &build_usage())
 }
 
 /// Builds an answer as a stream of events.
-pub(super) fn frames(path: &str, body: &Value, answer: &Answer) -> Frames {
+pub(super) fn build_frames(path: &str, body: &Value, answer: &ModelAnswer) -> AnswerFrames {
     if path.ends_with(RESPONSES) {
-        return response_frames(body, answer);
+        return build_response_frames(body, answer);
     }
     let chunk = |delta: Value, finish: Option<&str>| {
         let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish });
-        plain(&chat("chat.completion.chunk", body, &json!([choice]), &Value::Null))
+        build_unnamed_frame(&build_chat(
+            "chat.completion.chunk",
+            body,
+            &json!([choice]),
+            &Value::Null,
+        ))
     };
     let mut content = vec![chunk(json!({ "role": "assistant", "content": "" }), None)];
-    content.extend(answer.pieces().iter().map(|text| chunk(json!({ "content": text }), None)));
+    content.extend(answer.split_text().iter().map(|text| chunk(json!({ "content": text }), None)));
     for (index, tool) in answer.tools.iter().enumerate() {
-        let mut call = chat_call(tool);
+        let mut call = build_chat_call(tool);
         call["index"] = json!(index);
         content.push(chunk(json!({ "tool_calls": [call] }), None));
     }
     let ending = vec![
-        chunk(json!({}), Some(finish(answer))),
-        plain(&chat("chat.completion.chunk", body, &json!([]), &usage())),
-        Frame { name: None, data: "[DONE]".to_owned() },
+        chunk(json!({}), Some(choose_finish_reason(answer))),
+        build_unnamed_frame(&build_chat("chat.completion.chunk", body, &json!([]), &build_usage())),
+        EventFrame { name: None, data: "[DONE]".to_owned() },
     ];
-    Frames { content, ending }
+    AnswerFrames { content, ending }
 }
 
-fn plain(data: &Value) -> Frame {
-    Frame { name: None, data: data.to_string() }
+fn build_unnamed_frame(data: &Value) -> EventFrame {
+    EventFrame { name: None, data: data.to_string() }
 }
 
-fn finish(answer: &Answer) -> &'static str {
+fn choose_finish_reason(answer: &ModelAnswer) -> &'static str {
     if answer.tools.is_empty() { "stop" } else { "tool_calls" }
 }
 
-fn chat_call(tool: &ToolUse) -> Value {
+fn build_chat_call(tool: &ModelToolUse) -> Value {
     json!({
-        "id": format!("call_{}", fresh()),
+        "id": format!("call_{}", take_next_id()),
         "type": "function",
         "function": { "name": tool.name, "arguments": tool.input.to_string() },
     })
 }
 
-fn chat(object: &str, body: &Value, choices: &Value, usage: &Value) -> Value {
+fn build_chat(object: &str, body: &Value, choices: &Value, usage: &Value) -> Value {
     json!({
         "id": "chatcmpl-scripted",
         "object": object,
@@ -106,26 +114,26 @@ fn chat(object: &str, body: &Value, choices: &Value, usage: &Value) -> Value {
     })
 }
 
-fn usage() -> Value {
+fn build_usage() -> Value {
     json!({ "prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110 })
 }
 
-fn items(answer: &Answer) -> Vec<Value> {
+fn build_items(answer: &ModelAnswer) -> Vec<Value> {
     let text = (!answer.text.is_empty()).then(|| {
         json!({
-            "id": format!("msg_{}", fresh()),
+            "id": format!("msg_{}", take_next_id()),
             "type": "message",
             "status": "completed",
             "role": "assistant",
             "content": [{ "type": "output_text", "text": answer.text, "annotations": [] }],
         })
     });
-    text.into_iter().chain(answer.tools.iter().map(response_call)).collect()
+    text.into_iter().chain(answer.tools.iter().map(build_response_call)).collect()
 }
 
 /// Builds a tool call; a string input is for a tool that takes free text.
-fn response_call(tool: &ToolUse) -> Value {
-    let (id, call) = (fresh(), fresh());
+fn build_response_call(tool: &ModelToolUse) -> Value {
+    let (id, call) = (take_next_id(), take_next_id());
     let (kind, field, input) = match tool.input.as_str() {
         Some(text) => ("custom_tool_call", "input", text.to_owned()),
         None => ("function_call", "arguments", tool.input.to_string()),
@@ -140,7 +148,7 @@ fn response_call(tool: &ToolUse) -> Value {
     })
 }
 
-fn response(body: &Value, output: &[Value], status: &str) -> Value {
+fn build_response(body: &Value, output: &[Value], status: &str) -> Value {
     json!({
         "id": "resp_scripted",
         "object": "response",
@@ -158,21 +166,23 @@ fn response(body: &Value, output: &[Value], status: &str) -> Value {
     })
 }
 
-fn response_frames(body: &Value, answer: &Answer) -> Frames {
-    let items = items(answer);
-    let begun = response(body, &[], "in_progress");
-    let mut content =
-        vec![named("response.created", json!({ "type": "response.created", "response": begun }))];
+fn build_response_frames(body: &Value, answer: &ModelAnswer) -> AnswerFrames {
+    let items = build_items(answer);
+    let begun = build_response(body, &[], "in_progress");
+    let mut content = vec![build_named_frame(
+        "response.created",
+        json!({ "type": "response.created", "response": begun }),
+    )];
     for (at, item) in items.iter().enumerate() {
         let event = |name: &str| json!({ "type": name, "output_index": at, "item": item });
         let mut added = event("response.output_item.added");
         if item["type"] == "message" {
             added["item"]["content"] = json!([]);
         }
-        content.push(named("response.output_item.added", added));
+        content.push(build_named_frame("response.output_item.added", added));
         if item["type"] == "message" {
-            content.extend(answer.pieces().into_iter().map(|piece| {
-                named(
+            content.extend(answer.split_text().into_iter().map(|piece| {
+                build_named_frame(
                     "response.output_text.delta",
                     json!({
                         "type": "response.output_text.delta",
@@ -184,23 +194,26 @@ fn response_frames(body: &Value, answer: &Answer) -> Frames {
                 )
             }));
         }
-        content.push(named("response.output_item.done", event("response.output_item.done")));
+        content.push(build_named_frame(
+            "response.output_item.done",
+            event("response.output_item.done"),
+        ));
     }
-    let done = response(body, &items, "completed");
-    let ending = vec![named(
+    let done = build_response(body, &items, "completed");
+    let ending = vec![build_named_frame(
         "response.completed",
         json!({ "type": "response.completed", "response": done }),
     )];
-    Frames { content, ending }
+    AnswerFrames { content, ending }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "events are written where they are sent")]
-fn named(name: &'static str, data: Value) -> Frame {
-    Frame { name: Some(name), data: data.to_string() }
+fn build_named_frame(name: &'static str, data: Value) -> EventFrame {
+    EventFrame { name: Some(name), data: data.to_string() }
 }
 
 /// Builds the body of an error.
-pub(super) fn error(refusal: &Refusal) -> Value {
+pub(super) fn build_error(refusal: &ModelRefusal) -> Value {
     let code = match refusal.status {
         401 => "invalid_api_key",
         429 => "rate_limit_exceeded",
@@ -211,7 +224,7 @@ pub(super) fn error(refusal: &Refusal) -> Value {
 }
 
 /// Builds the body of a reached subscription limit.
-pub(super) fn limit(resets_at: u64) -> Value {
+pub(super) fn build_limit(resets_at: u64) -> Value {
     json!({ "error": {
         "type": "usage_limit_reached",
         "message": "The usage limit has been reached",

@@ -14,14 +14,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::http::{self, Frame, Request};
-use super::turn::{Answer, Refusal, Turn};
+use super::http::{self, EventFrame, ModelHttpRequest};
+use super::turn::{ModelAnswer, ModelRefusal, ModelTurn};
 use super::{anthropic, gemini, openai};
 use crate::sealed::wait_until;
 
 /// The API format of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dialect {
+pub enum ModelDialect {
     /// Anthropic's messages.
     Anthropic,
     /// `OpenAI`'s responses and chat completions; the path decides which.
@@ -32,7 +32,7 @@ pub enum Dialect {
 
 /// How a server treats the JSON Schema of an answer, if its dialect has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Schemas {
+pub enum SchemaTreatment {
     /// Refuses what the real API refuses.
     AsReal,
     Refused,
@@ -40,7 +40,7 @@ pub enum Schemas {
 
 /// A request that the server received.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct ModelRequest {
     /// The path without its query.
     pub path: String,
     /// Null if it is not JSON.
@@ -53,66 +53,70 @@ pub struct Asked {
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerState>,
     listener: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    dialect: Dialect,
-    schemas: Schemas,
-    script: Mutex<Script>,
+struct ServerState {
+    dialect: ModelDialect,
+    schemas: SchemaTreatment,
+    script: Mutex<TurnScript>,
     open: Mutex<Vec<TcpStream>>,
     is_over: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Script {
-    left: VecDeque<Turn>,
+struct TurnScript {
+    left: VecDeque<ModelTurn>,
     taken: usize,
-    asked: Vec<Asked>,
+    requests: Vec<ModelRequest>,
 }
 
 /// The kind of a request.
-pub(super) enum Route {
+pub(super) enum RequestRoute {
     /// Takes the next turn of the script.
-    Turn(Mode),
+    Turn(AnswerMode),
     /// Another request, with this answer.
-    Beside(Value),
+    Direct(Value),
     /// A small request to the model, without tools.
-    Aside(Mode),
+    SideRequest(AnswerMode),
 }
 
 /// How an answer is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum AnswerMode {
     Stream,
-    Whole,
+    Complete,
 }
 
 /// A streamed answer.
-pub(super) struct Frames {
-    pub(super) content: Vec<Frame>,
+pub(super) struct AnswerFrames {
+    pub(super) content: Vec<EventFrame>,
     /// The events that mark the end.
-    pub(super) ending: Vec<Frame>,
+    pub(super) ending: Vec<EventFrame>,
 }
 
 impl ModelServer {
     /// Starts a server with a script.
-    pub fn start(dialect: Dialect, script: impl IntoIterator<Item = Turn>) -> Self {
-        Self::start_with(dialect, Schemas::AsReal, script)
+    pub fn start_server(
+        dialect: ModelDialect,
+        script: impl IntoIterator<Item = ModelTurn>,
+    ) -> Self {
+        Self::start_with(dialect, SchemaTreatment::AsReal, script)
     }
 
     /// Starts a server with a script and a treatment of schemas.
     pub fn start_with(
-        dialect: Dialect,
-        schemas: Schemas,
-        script: impl IntoIterator<Item = Turn>,
+        dialect: ModelDialect,
+        schemas: SchemaTreatment,
+        script: impl IntoIterator<Item = ModelTurn>,
     ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port on loopback");
         let address = listener.local_addr().expect("a bound port");
-        let script = Script { left: script.into_iter().collect(), taken: 0, asked: Vec::new() };
-        let shared = Arc::new(Shared {
+        let script =
+            TurnScript { left: script.into_iter().collect(), taken: 0, requests: Vec::new() };
+        let shared = Arc::new(ServerState {
             dialect,
             schemas,
             script: Mutex::new(script),
@@ -121,7 +125,7 @@ impl ModelServer {
         });
         let listener = thread::spawn({
             let shared = Arc::clone(&shared);
-            move || listen(&listener, &shared)
+            move || accept_connections(&listener, &shared)
         });
         Self { address, shared, listener: Some(listener) }
     }
@@ -132,27 +136,27 @@ impl ModelServer {
     }
 
     /// Returns the requests that took a turn, in order.
-    pub fn turns(&self) -> Vec<Asked> {
-        let script = lock(&self.shared.script);
-        script.asked.iter().filter(|asked| asked.turn.is_some()).cloned().collect()
+    pub fn turn_requests(&self) -> Vec<ModelRequest> {
+        let script = lock_mutex(&self.shared.script);
+        script.requests.iter().filter(|asked| asked.turn.is_some()).cloned().collect()
     }
 
     /// Returns every request, including those that took no turn.
-    pub fn requests(&self) -> Vec<Asked> {
-        lock(&self.shared.script).asked.clone()
+    pub fn requests(&self) -> Vec<ModelRequest> {
+        lock_mutex(&self.shared.script).requests.clone()
     }
 
     /// Waits until this many turns were requested.
     #[track_caller]
     pub fn wait_for_turns(&self, count: usize) {
-        wait_until(&format!("{count} turns are asked for"), || self.turns().len() >= count);
+        wait_until(&format!("{count} turns are asked for"), || self.turn_requests().len() >= count);
     }
 }
 
 impl Drop for ModelServer {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::SeqCst);
-        for stream in lock(&self.shared.open).drain(..) {
+        for stream in lock_mutex(&self.shared.open).drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
         // Wakes the listener, which then sees that it must end.
@@ -163,11 +167,11 @@ impl Drop for ModelServer {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
+fn accept_connections(listener: &TcpListener, shared: &Arc<ServerState>) {
     let mut serving = Vec::new();
     for stream in listener.incoming() {
         if shared.is_over.load(Ordering::SeqCst) {
@@ -175,13 +179,13 @@ fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
         }
         let Ok(stream) = stream else { continue };
         if let Ok(copy) = stream.try_clone() {
-            lock(&shared.open).push(copy);
+            lock_mutex(&shared.open).push(copy);
         }
         let shared = Arc::clone(shared);
         // A client that disconnects in the middle is not an error of the server.
-        serving.push(thread::spawn(move || drop(serve(stream, &shared))));
+        serving.push(thread::spawn(move || drop(serve_connection(stream, &shared))));
     }
-    for stream in lock(&shared.open).drain(..) {
+    for stream in lock_mutex(&shared.open).drain(..) {
         let _ = stream.shutdown(Shutdown::Both);
     }
     for serving in serving {
@@ -189,172 +193,193 @@ fn listen(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
-    let result = answer(&mut stream, shared);
+fn serve_connection(mut stream: TcpStream, shared: &ServerState) -> io::Result<()> {
+    let result = answer_request(&mut stream, shared);
     // The copy in `open` would keep the connection alive.
     stream.shutdown(Shutdown::Both)?;
     result
 }
 
-fn answer(stream: &mut TcpStream, shared: &Shared) -> io::Result<()> {
+fn answer_request(stream: &mut TcpStream, shared: &ServerState) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
-    let Some(request) = http::read(&mut reader)? else { return Ok(()) };
+    let Some(request) = http::read_request(&mut reader)? else { return Ok(()) };
     let body = serde_json::from_slice(&request.body).unwrap_or(Value::Null);
     let dialect = shared.dialect;
-    let route = dialect.route(&request, &body);
-    let mut script = lock(&shared.script);
-    if let Some(error) = dialect.refuse_schema(&request, &body, shared.schemas) {
-        script.asked.push(Asked { path: request.path.clone(), body, turn: None });
+    let route = dialect.classify_request(&request, &body);
+    let mut script = lock_mutex(&shared.script);
+    if let Some(error) = dialect.check_schema(&request, &body, shared.schemas) {
+        script.requests.push(ModelRequest { path: request.path.clone(), body, turn: None });
         drop(script);
-        return http::reply(stream, 400, &[], &error);
+        return http::send_json(stream, 400, &[], &error);
     }
     let turn = match route {
-        Route::Turn(_) => {
+        RequestRoute::Turn(_) => {
             script.taken += 1;
             Some(script.taken - 1)
         }
-        Route::Beside(_) | Route::Aside(_) => None,
+        RequestRoute::Direct(_) | RequestRoute::SideRequest(_) => None,
     };
-    script.asked.push(Asked { path: request.path.clone(), body: body.clone(), turn });
+    script.requests.push(ModelRequest { path: request.path.clone(), body: body.clone(), turn });
     let played = match route {
-        Route::Beside(value) => {
+        RequestRoute::Direct(value) => {
             drop(script);
-            return http::reply(stream, 200, &[], &value);
+            return http::send_json(stream, 200, &[], &value);
         }
-        Route::Aside(mode) => (mode, Turn::Says(dialect.aside(&body))),
-        Route::Turn(mode) => {
-            let beyond = || Turn::says("There is nothing more in the script.");
+        RequestRoute::SideRequest(mode) => {
+            (mode, ModelTurn::Answer(dialect.answer_side_request(&body)))
+        }
+        RequestRoute::Turn(mode) => {
+            let beyond = || ModelTurn::from_text("There is nothing more in the script.");
             (mode, script.left.pop_front().unwrap_or_else(beyond))
         }
     };
     drop(script);
     let (mode, turn) = played;
-    dialect.play(stream, &request, &body, mode, turn)
+    dialect.play_turn(stream, &request, &body, mode, turn)
 }
 
-impl Dialect {
-    fn route(self, request: &Request, body: &Value) -> Route {
+impl ModelDialect {
+    fn classify_request(self, request: &ModelHttpRequest, body: &Value) -> RequestRoute {
         if request.method != "POST" {
-            return Route::Beside(json!({ "object": "list", "data": [], "models": [] }));
+            return RequestRoute::Direct(json!({ "object": "list", "data": [], "models": [] }));
         }
         match self {
-            Self::Anthropic => anthropic::route(&request.path, body),
-            Self::OpenAi => openai::route(&request.path, body),
-            Self::Gemini => gemini::route(&request.path, body),
+            Self::Anthropic => anthropic::classify_request(&request.path, body),
+            Self::OpenAi => openai::classify_request(&request.path, body),
+            Self::Gemini => gemini::classify_request(&request.path, body),
         }
     }
 
     /// Returns the error about the schema of a request, if the real API would refuse it.
-    fn refuse_schema(self, request: &Request, body: &Value, schemas: Schemas) -> Option<Value> {
+    fn check_schema(
+        self,
+        request: &ModelHttpRequest,
+        body: &Value,
+        schemas: SchemaTreatment,
+    ) -> Option<Value> {
         match self {
-            Self::OpenAi => openai::refuse_schema(&request.path, body, schemas),
+            Self::OpenAi => openai::check_schema(&request.path, body, schemas),
             Self::Anthropic | Self::Gemini => None,
         }
     }
 
     /// Returns the answer to a CLI's own small request: a title, a summary, a choice.
-    fn aside(self, body: &Value) -> Answer {
+    fn answer_side_request(self, body: &Value) -> ModelAnswer {
         let text = match self {
             Self::Anthropic | Self::OpenAi => "ok".to_owned(),
-            Self::Gemini => gemini::aside(body),
+            Self::Gemini => gemini::answer_side_request(body),
         };
-        Answer { text, tools: Vec::new() }
+        ModelAnswer { text, tools: Vec::new() }
     }
 
-    fn play(
+    fn play_turn(
         self,
         stream: &mut TcpStream,
-        request: &Request,
+        request: &ModelHttpRequest,
         body: &Value,
-        mode: Mode,
-        turn: Turn,
+        mode: AnswerMode,
+        turn: ModelTurn,
     ) -> io::Result<()> {
         match turn {
-            Turn::Says(answer) => match mode {
-                Mode::Whole => http::reply(stream, 200, &[], &self.whole(request, body, &answer)),
-                Mode::Stream => {
-                    let frames = self.frames(request, body, &answer);
-                    begin(stream, &frames)?;
-                    frames.ending.iter().try_for_each(|frame| http::event(stream, frame))?;
+            ModelTurn::Answer(answer) => match mode {
+                AnswerMode::Complete => {
+                    http::send_json(stream, 200, &[], &self.build_message(request, body, &answer))
+                }
+                AnswerMode::Stream => {
+                    let frames = self.build_frames(request, body, &answer);
+                    send_content(stream, &frames)?;
+                    frames.ending.iter().try_for_each(|frame| http::send_event(stream, frame))?;
                     http::end_events(stream)
                 }
             },
-            Turn::Refuses(refusal) => {
-                let body = self.error(&refusal);
-                http::reply(stream, refusal.status, &refusal.headers, &body)
+            ModelTurn::Refuse(refusal) => {
+                let body = self.build_error(&refusal);
+                http::send_json(stream, refusal.status, &refusal.headers, &body)
             }
-            Turn::Limited { resets_in } => {
+            ModelTurn::Limited { resets_in } => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                let (headers, body) = self.limit((now + resets_in).as_secs());
-                http::reply(stream, 429, &headers, &body)
+                let (headers, body) = self.build_limit((now + resets_in).as_secs());
+                http::send_json(stream, 429, &headers, &body)
             }
-            Turn::Drops(answer) => begin(stream, &self.frames(request, body, &answer)),
-            Turn::EndsEarly(answer) => {
-                begin(stream, &self.frames(request, body, &answer))?;
+            ModelTurn::Drop(answer) => {
+                send_content(stream, &self.build_frames(request, body, &answer))
+            }
+            ModelTurn::EndEarly(answer) => {
+                send_content(stream, &self.build_frames(request, body, &answer))?;
                 http::end_events(stream)
             }
-            Turn::Hangs => wait_for_the_client(stream),
-            Turn::HangsAfter(answer) => {
-                begin(stream, &self.frames(request, body, &answer))?;
-                wait_for_the_client(stream)
+            ModelTurn::Hang => wait_for_disconnect(stream),
+            ModelTurn::HangAfter(answer) => {
+                send_content(stream, &self.build_frames(request, body, &answer))?;
+                wait_for_disconnect(stream)
             }
         }
     }
 
-    fn frames(self, request: &Request, body: &Value, answer: &Answer) -> Frames {
+    fn build_frames(
+        self,
+        request: &ModelHttpRequest,
+        body: &Value,
+        answer: &ModelAnswer,
+    ) -> AnswerFrames {
         match self {
-            Self::Anthropic => anthropic::frames(body, answer),
-            Self::OpenAi => openai::frames(&request.path, body, answer),
-            Self::Gemini => gemini::frames(answer),
+            Self::Anthropic => anthropic::build_frames(body, answer),
+            Self::OpenAi => openai::build_frames(&request.path, body, answer),
+            Self::Gemini => gemini::build_frames(answer),
         }
     }
 
-    fn whole(self, request: &Request, body: &Value, answer: &Answer) -> Value {
+    fn build_message(
+        self,
+        request: &ModelHttpRequest,
+        body: &Value,
+        answer: &ModelAnswer,
+    ) -> Value {
         match self {
-            Self::Anthropic => anthropic::message(body, answer),
-            Self::OpenAi => openai::whole(&request.path, body, answer),
-            Self::Gemini => gemini::whole(answer),
+            Self::Anthropic => anthropic::build_message(body, answer),
+            Self::OpenAi => openai::build_message(&request.path, body, answer),
+            Self::Gemini => gemini::build_message(answer),
         }
     }
 
-    fn error(self, refusal: &Refusal) -> Value {
+    fn build_error(self, refusal: &ModelRefusal) -> Value {
         match self {
-            Self::Anthropic => anthropic::error(refusal),
-            Self::OpenAi => openai::error(refusal),
-            Self::Gemini => gemini::error(refusal),
+            Self::Anthropic => anthropic::build_error(refusal),
+            Self::OpenAi => openai::build_error(refusal),
+            Self::Gemini => gemini::build_error(refusal),
         }
     }
 
-    fn limit(self, resets_at: u64) -> (Vec<(String, String)>, Value) {
+    fn build_limit(self, resets_at: u64) -> (Vec<(String, String)>, Value) {
         match self {
-            Self::Anthropic => anthropic::limit(resets_at),
-            Self::OpenAi => (Vec::new(), openai::limit(resets_at)),
-            Self::Gemini => (Vec::new(), gemini::limit()),
+            Self::Anthropic => anthropic::build_limit(resets_at),
+            Self::OpenAi => (Vec::new(), openai::build_limit(resets_at)),
+            Self::Gemini => (Vec::new(), gemini::build_limit()),
         }
     }
 }
 
-fn begin(stream: &mut TcpStream, frames: &Frames) -> io::Result<()> {
+fn send_content(stream: &mut TcpStream, frames: &AnswerFrames) -> io::Result<()> {
     http::begin_events(stream, &[])?;
-    frames.content.iter().try_for_each(|frame| http::event(stream, frame))
+    frames.content.iter().try_for_each(|frame| http::send_event(stream, frame))
 }
 
 /// Sends nothing until the client disconnects, or the server ends.
-fn wait_for_the_client(stream: &mut TcpStream) -> io::Result<()> {
+fn wait_for_disconnect(stream: &mut TcpStream) -> io::Result<()> {
     let mut rest = [0; 64];
     while stream.read(&mut rest)? > 0 {}
     Ok(())
 }
 
 /// Returns a unique number, for ids of messages and of calls.
-pub(super) fn fresh() -> u64 {
+pub(super) fn take_next_id() -> u64 {
     use std::sync::atomic::AtomicU64;
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Returns whether a request offers tools. Only the agent's own turns do.
-pub(super) fn offers_tools(body: &Value) -> bool {
+pub(super) fn has_tools(body: &Value) -> bool {
     body["tools"].as_array().is_some_and(|tools| !tools.is_empty())
 }
 
@@ -381,18 +406,18 @@ mod tests {
     #[test]
     fn turns_are_played_in_order_and_side_requests_take_none() {
         for (dialect, path) in [
-            (Dialect::Anthropic, "/v1/messages?beta=true"),
-            (Dialect::OpenAi, "/v1/responses"),
-            (Dialect::OpenAi, "/v1/chat/completions"),
-            (Dialect::Gemini, "/v1beta/models/m:streamGenerateContent?alt=sse"),
+            (ModelDialect::Anthropic, "/v1/messages?beta=true"),
+            (ModelDialect::OpenAi, "/v1/responses"),
+            (ModelDialect::OpenAi, "/v1/chat/completions"),
+            (ModelDialect::Gemini, "/v1beta/models/m:streamGenerateContent?alt=sse"),
         ] {
             let turns = [
-                Turn::calls("shell", json!({ "command": "ls" })),
-                Turn::refuses(429, "slow down"),
-                Turn::Limited { resets_in: std::time::Duration::from_secs(5) },
-                Turn::says("well done"),
+                ModelTurn::from_tool_call("shell", json!({ "command": "ls" })),
+                ModelTurn::from_refusal(429, "slow down"),
+                ModelTurn::Limited { resets_in: std::time::Duration::from_secs(5) },
+                ModelTurn::from_text("well done"),
             ];
-            let server = ModelServer::start(dialect, turns);
+            let server = ModelServer::start_server(dialect, turns);
             let reply = post(&server, path, &turn_request());
             assert!(reply.contains("shell") && reply.contains("ls"), "{reply}");
             assert!(reply.ends_with("0\r\n\r\n"), "{reply}");
@@ -403,15 +428,15 @@ mod tests {
             assert!(post(&server, path, &turn_request()).starts_with("HTTP/1.1 429"));
             assert!(post(&server, path, &turn_request()).contains("well do"));
             assert!(post(&server, path, &turn_request()).contains("There i"));
-            assert_eq!(server.turns().len(), 5);
+            assert_eq!(server.turn_requests().len(), 5);
             assert_eq!(server.requests().len(), 6);
         }
     }
 
     #[test]
     fn a_broken_stream_lacks_its_end() {
-        let answer = Answer { text: "half".to_owned(), tools: Vec::new() };
-        let server = ModelServer::start(Dialect::Anthropic, [Turn::Drops(answer)]);
+        let answer = ModelAnswer { text: "half".to_owned(), tools: Vec::new() };
+        let server = ModelServer::start_server(ModelDialect::Anthropic, [ModelTurn::Drop(answer)]);
         let reply = post(&server, "/v1/messages", &turn_request());
         assert!(reply.contains("half") && !reply.contains("message_stop"), "{reply}");
         assert!(!reply.ends_with("0\r\n\r\n"), "{reply}");
@@ -419,9 +444,9 @@ mod tests {
 
     #[test]
     fn a_server_that_hangs_ends_with_its_value() {
-        let answer = Answer { text: "half".to_owned(), tools: Vec::new() };
-        let turns = [Turn::Hangs, Turn::HangsAfter(answer)];
-        let server = ModelServer::start(Dialect::OpenAi, turns);
+        let answer = ModelAnswer { text: "half".to_owned(), tools: Vec::new() };
+        let turns = [ModelTurn::Hang, ModelTurn::HangAfter(answer)];
+        let server = ModelServer::start_server(ModelDialect::OpenAi, turns);
         let clients: Vec<_> = (0..2)
             .map(|_| {
                 let mut stream = TcpStream::connect(server.address).expect("it listens");

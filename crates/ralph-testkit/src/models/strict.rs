@@ -26,14 +26,14 @@ const DEEPEST: usize = 10;
 const MOST_PROPERTIES: usize = 5000;
 
 /// Maximum number of values in all enums together.
-const MOST_WORDS: usize = 1000;
+const MOST_VALUES: usize = 1000;
 
 /// Maximum number of characters in all names and values together.
 const MOST_CHARS: usize = 120_000;
 
 /// Returns why the API refuses a schema, if it does.
-pub fn refuse_strict_schema(schema: &Value) -> Option<String> {
-    let mut sums = Sums::default();
+pub fn check_strict_schema(schema: &Value) -> Option<String> {
+    let mut sums = SchemaTotals::default();
     if schema["type"] != "object" || schema.get("anyOf").is_some() {
         let found =
             schema["type"].as_str().map_or_else(|| "None".to_owned(), |it| format!("{it:?}"));
@@ -41,10 +41,10 @@ pub fn refuse_strict_schema(schema: &Value) -> Option<String> {
             "schema must be a JSON Schema of 'type: \"object\"', got 'type: {found}'."
         ));
     }
-    check(schema, &mut Vec::new(), 1, &mut sums).err().or_else(|| {
+    check_part(schema, &mut Vec::new(), 1, &mut sums).err().or_else(|| {
         let over = [
             (sums.properties, MOST_PROPERTIES, "object properties"),
-            (sums.words, MOST_WORDS, "enum values"),
+            (sums.values, MOST_VALUES, "enum values"),
             (sums.chars, MOST_CHARS, "characters"),
         ];
         let (count, most, what) = over.into_iter().find(|(count, most, _)| count > most)?;
@@ -53,65 +53,65 @@ pub fn refuse_strict_schema(schema: &Value) -> Option<String> {
 }
 
 #[derive(Debug, Default)]
-struct Sums {
+struct SchemaTotals {
     properties: usize,
-    words: usize,
+    values: usize,
     chars: usize,
 }
 
-fn check(
+fn check_part(
     schema: &Value,
     place: &mut Vec<String>,
     depth: usize,
-    sums: &mut Sums,
+    sums: &mut SchemaTotals,
 ) -> Result<(), String> {
     let Value::Object(entries) = schema else {
-        return Err(format!("{}, schema must be an object.", describe_place(place)));
+        return Err(format!("{}, schema must be an object.", describe_position(place)));
     };
     if let Some(keyword) = entries.keys().find(|key| !KEYWORDS.contains(&key.as_str())) {
-        return Err(format!("{}, '{keyword}' is not permitted.", describe_place(place)));
+        return Err(format!("{}, '{keyword}' is not permitted.", describe_position(place)));
     }
     if !["type", "anyOf", "$ref", "enum"].iter().any(|key| entries.contains_key(*key)) {
-        return Err(format!("{}, schema must have a 'type' key.", describe_place(place)));
+        return Err(format!("{}, schema must have a 'type' key.", describe_position(place)));
     }
     if depth > DEEPEST {
         return Err(format!(
             "{}, schema nests deeper than {DEEPEST} levels.",
-            describe_place(place)
+            describe_position(place)
         ));
     }
     if let Some(Value::Array(values)) = entries.get("enum") {
-        sums.words += values.len();
+        sums.values += values.len();
         sums.chars += values.iter().filter_map(Value::as_str).map(str::len).sum::<usize>();
     }
     if has_type(schema, "object") {
-        check_object(schema, &describe_place(place), sums)?;
+        check_object(schema, &describe_position(place), sums)?;
     }
     if has_type(schema, "array") && !schema["items"].is_object() {
-        return Err(format!("{}, array schema missing items.", describe_place(place)));
+        return Err(format!("{}, array schema missing items.", describe_position(place)));
     }
     let properties = entries.get("properties").and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
         place.extend(["properties".to_owned(), name.clone()]);
-        check(property, place, depth + 1, sums)?;
+        check_part(property, place, depth + 1, sums)?;
         place.truncate(place.len() - 2);
     }
     if let Some(items) = entries.get("items") {
         place.push("items".to_owned());
-        check(items, place, depth + 1, sums)?;
+        check_part(items, place, depth + 1, sums)?;
         place.pop();
     }
     let alternatives = entries.get("anyOf").and_then(Value::as_array);
     for (at, alternative) in alternatives.into_iter().flatten().enumerate() {
         place.extend(["anyOf".to_owned(), at.to_string()]);
-        check(alternative, place, depth, sums)?;
+        check_part(alternative, place, depth, sums)?;
         place.truncate(place.len() - 2);
     }
     Ok(())
 }
 
 /// Describes a position in a schema as the API does.
-fn describe_place(place: &[String]) -> String {
+fn describe_position(place: &[String]) -> String {
     match place {
         [] => "In context=()".to_owned(),
         [one] => format!("In context=('{one}',)"),
@@ -119,7 +119,7 @@ fn describe_place(place: &[String]) -> String {
     }
 }
 
-fn check_object(schema: &Value, context: &str, sums: &mut Sums) -> Result<(), String> {
+fn check_object(schema: &Value, context: &str, sums: &mut SchemaTotals) -> Result<(), String> {
     if schema["additionalProperties"] != false {
         return Err(format!(
             "{context}, 'additionalProperties' is required to be supplied and to be false."
@@ -150,7 +150,7 @@ fn has_type(schema: &Value, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::answer::Schema;
+    use ralph_core::structured_output::Schema;
     use ralph_core::{handoff, memory, review};
     use serde_json::json;
 
@@ -159,17 +159,17 @@ mod tests {
     /// Every schema that the engine sends, for all roles.
     fn sent() -> [(&'static str, Schema); 3] {
         [
-            ("handoff", handoff::read::schema()),
-            ("review", review::schema()),
-            ("memory", memory::schema()),
+            ("handoff", handoff::read::build_handoff_schema()),
+            ("review", review::build_verdict_schema()),
+            ("memory", memory::build_memory_schema()),
         ]
     }
 
     #[test]
     fn every_schema_that_a_role_sends_is_accepted_in_its_strict_form() {
         for (name, schema) in sent() {
-            assert_eq!(refuse_strict_schema(schema.strict()), None, "{name}");
-            assert!(refuse_strict_schema(&schema).is_some(), "{name} is not strict by itself");
+            assert_eq!(check_strict_schema(schema.strict()), None, "{name}");
+            assert!(check_strict_schema(&schema).is_some(), "{name} is not strict by itself");
         }
     }
 
@@ -204,7 +204,7 @@ mod tests {
             (json!({ "anyOf": [] }), "schema must be a JSON Schema of 'type: \"object\"'"),
             (deep, "nests deeper"),
         ] {
-            let found = refuse_strict_schema(&schema).unwrap_or_default();
+            let found = check_strict_schema(&schema).unwrap_or_default();
             assert!(found.contains(expect), "{schema}: {found}");
         }
     }

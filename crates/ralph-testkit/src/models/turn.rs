@@ -8,37 +8,37 @@ use serde_json::Value;
 
 /// What the model does with one request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Turn {
-    Says(Answer),
+pub enum ModelTurn {
+    Answer(ModelAnswer),
     /// Answers with an HTTP error.
-    Refuses(Refusal),
+    Refuse(ModelRefusal),
     /// The usage limit is reached, and resets some time after the request.
     Limited {
         resets_in: Duration,
     },
     /// The whole content arrives, and the connection breaks before the end of the stream.
-    Drops(Answer),
+    Drop(ModelAnswer),
     /// The whole content arrives, and the response ends properly, but without the events that end
     /// an answer: no stop reason, no usage. Gateways do this when the model behind them breaks
     /// off.
-    EndsEarly(Answer),
+    EndEarly(ModelAnswer),
     /// The request is accepted, but nothing is ever sent.
-    Hangs,
+    Hang,
     /// The whole content arrives, and then nothing more.
-    HangsAfter(Answer),
+    HangAfter(ModelAnswer),
 }
 
 /// An answer: text, then tool calls.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Answer {
+pub struct ModelAnswer {
     /// May be empty.
     pub text: String,
-    pub tools: Vec<ToolUse>,
+    pub tools: Vec<ModelToolUse>,
 }
 
 /// A tool call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ToolUse {
+pub struct ModelToolUse {
     pub name: String,
     /// The input. A string is for a tool that takes free text.
     pub input: Value,
@@ -46,54 +46,54 @@ pub struct ToolUse {
 
 /// An HTTP error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ModelRefusal {
     pub status: u16,
     /// The message in the body, whose format depends on the dialect.
     pub message: String,
     pub headers: Vec<(String, String)>,
 }
 
-impl Turn {
+impl ModelTurn {
     /// Returns an answer with text only.
-    pub fn says(text: impl Into<String>) -> Self {
-        Self::Says(Answer { text: text.into(), tools: Vec::new() })
+    pub fn from_text(text: impl Into<String>) -> Self {
+        Self::Answer(ModelAnswer { text: text.into(), tools: Vec::new() })
     }
 
     /// Returns an answer that calls one tool.
-    pub fn calls(name: impl Into<String>, input: Value) -> Self {
-        Self::Says(Answer::calling(name, input))
+    pub fn from_tool_call(name: impl Into<String>, input: Value) -> Self {
+        Self::Answer(ModelAnswer::from_tool_call(name, input))
     }
 
     /// Returns the same turn with another text, if it has one.
     #[must_use]
-    pub fn saying(mut self, text: &str) -> Self {
+    pub fn with_text(mut self, text: &str) -> Self {
         match &mut self {
-            Self::Says(answer)
-            | Self::Drops(answer)
-            | Self::EndsEarly(answer)
-            | Self::HangsAfter(answer) => {
+            Self::Answer(answer)
+            | Self::Drop(answer)
+            | Self::EndEarly(answer)
+            | Self::HangAfter(answer) => {
                 text.clone_into(&mut answer.text);
             }
-            Self::Refuses(_) | Self::Limited { .. } | Self::Hangs => {}
+            Self::Refuse(_) | Self::Limited { .. } | Self::Hang => {}
         }
         self
     }
 
     /// Returns an HTTP error.
-    pub fn refuses(status: u16, message: impl Into<String>) -> Self {
-        Self::Refuses(Refusal { status, message: message.into(), headers: Vec::new() })
+    pub fn from_refusal(status: u16, message: impl Into<String>) -> Self {
+        Self::Refuse(ModelRefusal { status, message: message.into(), headers: Vec::new() })
     }
 }
 
-impl Answer {
+impl ModelAnswer {
     /// Returns an answer that calls one tool after a short text.
-    pub fn calling(name: impl Into<String>, input: Value) -> Self {
-        let tools = vec![ToolUse { name: name.into(), input }];
+    pub fn from_tool_call(name: impl Into<String>, input: Value) -> Self {
+        let tools = vec![ModelToolUse { name: name.into(), input }];
         Self { text: "Working.".to_owned(), tools }
     }
 
     /// Returns the text in pieces, as it would arrive: no piece contains a complete tag.
-    pub(super) fn pieces(&self) -> Vec<String> {
+    pub(super) fn split_text(&self) -> Vec<String> {
         let letters: Vec<char> = self.text.chars().collect();
         letters.chunks(7).map(|piece| piece.iter().collect()).collect()
     }

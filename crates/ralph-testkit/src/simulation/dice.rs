@@ -11,42 +11,42 @@ impl Dice {
     }
 
     /// Returns the next number.
-    pub fn roll(&mut self) -> u64 {
+    pub fn roll_number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        mixed(self.0)
+        mix_bits(self.0)
     }
 
     /// Returns a number below `sides`, or 0 if `sides` is 0.
-    pub fn below(&mut self, sides: u64) -> u64 {
-        self.roll().checked_rem(sides).unwrap_or(0)
+    pub fn roll_below(&mut self, sides: u64) -> u64 {
+        self.roll_number().checked_rem(sides).unwrap_or(0)
     }
 
     /// Returns a number in a range, both ends included.
-    pub fn between(&mut self, least: u32, most: u32) -> u32 {
+    pub fn roll_between(&mut self, least: u32, most: u32) -> u32 {
         let sides = u64::from(most.saturating_sub(least)) + 1;
-        least + u32::try_from(self.below(sides)).unwrap_or(0)
+        least + u32::try_from(self.roll_below(sides)).unwrap_or(0)
     }
 
     /// Returns true with this probability in percent.
-    pub fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
+    pub fn roll_chance(&mut self, percent: u64) -> bool {
+        self.roll_below(100) < percent
     }
 
     /// Returns a random element.
-    pub fn pick<T: Clone>(&mut self, all: &[T]) -> T {
-        let at = usize::try_from(self.below(all.len() as u64)).unwrap_or(0);
+    pub fn pick_one<T: Clone>(&mut self, all: &[T]) -> T {
+        let at = usize::try_from(self.roll_below(all.len() as u64)).unwrap_or(0);
         all[at].clone()
     }
 }
 
 /// Returns a number that depends on the arguments only.
-pub fn number_of(about: &[u64]) -> u64 {
+pub fn hash_numbers(about: &[u64]) -> u64 {
     about
         .iter()
-        .fold(0x1234_5678, |sum, part| mixed(sum ^ part.wrapping_mul(0x2545_F491_4F6C_DD1D)))
+        .fold(0x1234_5678, |sum, part| mix_bits(sum ^ part.wrapping_mul(0x2545_F491_4F6C_DD1D)))
 }
 
-fn mixed(mut number: u64) -> u64 {
+fn mix_bits(mut number: u64) -> u64 {
     number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     number ^ (number >> 31)

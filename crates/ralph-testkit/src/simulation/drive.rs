@@ -6,7 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use ralph_core::engine::{Engine, EngineError, Start};
+use ralph_core::engine::{Engine, EngineError, RunStart};
 use ralph_core::event::{Event, Recorded};
 use ralph_core::ids::RunId;
 use ralph_core::outcome::Outcome;
@@ -14,19 +14,19 @@ use ralph_core::ports::Ports;
 use ralph_core::run::RunState;
 use ralph_core::task::TaskList;
 
-use super::observer::{Invariant, Observer, Violation};
-use super::plan::Plan;
-use super::ports::{Caught, Died, GIT_FAILS, Port};
-use super::recipe::recipe;
-use super::repository::{Commit, Content, Tree};
+use super::observer::{Invariant, InvariantViolation, Observer};
+use super::plan::SimulationPlan;
+use super::ports::{GIT_ERROR, Port, SimulatedDeath, ViolationFound};
+use super::recipe::build_recipe;
+use super::repository::{FileContent, SimulatedCommit, Tree};
 use super::tally::Tally;
-use super::world::World;
+use super::world::SimulatedWorld;
 
 /// The result of a simulated run.
 #[derive(Debug)]
-pub struct Report {
-    pub violations: Vec<Violation>,
-    pub ended: Ended,
+pub struct SimulationReport {
+    pub violations: Vec<InvariantViolation>,
+    pub ended: EndState,
     pub tally: Tally,
     /// The steps of the run: each is a point at which it can die.
     pub steps: u64,
@@ -37,62 +37,64 @@ pub struct Report {
 
 /// The end state that must not depend on deaths.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct EndState {
     /// How the run ended, each time.
     outcomes: Vec<String>,
     /// The commits in the checked-out history except those of agents, oldest first: message and
     /// tree.
-    commits: Vec<Told>,
+    commits: Vec<CommitSummary>,
     work: Rc<Tree>,
-    shelves: Vec<Rc<Tree>>,
+    failure_branches: Vec<Rc<Tree>>,
 }
 
 /// The message of a commit, and its tree.
-type Told = (String, Rc<Tree>);
+type CommitSummary = (String, Rc<Tree>);
 
 /// How a process ended.
-enum Process {
+enum ProcessEnd {
     Ended(Outcome),
     Died,
     Caught,
 }
 
 /// Plays a plan to its end.
-pub fn run(plan: &Plan) -> Report {
+pub fn run_plan(plan: &SimulationPlan) -> SimulationReport {
     let observer = Rc::new(RefCell::new(Observer::default()));
-    let port = Port { world: Rc::new(RefCell::new(World::new(plan))), observer };
+    let port = Port { world: Rc::new(RefCell::new(SimulatedWorld::new(plan))), observer };
     let mut outcomes = Vec::new();
     let (mut deaths, mut resumes) = (plan.deaths.iter().copied(), plan.resumes);
     loop {
         port.world.borrow_mut().begin_process(deaths.next());
         let known = port.world.borrow().journal.len();
-        let outcome = match process(&port, || engine(&port, plan)) {
-            Process::Caught => break,
-            Process::Ended(outcome) => outcome,
+        let outcome = match run_process(&port, || run_engine(&port, plan)) {
+            ProcessEnd::Caught => break,
+            ProcessEnd::Ended(outcome) => outcome,
             // A process that dies after writing the end has still ended the run.
-            Process::Died => match last_word(&port.world.borrow().journal[known..]) {
-                Some(outcome) => outcome,
-                None => continue,
-            },
+            ProcessEnd::Died => {
+                match find_recorded_outcome(&port.world.borrow().journal[known..]) {
+                    Some(outcome) => outcome,
+                    None => continue,
+                }
+            }
         };
-        let name = name(&outcome);
-        port.world.borrow_mut().tally.count(format!("ends {name}"));
-        outcomes.push(said(&outcome));
+        let name = name_outcome(&outcome);
+        port.world.borrow_mut().tally.count_one(format!("ends {name}"));
+        outcomes.push(describe_outcome(&outcome));
         if outcome == Outcome::Complete || resumes == 0 {
             break;
         }
         resumes -= 1;
-        port.world.borrow_mut().mend();
+        port.world.borrow_mut().fix_and_resume();
     }
     let mut world = port.world.borrow_mut();
     // Reading all of it takes as long as playing it; one in eight is enough.
     if !port.observer.borrow().has_found() && world.all_steps.is_multiple_of(8) {
-        port.observer.borrow_mut().refold(&world);
+        port.observer.borrow_mut().check_journal(&world);
     }
     let violations = std::mem::take(&mut port.observer.borrow_mut().violations);
-    Report {
+    SimulationReport {
         violations,
-        ended: ended(&mut world, outcomes),
+        ended: take_end_state(&mut world, outcomes),
         tally: std::mem::take(&mut world.tally),
         steps: world.all_steps,
         journal: std::mem::take(&mut world.journal),
@@ -101,7 +103,7 @@ pub fn run(plan: &Plan) -> Report {
 }
 
 /// Returns the outcome that this process recorded. The end of an earlier process does not count.
-fn last_word(written: &[Recorded]) -> Option<Outcome> {
+fn find_recorded_outcome(written: &[Recorded]) -> Option<Outcome> {
     written.iter().rev().find_map(|recorded| {
         let Event::RunEnded { outcome, .. } = &recorded.event else { return None };
         Some(outcome.clone())
@@ -109,16 +111,18 @@ fn last_word(written: &[Recorded]) -> Option<Outcome> {
 }
 
 /// Runs the engine until it ends or dies.
-fn process(port: &Port, engine: impl FnOnce() -> Result<Outcome, EngineError>) -> Process {
+fn run_process(port: &Port, engine: impl FnOnce() -> Result<Outcome, EngineError>) -> ProcessEnd {
     match panic::catch_unwind(AssertUnwindSafe(engine)) {
-        Ok(Ok(outcome)) => Process::Ended(outcome),
-        Ok(Err(EngineError::Journal(_))) => Process::Died,
-        Ok(Err(EngineError::Moved { left, .. })) if port.world.borrow_mut().take_back(&left) => {
-            Process::Died
+        Ok(Ok(outcome)) => ProcessEnd::Ended(outcome),
+        Ok(Err(EngineError::Journal(_))) => ProcessEnd::Died,
+        Ok(Err(EngineError::Moved { left, .. }))
+            if port.world.borrow_mut().take_back_user_commit(&left) =>
+        {
+            ProcessEnd::Died
         }
         Ok(Err(EngineError::Git(_))) => {
-            port.world.borrow_mut().repair();
-            Process::Died
+            port.world.borrow_mut().fix_faults();
+            ProcessEnd::Died
         }
         // Nothing in the simulation changes protected files while a run is stopped.
         Ok(Err(
@@ -126,22 +130,22 @@ fn process(port: &Port, engine: impl FnOnce() -> Result<Outcome, EngineError>) -
             | EngineError::Protected { .. }
             | EngineError::Moved { .. }),
         )) => {
-            port.observer.borrow_mut().accuse(Invariant::Fold, error.to_string());
-            Process::Caught
+            port.observer.borrow_mut().report_violation(Invariant::Fold, error.to_string());
+            ProcessEnd::Caught
         }
-        Err(payload) if payload.is::<Died>() => Process::Died,
-        Err(payload) if payload.is::<Caught>() => Process::Caught,
+        Err(payload) if payload.is::<SimulatedDeath>() => ProcessEnd::Died,
+        Err(payload) if payload.is::<ViolationFound>() => ProcessEnd::Caught,
         Err(payload) => {
             let text = payload.downcast_ref::<String>().cloned();
             let text = text.or_else(|| payload.downcast_ref::<&str>().map(ToString::to_string));
             let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
-            port.observer.borrow_mut().accuse(Invariant::Panics, message);
-            Process::Caught
+            port.observer.borrow_mut().report_violation(Invariant::Panics, message);
+            ProcessEnd::Caught
         }
     }
 }
 
-fn engine(port: &Port, plan: &Plan) -> Result<Outcome, EngineError> {
+fn run_engine(port: &Port, plan: &SimulationPlan) -> Result<Outcome, EngineError> {
     let mut handles: [Port; 6] = std::array::from_fn(|_| port.clone());
     let [agent, gates, vcs, store, clock, ui] = &mut handles;
     let ports = Ports { agent, gates, vcs, store, clock, ui };
@@ -150,13 +154,13 @@ fn engine(port: &Port, plan: &Plan) -> Result<Outcome, EngineError> {
         journal => Some(RunState::fold(journal)?),
     };
     let mut engine = match state {
-        Some(state) => Engine::resume(ports, state, "0".to_owned(), None)?,
-        None => Engine::start(
+        Some(state) => Engine::resume_run(ports, state, "0".to_owned(), None)?,
+        None => Engine::start_run(
             ports,
-            Start {
+            RunStart {
                 run: RunId("20260101-000000-test".to_owned()),
                 project: PathBuf::from("/project"),
-                recipe: recipe(plan),
+                recipe: build_recipe(plan),
                 version: "0".to_owned(),
             },
         )?,
@@ -166,12 +170,12 @@ fn engine(port: &Port, plan: &Plan) -> Result<Outcome, EngineError> {
 
 /// Plays a plan, and again without deaths if that must give the same end. Returns all violations
 /// and the report of the run.
-pub fn check(plan: &Plan) -> Report {
-    let mut report = run(plan);
-    let calm = plan.undisturbed();
+pub fn check_plan(plan: &SimulationPlan) -> SimulationReport {
+    let mut report = run_plan(plan);
+    let calm = plan.without_deaths();
     if report.violations.is_empty() && calm != *plan && plan.is_timeless() {
-        let undisturbed = run(&calm);
-        compare(&mut report, &undisturbed.ended);
+        let undisturbed = run_plan(&calm);
+        compare_ends(&mut report, &undisturbed.ended);
         report.played += undisturbed.played;
     }
     report
@@ -184,9 +188,12 @@ const MOST_DEATHS: u64 = 2_000;
 /// Plays a plan with a death at every step, one after the other, while `may_continue` holds. In a
 /// plan with very many steps the deaths are spread over it. Returns the first report with a
 /// violation, with its plan, and how many deaths were tried.
-pub fn sweep(plan: &Plan, may_continue: impl Fn() -> bool) -> (Option<(Plan, Report)>, u64) {
-    let calm = plan.undisturbed();
-    let undisturbed = run(&calm);
+pub fn sweep_deaths(
+    plan: &SimulationPlan,
+    may_continue: impl Fn() -> bool,
+) -> (Option<(SimulationPlan, SimulationReport)>, u64) {
+    let calm = plan.without_deaths();
+    let undisturbed = run_plan(&calm);
     if !undisturbed.violations.is_empty() {
         return (Some((calm, undisturbed)), 0);
     }
@@ -197,10 +204,10 @@ pub fn sweep(plan: &Plan, may_continue: impl Fn() -> bool) -> (Option<(Plan, Rep
             break;
         }
         deaths += 1;
-        let deadly = Plan { deaths: vec![step], ..calm.clone() };
-        let mut report = run(&deadly);
+        let deadly = SimulationPlan { deaths: vec![step], ..calm.clone() };
+        let mut report = run_plan(&deadly);
         if report.violations.is_empty() && plan.is_timeless() {
-            compare(&mut report, &undisturbed.ended);
+            compare_ends(&mut report, &undisturbed.ended);
         }
         if !report.violations.is_empty() {
             return (Some((deadly, report)), deaths);
@@ -209,19 +216,21 @@ pub fn sweep(plan: &Plan, may_continue: impl Fn() -> bool) -> (Option<(Plan, Rep
     (None, deaths)
 }
 
-fn compare(report: &mut Report, expected: &Ended) {
+fn compare_ends(report: &mut SimulationReport, expected: &EndState) {
     let ended = &report.ended;
     // Work done before a death is detected afterwards and not repeated: then git cannot fail at
     // it, and the run does not stop for it. A survey taken before a death is repeated, and git
     // fails earlier.
-    let stops = |ended: &Ended| -> Vec<bool> {
-        ended.outcomes.iter().map(|it| it.starts_with(GIT_FAILS)).collect()
+    let stops = |ended: &EndState| -> Vec<bool> {
+        ended.outcomes.iter().map(|it| it.starts_with(GIT_ERROR)).collect()
     };
-    let is_stopped = |ended: &Ended| stops(ended).contains(&true);
+    let is_stopped = |ended: &EndState| stops(ended).contains(&true);
     if (is_stopped(ended) || is_stopped(expected)) && stops(ended) != stops(expected) {
         return;
     }
-    let is_same = |(one, other): (&Told, &Told)| one.0 == other.0 && are_alike(&one.1, &other.1);
+    let is_same = |(one, other): (&CommitSummary, &CommitSummary)| {
+        one.0 == other.0 && are_alike(&one.1, &other.1)
+    };
     let difference = if ended.outcomes != expected.outcomes {
         format!("ended {:?}, and undisturbed {:?}", ended.outcomes, expected.outcomes)
     } else if ended.commits.len() != expected.commits.len()
@@ -233,54 +242,66 @@ fn compare(report: &mut Report, expected: &Ended) {
         format!("commit {at} is {:?}, and undisturbed {:?}", made.get(at), wanted.get(at))
     } else if !are_alike(&ended.work, &expected.work) {
         format!("left {:?}, and undisturbed {:?}", ended.work, expected.work)
-    } else if ended.shelves.len() != expected.shelves.len()
-        || !ended.shelves.iter().zip(&expected.shelves).all(|(one, other)| are_alike(one, other))
+    } else if ended.failure_branches.len() != expected.failure_branches.len()
+        || !ended
+            .failure_branches
+            .iter()
+            .zip(&expected.failure_branches)
+            .all(|(one, other)| are_alike(one, other))
     {
-        format!("failure branches {:?}, and undisturbed {:?}", ended.shelves, expected.shelves)
+        format!(
+            "failure branches {:?}, and undisturbed {:?}",
+            ended.failure_branches, expected.failure_branches
+        )
     } else {
         return;
     };
     let seq = report.journal.last().map_or(0, |last| last.seq);
-    report.violations.push(Violation { invariant: Invariant::Deaths, said: difference, seq });
+    report.violations.push(InvariantViolation {
+        invariant: Invariant::Deaths,
+        message: difference,
+        seq,
+    });
 }
 
 /// Extracts the end state from the world.
-fn ended(world: &mut World, outcomes: Vec<String>) -> Ended {
+fn take_end_state(world: &mut SimulatedWorld, outcomes: Vec<String>) -> EndState {
     let work = Rc::new(std::mem::take(&mut world.repository.work));
     let repository = &world.repository;
     // How often agents commit depends on how often they are called, and that on deaths.
     let is_agents = |at: &usize| {
-        let Commit { mark, parent, .. } = &repository.commits[*at];
+        let SimulatedCommit { mark, parent, .. } = &repository.commits[*at];
         mark.is_none() && parent.is_some()
     };
-    let ancestors = repository.ancestors(repository.head);
+    let ancestors = repository.list_ancestors(repository.head);
     let mut commits: Vec<usize> = ancestors.filter(|at| !is_agents(at)).collect();
     commits.reverse();
     let describe = |at: usize| {
         let commit = &repository.commits[at];
-        (commit.message.clone(), repository.tree(commit.tree))
+        (commit.message.clone(), repository.find_tree(commit.tree))
     };
-    let branches = repository.shelves.iter();
-    Ended {
+    let branches = repository.failure_branches.iter();
+    EndState {
         outcomes,
         commits: commits.into_iter().map(describe).collect(),
         work,
-        shelves: branches
-            .map(|(_, commit)| repository.tree(repository.commits[*commit].tree))
+        failure_branches: branches
+            .map(|(_, commit)| repository.find_tree(repository.commits[*commit].tree))
             .collect(),
     }
 }
 
 /// Returns whether two trees are the same except for times in them.
 fn are_alike(one: &Tree, other: &Tree) -> bool {
-    let is_alike = |one: &Content, other: &Content| match (one, other) {
-        (Content::Text(one), Content::Text(other)) => {
-            one == other || one.lines().map(timeless).eq(other.lines().map(timeless))
+    let is_alike = |one: &FileContent, other: &FileContent| match (one, other) {
+        (FileContent::Text(one), FileContent::Text(other)) => {
+            one == other || one.lines().map(strip_time).eq(other.lines().map(strip_time))
         }
-        (Content::List(one), Content::List(other)) => {
-            Rc::ptr_eq(one, other) || told(one).eq(told(other))
+        (FileContent::List(one), FileContent::List(other)) => {
+            Rc::ptr_eq(one, other) || list_task_facts(one).eq(list_task_facts(other))
         }
-        (Content::Text(_), Content::List(_)) | (Content::List(_), Content::Text(_)) => false,
+        (FileContent::Text(_), FileContent::List(_))
+        | (FileContent::List(_), FileContent::Text(_)) => false,
     };
     one.len() == other.len()
         && one
@@ -290,7 +311,7 @@ fn are_alike(one: &Tree, other: &Tree) -> bool {
 }
 
 /// Returns a line of the progress log without its time.
-fn timeless(line: &str) -> &str {
+fn strip_time(line: &str) -> &str {
     match line.split_once(" — ") {
         Some((stamp, rest)) if stamp.starts_with("## 2") => rest,
         Some(_) | None => line,
@@ -299,7 +320,7 @@ fn timeless(line: &str) -> &str {
 
 /// Returns the relevant fields of the tasks of a list. The name of a failure branch depends on
 /// deaths.
-fn told(list: &TaskList) -> impl Iterator<Item = impl PartialEq + '_> {
+fn list_task_facts(list: &TaskList) -> impl Iterator<Item = impl PartialEq + '_> {
     list.tasks.iter().map(|task| {
         let notes = task.notes.split("; its work is on").next();
         (&task.id, task.status, task.attempts, &task.review, &task.acceptance_criteria, notes)
@@ -307,12 +328,12 @@ fn told(list: &TaskList) -> impl Iterator<Item = impl PartialEq + '_> {
 }
 
 /// Returns how a run ended, without times and counts.
-fn said(outcome: &Outcome) -> String {
+fn describe_outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::TasksLeft { failed, waiting } => format!("tasks left {failed:?} {waiting:?}"),
         Outcome::AgentFailed { failure, .. } => format!("agent failed {:?}", failure.class),
         // Which of two git failures comes first depends on what is surveyed again.
-        Outcome::GitFailed { message } if message.starts_with(GIT_FAILS) => GIT_FAILS.to_owned(),
+        Outcome::GitFailed { message } if message.starts_with(GIT_ERROR) => GIT_ERROR.to_owned(),
         Outcome::GitFailed { message } => message.clone(),
         Outcome::Complete
         | Outcome::IterationsUsedUp { .. }
@@ -325,12 +346,12 @@ fn said(outcome: &Outcome) -> String {
         | Outcome::PlanMissing
         | Outcome::BaselineBroken { .. }
         | Outcome::TasksLost { .. }
-        | Outcome::Interrupted => name(outcome).to_owned(),
+        | Outcome::Interrupted => name_outcome(outcome).to_owned(),
     }
 }
 
 /// Returns the name of an outcome.
-pub(super) fn name(outcome: &Outcome) -> &'static str {
+pub(super) fn name_outcome(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Complete => "complete",
         Outcome::IterationsUsedUp { .. } => "iterations-used-up",
@@ -353,23 +374,23 @@ pub(super) fn name(outcome: &Outcome) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulation::draw;
+    use crate::simulation::draw_plan;
     use crate::simulation::ports::MOST_STEPS;
 
     #[test]
     fn another_end_than_the_undisturbed_one_is_found() {
-        let mut report = run(&draw(0));
+        let mut report = run_plan(&draw_plan(0));
         let same = report.ended.clone();
-        compare(&mut report, &same);
+        compare_ends(&mut report, &same);
         assert_eq!(report.violations, []);
         let others = [
-            Ended { outcomes: vec!["another".into()], ..same.clone() },
-            Ended { commits: Vec::new(), ..same.clone() },
-            Ended { work: Rc::default(), ..same.clone() },
-            Ended { shelves: vec![Rc::default()], ..same },
+            EndState { outcomes: vec!["another".into()], ..same.clone() },
+            EndState { commits: Vec::new(), ..same.clone() },
+            EndState { work: Rc::default(), ..same.clone() },
+            EndState { failure_branches: vec![Rc::default()], ..same },
         ];
         for (found, other) in others.iter().enumerate() {
-            compare(&mut report, other);
+            compare_ends(&mut report, other);
             assert_eq!(report.violations.len(), found + 1);
             assert_eq!(report.violations[found].invariant, Invariant::Deaths);
         }
@@ -378,24 +399,26 @@ mod tests {
     #[test]
     fn steps_without_end_are_found() {
         let observer = Rc::new(RefCell::new(Observer::default()));
-        let port = Port { world: Rc::new(RefCell::new(World::new(&draw(0)))), observer };
-        let plan = draw(0);
+        let port =
+            Port { world: Rc::new(RefCell::new(SimulatedWorld::new(&draw_plan(0)))), observer };
+        let plan = draw_plan(0);
         port.world.borrow_mut().all_steps = MOST_STEPS;
-        let end = process(&port, || engine(&port, &plan));
-        assert!(matches!(end, Process::Caught));
+        let end = run_process(&port, || run_engine(&port, &plan));
+        assert!(matches!(end, ProcessEnd::Caught));
         let found = port.observer.borrow().violations.clone();
         assert_eq!(found[0].invariant, Invariant::Ends);
-        assert_eq!(found[0].said, format!("{MOST_STEPS} steps and no end"));
+        assert_eq!(found[0].message, format!("{MOST_STEPS} steps and no end"));
     }
 
     #[test]
     fn a_panic_is_found() {
         let observer = Rc::new(RefCell::new(Observer::default()));
-        let port = Port { world: Rc::new(RefCell::new(World::new(&draw(0)))), observer };
-        let end = process(&port, || panic!("at the disco"));
-        assert!(matches!(end, Process::Caught));
+        let port =
+            Port { world: Rc::new(RefCell::new(SimulatedWorld::new(&draw_plan(0)))), observer };
+        let end = run_process(&port, || panic!("at the disco"));
+        assert!(matches!(end, ProcessEnd::Caught));
         let found = port.observer.borrow().violations.clone();
         assert_eq!(found[0].invariant, Invariant::Panics);
-        assert_eq!(found[0].said, "at the disco");
+        assert_eq!(found[0].message, "at the disco");
     }
 }

@@ -6,24 +6,24 @@
 //! world; [`run_plan`] plays it and [`check_plan`] reports violations. A plan that fails is
 //! reduced ([`shrink_plan`]) and kept ([`kept_plans`]). Not here: any decision of ralph's own.
 
-pub mod deed;
+pub mod agent_action;
 pub mod dice;
 pub mod draw;
 pub mod drive;
-pub mod kept;
+pub mod kept_plans;
 pub mod observer;
-pub mod person;
 pub mod plan;
 pub mod ports;
 pub mod recipe;
 pub mod repository;
 pub mod shrink;
 pub mod tally;
+pub mod user_edits;
 pub mod world;
 
-pub use draw::draw;
-pub use drive::{Ended, Report, check, run, sweep};
-pub use observer::{Invariant, Violation};
-pub use plan::Plan;
-pub use shrink::shrink;
+pub use draw::draw_plan;
+pub use drive::{EndState, SimulationReport, check_plan, run_plan, sweep_deaths};
+pub use observer::{Invariant, InvariantViolation};
+pub use plan::SimulationPlan;
+pub use shrink::shrink_plan;
 pub use tally::Tally;

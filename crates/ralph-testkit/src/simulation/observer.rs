@@ -8,11 +8,11 @@
 
 mod bounds;
 mod commits;
-mod person;
 mod prompts;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod user_edits;
 
 use std::fmt;
 use std::rc::Rc;
@@ -25,10 +25,10 @@ use ralph_core::recipe::{Completion, Recipe, Work};
 use ralph_core::run::RunState;
 use ralph_core::task::TaskList;
 
-use super::deed::Meant;
-use super::dice::number_of;
-use super::world::{Truth, World};
-use bounds::Bounds;
+use super::agent_action::IntendedVerdict;
+use super::dice::hash_numbers;
+use super::world::{CallTruth, SimulatedWorld};
+use bounds::RunBounds;
 
 /// The invariants, by their numbers in the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,29 +61,29 @@ const READ_BACK: u64 = 32;
 
 /// A violated invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
+pub struct InvariantViolation {
     pub invariant: Invariant,
-    pub said: String,
+    pub message: String,
     pub seq: u64,
 }
 
-impl Violation {
+impl InvariantViolation {
     /// Returns a description that is the same in similar runs.
-    pub fn kind(&self) -> String {
-        let letters = self.said.chars().filter(|letter| !letter.is_ascii_digit());
+    pub fn category(&self) -> String {
+        let letters = self.message.chars().filter(|letter| !letter.is_ascii_digit());
         format!("{:?} {}", self.invariant, letters.take(40).collect::<String>())
     }
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for InvariantViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}, after event {}: {}", self.invariant, self.seq, self.said)
+        write!(f, "{:?}, after event {}: {}", self.invariant, self.seq, self.message)
     }
 }
 
 /// What is known about the open iteration.
 #[derive(Debug, Clone)]
-struct Watched {
+struct WatchedIteration {
     number: u32,
     role: Role,
     task: Option<TaskId>,
@@ -101,19 +101,19 @@ struct Watched {
 /// Checks the invariants.
 #[derive(Debug, Default)]
 pub struct Observer {
-    pub violations: Vec<Violation>,
+    pub violations: Vec<InvariantViolation>,
     state: Option<RunState>,
     recipe: Option<Rc<Recipe>>,
     /// The task list as it is now.
     list: Option<Rc<TaskList>>,
-    watched: Option<Watched>,
+    watched: Option<WatchedIteration>,
     /// The last iteration that ended, for checks at the end of a run.
-    last: Option<Watched>,
+    last: Option<WatchedIteration>,
     iteration: u32,
     commits: usize,
-    bounds: Bounds,
-    tasks: tasks::History,
-    prompts: prompts::Asked,
+    bounds: RunBounds,
+    tasks: tasks::TaskHistory,
+    prompts: prompts::PromptCosts,
 }
 
 impl Observer {
@@ -133,72 +133,76 @@ impl Observer {
     }
 
     /// Records a violation.
-    pub fn accuse(&mut self, invariant: Invariant, message: impl Into<String>) {
+    pub fn report_violation(&mut self, invariant: Invariant, message: impl Into<String>) {
         let seq = self.state.as_ref().map_or(0, |state| state.seq);
-        self.violations.push(Violation { invariant, said: message.into(), seq });
+        self.violations.push(InvariantViolation { invariant, message: message.into(), seq });
     }
 
     /// Checks the engine's state.
-    pub fn told(&mut self, state: &RunState) {
+    pub fn check_state(&mut self, state: &RunState) {
         if self.state.as_ref() != Some(state) {
-            self.accuse(Invariant::Fold, "the state of the engine is not the fold of its journal");
+            self.report_violation(
+                Invariant::Fold,
+                "the state of the engine is not the fold of its journal",
+            );
         }
     }
 
     /// Checks an event in the journal.
-    pub fn see(&mut self, recorded: &Recorded, world: &mut World) {
-        if let Err(message) = self.fold(recorded) {
-            return self.accuse(Invariant::Fold, message);
+    pub fn check_event(&mut self, recorded: &Recorded, world: &mut SimulatedWorld) {
+        if let Err(message) = self.fold_event(recorded) {
+            return self.report_violation(Invariant::Fold, message);
         }
         if let Event::RunStarted { recipe, .. } = &recorded.event {
             self.recipe = Some(Rc::new((**recipe).clone()));
         }
         let Some(recipe) = self.recipe.clone() else { return };
-        count(recorded, world);
-        self.see_edits(recorded, world);
-        self.see_asked(recorded, world);
-        self.see_bounds(recorded, &recipe, world);
-        self.note(recorded);
-        self.see_gate(recorded, &recipe, world);
-        self.see_commits(&recipe, world);
-        self.see_landed(recorded, world);
-        self.see_failed(recorded, &recipe, world);
-        self.see_list(recorded, &recipe, world);
+        count_event(recorded, world);
+        self.check_edits(recorded, world);
+        self.check_repeated_call(recorded, world);
+        self.check_bounds(recorded, &recipe, world);
+        self.record_event(recorded);
+        self.check_gate(recorded, &recipe, world);
+        self.check_commits(&recipe, world);
+        self.check_landing(recorded, world);
+        self.check_failed_work(recorded, &recipe, world);
+        self.check_list(recorded, &recipe, world);
         if let Event::RunEnded { outcome, .. } = &recorded.event {
-            self.see_end(outcome, &recipe, world);
+            self.check_end(outcome, &recipe, world);
         }
         if matches!(recorded.event, Event::IterationEnded { .. }) {
             self.last = self.watched.take();
         }
         // Writing and reading an event takes as long as all other checks.
-        if number_of(&[recorded.seq, world.all_steps]).is_multiple_of(READ_BACK) {
-            self.read_back(recorded, serde_json::to_string(recorded));
+        if hash_numbers(&[recorded.seq, world.all_steps]).is_multiple_of(READ_BACK) {
+            self.check_read_back(recorded, serde_json::to_string(recorded));
         }
     }
 
     /// Checks that an event is read from disk as it was written.
-    fn read_back(&mut self, recorded: &Recorded, line: serde_json::Result<String>) {
+    fn check_read_back(&mut self, recorded: &Recorded, line: serde_json::Result<String>) {
         match line.and_then(|line| serde_json::from_str::<Recorded>(&line)) {
             Ok(read) if read == *recorded => {}
-            Ok(_) => {
-                self.accuse(Invariant::Fold, "an event that is read differs from the written one")
-            }
-            Err(error) => self.accuse(Invariant::Fold, error.to_string()),
+            Ok(_) => self.report_violation(
+                Invariant::Fold,
+                "an event that is read differs from the written one",
+            ),
+            Err(error) => self.report_violation(Invariant::Fold, error.to_string()),
         }
     }
 
-    fn fold(&mut self, recorded: &Recorded) -> Result<(), String> {
+    fn fold_event(&mut self, recorded: &Recorded) -> Result<(), String> {
         if let Some(state) = &mut self.state {
-            state.apply(recorded).map_err(|error| error.to_string())
+            state.apply_event(recorded).map_err(|error| error.to_string())
         } else {
-            let first = RunState::begin(recorded).map_err(|error| error.to_string())?;
+            let first = RunState::from_first_event(recorded).map_err(|error| error.to_string())?;
             self.state = Some(first);
             Ok(())
         }
     }
 
     /// Folds the journal again, as read from disk.
-    pub fn refold(&mut self, world: &World) {
+    pub fn check_journal(&mut self, world: &SimulatedWorld) {
         let line = |recorded: &Recorded| {
             let line = serde_json::to_string(recorded).map_err(|error| error.to_string())?;
             serde_json::from_str::<Recorded>(&line).map_err(|error| error.to_string())
@@ -209,20 +213,20 @@ impl Observer {
         match folded {
             Ok(folded) if self.state.as_ref() == Some(&folded) => {}
             Ok(_) => {
-                self.accuse(
+                self.report_violation(
                     Invariant::Fold,
                     "the journal as read from disk folds to another state",
                 );
             }
-            Err(message) => self.accuse(Invariant::Fold, message),
+            Err(message) => self.report_violation(Invariant::Fold, message),
         }
     }
 
     /// Updates what is known about the open iteration.
-    fn note(&mut self, recorded: &Recorded) {
+    fn record_event(&mut self, recorded: &Recorded) {
         if let Event::IterationStarted { iteration, role, task } = &recorded.event {
             self.iteration = iteration.0;
-            self.watched = Some(Watched {
+            self.watched = Some(WatchedIteration {
                 number: iteration.0,
                 role: *role,
                 task: task.clone(),
@@ -272,10 +276,10 @@ impl Observer {
             | Event::IterationStarted { .. }
             | Event::Waiting { .. }
             | Event::PlanSeen { .. }
-            | Event::Claimed { .. }
+            | Event::AgentListRead { .. }
             | Event::Judged { .. }
             | Event::IterationEnded { .. }
-            | Event::Wished { .. }
+            | Event::ControlRequested { .. }
             | Event::Paused
             | Event::TaskSkipped { .. }
             | Event::Warned { .. }
@@ -284,7 +288,7 @@ impl Observer {
     }
 
     /// Checks that no reply that was received is requested again.
-    fn see_asked(&mut self, recorded: &Recorded, world: &World) {
+    fn check_repeated_call(&mut self, recorded: &Recorded, world: &SimulatedWorld) {
         let (Event::Asked { ask, purpose, budget, .. }, Some(watched)) =
             (&recorded.event, &self.watched)
         else {
@@ -299,56 +303,59 @@ impl Observer {
                 "call {open} of iteration {number} was answered, and call {} asks again",
                 ask.0
             );
-            self.accuse(Invariant::PaidTwice, message);
+            self.report_violation(Invariant::PaidTwice, message);
         }
     }
 
     /// Checks that a gate reported as passed really passed.
-    fn see_gate(&mut self, recorded: &Recorded, recipe: &Recipe, world: &World) {
+    fn check_gate(&mut self, recorded: &Recorded, recipe: &Recipe, world: &SimulatedWorld) {
         let (Event::GateChecked { result }, Some(watched)) = (&recorded.event, &self.watched)
         else {
             return;
         };
         let Some(gate) = recipe.gates.iter().find(|gate| gate.name == result.gate) else { return };
         if result.status != GateStatus::Failed
-            && let Err(message) = is_passed(gate, watched, world)
+            && let Err(message) = check_gate_passed(gate, watched, world)
         {
-            self.accuse(Invariant::Commits, message);
+            self.report_violation(Invariant::Commits, message);
         }
     }
 
-    fn see_end(&mut self, outcome: &Outcome, recipe: &Recipe, world: &World) {
-        self.see_losses(recipe, world);
-        self.see_file(world);
+    fn check_end(&mut self, outcome: &Outcome, recipe: &Recipe, world: &SimulatedWorld) {
+        self.check_losses(recipe, world);
+        self.check_task_file(world);
         if *outcome != Outcome::Complete {
             return;
         }
         match &recipe.work {
-            Work::Tasks(work) => self.see_finished_list(work.only.as_ref()),
-            Work::Prompt(_) => self.see_finished_prompt(recipe, world),
+            Work::Tasks(work) => self.check_finished_list(work.only.as_ref()),
+            Work::Prompt(_) => self.check_finished_prompt(recipe, world),
         }
     }
 
-    fn see_finished_prompt(&mut self, recipe: &Recipe, world: &World) {
+    fn check_finished_prompt(&mut self, recipe: &Recipe, world: &SimulatedWorld) {
         let Some(last) = &self.last else {
-            return self.accuse(Invariant::Completion, "complete without an iteration");
+            return self.report_violation(Invariant::Completion, "complete without an iteration");
         };
         let truth = last.answer.and_then(|ask| world.truths.get(&(last.number, ask)));
         let is_claimed = match recipe.completion {
             Completion::Signal => truth.is_some_and(|truth| truth.claims),
             Completion::Gates => truth.is_some(),
         };
-        let green = are_green(recipe, last, world);
+        let green = check_gates_passed(recipe, last, world);
         if !is_claimed {
-            self.accuse(Invariant::Completion, "complete, but the agent never reported it");
+            self.report_violation(
+                Invariant::Completion,
+                "complete, but the agent never reported it",
+            );
         } else if let Err(message) = green {
-            self.accuse(Invariant::Completion, format!("complete, but {message}"));
+            self.report_violation(Invariant::Completion, format!("complete, but {message}"));
         }
     }
 }
 
 /// Counts events for the tally.
-fn count(recorded: &Recorded, world: &mut World) {
+fn count_event(recorded: &Recorded, world: &mut SimulatedWorld) {
     let what = match &recorded.event {
         Event::RunResumed { .. } => "events resumed",
         Event::TasksRead { remarks, .. } if !remarks.is_empty() => "events list edited",
@@ -357,9 +364,9 @@ fn count(recorded: &Recorded, world: &mut World) {
             "events follow-up"
         }
         Event::Waiting { .. } => "events wait",
-        Event::PlanSeen { look } if look.is_to_be_put_back() => "events plan restored",
+        Event::PlanSeen { look } if look.needs_restore() => "events plan restored",
         Event::Observed { kept: Some(_), .. } => "events history restored",
-        Event::Claimed { claim } if !claim.refused.is_empty() => "events claim refused",
+        Event::AgentListRead { diff: claim } if !claim.refused.is_empty() => "events claim refused",
         Event::GateChecked { result } => match (result.status, result.severity) {
             (GateStatus::Passed, _) => "events gate passed",
             (GateStatus::Cached, _) => "events gate cached",
@@ -370,16 +377,16 @@ fn count(recorded: &Recorded, world: &mut World) {
             Landed::Committed { .. } => "events commit",
             Landed::CommitRefused { .. } => "events commit refused",
             Landed::RolledBack { .. } => "events rollback",
-            Landed::Shelved { .. } => "events failure branch",
+            Landed::SavedToFailureBranch { .. } => "events failure branch",
             Landed::ScmRan { .. } => "events scm",
-            Landed::Heard { kept: Some(_) } => "events side effect reverted",
+            Landed::MessageChecked { kept: Some(_) } => "events side effect reverted",
             Landed::Surveyed { .. }
-            | Landed::Heard { kept: None }
+            | Landed::MessageChecked { kept: None }
             | Landed::NothingToCommit
             | Landed::ListWritten => return,
         },
-        Event::Wished { refused: None, .. } => "events request",
-        Event::Wished { .. } => "events request refused",
+        Event::ControlRequested { refused: None, .. } => "events request",
+        Event::ControlRequested { .. } => "events request refused",
         Event::Paused => "events pause",
         Event::TaskSkipped { .. } => "events skip",
         Event::BaselineChecked { .. } => "events baseline",
@@ -392,17 +399,17 @@ fn count(recorded: &Recorded, world: &mut World) {
         | Event::Replied { .. }
         | Event::PlanSeen { .. }
         | Event::Observed { .. }
-        | Event::Claimed { .. }
+        | Event::AgentListRead { .. }
         | Event::Judged { .. }
         | Event::IterationEnded { .. }
         | Event::Warned { .. }
         | Event::RunEnded { .. } => return,
     };
-    world.tally.count(what);
+    world.tally.count_one(what);
 }
 
 /// Returns the severity of a gate in a recipe; `None` if it is not run.
-fn severity(recipe: &Recipe, gate: &Gate) -> Option<Severity> {
+fn find_severity(recipe: &Recipe, gate: &Gate) -> Option<Severity> {
     match (recipe.strategy, gate.kind) {
         (ValidationStrategy::Lenient, GateKind::Lint) => Some(Severity::Soft),
         (ValidationStrategy::TestsOnly, GateKind::Test)
@@ -416,7 +423,11 @@ fn severity(recipe: &Recipe, gate: &Gate) -> Option<Severity> {
 
 /// Returns whether every hard gate passed on the result of an iteration, and what is wrong if
 /// not.
-fn are_green(recipe: &Recipe, watched: &Watched, world: &World) -> Result<(), String> {
+fn check_gates_passed(
+    recipe: &Recipe,
+    watched: &WatchedIteration,
+    world: &SimulatedWorld,
+) -> Result<(), String> {
     if let Some(red) = watched
         .gates
         .iter()
@@ -425,7 +436,7 @@ fn are_green(recipe: &Recipe, watched: &Watched, world: &World) -> Result<(), St
         return Err(format!("`{}` failed in iteration {}", red.gate, watched.number));
     }
     for gate in &recipe.gates {
-        let is_hard = severity(recipe, gate) == Some(Severity::Hard);
+        let is_hard = find_severity(recipe, gate) == Some(Severity::Hard);
         let is_for_role = gate.roles.is_empty() || gate.roles.contains(&watched.role);
         let is_for_paths = gate.paths.is_empty()
             || watched.observed.as_ref().is_none_or(|seen| {
@@ -438,19 +449,23 @@ fn are_green(recipe: &Recipe, watched: &Watched, world: &World) -> Result<(), St
         if !has_run {
             return Err(format!("`{}` was not run in iteration {}", gate.name, watched.number));
         }
-        is_passed(gate, watched, world)?;
+        check_gate_passed(gate, watched, world)?;
     }
     Ok(())
 }
 
 /// Returns whether a gate really passed on the result of an iteration.
-fn is_passed(gate: &Gate, watched: &Watched, world: &World) -> Result<(), String> {
+fn check_gate_passed(
+    gate: &Gate,
+    watched: &WatchedIteration,
+    world: &SimulatedWorld,
+) -> Result<(), String> {
     let (name, number) = (&gate.name, watched.number);
     let failed = || Err(format!("`{name}` is wrongly reported as passed in iteration {number}"));
     let tree =
-        watched.observed.as_ref().and_then(|seen| super::repository::tree_number(&seen.tree));
+        watched.observed.as_ref().and_then(|seen| super::repository::parse_tree_id(&seen.tree));
     match &gate.check {
-        ralph_core::gate::Check::Command(_) => {
+        ralph_core::gate::GateCheck::Command(_) => {
             let of_gate = || world.checks.iter().rev().filter(|it| it.gate == *name);
             let now = of_gate().find(|it| it.iteration == number);
             let before =
@@ -460,7 +475,7 @@ fn is_passed(gate: &Gate, watched: &Watched, world: &World) -> Result<(), String
                 Some(_) | None => failed(),
             }
         }
-        ralph_core::gate::Check::Agent(_) => {
+        ralph_core::gate::GateCheck::Agent(_) => {
             let is_cached =
                 watched.gates.iter().any(|it| it.gate == *name && it.status == GateStatus::Cached);
             let from = if is_cached { 0 } else { number };
@@ -469,7 +484,7 @@ fn is_passed(gate: &Gate, watched: &Watched, world: &World) -> Result<(), String
                 .map(|(_, truth)| truth)
                 .rev()
                 .filter(|truth| truth.purpose == Purpose::Gate(name.clone()) && truth.answered);
-            let is_approved = |truth: &Truth| truth.meant == Meant::Approval;
+            let is_approved = |truth: &CallTruth| truth.meant == IntendedVerdict::Approval;
             let is_passed = if is_cached {
                 verdicts.any(is_approved)
             } else {

@@ -3,7 +3,9 @@
 //!
 //! Not here: how plans are drawn, and how they are played.
 
-use ralph_core::gate::{FailAction, GateKind, Persistence, Reuse, Severity, ValidationStrategy};
+use ralph_core::gate::{
+    FailAction, GateKind, GatePersistence, GateReuse, Severity, ValidationStrategy,
+};
 use ralph_core::recipe::{BaselinePolicy, OnFailure};
 use ralph_core::review::ReviewStatus;
 use ralph_core::task::TaskStatus;
@@ -11,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 /// Everything about a simulated run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct SimulationPlan {
     /// The kind of work.
-    pub workflow: Workflow,
+    pub workflow: SimulatedWorkflow,
     /// The task list, if there is one.
     pub tasks: Vec<TaskPlan>,
     /// The index of the one task to do; `None` for all.
@@ -54,11 +56,11 @@ pub struct Plan {
     /// The token budget of a prompt.
     pub context: u64,
     /// What agents do in each call, repeated from the start when it is used up.
-    pub script: Vec<Act>,
+    pub script: Vec<AgentAct>,
     /// What goes wrong in the world.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<PlannedFault>,
     #[serde(rename = "wishes")]
-    pub wishes: Vec<WishPlan>,
+    pub control_requests: Vec<RequestPlan>,
     /// When the process dies: the first time after this many steps, then after this many more.
     pub deaths: Vec<u64>,
     /// How often a user resumes a run that has ended.
@@ -68,7 +70,7 @@ pub struct Plan {
 /// A kind of work, as the commands of the binary set it up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Workflow {
+pub enum SimulatedWorkflow {
     /// `ralph run -p`.
     Prompt,
     /// `ralph run -f`.
@@ -87,7 +89,7 @@ pub enum Workflow {
     Stories,
 }
 
-impl Workflow {
+impl SimulatedWorkflow {
     pub const ALL: [Self; 8] = [
         Self::Prompt,
         Self::PromptFile,
@@ -140,7 +142,7 @@ pub enum CommitMode {
     Scm,
     /// No commits, in a repository.
     #[serde(rename = "nobody")]
-    Nobody,
+    NoCommit,
     /// No commits and no repository.
     NoGit,
 }
@@ -151,9 +153,9 @@ pub struct GatePlan {
     pub kind: GateKind,
     pub severity: Severity,
     /// Whether it runs after another one failed.
-    pub persistence: Persistence,
+    pub persistence: GatePersistence,
     /// Whether it runs again on the same tree.
-    pub reuse: Reuse,
+    pub reuse: GateReuse,
     /// How a failure is added to the next prompt.
     pub action: FailAction,
     /// Whether it asks an agent instead of running a command.
@@ -171,7 +173,7 @@ pub struct GatePlan {
 
 /// What an agent does in one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Act {
+pub struct AgentAct {
     /// The kind of agent.
     pub character: Character,
     /// Distinguishes agents of the same kind.
@@ -258,7 +260,7 @@ named! {
 
 /// Something that goes wrong in the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fault {
+pub struct PlannedFault {
     pub kind: FaultKind,
     /// In which iteration; for the journal, at which event.
     pub at: u32,
@@ -322,20 +324,20 @@ named! {
 
 /// A planned control request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WishPlan {
+pub struct RequestPlan {
     /// How many seconds after the beginning.
     pub after: u64,
     #[serde(rename = "wish")]
-    pub wish: WishKind,
+    pub request: RequestKind,
 }
 
 /// The kinds of control requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WishKind {
+pub enum RequestKind {
     Pause,
     #[serde(rename = "go_on")]
-    GoOn,
+    Resume,
     Stop,
     /// Skip a task, by its index.
     Skip(usize),
@@ -344,15 +346,17 @@ pub enum WishKind {
     Junk,
 }
 
-impl Plan {
+impl SimulationPlan {
     /// Returns whether the end must be the same however often the process dies, because nothing
     /// in the plan depends on time or on what a death loses.
     pub fn is_timeless(&self) -> bool {
-        let is_timeless_request = |planned: &WishPlan| match planned.wish {
-            WishKind::Pause | WishKind::GoOn | WishKind::Note | WishKind::Junk => true,
-            WishKind::Stop | WishKind::Skip(_) => false,
+        let is_timeless_request = |planned: &RequestPlan| match planned.request {
+            RequestKind::Pause | RequestKind::Resume | RequestKind::Note | RequestKind::Junk => {
+                true
+            }
+            RequestKind::Stop | RequestKind::Skip(_) => false,
         };
-        let is_timeless_fault = |fault: &Fault| {
+        let is_timeless_fault = |fault: &PlannedFault| {
             !matches!(
                 fault.kind,
                 FaultKind::Signal
@@ -364,14 +368,14 @@ impl Plan {
         };
         self.seconds.is_none()
             && self.task_seconds.is_none()
-            && self.wishes.iter().all(is_timeless_request)
+            && self.control_requests.iter().all(is_timeless_request)
             && self.faults.iter().all(is_timeless_fault)
     }
 
     /// Returns the same plan without deaths.
     #[must_use]
-    pub fn undisturbed(&self) -> Self {
-        let is_death = |fault: &Fault| {
+    pub fn without_deaths(&self) -> Self {
+        let is_death = |fault: &PlannedFault| {
             matches!(fault.kind, FaultKind::JournalIsFull | FaultKind::JournalFailsLate)
         };
         let mut calm = Self { deaths: Vec::new(), ..self.clone() };

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use ralph_core::amend::AmendmentPolicy;
 use ralph_core::budget::Budget;
-use ralph_core::failure::{Patience, RateLimitPolicy, Retries};
-use ralph_core::gate::{Check, EmptyRun, Gate, GateKind, Reuse};
+use ralph_core::failure::{RateLimitAction, RateLimitPolicy, Retries};
+use ralph_core::gate::{EmptyRun, Gate, GateCheck, GateKind, GateReuse};
 use ralph_core::glob::Pattern;
 use ralph_core::ids::{Role, TaskId};
 use ralph_core::memory::MemoryPolicy;
@@ -22,10 +22,10 @@ use ralph_core::recipe::{
 };
 use ralph_core::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use ralph_core::stuck::StuckPolicy;
-use ralph_core::task::{Keeper, ListForm, Task, TaskList};
+use ralph_core::task::{ListForm, ListOwner, Task, TaskList};
 use ralph_core::units::{Millis, Tokens, UsdMicros};
 
-use super::plan::{CommitMode, GatePlan, Plan, TaskPlan, Workflow};
+use super::plan::{CommitMode, GatePlan, SimulatedWorkflow, SimulationPlan, TaskPlan};
 
 /// The task file.
 pub const TASKS: &str = "plan.json";
@@ -43,17 +43,21 @@ pub const WORK: &str = "work/";
 pub const LIST_GATE: &str = "ralph tasks validate";
 
 /// Returns the recipe of a plan.
-pub fn recipe(plan: &Plan) -> Recipe {
+pub fn build_recipe(plan: &SimulationPlan) -> Recipe {
     let agent = AgentChoice::new(AgentKind::Text, "agent");
-    let mut recipe = Recipe::new(work(plan), agent);
+    let mut recipe = Recipe::new(build_work(plan), agent);
     let pattern = |text: &str| Pattern::new(text).into_iter().collect::<Vec<_>>();
-    recipe.gates = plan.gates.iter().enumerate().map(|(at, it)| gate(at, it)).collect();
+    recipe.gates = plan.gates.iter().enumerate().map(|(at, it)| build_gate(at, it)).collect();
     recipe.baseline = plan.baseline;
     recipe.strategy = plan.strategy;
     recipe.protect = pattern("gates/**");
     recipe.retries = Retries { max: plan.retries, backoff: Millis::from_secs(5) };
     recipe.rate_limit = RateLimitPolicy {
-        wait: if plan.wait_minutes.is_some() { Patience::Wait } else { Patience::Stop },
+        wait: if plan.wait_minutes.is_some() {
+            RateLimitAction::Wait
+        } else {
+            RateLimitAction::Stop
+        },
         max_wait: Millis::from_mins(plan.wait_minutes.unwrap_or(0)),
     };
     recipe.limits.iterations = plan.iterations;
@@ -72,25 +76,27 @@ pub fn recipe(plan: &Plan) -> Recipe {
             command: "git".to_owned(),
             tasks: vec![ScmTask::Commit, ScmTask::Run(vec!["push".to_owned()])],
         }),
-        CommitMode::Nobody | CommitMode::NoGit => CommitPolicy::Nobody,
+        CommitMode::NoCommit | CommitMode::NoGit => CommitPolicy::NoCommit,
     };
     if plan.commit == CommitMode::AgentMay {
-        recipe.landing.uncommitted = Uncommitted::Told;
+        recipe.landing.uncommitted = Uncommitted::Reported;
     }
-    shape(plan, &mut recipe);
+    apply_workflow(plan, &mut recipe);
     recipe
 }
 
 /// Sets what is specific to one workflow.
-fn shape(plan: &Plan, recipe: &mut Recipe) {
+fn apply_workflow(plan: &SimulationPlan, recipe: &mut Recipe) {
     let exactly = |path: &str| Pattern::exactly(path).into_iter();
     match plan.workflow {
-        Workflow::Prompt | Workflow::PromptFile => "prompt".clone_into(&mut recipe.workflow),
-        Workflow::Template => {
+        SimulatedWorkflow::Prompt | SimulatedWorkflow::PromptFile => {
+            "prompt".clone_into(&mut recipe.workflow)
+        }
+        SimulatedWorkflow::Template => {
             "prompt".clone_into(&mut recipe.workflow);
             "COMPLETE".clone_into(&mut recipe.completion_response);
         }
-        Workflow::SpecsPlan => {
+        SimulatedWorkflow::SpecsPlan => {
             (recipe.workflow, recipe.role) = ("specs".to_owned(), Role::Plan);
             "COMPLETE".clone_into(&mut recipe.completion_response);
             recipe.gates.clear();
@@ -98,18 +104,18 @@ fn shape(plan: &Plan, recipe: &mut Recipe) {
             recipe.protect = Vec::new();
             recipe.plan = Some(PlanFile { file: PLAN.into(), part: PlanPart::Makes });
         }
-        Workflow::SpecsBuild => {
+        SimulatedWorkflow::SpecsBuild => {
             (recipe.workflow, recipe.role) = ("specs".to_owned(), Role::Build);
             "COMPLETE".clone_into(&mut recipe.completion_response);
             recipe.plan = Some(PlanFile { file: PLAN.into(), part: PlanPart::Follows });
         }
-        Workflow::ListPlan => {
+        SimulatedWorkflow::ListPlan => {
             (recipe.workflow, recipe.role) = ("plan".to_owned(), Role::Plan);
             "COMPLETE".clone_into(&mut recipe.completion_response);
             recipe.gates = vec![Gate {
-                reuse: Reuse::Never,
+                reuse: GateReuse::Never,
                 empty: EmptyRun::Allowed,
-                ..Gate::command(GateKind::Test, LIST_GATE)
+                ..Gate::for_command(GateKind::Test, LIST_GATE)
             }];
             recipe.baseline = BaselinePolicy::Off;
             recipe.landing.on_failure = OnFailure::Keep;
@@ -118,7 +124,7 @@ fn shape(plan: &Plan, recipe: &mut Recipe) {
             recipe.draft = Some(TASKS.into());
             recipe.completion = Completion::Gates;
         }
-        Workflow::Tasks | Workflow::Stories => {
+        SimulatedWorkflow::Tasks | SimulatedWorkflow::Stories => {
             (recipe.workflow, recipe.role) = ("tasks".to_owned(), Role::Implement);
             "COMPLETE".clone_into(&mut recipe.completion_response);
             recipe.memory = plan
@@ -129,38 +135,38 @@ fn shape(plan: &Plan, recipe: &mut Recipe) {
     }
 }
 
-fn work(plan: &Plan) -> Work {
+fn build_work(plan: &SimulationPlan) -> Work {
     let template = |place| {
         let values = [("PLAN_FILE", PLAN), ("COMMITTING", "Commit.")];
         let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
         Work::Prompt(PromptSource::Template(Template { place, values: BTreeMap::from(values) }))
     };
     match plan.workflow {
-        Workflow::Prompt => Work::Prompt(PromptSource::Text("Make it work.".to_owned())),
-        Workflow::PromptFile => Work::Prompt(PromptSource::File("prompt.md".into())),
-        Workflow::Template => template(TemplatePlace::File("loop.md".into())),
-        Workflow::SpecsPlan => template(TemplatePlace::Named(RunPrompt::PlanSpecs)),
-        Workflow::SpecsBuild => template(TemplatePlace::Named(RunPrompt::Build)),
-        Workflow::ListPlan => template(TemplatePlace::Named(RunPrompt::PlanTasks)),
-        Workflow::Tasks | Workflow::Stories => Work::Tasks(task_work(plan)),
+        SimulatedWorkflow::Prompt => Work::Prompt(PromptSource::Text("Make it work.".to_owned())),
+        SimulatedWorkflow::PromptFile => Work::Prompt(PromptSource::File("prompt.md".into())),
+        SimulatedWorkflow::Template => template(TemplatePlace::File("loop.md".into())),
+        SimulatedWorkflow::SpecsPlan => template(TemplatePlace::Named(RunPrompt::PlanSpecs)),
+        SimulatedWorkflow::SpecsBuild => template(TemplatePlace::Named(RunPrompt::Build)),
+        SimulatedWorkflow::ListPlan => template(TemplatePlace::Named(RunPrompt::PlanTasks)),
+        SimulatedWorkflow::Tasks | SimulatedWorkflow::Stories => Work::Tasks(build_task_work(plan)),
     }
 }
 
-fn task_work(plan: &Plan) -> TaskWork {
+fn build_task_work(plan: &SimulationPlan) -> TaskWork {
     let (keeper, form) = match plan.workflow {
-        Workflow::Stories => (Keeper::Agent, ListForm::Stories),
-        Workflow::Tasks
-        | Workflow::Prompt
-        | Workflow::PromptFile
-        | Workflow::Template
-        | Workflow::SpecsPlan
-        | Workflow::SpecsBuild
-        | Workflow::ListPlan => (Keeper::Ralph, ListForm::Plan),
+        SimulatedWorkflow::Stories => (ListOwner::Agent, ListForm::Stories),
+        SimulatedWorkflow::Tasks
+        | SimulatedWorkflow::Prompt
+        | SimulatedWorkflow::PromptFile
+        | SimulatedWorkflow::Template
+        | SimulatedWorkflow::SpecsPlan
+        | SimulatedWorkflow::SpecsBuild
+        | SimulatedWorkflow::ListPlan => (ListOwner::Ralph, ListForm::Plan),
     };
     TaskWork {
         keeper,
         form,
-        only: plan.only.map(task_id),
+        only: plan.only.map(format_task_id),
         retry: if plan.retry { Retry::All } else { Retry::Nothing },
         attempts: plan.attempts,
         amendments: plan.amendments,
@@ -176,12 +182,12 @@ fn task_work(plan: &Plan) -> TaskWork {
     }
 }
 
-fn gate(at: usize, plan: &GatePlan) -> Gate {
-    let name = gate_name(at);
+fn build_gate(at: usize, plan: &GatePlan) -> Gate {
+    let name = format_gate_name(at);
     let check = if plan.asks {
-        Check::Agent(Box::new(AgentChoice::new(AgentKind::Text, "reviewer")))
+        GateCheck::Agent(Box::new(AgentChoice::new(AgentKind::Text, "reviewer")))
     } else {
-        Check::Command(name.clone())
+        GateCheck::Command(name.clone())
     };
     let paths = if plan.paths { Pattern::new("work/**").into_iter().collect() } else { Vec::new() };
     Gate {
@@ -192,28 +198,28 @@ fn gate(at: usize, plan: &GatePlan) -> Gate {
         reuse: plan.reuse,
         fail_action: plan.action,
         paths,
-        ..Gate::command(plan.kind, name)
+        ..Gate::for_command(plan.kind, name)
     }
 }
 
 /// Returns the name of the gate with this index.
-pub fn gate_name(at: usize) -> String {
+pub fn format_gate_name(at: usize) -> String {
     format!("gate-{at}")
 }
 
 /// Returns the id of the task with this index.
-pub fn task_id(at: usize) -> TaskId {
+pub fn format_task_id(at: usize) -> TaskId {
     TaskId(format!("task-{at}"))
 }
 
 /// Returns the task list of a plan.
-pub fn list(plan: &Plan) -> TaskList {
-    let tasks = plan.tasks.iter().enumerate().map(|(at, it)| task(at, it));
+pub fn build_list(plan: &SimulationPlan) -> TaskList {
+    let tasks = plan.tasks.iter().enumerate().map(|(at, it)| build_task(at, it));
     TaskList { project: "project".to_owned(), tasks: tasks.collect(), ..TaskList::default() }
 }
 
-fn task(at: usize, plan: &TaskPlan) -> Task {
-    let TaskId(id) = task_id(at);
+fn build_task(at: usize, plan: &TaskPlan) -> Task {
+    let TaskId(id) = format_task_id(at);
     let about =
         if plan.names_protected { format!(" It changes {PROTECTED}.") } else { String::new() };
     let is_noted = match plan.review {
@@ -225,7 +231,7 @@ fn task(at: usize, plan: &TaskPlan) -> Task {
     Task {
         description: format!("Make the thing number {at}.{about}"),
         acceptance_criteria: vec![format!("Thing number {at} is there"), "It works".to_owned()],
-        depends_on: plan.after.iter().copied().map(task_id).collect(),
+        depends_on: plan.after.iter().copied().map(format_task_id).collect(),
         skills: if plan.skill { vec!["known".to_owned()] } else { Vec::new() },
         needs_docs: plan.docs,
         max_retries: plan.retries,

@@ -6,27 +6,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use ralph_core::event::{Changes, Checkpoint, CommitId, History, TreeId};
+use ralph_core::event::{Checkpoint, CommitId, History, TreeDiff, TreeId};
 use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
-use ralph_core::ports::{Mark, ShelveOrder};
+use ralph_core::ports::{FailureBranchOrder, IterationMark};
 use ralph_core::task::TaskList;
 
 /// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
+pub enum FileContent {
     Text(Rc<str>),
     List(Rc<TaskList>),
 }
 
-impl Content {
+impl FileContent {
     /// Returns a text content.
-    pub fn text(text: impl Into<Rc<str>>) -> Self {
+    pub fn from_text(text: impl Into<Rc<str>>) -> Self {
         Self::Text(text.into())
     }
 
     /// Returns whether the content is a text that contains a fragment.
-    pub fn says(&self, fragment: &str) -> bool {
+    pub fn has_text(&self, fragment: &str) -> bool {
         match self {
             Self::Text(text) => text.contains(fragment),
             Self::List(_) => false,
@@ -35,21 +35,21 @@ impl Content {
 }
 
 /// A work tree.
-pub type Tree = BTreeMap<String, Content>;
+pub type Tree = BTreeMap<String, FileContent>;
 
 /// A commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Commit {
+pub struct SimulatedCommit {
     pub tree: usize,
     pub parent: Option<usize>,
     pub message: String,
     /// The mark of the iteration it belongs to; `None` if ralph did not make it.
-    pub mark: Option<Mark>,
+    pub mark: Option<IterationMark>,
 }
 
 /// What a ref keeps: a tree, and the commit that was checked out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptState {
     pub tree: usize,
     pub head: Option<usize>,
 }
@@ -59,10 +59,10 @@ pub const MAIN: &str = "refs/heads/main";
 
 /// A repository and its work tree.
 #[derive(Debug)]
-pub struct Repository {
+pub struct SimulatedRepository {
     /// Every tree that was ever referred to.
     trees: Vec<Rc<Tree>>,
-    pub commits: Vec<Commit>,
+    pub commits: Vec<SimulatedCommit>,
     /// The commit that is checked out.
     pub head: Option<usize>,
     /// The branch that is checked out.
@@ -71,53 +71,53 @@ pub struct Repository {
     pub branches: BTreeMap<String, Option<usize>>,
     pub work: Tree,
     /// The refs that keep removed work.
-    pub kept: BTreeMap<String, Kept>,
+    pub kept: BTreeMap<String, KeptState>,
     /// The failure branches, with the orders that created them.
-    pub shelves: Vec<(ShelveOrder, usize)>,
+    pub failure_branches: Vec<(FailureBranchOrder, usize)>,
     /// The trees of checkpoints.
-    noted: BTreeSet<usize>,
+    checkpoint_trees: BTreeSet<usize>,
     /// The tree that is held during a read-only agent call.
     held: Option<usize>,
 }
 
-impl Repository {
+impl SimulatedRepository {
     /// Returns a repository with one commit of a tree.
     pub fn new(work: Tree) -> Self {
         let message = "the beginning".to_owned();
         Self {
             trees: vec![Rc::new(work.clone())],
-            commits: vec![Commit { tree: 0, parent: None, message, mark: None }],
+            commits: vec![SimulatedCommit { tree: 0, parent: None, message, mark: None }],
             head: Some(0),
             branch: MAIN.to_owned(),
             branches: BTreeMap::new(),
             work,
             kept: BTreeMap::new(),
-            shelves: Vec::new(),
-            noted: BTreeSet::new(),
+            failure_branches: Vec::new(),
+            checkpoint_trees: BTreeSet::new(),
             held: None,
         }
     }
 
     /// Records the tree of a checkpoint.
-    pub fn note(&mut self, tree: &TreeId) {
-        self.noted.extend(tree_number(tree));
+    pub fn note_checkpoint(&mut self, tree: &TreeId) {
+        self.checkpoint_trees.extend(parse_tree_id(tree));
     }
 
     /// Holds the tree of a checkpoint instead of the one held before.
-    pub fn hold(&mut self, to: &Checkpoint) {
-        self.held = Place::of(to, self).map(|place| place.tree);
+    pub fn hold_tree(&mut self, to: &Checkpoint) {
+        self.held = RepositoryState::from_checkpoint(to, self).map(|place| place.tree);
     }
 
     /// Returns whether a tree is referenced, so that no cleanup removes it.
-    pub fn is_within_reach(&self, tree: usize) -> bool {
+    pub fn is_referenced(&self, tree: usize) -> bool {
         self.held == Some(tree)
-            || self.noted.contains(&tree)
+            || self.checkpoint_trees.contains(&tree)
             || self.commits.iter().any(|commit| commit.tree == tree)
             || self.kept.values().any(|kept| kept.tree == tree)
     }
 
     /// Returns whether a file is in the work tree, or in a referenced tree.
-    pub fn has_anywhere(&self, path: &str) -> bool {
+    pub fn has_path(&self, path: &str) -> bool {
         let has = |tree: &usize| self.trees.get(*tree).is_some_and(|tree| tree.contains_key(path));
         let commits = self.commits.iter().map(|commit| commit.tree);
         self.work.contains_key(path)
@@ -125,7 +125,7 @@ impl Repository {
     }
 
     /// Returns the number of the work tree.
-    pub fn now(&mut self) -> usize {
+    pub fn number_work_tree(&mut self) -> usize {
         if let Some(at) = self.trees.iter().rposition(|tree| **tree == self.work) {
             return at;
         }
@@ -135,13 +135,13 @@ impl Repository {
 
     /// Returns the tree in which only these paths are taken from the work tree, and whether it
     /// differs from the checked-out one.
-    pub fn only(&mut self, is_one: impl Fn(&str) -> bool) -> (usize, Changes) {
+    pub fn select_paths(&mut self, is_one: impl Fn(&str) -> bool) -> (usize, TreeDiff) {
         let head = self.head_tree();
         let mut tree: Tree = (*head).clone();
         tree.retain(|path, _| !is_one(path));
         let ones = self.work.iter().filter(|(path, _)| is_one(path));
         tree.extend(ones.map(|(path, content)| (path.clone(), content.clone())));
-        let changes = if tree == *head { Changes::None } else { Changes::Some };
+        let changes = if tree == *head { TreeDiff::Clean } else { TreeDiff::Dirty };
         let at = self.trees.iter().rposition(|it| **it == tree).unwrap_or_else(|| {
             self.trees.push(Rc::new(tree));
             self.trees.len() - 1
@@ -150,44 +150,49 @@ impl Repository {
     }
 
     /// Returns a tree by its number.
-    pub fn tree(&self, number: usize) -> Rc<Tree> {
+    pub fn find_tree(&self, number: usize) -> Rc<Tree> {
         self.trees.get(number).cloned().unwrap_or_default()
     }
 
     /// Returns the checked-out tree.
     pub fn head_tree(&self) -> Rc<Tree> {
-        self.head.map(|head| self.tree(self.commits[head].tree)).unwrap_or_default()
+        self.head.map(|head| self.find_tree(self.commits[head].tree)).unwrap_or_default()
     }
 
     /// Returns whether the work tree differs from the checked-out commit.
-    pub fn changes(&self) -> Changes {
-        if *self.head_tree() == self.work { Changes::None } else { Changes::Some }
+    pub fn changes(&self) -> TreeDiff {
+        if *self.head_tree() == self.work { TreeDiff::Clean } else { TreeDiff::Dirty }
     }
 
     /// Returns a checkpoint of the repository.
     pub fn checkpoint(&mut self) -> Checkpoint {
-        let tree = self.now();
+        let tree = self.number_work_tree();
         Checkpoint::Git {
-            head: self.head.map(commit_id),
+            head: self.head.map(format_commit_id),
             branch: Some(self.branch.clone()),
-            tree: Some(tree_id(tree)),
+            tree: Some(format_tree_id(tree)),
         }
     }
 
     /// Makes a commit of a tree.
-    pub fn commit(&mut self, tree: usize, message: &str, mark: Option<Mark>) -> usize {
+    pub fn make_commit(
+        &mut self,
+        tree: usize,
+        message: &str,
+        mark: Option<IterationMark>,
+    ) -> usize {
         let parent = self.head;
-        self.commits.push(Commit { tree, parent, message: message.to_owned(), mark });
+        self.commits.push(SimulatedCommit { tree, parent, message: message.to_owned(), mark });
         self.head = Some(self.commits.len() - 1);
         self.commits.len() - 1
     }
 
     /// Returns what happened to the history since a commit and a branch.
-    pub fn history(&self, head: Option<usize>, branch: Option<&str>) -> History {
+    pub fn compare_history(&self, head: Option<usize>, branch: Option<&str>) -> History {
         if branch != Some(self.branch.as_str()) {
             return History::Rewritten;
         }
-        let place = self.ancestors(self.head).position(|at| Some(at) == head);
+        let place = self.list_ancestors(self.head).position(|at| Some(at) == head);
         match (place, head) {
             (Some(0), _) => History::Same,
             (Some(commits), _) => {
@@ -198,26 +203,26 @@ impl Repository {
     }
 
     /// Returns a commit and its ancestors.
-    pub fn ancestors(&self, from: Option<usize>) -> impl Iterator<Item = usize> {
+    pub fn list_ancestors(&self, from: Option<usize>) -> impl Iterator<Item = usize> {
         std::iter::successors(from, move |at| self.commits[*at].parent)
     }
 
     /// Resets to a state after keeping what that removes, and returns the ref.
-    pub fn go_back(&mut self, to: &Place, name: &str) -> Option<String> {
-        let tree = self.now();
+    pub fn reset_to(&mut self, to: &RepositoryState, name: &str) -> Option<String> {
+        let tree = self.number_work_tree();
         let has_moved = self.head != to.head || to.branch != self.branch;
         let first = self.kept.contains_key(name).then(|| name.to_owned());
         if tree == to.tree && !has_moved {
             return first;
         }
-        let kept = self.keep(name, Kept { tree, head: self.head });
-        self.work = (*self.tree(to.tree)).clone();
-        self.put_head(to);
+        let kept = self.keep_state(name, KeptState { tree, head: self.head });
+        self.work = (*self.find_tree(to.tree)).clone();
+        self.set_head(to);
         first.or(Some(kept))
     }
 
     /// Checks out a branch at a commit without changing the work tree.
-    pub fn put_head(&mut self, to: &Place) {
+    pub fn set_head(&mut self, to: &RepositoryState) {
         if self.branch != to.branch {
             self.branches.insert(self.branch.clone(), self.head);
         }
@@ -226,7 +231,7 @@ impl Repository {
     }
 
     /// Stores something on a ref, or on the next free one of that name with a number.
-    pub fn keep(&mut self, name: &str, what: Kept) -> String {
+    pub fn keep_state(&mut self, name: &str, what: KeptState) -> String {
         let mut free = name.to_owned();
         let mut number = 1;
         while self.kept.contains_key(&free) {
@@ -238,8 +243,13 @@ impl Repository {
     }
 
     /// Resets everything outside a scope to a state, after keeping what that removes.
-    pub fn confine(&mut self, to: &Place, scope: &[Pattern], name: &str) -> Option<String> {
-        let (now, target) = (self.now(), self.tree(to.tree));
+    pub fn reset_outside_scope(
+        &mut self,
+        to: &RepositoryState,
+        scope: &[Pattern],
+        name: &str,
+    ) -> Option<String> {
+        let (now, target) = (self.number_work_tree(), self.find_tree(to.tree));
         let is_in = |path: &str| scope.iter().any(|pattern| pattern.matches(path));
         let mut confined: Tree = (*target).clone();
         confined.retain(|path, _| !is_in(path));
@@ -249,31 +259,33 @@ impl Repository {
         if confined == self.work {
             return first;
         }
-        let kept = self.keep(name, Kept { tree: now, head: self.head });
+        let kept = self.keep_state(name, KeptState { tree: now, head: self.head });
         self.work = confined;
         first.or(Some(kept))
     }
 
     /// Commits the work tree on a failure branch. Does nothing if that was done before.
-    pub fn shelve(&mut self, order: &ShelveOrder) -> usize {
-        if let Some((_, commit)) = self.shelves.iter().find(|(it, _)| it.mark == order.mark) {
+    pub fn make_failure_branch(&mut self, order: &FailureBranchOrder) -> usize {
+        if let Some((_, commit)) =
+            self.failure_branches.iter().find(|(it, _)| it.mark == order.mark)
+        {
             return *commit;
         }
-        let tree = self.now();
+        let tree = self.number_work_tree();
         let (head, mark) = (self.head, Some(order.mark.clone()));
-        let commit = self.commit(tree, &order.message, mark);
+        let commit = self.make_commit(tree, &order.message, mark);
         self.head = head;
         let mut order = order.clone();
         while self.branches.contains_key(&format!("refs/heads/{}", order.branch)) {
             order.branch.push_str("-2");
         }
         self.branches.insert(format!("refs/heads/{}", order.branch), Some(commit));
-        self.shelves.push((order, commit));
+        self.failure_branches.push((order, commit));
         commit
     }
 
     /// Returns which files differ between two trees.
-    pub fn touched(from: &Tree, to: &Tree) -> Vec<FileTouched> {
+    pub fn list_touched(from: &Tree, to: &Tree) -> Vec<FileTouched> {
         let mut touched = Vec::new();
         for path in from.keys().chain(to.keys().filter(|path| !from.contains_key(*path))) {
             let action = match (from.get(path), to.get(path)) {
@@ -291,13 +303,13 @@ impl Repository {
     pub fn is_reachable(&self, commit: usize) -> bool {
         let kept = self.kept.values().map(|kept| kept.head);
         let mut tips = self.branches.values().copied().chain(kept).chain([self.head]);
-        tips.any(|tip| self.ancestors(tip).any(|at| at == commit))
+        tips.any(|tip| self.list_ancestors(tip).any(|at| at == commit))
     }
 }
 
 /// A state to reset to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct RepositoryState {
     /// The commit that is checked out.
     pub head: Option<usize>,
     /// The branch that is checked out.
@@ -305,34 +317,37 @@ pub struct Place {
     pub tree: usize,
 }
 
-impl Place {
+impl RepositoryState {
     /// Reads a checkpoint; `None` if there is nothing to reset to.
-    pub fn of(checkpoint: &Checkpoint, repository: &Repository) -> Option<Self> {
+    pub fn from_checkpoint(
+        checkpoint: &Checkpoint,
+        repository: &SimulatedRepository,
+    ) -> Option<Self> {
         let Checkpoint::Git { head, branch, tree } = checkpoint else { return None };
-        let head = head.as_ref().and_then(commit_number);
+        let head = head.as_ref().and_then(parse_commit_id);
         let committed = || head.map(|head| repository.commits[head].tree);
-        let tree = tree.as_ref().and_then(tree_number).or_else(committed)?;
+        let tree = tree.as_ref().and_then(parse_tree_id).or_else(committed)?;
         Some(Self { head, branch: branch.clone()?, tree })
     }
 }
 
 /// Returns the id of a tree.
-pub fn tree_id(number: usize) -> TreeId {
+pub fn format_tree_id(number: usize) -> TreeId {
     TreeId(format!("tree-{number}"))
 }
 
 /// Returns the number of a tree.
-pub fn tree_number(TreeId(id): &TreeId) -> Option<usize> {
+pub fn parse_tree_id(TreeId(id): &TreeId) -> Option<usize> {
     id.strip_prefix("tree-")?.parse().ok()
 }
 
 /// Returns the id of a commit.
-pub fn commit_id(number: usize) -> CommitId {
+pub fn format_commit_id(number: usize) -> CommitId {
     CommitId(format!("commit-{number}"))
 }
 
 /// Returns the number of a commit.
-pub fn commit_number(CommitId(id): &CommitId) -> Option<usize> {
+pub fn parse_commit_id(CommitId(id): &CommitId) -> Option<usize> {
     id.strip_prefix("commit-")?.parse().ok()
 }
 
@@ -342,24 +357,24 @@ mod tests {
 
     #[test]
     fn a_tree_is_referenced_while_something_leads_to_it() {
-        let mut repository = Repository::new(Tree::new());
-        let write = |repository: &mut Repository, text: &str| {
-            repository.work.insert("file".to_owned(), Content::text(text));
-            repository.now()
+        let mut repository = SimulatedRepository::new(Tree::new());
+        let write = |repository: &mut SimulatedRepository, text: &str| {
+            repository.work.insert("file".to_owned(), FileContent::from_text(text));
+            repository.number_work_tree()
         };
-        assert!(repository.is_within_reach(0), "a commit has it");
+        assert!(repository.is_referenced(0), "a commit has it");
         let [one, two] = ["one", "two"].map(|text| write(&mut repository, text));
-        assert!(!repository.is_within_reach(one) && !repository.is_within_reach(two));
+        assert!(!repository.is_referenced(one) && !repository.is_referenced(two));
         let at = |tree| Checkpoint::Git {
-            head: Some(commit_id(0)),
+            head: Some(format_commit_id(0)),
             branch: Some(MAIN.to_owned()),
-            tree: Some(tree_id(tree)),
+            tree: Some(format_tree_id(tree)),
         };
-        repository.hold(&at(one));
-        assert!(repository.is_within_reach(one));
-        repository.hold(&at(two));
-        assert!(repository.is_within_reach(two) && !repository.is_within_reach(one));
-        repository.note(&tree_id(one));
-        assert!(repository.is_within_reach(one));
+        repository.hold_tree(&at(one));
+        assert!(repository.is_referenced(one));
+        repository.hold_tree(&at(two));
+        assert!(repository.is_referenced(two) && !repository.is_referenced(one));
+        repository.note_checkpoint(&format_tree_id(one));
+        assert!(repository.is_referenced(one));
     }
 }

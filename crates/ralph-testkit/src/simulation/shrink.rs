@@ -2,21 +2,24 @@
 //!
 //! Greedy: removes everything that can be removed, one thing after the other.
 
-use ralph_core::gate::{FailAction, Persistence, Reuse, ValidationStrategy};
+use ralph_core::gate::{FailAction, GatePersistence, GateReuse, ValidationStrategy};
 use ralph_core::recipe::{BaselinePolicy, OnFailure};
 use ralph_core::review::ReviewStatus;
 use ralph_core::task::TaskStatus;
 
-use super::plan::{Act, Character, Plan};
+use super::plan::{AgentAct, Character, SimulationPlan};
 
 /// Returns the smallest plan found for which `fails` still holds.
-pub fn shrink(plan: &Plan, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
+pub fn shrink_plan(
+    plan: &SimulationPlan,
+    mut fails: impl FnMut(&SimulationPlan) -> bool,
+) -> SimulationPlan {
     let mut best = plan.clone();
     loop {
         let mut is_smaller = false;
         let mut at = 0;
         // Candidates are built again after each success, because the plan has changed.
-        while let Some(candidate) = candidates(&best).into_iter().nth(at) {
+        while let Some(candidate) = build_candidates(&best).into_iter().nth(at) {
             if candidate != best && fails(&candidate) {
                 best = candidate;
                 is_smaller = true;
@@ -30,18 +33,18 @@ pub fn shrink(plan: &Plan, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
     }
 }
 
-fn candidates(plan: &Plan) -> Vec<Plan> {
+fn build_candidates(plan: &SimulationPlan) -> Vec<SimulationPlan> {
     let mut all = Vec::new();
-    without(&mut all, plan, |plan| &mut plan.deaths);
-    without(&mut all, plan, |plan| &mut plan.faults);
-    without(&mut all, plan, |plan| &mut plan.wishes);
-    without(&mut all, plan, |plan| &mut plan.gates);
-    without(&mut all, plan, |plan| &mut plan.tasks);
+    add_shorter_plans(&mut all, plan, |plan| &mut plan.deaths);
+    add_shorter_plans(&mut all, plan, |plan| &mut plan.faults);
+    add_shorter_plans(&mut all, plan, |plan| &mut plan.control_requests);
+    add_shorter_plans(&mut all, plan, |plan| &mut plan.gates);
+    add_shorter_plans(&mut all, plan, |plan| &mut plan.tasks);
     // At least one act must be left.
     let mut scripts = Vec::new();
-    without(&mut scripts, plan, |plan| &mut plan.script);
+    add_shorter_plans(&mut scripts, plan, |plan| &mut plan.script);
     all.extend(scripts.into_iter().filter(|plan| !plan.script.is_empty()));
-    let mut simpler = |change: &dyn Fn(&mut Plan)| {
+    let mut simpler = |change: &dyn Fn(&mut SimulationPlan)| {
         let mut candidate = plan.clone();
         change(&mut candidate);
         all.push(candidate);
@@ -71,7 +74,7 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
     simpler(&|plan| plan.strategy = ValidationStrategy::Strict);
     simpler(&|plan| plan.on_failure = OnFailure::Keep);
     for at in 0..plan.script.len() {
-        simpler(&|plan| plan.script[at] = Act { character: Character::Honest, salt: 0 });
+        simpler(&|plan| plan.script[at] = AgentAct { character: Character::Honest, salt: 0 });
         simpler(&|plan| plan.script[at].salt = 0);
     }
     for at in 0..plan.tasks.len() {
@@ -94,7 +97,7 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
         });
         simpler(&|plan| {
             let gate = &mut plan.gates[at];
-            (gate.persistence, gate.reuse) = (Persistence::WhenGreen, Reuse::SameTree);
+            (gate.persistence, gate.reuse) = (GatePersistence::WhenGreen, GateReuse::SameTree);
             gate.action = FailAction::Append;
         });
     }
@@ -106,7 +109,11 @@ fn candidates(plan: &Plan) -> Vec<Plan> {
 }
 
 /// Adds the plans without a list, and without each entry of it.
-fn without<T: Clone>(all: &mut Vec<Plan>, plan: &Plan, list: impl Fn(&mut Plan) -> &mut Vec<T>) {
+fn add_shorter_plans<T: Clone>(
+    all: &mut Vec<SimulationPlan>,
+    plan: &SimulationPlan,
+    list: impl Fn(&mut SimulationPlan) -> &mut Vec<T>,
+) {
     let mut empty = plan.clone();
     let many = list(&mut empty).len();
     list(&mut empty).clear();

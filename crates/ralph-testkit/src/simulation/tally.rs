@@ -10,12 +10,12 @@ pub struct Tally(BTreeMap<Cow<'static, str>, u64>);
 
 impl Tally {
     /// Counts one.
-    pub fn count(&mut self, what: impl Into<Cow<'static, str>>) {
+    pub fn count_one(&mut self, what: impl Into<Cow<'static, str>>) {
         *self.0.entry(what.into()).or_default() += 1;
     }
 
     /// Adds another tally.
-    pub fn add(&mut self, other: &Self) {
+    pub fn add_all(&mut self, other: &Self) {
         for (what, many) in &other.0 {
             match self.0.get_mut(what) {
                 Some(sum) => *sum += many,
@@ -25,12 +25,12 @@ impl Tally {
     }
 
     /// Returns how often something happened.
-    pub fn of(&self, what: &str) -> u64 {
+    pub fn find_count(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or(0)
     }
 
     /// Returns how often anything of a group happened.
-    pub fn sum(&self, group: &str) -> u64 {
+    pub fn sum_group(&self, group: &str) -> u64 {
         let is_in = |what: &str| what.split_once(' ').is_some_and(|(of, _)| of == group);
         self.0.iter().filter(|(what, _)| is_in(what)).map(|(_, many)| many).sum()
     }

@@ -6,23 +6,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use ralph_core::control::{Asked, Found, Wish, WishId};
+use ralph_core::agent_output::Reply;
+use ralph_core::control::{ControlRequest, ControlRequestId, InboxEntry, SubmittedRequest};
 use ralph_core::event::{Purpose, Recorded};
 use ralph_core::ids::Role;
-use ralph_core::plan::PlanLook;
-use ralph_core::ports::Request;
-use ralph_core::reading::Reply;
+use ralph_core::plan::PlanState;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::PROGRESS;
 use ralph_core::task::{Task, TaskList};
 use ralph_core::units::Timestamp;
 
-use super::deed::Meant;
-use super::dice::number_of;
-use super::person::EditedList;
-use super::plan::{Act, FaultKind, Plan, WishKind, Workflow};
-use super::recipe::{PLAN, PROTECTED, TASKS, list, task_id};
-use super::repository::{Content, Repository, Tree};
+use super::agent_action::IntendedVerdict;
+use super::dice::hash_numbers;
+use super::plan::{AgentAct, FaultKind, RequestKind, SimulatedWorkflow, SimulationPlan};
+use super::recipe::{PLAN, PROTECTED, TASKS, build_list, format_task_id};
+use super::repository::{FileContent, SimulatedRepository, Tree};
 use super::tally::Tally;
+use super::user_edits::EditedList;
 
 /// The start time of every world.
 const BEGINNING: i64 = 1_700_000_000_000;
@@ -31,13 +31,13 @@ const DAY: i64 = 86_400_000;
 
 /// The truth about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Truth {
+pub struct CallTruth {
     pub purpose: Purpose,
     pub role: Role,
     /// Whether the agent gave the completion response in its exact form.
     pub claims: bool,
     /// The intended verdict, if one is requested.
-    pub meant: Meant,
+    pub meant: IntendedVerdict,
     pub answered: bool,
     /// The call's task, as the file had it after the call.
     pub listed: Option<Task>,
@@ -46,7 +46,7 @@ pub struct Truth {
 
 /// The truth about a gate that was run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
+pub struct GateTruth {
     /// The iteration; 0 before the work.
     pub iteration: u32,
     pub gate: String,
@@ -57,29 +57,29 @@ pub struct Checked {
 /// Everything that survives a death.
 #[expect(clippy::struct_excessive_bools, reason = "each records whether something has happened")]
 #[derive(Debug)]
-pub struct World {
-    pub plan: Plan,
+pub struct SimulatedWorld {
+    pub plan: SimulationPlan,
     pub journal: Vec<Recorded>,
     /// Replies that were received completely, by iteration and call.
     pub received: BTreeMap<(u32, u32), Reply>,
     /// How many replies each call purpose got.
-    heard: BTreeMap<(u32, String), u32>,
+    reply_counts: BTreeMap<(u32, String), u32>,
     /// The truth about every call, by iteration and call.
-    pub truths: BTreeMap<(u32, u32), Truth>,
+    pub truths: BTreeMap<(u32, u32), CallTruth>,
     /// The truth about every gate that was run.
-    pub checks: Vec<Checked>,
-    pub repository: Repository,
+    pub checks: Vec<GateTruth>,
+    pub repository: SimulatedRepository,
     /// ralph's copy of the plan, which no agent can change.
-    pub plan_copy: Option<Content>,
+    pub plan_copy: Option<FileContent>,
     /// Whether files in the git directory are changed.
-    pub meddled: bool,
+    pub git_dir_changed: bool,
     pub by_hand: Option<u32>,
     /// A user's edit of the task list, until the run resumes.
     pub edited: Option<EditedList>,
     /// A user's commit since the run ended.
     pub committed: Option<usize>,
     /// Users' commits that the run continued from.
-    pub persons: Vec<usize>,
+    pub user_commits: Vec<usize>,
     /// The list as this process last wrote it.
     pub left_list: Option<Rc<TaskList>>,
     /// Whether writing the task file ever failed.
@@ -92,9 +92,9 @@ pub struct World {
     pub ran: u64,
     /// Whether the user wants to stop.
     pub stops: bool,
-    pub inbox: Vec<Asked>,
+    pub inbox: Vec<SubmittedRequest>,
     /// When an invalid file appears in the inbox.
-    junk: Vec<i64>,
+    invalid_requests: Vec<i64>,
     pub steps: u64,
     pub all_steps: u64,
     pub die_at: Option<u64>,
@@ -105,48 +105,52 @@ pub struct World {
     pub tally: Tally,
 }
 
-impl World {
+impl SimulatedWorld {
     /// Returns the world in which a plan begins.
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &SimulationPlan) -> Self {
         let at = |seconds: u64| BEGINNING + i64::try_from(seconds * 1_000).unwrap_or(0);
-        let requests = plan.wishes.iter().enumerate();
+        let requests = plan.control_requests.iter().enumerate();
         let inbox = requests.filter_map(|(number, planned)| {
-            Some(Asked {
-                id: WishId(format!("request-{number}")),
+            Some(SubmittedRequest {
+                id: ControlRequestId(format!("request-{number}")),
                 at: Timestamp(at(planned.after)),
                 by: number.is_multiple_of(2).then(|| "a user".to_owned()),
-                wish: match planned.wish {
-                    WishKind::Pause => Wish::Pause,
-                    WishKind::GoOn => Wish::GoOn,
-                    WishKind::Stop => Wish::Stop,
-                    WishKind::Skip(place) => Wish::Skip { task: task_id(place) },
-                    WishKind::Note => Wish::Note { text: format!("Watch the {number}th step.") },
-                    WishKind::Junk => return None,
+                request: match planned.request {
+                    RequestKind::Pause => ControlRequest::Pause,
+                    RequestKind::Resume => ControlRequest::Resume,
+                    RequestKind::Stop => ControlRequest::Stop,
+                    RequestKind::Skip(place) => {
+                        ControlRequest::Skip { task: format_task_id(place) }
+                    }
+                    RequestKind::Note => {
+                        ControlRequest::Note { text: format!("Watch the {number}th step.") }
+                    }
+                    RequestKind::Junk => return None,
                 },
             })
         });
         let mut tally = Tally::default();
-        if plan.workflow == Workflow::SpecsBuild
+        if plan.workflow == SimulatedWorkflow::SpecsBuild
             && plan.faults.iter().any(|fault| fault.kind == FaultKind::PlanIsMissing)
         {
-            tally.count("fault PlanIsMissing");
+            tally.count_one("fault PlanIsMissing");
         }
-        let junk = plan.wishes.iter().filter(|it| it.wish == WishKind::Junk);
+        let junk = plan.control_requests.iter().filter(|it| it.request == RequestKind::Junk);
         Self {
             inbox: inbox.collect(),
-            junk: junk.map(|it| at(it.after)).collect(),
+            invalid_requests: junk.map(|it| at(it.after)).collect(),
             journal: Vec::new(),
             received: BTreeMap::new(),
-            heard: BTreeMap::new(),
+            reply_counts: BTreeMap::new(),
             truths: BTreeMap::new(),
             checks: Vec::new(),
-            repository: Repository::new(first_tree(plan)),
+            repository: SimulatedRepository::new(build_first_tree(plan)),
             plan_copy: None,
-            meddled: false,
+            git_dir_changed: false,
             by_hand: None,
             edited: None,
             committed: None,
-            persons: Vec::new(),
+            user_commits: Vec::new(),
             left_list: None,
             list_failed: false,
             plan_failed: false,
@@ -170,40 +174,40 @@ impl World {
     }
 
     /// A user fixes the faults and resumes a run that has ended.
-    pub fn mend(&mut self) {
-        self.repair();
+    pub fn fix_and_resume(&mut self) {
+        self.fix_faults();
         self.stops = false;
-        self.interfere();
+        self.apply_user_edits();
     }
 
     /// A user fixes the faults.
-    pub fn repair(&mut self) {
+    pub fn fix_faults(&mut self) {
         self.spent.append(&mut self.fired);
     }
 
     /// Returns whether a fault occurs in this iteration, until a user fixes it.
-    pub fn fails(&mut self, kind: FaultKind, iteration: u32) -> bool {
-        let place = self.fault(kind, |at| at == iteration);
-        self.show(kind, place)
+    pub fn has_fault(&mut self, kind: FaultKind, iteration: u32) -> bool {
+        let place = self.find_fault(kind, |at| at == iteration);
+        self.record_fault(kind, place)
     }
 
     /// Returns whether a fault occurs from this iteration on, until a user fixes it.
-    pub fn fails_since(&mut self, kind: FaultKind, iteration: u32) -> bool {
-        let place = self.fault(kind, |at| at <= iteration);
-        self.show(kind, place)
+    pub fn has_fault_since(&mut self, kind: FaultKind, iteration: u32) -> bool {
+        let place = self.find_fault(kind, |at| at <= iteration);
+        self.record_fault(kind, place)
     }
 
     /// Returns whether a fault occurs that occurs only once.
-    pub fn happens(&mut self, kind: FaultKind, now: u32) -> bool {
-        let place = self.fault(kind, |at| at <= now);
+    pub fn take_fault(&mut self, kind: FaultKind, now: u32) -> bool {
+        let place = self.find_fault(kind, |at| at <= now);
         if let Some(place) = place {
-            self.tally.count(format!("fault {kind:?}"));
+            self.tally.count_one(format!("fault {kind:?}"));
             self.spent.insert(place);
         }
         place.is_some()
     }
 
-    fn fault(&self, kind: FaultKind, is_now: impl Fn(u32) -> bool) -> Option<usize> {
+    fn find_fault(&self, kind: FaultKind, is_now: impl Fn(u32) -> bool) -> Option<usize> {
         let is_it = |place: usize| {
             let fault = &self.plan.faults[place];
             fault.kind == kind && is_now(fault.at) && !self.spent.contains(&place)
@@ -211,9 +215,9 @@ impl World {
         (0..self.plan.faults.len()).find(|place| is_it(*place))
     }
 
-    fn show(&mut self, kind: FaultKind, place: Option<usize>) -> bool {
+    fn record_fault(&mut self, kind: FaultKind, place: Option<usize>) -> bool {
         if let Some(place) = place {
-            self.tally.count(format!("fault {kind:?}"));
+            self.tally.count_one(format!("fault {kind:?}"));
             self.fired.insert(place);
         }
         place.is_some()
@@ -221,50 +225,54 @@ impl World {
 
     /// Returns the agent's act for this request. It stays the same until the request gets a
     /// reply.
-    pub fn act(&self, request: &Request) -> Act {
-        let key = (request.iteration.0, purpose_name(&request.purpose));
-        let nth = self.heard.get(&key).copied().unwrap_or(0);
+    pub fn choose_act(&self, request: &AgentRequest) -> AgentAct {
+        let key = (request.iteration.0, format_purpose(&request.purpose));
+        let nth = self.reply_counts.get(&key).copied().unwrap_or(0);
         let purpose = match &request.purpose {
             Purpose::Work => 0,
             Purpose::Message => 7,
-            Purpose::Gate(name) => 3 + number_of(&[name.len() as u64, gate_number(name)]) % 5,
+            Purpose::Gate(name) => {
+                3 + hash_numbers(&[name.len() as u64, parse_gate_number(name)]) % 5
+            }
         };
         let script = &self.plan.script;
         let at = u64::from(request.iteration.0 + nth) + purpose;
         let at = usize::try_from(at).unwrap_or(0).checked_rem(script.len()).unwrap_or(0);
-        let honest = Act { character: super::plan::Character::Honest, salt: 0 };
+        let honest = AgentAct { character: super::plan::Character::Honest, salt: 0 };
         script.get(at).copied().unwrap_or(honest)
     }
 
     /// Records that a request got a reply.
-    pub fn hear(&mut self, request: &Request, reply: &Reply) {
-        let key = (request.iteration.0, purpose_name(&request.purpose));
-        *self.heard.entry(key).or_default() += 1;
+    pub fn record_reply(&mut self, request: &AgentRequest, reply: &Reply) {
+        let key = (request.iteration.0, format_purpose(&request.purpose));
+        *self.reply_counts.entry(key).or_default() += 1;
         self.received.insert((request.iteration.0, request.ask.0), reply.clone());
     }
 
     /// Returns what is in the inbox by now.
-    pub fn wishes(&mut self) -> Vec<Found> {
+    pub fn read_inbox(&mut self) -> Vec<InboxEntry> {
         let now = self.now;
         let there = self.inbox.iter().filter(|asked| asked.at.0 <= now);
-        let mut found: Vec<Found> = there.cloned().map(Found::Wish).collect();
-        let before = self.junk.len();
-        self.junk.retain(|at| *at > now);
-        let junk = before - self.junk.len();
+        let mut found: Vec<InboxEntry> = there.cloned().map(InboxEntry::Request).collect();
+        let before = self.invalid_requests.len();
+        self.invalid_requests.retain(|at| *at > now);
+        let junk = before - self.invalid_requests.len();
         let name = "junk.json".to_owned();
-        found.extend((0..junk).map(|_| Found::Junk { name: name.clone(), why: "junk".to_owned() }));
+        found.extend(
+            (0..junk).map(|_| InboxEntry::Invalid { name: name.clone(), why: "junk".to_owned() }),
+        );
         found
     }
 
     /// Waits until a time, or until a control request arrives.
-    pub fn wait(&mut self, until: i64) {
+    pub fn wait_until(&mut self, until: i64) {
         let next = self.inbox.iter().map(|asked| asked.at.0).min();
         if until == i64::MAX && next.is_none() {
             // No run stays paused forever.
             self.now += 3_600_000;
-            let id = WishId(format!("resume-{}", self.now));
+            let id = ControlRequestId(format!("resume-{}", self.now));
             let at = Timestamp(self.now);
-            self.inbox.push(Asked { id, at, by: None, wish: Wish::GoOn });
+            self.inbox.push(SubmittedRequest { id, at, by: None, request: ControlRequest::Resume });
             return;
         }
         let end = next.map_or(until, |at| at.min(until));
@@ -272,28 +280,28 @@ impl World {
     }
 
     /// Lets the clock jump, if planned.
-    pub fn jump(&mut self, iteration: u32) {
-        if self.happens(FaultKind::ClockJumpsForward, iteration) {
+    pub fn jump_clock(&mut self, iteration: u32) {
+        if self.take_fault(FaultKind::ClockJumpsForward, iteration) {
             self.now += DAY;
         }
-        if self.happens(FaultKind::ClockJumpsBack, iteration) {
+        if self.take_fault(FaultKind::ClockJumpsBack, iteration) {
             self.now -= DAY;
         }
     }
 
     /// Reads the plan that the agent maintains.
-    pub fn look_at_plan(&mut self) -> PlanLook {
+    pub fn read_plan(&mut self) -> PlanState {
         let text = match self.repository.work.get(PLAN) {
-            Some(Content::Text(text)) => Some(text.to_string()),
-            Some(Content::List(_)) | None => None,
+            Some(FileContent::Text(text)) => Some(text.to_string()),
+            Some(FileContent::List(_)) | None => None,
         };
-        let look = PlanLook::without_copy(Ok(text));
+        let look = PlanState::from_read(Ok(text));
         match look {
-            PlanLook::There { .. } => {
+            PlanState::Usable { .. } => {
                 self.plan_copy = self.repository.work.get(PLAN).cloned();
                 look
             }
-            PlanLook::Lost { loss, copy } => PlanLook::Lost {
+            PlanState::Lost { loss, copy } => PlanState::Lost {
                 loss,
                 copy: if self.plan_copy.is_some() {
                     ralph_core::plan::PlanCopy::Kept
@@ -306,11 +314,11 @@ impl World {
 }
 
 /// Returns the number in the name of a gate.
-pub fn gate_number(name: &str) -> u64 {
+pub fn parse_gate_number(name: &str) -> u64 {
     name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(99)
 }
 
-fn purpose_name(purpose: &Purpose) -> String {
+fn format_purpose(purpose: &Purpose) -> String {
     match purpose {
         Purpose::Work => "work".to_owned(),
         Purpose::Message => "message".to_owned(),
@@ -318,21 +326,21 @@ fn purpose_name(purpose: &Purpose) -> String {
     }
 }
 
-fn first_tree(plan: &Plan) -> Tree {
+fn build_first_tree(plan: &SimulationPlan) -> Tree {
     let mut tree = Tree::new();
     let mut add = |path: &str, content| drop(tree.insert(path.to_owned(), content));
-    add("README.md", Content::text("A project."));
-    add(PROTECTED, Content::text("exit 1"));
+    add("README.md", FileContent::from_text("A project."));
+    add(PROTECTED, FileContent::from_text("exit 1"));
     if let Some(gate) = plan.red_before {
-        add("work/old", Content::text(format!("bad{gate} from before")));
+        add("work/old", FileContent::from_text(format!("bad{gate} from before")));
     }
     if plan.workflow.is_list() {
-        add(TASKS, Content::List(std::rc::Rc::new(list(plan))));
-        add(PROGRESS, Content::text("## Codebase Patterns\n\n---\n"));
+        add(TASKS, FileContent::List(std::rc::Rc::new(build_list(plan))));
+        add(PROGRESS, FileContent::from_text("## Codebase Patterns\n\n---\n"));
     }
     let has_fault = |kind| plan.faults.iter().any(|fault| fault.kind == kind);
-    if plan.workflow == Workflow::SpecsBuild && !has_fault(FaultKind::PlanIsMissing) {
-        add(PLAN, Content::text("# Plan\n- [ ] one\n- [ ] two\n- [x] three\n"));
+    if plan.workflow == SimulatedWorkflow::SpecsBuild && !has_fault(FaultKind::PlanIsMissing) {
+        add(PLAN, FileContent::from_text("# Plan\n- [ ] one\n- [ ] two\n- [x] three\n"));
     }
     tree
 }

@@ -2,33 +2,33 @@
 
 use std::path::PathBuf;
 
-use ralph_core::event::{Changes, CheckedOut, Checkpoint, CommitId, History, TreeId};
+use ralph_core::event::{CheckedOut, Checkpoint, CommitId, History, TreeDiff, TreeId};
 use ralph_core::glob::Pattern;
 use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::ports::{
-    CommitOrder, CommitResult, Depth, Mark, Observation, ScmResult, ShelveOrder, Shelved, Survey,
-    Vcs, VcsError,
+    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, IterationMark, Observation,
+    SavedBranch, ScmResult, Survey, Vcs, VcsError,
 };
 
-use super::{Shared, World};
+use super::{ScriptedWorld, SharedWorld};
 
 /// The branch that is checked out.
 const MAIN: &str = "refs/heads/main";
 
 /// Returns how many commits of the agent's own a head contains.
-fn foreign(head: Option<&CommitId>) -> u32 {
+fn count_foreign_commits(head: Option<&CommitId>) -> u32 {
     let (_, many) = head.and_then(|CommitId(head)| head.split_once('+')).unwrap_or_default();
     many.parse().unwrap_or(0)
 }
 
-impl World {
+impl ScriptedWorld {
     fn checked_out(&self) -> CheckedOut {
-        let head = self.head_with(self.foreign_commits);
+        let head = self.build_head(self.foreign_commits);
         CheckedOut { head, branch: Some(MAIN.to_owned()) }
     }
 
     /// Returns the last commit, with this many commits of the agent on top of it.
-    fn head_with(&self, foreign: u32) -> Option<CommitId> {
+    fn build_head(&self, foreign: u32) -> Option<CommitId> {
         let last = self.commits.len().checked_sub(1).map(|at| at.to_string());
         match (last, foreign) {
             (None, 0) => None,
@@ -37,35 +37,39 @@ impl World {
     }
 }
 
-impl Vcs for Shared {
-    fn checkpoint(&mut self, _mark: &Mark, depth: Depth) -> Result<Checkpoint, VcsError> {
-        self.step();
+impl Vcs for SharedWorld {
+    fn create_checkpoint(
+        &mut self,
+        _mark: &IterationMark,
+        depth: CheckpointDepth,
+    ) -> Result<Checkpoint, VcsError> {
+        self.count_call();
         let world = self.0.borrow();
-        let head = world.head_with(0);
+        let head = world.build_head(0);
         let tree = match depth {
-            Depth::Head => None,
-            Depth::Tree => Some(TreeId(world.tree.clone())),
+            CheckpointDepth::Head => None,
+            CheckpointDepth::Tree => Some(TreeId(world.tree.clone())),
         };
         Ok(Checkpoint::Git { head, branch: Some(MAIN.to_owned()), tree })
     }
 
-    fn survey(&mut self) -> Result<Option<Survey>, VcsError> {
-        self.step();
+    fn survey_tree(&mut self) -> Result<Option<Survey>, VcsError> {
+        self.count_call();
         self.0.borrow_mut().surveys += 1;
         let world = self.0.borrow();
         let is_clean = world.commits.last().map_or("start", |commit| &commit.0) == world.tree;
         Ok(Some(Survey {
             tree: TreeId(world.tree.clone()),
-            changes: if is_clean { Changes::None } else { Changes::Some },
+            changes: if is_clean { TreeDiff::Clean } else { TreeDiff::Dirty },
             checked_out: Some(world.checked_out()),
         }))
     }
 
-    fn survey_of(&mut self, _documents: &[PathBuf]) -> Result<Option<Survey>, VcsError> {
-        self.survey()
+    fn survey_documents(&mut self, _documents: &[PathBuf]) -> Result<Option<Survey>, VcsError> {
+        self.survey_tree()
     }
 
-    fn changed_since(
+    fn peek_changes_since(
         &mut self,
         since: &Checkpoint,
         watched: &[Pattern],
@@ -73,12 +77,12 @@ impl Vcs for Shared {
         self.observe(since, watched)
     }
 
-    fn last_look(&mut self) -> Option<Survey> {
-        self.survey().ok()?
+    fn take_final_survey(&mut self) -> Option<Survey> {
+        self.survey_tree().ok()?
     }
 
-    fn hold(&mut self, _mark: &Mark, _to: &Checkpoint) {
-        self.step();
+    fn keep_reachable(&mut self, _mark: &IterationMark, _to: &Checkpoint) {
+        self.count_call();
     }
 
     /// The world's tree is a single file named `tree`.
@@ -87,7 +91,7 @@ impl Vcs for Shared {
         since: &Checkpoint,
         _watched: &[Pattern],
     ) -> Result<Option<Observation>, VcsError> {
-        self.step();
+        self.count_call();
         let Checkpoint::Git { head, tree, .. } = since else {
             return Ok(None);
         };
@@ -105,10 +109,10 @@ impl Vcs for Shared {
         let is_clean = world.commits.last().map_or("start", |commit| &commit.0) == world.tree;
         Ok(Some(Observation {
             tree: TreeId(world.tree.clone()),
-            changes: if is_clean { Changes::None } else { Changes::Some },
+            changes: if is_clean { TreeDiff::Clean } else { TreeDiff::Dirty },
             files: if is_same { Vec::new() } else { vec![touched] },
             more_files: 0,
-            history: match world.foreign_commits.checked_sub(foreign(head.as_ref())) {
+            history: match world.foreign_commits.checked_sub(count_foreign_commits(head.as_ref())) {
                 Some(0) => History::Same,
                 Some(commits) => History::Advanced { commits },
                 None => History::Rewritten,
@@ -116,13 +120,13 @@ impl Vcs for Shared {
             checked_out: Some(world.checked_out()),
             uncommitted: if is_clean { Vec::new() } else { vec!["tree".to_owned()] },
             leaks: Vec::new(),
-            meddling: Vec::new(),
-            planted: Vec::new(),
+            git_tampering: Vec::new(),
+            autorun_changes: Vec::new(),
         }))
     }
 
-    fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
-        self.step();
+    fn commit_tree(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
+        self.count_call();
         let result = {
             let mut world = self.0.borrow_mut();
             let is_there = world.commits.last().is_some_and(|commit| commit.2 == order.mark);
@@ -136,44 +140,48 @@ impl Vcs for Shared {
                 CommitResult::Made(CommitId((world.commits.len() - 1).to_string()))
             }
         };
-        self.step();
+        self.count_call();
         Ok(result)
     }
 
-    fn rollback(&mut self, _mark: &Mark, to: &Checkpoint) -> Result<Option<String>, VcsError> {
-        self.step();
+    fn roll_back(
+        &mut self,
+        _mark: &IterationMark,
+        to: &Checkpoint,
+    ) -> Result<Option<String>, VcsError> {
+        self.count_call();
         if let Checkpoint::Git { head, tree: Some(tree), .. } = to {
             let mut world = self.0.borrow_mut();
-            world.foreign_commits = foreign(head.as_ref());
+            world.foreign_commits = count_foreign_commits(head.as_ref());
             let removed = world.tree.clone();
             if removed != tree.0 {
                 world.kept.push(removed);
                 world.tree.clone_from(&tree.0);
             }
         }
-        self.step();
+        self.count_call();
         Ok(Some("refs/ralph/kept".into()))
     }
 
     /// The world's tree is a single file: it is in the scope as a whole, or not at all.
-    fn confine(
+    fn restore_outside_scope(
         &mut self,
-        mark: &Mark,
+        mark: &IterationMark,
         to: &Checkpoint,
         scope: &[Pattern],
     ) -> Result<Option<String>, VcsError> {
         if scope.iter().any(|pattern| pattern.matches("tree")) {
             return Ok(None);
         }
-        self.rollback(mark, to)
+        self.roll_back(mark, to)
     }
 
-    fn put_history_back(
+    fn reset_history(
         &mut self,
-        mark: &Mark,
+        mark: &IterationMark,
         _to: &Checkpoint,
     ) -> Result<Option<String>, VcsError> {
-        self.step();
+        self.count_call();
         let name = format!("refs/ralph/kept/{}/{}-history", mark.run, mark.iteration);
         let has_moved = {
             let mut world = self.0.borrow_mut();
@@ -184,19 +192,22 @@ impl Vcs for Shared {
             }
             has_moved
         };
-        self.step();
+        self.count_call();
         Ok(has_moved.then_some(name))
     }
 
-    fn shelve(&mut self, order: &ShelveOrder) -> Result<Shelved, VcsError> {
-        self.step();
+    fn save_to_failure_branch(
+        &mut self,
+        order: &FailureBranchOrder,
+    ) -> Result<SavedBranch, VcsError> {
+        self.count_call();
         let place = {
             let mut world = self.0.borrow_mut();
-            let place = world.shelves.iter().position(|(_, it)| it.mark == order.mark);
+            let place = world.failure_branches.iter().position(|(_, it)| it.mark == order.mark);
             let place = place.unwrap_or_else(|| {
                 let tree = world.tree.clone();
-                world.shelves.push((tree, order.clone()));
-                world.shelves.len() - 1
+                world.failure_branches.push((tree, order.clone()));
+                world.failure_branches.len() - 1
             });
             if let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = &order.checkpoint {
                 world.tree.clone_from(tree);
@@ -204,20 +215,23 @@ impl Vcs for Shared {
             world.foreign_commits = 0;
             place
         };
-        self.step();
-        Ok(Shelved { branch: order.branch.clone(), commit: CommitId(format!("failed-{place}")) })
+        self.count_call();
+        Ok(SavedBranch {
+            branch: order.branch.clone(),
+            commit: CommitId(format!("failed-{place}")),
+        })
     }
 
-    fn diff(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> Result<String, VcsError> {
-        self.step();
+    fn diff_trees(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> Result<String, VcsError> {
+        self.count_call();
         let patch = if from == to { String::new() } else { format!("-{}\n+{}\n", from.0, to.0) };
         Ok(patch.chars().take(chars).collect())
     }
 
-    fn scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError> {
-        self.step();
+    fn run_scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError> {
+        self.count_call();
         self.0.borrow_mut().scm.push(format!("{command} {}", args.join(" ")));
-        self.step();
+        self.count_call();
         Ok(ScmResult::Done)
     }
 }

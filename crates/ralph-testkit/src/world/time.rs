@@ -1,23 +1,23 @@
 //! The clock and the UI of a small world: time that jumps, control requests that arrive at a set
 //! time, and a UI that checks the fold.
 
-use ralph_core::control::{Found, WishId};
+use ralph_core::agent_output::AgentEvent;
+use ralph_core::control::{ControlRequestId, InboxEntry};
 use ralph_core::event::Recorded;
-use ralph_core::ports::{Activity, Clock, Moment, StopWish, Ui};
-use ralph_core::reading::AgentEvent;
+use ralph_core::ports::{Activity, Clock, Moment, StopRequest, Ui};
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp};
 
-use super::{Shared, World};
+use super::{ScriptedWorld, SharedWorld};
 
-impl World {
-    fn wants_stop(&self) -> bool {
+impl ScriptedWorld {
+    fn is_stop_requested(&self) -> bool {
         self.stop_at.is_some_and(|at| self.now >= at)
     }
 
-    fn wishes(&self) -> Vec<Found> {
+    fn arrived_requests(&self) -> Vec<InboxEntry> {
         let is_there = self.inbox.iter().filter(|asked| asked.at.0 <= self.now);
-        is_there.cloned().map(Found::Wish).collect()
+        is_there.cloned().map(InboxEntry::Request).collect()
     }
 
     /// Returns when the next event that ends a wait happens.
@@ -27,18 +27,18 @@ impl World {
     }
 }
 
-impl Clock for Shared {
-    fn moment(&mut self) -> Moment {
+impl Clock for SharedWorld {
+    fn read_moment(&mut self) -> Moment {
         let world = self.0.borrow();
         Moment {
             now: Timestamp(world.now),
             ran: Millis(world.ran),
-            stop: if world.wants_stop() { StopWish::Stop } else { StopWish::GoOn },
+            stop: if world.is_stop_requested() { StopRequest::Stop } else { StopRequest::Continue },
         }
     }
 
-    fn wait(&mut self, until: Timestamp, tick: &mut dyn FnMut(Millis)) {
-        self.step();
+    fn wait_until(&mut self, until: Timestamp, tick: &mut dyn FnMut(Millis)) {
+        self.count_call();
         tick(Millis(1));
         let mut world = self.0.borrow_mut();
         let end = world.next_interruption().map_or(until.0, |at| at.min(until.0));
@@ -48,28 +48,28 @@ impl Clock for Shared {
         world.now = world.now.max(end);
     }
 
-    fn wishes(&mut self) -> Vec<Found> {
-        let found = self.0.borrow().wishes();
+    fn read_control_requests(&mut self) -> Vec<InboxEntry> {
+        let found = self.0.borrow().arrived_requests();
         if !found.is_empty() {
-            self.step();
+            self.count_call();
         }
         found
     }
 
-    fn done_with(&mut self, id: &WishId) {
-        self.step();
+    fn remove_control_request(&mut self, id: &ControlRequestId) {
+        self.count_call();
         self.0.borrow_mut().inbox.retain(|asked| asked.id != *id);
-        self.step();
+        self.count_call();
     }
 }
 
-impl Ui for Shared {
-    fn tell(&mut self, _recorded: &Recorded, state: &RunState) {
+impl Ui for SharedWorld {
+    fn show_event(&mut self, _recorded: &Recorded, state: &RunState) {
         let folded = RunState::fold(&self.0.borrow().journal).expect("a journal of ours folds");
         assert_eq!(&folded, state, "the fold of the journal is the state");
     }
 
-    fn hear(&mut self, _event: &AgentEvent) {}
+    fn show_agent_event(&mut self, _event: &AgentEvent) {}
 
-    fn doing(&mut self, _activity: &Activity<'_>) {}
+    fn show_activity(&mut self, _activity: &Activity<'_>) {}
 }

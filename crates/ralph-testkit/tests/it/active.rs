@@ -1,29 +1,29 @@
 //! What is written down for the hooks before each call to an agent, in a scripted world.
 
-use ralph_core::active::{Committer, session_id};
 use ralph_core::glob::Pattern;
+use ralph_core::hook_state::{Committer, make_session_id};
 use ralph_core::ids::{AskNumber, IterationNumber, Role, TaskId};
 use ralph_core::outcome::Outcome;
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{
     AgentChoice, AgentKind, CommitPolicy, PromptSource, Recipe, TaskWork, Work,
 };
 use ralph_core::review::ReviewPolicy;
-use ralph_core::rules::Snapshot;
-use ralph_core::task::{Keeper, Task, TaskList};
-use ralph_testkit::world::{Deed, Shared};
+use ralph_core::rules::ListSnapshot;
+use ralph_core::task::{ListOwner, Task, TaskList};
+use ralph_testkit::world::{ScriptedAction, SharedWorld};
 
 fn agent() -> AgentChoice {
     AgentChoice::new(AgentKind::Text, "agent")
 }
 
 /// Does its task, approves every review.
-fn honest(request: &Request, tree: &str) -> Deed {
+fn honest(request: &AgentRequest, tree: &str) -> ScriptedAction {
     let (tree, text) = match request.role {
         Role::Review => (None, crate::tasks::APPROVED),
         _ => (Some(format!("{tree} more")), "<response>DONE</response>"),
     };
-    Deed { tree, text: text.to_owned(), failure: None }
+    ScriptedAction { tree, text: text.to_owned(), failure: None }
 }
 
 fn list() -> TaskList {
@@ -39,14 +39,14 @@ fn list() -> TaskList {
 fn the_hooks_know_of_each_call_before_it_begins() {
     let work = TaskWork {
         review: ReviewPolicy::Fresh { cap: 4 },
-        keeper: Keeper::Agent,
+        keeper: ListOwner::Agent,
         ..TaskWork::new("ralph/tasks.json")
     };
     let mut recipe = Recipe::new(Work::Tasks(work), agent());
     recipe.landing.commit = CommitPolicy::Ralph;
-    let world = Shared::new(honest);
+    let world = SharedWorld::new(honest);
     world.0.borrow_mut().tasks = Some(list());
-    world.run(&recipe).expect("it runs");
+    world.run_to_end(&recipe).expect("it runs");
     let world = world.0.borrow();
     assert_eq!(world.active.len(), world.prompts.len());
     let first = &world.active[0];
@@ -56,12 +56,12 @@ fn the_hooks_know_of_each_call_before_it_begins() {
     assert_eq!(first.task, Some(TaskId("US-1".into())));
     assert_eq!(first.title.as_deref(), Some("The first"));
     assert_eq!(first.tasks_file.as_deref(), Some("/project/ralph/tasks.json".as_ref()));
-    assert_eq!((first.keeper, first.commit), (Some(Keeper::Agent), Some(Committer::Ralph)));
-    let session = session_id(&first.run, IterationNumber(1), AskNumber(1));
+    assert_eq!((first.keeper, first.commit), (Some(ListOwner::Agent), Some(Committer::Ralph)));
+    let session = make_session_id(&first.run, IterationNumber(1), AskNumber(1));
     assert_eq!(first.session.as_ref(), Some(&session));
     let snapshot = first.pre_iteration_snapshot.as_ref().expect("there is one");
-    let asks = |snapshot: &Snapshot| snapshot.0[&TaskId("US-1".into())].asks.clone();
-    assert_eq!(asks(snapshot), asks(&Snapshot::of(&list())));
+    let asks = |snapshot: &ListSnapshot| snapshot.0[&TaskId("US-1".into())].requirements.clone();
+    assert_eq!(asks(snapshot), asks(&ListSnapshot::from_list(&list())));
 }
 
 #[test]
@@ -70,23 +70,23 @@ fn what_a_task_names_is_not_kept_from_it() {
     let patterns =
         ["/check.sh", "/other.sh", "tests/**"].map(|glob| Pattern::new(glob).expect("a glob"));
     recipe.protect = patterns.to_vec();
-    let world = Shared::new(honest);
+    let world = SharedWorld::new(honest);
     let mut list = list();
     list.tasks[0].title = "Extend check.sh and tests/**".into();
     world.0.borrow_mut().tasks = Some(list);
-    world.run(&recipe).expect("it runs");
+    world.run_to_end(&recipe).expect("it runs");
     assert_eq!(world.0.borrow().active[0].protect, patterns[1..]);
 }
 
 #[test]
 fn a_run_over_a_prompt_says_what_there_is() {
     let work = Work::Prompt(PromptSource::Text("do it".into()));
-    let world = Shared::new(honest);
-    assert_eq!(world.run(&Recipe::new(work, agent())).expect("it runs"), Outcome::Complete);
+    let world = SharedWorld::new(honest);
+    assert_eq!(world.run_to_end(&Recipe::new(work, agent())).expect("it runs"), Outcome::Complete);
     let world = world.0.borrow();
     let only = &world.active[0];
     assert_eq!(only.role(), Some(Role::Prompt));
     assert_eq!((&only.task, &only.tasks_file, only.keeper), (&None, &None, None));
-    assert_eq!(only.commit, Some(Committer::Nobody));
+    assert_eq!(only.commit, Some(Committer::NoCommit));
     assert_eq!(only.pre_iteration_snapshot, None);
 }

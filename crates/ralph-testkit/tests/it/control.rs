@@ -1,17 +1,17 @@
 //! Control requests in a scripted world: pauses, stops, skips and notes, and a death at every
 //! port call.
 
-use ralph_core::control::{Asked, LONGEST_NOTE, Wish, WishId};
+use ralph_core::control::{ControlRequest, ControlRequestId, MAX_NOTE_CHARS, SubmittedRequest};
 use ralph_core::event::Event;
 use ralph_core::ids::{Role, TaskId};
 use ralph_core::outcome::Outcome;
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{Recipe, TaskWork};
 use ralph_core::review::ReviewPolicy;
 use ralph_core::run::RunState;
 use ralph_core::task::TaskStatus;
 use ralph_core::units::{Millis, Timestamp};
-use ralph_testkit::world::{BEGINNING, Deed, Shared};
+use ralph_testkit::world::{BEGINNING, ScriptedAction, SharedWorld};
 use serde_json::json;
 
 use crate::tasks::{gate, handoff, honest, list, recipe, says, statuses, subjects, task, work};
@@ -19,29 +19,29 @@ use crate::tasks::{gate, handoff, honest, list, recipe, says, statuses, subjects
 /// An agent takes a second, so this is in the middle of the first call.
 const DURING_FIRST: i64 = 500;
 
-fn asked(after: i64, request: Wish) -> Asked {
-    let id = WishId(format!("{after:015}-{}", request.words()));
-    Asked { id, at: Timestamp(BEGINNING + after), by: Some("ann".into()), wish: request }
+fn asked(after: i64, request: ControlRequest) -> SubmittedRequest {
+    let id = ControlRequestId(format!("{after:015}-{}", request.describe()));
+    SubmittedRequest { id, at: Timestamp(BEGINNING + after), by: Some("ann".into()), request }
 }
 
-fn skip(after: i64, name: &str) -> Asked {
-    asked(after, Wish::Skip { task: TaskId(name.into()) })
+fn skip(after: i64, name: &str) -> SubmittedRequest {
+    asked(after, ControlRequest::Skip { task: TaskId(name.into()) })
 }
 
-fn note(after: i64, text: &str) -> Asked {
-    asked(after, Wish::Note { text: text.into() })
+fn note(after: i64, text: &str) -> SubmittedRequest {
+    asked(after, ControlRequest::Note { text: text.into() })
 }
 
 /// Returns a world with two tasks, of which `a` never passes its gate.
-fn world(requests: &[Asked]) -> Shared {
-    fn script(request: &Request, tree: &str) -> Deed {
+fn world(requests: &[SubmittedRequest]) -> SharedWorld {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         if request.task.as_ref().is_some_and(|task| task.0 == "a") {
             let tree = Some(format!("{tree} bad{}", request.iteration));
-            return Deed { tree, ..says(handoff("a", &json!({}))) };
+            return ScriptedAction { tree, ..says(handoff("a", &json!({}))) };
         }
         honest(request, tree)
     }
-    let world = Shared::new(script);
+    let world = SharedWorld::new(script);
     world.0.borrow_mut().tasks = Some(list(vec![task("a", &[]), task("good", &[])]));
     world.0.borrow_mut().inbox = requests.to_vec();
     world
@@ -56,36 +56,36 @@ fn stubborn() -> Recipe {
 /// Runs undisturbed, and then with a death at every port call.
 fn every_death(
     recipe: &Recipe,
-    requests: &[Asked],
-    check: impl Fn(&Shared, Outcome, Option<u64>),
-) -> Shared {
+    requests: &[SubmittedRequest],
+    check: impl Fn(&SharedWorld, Outcome, Option<u64>),
+) -> SharedWorld {
     let calm = world(requests);
-    let outcome = calm.run(recipe).expect("it runs");
+    let outcome = calm.run_to_end(recipe).expect("it runs");
     check(&calm, outcome, None);
     let calls = calm.0.borrow().calls;
     for death in 1..=calls {
         let world = world(requests);
         world.0.borrow_mut().die_at = Some(death);
-        let outcome = world.run(recipe).expect("it runs");
+        let outcome = world.run_to_end(recipe).expect("it runs");
         check(&world, outcome, Some(death));
     }
     calm
 }
 
-fn events(world: &Shared, is_it: impl Fn(&Event) -> bool) -> usize {
+fn events(world: &SharedWorld, is_it: impl Fn(&Event) -> bool) -> usize {
     world.0.borrow().journal.iter().filter(|recorded| is_it(&recorded.event)).count()
 }
 
-fn refusals(world: &Shared) -> Vec<String> {
+fn refusals(world: &SharedWorld) -> Vec<String> {
     let world = world.0.borrow();
     let refused = world.journal.iter().filter_map(|recorded| match &recorded.event {
-        Event::Wished { refused, .. } => refused.clone(),
+        Event::ControlRequested { refused, .. } => refused.clone(),
         _ => None,
     });
     refused.collect()
 }
 
-fn notes_of(world: &Shared, task: usize) -> String {
+fn notes_of(world: &SharedWorld, task: usize) -> String {
     world.0.borrow().tasks.as_ref().expect("a list").tasks[task].notes.clone()
 }
 
@@ -106,7 +106,8 @@ fn a_task_is_skipped_in_the_middle_of_its_work_and_the_work_is_kept() {
                 "{notes}"
             );
             let world = world.0.borrow();
-            let branches: Vec<&str> = world.shelves.iter().map(|(tree, _)| tree.as_str()).collect();
+            let branches: Vec<&str> =
+                world.failure_branches.iter().map(|(tree, _)| tree.as_str()).collect();
             assert_eq!(branches, [tree], "{when}");
             assert_eq!(world.tree, "start good", "{when}");
             assert_eq!(world.inbox, [], "{when}");
@@ -121,7 +122,7 @@ fn a_task_without_work_is_skipped_without_a_branch() {
         assert!(statuses(world).iter().all(|(_, status)| *status == TaskStatus::Skipped));
         assert_eq!(notes_of(world, 1), "skipped by ann");
         let world = world.0.borrow();
-        assert_eq!((world.shelves.len(), world.prompts.len()), (0, 0), "{death:?}");
+        assert_eq!((world.failure_branches.len(), world.prompts.len()), (0, 0), "{death:?}");
     });
 }
 
@@ -131,7 +132,7 @@ fn a_task_that_lands_first_is_done_and_not_skipped() {
     // `good` takes its second and is checked, judged and committed with no time passing.
     let landed = calm.0.borrow().now - BEGINNING;
     let world = world(&[skip(DURING_FIRST, "a"), skip(landed, "good")]);
-    assert_eq!(world.run(&stubborn()).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&stubborn()).expect("it runs"), Outcome::Complete);
     let [(_, first), (_, second)] = &statuses(&world)[..] else { panic!("two tasks") };
     assert_eq!(*first, TaskStatus::Skipped);
     assert!(matches!(second, TaskStatus::Skipped | TaskStatus::Done));
@@ -142,15 +143,15 @@ fn an_open_review_is_closed_when_its_task_is_skipped() {
     let review = ReviewPolicy::Fresh { cap: 5 };
     let recipe = recipe(TaskWork { review, ..work() }, vec![gate("start")]);
     // The first task is implemented in the first second and reviewed in the next.
-    let world = Shared::new(honest);
+    let world = SharedWorld::new(honest);
     world.0.borrow_mut().tasks = Some(list(vec![task("a", &[]), task("good", &[])]));
     world.0.borrow_mut().inbox = vec![skip(1_500, "a")];
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
     let review = world.0.borrow().prompts[1].0;
     assert_eq!(review, Role::Review);
     assert_eq!(statuses(&world)[0].1, TaskStatus::Skipped);
     assert_eq!(subjects(&world)[0], "ralph[1]: a — The a");
-    assert_eq!(world.0.borrow().shelves.len(), 0, "what was reviewed is committed");
+    assert_eq!(world.0.borrow().failure_branches.len(), 0, "what was reviewed is committed");
 }
 
 #[test]
@@ -171,9 +172,10 @@ fn a_note_is_in_one_prompt_whatever_happens() {
 
 #[test]
 fn a_pause_costs_no_running_time_and_ends_on_request() {
-    let requests = [asked(DURING_FIRST, Wish::Pause), asked(900_000, Wish::GoOn)];
+    let requests =
+        [asked(DURING_FIRST, ControlRequest::Pause), asked(900_000, ControlRequest::Resume)];
     let undisturbed = world(&[]);
-    let expect = undisturbed.run(&stubborn()).expect("it runs");
+    let expect = undisturbed.run_to_end(&stubborn()).expect("it runs");
     let calm = every_death(&stubborn(), &requests, |world, outcome, death| {
         assert_eq!(outcome, expect, "died at {death:?}");
         assert_eq!(world.0.borrow().ran, undisturbed.0.borrow().ran, "died at {death:?}");
@@ -186,50 +188,51 @@ fn a_pause_costs_no_running_time_and_ends_on_request() {
 #[test]
 fn a_paused_run_can_be_stopped_by_a_request_and_by_a_signal() {
     for by_signal in [true, false] {
-        let world = world(&[asked(DURING_FIRST, Wish::Pause), note(2_000, "Later.")]);
+        let world = world(&[asked(DURING_FIRST, ControlRequest::Pause), note(2_000, "Later.")]);
         if by_signal {
             world.0.borrow_mut().stop_at = Some(BEGINNING + 60_000);
         } else {
-            world.0.borrow_mut().inbox.push(asked(60_000, Wish::Stop));
+            world.0.borrow_mut().inbox.push(asked(60_000, ControlRequest::Stop));
         }
-        assert_eq!(world.run(&stubborn()).expect("it runs"), Outcome::Interrupted);
+        assert_eq!(world.run_to_end(&stubborn()).expect("it runs"), Outcome::Interrupted);
         assert_eq!(world.0.borrow().now, BEGINNING + 60_000);
         world.0.borrow_mut().stop_at = None;
         // The pause is over in the resumed run, and the note is still there.
-        world.run(&stubborn()).expect("it runs");
+        world.run_to_end(&stubborn()).expect("it runs");
         assert!(world.0.borrow().prompts[1].1.contains("# A note from ann\n\nLater."));
     }
 }
 
 #[test]
 fn a_stop_that_came_too_late_does_not_stop_the_resumed_run() {
-    let world = world(&[asked(DURING_FIRST, Wish::Stop)]);
+    let world = world(&[asked(DURING_FIRST, ControlRequest::Stop)]);
     let mut recipe = stubborn();
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Interrupted);
+    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Interrupted);
     assert_eq!(world.0.borrow().prompts.len(), 1);
-    world.0.borrow_mut().inbox = vec![asked(600, Wish::Stop), asked(601, Wish::Pause)];
+    world.0.borrow_mut().inbox =
+        vec![asked(600, ControlRequest::Stop), asked(601, ControlRequest::Pause)];
     recipe.limits.iterations = 9;
-    assert!(matches!(world.run(&recipe).expect("it runs"), Outcome::TasksLeft { .. }));
+    assert!(matches!(world.run_to_end(&recipe).expect("it runs"), Outcome::TasksLeft { .. }));
     let late = "the run ended and was resumed since";
     assert_eq!(refusals(&world), [late, late]);
 }
 
 #[test]
 fn impossible_requests_are_refused_and_reported() {
-    let long = "x".repeat(LONGEST_NOTE + 1);
+    let long = "x".repeat(MAX_NOTE_CHARS + 1);
     let requests = [
-        asked(1, Wish::GoOn),
+        asked(1, ControlRequest::Resume),
         skip(2, "nowhere"),
         note(3, &long),
         note(4, " "),
-        asked(5, Wish::Pause),
-        asked(6, Wish::Pause),
-        asked(7, Wish::GoOn),
+        asked(5, ControlRequest::Pause),
+        asked(6, ControlRequest::Pause),
+        asked(7, ControlRequest::Resume),
         skip(8, "a"),
         skip(9, "a"),
     ];
     let world = world(&requests);
-    world.run(&stubborn()).expect("it runs");
+    world.run_to_end(&stubborn()).expect("it runs");
     assert_eq!(
         refusals(&world),
         [
@@ -242,5 +245,8 @@ fn impossible_requests_are_refused_and_reported() {
         ]
     );
     assert_eq!(events(&world, |event| *event == Event::Paused), 0, "resumed before it began");
-    assert_eq!(events(&world, |event| matches!(event, Event::Wished { .. })), requests.len());
+    assert_eq!(
+        events(&world, |event| matches!(event, Event::ControlRequested { .. })),
+        requests.len()
+    );
 }

@@ -1,23 +1,23 @@
 //! The engine in a scripted world: every rule of the loop, and a death at every port call.
 
-use ralph_core::budget::Exhausted;
+use ralph_core::budget::ExhaustedBudget;
 use ralph_core::event::{Event, Recorded};
 use ralph_core::failure::FailureClass;
-use ralph_core::gate::{Gate, GateKind, GateStatus, Persistence, Severity};
+use ralph_core::gate::{Gate, GateKind, GatePersistence, GateStatus, Severity};
 use ralph_core::glob::Pattern;
 use ralph_core::ids::Role;
 use ralph_core::outcome::Outcome;
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{
     AgentChoice, AgentKind, CommitPolicy, Completion, OnFailure, PromptSource, Recipe, Scm,
     ScmTask, Work,
 };
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp, UsdMicros};
-use ralph_testkit::world::{BEGINNING, Deed, Shared};
+use ralph_testkit::world::{BEGINNING, ScriptedAction, SharedWorld};
 
 fn gate(command: &str) -> Gate {
-    Gate::command(GateKind::Test, command)
+    Gate::for_command(GateKind::Test, command)
 }
 
 fn recipe(gates: Vec<Gate>) -> Recipe {
@@ -30,16 +30,16 @@ fn with_scm(mut recipe: Recipe, tasks: Vec<ScmTask>) -> Recipe {
     recipe
 }
 
-fn says(text: &str) -> Deed {
-    Deed { tree: None, text: text.into(), failure: None }
+fn says(text: &str) -> ScriptedAction {
+    ScriptedAction { tree: None, text: text.into(), failure: None }
 }
 
-fn fails(class: FailureClass) -> Deed {
-    Deed { tree: None, text: String::new(), failure: Some(class) }
+fn fails(class: FailureClass) -> ScriptedAction {
+    ScriptedAction { tree: None, text: String::new(), failure: Some(class) }
 }
 
 /// Builds in the first iteration, passes the test in the second, and claims to be done in both.
-fn steady(request: &Request, tree: &str) -> Deed {
+fn steady(request: &AgentRequest, tree: &str) -> ScriptedAction {
     if request.role == Role::Message {
         return says("Add the thing");
     }
@@ -47,13 +47,13 @@ fn steady(request: &Request, tree: &str) -> Deed {
         (false, _) => "built",
         (true, _) => "built tested",
     };
-    Deed { tree: Some(tree.into()), ..says("<response>DONE</response>") }
+    ScriptedAction { tree: Some(tree.into()), ..says("<response>DONE</response>") }
 }
 
 #[test]
 fn a_claim_counts_only_when_the_gates_pass() {
-    let world = Shared::new(steady);
-    let end = world.run(&recipe(vec![gate("built"), gate("tested")])).expect("it runs");
+    let world = SharedWorld::new(steady);
+    let end = world.run_to_end(&recipe(vec![gate("built"), gate("tested")])).expect("it runs");
     assert_eq!(end, Outcome::Complete);
     let world = world.0.borrow();
     assert_eq!(
@@ -67,11 +67,11 @@ fn a_claim_counts_only_when_the_gates_pass() {
 
 #[test]
 fn the_same_tree_is_not_checked_twice() {
-    let world = Shared::new(|request, _| {
+    let world = SharedWorld::new(|request, _| {
         let claim = if request.iteration.0 == 2 { "<promise>done</promise>" } else { "not yet" };
-        Deed { tree: Some("built".into()), ..says(claim) }
+        ScriptedAction { tree: Some("built".into()), ..says(claim) }
     });
-    assert_eq!(world.run(&recipe(vec![gate("built")])).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe(vec![gate("built")])).expect("it runs"), Outcome::Complete);
     let world = world.0.borrow();
     let statuses: Vec<GateStatus> = world
         .journal
@@ -86,12 +86,12 @@ fn the_same_tree_is_not_checked_twice() {
 
 #[test]
 fn a_hard_failure_stops_later_gates_but_those_that_run_always() {
-    let world = Shared::new(|_, _| says("<response>DONE</response>"));
-    let always = Gate { persistence: Persistence::Always, ..gate("c") };
+    let world = SharedWorld::new(|_, _| says("<response>DONE</response>"));
+    let always = Gate { persistence: GatePersistence::Always, ..gate("c") };
     let soft = Gate { severity: Severity::Soft, ..gate("a") };
     let mut recipe = recipe(vec![soft, gate("x"), gate("b"), always]);
     recipe.limits.iterations = 1;
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::IterationsUsedUp { limit: 1 });
+    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::IterationsUsedUp { limit: 1 });
     let world = world.0.borrow();
     let run: Vec<&str> = world
         .journal
@@ -106,8 +106,8 @@ fn a_hard_failure_stops_later_gates_but_those_that_run_always() {
 
 #[test]
 fn crashes_are_repeated_and_then_end_the_run() {
-    let world = Shared::new(|_, _| fails(FailureClass::Crashed));
-    let end = world.run(&recipe(Vec::new())).expect("it runs");
+    let world = SharedWorld::new(|_, _| fails(FailureClass::Crashed));
+    let end = world.run_to_end(&recipe(Vec::new())).expect("it runs");
     assert!(matches!(end, Outcome::AgentFailed { asks: 4, .. }), "{end:?}");
     let waited = world.0.borrow().waited;
     assert!(
@@ -118,42 +118,42 @@ fn crashes_are_repeated_and_then_end_the_run() {
 
 #[test]
 fn a_retry_repeats_the_iteration_with_the_same_prompt() {
-    let world = Shared::new(|request, _| {
+    let world = SharedWorld::new(|request, _| {
         if request.ask.0 == 1 {
             fails(FailureClass::Empty)
         } else {
             says("<response>DONE</response>")
         }
     });
-    assert_eq!(world.run(&recipe(Vec::new())).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe(Vec::new())).expect("it runs"), Outcome::Complete);
     let world = world.0.borrow();
     assert_eq!(world.prompts, [(Role::Prompt, "base".into()), (Role::Prompt, "base".into())]);
 }
 
 #[test]
 fn timeouts_count_as_attempts() {
-    let world = Shared::new(|request, _| {
+    let world = SharedWorld::new(|request, _| {
         if request.iteration.0 == 1 {
             fails(FailureClass::HardTimeout)
         } else {
             says("<response>DONE</response>")
         }
     });
-    assert_eq!(world.run(&recipe(vec![gate("start")])).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe(vec![gate("start")])).expect("it runs"), Outcome::Complete);
     let world = world.0.borrow();
     assert!(world.prompts[1].1.starts_with("base\n\nThe previous iteration was ended"));
 }
 
 #[test]
 fn a_usage_limit_is_waited_for_and_counts_nothing() {
-    let world = Shared::new(|request, _| match request.ask.0 {
+    let world = SharedWorld::new(|request, _| match request.ask.0 {
         1 => fails(FailureClass::RateLimited { resets_at: Some(Timestamp(BEGINNING + 3_600_000)) }),
         _ => says("<response>DONE</response>"),
     });
     let mut recipe = recipe(Vec::new());
     recipe.limits.iterations = 1;
     recipe.retries.max = 0;
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
     let world = world.0.borrow();
     assert_eq!(world.waited, 3_600_000 - 1_000 + 1_000, "until a second past the reset");
     let state = RunState::fold(&world.journal).expect("it folds");
@@ -162,18 +162,18 @@ fn a_usage_limit_is_waited_for_and_counts_nothing() {
 
 #[test]
 fn a_limit_that_never_resets_ends_the_run() {
-    let world = Shared::new(|_, _| fails(FailureClass::RateLimited { resets_at: None }));
-    let end = world.run(&recipe(Vec::new())).expect("it runs");
+    let world = SharedWorld::new(|_, _| fails(FailureClass::RateLimited { resets_at: None }));
+    let end = world.run_to_end(&recipe(Vec::new())).expect("it runs");
     assert!(matches!(end, Outcome::LimitTooLong { resets_at: None, .. }), "{end:?}");
     assert!(world.0.borrow().waited <= 360 * 60_000);
 }
 
 #[test]
 fn a_reset_that_is_always_over_does_not_become_a_tight_loop() {
-    let world = Shared::new(|_, _| {
+    let world = SharedWorld::new(|_, _| {
         fails(FailureClass::RateLimited { resets_at: Some(Timestamp(BEGINNING)) })
     });
-    let end = world.run(&recipe(Vec::new())).expect("it runs");
+    let end = world.run_to_end(&recipe(Vec::new())).expect("it runs");
     assert!(matches!(end, Outcome::LimitTooLong { .. }), "{end:?}");
     let calls = world.0.borrow().prompts.len();
     assert!(calls < 120, "{calls} calls in six hours");
@@ -181,10 +181,10 @@ fn a_reset_that_is_always_over_does_not_become_a_tight_loop() {
 
 #[test]
 fn a_limit_beyond_the_longest_wait_is_not_waited_for() {
-    let world = Shared::new(|_, _| {
+    let world = SharedWorld::new(|_, _| {
         fails(FailureClass::RateLimited { resets_at: Some(Timestamp(BEGINNING + 90_000_000)) })
     });
-    let end = world.run(&recipe(Vec::new())).expect("it runs");
+    let end = world.run_to_end(&recipe(Vec::new())).expect("it runs");
     assert!(matches!(end, Outcome::LimitTooLong { .. }), "{end:?}");
     assert_eq!(world.0.borrow().waited, 0);
 }
@@ -192,49 +192,49 @@ fn a_limit_beyond_the_longest_wait_is_not_waited_for() {
 #[test]
 fn failures_that_a_retry_cannot_fix_stop_at_once() {
     for class in [FailureClass::NotInstalled, FailureClass::NotLoggedIn, FailureClass::BadCall] {
-        let world = Shared::new(match class {
+        let world = SharedWorld::new(match class {
             FailureClass::NotInstalled => |_, _| fails(FailureClass::NotInstalled),
             FailureClass::NotLoggedIn => |_, _| fails(FailureClass::NotLoggedIn),
             _ => |_, _| fails(FailureClass::BadCall),
         });
-        let end = world.run(&recipe(Vec::new())).expect("it runs");
+        let end = world.run_to_end(&recipe(Vec::new())).expect("it runs");
         assert!(matches!(end, Outcome::AgentFailed { asks: 1, .. }), "{end:?}");
     }
 }
 
 #[test]
 fn a_full_window_is_tried_once_with_the_smallest_prompt() {
-    let world = Shared::new(|request, _| {
+    let world = SharedWorld::new(|request, _| {
         if request.iteration.0 == 1 {
             fails(FailureClass::ContextExceeded)
         } else {
             says("<response>DONE</response>")
         }
     });
-    assert_eq!(world.run(&recipe(Vec::new())).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe(Vec::new())).expect("it runs"), Outcome::Complete);
     assert_eq!(world.0.borrow().prompts.len(), 3, "whole, smallest, next iteration");
 }
 
 #[test]
 fn a_budget_ends_the_run_after_the_iteration() {
-    let world = Shared::new(|_, _| says("going on"));
+    let world = SharedWorld::new(|_, _| says("going on"));
     let mut recipe = recipe(Vec::new());
     recipe.limits.budget.cost = Some(UsdMicros::from_dollars(0.03));
-    let end = world.run(&recipe).expect("it runs");
+    let end = world.run_to_end(&recipe).expect("it runs");
     let spent = UsdMicros::from_dollars(0.03);
     assert_eq!(
         end,
-        Outcome::BudgetUsedUp { exhausted: Exhausted::Cost { used: spent, limit: spent } }
+        Outcome::BudgetUsedUp { exhausted: ExhaustedBudget::Cost { used: spent, limit: spent } }
     );
     assert_eq!(world.0.borrow().prompts.len(), 3);
 }
 
 #[test]
 fn work_that_passed_is_committed_with_the_message_of_the_agent() {
-    let world = Shared::new(steady);
+    let world = SharedWorld::new(steady);
     let push = ScmTask::Run(vec!["push".into()]);
     let recipe = with_scm(recipe(vec![gate("tested")]), vec![ScmTask::Commit, push]);
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
     let world = world.0.borrow();
     let commits: Vec<(&str, &str)> =
         world.commits.iter().map(|(tree, message, _)| (tree.as_str(), message.as_str())).collect();
@@ -244,14 +244,14 @@ fn work_that_passed_is_committed_with_the_message_of_the_agent() {
 
 #[test]
 fn exactly_the_tree_that_passed_is_committed() {
-    let world = Shared::new(|request, tree| {
+    let world = SharedWorld::new(|request, tree| {
         if request.role == Role::Message {
-            return Deed { tree: Some(format!("{tree} changed")), ..says("Add it") };
+            return ScriptedAction { tree: Some(format!("{tree} changed")), ..says("Add it") };
         }
-        Deed { tree: Some("built".into()), ..says("<response>DONE</response>") }
+        ScriptedAction { tree: Some("built".into()), ..says("<response>DONE</response>") }
     });
     let recipe = with_scm(recipe(vec![gate("built")]), vec![ScmTask::Commit]);
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
     assert_eq!(world.0.borrow().commits[0].0, "built");
 }
 
@@ -264,14 +264,14 @@ fn a_tree_surveyed_after_the_last_gate_is_not_surveyed_again() {
         // There is no survey after a gate that cannot fail the work.
         (vec![gate("tested"), advisory], 1),
     ] {
-        let world = Shared::new(|_, _| Deed {
+        let world = SharedWorld::new(|_, _| ScriptedAction {
             tree: Some("built tested".into()),
             ..says("<response>DONE</response>")
         });
         let mut recipe = recipe(gates);
         recipe.protect = vec![Pattern::new("elsewhere").expect("a pattern")];
         recipe.landing.commit = CommitPolicy::Ralph;
-        assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+        assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
         let world = world.0.borrow();
         assert_eq!(world.surveys, surveys);
         assert_eq!(world.commits[0].0, "built tested");
@@ -280,17 +280,17 @@ fn a_tree_surveyed_after_the_last_gate_is_not_surveyed_again() {
 
 #[test]
 fn gates_run_again_on_what_a_gate_rewrote() {
-    let works = |_: &Request, _: &str| Deed {
+    let works = |_: &AgentRequest, _: &str| ScriptedAction {
         tree: Some("built".into()),
         ..says("<response>DONE</response>")
     };
     let mut recipe = recipe(vec![gate("built"), gate("+formatted")]);
     recipe.landing.commit = CommitPolicy::Ralph;
-    let undisturbed = Shared::new(works);
-    assert_eq!(undisturbed.run(&recipe).expect("it runs"), Outcome::Complete);
+    let undisturbed = SharedWorld::new(works);
+    assert_eq!(undisturbed.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
     let expect = outcome_digest(&undisturbed);
     assert_eq!((expect.0[0].0.as_str(), expect.2), ("built formatted", 1));
-    let checked = |world: &Shared| {
+    let checked = |world: &SharedWorld| {
         let world = world.0.borrow();
         let is_gate = |it: &&Recorded| matches!(it.event, Event::GateChecked { .. });
         world.journal.iter().filter(is_gate).count()
@@ -298,25 +298,29 @@ fn gates_run_again_on_what_a_gate_rewrote() {
     assert_eq!(checked(&undisturbed), 4);
     let calls = undisturbed.0.borrow().calls;
     for death in 1..=calls {
-        let world = Shared::new(works);
+        let world = SharedWorld::new(works);
         world.0.borrow_mut().die_at = Some(death);
-        assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete, "at call {death}");
+        assert_eq!(
+            world.run_to_end(&recipe).expect("it runs"),
+            Outcome::Complete,
+            "at call {death}"
+        );
         assert_eq!(outcome_digest(&world), expect, "died at call {death}");
     }
 
     recipe.gates = vec![gate("built"), gate("*stamped")];
     recipe.limits.iterations = 2;
-    let world = Shared::new(works);
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::IterationsUsedUp { limit: 2 });
+    let world = SharedWorld::new(works);
+    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::IterationsUsedUp { limit: 2 });
     assert_eq!(world.0.borrow().commits.len(), 0, "what passed is never what is there");
     assert!(world.0.borrow().prompts[1].1.contains("change each time"));
 }
 
 #[test]
 fn nothing_to_commit_asks_for_no_message() {
-    let world = Shared::new(|_, _| says("<response>DONE</response>"));
+    let world = SharedWorld::new(|_, _| says("<response>DONE</response>"));
     let recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
     let world = world.0.borrow();
     assert_eq!(world.prompts.len(), 1);
     assert_eq!(world.commits.len(), 0);
@@ -324,26 +328,26 @@ fn nothing_to_commit_asks_for_no_message() {
 
 #[test]
 fn a_refused_commit_is_feedback_and_no_completion() {
-    let world = Shared::new(|request, _| match request.role {
+    let world = SharedWorld::new(|request, _| match request.role {
         Role::Message => says("Add it"),
-        _ => Deed { tree: Some("built".into()), ..says("<response>DONE</response>") },
+        _ => ScriptedAction { tree: Some("built".into()), ..says("<response>DONE</response>") },
     });
     world.0.borrow_mut().hook = Some("bad style".into());
     let mut recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);
     recipe.limits.iterations = 2;
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::IterationsUsedUp { limit: 2 });
+    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::IterationsUsedUp { limit: 2 });
     let world = world.0.borrow();
     assert!(world.prompts[2].1.ends_with("bad style"), "{:?}", world.prompts);
 }
 
 #[test]
 fn ralph_writes_a_missing_commit_message() {
-    let world = Shared::new(|request, _| match request.role {
+    let world = SharedWorld::new(|request, _| match request.role {
         Role::Message => says("```\n```"),
-        _ => Deed { tree: Some("built".into()), ..says("<response>DONE</response>") },
+        _ => ScriptedAction { tree: Some("built".into()), ..says("<response>DONE</response>") },
     });
     let recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
     let world = world.0.borrow();
     assert_eq!((world.tree.as_str(), world.commits[0].1.as_str()), ("built", "ralph[1]: prompt"));
     assert_eq!(world.prompts.len(), 4, "the work, the message, two follow-ups");
@@ -351,55 +355,55 @@ fn ralph_writes_a_missing_commit_message() {
 
 #[test]
 fn a_rollback_keeps_what_it_removes() {
-    let world = Shared::new(|_, _| Deed { tree: Some("junk".into()), ..says("hm") });
+    let world = SharedWorld::new(|_, _| ScriptedAction { tree: Some("junk".into()), ..says("hm") });
     let mut recipe = recipe(vec![gate("never")]);
     recipe.landing.on_failure = OnFailure::Rollback;
     recipe.limits.iterations = 2;
-    world.run(&recipe).expect("it runs");
+    world.run_to_end(&recipe).expect("it runs");
     let world = world.0.borrow();
     assert_eq!((world.tree.as_str(), world.kept.len()), ("start", 2));
 }
 
 #[test]
 fn a_prompt_file_is_read_again_and_its_loss_ends_the_run() {
-    let world = Shared::new(|_, _| says("hm"));
+    let world = SharedWorld::new(|_, _| says("hm"));
     let mut recipe = recipe(Vec::new());
     recipe.work = Work::Prompt(PromptSource::File("PROMPT.md".into()));
     recipe.limits.delay = Millis::from_secs(1);
     world.0.borrow_mut().stop_at = Some(BEGINNING + 500);
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Interrupted);
+    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Interrupted);
     world.0.borrow_mut().stop_at = None;
     world.0.borrow_mut().prompt_file = None;
-    let end = world.run(&recipe).expect("it runs");
+    let end = world.run_to_end(&recipe).expect("it runs");
     assert_eq!(end, Outcome::PromptLost { message: "no prompt file `PROMPT.md`".into() });
     assert_eq!(end.exit_code().code(), 2);
 }
 
 #[test]
 fn a_run_that_gave_up_tries_again_when_it_is_resumed() {
-    let world = Shared::new(|request, _| match request.ask.0 {
+    let world = SharedWorld::new(|request, _| match request.ask.0 {
         1..=4 => fails(FailureClass::Crashed),
         _ => says("<response>DONE</response>"),
     });
-    let end = world.run(&recipe(Vec::new())).expect("it runs");
+    let end = world.run_to_end(&recipe(Vec::new())).expect("it runs");
     assert!(matches!(end, Outcome::AgentFailed { .. }), "{end:?}");
-    assert_eq!(world.run(&recipe(Vec::new())).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe(Vec::new())).expect("it runs"), Outcome::Complete);
 }
 
 #[test]
 fn a_message_that_was_missing_is_asked_for_again() {
-    let world = Shared::new(|request, _| match (request.role, request.ask.0) {
+    let world = SharedWorld::new(|request, _| match (request.role, request.ask.0) {
         (Role::Message, 2) => says("---"),
         (Role::Message, _) => says("Add it"),
-        _ => Deed { tree: Some("built".into()), ..says("<response>DONE</response>") },
+        _ => ScriptedAction { tree: Some("built".into()), ..says("<response>DONE</response>") },
     });
     let recipe = with_scm(recipe(Vec::new()), vec![ScmTask::Commit]);
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
     assert_eq!(world.0.borrow().commits[0].1, "Add it");
 }
 
 /// The result of a run, whatever happened on the way.
-fn outcome_digest(world: &Shared) -> (Vec<(String, String)>, String, usize, Vec<String>) {
+fn outcome_digest(world: &SharedWorld) -> (Vec<(String, String)>, String, usize, Vec<String>) {
     let world = world.0.borrow();
     let commits =
         world.commits.iter().map(|(tree, message, _)| (tree.clone(), message.clone())).collect();
@@ -418,14 +422,14 @@ fn a_death_at_any_port_call_changes_nothing() {
     rolling.landing.on_failure = OnFailure::Rollback;
     rolling.limits.iterations = 3;
     for recipe in [scm, rolling] {
-        let undisturbed = Shared::new(steady);
-        let end = undisturbed.run(&recipe).expect("it runs");
+        let undisturbed = SharedWorld::new(steady);
+        let end = undisturbed.run_to_end(&recipe).expect("it runs");
         let expect = outcome_digest(&undisturbed);
         let calls = undisturbed.0.borrow().calls;
         for death in 1..=calls {
-            let world = Shared::new(steady);
+            let world = SharedWorld::new(steady);
             world.0.borrow_mut().die_at = Some(death);
-            assert_eq!(world.run(&recipe).expect("it runs"), end, "died at call {death}");
+            assert_eq!(world.run_to_end(&recipe).expect("it runs"), end, "died at call {death}");
             let mut found = outcome_digest(&world);
             // A push may be repeated; it does nothing the second time.
             found.3.dedup();
@@ -446,11 +450,11 @@ fn gated(scope: &str) -> Recipe {
 
 #[test]
 fn gates_can_complete_the_work_without_a_signal() {
-    let world = Shared::new(|_, tree| {
+    let world = SharedWorld::new(|_, tree| {
         let tree = if tree.contains("built") { "built tested" } else { "built" };
-        Deed { tree: Some(tree.into()), ..says("Hm.") }
+        ScriptedAction { tree: Some(tree.into()), ..says("Hm.") }
     });
-    assert_eq!(world.run(&gated("tree")).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&gated("tree")).expect("it runs"), Outcome::Complete);
     let world = world.0.borrow();
     let roles: Vec<Role> = world.prompts.iter().map(|(role, _)| *role).collect();
     assert_eq!(roles, [Role::Plan, Role::Plan]);
@@ -461,17 +465,19 @@ fn gates_can_complete_the_work_without_a_signal() {
 
 #[test]
 fn work_outside_its_scope_is_reverted_and_reported() {
-    let stray_agent =
-        |_: &Request, _: &str| Deed { tree: Some("built tested".into()), ..says("Hm.") };
+    let stray_agent = |_: &AgentRequest, _: &str| ScriptedAction {
+        tree: Some("built tested".into()),
+        ..says("Hm.")
+    };
     let mut recipe = gated("plan.json");
     recipe.limits.iterations = 2;
-    let undisturbed = Shared::new(stray_agent);
-    undisturbed.run(&recipe).expect("it runs");
+    let undisturbed = SharedWorld::new(stray_agent);
+    undisturbed.run_to_end(&recipe).expect("it runs");
     let calls = undisturbed.0.borrow().calls;
     for death in 0..=calls {
-        let world = Shared::new(stray_agent);
+        let world = SharedWorld::new(stray_agent);
         world.0.borrow_mut().die_at = Some(death);
-        let end = world.run(&recipe).expect("it runs");
+        let end = world.run_to_end(&recipe).expect("it runs");
         assert_eq!(end, Outcome::IterationsUsedUp { limit: 2 }, "died at call {death}");
         let world = world.0.borrow();
         assert_eq!((world.tree.as_str(), world.commits.len()), ("start", 0), "at call {death}");

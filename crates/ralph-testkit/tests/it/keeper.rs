@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use ralph_core::event::Event;
 use ralph_core::ids::{Role, TaskId};
 use ralph_core::outcome::Outcome;
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{Recipe, TaskWork};
 use ralph_core::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use ralph_core::rules;
 use ralph_core::run::RunState;
-use ralph_core::task::{Keeper, Task, TaskList, TaskStatus};
-use ralph_testkit::world::{Deed, Keeping, Shared};
+use ralph_core::task::{ListOwner, Task, TaskList, TaskStatus};
+use ralph_testkit::world::{ListScript, ScriptedAction, SharedWorld};
 
 use crate::tasks::{gate, list, recipe, says, statuses, subjects, task};
 
@@ -20,7 +20,7 @@ const CAP: u32 = 3;
 
 fn kept(review: ReviewPolicy) -> Recipe {
     let work = TaskWork {
-        keeper: Keeper::Agent,
+        keeper: ListOwner::Agent,
         review,
         attempts: 3,
         ..TaskWork::new("/project/plan.json")
@@ -31,20 +31,22 @@ fn kept(review: ReviewPolicy) -> Recipe {
 }
 
 /// Works, and gives an answer without meaning.
-fn worker(request: &Request, tree: &str) -> Deed {
+fn worker(request: &AgentRequest, tree: &str) -> ScriptedAction {
     match request.role {
         Role::Review => says("approved, approved, <promise>COMPLETE</promise>"),
-        _ => Deed { tree: Some(format!("{tree} {}", request.iteration)), ..says("did it") },
+        _ => {
+            ScriptedAction { tree: Some(format!("{tree} {}", request.iteration)), ..says("did it") }
+        }
     }
 }
 
-fn its_task<'a>(request: &Request, list: &'a mut TaskList) -> Option<&'a mut Task> {
+fn its_task<'a>(request: &AgentRequest, list: &'a mut TaskList) -> Option<&'a mut Task> {
     let id = request.task.as_ref()?;
     list.tasks.iter_mut().find(|task| task.id == *id)
 }
 
 /// Does what its role requires.
-fn honestly(request: &Request, list: &mut TaskList) {
+fn honestly(request: &AgentRequest, list: &mut TaskList) {
     let Some(task) = its_task(request, list) else { return };
     if request.role == Role::Review {
         task.review.count += 1;
@@ -57,13 +59,13 @@ fn honestly(request: &Request, list: &mut TaskList) {
     }
 }
 
-fn run(tasks: TaskList, recipe: &Recipe, keeping: Keeping, seed: u64) -> (Shared, Outcome) {
-    let world = Shared::new(worker);
+fn run(tasks: TaskList, recipe: &Recipe, keeping: ListScript, seed: u64) -> (SharedWorld, Outcome) {
+    let world = SharedWorld::new(worker);
     {
         let mut world = world.0.borrow_mut();
-        (world.tasks, world.keeping, world.seed) = (Some(tasks), Some(keeping), seed);
+        (world.tasks, world.list_script, world.seed) = (Some(tasks), Some(keeping), seed);
     }
-    let outcome = world.run(recipe).expect("it runs");
+    let outcome = world.run_to_end(recipe).expect("it runs");
     (world, outcome)
 }
 
@@ -73,7 +75,7 @@ fn three() -> TaskList {
 
 #[test]
 fn a_death_anywhere_changes_nothing() {
-    fn keeping(request: &Request, _seed: u64, list: &mut TaskList) {
+    fn keeping(request: &AgentRequest, _seed: u64, list: &mut TaskList) {
         match (request.iteration.0, request.role) {
             // Approves itself, and everything else with it.
             (1, _) => list.tasks.iter_mut().for_each(|task| {
@@ -99,13 +101,13 @@ fn a_death_anywhere_changes_nothing() {
     let calls = calm.0.borrow().calls;
     assert!(calls > 100, "{calls}");
     for die_at in 1..=calls {
-        let world = Shared::new(worker);
+        let world = SharedWorld::new(worker);
         {
             let mut world = world.0.borrow_mut();
             (world.tasks, world.die_at) = (Some(three()), Some(die_at));
-            world.keeping = Some(keeping);
+            world.list_script = Some(keeping);
         }
-        let outcome = world.run(&recipe).expect("it runs");
+        let outcome = world.run_to_end(&recipe).expect("it runs");
         assert_eq!(outcome, expected, "dead at {die_at}");
         assert_eq!(subjects(&world), subjects(&calm), "dead at {die_at}");
         assert_eq!(statuses(&world), statuses(&calm), "dead at {die_at}");
@@ -130,7 +132,7 @@ impl Dice {
 }
 
 /// Makes arbitrary changes to the list, and sometimes the right ones.
-fn wildly(request: &Request, seed: u64, list: &mut TaskList) {
+fn wildly(request: &AgentRequest, seed: u64, list: &mut TaskList) {
     let mut dice = Dice(seed ^ (u64::from(request.iteration.0) << 20) ^ u64::from(request.ask.0));
     dice.roll(2);
     if dice.roll(3) > 0 {
@@ -174,19 +176,19 @@ fn whatever_agents_do_to_the_list_nothing_illegal_survives() {
         complete += u32::from(outcome == Outcome::Complete);
         // The file matches the state of the run.
         let state = RunState::fold(&world.journal).expect("it folds");
-        let board = state.board.as_ref().expect("a board");
+        let board = state.tasks.as_ref().expect("a board");
         assert_eq!(world.tasks.as_ref(), Some(&board.list), "seed {seed}");
         // Tasks are done according to the rules, and by the roles that may do so.
-        assert_eq!(rules::invariants(&board.list, review), [], "seed {seed}");
+        assert_eq!(rules::find_contradictions(&board.list, review), [], "seed {seed}");
         let first = three();
         for task in &first.tasks {
-            let now = board.list.task(&task.id).expect("nothing is thrown away");
+            let now = board.list.find_task(&task.id).expect("nothing is thrown away");
             assert_eq!(now.acceptance_criteria, task.acceptance_criteria, "seed {seed}");
         }
         let mut approved: BTreeMap<TaskId, Role> = BTreeMap::new();
         for prefix in 1..=world.journal.len() {
             let event = &world.journal[prefix - 1].event;
-            if let Event::Claimed { claim } = event {
+            if let Event::AgentListRead { diff: claim } = event {
                 refused += claim.refused.len();
             }
             if !matches!(event, Event::IterationEnded { .. }) {
@@ -196,9 +198,9 @@ fn whatever_agents_do_to_the_list_nothing_illegal_survives() {
             let after = RunState::fold(&world.journal[..prefix]).expect("it folds");
             let role = before.current.as_ref().map_or(Role::Prompt, |current| current.role);
             let its_own = before.current.as_ref().and_then(|current| current.task.clone());
-            let lists = (before.board.expect("a board").list, after.board.expect("a board").list);
+            let lists = (before.tasks.expect("a board").list, after.tasks.expect("a board").list);
             for task in &lists.1.tasks {
-                let old = lists.0.task(&task.id);
+                let old = lists.0.find_task(&task.id);
                 let was_done = old.is_some_and(|old| old.status == TaskStatus::Done);
                 if task.status == TaskStatus::Done && !was_done {
                     assert_eq!(Some(&task.id), its_own.as_ref(), "seed {seed}: {event:?}");

@@ -5,14 +5,14 @@ use ralph_core::event::{Checkpoint, Event, TreeId};
 use ralph_core::failure::FailureClass;
 use ralph_core::ids::{IterationNumber, Role};
 use ralph_core::judge::Verdict;
-use ralph_core::memory::{Documentation, Memory, MemoryPolicy, Trigger};
+use ralph_core::memory::{CompactionTrigger, Documentation, Memory, MemoryPolicy};
 use ralph_core::outcome::Outcome;
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentChoice, AgentKind, Recipe, TaskWork};
 use ralph_core::run::RunState;
 use ralph_core::task::Task;
 use ralph_core::units::Timestamp;
-use ralph_testkit::world::{BEGINNING, Deed, Shared};
+use ralph_testkit::world::{BEGINNING, ScriptedAction, SharedWorld};
 use serde_json::{Value, json};
 
 use crate::tasks::{gate, handoff, honest, list, recipe, says, task, warnings, work};
@@ -20,14 +20,14 @@ use crate::tasks::{gate, handoff, honest, list, recipe, says, task, warnings, wo
 const LIMIT: &str = "SQLite has one writer";
 
 /// Works honestly, and finds a constraint in the third iteration.
-fn finder(request: &Request, tree: &str) -> Deed {
+fn finder(request: &AgentRequest, tree: &str) -> ScriptedAction {
     match request.role {
         Role::Compact => forgetful(request),
         Role::Implement | Role::Fix if request.iteration == IterationNumber(3) => {
             let found = json!({"constraints_discovered":
                 [{"constraint": LIMIT, "impact": "writes wait", "workaround": "queue them"}]});
             let task = request.task.as_ref().map(|task| task.0.clone()).unwrap_or_default();
-            Deed { tree: Some(format!("{tree} {task}")), ..says(handoff(&task, &found)) }
+            ScriptedAction { tree: Some(format!("{tree} {task}")), ..says(handoff(&task, &found)) }
         }
         Role::Prompt
         | Role::Plan
@@ -39,7 +39,7 @@ fn finder(request: &Request, tree: &str) -> Deed {
     }
 }
 
-fn answer(more: &Value) -> Deed {
+fn answer(more: &Value) -> ScriptedAction {
     let mut value = json!({"project_summary": "A project.", "completed_work": [],
         "active_constraints": [], "architectural_decisions": [], "file_knowledge": []});
     for (key, entry) in more.as_object().into_iter().flatten() {
@@ -49,9 +49,12 @@ fn answer(more: &Value) -> Deed {
 }
 
 /// A compaction that mentions nothing, and changes a file.
-fn forgetful(request: &Request) -> Deed {
+fn forgetful(request: &AgentRequest) -> ScriptedAction {
     let summary = format!("A project after iteration {}.", request.iteration);
-    Deed { tree: Some("scribbled".into()), ..answer(&json!({"project_summary": summary})) }
+    ScriptedAction {
+        tree: Some("scribbled".into()),
+        ..answer(&json!({"project_summary": summary}))
+    }
 }
 
 fn tasks(count: usize) -> Vec<Task> {
@@ -62,19 +65,23 @@ fn remembering(policy: MemoryPolicy) -> Recipe {
     Recipe { memory: Some(policy), ..recipe(work(), vec![gate("start")]) }
 }
 
-fn run(tasks: Vec<Task>, recipe: &Recipe, script: fn(&Request, &str) -> Deed) -> (Shared, Outcome) {
-    let world = Shared::new(script);
+fn run(
+    tasks: Vec<Task>,
+    recipe: &Recipe,
+    script: fn(&AgentRequest, &str) -> ScriptedAction,
+) -> (SharedWorld, Outcome) {
+    let world = SharedWorld::new(script);
     world.0.borrow_mut().tasks = Some(list(tasks));
-    let outcome = world.run(recipe).expect("it runs");
+    let outcome = world.run_to_end(recipe).expect("it runs");
     (world, outcome)
 }
 
-fn state(world: &Shared) -> RunState {
+fn state(world: &SharedWorld) -> RunState {
     RunState::fold(&world.0.borrow().journal).expect("it folds")
 }
 
 /// The iterations that compacted, with why, or what they failed at.
-fn compactions(world: &Shared) -> Vec<(u32, Result<Trigger, String>)> {
+fn compactions(world: &SharedWorld) -> Vec<(u32, Result<CompactionTrigger, String>)> {
     let world = world.0.borrow();
     let mut open = (0, Role::Prompt);
     let mut found = Vec::new();
@@ -86,7 +93,7 @@ fn compactions(world: &Shared) -> Vec<(u32, Result<Trigger, String>)> {
                     open.0,
                     match &judgement.verdict {
                         Verdict::Compacted { trigger } => Ok(*trigger),
-                        Verdict::AttemptFailed { failure } => Err(failure.words.clone()),
+                        Verdict::AttemptFailed { failure } => Err(failure.message.clone()),
                         odd => Err(format!("{odd:?}")),
                     },
                 ));
@@ -105,15 +112,18 @@ fn constraints(memory: &Memory) -> Vec<&str> {
 fn handoffs_are_compacted_every_few_iterations() {
     let (world, outcome) = run(tasks(12), &remembering(MemoryPolicy::default()), finder);
     assert_eq!(outcome, Outcome::Complete);
-    assert_eq!(compactions(&world), [(6, Ok(Trigger::Periodic)), (12, Ok(Trigger::Periodic))]);
+    assert_eq!(
+        compactions(&world),
+        [(6, Ok(CompactionTrigger::Periodic)), (12, Ok(CompactionTrigger::Periodic))]
+    );
     let state = state(&world);
     let memory = state.memory.as_deref().expect("a memory");
     assert_eq!(memory.project_summary, "A project after iteration 12.");
     assert_eq!(constraints(memory), ["SQLite has one writer: queue them"]);
     assert!(memory.is_carried_over("SQLite has one writer: queue them"));
-    let since = &state.since;
+    let since = &state.since_compaction;
     assert_eq!((since.last, since.compactions), (Some(IterationNumber(12)), 2));
-    assert_eq!((since.coding_iterations, since.accounts.len()), (2, 2));
+    assert_eq!((since.coding_iterations, since.handoffs.len()), (2, 2));
     let world = world.0.borrow();
     assert_eq!(world.memory.as_ref().map(|it| &it.memory), Some(memory));
     // Its changes to the tree are reverted and kept.
@@ -141,12 +151,12 @@ fn large_handoffs_are_compacted_early() {
     assert_eq!(outcome, Outcome::Complete);
     let found = compactions(&world);
     assert!(found.len() >= 2, "{found:?}");
-    assert!(found.iter().all(|(_, what)| *what == Ok(Trigger::Size)), "{found:?}");
+    assert!(found.iter().all(|(_, what)| *what == Ok(CompactionTrigger::Size)), "{found:?}");
 }
 
 #[test]
 fn a_task_that_needs_documentation_gets_it_once() {
-    fn script(request: &Request, _: &str) -> Deed {
+    fn script(request: &AgentRequest, _: &str) -> ScriptedAction {
         match request.role {
             Role::Compact => {
                 let servers = request.agent.mcp_config.as_ref().expect("servers");
@@ -154,7 +164,9 @@ fn a_task_that_needs_documentation_gets_it_once() {
                 answer(&json!({"library_docs": [{"library": "serde", "key_apis": "derive"}]}))
             }
             // The first attempt fails, so that the task comes again.
-            _ if request.iteration.0 == 2 => Deed { tree: Some("nothing".into()), ..says("x") },
+            _ if request.iteration.0 == 2 => {
+                ScriptedAction { tree: Some("nothing".into()), ..says("x") }
+            }
             _ => honest(request, "start"),
         }
     }
@@ -165,7 +177,7 @@ fn a_task_that_needs_documentation_gets_it_once() {
     let wanting = Task { libraries: vec!["serde".into()], ..task("a", &[]) };
     let (world, outcome) = run(vec![wanting, task("b", &[])], &remembering(policy), script);
     assert_eq!(outcome, Outcome::Complete);
-    assert_eq!(compactions(&world), [(1, Ok(Trigger::Documentation))]);
+    assert_eq!(compactions(&world), [(1, Ok(CompactionTrigger::Documentation))]);
     let world = world.0.borrow();
     let prompt = &world.prompts[0].1;
     assert!(
@@ -180,7 +192,7 @@ fn a_task_that_needs_documentation_gets_it_once() {
 
 #[test]
 fn missing_documentation_is_reported() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         if request.role == Role::Compact { answer(&json!({})) } else { honest(request, tree) }
     }
     let documentation = Documentation::Nowhere("`npx` is not on the PATH".into());
@@ -196,14 +208,20 @@ fn missing_documentation_is_reported() {
 }
 
 #[track_caller]
-fn fails(script: fn(&Request, &str) -> Deed, asks: usize, words: &str) {
+fn fails(script: fn(&AgentRequest, &str) -> ScriptedAction, asks: usize, words: &str) {
     let (world, outcome) = run(tasks(7), &remembering(MemoryPolicy::default()), script);
     assert_eq!(outcome, Outcome::Complete, "{words}");
     assert_eq!(compactions(&world), [(6, Err(words.to_owned()))]);
     let state = state(&world);
-    assert_eq!((state.memory, state.since.last, state.since.compactions), (None, None, 1));
+    assert_eq!(
+        (state.memory, state.since_compaction.last, state.since_compaction.compactions),
+        (None, None, 1)
+    );
     // The counter starts again, and no handoff is lost.
-    assert_eq!((state.since.coding_iterations, state.since.accounts.len()), (2, 7));
+    assert_eq!(
+        (state.since_compaction.coding_iterations, state.since_compaction.handoffs.len()),
+        (2, 7)
+    );
     let world_ = world.0.borrow();
     let asked = world_.prompts.iter().filter(|(role, _)| *role == Role::Compact).count();
     assert_eq!(asked, asks, "{words}");
@@ -215,16 +233,16 @@ fn fails(script: fn(&Request, &str) -> Deed, asks: usize, words: &str) {
     );
 }
 
-fn broken(request: &Request, tree: &str, class: FailureClass) -> Deed {
+fn broken(request: &AgentRequest, tree: &str, class: FailureClass) -> ScriptedAction {
     if request.role == Role::Compact {
-        return Deed { failure: Some(class), ..says("") };
+        return ScriptedAction { failure: Some(class), ..says("") };
     }
     honest(request, tree)
 }
 
 #[test]
 fn without_a_memory_the_run_continues() {
-    fn words(request: &Request, tree: &str, text: &str) -> Deed {
+    fn words(request: &AgentRequest, tree: &str, text: &str) -> ScriptedAction {
         if request.role == Role::Compact { says(text) } else { honest(request, tree) }
     }
     fails(|r, t| words(r, t, "I would rather not."), 1, "the answer contains no memory");
@@ -256,7 +274,7 @@ fn without_a_memory_the_run_continues() {
 
 #[test]
 fn a_usage_limit_is_waited_for() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         if request.role == Role::Compact && request.ask.0 == 1 {
             let resets_at = Some(Timestamp(BEGINNING + 3_600_000));
             return broken(request, tree, FailureClass::RateLimited { resets_at });
@@ -265,7 +283,7 @@ fn a_usage_limit_is_waited_for() {
     }
     let (world, outcome) = run(tasks(7), &remembering(MemoryPolicy::default()), script);
     assert_eq!(outcome, Outcome::Complete);
-    assert_eq!(compactions(&world), [(6, Ok(Trigger::Periodic))]);
+    assert_eq!(compactions(&world), [(6, Ok(CompactionTrigger::Periodic))]);
     assert!(world.0.borrow().waited > 3_000_000);
 }
 
@@ -284,12 +302,12 @@ fn compactions_have_numbers_and_do_not_count() {
 
 #[test]
 fn work_that_is_under_way_outlives_a_compaction() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         if request.role == Role::Compact {
             return forgetful(request);
         }
         let word = if request.iteration.0 < 7 { "half" } else { "good" };
-        Deed {
+        ScriptedAction {
             tree: Some(format!("{tree} {word}{}", request.iteration)),
             ..says(handoff("a", &json!({})))
         }
@@ -320,7 +338,7 @@ fn work_that_is_under_way_outlives_a_compaction() {
 
 #[test]
 fn another_agent_may_compact() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         let is_other = request.agent.command == "librarian";
         assert_eq!(is_other, request.role == Role::Compact);
         finder(request, tree)
@@ -348,29 +366,29 @@ fn the_memory_of_an_earlier_run_is_used() {
 
 #[test]
 fn a_death_at_any_call_gives_the_same_memory() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         if request.role == Role::Compact && request.iteration.0 == 7 {
             return says("no");
         }
         finder(request, tree)
     }
     let recipe = remembering(MemoryPolicy { every_iterations: 3, ..MemoryPolicy::default() });
-    let summarize = |world: &Shared| {
+    let summarize = |world: &SharedWorld| {
         let state = state(world);
         let world = world.0.borrow();
         let published = world.memory.clone().map(|it| it.memory);
         let commits: Vec<String> = world.commits.iter().map(|it| it.1.clone()).collect();
-        (state.memory, state.since, published, commits, world.tree.clone())
+        (state.memory, state.since_compaction, published, commits, world.tree.clone())
     };
     let (world, outcome) = run(tasks(8), &recipe, script);
     assert_eq!(outcome, Outcome::Complete);
     let (expect, calls) = (summarize(&world), world.0.borrow().calls);
     assert_eq!(compactions(&world).len(), 2);
     for die_at in 1..=calls {
-        let world = Shared::new(script);
+        let world = SharedWorld::new(script);
         world.0.borrow_mut().tasks = Some(list(tasks(8)));
         world.0.borrow_mut().die_at = Some(die_at);
-        assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete, "{die_at}");
+        assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete, "{die_at}");
         assert_eq!(summarize(&world), expect, "{die_at}");
     }
 }

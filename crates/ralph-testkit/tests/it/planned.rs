@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use ralph_core::event::Event;
 use ralph_core::ids::Role;
 use ralph_core::outcome::Outcome;
-use ralph_core::ports::{Mark, Request};
+use ralph_core::ports::{AgentRequest, IterationMark};
 use ralph_core::prompt::run::RunPrompt;
 use ralph_core::recipe::{
     AgentChoice, AgentKind, CommitPolicy, PlanFile, PlanPart, PromptSource, Recipe, Template,
     TemplatePlace, Uncommitted, Work,
 };
-use ralph_testkit::world::{Deed, Doing, Shared, World};
+use ralph_testkit::world::{ScriptedAction, ScriptedWorld, SharedWorld, WorldScript};
 
 const PLAN: &str = "- [ ] one\n- [ ] two\n";
 
@@ -36,8 +36,8 @@ fn recipe(part: PlanPart) -> Recipe {
 }
 
 /// A world with a short template, in which the agent claims to be done from some iteration on.
-fn world(plan: Option<&str>, doing: Doing) -> Shared {
-    let world = Shared::new(|request: &Request, _| Deed {
+fn world(plan: Option<&str>, doing: WorldScript) -> SharedWorld {
+    let world = SharedWorld::new(|request: &AgentRequest, _| ScriptedAction {
         tree: None,
         text: if request.iteration.0 == 1 { "On it." } else { "<promise>COMPLETE</promise>" }
             .into(),
@@ -46,7 +46,7 @@ fn world(plan: Option<&str>, doing: Doing) -> Shared {
     {
         let mut world = world.0.borrow_mut();
         world.plan = plan.map(str::to_owned);
-        world.doing = Some(doing);
+        world.world_script = Some(doing);
         for name in ["plan", "build"] {
             let text = "${MODE} ${ITERATION}: ${SIGNAL} ${TYPO}".to_owned();
             world.templates.insert(name.to_owned(), Ok(text));
@@ -56,8 +56,8 @@ fn world(plan: Option<&str>, doing: Doing) -> Shared {
 }
 
 /// Commits everything, as an agent does.
-fn commit(request: &Request, world: &mut World, tree: &str) {
-    let mark = Mark { run: request.run.clone(), iteration: request.iteration, task: None };
+fn commit(request: &AgentRequest, world: &mut ScriptedWorld, tree: &str) {
+    let mark = IterationMark { run: request.run.clone(), iteration: request.iteration, task: None };
     world.tree = String::from(tree);
     if world.commits.last().is_none_or(|commit| commit.0 != tree) {
         world.commits.push((tree.to_owned(), "the agent's".to_owned(), mark));
@@ -65,11 +65,11 @@ fn commit(request: &Request, world: &mut World, tree: &str) {
     }
 }
 
-fn prompts(world: &Shared) -> Vec<String> {
+fn prompts(world: &SharedWorld) -> Vec<String> {
     world.0.borrow().prompts.iter().map(|(_, prompt)| prompt.clone()).collect()
 }
 
-fn warnings(world: &Shared) -> Vec<String> {
+fn warnings(world: &SharedWorld) -> Vec<String> {
     let world = world.0.borrow();
     let warned = world.journal.iter().filter_map(|recorded| match &recorded.event {
         Event::Warned { text } => Some(text.clone()),
@@ -86,7 +86,7 @@ fn uncommitted_changes_are_reported_and_keep_the_work_open() {
         1 | 2 => world.tree = "half".to_owned(),
         _ => commit(request, world, "whole"),
     });
-    assert_eq!(world.run(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::Complete);
     let feedback = "\n\nThe previous iteration did not hand in its work correctly:\nThere are uncommitted changes in the work tree. Commit everything that belongs to the work, and leave nothing behind:\n  tree";
     let base = |at: u32| format!("build {at}: <promise>COMPLETE</promise> ${{TYPO}}");
     let expect = [base(1), format!("{}{feedback}", base(2)), format!("{}{feedback}", base(3))];
@@ -98,8 +98,8 @@ fn uncommitted_changes_are_reported_and_keep_the_work_open() {
 fn uncommitted_changes_are_only_reported_if_the_prompt_decides() {
     let world = world(Some("- [x] one\n"), |_, world| world.tree = "half".to_owned());
     let mut recipe = recipe(PlanPart::Follows);
-    recipe.landing.uncommitted = Uncommitted::Told;
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Complete);
+    recipe.landing.uncommitted = Uncommitted::Reported;
+    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Complete);
     let feedback = "The previous iteration left uncommitted changes in the work tree. Commit them if the prompt wants that:\n  tree";
     assert!(prompts(&world)[1].ends_with(feedback), "{:?}", prompts(&world));
     assert_eq!(warnings(&world), [TYPO, "uncommitted changes are left in the work tree"]);
@@ -113,7 +113,7 @@ fn a_plan_that_the_agent_lost_is_restored() {
                 if request.iteration.0 == 1 {
                     world.plan = None;
                 }
-            }) as Doing,
+            }) as WorldScript,
             "deleted",
         ),
         (
@@ -126,7 +126,10 @@ fn a_plan_that_the_agent_lost_is_restored() {
         ),
     ] {
         let world = world(Some("- [x] one\n"), doing);
-        assert_eq!(world.run(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::Complete);
+        assert_eq!(
+            world.run_to_end(&recipe(PlanPart::Follows)).expect("it runs"),
+            Outcome::Complete
+        );
         assert_eq!(world.0.borrow().plan.as_deref(), Some("- [x] one\n"));
         let feedback = format!(
             "`plan.md` was {how}; it was restored. Keep the plan: mark items as done in it."
@@ -140,7 +143,7 @@ fn a_lost_plan_is_restored_however_the_run_ends() {
     let world = world(Some(PLAN), |_, world| world.plan = None);
     let mut recipe = recipe(PlanPart::Follows);
     recipe.limits.iterations = 2;
-    let end = world.run(&recipe).expect("it runs");
+    let end = world.run_to_end(&recipe).expect("it runs");
     assert_eq!(end, Outcome::IterationsUsedUp { limit: 2 });
     assert_eq!(world.0.borrow().plan.as_deref(), Some(PLAN));
 }
@@ -148,14 +151,17 @@ fn a_lost_plan_is_restored_however_the_run_ends() {
 #[test]
 fn without_a_plan_no_agent_is_called() {
     let world = world(None, |_, _| {});
-    assert_eq!(world.run(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::PlanMissing);
+    assert_eq!(
+        world.run_to_end(&recipe(PlanPart::Follows)).expect("it runs"),
+        Outcome::PlanMissing
+    );
     assert_eq!(prompts(&world), [""; 0]);
 }
 
 #[test]
 fn a_claim_that_the_plan_contradicts_is_believed_the_second_time() {
     let world = world(Some(PLAN), |_, _| {});
-    assert_eq!(world.run(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe(PlanPart::Follows)).expect("it runs"), Outcome::Complete);
     let prompts = prompts(&world);
     assert_eq!(prompts.len(), 3);
     let feedback = "You said that the work is complete, but 2 items are open in `plan.md`:\n  - [ ] one\n  - [ ] two\nDo them, or remove items that are no longer needed and note why there; then report completion again.";
@@ -171,7 +177,7 @@ fn a_plan_is_made_once_it_has_items() {
         3 => world.plan = Some("All is well.\n".to_owned()),
         _ => world.plan = Some(PLAN.to_owned()),
     });
-    assert_eq!(world.run(&recipe(PlanPart::Makes)).expect("it runs"), Outcome::Complete);
+    assert_eq!(world.run_to_end(&recipe(PlanPart::Makes)).expect("it runs"), Outcome::Complete);
     let prompts = prompts(&world);
     assert_eq!(prompts.len(), 4);
     assert!(prompts[2].ends_with("There is no plan: `plan.md` was not written."), "{}", prompts[2]);
@@ -181,7 +187,7 @@ fn a_plan_is_made_once_it_has_items() {
 
 #[test]
 fn a_death_at_any_port_call_changes_nothing() {
-    let doing: Doing = |request, world| match request.iteration.0 {
+    let doing: WorldScript = |request, world| match request.iteration.0 {
         1 => {
             world.tree = "half".to_owned();
             world.plan = None;
@@ -192,19 +198,19 @@ fn a_death_at_any_port_call_changes_nothing() {
         }
         _ => commit(request, world, "whole and more"),
     };
-    let essence = |shared: &Shared| {
+    let essence = |shared: &SharedWorld| {
         let world = shared.0.borrow();
         let last = world.journal.last().map(|recorded| recorded.event.clone());
         (world.plan.clone(), world.tree.clone(), world.commits.len(), last)
     };
     let calm = world(Some(PLAN), doing);
-    let end = calm.run(&recipe(PlanPart::Follows)).expect("it runs");
+    let end = calm.run_to_end(&recipe(PlanPart::Follows)).expect("it runs");
     assert_eq!(end, Outcome::Complete);
     let calls = calm.0.borrow().calls;
     for death in 1..=calls {
         let world = world(Some(PLAN), doing);
         world.0.borrow_mut().die_at = Some(death);
-        assert_eq!(world.run(&recipe(PlanPart::Follows)).expect("it runs"), end, "{death}");
+        assert_eq!(world.run_to_end(&recipe(PlanPart::Follows)).expect("it runs"), end, "{death}");
         assert_eq!(essence(&world), essence(&calm), "died at call {death}");
     }
 }

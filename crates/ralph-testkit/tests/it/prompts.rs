@@ -1,40 +1,40 @@
 //! Prompts and the progress log in a scripted world: the project's own templates, the files next
 //! to the task file, and the log entries of iterations that land.
 
-use ralph_core::gate::{Check, Gate, GateKind};
+use ralph_core::gate::{Gate, GateCheck, GateKind};
 use ralph_core::ids::Role;
 use ralph_core::outcome::Outcome;
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentChoice, AgentKind, Recipe, TaskWork};
 use ralph_core::review::ReviewPolicy;
-use ralph_core::task::{Keeper, TaskList, TaskStatus};
-use ralph_testkit::world::{Deed, Script, Shared};
+use ralph_core::task::{ListOwner, TaskList, TaskStatus};
+use ralph_testkit::world::{AgentScript, ScriptedAction, SharedWorld};
 use serde_json::json;
 
 use crate::tasks::{gate, handoff, honest, list, recipe, says, task, warnings, work};
 
 /// A world with tasks `a` and `b`.
-fn world(script: Script) -> Shared {
-    let world = Shared::new(script);
+fn world(script: AgentScript) -> SharedWorld {
+    let world = SharedWorld::new(script);
     world.0.borrow_mut().tasks = Some(list(vec![task("a", &[]), task("b", &[])]));
     world
 }
 
-fn template(world: &Shared, name: &str, text: Result<&str, &str>) {
+fn template(world: &SharedWorld, name: &str, text: Result<&str, &str>) {
     let text = text.map(str::to_owned).map_err(str::to_owned);
     world.0.borrow_mut().templates.insert(name.to_owned(), text);
 }
 
-fn add_companion(world: &Shared, name: &str, text: &str) {
-    world.0.borrow_mut().beside.insert(name.to_owned(), text.to_owned());
+fn add_companion(world: &SharedWorld, name: &str, text: &str) {
+    world.0.borrow_mut().companion_files.insert(name.to_owned(), text.to_owned());
 }
 
 #[track_caller]
-fn run(world: &Shared, recipe: &Recipe) {
-    assert_eq!(world.run(recipe).expect("it runs"), Outcome::Complete);
+fn run(world: &SharedWorld, recipe: &Recipe) {
+    assert_eq!(world.run_to_end(recipe).expect("it runs"), Outcome::Complete);
 }
 
-fn prompt(world: &Shared, number: usize) -> String {
+fn prompt(world: &SharedWorld, number: usize) -> String {
     world.0.borrow().prompts[number].1.clone()
 }
 
@@ -69,7 +69,7 @@ fn a_gate_that_asks_how_good_the_work_is_has_a_template_too() {
     let world = world(honest);
     template(&world, "quality", Ok("Judge ${TASK_ID}.\n\n${HINT}\n\n${DIFF}"));
     template(&world, "review", Ok("Not this."));
-    let reviewer = Check::Agent(Box::new(AgentChoice::new(AgentKind::Text, "reviewer")));
+    let reviewer = GateCheck::Agent(Box::new(AgentChoice::new(AgentKind::Text, "reviewer")));
     let hint = Some("Costs ${TASK}.".to_owned());
     let quality = Gate { kind: GateKind::Quality, check: reviewer, hint, ..gate("quality") };
     run(&world, &recipe(work(), vec![quality]));
@@ -100,7 +100,7 @@ fn files_next_to_the_list_are_in_every_prompt() {
 }
 
 /// Marks its task as done, as an agent that owns the list does.
-fn ticks(request: &Request, _seed: u64, list: &mut TaskList) {
+fn ticks(request: &AgentRequest, _seed: u64, list: &mut TaskList) {
     for task in list.tasks.iter_mut().filter(|task| request.task.as_ref() == Some(&task.id)) {
         (task.status, task.notes) = (TaskStatus::Done, "did it".into());
     }
@@ -109,19 +109,19 @@ fn ticks(request: &Request, _seed: u64, list: &mut TaskList) {
 #[test]
 fn an_agent_that_owns_the_list_gets_its_rules() {
     let world = world(honest);
-    world.0.borrow_mut().keeping = Some(ticks);
-    run(&world, &recipe(TaskWork { keeper: Keeper::Agent, ..work() }, vec![]));
+    world.0.borrow_mut().list_script = Some(ticks);
+    run(&world, &recipe(TaskWork { keeper: ListOwner::Agent, ..work() }, vec![]));
     assert!(prompt(&world, 0).contains("set `status` of a to \"done\""), "{}", prompt(&world, 0));
 }
 
-fn learns(request: &Request, tree: &str) -> Deed {
+fn learns(request: &AgentRequest, tree: &str) -> ScriptedAction {
     let found = json!({"constraints_discovered": [{"constraint": "no net", "impact": "slow"}]});
     match (request.role, request.iteration.0) {
         (Role::Review, 2) => {
             says(r#"{"verdict": "changes_requested", "feedback": "Fix x:3.", "criteria": []}"#)
         }
         (Role::Implement | Role::Fix, number) => {
-            Deed { tree: Some(format!("{tree} {number}")), ..says(handoff("a", &found)) }
+            ScriptedAction { tree: Some(format!("{tree} {number}")), ..says(handoff("a", &found)) }
         }
         _ => honest(request, tree),
     }
@@ -129,7 +129,7 @@ fn learns(request: &Request, tree: &str) -> Deed {
 
 #[test]
 fn the_log_has_an_entry_for_each_landing() {
-    let world = Shared::new(learns);
+    let world = SharedWorld::new(learns);
     world.0.borrow_mut().tasks = Some(list(vec![task("a", &[])]));
     add_companion(&world, "progress.txt", "# Log\n\n## Codebase Patterns\n- Mine\n\n---\ntorn");
     run(&world, &recipe(reviewed(), vec![gate("start")]));
@@ -166,7 +166,7 @@ fn the_log_has_an_entry_for_each_landing() {
         <!-- ralph 20260101-000000-test/4 -->
         - Verdict: approved
     "]]
-    .assert_eq(&world.0.borrow().beside["progress.txt"]);
+    .assert_eq(&world.0.borrow().companion_files["progress.txt"]);
     assert!(prompt(&world, 1).contains("- Mine\n- no net: slow"), "{}", prompt(&world, 1));
 }
 
@@ -174,12 +174,12 @@ fn the_log_has_an_entry_for_each_landing() {
 fn no_log_is_created() {
     let world = world(honest);
     run(&world, &recipe(work(), vec![]));
-    assert!(world.0.borrow().beside.is_empty());
+    assert!(world.0.borrow().companion_files.is_empty());
     let world = self::world(honest);
     add_companion(&world, "progress.txt", "");
-    world.0.borrow_mut().keeping = Some(ticks);
-    run(&world, &recipe(TaskWork { keeper: Keeper::Agent, ..work() }, vec![]));
-    assert_eq!(world.0.borrow().beside["progress.txt"], "");
+    world.0.borrow_mut().list_script = Some(ticks);
+    run(&world, &recipe(TaskWork { keeper: ListOwner::Agent, ..work() }, vec![]));
+    assert_eq!(world.0.borrow().companion_files["progress.txt"], "");
 }
 
 #[test]
@@ -187,23 +187,24 @@ fn failed_landings_are_not_logged() {
     let world = world(honest);
     world.0.borrow_mut().hook = Some("no ticket".into());
     add_companion(&world, "progress.txt", "# Log\n\n");
-    let outcome = world.run(&recipe(TaskWork { attempts: 2, ..work() }, vec![])).expect("runs");
+    let outcome =
+        world.run_to_end(&recipe(TaskWork { attempts: 2, ..work() }, vec![])).expect("runs");
     assert!(matches!(outcome, Outcome::TasksLeft { .. }));
-    assert_eq!(world.0.borrow().beside["progress.txt"], "# Log\n\n");
+    assert_eq!(world.0.borrow().companion_files["progress.txt"], "# Log\n\n");
 }
 
 #[test]
 fn a_template_is_read_again_each_time() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         // The text of the prompt shows which template it was made from.
         let tree = format!("{tree} {}", request.prompt.lines().next().unwrap_or_default());
-        Deed { tree: Some(tree), ..says(handoff("x", &json!({}))) }
+        ScriptedAction { tree: Some(tree), ..says(handoff("x", &json!({}))) }
     }
     let world = world(script);
     template(&world, "implement", Ok("one"));
     let recipe = recipe(work(), vec![]);
     world.0.borrow_mut().stop_at = Some(ralph_testkit::world::BEGINNING + 1_000);
-    assert_eq!(world.run(&recipe).expect("it runs"), Outcome::Interrupted);
+    assert_eq!(world.run_to_end(&recipe).expect("it runs"), Outcome::Interrupted);
     template(&world, "implement", Ok("two"));
     world.0.borrow_mut().stop_at = None;
     run(&world, &recipe);

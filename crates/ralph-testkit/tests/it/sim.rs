@@ -8,10 +8,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use ralph_agents as agents;
+use ralph_core::agent_output::{ReplyFold, ResultStatus};
 use ralph_core::event::Purpose;
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
-use ralph_core::ports::Request;
-use ralph_core::reading::{Reading, ResultStatus};
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentChoice, AgentKind};
 use ralph_core::units::Millis;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -64,12 +64,12 @@ impl Stage {
     }
 }
 
-fn read(output: &Output) -> Reading {
+fn read(output: &Output) -> ReplyFold {
     read_as(AgentKind::Sim, output)
 }
 
-fn read_as(kind: AgentKind, output: &Output) -> Reading {
-    let request = Request {
+fn read_as(kind: AgentKind, output: &Output) -> ReplyFold {
+    let request = AgentRequest {
         run: RunId("test".to_owned()),
         iteration: IterationNumber(1),
         ask: AskNumber(1),
@@ -84,11 +84,11 @@ fn read_as(kind: AgentKind, output: &Output) -> Reading {
         task: None,
         schema: None,
     };
-    let mut translator = agents::translator(&request, Path::new("/project"));
-    let mut reading = Reading::default();
+    let mut translator = agents::create_translator(&request, Path::new("/project"));
+    let mut reading = ReplyFold::default();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
-        for event in translator.line(line).events {
-            reading.hear(&event);
+        for event in translator.parse_line(line).events {
+            reading.apply_event(&event);
         }
     }
     reading

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 
 use ralph_core::event::{Event, Landed};
 use ralph_core::failure::FailureClass;
-use ralph_core::gate::{Check, Gate, GateKind, Severity};
+use ralph_core::gate::{Gate, GateCheck, GateKind, Severity};
 use ralph_core::glob::Pattern;
 use ralph_core::ids::{Role, TaskId};
-use ralph_core::outcome::{Outcome, Waits};
-use ralph_core::ports::Request;
+use ralph_core::outcome::{Outcome, TaskWait};
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{
     AgentChoice, AgentKind, BaselinePolicy, CommitPolicy, OnFailure, Recipe, TaskWork, Work,
 };
 use ralph_core::review::{ReviewPolicy, ReviewStatus};
 use ralph_core::run::RunState;
 use ralph_core::task::{Task, TaskList, TaskStatus};
-use ralph_testkit::world::{Deed, Doing, Shared, World};
+use ralph_testkit::world::{ScriptedAction, ScriptedWorld, SharedWorld, WorldScript};
 use serde_json::{Value, json};
 
 fn id(name: &str) -> TaskId {
@@ -49,18 +49,22 @@ pub(crate) fn recipe(work: TaskWork, gates: Vec<Gate>) -> Recipe {
 }
 
 pub(crate) fn gate(word: &str) -> Gate {
-    Gate::command(GateKind::Test, word)
+    Gate::for_command(GateKind::Test, word)
 }
 
-fn run(tasks: TaskList, recipe: &Recipe, script: fn(&Request, &str) -> Deed) -> (Shared, Outcome) {
-    let world = Shared::new(script);
+fn run(
+    tasks: TaskList,
+    recipe: &Recipe,
+    script: fn(&AgentRequest, &str) -> ScriptedAction,
+) -> (SharedWorld, Outcome) {
+    let world = SharedWorld::new(script);
     world.0.borrow_mut().tasks = Some(tasks);
-    let outcome = world.run(recipe).expect("it runs");
+    let outcome = world.run_to_end(recipe).expect("it runs");
     (world, outcome)
 }
 
-pub(crate) fn says(text: impl Into<String>) -> Deed {
-    Deed { tree: None, text: text.into(), failure: None }
+pub(crate) fn says(text: impl Into<String>) -> ScriptedAction {
+    ScriptedAction { tree: None, text: text.into(), failure: None }
 }
 
 pub(crate) fn handoff(task: &str, more: &Value) -> String {
@@ -73,7 +77,7 @@ pub(crate) fn handoff(task: &str, more: &Value) -> String {
     format!("Done.\n```json\n{value}\n```\n")
 }
 
-fn task_of(request: &Request) -> String {
+fn task_of(request: &AgentRequest) -> String {
     request.task.as_ref().map(|task| task.0.clone()).unwrap_or_default()
 }
 
@@ -82,7 +86,7 @@ pub(crate) const APPROVED: &str = r#"{"verdict": "approved", "feedback": "", "cr
     {"criterion": "c", "met": true, "evidence": "x:1"}, {"criterion": "d", "met": true, "evidence": "x:2"}]}"#;
 
 /// Adds a word for its task to the tree.
-pub(crate) fn honest(request: &Request, tree: &str) -> Deed {
+pub(crate) fn honest(request: &AgentRequest, tree: &str) -> ScriptedAction {
     let task = task_of(request);
     match request.role {
         Role::Review => says(APPROVED),
@@ -92,23 +96,24 @@ pub(crate) fn honest(request: &Request, tree: &str) -> Deed {
         | Role::Implement
         | Role::Fix
         | Role::Compact
-        | Role::Message => {
-            Deed { tree: Some(format!("{tree} {task}")), ..says(handoff(&task, &json!({}))) }
-        }
+        | Role::Message => ScriptedAction {
+            tree: Some(format!("{tree} {task}")),
+            ..says(handoff(&task, &json!({})))
+        },
     }
 }
 
-pub(crate) fn statuses(world: &Shared) -> Vec<(String, TaskStatus)> {
+pub(crate) fn statuses(world: &SharedWorld) -> Vec<(String, TaskStatus)> {
     let world = world.0.borrow();
     let tasks = world.tasks.as_ref().expect("there is a list").tasks.iter();
     tasks.map(|task| (task.id.0.clone(), task.status)).collect()
 }
 
-pub(crate) fn subjects(world: &Shared) -> Vec<String> {
+pub(crate) fn subjects(world: &SharedWorld) -> Vec<String> {
     world.0.borrow().commits.iter().map(|commit| commit.1.clone()).collect()
 }
 
-pub(crate) fn warnings(world: &Shared) -> Vec<String> {
+pub(crate) fn warnings(world: &SharedWorld) -> Vec<String> {
     let world = world.0.borrow();
     let remarks = world.journal.iter().flat_map(|recorded| match &recorded.event {
         Event::Warned { text } => vec![text.clone()],
@@ -139,10 +144,10 @@ fn a_list_becomes_one_commit_a_task() {
 
 #[test]
 fn a_failed_task_gets_a_failure_branch_and_its_dependents_are_named() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         if task_of(request) == "a" {
             let tree = Some(format!("{tree} bad{}", request.iteration));
-            return Deed { tree, ..says(handoff("a", &json!({}))) };
+            return ScriptedAction { tree, ..says(handoff("a", &json!({}))) };
         }
         honest(request, tree)
     }
@@ -154,13 +159,13 @@ fn a_failed_task_gets_a_failure_branch_and_its_dependents_are_named() {
         outcome,
         Outcome::TasksLeft {
             failed: vec![id("a")],
-            waiting: vec![Waits { task: id("b"), on: id("a") }]
+            waiting: vec![TaskWait { task: id("b"), on: id("a") }]
         }
     );
     assert_eq!(outcome.to_string(), "not complete: task a failed; b waits for a");
     assert_eq!(subjects(&world), ["ralph[3]: c — The c"]);
     let world = world.0.borrow();
-    let (tree, order) = &world.shelves[0];
+    let (tree, order) = &world.failure_branches[0];
     assert_eq!(tree, "start bad1 bad2");
     assert!(order.branch.starts_with("wip/ralph-fail-a-"), "{}", order.branch);
     assert!(order.message.contains("Iterations: 2/2\nLast gate: tests\nError hash: "));
@@ -174,11 +179,11 @@ fn a_failed_task_gets_a_failure_branch_and_its_dependents_are_named() {
 
 #[test]
 fn the_same_failure_leads_to_another_approach_and_another_agent() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         let stronger = request.agent.command == "stronger";
         let word = if stronger { "good" } else { "same" };
         let tree = format!("{tree} {word}{}", request.iteration);
-        Deed { tree: Some(tree), ..says(handoff("a", &json!({}))) }
+        ScriptedAction { tree: Some(tree), ..says(handoff("a", &json!({}))) }
     }
     let mut recipe = recipe(work(), vec![gate("good")]);
     recipe.escalate = Some(AgentChoice::new(AgentKind::Text, "stronger"));
@@ -196,8 +201,8 @@ fn the_same_failure_leads_to_another_approach_and_another_agent() {
 
 #[test]
 fn stuck_for_good_ends_before_the_attempts_do() {
-    fn script(_: &Request, _: &str) -> Deed {
-        Deed { tree: Some("start same".into()), ..says("tried") }
+    fn script(_: &AgentRequest, _: &str) -> ScriptedAction {
+        ScriptedAction { tree: Some("start same".into()), ..says("tried") }
     }
     let recipe = recipe(TaskWork { attempts: 20, ..work() }, vec![gate("never")]);
     let (world, outcome) = run(list(vec![task("a", &[])]), &recipe, script);
@@ -210,7 +215,7 @@ fn stuck_for_good_ends_before_the_attempts_do() {
 
 #[test]
 fn an_attempt_that_changes_nothing_has_failed() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         if request.iteration.0 == 1 {
             says("All was there already.")
         } else {
@@ -224,7 +229,7 @@ fn an_attempt_that_changes_nothing_has_failed() {
 
 #[test]
 fn blocked_status_counts_the_second_time() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         if task_of(request) == "a" {
             let blocked = json!({"blocked": {"needs": "an API key", "why": "it is missing"}});
             return says(handoff("a", &blocked));
@@ -244,12 +249,13 @@ fn blocked_status_counts_the_second_time() {
 
 #[test]
 fn timeouts_count_as_attempts_and_limits_do_not() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         match (request.iteration.0, request.ask.0) {
-            (1, 1) => Deed { failure: Some(FailureClass::HardTimeout), ..says("") },
-            (2, 1) => {
-                Deed { failure: Some(FailureClass::RateLimited { resets_at: None }), ..says("") }
-            }
+            (1, 1) => ScriptedAction { failure: Some(FailureClass::HardTimeout), ..says("") },
+            (2, 1) => ScriptedAction {
+                failure: Some(FailureClass::RateLimited { resets_at: None }),
+                ..says("")
+            },
             _ => honest(request, tree),
         }
     }
@@ -261,15 +267,17 @@ fn timeouts_count_as_attempts_and_limits_do_not() {
 
 #[test]
 fn reviews_by_a_fresh_agent_decide() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         match (request.role, request.iteration.0) {
-            (Role::Review, 2) => Deed {
+            (Role::Review, 2) => ScriptedAction {
                 tree: Some("side effect".into()),
                 ..says(
                     r#"{"verdict": "changes_requested", "feedback": "Fix x:3.", "criteria": []}"#,
                 )
             },
-            (Role::Fix, _) => Deed { tree: Some(format!("{tree} fixed")), ..says("fixed") },
+            (Role::Fix, _) => {
+                ScriptedAction { tree: Some(format!("{tree} fixed")), ..says("fixed") }
+            }
             _ => honest(request, tree),
         }
     }
@@ -291,12 +299,12 @@ fn reviews_by_a_fresh_agent_decide() {
 
 #[test]
 fn the_last_review_approves_with_a_mark() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         match request.role {
             Role::Review => {
                 says(r#"{"verdict": "changes_requested", "feedback": "More.", "criteria": []}"#)
             }
-            _ => Deed { tree: Some(format!("{tree}+")), ..says("done") },
+            _ => ScriptedAction { tree: Some(format!("{tree}+")), ..says("done") },
         }
     }
     let work = TaskWork { review: ReviewPolicy::Fresh { cap: 2 }, ..work() };
@@ -308,9 +316,9 @@ fn the_last_review_approves_with_a_mark() {
 
 #[test]
 fn agent_gates_judge_the_work_of_others() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         match (request.role, request.iteration.0) {
-            (Role::Review, 1) => Deed {
+            (Role::Review, 1) => ScriptedAction {
                 tree: Some("side effect".into()),
                 ..says(
                     r#"{"verdict": "changes_requested", "feedback": "No reset flow.", "criteria": []}"#,
@@ -323,7 +331,7 @@ fn agent_gates_judge_the_work_of_others() {
     let spec = Gate {
         name: "spec".into(),
         kind: GateKind::Spec,
-        check: Check::Agent(Box::new(reviewer)),
+        check: GateCheck::Agent(Box::new(reviewer)),
         ..gate("x")
     };
     let (world, outcome) = run(list(vec![task("a", &[])]), &recipe(work(), vec![spec]), script);
@@ -336,16 +344,16 @@ fn agent_gates_judge_the_work_of_others() {
 
 #[test]
 fn side_effects_of_a_reviewer_are_reverted_and_nothing_else() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         honest(request, tree)
     }
-    fn changes_files(request: &Request, world: &mut World) {
+    fn changes_files(request: &AgentRequest, world: &mut ScriptedWorld) {
         match request.role {
             Role::Review => "side effect".clone_into(&mut world.tree),
             _ => world.foreign_commits = 1,
         }
     }
-    fn commits(request: &Request, world: &mut World) {
+    fn commits(request: &AgentRequest, world: &mut ScriptedWorld) {
         if request.role == Role::Review {
             world.foreign_commits += 1;
         }
@@ -353,22 +361,22 @@ fn side_effects_of_a_reviewer_are_reverted_and_nothing_else() {
     let spec = Gate {
         name: "spec".into(),
         kind: GateKind::Spec,
-        check: Check::Agent(Box::new(AgentChoice::new(AgentKind::Text, "reviewer"))),
+        check: GateCheck::Agent(Box::new(AgentChoice::new(AgentKind::Text, "reviewer"))),
         ..gate("x")
     };
-    let cases: [(CommitPolicy, Doing, u32, &str); 3] = [
+    let cases: [(CommitPolicy, WorldScript, u32, &str); 3] = [
         (CommitPolicy::Agent, changes_files, 1, "changed files, which was undone"),
         (CommitPolicy::Agent, commits, 0, "made commits, which was undone"),
         (CommitPolicy::Ralph, commits, 0, "made commits, which was undone"),
     ];
     for (policy, doing, commits, message) in cases {
-        let world = Shared::new(script);
+        let world = SharedWorld::new(script);
         world.0.borrow_mut().tasks = Some(list(vec![task("a", &[])]));
-        world.0.borrow_mut().doing = Some(doing);
+        world.0.borrow_mut().world_script = Some(doing);
         let mut recipe = recipe(work(), vec![spec.clone()]);
         recipe.landing.commit = policy.clone();
         recipe.limits.iterations = 1;
-        world.run(&recipe).expect("it runs");
+        world.run_to_end(&recipe).expect("it runs");
         let found = warnings(&world);
         assert!(found.iter().any(|it| it.contains(message)), "{policy:?}: {found:?}");
         let world = world.0.borrow();
@@ -389,7 +397,7 @@ fn a_soft_gate_only_warns() {
 
 #[test]
 fn amendments_change_the_list_once_the_gates_pass() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         let task = task_of(request);
         let more = if task == "a" {
             json!({"plan_amendments": [
@@ -400,7 +408,7 @@ fn amendments_change_the_list_once_the_gates_pass() {
         } else {
             json!({})
         };
-        Deed { tree: Some(format!("{tree} {task}")), ..says(handoff(&task, &more)) }
+        ScriptedAction { tree: Some(format!("{tree} {task}")), ..says(handoff(&task, &more)) }
     }
     let tasks = list(vec![task("a", &[]), task("b", &[])]);
     let (world, outcome) = run(tasks, &recipe(work(), vec![]), script);
@@ -411,7 +419,7 @@ fn amendments_change_the_list_once_the_gates_pass() {
 
 #[test]
 fn protected_paths_stay_as_they_are() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         honest(request, tree)
     }
     let mut guarded = recipe(TaskWork { attempts: 1, ..work() }, vec![]);
@@ -446,24 +454,25 @@ fn the_baseline_reports_what_was_broken_before() {
 
 #[test]
 fn a_refused_commit_is_a_failed_attempt() {
-    let world = Shared::new(honest);
+    let world = SharedWorld::new(honest);
     world.0.borrow_mut().tasks = Some(list(vec![task("a", &[])]));
     world.0.borrow_mut().hook = Some("no ticket".into());
-    let outcome = world.run(&recipe(TaskWork { attempts: 2, ..work() }, vec![])).expect("runs");
+    let outcome =
+        world.run_to_end(&recipe(TaskWork { attempts: 2, ..work() }, vec![])).expect("runs");
     assert!(matches!(outcome, Outcome::TasksLeft { .. }));
     assert_eq!(statuses(&world), [("a".to_owned(), TaskStatus::Failed)]);
     let world = world.0.borrow();
     assert!(world.prompts[1].1.contains("no ticket"));
-    assert_eq!(world.shelves.len(), 1);
+    assert_eq!(world.failure_branches.len(), 1);
     assert_eq!(world.tree, "start");
 }
 
 #[test]
 fn commits_of_the_agent_are_taken_back() {
-    let world = Shared::new(honest);
+    let world = SharedWorld::new(honest);
     world.0.borrow_mut().tasks = Some(list(vec![task("a", &[])]));
     world.0.borrow_mut().foreign_commits = 2;
-    let outcome = world.run(&recipe(work(), vec![])).expect("it runs");
+    let outcome = world.run_to_end(&recipe(work(), vec![])).expect("it runs");
     assert_eq!(outcome, Outcome::Complete);
     let found = warnings(&world);
     assert!(found[0].contains("made 2 commits"), "{found:?}");
@@ -478,7 +487,10 @@ fn one_task_alone() {
     let (_, outcome) = run(tasks, &recipe(only("b"), vec![]), honest);
     assert_eq!(
         outcome,
-        Outcome::TasksLeft { failed: vec![], waiting: vec![Waits { task: id("b"), on: id("a") }] }
+        Outcome::TasksLeft {
+            failed: vec![],
+            waiting: vec![TaskWait { task: id("b"), on: id("a") }]
+        }
     );
 }
 
@@ -493,13 +505,13 @@ fn untimed(files: &BTreeMap<String, String>) -> String {
 
 #[test]
 fn a_death_anywhere_changes_nothing() {
-    fn script(request: &Request, tree: &str) -> Deed {
+    fn script(request: &AgentRequest, tree: &str) -> ScriptedAction {
         match (task_of(request).as_str(), request.role, request.iteration.0) {
             ("a", Role::Review, 2) => {
                 says(r#"{"verdict": "changes_requested", "feedback": "More.", "criteria": []}"#)
             }
             ("b", Role::Implement, _) => {
-                Deed { tree: Some(format!("bad{}", request.iteration)), ..says("b") }
+                ScriptedAction { tree: Some(format!("bad{}", request.iteration)), ..says("b") }
             }
             _ => honest(request, tree),
         }
@@ -511,27 +523,31 @@ fn a_death_anywhere_changes_nothing() {
         let mut recipe = recipe(work, vec![gate("start")]);
         recipe.baseline = BaselinePolicy::Note;
         recipe.landing.on_failure = on_failure;
-        let calm = Shared::new(script);
+        let calm = SharedWorld::new(script);
         calm.0.borrow_mut().tasks = Some(tasks());
-        calm.0.borrow_mut().beside = log();
-        let expected = calm.run(&recipe).expect("it runs");
-        assert_eq!(calm.0.borrow().shelves.len(), 1);
+        calm.0.borrow_mut().companion_files = log();
+        let expected = calm.run_to_end(&recipe).expect("it runs");
+        assert_eq!(calm.0.borrow().failure_branches.len(), 1);
         let calls = calm.0.borrow().calls;
         assert!(calls > 100, "{calls}");
         for die_at in 1..=calls {
-            let world = Shared::new(script);
+            let world = SharedWorld::new(script);
             world.0.borrow_mut().tasks = Some(tasks());
-            world.0.borrow_mut().beside = log();
+            world.0.borrow_mut().companion_files = log();
             world.0.borrow_mut().die_at = Some(die_at);
-            let outcome = world.run(&recipe).expect("it runs");
+            let outcome = world.run_to_end(&recipe).expect("it runs");
             assert_eq!(outcome, expected, "dead at {die_at}");
             assert_eq!(subjects(&world), subjects(&calm), "dead at {die_at}");
             assert_eq!(statuses(&world), statuses(&calm), "dead at {die_at}");
             let (one, two) = (world.0.borrow(), calm.0.borrow());
             assert_eq!(one.tree, two.tree, "dead at {die_at}");
             // Entries contain the start of an iteration, and an answer may have to be requested again.
-            assert_eq!(untimed(&one.beside), untimed(&two.beside), "dead at {die_at}");
-            assert_eq!(one.shelves.len(), two.shelves.len(), "dead at {die_at}");
+            assert_eq!(
+                untimed(&one.companion_files),
+                untimed(&two.companion_files),
+                "dead at {die_at}"
+            );
+            assert_eq!(one.failure_branches.len(), two.failure_branches.len(), "dead at {die_at}");
             let state = RunState::fold(&one.journal).expect("it folds");
             assert_eq!(state.outcome, Some(expected.clone()));
             let landed = one.journal.iter().filter(|recorded| {

@@ -5,38 +5,38 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::metrics::v1::{metric::Data, number_data_point};
 use ralph_core::gate::{Gate, GateKind};
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentChoice, AgentKind, PromptSource, Recipe, Work};
 use ralph_core::run::RunState;
-use ralph_core::telemetry::otlp::{Resource, metrics, traces};
-use ralph_core::telemetry::{Span, Telemetry, Value};
-use ralph_testkit::world::{Deed, Shared};
+use ralph_core::telemetry::otlp::{OtlpResource, encode_metrics, encode_traces};
+use ralph_core::telemetry::{AttributeValue, Telemetry, TraceSpan};
+use ralph_testkit::world::{ScriptedAction, SharedWorld};
 
 /// Builds in the second iteration only, and always says that it is done.
-fn late(request: &Request, _tree: &str) -> Deed {
+fn late(request: &AgentRequest, _tree: &str) -> ScriptedAction {
     let tree = if request.iteration.0 == 1 { "start" } else { "built" };
     let text = "<response>DONE</response>".to_owned();
-    Deed { tree: Some(tree.to_owned()), text, failure: None }
+    ScriptedAction { tree: Some(tree.to_owned()), text, failure: None }
 }
 
 /// The spans and figures of a whole run, and who sends them.
-fn sent() -> (Vec<Span>, Telemetry, Resource) {
+fn sent() -> (Vec<TraceSpan>, Telemetry, OtlpResource) {
     let agent = AgentChoice::new(AgentKind::Text, "agent");
     let recipe = Recipe {
-        gates: vec![Gate::command(GateKind::Test, "built")],
+        gates: vec![Gate::for_command(GateKind::Test, "built")],
         ..Recipe::new(Work::Prompt(PromptSource::Text("base".into())), agent)
     };
-    let world = Shared::new(late);
-    world.run(&recipe).expect("it runs");
+    let world = SharedWorld::new(late);
+    world.run_to_end(&recipe).expect("it runs");
     let world = world.0.borrow();
     let mut telemetry = Telemetry::default();
-    let mut state = RunState::begin(&world.journal[0]).expect("it begins");
-    let mut spans = telemetry.apply(&world.journal[0], &state);
+    let mut state = RunState::from_first_event(&world.journal[0]).expect("it begins");
+    let mut spans = telemetry.apply_event(&world.journal[0], &state);
     for recorded in &world.journal[1..] {
-        state.apply(recorded).expect("it fits");
-        spans.extend(telemetry.apply(recorded, &state));
+        state.apply_event(recorded).expect("it fits");
+        spans.extend(telemetry.apply_event(recorded, &state));
     }
-    let resource = Resource {
+    let resource = OtlpResource {
         service: "ralph".into(),
         version: "1".into(),
         run: state.run.0.clone(),
@@ -53,7 +53,7 @@ fn nanos(at: ralph_core::units::Timestamp) -> u64 {
 fn spans_are_what_the_official_types_read() {
     let (spans, _, resource) = sent();
     let request: ExportTraceServiceRequest =
-        serde_json::from_value(traces(&resource, &spans)).expect("OTLP");
+        serde_json::from_value(encode_traces(&resource, &spans)).expect("OTLP");
     let [group] = request.resource_spans.as_slice() else { panic!("one resource") };
     let described = group.resource.as_ref().expect("a resource");
     assert_eq!(described.attributes.len(), 3);
@@ -75,9 +75,9 @@ fn spans_are_what_the_official_types_read() {
             assert_eq!(&read.key, key);
             let any = read.value.as_ref().and_then(|it| it.value.clone()).expect("a value");
             match (any, value) {
-                (Any::StringValue(read), Value::Text(text)) => assert_eq!(&read, text),
-                (Any::IntValue(read), Value::Int(number)) => assert_eq!(read, *number),
-                (Any::DoubleValue(read), Value::Double(number)) => {
+                (Any::StringValue(read), AttributeValue::Text(text)) => assert_eq!(&read, text),
+                (Any::IntValue(read), AttributeValue::Int(number)) => assert_eq!(read, *number),
+                (Any::DoubleValue(read), AttributeValue::Double(number)) => {
                     assert!((read - number).abs() < f64::EPSILON);
                 }
                 (read, value) => panic!("{key}: {value:?} is read as {read:?}"),
@@ -94,7 +94,8 @@ fn figures_are_what_the_official_types_read() {
     let (_, telemetry, resource) = sent();
     let figures = telemetry.metrics();
     let request: ExportMetricsServiceRequest =
-        serde_json::from_value(metrics(&resource, &figures, telemetry.last())).expect("OTLP");
+        serde_json::from_value(encode_metrics(&resource, &figures, telemetry.last_event_time()))
+            .expect("OTLP");
     let read = &request.resource_metrics[0].scope_metrics[0].metrics;
     assert_eq!(read.len(), figures.len());
     let started = nanos(resource.started);

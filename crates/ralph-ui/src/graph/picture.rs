@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use ralph_core::graph::{Entity, Graph};
 
 use super::layout::{self, HalfBox, Point};
-use super::{counts, escape, name, name_of};
-use crate::safe;
+use super::{escape_html, format_counts, format_name, sanitize_name};
+use crate::sanitize;
 
 /// More nodes are a ball of wool, and their names are too small to be read on a screen.
 const MOST_NODES: usize = 120;
@@ -76,8 +76,10 @@ pub fn draw(graph: &Graph) -> Drawing {
     let nodes = nodes(graph);
     let edges = edges(graph, &nodes);
     let pairs: Vec<(usize, usize)> = edges.iter().map(|edge| (edge.from, edge.to)).collect();
-    let labels: Vec<String> =
-        nodes.iter().map(|node| safe::one_line(&name(&node.name), LABEL, "…")).collect();
+    let labels: Vec<String> = nodes
+        .iter()
+        .map(|node| sanitize::sanitize_line(&format_name(&node.name), LABEL, "…"))
+        .collect();
     let boxes: Vec<HalfBox> = labels.iter().map(|label| around(label)).collect();
     let mut points = layout::place(&boxes, &pairs);
     let extent = extent(graph, nodes.len());
@@ -171,7 +173,7 @@ fn edges<'a>(graph: &'a Graph, nodes: &[&Entity]) -> Vec<Edge<'a>> {
 }
 
 fn extent(graph: &Graph, drawn: usize) -> String {
-    let all = counts(graph.entities.len(), graph.relations.len());
+    let all = format_counts(graph.entities.len(), graph.relations.len());
     if drawn < graph.entities.len() {
         format!("{all}; the picture shows the {drawn} with the most relations")
     } else {
@@ -188,7 +190,7 @@ fn legend(colors: &BTreeMap<&str, &str>, width: f64) -> (String, f64) {
     }
     let (mut x, mut rows) = (0.0, vec![Vec::new()]);
     for (kind, color) in colors {
-        let kind = safe::one_line(kind, LABEL, "…");
+        let kind = sanitize::sanitize_line(kind, LABEL, "…");
         let letters = u32::try_from(kind.chars().count()).unwrap_or(u32::MAX);
         let wide = 30.0 + f64::from(letters) * LETTER;
         if x > 0.0 && x + wide > width {
@@ -209,7 +211,7 @@ fn legend(colors: &BTreeMap<&str, &str>, width: f64) -> (String, f64) {
                 x + 5.0,
                 x + 15.0,
                 y + 4.0,
-                escape(kind)
+                escape_html(kind)
             ));
         }
     }
@@ -225,11 +227,13 @@ enum Side {
 
 fn push_node(svg: &mut String, node: &Entity, label: &str, point: Point, color: &str, side: Side) {
     let Point { x, y } = point;
-    let whole = escape(&format!("{} ({})", name(&node.name), name_of(&node.entity_type)));
+    let whole =
+        escape_html(&format!("{} ({})", format_name(&node.name), sanitize_name(&node.entity_type)));
     let known = node.observations.iter().take(5);
-    let known: Vec<String> = known.map(|it| format!("\n- {}", escape(&name_of(it)))).collect();
+    let known: Vec<String> =
+        known.map(|it| format!("\n- {}", escape_html(&sanitize_name(it)))).collect();
     let known = known.concat();
-    let label = escape(label);
+    let label = escape_html(label);
     let line = match side {
         Side::Above => y - 14.0,
         Side::Below => y + 22.0,
@@ -242,8 +246,8 @@ fn push_node(svg: &mut String, node: &Entity, label: &str, point: Point, color: 
 
 fn push_edge(svg: &mut String, edge: &Edge<'_>, from: Point, to: Point, shown: Words) {
     let words: Vec<&str> = edge.words.iter().copied().collect();
-    let (words, short) = (words.join(", "), safe::one_line(&words.join(", "), 20, "…"));
-    let words = escape(&name_of(&words));
+    let (words, short) = (words.join(", "), sanitize::sanitize_line(&words.join(", "), 20, "…"));
+    let words = escape_html(&sanitize_name(&words));
     if edge.from == edge.to {
         let (x, y) = (from.x, from.y - 8.0);
         svg.push_str(&format!(
@@ -267,7 +271,7 @@ fn push_edge(svg: &mut String, edge: &Edge<'_>, from: Point, to: Point, shown: W
                 "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" class=\"w\">{}</text>",
                 at.x,
                 at.y,
-                escape(&short)
+                escape_html(&short)
             ));
         }
     }

@@ -5,7 +5,7 @@ use ralph_core::graph::{Entity, Relation};
 use serde_json::Map;
 
 use super::*;
-use crate::style::Wishes;
+use crate::style::StylePreferences;
 use crate::style::tests::pipe;
 
 fn entity(name: &str, kind: &str, observations: &[&str]) -> Entity {
@@ -22,7 +22,7 @@ fn relation(from: &str, how: &str, to: &str) -> Relation {
 }
 
 fn style() -> Style {
-    Style::choose(&Wishes::default(), &pipe())
+    Style::choose_style(&StylePreferences::default(), &pipe())
 }
 
 fn graph() -> Graph {
@@ -59,16 +59,16 @@ fn a_list_tells_what_is_known_and_hides_nothing() {
         Further relations
           gone calls parser
     "#]]
-    .assert_eq(&list(&graph().all(), "Nothing.", &style()));
+    .assert_eq(&format_list(&graph().select_all(), "Nothing.", &style()));
     let nothing = Graph::default();
-    assert_eq!(list(&nothing.all(), "Nothing.", &style()), "Nothing.\n");
+    assert_eq!(format_list(&nothing.select_all(), "Nothing.", &style()), "Nothing.\n");
 }
 
 #[test]
 fn nothing_in_a_page_is_more_than_text() {
     let graph = graph();
     let drawn = draw(&graph);
-    let page = page(&graph, &drawn);
+    let page = render_page(&graph, &drawn);
     for text in [&page, &drawn.svg] {
         for word in ["<script", "<img", "\"evil\"", "\u{1b}", "href", "<a "] {
             assert!(!text.contains(word), "{word} in {text}");
@@ -92,5 +92,5 @@ fn a_picture_is_bounded_and_says_what_is_missing() {
     assert_eq!(drawn.extent, extent);
     assert_eq!(drawn.svg.matches("r=\"8\"").count(), 120);
     assert!(drawn.svg.contains(">4999</text>"), "the best connected one is there");
-    assert!(page(&large, &drawn).contains("3000 more are not listed here."));
+    assert!(render_page(&large, &drawn).contains("3000 more are not listed here."));
 }

@@ -4,12 +4,14 @@
 use std::fmt::Write as _;
 
 use ralph_core::report::Timeline;
-use ralph_core::report::timeline::{CameTo, FailedGate, IterationNote, Span, Tone};
+use ralph_core::report::timeline::{
+    FailedGate, IterationNote, IterationResult, IterationSpan, ResultTone,
+};
 
-use super::sections::{left_out, section, table};
-use super::words::{block, code, line, moment};
-use super::{Diff, chart};
-use crate::lines::short;
+use super::escaping::{escape_block, escape_line, render_code, render_time};
+use super::sections::{render_omitted, render_section, render_table};
+use super::{DiffReader, chart};
+use crate::lines::shorten_id;
 use crate::time::WallClock;
 
 /// Rows of each table of iterations.
@@ -25,14 +27,14 @@ const LONGEST_DIFF: usize = 12_000;
 const ALL_TEXT: usize = 600_000;
 
 /// Returns the chart of all iterations, and a table of the last.
-pub(super) fn timeline(timeline: &Timeline, clock: &WallClock) -> String {
+pub(super) fn render_timeline(timeline: &Timeline, clock: &WallClock) -> String {
     let notes = &timeline.iterations.latest;
     let first = notes.first().map(|note| note.iteration);
-    let link = |span: &Span| match first {
+    let link = |span: &IterationSpan| match first {
         Some(first) if span.last >= first => format!("#i{}", span.first.max(first)),
         Some(_) | None => "#iterations".to_owned(),
     };
-    let Some(drawn) = chart::timeline(timeline, link) else { return String::new() };
+    let Some(drawn) = chart::draw_timeline(timeline, link) else { return String::new() };
     let head = [
         "Iteration",
         "Began",
@@ -52,15 +54,15 @@ pub(super) fn timeline(timeline: &Timeline, clock: &WallClock) -> String {
         let (Some(newest), Some(oldest)) = (newest, oldest) else { continue };
         let caption =
             format!("Iterations {} to {}, newest first", oldest.iteration, newest.iteration);
-        let page: Vec<String> = page.iter().map(|note| row(note, clock)).collect();
+        let page: Vec<String> = page.iter().map(|note| render_row(note, clock)).collect();
         let _ = writeln!(
             pages,
             "<details id=\"iterations-{place}\"><summary>{caption}</summary>{}</details>",
-            table(&caption, &head, &page)
+            render_table(&caption, &head, &page)
         );
     }
-    let missing = left_out(timeline.iterations.left_out(), "earlier iteration");
-    section(
+    let missing = render_omitted(timeline.iterations.dropped_count(), "earlier iteration");
+    render_section(
         "Iterations",
         &format!(
             "<p class=\"skip\"><a href=\"#iterations\">Skip the chart; the same as a table follows</a></p>\n\
@@ -69,55 +71,55 @@ pub(super) fn timeline(timeline: &Timeline, clock: &WallClock) -> String {
     )
 }
 
-fn row(note: &IterationNote, clock: &WallClock) -> String {
+fn render_row(note: &IterationNote, clock: &WallClock) -> String {
     format!(
         "<tr id=\"i{}\"><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td>\
          <td><span class=\"state {}\">{}</span></td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
          <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>\n",
         note.iteration,
         note.iteration,
-        moment(clock, note.started),
+        render_time(clock, note.started),
         note.role,
-        note.task.as_ref().map(|task| line(&task.0)).unwrap_or_default(),
-        tone(note.came_to),
-        note.came_to.words(),
+        note.task.as_ref().map(|task| escape_line(&task.0)).unwrap_or_default(),
+        choose_tone_class(note.result),
+        note.result.label(),
         note.ran,
         note.cost.map(|cost| cost.to_string()).unwrap_or_default(),
         if note.tokens.0 == 0 { String::new() } else { note.tokens.to_string() },
         note.asks,
-        note.commit.as_deref().map(|commit| code(&short(commit))).unwrap_or_default()
+        note.commit.as_deref().map(|commit| render_code(&shorten_id(commit))).unwrap_or_default()
     )
 }
 
-fn tone(came_to: CameTo) -> &'static str {
+fn choose_tone_class(came_to: IterationResult) -> &'static str {
     match came_to.tone() {
-        Tone::Good => "good",
-        Tone::Middling => "middling",
-        Tone::Bad => "bad",
+        ResultTone::Good => "good",
+        ResultTone::Middling => "middling",
+        ResultTone::Bad => "bad",
     }
 }
 
 /// Returns the last attempts, newest first, with their diffs and failures.
-pub(super) fn attempts(timeline: &Timeline, diff: &mut Diff<'_>) -> String {
+pub(super) fn render_attempts(timeline: &Timeline, diff: &mut DiffReader<'_>) -> String {
     let notes = &timeline.iterations;
     let mut room = ALL_TEXT;
     let mut body = String::new();
     for note in notes.latest.iter().rev().take(MOST_ATTEMPTS) {
-        body.push_str(&attempt(note, diff, &mut room));
+        body.push_str(&render_attempt(note, diff, &mut room));
     }
     let missing = (notes.count as usize).saturating_sub(MOST_ATTEMPTS);
-    body.push_str(&left_out(missing, "earlier attempt"));
-    section("Attempts", &body)
+    body.push_str(&render_omitted(missing, "earlier attempt"));
+    render_section("Attempts", &body)
 }
 
-fn attempt(note: &IterationNote, diff: &mut Diff<'_>, room: &mut usize) -> String {
+fn render_attempt(note: &IterationNote, diff: &mut DiffReader<'_>, room: &mut usize) -> String {
     let mut inner = String::new();
-    let summary = note.words.trim();
-    if !summary.is_empty() && note.came_to != CameTo::GatesFailed {
-        let _ = write!(inner, "<p class=\"said\">{}</p>", text(summary, room));
+    let summary = note.details.trim();
+    if !summary.is_empty() && note.result != IterationResult::GatesFailed {
+        let _ = write!(inner, "<p class=\"said\">{}</p>", take_text(summary, room));
     }
     for gate in &note.failed {
-        inner.push_str(&failed(gate, room));
+        inner.push_str(&render_failed_gate(gate, room));
     }
     match &note.change {
         None => {}
@@ -128,23 +130,24 @@ fn attempt(note: &IterationNote, diff: &mut Diff<'_>, room: &mut usize) -> Strin
             Ok(patch) if patch.is_empty() => {
                 inner.push_str("<p class=\"note\">No file differs.</p>");
             }
-            Ok(patch) => inner.push_str(&colored(&patch, room)),
+            Ok(patch) => inner.push_str(&render_diff(&patch, room)),
             Err(why) => {
                 let _ = write!(
                     inner,
                     "<p class=\"note\">The diff is not available: {}</p>",
-                    line(&why)
+                    escape_line(&why)
                 );
             }
         },
     }
-    let task = note.task.as_ref().map(|task| format!(" {}", line(&task.0))).unwrap_or_default();
+    let task =
+        note.task.as_ref().map(|task| format!(" {}", escape_line(&task.0))).unwrap_or_default();
     let head = format!(
         "<span class=\"number\">{}</span> {}{task} <span class=\"state {}\">{}</span> <span>{}</span>",
         note.iteration,
         note.role,
-        tone(note.came_to),
-        note.came_to.words(),
+        choose_tone_class(note.result),
+        note.result.label(),
         note.ran
     );
     if inner.is_empty() {
@@ -156,20 +159,20 @@ fn attempt(note: &IterationNote, diff: &mut Diff<'_>, room: &mut usize) -> Strin
     )
 }
 
-fn failed(gate: &FailedGate, room: &mut usize) -> String {
-    let log = gate.log.as_deref().map(|log| format!(", all of it in {}", code(log)));
+fn render_failed_gate(gate: &FailedGate, room: &mut usize) -> String {
+    let log = gate.log.as_deref().map(|log| format!(", all of it in {}", render_code(log)));
     let output = if gate.output.trim().is_empty() {
         String::new()
     } else {
-        let name = format!("Output of {}", line(&gate.name));
+        let name = format!("Output of {}", escape_line(&gate.name));
         format!(
             "<pre tabindex=\"0\" role=\"group\" aria-label=\"{name}\">{}</pre>",
-            text(&gate.output, room)
+            take_text(&gate.output, room)
         )
     };
     format!(
         "<h3>{} failed <span>exit code {}, {}{}</span></h3>{output}",
-        code(&gate.name),
+        render_code(&gate.name),
         gate.exit_code,
         gate.ran,
         log.unwrap_or_default()
@@ -177,16 +180,16 @@ fn failed(gate: &FailedGate, room: &mut usize) -> String {
 }
 
 /// Returns a text cut to the remaining room of the page.
-fn text(text: &str, room: &mut usize) -> String {
-    let shown = block(text, *room);
+fn take_text(text: &str, room: &mut usize) -> String {
+    let shown = escape_block(text, *room);
     *room = room.saturating_sub(text.chars().count());
     shown
 }
 
 /// Returns a patch with colored lines.
-fn colored(patch: &str, room: &mut usize) -> String {
+fn render_diff(patch: &str, room: &mut usize) -> String {
     let (mut html, mut open) = (String::new(), "");
-    let shown = text(patch, &mut (*room).min(LONGEST_DIFF));
+    let shown = take_text(patch, &mut (*room).min(LONGEST_DIFF));
     *room = room.saturating_sub(patch.chars().count().min(LONGEST_DIFF));
     let (mut added, mut removed) = (0_usize, 0_usize);
     for line in shown.lines() {

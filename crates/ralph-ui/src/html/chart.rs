@@ -7,16 +7,16 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use ralph_core::ids::Role;
-use ralph_core::report::timeline::{Span, Timeline, Tone};
+use ralph_core::report::timeline::{IterationSpan, ResultTone, Timeline};
 
-use super::words::escape;
-use crate::stream::plural;
+use super::escaping::escape_html;
+use crate::stream::choose_plural;
 
 /// The height of the burn-down in SVG units; each span is one unit wide.
 const HEIGHT: f64 = 100.0;
 
 /// Draws the remaining work after each span, or returns `None` if it is not counted.
-pub(super) fn burn_down(timeline: &Timeline) -> Option<String> {
+pub(super) fn draw_burn_down(timeline: &Timeline) -> Option<String> {
     let points: Vec<u32> = timeline.spans.iter().map(|span| span.left).collect::<Option<_>>()?;
     let first = timeline.at_first.or(points.first().copied())?;
     let last = *points.last()?;
@@ -46,14 +46,17 @@ pub(super) fn burn_down(timeline: &Timeline) -> Option<String> {
 
 /// Draws the iterations, a column for each span and a row for each role. Color and shape show the
 /// result, and a tooltip describes it on hover and focus.
-pub(super) fn timeline(timeline: &Timeline, link: impl Fn(&Span) -> String) -> Option<String> {
+pub(super) fn draw_timeline(
+    timeline: &Timeline,
+    link: impl Fn(&IterationSpan) -> String,
+) -> Option<String> {
     let last = timeline.spans.last()?;
     let roles: BTreeSet<Role> =
-        timeline.spans.iter().flat_map(|span| span.came_to.keys().map(|(role, _)| *role)).collect();
+        timeline.spans.iter().flat_map(|span| span.results.keys().map(|(role, _)| *role)).collect();
     let roles: Vec<Role> = roles.into_iter().collect();
     let labels: Vec<String> = roles.iter().map(|role| format!("<span>{role}</span>")).collect();
     let columns: Vec<String> =
-        timeline.spans.iter().map(|span| column(span, &roles, &link(span))).collect();
+        timeline.spans.iter().map(|span| draw_column(span, &roles, &link(span))).collect();
     let each = match timeline.stride {
         0 | 1 => String::new(),
         stride => format!("<p class=\"note\">Each column stands for {stride} iterations.</p>\n"),
@@ -73,7 +76,7 @@ pub(super) fn timeline(timeline: &Timeline, link: impl Fn(&Span) -> String) -> O
 }
 
 /// Draws one column with its tooltip.
-fn column(span: &Span, roles: &[Role], link: &str) -> String {
+fn draw_column(span: &IterationSpan, roles: &[Role], link: &str) -> String {
     let mut cells = String::new();
     let mut tooltip = if span.first == span.last {
         format!("Iteration {}", span.first)
@@ -81,16 +84,17 @@ fn column(span: &Span, roles: &[Role], link: &str) -> String {
         format!("Iterations {} to {}", span.first, span.last)
     };
     for (row, role) in roles.iter().enumerate() {
-        let parts: Vec<(Tone, u32)> = [Tone::Good, Tone::Middling, Tone::Bad]
-            .into_iter()
-            .map(|tone| (tone, of_role(span, *role, tone)))
-            .filter(|(_, count)| *count > 0)
-            .collect();
-        cells.push_str(&cell(row, &parts));
+        let parts: Vec<(ResultTone, u32)> =
+            [ResultTone::Good, ResultTone::Middling, ResultTone::Bad]
+                .into_iter()
+                .map(|tone| (tone, count_by_role(span, *role, tone)))
+                .filter(|(_, count)| *count > 0)
+                .collect();
+        cells.push_str(&draw_results(row, &parts));
     }
-    for ((role, came_to), count) in &span.came_to {
+    for ((role, came_to), count) in &span.results {
         let times = if *count == 1 { String::new() } else { format!(" ({count}×)") };
-        let _ = write!(tooltip, "; {role} {}{times}", came_to.words());
+        let _ = write!(tooltip, "; {role} {}{times}", came_to.label());
     }
     let _ = write!(tooltip, "; {}", span.ran);
     if let Some(cost) = span.cost {
@@ -103,21 +107,21 @@ fn column(span: &Span, roles: &[Role], link: &str) -> String {
     format!(
         "<a href=\"{link}\"><svg viewBox=\"0 0 1 {rows}\" preserveAspectRatio=\"none\" \
          aria-hidden=\"true\">{cells}</svg><span class=\"tip\">{}</span></a>",
-        escape(&tooltip)
+        escape_html(&tooltip)
     )
 }
 
-fn of_role(span: &Span, role: Role, tone: Tone) -> u32 {
+fn count_by_role(span: &IterationSpan, role: Role, tone: ResultTone) -> u32 {
     let matching =
-        span.came_to.iter().filter(|((of, came_to), _)| *of == role && came_to.tone() == tone);
+        span.results.iter().filter(|((of, came_to), _)| *of == role && came_to.tone() == tone);
     matching.map(|(_, count)| count).sum()
 }
 
 /// Draws the results of the iterations of one role. Failures are split in two, so that they can
 /// be recognized without color.
-fn cell(row: usize, parts: &[(Tone, u32)]) -> String {
+fn draw_results(row: usize, parts: &[(ResultTone, u32)]) -> String {
     let total: u32 = parts.iter().map(|(_, count)| count).sum();
-    let mut bottom = row_start(row) + 0.95;
+    let mut bottom = compute_row_start(row) + 0.95;
     let mut drawn = String::new();
     for (tone, count) in parts {
         let high = f64::from(*count) / f64::from(total.max(1)) * 0.9;
@@ -129,9 +133,9 @@ fn cell(row: usize, parts: &[(Tone, u32)]) -> String {
             );
         };
         match tone {
-            Tone::Good => draw("good", top, high),
-            Tone::Middling => draw("middling", top, high),
-            Tone::Bad => {
+            ResultTone::Good => draw("good", top, high),
+            ResultTone::Middling => draw("middling", top, high),
+            ResultTone::Bad => {
                 draw("bad", top, high * 0.42);
                 draw("bad", top + high * 0.58, high * 0.42);
             }
@@ -141,17 +145,17 @@ fn cell(row: usize, parts: &[(Tone, u32)]) -> String {
     drawn
 }
 
-fn row_start(row: usize) -> f64 {
+fn compute_row_start(row: usize) -> f64 {
     u32::try_from(row).map_or(0.0, f64::from)
 }
 
 /// Draws a share of a whole as a bar. The number is next to it as text.
-pub(super) fn bar(part: u64, whole: u64, tone: Tone) -> String {
+pub(super) fn draw_bar(part: u64, whole: u64, tone: ResultTone) -> String {
     let share = if whole == 0 { 0 } else { u128::from(part) * 1000 / u128::from(whole) };
     let class = match tone {
-        Tone::Good => "good",
-        Tone::Middling => "middling",
-        Tone::Bad => "bad",
+        ResultTone::Good => "good",
+        ResultTone::Middling => "middling",
+        ResultTone::Bad => "bad",
     };
     format!(
         "<svg class=\"bar\" viewBox=\"0 0 1000 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
@@ -162,7 +166,7 @@ pub(super) fn bar(part: u64, whole: u64, tone: Tone) -> String {
 }
 
 /// Draws the progress of a list: done, failed, and the rest.
-pub(super) fn progress(done: usize, failed: usize, total: usize) -> String {
+pub(super) fn draw_progress(done: usize, failed: usize, total: usize) -> String {
     if total == 0 {
         return String::new();
     }
@@ -174,7 +178,7 @@ pub(super) fn progress(done: usize, failed: usize, total: usize) -> String {
          <rect class=\"rest\" width=\"1000\" height=\"1\"/>\
          <rect class=\"good\" width=\"{done_wide}\" height=\"1\"/>\
          <rect class=\"bad\" x=\"{done_wide}\" width=\"{failed_wide}\" height=\"1\"/></svg>\n",
-        plural(total)
+        choose_plural(total)
     )
 }
 
@@ -182,17 +186,21 @@ pub(super) fn progress(done: usize, failed: usize, total: usize) -> String {
 mod tests {
     use expect_test::expect;
     use ralph_core::ids::IterationNumber;
-    use ralph_core::report::timeline::CameTo;
+    use ralph_core::report::timeline::IterationResult;
     use ralph_core::units::{Millis, Tokens, UsdMicros};
 
     use super::*;
 
-    fn span(number: u32, came_to: &[(Role, CameTo, u32)], left: Option<u32>) -> Span {
-        Span {
+    fn span(
+        number: u32,
+        came_to: &[(Role, IterationResult, u32)],
+        left: Option<u32>,
+    ) -> IterationSpan {
+        IterationSpan {
             first: IterationNumber(number),
             last: IterationNumber(number),
             count: 1,
-            came_to: came_to
+            results: came_to
                 .iter()
                 .map(|(role, came_to, count)| ((*role, *came_to), *count))
                 .collect(),
@@ -206,8 +214,8 @@ mod tests {
     fn two() -> Timeline {
         let mut timeline = Timeline::default();
         timeline.spans = vec![
-            span(1, &[(Role::Implement, CameTo::GatesFailed, 1)], Some(2)),
-            span(2, &[(Role::Review, CameTo::Approved, 1)], Some(1)),
+            span(1, &[(Role::Implement, IterationResult::GatesFailed, 1)], Some(2)),
+            span(2, &[(Role::Review, IterationResult::Approved, 1)], Some(1)),
         ];
         (timeline.stride, timeline.at_first) = (1, Some(2));
         timeline
@@ -217,11 +225,11 @@ mod tests {
     fn a_burn_down_goes_by_steps() {
         expect![[r#"
             <figure class="chart"><div class="plot"><span class="most">2</span><span class="least">0</span><svg class="burn" viewBox="0 0 2.4 100" preserveAspectRatio="none" role="img" aria-label="2 left before iteration 1, 1 left after iteration 2"><path class="grid" d="M0 0H2.4M0 50H2.4M0 100H2.4"/><path class="area" d="M0 0.0H1V0.0H2V50.0H2.4V100H0Z"/><path class="line" d="M0 0.0H1V0.0H2V50.0H2.4"/></svg></div><figcaption>2 left before iteration 1, 1 left after iteration 2</figcaption></figure>
-        "#]].assert_eq(&burn_down(&two()).expect("drawn"));
+        "#]].assert_eq(&draw_burn_down(&two()).expect("drawn"));
         let mut uncounted = two();
         uncounted.spans[0].left = None;
-        assert_eq!(burn_down(&uncounted), None);
-        assert_eq!(burn_down(&Timeline::default()), None);
+        assert_eq!(draw_burn_down(&uncounted), None);
+        assert_eq!(draw_burn_down(&Timeline::default()), None);
     }
 
     #[test]
@@ -229,24 +237,26 @@ mod tests {
         expect![[r##"
             <figure class="chart"><div class="lanes rows-2"><div class="roles" aria-hidden="true"><span>implement</span><span>review</span></div><div class="columns"><a href="#i1"><svg viewBox="0 0 1 2" preserveAspectRatio="none" aria-hidden="true"><rect class="bad" x=".06" y="0.05" width=".88" height="0.38"/><rect class="bad" x=".06" y="0.57" width=".88" height="0.38"/></svg><span class="tip">Iteration 1; implement gates failed; 1m 1s; $0.25; 2 left</span></a><a href="#i2"><svg viewBox="0 0 1 2" preserveAspectRatio="none" aria-hidden="true"><rect class="good" x=".06" y="1.05" width=".88" height="0.90"/></svg><span class="tip">Iteration 2; review approved; 1m 1s; $0.25; 1 left</span></a></div></div><figcaption><span>iterations 1 to 2</span><span class="legend"><i class="good"></i>passed <i class="middling"></i>changes requested <i class="bad"></i>failed</span></figcaption></figure>
         "##]]
-            .assert_eq(&timeline(&two(), |span| format!("#i{}", span.first)).expect("drawn"));
-        assert_eq!(timeline(&Timeline::default(), |_| String::new()), None);
+            .assert_eq(&draw_timeline(&two(), |span| format!("#i{}", span.first)).expect("drawn"));
+        assert_eq!(draw_timeline(&Timeline::default(), |_| String::new()), None);
     }
 
     #[test]
     fn joined_iterations_share_a_cell() {
-        let came_to = [(Role::Fix, CameTo::Passed, 3), (Role::Fix, CameTo::NoAnswer, 1)];
-        let joined = Span { last: IterationNumber(4), count: 4, ..span(1, &came_to, None) };
-        expect![[r##"<a href="#x"><svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"><rect class="good" x=".06" y="0.27" width=".88" height="0.68"/><rect class="bad" x=".06" y="0.05" width=".88" height="0.09"/><rect class="bad" x=".06" y="0.18" width=".88" height="0.09"/></svg><span class="tip">Iterations 1 to 4; fix passed (3×); fix no answer; 1m 1s; $0.25</span></a>"##]].assert_eq(&column(&joined, &[Role::Fix], "#x"));
+        let came_to =
+            [(Role::Fix, IterationResult::Passed, 3), (Role::Fix, IterationResult::NoAnswer, 1)];
+        let joined =
+            IterationSpan { last: IterationNumber(4), count: 4, ..span(1, &came_to, None) };
+        expect![[r##"<a href="#x"><svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"><rect class="good" x=".06" y="0.27" width=".88" height="0.68"/><rect class="bad" x=".06" y="0.05" width=".88" height="0.09"/><rect class="bad" x=".06" y="0.18" width=".88" height="0.09"/></svg><span class="tip">Iterations 1 to 4; fix passed (3×); fix no answer; 1m 1s; $0.25</span></a>"##]].assert_eq(&draw_column(&joined, &[Role::Fix], "#x"));
     }
 
     #[test]
     fn bars_never_leave_their_frame() {
         for (part, whole, expect) in [(0, 0, 0), (1, 2, 500), (5, 2, 1000), (u64::MAX, 1, 1000)] {
-            let drawn = bar(part, whole, Tone::Good);
+            let drawn = draw_bar(part, whole, ResultTone::Good);
             assert!(drawn.contains(&format!("class=\"good\" width=\"{expect}\"")), "{drawn}");
         }
-        assert_eq!(progress(0, 0, 0), "");
-        assert!(progress(1, 1, 4).contains("x=\"250\" width=\"250\""));
+        assert_eq!(draw_progress(0, 0, 0), "");
+        assert!(draw_progress(1, 1, 4).contains("x=\"250\" width=\"250\""));
     }
 }

@@ -7,8 +7,8 @@
 use ralph_core::units::Timestamp;
 use serde_json::{Value, json};
 
-use super::Part;
-use super::words::{escape, line, moment};
+use super::PagePart;
+use super::escaping::{escape_html, escape_line, render_time};
 use crate::time::WallClock;
 
 /// The style of every page, before its dark colors are filled in.
@@ -24,12 +24,12 @@ const DARK: &str = "--paper:#14171b;--card:#1b1f25;--ink:#e7e9ed;--soft:#a3abb8;
 pub(crate) const SCRIPT: &str = include_str!("live.js");
 
 /// Returns the style of every page.
-pub(crate) fn style() -> String {
+pub(crate) fn render_style() -> String {
     SHEET.replace("/*dark*/", DARK)
 }
 
 /// Data of a live page about its run.
-pub(crate) struct Live<'a> {
+pub(crate) struct LivePageData<'a> {
     /// The access token, sent back with control requests.
     pub(crate) token: &'a str,
     /// The revision that the page shows; the event stream starts from it.
@@ -62,7 +62,7 @@ impl Controls {
 
 /// A run in the list of runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedRun {
     /// The last part of its URL.
     pub key: String,
     pub run: String,
@@ -70,12 +70,12 @@ pub struct Listed {
     pub project: String,
     pub started: Timestamp,
     pub iterations: u32,
-    pub state: ListedState,
+    pub state: ListedRunState,
 }
 
 /// The state of a run in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ListedState {
+pub enum ListedRunState {
     Active,
     Complete,
     /// Ended with another outcome.
@@ -85,30 +85,34 @@ pub enum ListedState {
 }
 
 /// Returns a standalone page.
-pub fn document(title: &str, parts: &[Part]) -> String {
+pub fn render_document(title: &str, parts: &[PagePart]) -> String {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
     let head = format!(
         "<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n<style>\n{}</style>\n",
-        style()
+        render_style()
     );
     let top = "<p><strong>ralph</strong> report</p>";
-    format!("{}{}</body>\n</html>\n", opening(title, &head, "", top), main(parts))
+    format!("{}{}</body>\n</html>\n", render_opening(title, &head, "", top), render_main(parts))
 }
 
 /// Returns a live page.
-pub(crate) fn live_page(title: &str, parts: &[Part], live: &Live<'_>) -> String {
+pub(crate) fn render_live_page(title: &str, parts: &[PagePart], live: &LivePageData<'_>) -> String {
     let head = "<link rel=\"stylesheet\" href=\"../../style.css\">\n\
                 <script src=\"../../live.js\" defer></script>\n";
     let follow = if live.controls.is_active { "yes" } else { "no" };
     let attributes = format!(
         " data-token=\"{}\" data-since=\"{}\" data-follow=\"{follow}\" data-state=\"{}\"",
-        escape(live.token),
-        escape(live.since),
-        escape(&live.controls.to_json().to_string())
+        escape_html(live.token),
+        escape_html(live.since),
+        escape_html(&live.controls.to_json().to_string())
     );
     let top = "<p><strong>ralph</strong> <a href=\"../../\">all runs</a></p>\
                <p role=\"status\"><i class=\"pulse\"></i><span id=\"link\">not live without scripts</span></p>";
-    format!("{}{CONTROLS}{}</body>\n</html>\n", opening(title, head, &attributes, top), main(parts))
+    format!(
+        "{}{CONTROLS}{}</body>\n</html>\n",
+        render_opening(title, head, &attributes, top),
+        render_main(parts)
+    )
 }
 
 /// The buttons, disabled until the script has received the state of the run.
@@ -125,13 +129,13 @@ const CONTROLS: &str = "<aside aria-label=\"Controls\"><div class=\"controls\" i
 <p class=\"why\" id=\"reply\" role=\"status\"></p></div></aside>\n";
 
 /// Returns the page that lists all runs.
-pub fn list_page(runs: &[Listed], clock: &WallClock) -> String {
-    let row = |run: &Listed| {
+pub fn render_list_page(runs: &[ListedRun], clock: &WallClock) -> String {
+    let row = |run: &ListedRun| {
         let (class, label) = match &run.state {
-            ListedState::Active => ("active", "running".to_owned()),
-            ListedState::Complete => ("good", "complete".to_owned()),
-            ListedState::Ended(how) => ("bad", line(how)),
-            ListedState::CutOff => ("middling", "cut off".to_owned()),
+            ListedRunState::Active => ("active", "running".to_owned()),
+            ListedRunState::Complete => ("good", "complete".to_owned()),
+            ListedRunState::Ended(how) => ("bad", escape_line(how)),
+            ListedRunState::CutOff => ("middling", "cut off".to_owned()),
         };
         let short = label.chars().count() <= 24;
         let state =
@@ -139,11 +143,11 @@ pub fn list_page(runs: &[Listed], clock: &WallClock) -> String {
         format!(
             "<tr><th scope=\"row\"><a href=\"run/{}/\">{}</a></th><td>{state}</td><td>{}</td>\
              <td class=\"n\">{}</td><td>{}</td></tr>\n",
-            escape(&run.key),
-            line(&run.run),
-            line(&run.project),
+            escape_html(&run.key),
+            escape_line(&run.run),
+            escape_line(&run.project),
             run.iterations,
-            moment(clock, run.started)
+            render_time(clock, run.started)
         )
     };
     let rows: Vec<String> = runs.iter().map(row).collect();
@@ -151,16 +155,16 @@ pub fn list_page(runs: &[Listed], clock: &WallClock) -> String {
         "<p>There is no run yet.</p>".to_owned()
     } else {
         let head = ["Run", "State", "Project", "#Iterations", "Began"];
-        super::sections::table("Runs, newest first", &head, &rows)
+        super::sections::render_table("Runs, newest first", &head, &rows)
     };
     let head = "<link rel=\"stylesheet\" href=\"style.css\">\n";
     format!(
         "{}<main id=\"main\"><h1>Runs</h1>\n{body}</main>\n</body>\n</html>\n",
-        opening("Runs", head, "", "<p><strong>ralph</strong></p>")
+        render_opening("Runs", head, "", "<p><strong>ralph</strong></p>")
     )
 }
 
-fn opening(title: &str, head: &str, attributes: &str, top: &str) -> String {
+fn render_opening(title: &str, head: &str, attributes: &str, top: &str) -> String {
     let choice = |id: &str, name: &str, checked: &str| {
         format!(
             "<label><input type=\"radio\" name=\"theme\" id=\"theme-{id}\"{checked}><span>{name}</span></label>"
@@ -173,14 +177,14 @@ fn opening(title: &str, head: &str, attributes: &str, top: &str) -> String {
          <link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n</head>\n<body{attributes}>\n\
          <header class=\"top\">{top}<a class=\"to-main\" href=\"#main\">Skip to the report</a>\
          <fieldset class=\"theme\"><legend>Colors</legend>{}{}{}</fieldset></header>\n",
-        line(title),
+        escape_line(title),
         choice("auto", "Auto", " checked"),
         choice("light", "Light", ""),
         choice("dark", "Dark", "")
     )
 }
 
-fn main(parts: &[Part]) -> String {
+fn render_main(parts: &[PagePart]) -> String {
     let sections: Vec<String> = parts
         .iter()
         .map(|part| format!("<section id=\"{}\">{}</section>\n", part.id, part.html))

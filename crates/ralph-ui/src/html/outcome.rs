@@ -1,13 +1,13 @@
 //! The head of a page: the outcome in one sentence, the next commands, and the figures.
 
 use ralph_core::outcome::Outcome;
-use ralph_core::report::{OpenIteration, Summary};
+use ralph_core::report::{CurrentIteration, Summary};
 use ralph_core::task::Progress;
 
 use super::chart;
-use super::words::{code, line, moment};
-use crate::report::next_commands;
-use crate::stream::plural;
+use super::escaping::{escape_line, render_code, render_time};
+use crate::report::suggest_next_commands;
+use crate::stream::choose_plural;
 use crate::time::WallClock;
 
 /// Commands shown at once; the rest is collapsed.
@@ -18,65 +18,67 @@ const MOST_COMMANDS: usize = 12;
 
 /// Whether a run is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum RunActivity {
     Active,
     /// Waits for a resume request.
     Paused,
     /// Ended, as its last event says; without an outcome it was cut off.
-    Over,
+    Ended,
 }
 
 /// Returns the head of a page.
-pub(super) fn heading(
+pub(super) fn render_heading(
     summary: &Summary,
-    status: Standing,
+    status: RunActivity,
     project: &str,
     clock: &WallClock,
 ) -> String {
-    let mood = mood(summary, status);
+    let mood = choose_mood_class(summary, status);
     let mut html = format!(
         "<div class=\"outcome {mood}\">\n<p class=\"run\">{} <span>run {}</span></p>\n<h1>{}</h1>\n",
-        line(project),
-        line(&summary.run.0),
-        line(&sentence(summary, status))
+        escape_line(project),
+        escape_line(&summary.run.0),
+        escape_line(&describe_outcome(summary, status))
     );
     if let Some(progress) = summary.progress {
-        html.push_str(&chart::progress(progress.done, progress.failed, progress.total));
+        html.push_str(&chart::draw_progress(progress.done, progress.failed, progress.total));
     }
-    html.push_str(&next(summary, status));
+    html.push_str(&render_next_commands(summary, status));
     html.push_str("</div>\n");
-    html.push_str(&figures(summary, clock));
+    html.push_str(&render_figures(summary, clock));
     html
 }
 
 /// Returns the CSS class that colors the head.
-fn mood(summary: &Summary, status: Standing) -> &'static str {
+fn choose_mood_class(summary: &Summary, status: RunActivity) -> &'static str {
     match (status, &summary.outcome) {
-        (Standing::Active | Standing::Paused, _) => "active",
-        (Standing::Over, Some(Outcome::Complete)) => "good",
-        (Standing::Over, Some(Outcome::Interrupted) | None) => "middling",
-        (Standing::Over, Some(_)) => "bad",
+        (RunActivity::Active | RunActivity::Paused, _) => "active",
+        (RunActivity::Ended, Some(Outcome::Complete)) => "good",
+        (RunActivity::Ended, Some(Outcome::Interrupted) | None) => "middling",
+        (RunActivity::Ended, Some(_)) => "bad",
     }
 }
 
 /// Returns the outcome in one sentence.
-pub(super) fn sentence(summary: &Summary, status: Standing) -> String {
-    let tasks = summary.progress.map(how_far);
+pub(super) fn describe_outcome(summary: &Summary, status: RunActivity) -> String {
+    let tasks = summary.progress.map(describe_progress);
     let joined = |first: String| match &tasks {
         Some(tasks) => format!("{first}: {tasks}."),
         None => format!("{first}."),
     };
     match (status, &summary.outcome, &summary.ending) {
-        (Standing::Active, ..) => joined(match &summary.current {
-            Some(current) => format!("Running {}", doing(current)),
+        (RunActivity::Active, ..) => joined(match &summary.current {
+            Some(current) => format!("Running {}", describe_iteration(current)),
             None => "Running".to_owned(),
         }),
-        (Standing::Paused, ..) => joined("Paused".to_owned()),
-        (Standing::Over, Some(Outcome::Complete), _) => joined("Complete".to_owned()),
-        (Standing::Over, Some(Outcome::Interrupted), _) => joined("Stopped by you".to_owned()),
+        (RunActivity::Paused, ..) => joined("Paused".to_owned()),
+        (RunActivity::Ended, Some(Outcome::Complete), _) => joined("Complete".to_owned()),
+        (RunActivity::Ended, Some(Outcome::Interrupted), _) => joined("Stopped by you".to_owned()),
         // The page lists below which tasks failed, and why.
-        (Standing::Over, Some(Outcome::TasksLeft { .. }), _) => joined("Not complete".to_owned()),
-        (Standing::Over, _, Some(ending)) => {
+        (RunActivity::Ended, Some(Outcome::TasksLeft { .. }), _) => {
+            joined("Not complete".to_owned())
+        }
+        (RunActivity::Ended, _, Some(ending)) => {
             let mut letters = ending.chars();
             let first = letters.next().map(|it| it.to_uppercase().to_string());
             let ending = format!("{}{}", first.unwrap_or_default(), letters.as_str());
@@ -85,22 +87,22 @@ pub(super) fn sentence(summary: &Summary, status: Standing) -> String {
                 None => format!("{ending}."),
             }
         }
-        (Standing::Over, _, None) => joined(match &summary.current {
+        (RunActivity::Ended, _, None) => joined(match &summary.current {
             Some(current) => format!("Cut off in iteration {}", current.iteration),
             None => "Cut off".to_owned(),
         }),
     }
 }
 
-fn how_far(progress: Progress) -> String {
+fn describe_progress(progress: Progress) -> String {
     let Progress { total, done, .. } = progress;
     if done == total {
-        return format!("all {total} task{} done", plural(total));
+        return format!("all {total} task{} done", choose_plural(total));
     }
-    format!("{done} of {total} task{} done{}", plural(total), progress.shortfall())
+    format!("{done} of {total} task{} done{}", choose_plural(total), progress.shortfall())
 }
 
-fn doing(current: &OpenIteration) -> String {
+fn describe_iteration(current: &CurrentIteration) -> String {
     let mut text = format!("iteration {}, {}", current.iteration, current.role);
     if let Some(task) = &current.task {
         text.push_str(&format!(" {task}"));
@@ -112,21 +114,21 @@ fn doing(current: &OpenIteration) -> String {
 }
 
 /// Returns the next commands.
-fn next(summary: &Summary, status: Standing) -> String {
+fn render_next_commands(summary: &Summary, status: RunActivity) -> String {
     match status {
-        Standing::Active => {
+        RunActivity::Active => {
             "<p class=\"next\">Nothing to do: the run is active. <code>ralph status</code> shows the same in a \
              terminal.</p>\n"
                 .to_owned()
         }
-        Standing::Paused => {
+        RunActivity::Paused => {
             "<p class=\"next\">The run waits for you: <code>ralph go</code> resumes it.</p>\n".to_owned()
         }
-        Standing::Over => {
+        RunActivity::Ended => {
             let item = |(command, what): &(String, String)| {
-                format!("<li>{} <span>{}</span></li>\n", code(command), line(what))
+                format!("<li>{} <span>{}</span></li>\n", render_code(command), escape_line(what))
             };
-            let mut commands: Vec<String> = next_commands(summary).iter().map(item).collect();
+            let mut commands: Vec<String> = suggest_next_commands(summary).iter().map(item).collect();
             commands.truncate(MOST_COMMANDS);
             let rest = commands.split_off(commands.len().min(FIRST_COMMANDS));
             let folded = match rest.len() {
@@ -152,7 +154,7 @@ fn next(summary: &Summary, status: Standing) -> String {
     }
 }
 
-fn figures(summary: &Summary, clock: &WallClock) -> String {
+fn render_figures(summary: &Summary, clock: &WallClock) -> String {
     let mut figures: Vec<(&str, String)> = Vec::new();
     if let Some(progress) = summary.progress {
         figures.push(("Tasks done", format!("{} / {}", progress.done, progress.total)));
@@ -167,17 +169,17 @@ fn figures(summary: &Summary, clock: &WallClock) -> String {
     }
     let usage = summary.total.usage();
     if usage.tokens().0 > 0 {
-        let input = usage.input.plus(usage.cache_read).plus(usage.cache_write);
+        let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
         figures.push(("Tokens in / out", format!("{input} / {}", usage.output)));
     }
     figures.push(("Commits", (summary.commits.count + summary.agent_commits).to_string()));
-    figures.push(("Began", moment(clock, summary.started)));
-    figures.push(("Last event", moment(clock, summary.last)));
+    figures.push(("Began", render_time(clock, summary.started)));
+    figures.push(("Last event", render_time(clock, summary.last)));
     if summary.resumed > 0 {
         figures.push(("Resumed", summary.resumed.to_string()));
     }
     if let Some(backend) = summary.sandbox {
-        figures.push(("Sandbox", line(backend.name())));
+        figures.push(("Sandbox", escape_line(backend.name())));
     }
     let shown: Vec<String> = figures
         .into_iter()

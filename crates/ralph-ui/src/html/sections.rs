@@ -1,18 +1,18 @@
 //! The sections of a page between its head and the attempts: what needs a person, what was done,
 //! and what it cost.
 
-use ralph_core::control::Wish;
+use ralph_core::control::ControlRequest;
 use ralph_core::gate::Severity;
-use ralph_core::report::timeline::Tone;
+use ralph_core::report::timeline::ResultTone;
 use ralph_core::report::{
-    FailedTask, GateSummary, Latest, ReviewReading, Spent, Summary, Timeline,
+    FailedTask, GateSummary, LatestItems, ResourceUse, ReviewAssessment, Summary, Timeline,
 };
 use ralph_core::task::TaskStatus;
 
 use super::chart;
-use super::words::{anchor, code, line};
-use crate::lines::short;
-use crate::stream::{plural, tokens};
+use super::escaping::{escape_line, make_anchor, render_code};
+use crate::lines::shorten_id;
+use crate::stream::{choose_plural, format_tokens};
 
 /// A longer list is not readable; the totals count all tasks.
 const MOST_TASKS: usize = 300;
@@ -21,13 +21,13 @@ const MOST_TASKS: usize = 300;
 const MOST_LISTED: usize = 50;
 
 /// Returns a section with a heading, or an empty string if its body is empty.
-pub(super) fn section(title: &str, body: &str) -> String {
+pub(super) fn render_section(title: &str, body: &str) -> String {
     if body.is_empty() { String::new() } else { format!("<h2>{title}</h2>\n{body}") }
 }
 
 /// Returns a table that scrolls horizontally where it is too wide. A `#` in front of a name marks
 /// a numeric column.
-pub(super) fn table(caption: &str, head: &[&str], rows: &[String]) -> String {
+pub(super) fn render_table(caption: &str, head: &[&str], rows: &[String]) -> String {
     let cell = |name: &&str| match name.strip_prefix('#') {
         Some(name) => format!("<th scope=\"col\" class=\"n\">{name}</th>"),
         None => format!("<th scope=\"col\">{name}</th>"),
@@ -42,44 +42,44 @@ pub(super) fn table(caption: &str, head: &[&str], rows: &[String]) -> String {
 }
 
 /// Returns what needs a person.
-pub(super) fn needs_you(summary: &Summary) -> String {
+pub(super) fn render_needs_you(summary: &Summary) -> String {
     let mut body = String::new();
     for question in &summary.questions {
         body.push_str(&format!(
             "<article class=\"card bad\"><h3>{}: {}</h3><p>{}</p></article>\n",
-            line(&question.task.0),
-            line(&question.title),
-            line(&question.needs)
+            escape_line(&question.task.0),
+            escape_line(&question.title),
+            escape_line(&question.needs)
         ));
     }
     let is_asked = |task: &&FailedTask| !summary.questions.iter().any(|it| it.task == task.id);
     for task in summary.failed.iter().filter(is_asked) {
-        body.push_str(&failed(task));
+        body.push_str(&render_failed_task(task));
     }
     for task in &summary.auto_approved {
         body.push_str(&format!(
             "<article class=\"card middling\"><h3>{}: {}</h3><p>Approved only because no further \
              review was allowed, after {}. Look at it by hand: {}</p></article>\n",
-            line(&task.id.0),
-            line(&task.title),
+            escape_line(&task.id.0),
+            escape_line(&task.title),
             task.reviews,
-            line(&task.feedback)
+            escape_line(&task.feedback)
         ));
     }
     for task in &summary.diverging {
         body.push_str(&format!(
             "<article class=\"card middling\"><h3>{}: {}</h3><p>The reviews do not converge: {}. A \
              person should decide.</p></article>\n",
-            line(&task.id.0),
-            line(&task.title),
-            line(&task.divergence.words())
+            escape_line(&task.id.0),
+            escape_line(&task.title),
+            escape_line(&task.divergence.description())
         ));
     }
-    if !summary.planted.is_empty() {
+    if !summary.autorun_changes.is_empty() {
         let items: Vec<String> = summary
-            .planted
+            .autorun_changes
             .iter()
-            .map(|file| format!("<li>{} {}</li>", code(&file.path), file.kind.name()))
+            .map(|file| format!("<li>{} {}</li>", render_code(&file.path), file.kind.name()))
             .collect();
         body.push_str(&format!(
             "<article class=\"card middling\"><h3>Autorun files</h3><p>Check these before you \
@@ -87,16 +87,16 @@ pub(super) fn needs_you(summary: &Summary) -> String {
             items.concat()
         ));
     }
-    section("What needs you", &body)
+    render_section("What needs you", &body)
 }
 
-fn failed(task: &FailedTask) -> String {
+fn render_failed_task(task: &FailedTask) -> String {
     let mut facts = vec![format!("{} of {} attempts failed", task.attempts, task.attempts_allowed)];
     if let Some(gate) = task.last_gate.as_deref().filter(|gate| !gate.is_empty()) {
-        facts.push(format!("last at {}", code(gate)));
+        facts.push(format!("last at {}", render_code(gate)));
     }
     if let Some(branch) = &task.branch {
-        facts.push(format!("its work is on {}", code(branch)));
+        facts.push(format!("its work is on {}", render_code(branch)));
     }
     if let Some(stuck) = task.stuck.filter(|stuck| stuck.is_stuck) {
         facts.push(format!("stuck: the same error {} times", stuck.alike));
@@ -105,51 +105,52 @@ fn failed(task: &FailedTask) -> String {
     let error = if error.is_empty() {
         String::new()
     } else {
-        format!("<p class=\"error\">{}</p>", line(error))
+        format!("<p class=\"error\">{}</p>", escape_line(error))
     };
     let failing = if task.failing.is_empty() {
         String::new()
     } else {
-        format!("<p>Failing: {}</p>", line(&task.failing.join(", ")))
+        format!("<p>Failing: {}</p>", escape_line(&task.failing.join(", ")))
     };
     format!(
         "<article class=\"card bad\"><h3>{}: {}</h3>{error}{failing}<p>{}.</p></article>\n",
-        line(&task.id.0),
-        line(&task.title),
+        escape_line(&task.id.0),
+        escape_line(&task.title),
         facts.join("; ")
     )
 }
 
 /// Returns the burn-down chart.
-pub(super) fn progress(timeline: &Timeline) -> String {
-    section("What was left to do", &chart::burn_down(timeline).unwrap_or_default())
+pub(super) fn render_progress(timeline: &Timeline) -> String {
+    render_section("What was left to do", &chart::draw_burn_down(timeline).unwrap_or_default())
 }
 
 /// Returns the tasks and what each cost.
-pub(super) fn tasks(summary: &Summary) -> String {
+pub(super) fn render_tasks(summary: &Summary) -> String {
     if summary.tasks.is_empty() {
         return String::new();
     }
-    let most = summary.tasks.iter().map(|task| weight(&task.spent)).max().unwrap_or_default();
+    let most =
+        summary.tasks.iter().map(|task| measure_spent(&task.spent)).max().unwrap_or_default();
     let rows: Vec<String> = summary
         .tasks
         .iter()
         .take(MOST_TASKS)
         .map(|task| {
             let tone = match task.status {
-                TaskStatus::Done => Tone::Good,
-                TaskStatus::Pending | TaskStatus::InProgress | TaskStatus::Skipped => Tone::Middling,
-                TaskStatus::Failed => Tone::Bad,
+                TaskStatus::Done => ResultTone::Good,
+                TaskStatus::Pending | TaskStatus::InProgress | TaskStatus::Skipped => ResultTone::Middling,
+                TaskStatus::Failed => ResultTone::Bad,
             };
             format!(
                 "<tr id=\"{}\"><th scope=\"row\">{}</th><td>{}</td><td><span class=\"state {}\">{}</span></td>{}\
                  <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
-                anchor("task", &task.id),
-                line(&task.id.0),
-                line(&task.title),
+                make_anchor("task", &task.id),
+                escape_line(&task.id.0),
+                escape_line(&task.title),
                 task.status.name().replace('_', "-"),
                 task.status.name().replace('_', " "),
-                spent(&task.spent, most, tone),
+                render_spent(&task.spent, most, tone),
                 task.failed_attempts,
                 task.reviews,
                 task.commits
@@ -169,13 +170,13 @@ pub(super) fn tasks(summary: &Summary) -> String {
         "#Reviews",
         "#Commits",
     ];
-    let mut body = table("Tasks, and what each took", &head, &rows);
-    body.push_str(&left_out(summary.tasks.len().saturating_sub(MOST_TASKS), "task"));
+    let mut body = render_table("Tasks, and what each took", &head, &rows);
+    body.push_str(&render_omitted(summary.tasks.len().saturating_sub(MOST_TASKS), "task"));
     for waits in summary.waiting.iter().take(MOST_LISTED) {
         body.push_str(&format!(
             "<p class=\"note\">{} waits for {}.</p>\n",
-            line(&waits.task.0),
-            line(&waits.on.0)
+            escape_line(&waits.task.0),
+            escape_line(&waits.on.0)
         ));
     }
     for task in
@@ -184,23 +185,24 @@ pub(super) fn tasks(summary: &Summary) -> String {
         let gates: Vec<String> = task
             .quality_warnings
             .iter()
-            .map(|(gate, count)| format!("{} ({count}×)", line(gate)))
+            .map(|(gate, count)| format!("{} ({count}×)", escape_line(gate)))
             .collect();
         body.push_str(&format!(
             "<p class=\"note\">Soft gates warned of {}: {}.</p>\n",
-            line(&task.id.0),
+            escape_line(&task.id.0),
             gates.join(", ")
         ));
     }
-    section("Tasks", &body)
+    render_section("Tasks", &body)
 }
 
 /// Returns what each role cost.
-pub(super) fn roles(summary: &Summary) -> String {
+pub(super) fn render_roles(summary: &Summary) -> String {
     if summary.roles.is_empty() {
         return String::new();
     }
-    let most = summary.roles.iter().map(|role| weight(&role.spent)).max().unwrap_or_default();
+    let most =
+        summary.roles.iter().map(|role| measure_spent(&role.spent)).max().unwrap_or_default();
     let mut rows: Vec<String> = summary
         .roles
         .iter()
@@ -208,22 +210,22 @@ pub(super) fn roles(summary: &Summary) -> String {
             format!(
                 "<tr><th scope=\"row\">{}</th>{}<td class=\"n\">{}</td></tr>\n",
                 role.role,
-                spent(&role.spent, most, Tone::Good),
+                render_spent(&role.spent, most, ResultTone::Good),
                 role.spent.asks
             )
         })
         .collect();
     rows.push(format!(
         "<tr class=\"sum\"><th scope=\"row\">all</th>{}<td class=\"n\">{}</td></tr>\n",
-        spent(&summary.total, 0, Tone::Good),
+        render_spent(&summary.total, 0, ResultTone::Good),
         summary.total.asks
     ));
     let head = ["Role", "Share", "#Cost", "#Tokens", "#Time", "#Iterations", "#Calls"];
-    section("Cost by role", &table("Roles, and what each took", &head, &rows))
+    render_section("Cost by role", &render_table("Roles, and what each took", &head, &rows))
 }
 
 /// Returns the measure of a share: cost if known, else tokens, else time.
-fn weight(spent: &Spent) -> u64 {
+fn measure_spent(spent: &ResourceUse) -> u64 {
     match (spent.cost, spent.usage().tokens().0) {
         (Some(cost), _) => cost.0,
         (None, 0) => spent.ran.0,
@@ -232,11 +234,12 @@ fn weight(spent: &Spent) -> u64 {
 }
 
 /// Returns the columns for share, cost, tokens, time and iterations.
-fn spent(spent: &Spent, most: u64, tone: Tone) -> String {
+fn render_spent(spent: &ResourceUse, most: u64, tone: ResultTone) -> String {
     let usage = spent.usage();
-    let share = if most == 0 { String::new() } else { chart::bar(weight(spent), most, tone) };
+    let share =
+        if most == 0 { String::new() } else { chart::draw_bar(measure_spent(spent), most, tone) };
     let cost = spent.cost.map(|cost| cost.to_string()).unwrap_or_default();
-    let shown = if usage.tokens().0 == 0 { String::new() } else { tokens(usage) };
+    let shown = if usage.tokens().0 == 0 { String::new() } else { format_tokens(usage) };
     format!(
         "<td>{share}</td><td class=\"n\">{cost}</td><td class=\"n\">{shown}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
         spent.ran, spent.iterations
@@ -244,7 +247,7 @@ fn spent(spent: &Spent, most: u64, tone: Tone) -> String {
 }
 
 /// Returns the gates, how often they passed and how long they took.
-pub(super) fn gates(summary: &Summary) -> String {
+pub(super) fn render_gates(summary: &Summary) -> String {
     if summary.gates.is_empty() {
         return String::new();
     }
@@ -257,7 +260,7 @@ pub(super) fn gates(summary: &Summary) -> String {
             0 => (String::new(), String::new()),
             runs => {
                 let rate = format!("{}%", u64::from(gate.passed) * 100 / u64::from(runs));
-                (rate, chart::bar(gate.passed.into(), runs.into(), Tone::Good))
+                (rate, chart::draw_bar(gate.passed.into(), runs.into(), ResultTone::Good))
             }
         };
         let each = gate.ran.0.checked_div(gate.runs.into()).map(ralph_core::units::Millis);
@@ -269,7 +272,7 @@ pub(super) fn gates(summary: &Summary) -> String {
         format!(
             "<tr><th scope=\"row\">{}</th><td>{drawn}</td><td class=\"n\">{rate}</td><td class=\"n\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{severity}</td><td>{before}</td></tr>\n",
-            code(&gate.name),
+            render_code(&gate.name),
             gate.runs,
             gate.failed,
             gate.cached,
@@ -290,74 +293,76 @@ pub(super) fn gates(summary: &Summary) -> String {
         "Severity",
         "Before any work",
     ];
-    let mut body = table("Gates: how often they passed, and their times", &head, &rows);
-    body.push_str(&left_out(summary.gates.len().saturating_sub(MOST_LISTED), "gate"));
-    section("Gates", &body)
+    let mut body = render_table("Gates: how often they passed, and their times", &head, &rows);
+    body.push_str(&render_omitted(summary.gates.len().saturating_sub(MOST_LISTED), "gate"));
+    render_section("Gates", &body)
 }
 
 /// Returns how many reviews the tasks needed.
-pub(super) fn reviews(summary: &Summary) -> String {
+pub(super) fn render_reviews(summary: &Summary) -> String {
     let Some(reviews) = &summary.reviews else { return String::new() };
     let most = reviews.tasks_by_count.values().copied().max().unwrap_or_default();
     let rows: Vec<String> = reviews
         .tasks_by_count
         .iter()
         .map(|(count, tasks)| {
-            let tone = if *count < 3 { Tone::Good } else { Tone::Middling };
-            let drawn = chart::bar((*tasks).into(), most.into(), tone);
+            let tone = if *count < 3 { ResultTone::Good } else { ResultTone::Middling };
+            let drawn = chart::draw_bar((*tasks).into(), most.into(), tone);
             format!("<tr><th scope=\"row\">{count}</th><td>{drawn}</td><td class=\"n\">{tasks}</td></tr>\n")
         })
         .collect();
     let says = match reviews.reading {
-        ReviewReading::Cheap => "Mostly one review a task: reviews are cheap here.",
-        ReviewReading::CatchFaults => {
+        ReviewAssessment::Cheap => "Mostly one review a task: reviews are cheap here.",
+        ReviewAssessment::CatchFaults => {
             "Many tasks took three reviews or more: they catch real faults."
         }
-        ReviewReading::Mixed => "Some tasks needed a second look.",
+        ReviewAssessment::Mixed => "Some tasks needed a second look.",
     };
     let cap = match reviews.at_cap {
         0 => String::new(),
-        count => format!(" {count} task{} hit the cap.", plural(count as usize)),
+        count => format!(" {count} task{} hit the cap.", choose_plural(count as usize)),
     };
     let mut body = format!("<p class=\"note\">{says}{cap}</p>\n");
-    body.push_str(&table(
+    body.push_str(&render_table(
         "How many tasks took how many reviews",
         &["Reviews", "Share", "#Tasks"],
         &rows,
     ));
-    section("Reviews", &body)
+    render_section("Reviews", &body)
 }
 
 /// Returns commits, failure branches and kept refs.
-pub(super) fn history(summary: &Summary) -> String {
+pub(super) fn render_history(summary: &Summary) -> String {
     let mut body = String::new();
     if summary.agent_commits > 0 {
         body.push_str(&format!(
             "<p class=\"note\">Agents made {} commit{}: <code>git log --since={}</code></p>\n",
             summary.agent_commits,
-            plural(summary.agent_commits as usize),
-            summary.started.utc()
+            choose_plural(summary.agent_commits as usize),
+            summary.started.to_utc()
         ));
     }
-    listed(&mut body, "Commits", &summary.commits, |commit| {
-        let task = commit.task.as_ref().map(|task| format!(" <span>{}</span>", line(&task.0)));
+    add_list(&mut body, "Commits", &summary.commits, |commit| {
+        let task =
+            commit.task.as_ref().map(|task| format!(" <span>{}</span>", escape_line(&task.0)));
         format!(
             "{} {}{}",
-            code(&short(&commit.id)),
-            line(&commit.subject),
+            render_code(&shorten_id(&commit.id)),
+            escape_line(&commit.subject),
             task.unwrap_or_default()
         )
     });
-    listed(&mut body, "Failure branches", &summary.shelved, |saved| {
-        let task = saved.task.as_ref().map(|task| format!(" <span>{}</span>", line(&task.0)));
-        format!("{}{}", code(&saved.branch), task.unwrap_or_default())
+    add_list(&mut body, "Failure branches", &summary.failure_branches, |saved| {
+        let task =
+            saved.task.as_ref().map(|task| format!(" <span>{}</span>", escape_line(&task.0)));
+        format!("{}{}", render_code(&saved.branch), task.unwrap_or_default())
     });
-    listed(&mut body, "Kept refs", &summary.kept, |name| code(name));
-    section("Where the work is", &body)
+    add_list(&mut body, "Kept refs", &summary.kept, |name| render_code(name));
+    render_section("Where the work is", &body)
 }
 
 /// Returns unusual events, control requests, warnings and amendments.
-pub(super) fn notes(summary: &Summary) -> String {
+pub(super) fn render_notes(summary: &Summary) -> String {
     let (refused, proposed) = (summary.amendments_refused, summary.amendments_proposed);
     let made = summary.amendments.count.saturating_sub(refused + proposed);
     let facts = [
@@ -381,38 +386,43 @@ pub(super) fn notes(summary: &Summary) -> String {
     if !facts.is_empty() {
         body.push_str(&format!("<dl class=\"figures\">{}</dl>\n", facts.concat()));
     }
-    listed(&mut body, "Control requests", &summary.wishes, |note| {
-        let by = note.by.as_deref().map(|by| format!(" <span>{}</span>", line(by)));
-        let refused = note.refused.as_deref().map(|why| format!(", refused: {}", line(why)));
-        let text = match &note.wish {
-            Wish::Note { text } => format!("note: {}", line(text)),
-            Wish::Pause | Wish::GoOn | Wish::Stop | Wish::Skip { .. } => line(&note.wish.words()),
+    add_list(&mut body, "Control requests", &summary.control_requests, |note| {
+        let by = note.by.as_deref().map(|by| format!(" <span>{}</span>", escape_line(by)));
+        let refused = note.refused.as_deref().map(|why| format!(", refused: {}", escape_line(why)));
+        let text = match &note.request {
+            ControlRequest::Note { text } => format!("note: {}", escape_line(text)),
+            ControlRequest::Pause
+            | ControlRequest::Resume
+            | ControlRequest::Stop
+            | ControlRequest::Skip { .. } => escape_line(&note.request.describe()),
         };
         format!("{text}{}{}", refused.unwrap_or_default(), by.unwrap_or_default())
     });
-    listed(&mut body, "Refused connections", &summary.refused, |text| line(text));
+    add_list(&mut body, "Refused connections", &summary.refused, |text| escape_line(text));
     let is_refusal = |text: &&String| text.starts_with(ralph_core::report::REFUSED_CONNECTION);
-    let others = Latest {
+    let others = LatestItems {
         count: summary.warnings.count.saturating_sub(summary.refused.count),
         latest: summary.warnings.latest.iter().filter(|text| !is_refusal(text)).collect(),
     };
-    listed(&mut body, "Warnings", &others, |text| line(text));
-    listed(&mut body, "Amendments", &summary.amendments, |amendment| {
-        let (proposal, reason) = (line(&amendment.proposal), line(&amendment.reason));
+    add_list(&mut body, "Warnings", &others, |text| escape_line(text));
+    add_list(&mut body, "Amendments", &summary.amendments, |amendment| {
+        let (proposal, reason) = (escape_line(&amendment.proposal), escape_line(&amendment.reason));
         match (&amendment.refusal, &amendment.proposed) {
             (None, None) => format!("{proposal} <span>{reason}</span>"),
             (None, Some(id)) => {
-                format!("proposed as {}: {proposal} <span>{reason}</span>", line(id))
+                format!("proposed as {}: {proposal} <span>{reason}</span>", escape_line(id))
             }
-            (Some(refusal), _) => format!("refused: {proposal} <span>{}</span>", line(refusal)),
+            (Some(refusal), _) => {
+                format!("refused: {proposal} <span>{}</span>", escape_line(refusal))
+            }
         }
     });
-    listed(&mut body, "Edits of the list", &summary.edits, |edit| line(edit));
-    section("Along the way", &body)
+    add_list(&mut body, "Edits of the list", &summary.edits, |edit| escape_line(edit));
+    render_section("Along the way", &body)
 }
 
 /// Adds a list, newest first, collapsed if it is long.
-fn listed<T>(body: &mut String, title: &str, list: &Latest<T>, show: impl Fn(&T) -> String) {
+fn add_list<T>(body: &mut String, title: &str, list: &LatestItems<T>, show: impl Fn(&T) -> String) {
     if list.latest.is_empty() {
         return;
     }
@@ -427,19 +437,19 @@ fn listed<T>(body: &mut String, title: &str, list: &Latest<T>, show: impl Fn(&T)
     let open = if items.len() <= 12 { " open" } else { "" };
     body.push_str(&format!(
         "<details id=\"{}\"{open}><summary>{title} <span>{}</span></summary><ul class=\"list\">\n{}</ul>{}</details>\n",
-        anchor("list", title),
+        make_anchor("list", title),
         list.count,
         items.concat(),
-        left_out(missing, "earlier one")
+        render_omitted(missing, "earlier one")
     ));
 }
 
 /// Returns a note on how many entries are missing.
-pub(super) fn left_out(count: usize, what: &str) -> String {
+pub(super) fn render_omitted(count: usize, what: &str) -> String {
     match count {
         0 => String::new(),
         count => {
-            let s = plural(count);
+            let s = choose_plural(count);
             let are = if count == 1 { "is" } else { "are" };
             format!("<p class=\"note\">{count} {what}{s} {are} not shown here.</p>\n")
         }

@@ -15,17 +15,17 @@ fn clock() -> WallClock {
     WallClock { zone: TimeZone::UTC, now: || Timestamp(0) }
 }
 
-fn page(report: &Report, standing: Standing, diff: &mut Diff<'_>) -> String {
+fn page(report: &Report, standing: RunActivity, diff: &mut DiffReader<'_>) -> String {
     let summary = report.summary().expect("it has begun");
-    let mut facts = Facts {
+    let mut facts = PageInput {
         summary: &summary,
         timeline: report.timeline(),
         project: HOSTILE,
-        standing,
+        status: standing,
         clock: &clock(),
         diff: &mut |from, to| diff(from, to),
     };
-    document("title </title><script>", &parts(&mut facts))
+    render_document("title </title><script>", &render_parts(&mut facts))
 }
 
 /// Returns the names of all tags and attributes. Panics where tags are not closed in order.
@@ -68,7 +68,7 @@ fn read_tags(page: &str) -> (BTreeSet<String>, BTreeSet<String>) {
 fn nothing_that_agents_wrote_becomes_part_of_the_page() {
     let evil = "</pre></script><img src=x onerror=alert(1)><svg onload=alert(2)>\u{202e}\u{1b}[2J";
     let mut diff = |_: &TreeId, _: &TreeId| Ok(format!("diff --git a b\n+{evil}\n-x\n@@ 1 @@\n y"));
-    for standing in [Standing::Active, Standing::Over] {
+    for standing in [RunActivity::Active, RunActivity::Ended] {
         let page = page(&night_report(), standing, &mut diff);
         let (tags, attributes) = read_tags(&page);
         for forbidden in ["script", "img", "iframe", "object", "embed", "form", "base", "b"] {
@@ -112,7 +112,7 @@ fn nothing_that_agents_wrote_becomes_part_of_the_page() {
 
 #[test]
 fn ids_are_there_once_and_links_lead_somewhere() {
-    let page = page(&night_report(), Standing::Over, &mut |_, _| Ok("+x\n".into()));
+    let page = page(&night_report(), RunActivity::Ended, &mut |_, _| Ok("+x\n".into()));
     let all: Vec<&str> =
         page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let ids: BTreeSet<&str> = all.iter().copied().collect();
@@ -126,7 +126,8 @@ fn ids_are_there_once_and_links_lead_somewhere() {
 #[test]
 fn the_page_begins_with_outcome_and_next_commands() {
     let report = night_report();
-    let mut page = page(&report, Standing::Over, &mut |_, _| Err("git has cleared it away".into()));
+    let mut page =
+        page(&report, RunActivity::Ended, &mut |_, _| Err("git has cleared it away".into()));
     page = page.split("</style>").nth(1).expect("a body").to_owned();
     let mut from = 0;
     for part in [
@@ -171,24 +172,24 @@ fn a_sentence_states_the_outcome() {
     let check = |outcome: Option<Outcome>, standing, expect: &str| {
         let ending = outcome.as_ref().map(ToString::to_string);
         let summary = Summary { outcome, ending, ..night.clone() };
-        assert_eq!(outcome::sentence(&summary, standing), expect);
+        assert_eq!(outcome::describe_outcome(&summary, standing), expect);
     };
-    check(None, Standing::Active, "Running: 1 of 3 tasks done, 2 failed.");
-    check(None, Standing::Over, "Cut off: 1 of 3 tasks done, 2 failed.");
-    check(Some(Outcome::Complete), Standing::Over, "Complete: 1 of 3 tasks done, 2 failed.");
+    check(None, RunActivity::Active, "Running: 1 of 3 tasks done, 2 failed.");
+    check(None, RunActivity::Ended, "Cut off: 1 of 3 tasks done, 2 failed.");
+    check(Some(Outcome::Complete), RunActivity::Ended, "Complete: 1 of 3 tasks done, 2 failed.");
     check(
         Some(Outcome::Interrupted),
-        Standing::Over,
+        RunActivity::Ended,
         "Stopped by you: 1 of 3 tasks done, 2 failed.",
     );
     check(
         Some(Outcome::IterationsUsedUp { limit: 3 }),
-        Standing::Over,
+        RunActivity::Ended,
         "Not complete after 3 iterations (1 of 3 tasks done, 2 failed).",
     );
     let prompt =
         Summary { outcome: Some(Outcome::Complete), ending: None, progress: None, ..night.clone() };
-    assert_eq!(outcome::sentence(&prompt, Standing::Over), "Complete.");
+    assert_eq!(outcome::describe_outcome(&prompt, RunActivity::Ended), "Complete.");
 }
 
 #[test]
@@ -198,7 +199,7 @@ fn the_page_of_a_long_run_stays_small() {
         asked += 1;
         Ok("+<added>&\n".repeat(10_000))
     };
-    let page = page(&long_report(1_000), Standing::Over, &mut diff);
+    let page = page(&long_report(1_000), RunActivity::Ended, &mut diff);
     assert!(page.len() < 3_000_000, "{} bytes", page.len());
     assert!(asked <= 40, "{asked} diffs");
     read_tags(&page);
@@ -215,7 +216,7 @@ fn the_page_of_a_long_run_stays_small() {
 
 #[test]
 fn a_list_of_runs_links_to_each() {
-    let listed = |state| Listed {
+    let listed = |state| ListedRun {
         key: "00-20261114-231500-k3f9".into(),
         run: "20261114-231500-k3f9".into(),
         project: HOSTILE.into(),
@@ -224,13 +225,13 @@ fn a_list_of_runs_links_to_each() {
         state,
     };
     let runs = [
-        listed(ListedState::Active),
-        listed(ListedState::Complete),
-        listed(ListedState::CutOff),
-        listed(ListedState::Ended("not complete: <b>".into())),
+        listed(ListedRunState::Active),
+        listed(ListedRunState::Complete),
+        listed(ListedRunState::CutOff),
+        listed(ListedRunState::Ended("not complete: <b>".into())),
     ];
-    let page = list_page(&runs, &clock());
+    let page = render_list_page(&runs, &clock());
     read_tags(&page);
     assert!(page.contains("<a href=\"run/00-20261114-231500-k3f9/\">"), "{page}");
-    assert!(list_page(&[], &clock()).contains("There is no run yet."));
+    assert!(render_list_page(&[], &clock()).contains("There is no run yet."));
 }

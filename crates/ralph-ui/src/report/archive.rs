@@ -3,16 +3,16 @@
 //! Made from the list alone, so it does not depend on who worked on it. Not here: the cost of
 //! single runs, which is in their own reports.
 
-use ralph_core::report::{AutoApproved, Reviews};
+use ralph_core::report::{AutoApprovedTask, ReviewStats};
 use ralph_core::task::{Task, TaskList, TaskStatus};
 
-use super::markdown::{plain, table};
-use super::{how_far, sections};
-use crate::stream::plural;
+use super::markdown::{add_table, escape_markdown};
+use super::{render_progress, sections};
+use crate::stream::choose_plural;
 
 /// An archived task list.
 #[derive(Debug, Clone, Copy)]
-pub struct Archived<'a> {
+pub struct ArchivedList<'a> {
     pub name: &'a str,
     /// The day of archiving.
     pub on: &'a str,
@@ -25,16 +25,16 @@ pub struct Archived<'a> {
 }
 
 /// Returns the page as Markdown.
-pub fn markdown(archived: &Archived<'_>) -> String {
+pub fn render_archive(archived: &ArchivedList<'_>) -> String {
     let project = archived.list.map_or("", |list| list.project.trim());
     let title = if project.is_empty() { archived.name } else { project };
-    let mut page = format!("# {}\n\n- Archived: {}\n", plain(title), archived.on);
+    let mut page = format!("# {}\n\n- Archived: {}\n", escape_markdown(title), archived.on);
     page.push_str(&match (archived.begun, archived.last) {
         (Some(begun), Some(last)) => {
-            format!("- Worked on: {} to {}\n", plain(begun), plain(last))
+            format!("- Worked on: {} to {}\n", escape_markdown(begun), escape_markdown(last))
         }
-        (Some(begun), None) => format!("- Begun: {}\n", plain(begun)),
-        (None, Some(last)) => format!("- Last change: {}\n", plain(last)),
+        (Some(begun), None) => format!("- Begun: {}\n", escape_markdown(begun)),
+        (None, Some(last)) => format!("- Last change: {}\n", escape_markdown(last)),
         (None, None) => String::new(),
     });
     let Some(list) = archived.list else {
@@ -42,20 +42,20 @@ pub fn markdown(archived: &Archived<'_>) -> String {
         return page;
     };
     if let Some(branch) = list.branch.as_deref().filter(|branch| !branch.trim().is_empty()) {
-        page.push_str(&format!("- Branch: {}\n", plain(branch)));
+        page.push_str(&format!("- Branch: {}\n", escape_markdown(branch)));
     }
     if !list.description.trim().is_empty() {
-        page.push_str(&format!("\n{}\n", plain(&list.description)));
+        page.push_str(&format!("\n{}\n", escape_markdown(&list.description)));
     }
-    page.push_str(&how_far(list.progress()));
-    failed(&mut page, list);
-    sections::auto_approved(&mut page, &AutoApproved::of(list));
-    sections::reviews(&mut page, Reviews::of(list).as_ref());
-    tasks(&mut page, list);
+    page.push_str(&render_progress(list.progress()));
+    add_failed_list(&mut page, list);
+    sections::add_auto_approved(&mut page, &AutoApprovedTask::from_list(list));
+    sections::add_reviews(&mut page, ReviewStats::from_list(list).as_ref());
+    add_task_table(&mut page, list);
     page
 }
 
-fn failed(page: &mut String, list: &TaskList) {
+fn add_failed_list(page: &mut String, list: &TaskList) {
     let failed: Vec<&Task> =
         list.tasks.iter().filter(|task| task.status == TaskStatus::Failed).collect();
     if failed.is_empty() {
@@ -67,32 +67,32 @@ fn failed(page: &mut String, list: &TaskList) {
             "" => "no reason recorded",
             notes => notes,
         };
-        let s = plural(task.attempts as usize);
+        let s = choose_plural(task.attempts as usize);
         page.push_str(&format!(
             "- **{}** ({}), after {} failed attempt{s}: {}\n",
-            plain(&task.id.0),
-            plain(&task.title),
+            escape_markdown(&task.id.0),
+            escape_markdown(&task.title),
             task.attempts,
-            plain(reason)
+            escape_markdown(reason)
         ));
     }
 }
 
-fn tasks(page: &mut String, list: &TaskList) {
+fn add_task_table(page: &mut String, list: &TaskList) {
     if list.tasks.is_empty() {
         return;
     }
     page.push_str("\n## Tasks\n\n");
     let row = |task: &Task| {
         vec![
-            plain(&task.id.0),
-            plain(&task.title),
+            escape_markdown(&task.id.0),
+            escape_markdown(&task.title),
             task.status.name().replace('_', " "),
             task.review.count.to_string(),
         ]
     };
     let rows: Vec<Vec<String>> = list.tasks.iter().map(row).collect();
-    table(page, &["Task", "Title", "Status", "Reviews"], &rows);
+    add_table(page, &["Task", "Title", "Status", "Reviews"], &rows);
 }
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
             ],
             ..TaskList::default()
         };
-        let archived = Archived {
+        let archived = ArchivedList {
             name: "2026-11-15-notes",
             on: "2026-11-15",
             begun: Some("2026-11-01"),
@@ -174,8 +174,8 @@ mod tests {
             | US-2 | Does \*it\* | done | 5 |
             | US-3 | Never works | failed | 0 |
             | US-4 | Was not begun | pending | 0 |
-        "#]].assert_eq(&markdown(&archived));
-        let nothing = Archived { list: None, begun: None, ..archived };
+        "#]].assert_eq(&render_archive(&archived));
+        let nothing = ArchivedList { list: None, begun: None, ..archived };
         expect![[r#"
             # 2026-11-15-notes
 
@@ -184,6 +184,6 @@ mod tests {
 
             The archive has no readable task list.
         "#]]
-        .assert_eq(&markdown(&nothing));
+        .assert_eq(&render_archive(&nothing));
     }
 }

@@ -1,6 +1,6 @@
 //! Escapes foreign text for a Markdown page: one line, sanitized, without Markdown syntax.
 
-use crate::safe;
+use crate::sanitize;
 
 /// More than any title or error line needs.
 const LONGEST: usize = 400;
@@ -9,8 +9,8 @@ const LONGEST: usize = 400;
 ///
 /// The text never begins a line, so headings and list markers need no escaping; only what is
 /// syntax in the middle of a line does.
-pub(super) fn plain(text: &str) -> String {
-    let line = safe::one_line(text, LONGEST, "…");
+pub(super) fn escape_markdown(text: &str) -> String {
+    let line = sanitize::sanitize_line(text, LONGEST, "…");
     let letters: Vec<char> = line.chars().collect();
     let mut escaped = String::with_capacity(line.len());
     for (at, character) in letters.iter().enumerate() {
@@ -38,8 +38,8 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// Returns a text as inline code. Escapes `|`, which would end a table cell.
-pub(super) fn code(text: &str) -> String {
-    let line = safe::one_line(text, LONGEST, "…").replace('|', "\\|");
+pub(super) fn format_code(text: &str) -> String {
+    let line = sanitize::sanitize_line(text, LONGEST, "…").replace('|', "\\|");
     let (mut longest, mut run) = (0, 0);
     for character in line.chars() {
         run = if character == '`' { run + 1 } else { 0 };
@@ -51,7 +51,7 @@ pub(super) fn code(text: &str) -> String {
 }
 
 /// Adds a table. Cells must be escaped already.
-pub(super) fn table(page: &mut String, head: &[&str], rows: &[Vec<String>]) {
+pub(super) fn add_table(page: &mut String, head: &[&str], rows: &[Vec<String>]) {
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {
         page.push('|');
         for cell in cells {

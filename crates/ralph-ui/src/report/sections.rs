@@ -1,30 +1,30 @@
 //! The sections of the report after those that need a person: what was done, and what it cost.
 
-use ralph_core::control::Wish;
+use ralph_core::autorun_changes::AutorunChange;
+use ralph_core::control::ControlRequest;
 use ralph_core::gate::Severity;
-use ralph_core::planted::Planted;
 use ralph_core::report::{
-    AutoApproved, GateSummary, Latest, ReviewReading, Reviews, Spent, Summary,
+    AutoApprovedTask, GateSummary, LatestItems, ResourceUse, ReviewAssessment, ReviewStats, Summary,
 };
 
-use super::markdown::{code, plain, table};
-use crate::lines::short;
-use crate::stream::{plural, tokens};
+use super::markdown::{add_table, escape_markdown, format_code};
+use crate::lines::shorten_id;
+use crate::stream::{choose_plural, format_tokens};
 
-pub(super) fn auto_approved(page: &mut String, tasks: &[AutoApproved]) {
+pub(super) fn add_auto_approved(page: &mut String, tasks: &[AutoApprovedTask]) {
     if tasks.is_empty() {
         return;
     }
     page.push_str("\n## Approved at the cap (look at them by hand)\n\n");
     for task in tasks {
-        let (id, title) = (plain(&task.id.0), plain(&task.title));
-        let (reviews, feedback) = (task.reviews, plain(&task.feedback));
-        let s = plural(reviews as usize);
+        let (id, title) = (escape_markdown(&task.id.0), escape_markdown(&task.title));
+        let (reviews, feedback) = (task.reviews, escape_markdown(&task.feedback));
+        let s = choose_plural(reviews as usize);
         page.push_str(&format!("- **{id}** ({title}), after {reviews} review{s}: {feedback}\n"));
     }
 }
 
-pub(super) fn reviews(page: &mut String, reviews: Option<&Reviews>) {
+pub(super) fn add_reviews(page: &mut String, reviews: Option<&ReviewStats>) {
     let Some(reviews) = reviews else { return };
     page.push_str("\n## Reviews\n\n");
     let rows: Vec<Vec<String>> = reviews
@@ -32,17 +32,17 @@ pub(super) fn reviews(page: &mut String, reviews: Option<&Reviews>) {
         .iter()
         .map(|(count, tasks)| vec![count.to_string(), tasks.to_string()])
         .collect();
-    table(page, &["Reviews", "Tasks"], &rows);
+    add_table(page, &["Reviews", "Tasks"], &rows);
     let says = match reviews.reading {
-        ReviewReading::Cheap => "Mostly one review a task: reviews are cheap here.",
-        ReviewReading::CatchFaults => {
+        ReviewAssessment::Cheap => "Mostly one review a task: reviews are cheap here.",
+        ReviewAssessment::CatchFaults => {
             "Many tasks took three reviews or more: they catch real faults."
         }
-        ReviewReading::Mixed => "Some tasks needed a second look.",
+        ReviewAssessment::Mixed => "Some tasks needed a second look.",
     };
     page.push_str(&format!("\n{says}\n"));
     if reviews.at_cap > 0 {
-        let s = plural(reviews.at_cap as usize);
+        let s = choose_plural(reviews.at_cap as usize);
         page.push_str(&format!(
             "{} task{s} hit the cap of reviews: look at the work by hand.\n",
             reviews.at_cap
@@ -50,20 +50,20 @@ pub(super) fn reviews(page: &mut String, reviews: Option<&Reviews>) {
     }
 }
 
-pub(super) fn diverging(page: &mut String, summary: &Summary) {
+pub(super) fn add_diverging(page: &mut String, summary: &Summary) {
     if summary.diverging.is_empty() {
         return;
     }
     page.push_str("\n## Reviews that do not converge (a person should decide)\n\n");
     for task in &summary.diverging {
-        let (id, title) = (plain(&task.id.0), plain(&task.title));
-        let (reviews, how) = (task.reviews, plain(&task.divergence.words()));
-        let s = plural(reviews as usize);
+        let (id, title) = (escape_markdown(&task.id.0), escape_markdown(&task.title));
+        let (reviews, how) = (task.reviews, escape_markdown(&task.divergence.description()));
+        let s = choose_plural(reviews as usize);
         page.push_str(&format!("- **{id}** ({title}), after {reviews} review{s}: {how}\n"));
     }
 }
 
-pub(super) fn tasks(page: &mut String, summary: &Summary) {
+pub(super) fn add_tasks(page: &mut String, summary: &Summary) {
     if summary.tasks.is_empty() {
         return;
     }
@@ -73,20 +73,20 @@ pub(super) fn tasks(page: &mut String, summary: &Summary) {
         .iter()
         .map(|task| {
             let mut row = vec![
-                plain(&task.id.0),
-                plain(&task.title),
+                escape_markdown(&task.id.0),
+                escape_markdown(&task.title),
                 task.status.name().replace('_', " "),
                 task.failed_attempts.to_string(),
                 task.reviews.to_string(),
                 task.commits.to_string(),
             ];
-            row.extend(spent(&task.spent));
+            row.extend(format_spent(&task.spent));
             row
         })
         .collect();
     let mut last: Vec<String> = ["all", "", "", "", ""].map(str::to_owned).to_vec();
     last.push(summary.commits.count.to_string());
-    last.extend(spent(&summary.total));
+    last.extend(format_spent(&summary.total));
     rows.push(last);
     let head = [
         "Task",
@@ -100,19 +100,19 @@ pub(super) fn tasks(page: &mut String, summary: &Summary) {
         "Cost",
         "Tokens",
     ];
-    table(page, &head, &rows);
+    add_table(page, &head, &rows);
     for task in summary.tasks.iter().filter(|task| !task.quality_warnings.is_empty()) {
         let gates: Vec<String> = task
             .quality_warnings
             .iter()
-            .map(|(gate, count)| format!("{} ({count}x)", plain(gate)))
+            .map(|(gate, count)| format!("{} ({count}x)", escape_markdown(gate)))
             .collect();
-        let id = plain(&task.id.0);
+        let id = escape_markdown(&task.id.0);
         page.push_str(&format!("\nQuality warnings of {id}: {}\n", gates.join(", ")));
     }
 }
 
-pub(super) fn roles(page: &mut String, summary: &Summary) {
+pub(super) fn add_roles(page: &mut String, summary: &Summary) {
     if summary.roles.is_empty() {
         return;
     }
@@ -122,25 +122,25 @@ pub(super) fn roles(page: &mut String, summary: &Summary) {
         .iter()
         .map(|role| {
             let mut row = vec![role.role.to_string(), role.spent.asks.to_string()];
-            row.extend(spent(&role.spent));
+            row.extend(format_spent(&role.spent));
             row
         })
         .collect();
     let mut last = vec!["all".to_owned(), summary.total.asks.to_string()];
-    last.extend(spent(&summary.total));
+    last.extend(format_spent(&summary.total));
     rows.push(last);
-    table(page, &["Role", "Calls", "Iterations", "Time", "Cost", "Tokens"], &rows);
+    add_table(page, &["Role", "Calls", "Iterations", "Time", "Cost", "Tokens"], &rows);
 }
 
 /// Returns the columns for iterations, time, cost and tokens.
-fn spent(spent: &Spent) -> Vec<String> {
+fn format_spent(spent: &ResourceUse) -> Vec<String> {
     let usage = spent.usage();
     let cost = spent.cost.map(|cost| cost.to_string()).unwrap_or_default();
-    let shown = if usage.tokens().0 == 0 { String::new() } else { tokens(usage) };
+    let shown = if usage.tokens().0 == 0 { String::new() } else { format_tokens(usage) };
     vec![spent.iterations.to_string(), spent.ran.to_string(), cost, shown]
 }
 
-pub(super) fn gates(page: &mut String, summary: &Summary) {
+pub(super) fn add_gates(page: &mut String, summary: &Summary) {
     if summary.gates.is_empty() {
         return;
     }
@@ -160,7 +160,7 @@ pub(super) fn gates(page: &mut String, summary: &Summary) {
             Some(false) => "green",
         };
         vec![
-            plain(&gate.name),
+            escape_markdown(&gate.name),
             severity.to_owned(),
             gate.runs.to_string(),
             rate,
@@ -171,11 +171,11 @@ pub(super) fn gates(page: &mut String, summary: &Summary) {
     };
     let rows: Vec<Vec<String>> = summary.gates.iter().map(row).collect();
     let head = ["Gate", "Severity", "Runs", "Passed", "Time", "Before", "Regressions"];
-    table(page, &head, &rows);
+    add_table(page, &head, &rows);
 }
 
 /// Adds counters of unusual events that are not zero.
-pub(super) fn events(page: &mut String, summary: &Summary) {
+pub(super) fn add_events(page: &mut String, summary: &Summary) {
     let waits = &summary.waits;
     let (refused, proposed) = (summary.amendments_refused, summary.amendments_proposed);
     let made = summary.amendments.count.saturating_sub(refused + proposed);
@@ -199,12 +199,15 @@ pub(super) fn events(page: &mut String, summary: &Summary) {
     if !facts.is_empty() {
         page.push_str(&format!("\n## Along the way\n\n{}", facts.concat()));
     }
-    listed(page, "Amendments", &summary.amendments, |amendment| {
-        let (proposal, reason) = (plain(&amendment.proposal), plain(&amendment.reason));
+    add_list(page, "Amendments", &summary.amendments, |amendment| {
+        let (proposal, reason) =
+            (escape_markdown(&amendment.proposal), escape_markdown(&amendment.reason));
         match (&amendment.refusal, &amendment.proposed) {
             (None, None) => format!("{proposal} ({reason})"),
-            (None, Some(id)) => format!("proposed as {}: {proposal} ({reason})", plain(id)),
-            (Some(refusal), _) => format!("refused: {proposal} ({})", plain(refusal)),
+            (None, Some(id)) => {
+                format!("proposed as {}: {proposal} ({reason})", escape_markdown(id))
+            }
+            (Some(refusal), _) => format!("refused: {proposal} ({})", escape_markdown(refusal)),
         }
     });
     if proposed > 0 {
@@ -212,58 +215,59 @@ pub(super) fn events(page: &mut String, summary: &Summary) {
     }
 }
 
-pub(super) fn commits(page: &mut String, summary: &Summary) {
+pub(super) fn add_commits(page: &mut String, summary: &Summary) {
     if summary.agent_commits > 0 {
-        let (count, since) = (summary.agent_commits, summary.started.utc());
+        let (count, since) = (summary.agent_commits, summary.started.to_utc());
         let who = if count == 1 { "commit is" } else { "commits are" };
         page.push_str(&format!(
             "\n## Commits by agents\n\n{count} {who} in the history: `git log --since={since}`\n"
         ));
     }
-    listed(page, "Commits", &summary.commits, |commit| {
-        format!("{} {}", code(&short(&commit.id)), plain(&commit.subject))
+    add_list(page, "Commits", &summary.commits, |commit| {
+        format!("{} {}", format_code(&shorten_id(&commit.id)), escape_markdown(&commit.subject))
     });
-    listed(page, "Failure branches", &summary.shelved, |saved| {
-        let task = saved.task.as_ref().map(|task| plain(&task.0)).unwrap_or_default();
-        format!("{} {task}", code(&saved.branch)).trim_end().to_owned()
+    add_list(page, "Failure branches", &summary.failure_branches, |saved| {
+        let task = saved.task.as_ref().map(|task| escape_markdown(&task.0)).unwrap_or_default();
+        format!("{} {task}", format_code(&saved.branch)).trim_end().to_owned()
     });
-    listed(page, "Kept refs", &summary.kept, |name| code(name));
+    add_list(page, "Kept refs", &summary.kept, |name| format_code(name));
 }
 
 /// Adds the autorun files that a person should check before opening or running the project.
-pub(super) fn planted(page: &mut String, files: &[Planted]) {
+pub(super) fn add_autorun_files(page: &mut String, files: &[AutorunChange]) {
     if files.is_empty() {
         return;
     }
     page.push_str("\n## Autorun files (check them before you open or run the project)\n\n");
-    for Planted { path, kind } in files {
-        page.push_str(&format!("- {}: {}\n", code(path), kind.name()));
+    for AutorunChange { path, kind } in files {
+        page.push_str(&format!("- {}: {}\n", format_code(path), kind.name()));
     }
 }
 
-pub(super) fn notes(page: &mut String, summary: &Summary) {
-    listed(page, "Control requests", &summary.wishes, |note| {
+pub(super) fn add_notes(page: &mut String, summary: &Summary) {
+    add_list(page, "Control requests", &summary.control_requests, |note| {
         let by = note.by.as_deref().unwrap_or("user");
         let refused = note.refused.as_ref().map(|why| format!(" (rejected: {why})"));
-        let what = match &note.wish {
-            Wish::Note { text } => format!("note: {text}"),
-            request @ (Wish::Pause | Wish::GoOn | Wish::Stop | Wish::Skip { .. }) => {
-                request.words()
-            }
+        let what = match &note.request {
+            ControlRequest::Note { text } => format!("note: {text}"),
+            request @ (ControlRequest::Pause
+            | ControlRequest::Resume
+            | ControlRequest::Stop
+            | ControlRequest::Skip { .. }) => request.describe(),
         };
-        let at = note.at.utc();
-        plain(&format!("{at} {by}: {what}{}", refused.unwrap_or_default()))
+        let at = note.at.to_utc();
+        escape_markdown(&format!("{at} {by}: {what}{}", refused.unwrap_or_default()))
     });
-    listed(page, "Edits of the list", &summary.edits, |edit| plain(edit));
-    listed(page, "Warnings", &summary.warnings, |warning| plain(warning));
+    add_list(page, "Edits of the list", &summary.edits, |edit| escape_markdown(edit));
+    add_list(page, "Warnings", &summary.warnings, |warning| escape_markdown(warning));
 }
 
-fn listed<T>(page: &mut String, title: &str, list: &Latest<T>, line: impl Fn(&T) -> String) {
+fn add_list<T>(page: &mut String, title: &str, list: &LatestItems<T>, line: impl Fn(&T) -> String) {
     if list.latest.is_empty() {
         return;
     }
     page.push_str(&format!("\n## {title}\n\n"));
-    match list.left_out() {
+    match list.dropped_count() {
         0 => {}
         more => page.push_str(&format!("- {more} earlier ones\n")),
     }

@@ -2,17 +2,17 @@
 //! of the agent.
 
 use expect_test::expect;
+use ralph_core::agent_output::{Reply, Usage};
 use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use ralph_core::event::{
-    Changes, Checkpoint, CommitId, Event, History, JOURNAL_VERSION, Landed, Observation, Purpose,
-    Recorded, TreeId,
+    Checkpoint, CommitId, Event, History, JOURNAL_VERSION, Landed, Observation, Purpose, Recorded,
+    TreeDiff, TreeId,
 };
 use ralph_core::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
 use ralph_core::handoff::{FileAction, FileTouched};
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId, TaskId};
-use ralph_core::judge::judge;
+use ralph_core::judge::judge_iteration;
 use ralph_core::outcome::Outcome;
-use ralph_core::reading::{Reply, Usage};
 use ralph_core::recipe::{AgentChoice, AgentKind, CommitPolicy, Recipe, TaskWork, Work};
 use ralph_core::report::{Report, Summary};
 use ralph_core::review::ReviewPolicy;
@@ -34,9 +34,9 @@ impl Journal {
     fn tell(&mut self, event: Event) {
         self.seq += 1;
         let ran = Millis::from_secs(self.seq);
-        let at = Timestamp(1_794_698_100_000).plus(ran);
+        let at = Timestamp(1_794_698_100_000).saturating_add(ran);
         let recorded = Recorded { seq: self.seq, at, ran, event };
-        self.report.apply(&recorded).expect("the event fits");
+        self.report.apply_event(&recorded).expect("the event fits");
     }
 
     fn state(&self) -> &RunState {
@@ -76,15 +76,15 @@ impl Journal {
             let file = FileTouched { path: "a.rs".into(), action: FileAction::Modified };
             let observation = Some(Observation {
                 tree: TreeId(format!("tree{number}")),
-                changes: Changes::Some,
+                changes: TreeDiff::Dirty,
                 files: vec![file],
                 more_files: 0,
                 history: History::Same,
                 checked_out: None,
                 uncommitted: Vec::new(),
                 leaks: Vec::new(),
-                meddling: Vec::new(),
-                planted: Vec::new(),
+                git_tampering: Vec::new(),
+                autorun_changes: Vec::new(),
             });
             self.tell(Event::Observed { observation, kept: None });
         }
@@ -92,7 +92,7 @@ impl Journal {
             self.tell(Event::GateChecked { result: result.clone() });
         }
         let current = self.state().current.as_ref().expect("it is open");
-        let judgement = judge(self.state(), current).expect("it was answered");
+        let judgement = judge_iteration(self.state(), current).expect("it was answered");
         self.tell(Event::Judged { judgement: Box::new(judgement) });
     }
 
@@ -103,7 +103,7 @@ impl Journal {
 
     fn save_failed_work(&mut self, number: u32, branch: &str) {
         let commit = CommitId("deadbeef00".into());
-        self.land(number, Landed::Shelved { branch: branch.into(), commit });
+        self.land(number, Landed::SavedToFailureBranch { branch: branch.into(), commit });
     }
 }
 
@@ -175,7 +175,7 @@ fn begun() -> Journal {
     work.stuck.after = 2;
     work.stuck.strategy_shifts = 1;
     let agent = AgentChoice::new(AgentKind::Text, "agent");
-    let gates = vec![Gate::command(GateKind::Test, "make test")];
+    let gates = vec![Gate::for_command(GateKind::Test, "make test")];
     let mut recipe = Recipe { gates, ..Recipe::new(Work::Tasks(work), agent) };
     recipe.landing.commit = CommitPolicy::Ralph;
     recipe.limits.iterations = 20;
@@ -364,12 +364,12 @@ fn the_page_starts_with_what_needs_a_person() {
         git log -n 2  # see the commits of this run
         ralph log 20261114-231500-k3f9  # everything that happened
         ```
-    "#]].assert_eq(&markdown(&night()));
+    "#]].assert_eq(&render_report(&night()));
 }
 
 #[test]
 fn text_of_others_does_not_break_the_page() {
-    let page = markdown(&night());
+    let page = render_report(&night());
     assert!(!page.contains('\u{1b}'), "{page}");
     let completed: Vec<&str> =
         page.lines().filter(|line| line.starts_with("## Completed")).collect();
@@ -385,14 +385,15 @@ fn names_become_code_that_nothing_closes() {
     for (text, expect) in
         [("a", "`a`"), ("a`b", "``a`b``"), ("`a", "`` `a ``"), ("a|b", "`a\\|b`"), ("", "")]
     {
-        assert_eq!(code(text), expect, "{text}");
+        assert_eq!(format_code(text), expect, "{text}");
     }
 }
 
 #[test]
 fn the_status_has_questions_on_top_and_a_line_for_each_task() {
     let around = crate::style::tests::pipe();
-    let style = crate::style::Style::choose(&crate::style::Wishes::default(), &around);
+    let style =
+        crate::style::Style::choose_style(&crate::style::StylePreferences::default(), &around);
     expect![[r#"
         Blocked    T3 needs an API key (there is none)
 
@@ -412,9 +413,9 @@ fn the_status_has_questions_on_top_and_a_line_for_each_task() {
         ✘ T3  failed  Send the mail (2 of 5 attempts failed, $0.04)
 
         T1 was approved at the cap of reviews: look at it by hand
-    "#]].assert_eq(&crate::status::describe(
+    "#]].assert_eq(&crate::status::describe_run(
         &night(),
-        &crate::status::Ahead::default(),
+        &crate::status::RunForecast::default(),
         "not complete",
         &style
     ));

@@ -5,122 +5,140 @@
 //! from other sites. A control request needs the token also in a header, which no form and no
 //! simple request of another site can set.
 
-use ralph_core::control::{LONGEST_NOTE, Wish};
+use ralph_core::control::{ControlRequest, MAX_NOTE_CHARS};
 
-use super::http::{Method, Request, Response};
+use super::http::{ServeMethod, ServeRequest, ServeResponse};
 
 /// Longer than any key of a run.
 const LONGEST_KEY: usize = 120;
 
 /// The target of an allowed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Route {
+pub(super) enum ServeRoute {
     List,
     Style,
     Script,
     Open { ticket: String },
     Run { key: String },
     Events { key: String, since: Option<String> },
-    Wish { key: String, request: Wish },
+    Control { key: String, request: ControlRequest },
 }
 
 /// Whether a request is allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Admitted {
-    Yes(Route),
-    No(Response),
+pub(super) enum Admission {
+    Allowed(ServeRoute),
+    Rejected(ServeResponse),
 }
 
 /// Decides whether a request is allowed.
-pub(super) fn admit(request: &Request, port: u16, token: &str) -> Admitted {
-    match route(request, port, token) {
-        Ok(route) => Admitted::Yes(route),
-        Err(response) => Admitted::No(response),
+pub(super) fn admit_request(request: &ServeRequest, port: u16, token: &str) -> Admission {
+    match parse_route(request, port, token) {
+        Ok(route) => Admission::Allowed(route),
+        Err(response) => Admission::Rejected(response),
     }
 }
 
-fn route(request: &Request, port: u16, token: &str) -> Result<Route, Response> {
+fn parse_route(
+    request: &ServeRequest,
+    port: u16,
+    token: &str,
+) -> Result<ServeRoute, ServeResponse> {
     let host = request.header("host").unwrap_or_default();
     let known = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
     if !known.iter().any(|known| known == host) {
-        return Err(Response::plain(421, "This is not the address that ralph serves."));
+        return Err(ServeResponse::from_message(421, "This is not the address that ralph serves."));
     }
     let own = format!("http://{host}");
     let is_foreign = request.header("origin").is_some_and(|origin| origin != own)
         || matches!(request.header("sec-fetch-site"), Some("cross-site" | "same-site"));
     if is_foreign {
-        return Err(Response::plain(403, "Requests from other sites are not allowed."));
+        return Err(ServeResponse::from_message(403, "Requests from other sites are not allowed."));
     }
     let mut segments = request.path.split('/').skip(1);
     let first = segments.next().unwrap_or_default();
     let rest: Vec<&str> = segments.collect();
     if first == "open" {
         return match (request.method, rest.as_slice()) {
-            (Method::Get, [ticket]) => Ok(Route::Open { ticket: (*ticket).to_owned() }),
-            _ => Err(nothing()),
+            (ServeMethod::Get, [ticket]) => Ok(ServeRoute::Open { ticket: (*ticket).to_owned() }),
+            _ => Err(respond_not_found()),
         };
     }
-    if !is_same(first, token) {
+    if !is_equal_constant_time(first, token) {
         let message = "The address is not complete. Use the one that `ralph serve` printed.";
-        return Err(Response::plain(403, message));
+        return Err(ServeResponse::from_message(403, message));
     }
     match (request.method, rest.as_slice()) {
-        (Method::Get, [""]) => Ok(Route::List),
-        (Method::Get, ["style.css"]) => Ok(Route::Style),
-        (Method::Get, ["live.js"]) => Ok(Route::Script),
-        (Method::Get, ["run", run, ""]) => Ok(Route::Run { key: key(run)? }),
-        (Method::Get, ["run", run, "events"]) => {
+        (ServeMethod::Get, [""]) => Ok(ServeRoute::List),
+        (ServeMethod::Get, ["style.css"]) => Ok(ServeRoute::Style),
+        (ServeMethod::Get, ["live.js"]) => Ok(ServeRoute::Script),
+        (ServeMethod::Get, ["run", run, ""]) => Ok(ServeRoute::Run { key: parse_key(run)? }),
+        (ServeMethod::Get, ["run", run, "events"]) => {
             let given = request.query.as_deref().and_then(|query| query.strip_prefix("since="));
             // A browser that reconnects by itself sends the id of the last event.
             let since = request.header("last-event-id").or(given).map(str::to_owned);
-            Ok(Route::Events { key: key(run)?, since })
+            Ok(ServeRoute::Events { key: parse_key(run)?, since })
         }
-        (Method::Post, ["run", run, "wish"]) => {
-            Ok(Route::Wish { key: key(run)?, request: wish(request, &own, token)? })
+        (ServeMethod::Post, ["run", run, "wish"]) => Ok(ServeRoute::Control {
+            key: parse_key(run)?,
+            request: parse_control_request(request, &own, token)?,
+        }),
+        (ServeMethod::Get, _) => Err(respond_not_found()),
+        (ServeMethod::Post | ServeMethod::Other, _) => {
+            Err(ServeResponse::from_message(405, "This page is read-only."))
         }
-        (Method::Get, _) => Err(nothing()),
-        (Method::Post | Method::Other, _) => Err(Response::plain(405, "This page is read-only.")),
     }
 }
 
-fn wish(request: &Request, own: &str, token: &str) -> Result<Wish, Response> {
+fn parse_control_request(
+    request: &ServeRequest,
+    own: &str,
+    token: &str,
+) -> Result<ControlRequest, ServeResponse> {
     let is_own = request.header("origin") == Some(own)
-        && is_same(request.header("x-ralph-token").unwrap_or_default(), token);
+        && is_equal_constant_time(request.header("x-ralph-token").unwrap_or_default(), token);
     if !is_own {
-        return Err(Response::plain(403, "A control request must come from the page itself."));
+        return Err(ServeResponse::from_message(
+            403,
+            "A control request must come from the page itself.",
+        ));
     }
     let kind = request.header("content-type").unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
-        return Err(Response::plain(415, "A control request must be JSON."));
+        return Err(ServeResponse::from_message(415, "A control request must be JSON."));
     }
-    let control: Wish = serde_json::from_slice(&request.body)
-        .map_err(|_| Response::plain(400, "Unknown control request."))?;
+    let control: ControlRequest = serde_json::from_slice(&request.body)
+        .map_err(|_| ServeResponse::from_message(400, "Unknown control request."))?;
     match &control {
-        Wish::Note { text } if text.trim().is_empty() || text.chars().count() > LONGEST_NOTE => {
-            Err(Response::plain(400, "A note has between 1 and 4000 characters."))
+        ControlRequest::Note { text }
+            if text.trim().is_empty() || text.chars().count() > MAX_NOTE_CHARS =>
+        {
+            Err(ServeResponse::from_message(400, "A note has between 1 and 4000 characters."))
         }
-        Wish::Pause | Wish::GoOn | Wish::Stop | Wish::Skip { .. } | Wish::Note { .. } => {
-            Ok(control)
-        }
+        ControlRequest::Pause
+        | ControlRequest::Resume
+        | ControlRequest::Stop
+        | ControlRequest::Skip { .. }
+        | ControlRequest::Note { .. } => Ok(control),
     }
 }
 
 /// Returns a syntactically valid key, which is never a path.
-fn key(text: &str) -> Result<String, Response> {
+fn parse_key(text: &str) -> Result<String, ServeResponse> {
     let is_ours = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'-';
     if !text.is_empty() && text.len() <= LONGEST_KEY && text.bytes().all(is_ours) {
         Ok(text.to_owned())
     } else {
-        Err(nothing())
+        Err(respond_not_found())
     }
 }
 
-fn nothing() -> Response {
-    Response::plain(404, "Not found.")
+fn respond_not_found() -> ServeResponse {
+    ServeResponse::from_message(404, "Not found.")
 }
 
 /// Compares two texts in constant time.
-pub(super) fn is_same(one: &str, other: &str) -> bool {
+pub(super) fn is_equal_constant_time(one: &str, other: &str) -> bool {
     let differences =
         one.bytes().zip(other.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
     !other.is_empty() && one.len() == other.len() && differences == 0
@@ -134,10 +152,15 @@ mod tests {
 
     const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-    fn request(method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Request {
+    fn request(
+        method: ServeMethod,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> ServeRequest {
         let (path, query) =
             path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
-        Request {
+        ServeRequest {
             method,
             path: path.replace("TOKEN", TOKEN),
             query: query.map(str::to_owned),
@@ -150,22 +173,23 @@ mod tests {
     }
 
     /// Returns the status of a refusal, or the route.
-    fn decide(request: &Request) -> Result<Route, u16> {
-        match admit(request, 7777, TOKEN) {
-            Admitted::Yes(route) => Ok(route),
-            Admitted::No(response) => Err(response.status),
+    fn decide(request: &ServeRequest) -> Result<ServeRoute, u16> {
+        match admit_request(request, 7777, TOKEN) {
+            Admission::Allowed(route) => Ok(route),
+            Admission::Rejected(response) => Err(response.status),
         }
     }
 
     #[test]
     fn only_the_complete_address_is_routed() {
-        let get =
-            |path: &str| decide(&request(Method::Get, path, &[("host", "127.0.0.1:7777")], ""));
-        assert_eq!(get("/TOKEN/"), Ok(Route::List));
-        assert_eq!(get("/TOKEN/run/ab-1/"), Ok(Route::Run { key: "ab-1".into() }));
+        let get = |path: &str| {
+            decide(&request(ServeMethod::Get, path, &[("host", "127.0.0.1:7777")], ""))
+        };
+        assert_eq!(get("/TOKEN/"), Ok(ServeRoute::List));
+        assert_eq!(get("/TOKEN/run/ab-1/"), Ok(ServeRoute::Run { key: "ab-1".into() }));
         assert_eq!(
             get("/TOKEN/run/ab-1/events?since=3-4"),
-            Ok(Route::Events { key: "ab-1".into(), since: Some("3-4".into()) })
+            Ok(ServeRoute::Events { key: "ab-1".into(), since: Some("3-4".into()) })
         );
         for (path, status) in [
             ("/", 403),
@@ -199,13 +223,13 @@ mod tests {
             (vec![("host", "localhost:7777"), ("sec-fetch-site", "same-site")], 403),
         ] {
             assert_eq!(
-                decide(&request(Method::Get, "/TOKEN/", &headers, "")),
+                decide(&request(ServeMethod::Get, "/TOKEN/", &headers, "")),
                 Err(status),
                 "{headers:?}"
             );
         }
         let fine = [("host", "localhost:7777"), ("sec-fetch-site", "none")];
-        assert_eq!(decide(&request(Method::Get, "/TOKEN/", &fine, "")), Ok(Route::List));
+        assert_eq!(decide(&request(ServeMethod::Get, "/TOKEN/", &fine, "")), Ok(ServeRoute::List));
     }
 
     #[test]
@@ -216,11 +240,11 @@ mod tests {
         let kind = ("content-type", "application/json");
         let skip = r#"{"wish":"skip","task":"T1"}"#;
         let post = |headers: &[(&str, &str)], body: &str| {
-            decide(&request(Method::Post, "/TOKEN/run/a/wish", headers, body))
+            decide(&request(ServeMethod::Post, "/TOKEN/run/a/wish", headers, body))
         };
         let all = [host, origin, token, kind];
-        let control = Wish::Skip { task: TaskId("T1".into()) };
-        assert_eq!(post(&all, skip), Ok(Route::Wish { key: "a".into(), request: control }));
+        let control = ControlRequest::Skip { task: TaskId("T1".into()) };
+        assert_eq!(post(&all, skip), Ok(ServeRoute::Control { key: "a".into(), request: control }));
         let long = format!(r#"{{"wish":"note","text":"{}"}}"#, "x".repeat(4_001));
         for (headers, body, status) in [
             (vec![host, token, kind], skip, 403),
@@ -235,14 +259,14 @@ mod tests {
         ] {
             assert_eq!(post(&headers, body), Err(status), "{headers:?} {body:.40}");
         }
-        assert_eq!(decide(&request(Method::Other, "/TOKEN/", &[host], "")), Err(405));
+        assert_eq!(decide(&request(ServeMethod::Other, "/TOKEN/", &[host], "")), Err(405));
     }
 
     #[test]
     fn an_empty_token_opens_nothing() {
-        assert!(is_same("ab", "ab"));
+        assert!(is_equal_constant_time("ab", "ab"));
         for (one, other) in [("", ""), ("a", ""), ("", "a"), ("ab", "aa"), ("a", "ab")] {
-            assert!(!is_same(one, other), "{one} {other}");
+            assert!(!is_equal_constant_time(one, other), "{one} {other}");
         }
     }
 }

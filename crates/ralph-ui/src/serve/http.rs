@@ -24,10 +24,10 @@ const REQUEST_TIME: Duration = Duration::from_millis(if cfg!(test) { 300 } else 
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
 /// How long the rest of the client's data is read, so that the client gets the response.
-const FAREWELL: Duration = Duration::from_millis(200);
+const DRAIN_TIME: Duration = Duration::from_millis(200);
 
 /// Headers of every response.
-const ALWAYS: &str = "Connection: close\r\nCache-Control: no-store\r\n\
+const COMMON_HEADERS: &str = "Connection: close\r\nCache-Control: no-store\r\n\
 X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n\
 Cross-Origin-Opener-Policy: same-origin\r\nCross-Origin-Resource-Policy: same-origin\r\n\
 Cross-Origin-Embedder-Policy: require-corp\r\n\
@@ -37,8 +37,8 @@ connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-an
 
 /// An HTTP request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Request {
-    pub(super) method: Method,
+pub(super) struct ServeRequest {
+    pub(super) method: ServeMethod,
     pub(super) path: String,
     pub(super) query: Option<String>,
     /// Names in lower case.
@@ -48,13 +48,13 @@ pub(super) struct Request {
 
 /// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Method {
+pub(super) enum ServeMethod {
     Get,
     Post,
     Other,
 }
 
-impl Request {
+impl ServeRequest {
     /// Returns a header. Security-relevant headers occur at most once: parsing rejects duplicates.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -63,7 +63,7 @@ impl Request {
 
 /// Why a request could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum ServeRequestError {
     /// The client disconnected, or sent nothing.
     Gone,
     Slow,
@@ -73,39 +73,41 @@ pub(super) enum Refusal {
     Malformed,
 }
 
-impl Refusal {
+impl ServeRequestError {
     /// Returns the response, or `None` if the client has gone.
-    pub(super) fn response(self) -> Option<Response> {
+    pub(super) fn to_response(self) -> Option<ServeResponse> {
         match self {
             Self::Gone => None,
-            Self::Slow => Some(Response::plain(408, "The request took too long.")),
-            Self::LongHead => Some(Response::plain(431, "The request is too long.")),
-            Self::LongBody => Some(Response::plain(413, "The request body is too long.")),
-            Self::Malformed => Some(Response::plain(400, "The request is malformed.")),
+            Self::Slow => Some(ServeResponse::from_message(408, "The request took too long.")),
+            Self::LongHead => Some(ServeResponse::from_message(431, "The request is too long.")),
+            Self::LongBody => {
+                Some(ServeResponse::from_message(413, "The request body is too long."))
+            }
+            Self::Malformed => Some(ServeResponse::from_message(400, "The request is malformed.")),
         }
     }
 }
 
 /// Reads one request, within a deadline for all of it.
-pub(super) fn read(mut stream: &TcpStream) -> Result<Request, Refusal> {
+pub(super) fn read_request(mut stream: &TcpStream) -> Result<ServeRequest, ServeRequestError> {
     let deadline = Instant::now() + REQUEST_TIME;
     let mut bytes = Vec::new();
     let mut more = |bytes: &mut Vec<u8>| {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Refusal::Slow);
+            return Err(ServeRequestError::Slow);
         }
-        stream.set_read_timeout(Some(left)).map_err(|_| Refusal::Gone)?;
+        stream.set_read_timeout(Some(left)).map_err(|_| ServeRequestError::Gone)?;
         let mut piece = [0; 4096];
         match stream.read(&mut piece) {
-            Ok(0) => Err(Refusal::Gone),
+            Ok(0) => Err(ServeRequestError::Gone),
             Ok(count) => {
                 bytes.extend_from_slice(&piece[..count]);
                 Ok(())
             }
-            Err(error) if is_timeout(&error) => Err(Refusal::Slow),
+            Err(error) if is_timeout(&error) => Err(ServeRequestError::Slow),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            Err(_) => Err(Refusal::Gone),
+            Err(_) => Err(ServeRequestError::Gone),
         }
     };
     let end = loop {
@@ -113,23 +115,23 @@ pub(super) fn read(mut stream: &TcpStream) -> Result<Request, Refusal> {
             break end;
         }
         if bytes.len() > LONGEST_HEAD {
-            return Err(Refusal::LongHead);
+            return Err(ServeRequestError::LongHead);
         }
         more(&mut bytes)?;
     };
     if end > LONGEST_HEAD {
-        return Err(Refusal::LongHead);
+        return Err(ServeRequestError::LongHead);
     }
-    let mut request = parse(&bytes[..end])?;
+    let mut request = parse_head(&bytes[..end])?;
     let length = match request.header("content-length") {
         None => 0,
         Some(digits) if digits.bytes().all(|it| it.is_ascii_digit()) && digits.len() < 10 => {
-            digits.parse().map_err(|_| Refusal::Malformed)?
+            digits.parse().map_err(|_| ServeRequestError::Malformed)?
         }
-        Some(_) => return Err(Refusal::Malformed),
+        Some(_) => return Err(ServeRequestError::Malformed),
     };
     if length > LONGEST_BODY {
-        return Err(Refusal::LongBody);
+        return Err(ServeRequestError::LongBody);
     }
     let mut body = bytes.split_off(end + 4);
     while body.len() < length {
@@ -142,32 +144,34 @@ pub(super) fn read(mut stream: &TcpStream) -> Result<Request, Refusal> {
 }
 
 /// Parses a complete request, for fuzzing.
-pub(super) fn read_whole(bytes: &[u8]) -> Option<Request> {
+pub(super) fn parse_whole_request(bytes: &[u8]) -> Option<ServeRequest> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
-    let request = parse(&bytes[..end]).ok()?;
-    Some(Request { body: bytes[end + 4..].to_vec(), ..request })
+    let request = parse_head(&bytes[..end]).ok()?;
+    Some(ServeRequest { body: bytes[end + 4..].to_vec(), ..request })
 }
 
 /// Parses request line and headers.
-fn parse(head: &[u8]) -> Result<Request, Refusal> {
-    let text = str::from_utf8(head).map_err(|_| Refusal::Malformed)?;
+fn parse_head(head: &[u8]) -> Result<ServeRequest, ServeRequestError> {
+    let text = str::from_utf8(head).map_err(|_| ServeRequestError::Malformed)?;
     let is_plain =
         |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte) || byte == b'\t');
     let mut lines = text.split("\r\n");
     let line = lines.next().unwrap_or_default();
     let fields: Vec<&str> = line.split(' ').collect();
-    let [method, target, version] = fields.as_slice() else { return Err(Refusal::Malformed) };
+    let [method, target, version] = fields.as_slice() else {
+        return Err(ServeRequestError::Malformed);
+    };
     let is_http = matches!(*version, "HTTP/1.1" | "HTTP/1.0");
     if !is_http || !target.starts_with('/') || !is_plain(line) {
-        return Err(Refusal::Malformed);
+        return Err(ServeRequestError::Malformed);
     }
     let mut headers: Vec<(String, String)> = Vec::new();
     for line in lines {
-        let (name, value) = line.split_once(':').ok_or(Refusal::Malformed)?;
+        let (name, value) = line.split_once(':').ok_or(ServeRequestError::Malformed)?;
         let is_name = !name.is_empty()
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         if !is_name || !is_plain(value) || headers.len() == MOST_HEADERS {
-            return Err(Refusal::Malformed);
+            return Err(ServeRequestError::Malformed);
         }
         let name = name.to_ascii_lowercase();
         // Duplicates of these make a request ambiguous; `transfer-encoding` is not supported.
@@ -175,7 +179,7 @@ fn parse(head: &[u8]) -> Result<Request, Refusal> {
         let is_double =
             matters.contains(&name.as_str()) && headers.iter().any(|(known, _)| *known == name);
         if is_double || name == "transfer-encoding" {
-            return Err(Refusal::Malformed);
+            return Err(ServeRequestError::Malformed);
         }
         headers.push((name, value.trim().to_owned()));
     }
@@ -183,47 +187,48 @@ fn parse(head: &[u8]) -> Result<Request, Refusal> {
         .split_once('?')
         .map_or((*target, None), |(path, query)| (path, Some(query.to_owned())));
     let method = match *method {
-        "GET" => Method::Get,
-        "POST" => Method::Post,
-        _ => Method::Other,
+        "GET" => ServeMethod::Get,
+        "POST" => ServeMethod::Post,
+        _ => ServeMethod::Other,
     };
-    Ok(Request { method, path: path.to_owned(), query, headers, body: Vec::new() })
+    Ok(ServeRequest { method, path: path.to_owned(), query, headers, body: Vec::new() })
 }
 
 /// An HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Response {
+pub(super) struct ServeResponse {
     pub(super) status: u16,
     kind: &'static str,
     location: Option<String>,
     body: String,
 }
 
-impl Response {
-    pub(super) fn html(body: String) -> Self {
-        Self::text("text/html; charset=utf-8", body)
+impl ServeResponse {
+    pub(super) fn from_html(body: String) -> Self {
+        Self::from_text("text/html; charset=utf-8", body)
     }
 
-    pub(super) fn text(kind: &'static str, body: String) -> Self {
+    pub(super) fn from_text(kind: &'static str, body: String) -> Self {
         Self { status: 200, kind, location: None, body }
     }
 
     /// Returns a plain-text response with this status.
-    pub(super) fn plain(status: u16, text: &str) -> Self {
-        let body = format!("{}\n", crate::safe::one_line(text, 500, "…"));
-        Self { status, ..Self::text("text/plain; charset=utf-8", body) }
+    pub(super) fn from_message(status: u16, text: &str) -> Self {
+        let body = format!("{}\n", crate::sanitize::sanitize_line(text, 500, "…"));
+        Self { status, ..Self::from_text("text/plain; charset=utf-8", body) }
     }
 
-    pub(super) fn elsewhere(location: &str) -> Self {
+    pub(super) fn redirect_to(location: &str) -> Self {
         Self {
             status: 303,
             location: Some(location.to_owned()),
-            ..Self::plain(303, "Redirecting.")
+            ..Self::from_message(303, "Redirecting.")
         }
     }
 
-    fn head(&self) -> String {
-        let mut head = format!("HTTP/1.1 {} {}\r\n{ALWAYS}", self.status, reason(self.status));
+    fn format_head(&self) -> String {
+        let mut head =
+            format!("HTTP/1.1 {} {}\r\n{COMMON_HEADERS}", self.status, choose_reason(self.status));
         let _ =
             write!(head, "Content-Type: {}\r\nContent-Length: {}\r\n", self.kind, self.body.len());
         if let Some(location) = &self.location {
@@ -237,7 +242,7 @@ impl Response {
     }
 }
 
-fn reason(status: u16) -> &'static str {
+fn choose_reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
         303 => "See Other",
@@ -257,37 +262,37 @@ fn reason(status: u16) -> &'static str {
 }
 
 /// Writes a response and closes the connection.
-pub(super) fn write(stream: &TcpStream, response: &Response) -> io::Result<()> {
-    say(stream, &format!("{}{}", response.head(), response.body))?;
+pub(super) fn write_response(stream: &TcpStream, response: &ServeResponse) -> io::Result<()> {
+    write_text(stream, &format!("{}{}", response.format_head(), response.body))?;
     // Closing a connection with unread bytes resets it, and the response is lost.
     stream.shutdown(Shutdown::Write)?;
-    stream.set_read_timeout(Some(FAREWELL))?;
-    let (mut rest, mut reader, until) = ([0; 4096], stream, Instant::now() + FAREWELL);
+    stream.set_read_timeout(Some(DRAIN_TIME))?;
+    let (mut rest, mut reader, until) = ([0; 4096], stream, Instant::now() + DRAIN_TIME);
     while Instant::now() < until && matches!(reader.read(&mut rest), Ok(count) if count > 0) {}
     Ok(())
 }
 
 /// Rejects a connection without reading or blocking.
-pub(super) fn turn_away(stream: &TcpStream) {
-    let response = Response::plain(503, "Too many connections.");
+pub(super) fn reject_connection(stream: &TcpStream) {
+    let response = ServeResponse::from_message(503, "Too many connections.");
     let _ = stream.set_nonblocking(true);
     let mut writer = stream;
-    let _ = writer.write(format!("{}{}", response.head(), response.body).as_bytes());
+    let _ = writer.write(format!("{}{}", response.format_head(), response.body).as_bytes());
 }
 
 /// Starts an event stream.
-pub(super) fn begin_stream(stream: &TcpStream) -> io::Result<()> {
+pub(super) fn start_stream(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    say(
+    write_text(
         stream,
         &format!(
-            "HTTP/1.1 200 OK\r\n{ALWAYS}Content-Type: text/event-stream\r\n\r\nretry: 2000\n\n"
+            "HTTP/1.1 200 OK\r\n{COMMON_HEADERS}Content-Type: text/event-stream\r\n\r\nretry: 2000\n\n"
         ),
     )
 }
 
 /// Writes a whole text within the time for a response.
-pub(super) fn say(mut stream: &TcpStream, text: &str) -> io::Result<()> {
+pub(super) fn write_text(mut stream: &TcpStream, text: &str) -> io::Result<()> {
     let deadline = Instant::now() + ANSWER_TIME;
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
@@ -328,8 +333,8 @@ mod tests {
 
     #[test]
     fn only_requests_of_browsers_are_read() {
-        let request =
-            parse(b"GET /a/b?since=1-2 HTTP/1.1\r\nHost: x:1\r\nX-A:  b \r\nX-A: c").expect("fine");
+        let request = parse_head(b"GET /a/b?since=1-2 HTTP/1.1\r\nHost: x:1\r\nX-A:  b \r\nX-A: c")
+            .expect("fine");
         assert_eq!((request.path.as_str(), request.query.as_deref()), ("/a/b", Some("since=1-2")));
         assert_eq!((request.header("host"), request.header("x-a")), (Some("x:1"), Some("b")));
         for head in [
@@ -349,16 +354,16 @@ mod tests {
             "POST / HTTP/1.1\r\nTransfer-Encoding: chunked",
             "\u{16}\u{3}\u{1}\u{2}",
         ] {
-            assert_eq!(parse(head.as_bytes()), Err(Refusal::Malformed), "{head:?}");
+            assert_eq!(parse_head(head.as_bytes()), Err(ServeRequestError::Malformed), "{head:?}");
         }
         let many = format!("GET / HTTP/1.1{}", "\r\nA: b".repeat(MOST_HEADERS + 1));
-        assert_eq!(parse(many.as_bytes()), Err(Refusal::Malformed));
+        assert_eq!(parse_head(many.as_bytes()), Err(ServeRequestError::Malformed));
     }
 
     #[test]
     fn a_refusal_cannot_split_the_answer() {
-        let head = Response::plain(409, "a\r\nSet-Cookie: x").head();
+        let head = ServeResponse::from_message(409, "a\r\nSet-Cookie: x").format_head();
         assert!(!head.contains("Set-Cookie"), "{head}");
-        assert!(Response::elsewhere("/t/").head().contains("\r\nLocation: /t/\r\n"));
+        assert!(ServeResponse::redirect_to("/t/").format_head().contains("\r\nLocation: /t/\r\n"));
     }
 }

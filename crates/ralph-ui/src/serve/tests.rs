@@ -13,23 +13,23 @@ const TOKEN: &str = "00112233445566778899aabbccddeeff";
 
 /// Runs that a test changes.
 struct Stage {
-    now: Arc<Mutex<Option<Shown>>>,
-    requests: Mutex<Sender<(String, Wish)>>,
+    now: Arc<Mutex<Option<PageContent>>>,
+    requests: Mutex<Sender<(String, ControlRequest)>>,
     opened: Arc<AtomicUsize>,
 }
 
 struct Actor {
     key: String,
-    now: Arc<Mutex<Option<Shown>>>,
-    requests: Sender<(String, Wish)>,
+    now: Arc<Mutex<Option<PageContent>>>,
+    requests: Sender<(String, ControlRequest)>,
 }
 
-impl Follow for Actor {
-    fn look(&mut self) -> Result<Option<Shown>, String> {
-        Ok(lock(&self.now).clone())
+impl FollowedRun for Actor {
+    fn refresh(&mut self) -> Result<Option<PageContent>, String> {
+        Ok(lock_mutex(&self.now).clone())
     }
 
-    fn wish(&mut self, request: &Wish) -> Result<(), String> {
+    fn send_request(&mut self, request: &ControlRequest) -> Result<(), String> {
         if self.key == "run-over" {
             return Err("No run is active.".into());
         }
@@ -37,35 +37,35 @@ impl Follow for Actor {
     }
 }
 
-impl Runs for Stage {
-    fn list(&self) -> Vec<Listed> {
+impl ServedRuns for Stage {
+    fn list_runs(&self) -> Vec<ListedRun> {
         Vec::new()
     }
 
-    fn follow(&self, key: &str) -> Option<Box<dyn Follow>> {
+    fn open_run(&self, key: &str) -> Option<Box<dyn FollowedRun>> {
         if !key.starts_with("run") {
             return None;
         }
         self.opened.fetch_add(1, Ordering::SeqCst);
         let (key, now) = (key.to_owned(), Arc::clone(&self.now));
-        Some(Box::new(Actor { key, now, requests: lock(&self.requests).clone() }))
+        Some(Box::new(Actor { key, now, requests: lock_mutex(&self.requests).clone() }))
     }
 }
 
 struct Scene {
     port: u16,
-    now: Arc<Mutex<Option<Shown>>>,
-    requests: Receiver<(String, Wish)>,
+    now: Arc<Mutex<Option<PageContent>>>,
+    requests: Receiver<(String, ControlRequest)>,
     opened: Arc<AtomicUsize>,
     ticket: String,
 }
 
-fn shown(html: &str) -> Shown {
-    Shown {
+fn shown(html: &str) -> PageContent {
+    PageContent {
         title: "title".into(),
         parts: vec![
-            Part { id: "outcome", html: html.into() },
-            Part { id: "notes", html: "same".into() },
+            PagePart { id: "outcome", html: html.into() },
+            PagePart { id: "notes", html: "same".into() },
         ],
         controls: Controls {
             is_active: true,
@@ -91,8 +91,8 @@ fn scene_at(began: fn() -> Timestamp) -> Scene {
     let server = Server::bind(0, TOKEN.into(), Box::new(stage), clock).expect("a port");
     let port = server.port();
     assert_eq!(server.url(), format!("http://127.0.0.1:{port}/{TOKEN}/"));
-    let ticket = server.ticket_url("abc".into());
-    thread::spawn(move || server.run());
+    let ticket = server.create_ticket_url("abc".into());
+    thread::spawn(move || server.serve_forever());
     Scene { port, now, requests, opened, ticket }
 }
 
@@ -167,7 +167,7 @@ fn a_page_is_served_with_a_strict_policy() {
     check_status(&scene.get("/TOKEN/style.css"), 200);
     check_status(&scene.get("/TOKEN/live.js"), 200);
     check_status(&scene.get("/TOKEN/run/none/"), 404);
-    *lock(&scene.now) = None;
+    *lock_mutex(&scene.now) = None;
     check_status(&scene.get("/TOKEN/run/run-2/"), 404);
 }
 
@@ -237,7 +237,7 @@ fn connections_are_limited_and_released() {
 fn control_requests_reach_the_run_or_report_why_not() {
     let scene = scene();
     check_status(&scene.request_control("run-1", r#"{"wish":"pause"}"#), 200);
-    assert_eq!(scene.requests.recv().expect("a request"), ("run-1".into(), Wish::Pause));
+    assert_eq!(scene.requests.recv().expect("a request"), ("run-1".into(), ControlRequest::Pause));
     let answer = scene.request_control("run-over", r#"{"wish":"stop"}"#);
     check_status(&answer, 409);
     assert!(answer.ends_with("No run is active.\n"), "{answer}");
@@ -266,7 +266,7 @@ fn a_page_that_reconnects_to_another_server_gets_everything() {
         rest.expect("it says what it shows").to_owned()
     };
     let known = since(&before.get("/TOKEN/run/run-1/"));
-    *lock(&after.now) = Some(shown("second"));
+    *lock_mutex(&after.now) = Some(shown("second"));
     assert_ne!(known, since(&after.get("/TOKEN/run/run-1/")), "each counts by itself");
     let mut stream = after.connect();
     let headers = format!("Last-Event-ID: {known}\r\n");
@@ -300,12 +300,12 @@ fn changes_are_pushed_and_a_reconnect_resumes() {
     let begin = read_until(&mut stream, "retry: ");
     assert!(begin.contains("Content-Type: text/event-stream"), "{begin}");
     assert!(!begin.contains("event: news"), "what the page shows is no news");
-    *lock(&scene.now) = Some(shown("second"));
+    *lock_mutex(&scene.now) = Some(shown("second"));
     let news = read_until(&mut stream, "\n\n");
     let news = if news.contains("data:") { news } else { read_until(&mut stream, "}}") };
     assert!(news.contains("\"outcome\":\"second\"") && !news.contains("\"same\""), "{news}");
     drop(stream);
-    *lock(&scene.now) = Some(shown("third"));
+    *lock_mutex(&scene.now) = Some(shown("third"));
     let mut again = scene.connect();
     let headers = format!("Last-Event-ID: {since}\r\n");
     let ask = scene.text("GET", "/TOKEN/run/run-1/events?since=0-0", &headers, "");

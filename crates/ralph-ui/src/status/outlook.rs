@@ -3,67 +3,71 @@
 //!
 //! Not here: what it has done so far.
 
-use ralph_core::control::{Control, Note, Pause, SkipAsked};
+use ralph_core::control::{Control, Pause, SkipRequest, UserNote};
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp};
 use serde_json::{Value, json};
 
-use super::line;
-use crate::board;
-use crate::time::{WallClock, countdown};
+use super::format_line;
+use crate::task_lines;
+use crate::time::{WallClock, format_countdown};
 
 /// Derives what a run will do next from its state, which must include all recorded requests.
-pub struct Outlook<'a> {
+pub struct RunOutlook<'a> {
     pub state: &'a RunState,
     pub clock: &'a WallClock,
 }
 
 /// Pending requests and remaining time of a run, for people.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Ahead {
+pub struct RunForecast {
     /// Pending control requests, one line each.
-    pub asked: Vec<String>,
+    pub pending: Vec<String>,
     /// The remaining time at the run's pace, if it can be estimated.
     pub rest: Option<Millis>,
 }
 
-impl Outlook<'_> {
+impl RunOutlook<'_> {
     /// Returns pending requests and remaining time.
-    pub fn ahead(&self) -> Ahead {
-        Ahead { asked: self.asked(), rest: self.rest() }
+    pub fn forecast(&self) -> RunForecast {
+        RunForecast { pending: self.pending_requests(), rest: self.remaining_time() }
     }
 
     /// Returns why an active run is idle (paused or waiting), as the end of a sentence.
-    pub fn standstill(&self) -> Option<String> {
+    pub fn idle_reason(&self) -> Option<String> {
         let now = (self.clock.now)();
         if let Pause::Since { at } = self.state.control.pause {
-            let (since, long) = (self.clock.minutes(at, now), countdown(now.since(at)));
+            let (since, long) =
+                (self.clock.format_minutes(at, now), format_countdown(now.elapsed_since(at)));
             return Some(format!("paused since {since} ({long}); `ralph go` resumes"));
         }
-        let (until, left) = self.waits_until()?;
-        let at = self.clock.minutes(until, now);
-        Some(format!("waiting until {at} (in {})", countdown(left)))
+        let (until, left) = self.wait_end()?;
+        let at = self.clock.format_minutes(until, now);
+        Some(format!("waiting until {at} (in {})", format_countdown(left)))
     }
 
     /// Returns until when the run waits before the next agent call, and how long that is.
-    fn waits_until(&self) -> Option<(Timestamp, Millis)> {
+    fn wait_end(&self) -> Option<(Timestamp, Millis)> {
         let current = self.state.current.as_ref()?;
         let asking = [&current.message, &current.gate, &current.work]
             .into_iter()
             .find(|asking| asking.end.is_none() && asking.pending.is_none())?;
         let until = asking.not_before?;
-        let left = until.since((self.clock.now)());
+        let left = until.elapsed_since((self.clock.now)());
         (left > Millis::ZERO).then_some((until, left))
     }
 
     /// Returns the remaining time; `None` for a run that has ended.
-    fn rest(&self) -> Option<Millis> {
-        self.state.outcome.as_ref().map_or_else(|| board::rest(self.state), |_| None)
+    fn remaining_time(&self) -> Option<Millis> {
+        self.state
+            .outcome
+            .as_ref()
+            .map_or_else(|| task_lines::estimate_remaining_time(self.state), |_| None)
     }
 
-    fn asked(&self) -> Vec<String> {
+    fn pending_requests(&self) -> Vec<String> {
         let now = (self.clock.now)();
-        let at = |moment| self.clock.minutes(moment, now);
+        let at = |moment| self.clock.format_minutes(moment, now);
         let Control { pause, stop, skips, notes, .. } = &self.state.control;
         let mut asked = Vec::new();
         if let Pause::Asked { at: moment } = pause {
@@ -72,15 +76,15 @@ impl Outlook<'_> {
         if let Some(moment) = stop {
             asked.push(format!("stop asked at {}, after the current step", at(*moment)));
         }
-        for SkipAsked { task, at: moment, by } in skips {
+        for SkipRequest { task, at: moment, by } in skips {
             let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
             asked.push(format!("skip of task {task} asked at {}{by}", at(*moment)));
         }
-        for Note { at: moment, by, text } in notes {
+        for UserNote { at: moment, by, text } in notes {
             let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
             asked.push(format!("note of {}{by}, for the next prompt: {text}", at(*moment)));
         }
-        asked.iter().map(|asked| line(asked)).collect()
+        asked.iter().map(|asked| format_line(asked)).collect()
     }
 
     /// Returns the same as JSON.
@@ -97,8 +101,8 @@ impl Outlook<'_> {
             "stopAsked": stop,
             "skipsAsked": skips,
             "notes": notes,
-            "waitingUntil": self.waits_until().map(|(until, _)| until),
-            "restMs": self.rest(),
+            "waitingUntil": self.wait_end().map(|(until, _)| until),
+            "restMs": self.remaining_time(),
         })
     }
 }

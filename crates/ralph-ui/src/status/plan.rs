@@ -4,8 +4,8 @@
 
 use ralph_core::checklist::{Checklist, Counts};
 
-use crate::safe;
-use crate::stream::plural;
+use crate::sanitize;
+use crate::stream::choose_plural;
 use crate::style::{Paint, Style};
 
 /// Leaves room on a screen for the rest of the status.
@@ -16,12 +16,12 @@ const LONGEST: usize = 200;
 
 /// The state of the plan file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PlanStanding {
+pub enum PlanFileState {
     Missing,
     /// The file exists; it may be empty.
     There {
         text: String,
-        extent: Extent,
+        extent: PlanExtent,
     },
     /// The file exists but cannot be read.
     Unreadable {
@@ -31,39 +31,39 @@ pub enum PlanStanding {
 
 /// How much of a file was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
+pub enum PlanExtent {
     Whole,
     /// Only its beginning, because it is too long.
     Beginning,
 }
 
 /// Returns the progress of a plan and its open items.
-pub fn plan(file: &str, state: &PlanStanding, style: &Style) -> String {
-    let file = safe::one_line(file, LONGEST, "…");
+pub fn format_plan(file: &str, state: &PlanFileState, style: &Style) -> String {
+    let file = sanitize::sanitize_line(file, LONGEST, "…");
     let (text, extent) = match state {
-        PlanStanding::Missing => return "Plan       none yet: `ralph plan` makes it\n".to_owned(),
-        PlanStanding::Unreadable { why } => {
-            let why = safe::one_line(why, LONGEST, "…");
+        PlanFileState::Missing => return "Plan       none yet: `ralph plan` makes it\n".to_owned(),
+        PlanFileState::Unreadable { why } => {
+            let why = sanitize::sanitize_line(why, LONGEST, "…");
             return format!("Plan       {file} cannot be read: {why}\n");
         }
-        PlanStanding::There { text, .. } if text.trim().is_empty() => {
+        PlanFileState::There { text, .. } if text.trim().is_empty() => {
             return format!("Plan       {file} is empty: `ralph plan` creates it again\n");
         }
-        PlanStanding::There { text, extent } => (text, extent),
+        PlanFileState::There { text, extent } => (text, extent),
     };
     let list = Checklist::read(text);
     let Counts { open, done } = list.counts();
     let within = match extent {
-        Extent::Whole => "",
-        Extent::Beginning => ", its beginning",
+        PlanExtent::Whole => "",
+        PlanExtent::Beginning => ", its beginning",
     };
     let total = list.counts().total();
     if total == 0 {
         return format!("Plan       no check boxes in {file}{within}\n");
     }
-    let items = plural(total as usize);
+    let items = choose_plural(total as usize);
     let mut shown = format!("Plan       {done} of {total} item{items} done ({file}{within})\n");
-    let next = next(&list);
+    let next = list_next_items(&list);
     for item in &next {
         shown.push_str(&format!("  [ ] {item}\n"));
     }
@@ -74,29 +74,29 @@ pub fn plan(file: &str, state: &PlanStanding, style: &Style) -> String {
     shown
 }
 
-impl PlanStanding {
+impl PlanFileState {
     /// Returns the same as JSON; null if there is no plan.
     pub fn to_json(&self, file: &str) -> serde_json::Value {
         let (text, problem) = match self {
             Self::Missing => return serde_json::Value::Null,
             Self::There { text, .. } => (text.as_str(), None),
-            Self::Unreadable { why } => ("", Some(safe::one_line(why, LONGEST, "…"))),
+            Self::Unreadable { why } => ("", Some(sanitize::sanitize_line(why, LONGEST, "…"))),
         };
         let list = Checklist::read(text);
         let Counts { open, done } = list.counts();
         serde_json::json!({
-            "file": safe::one_line(file, LONGEST, "…"),
+            "file": sanitize::sanitize_line(file, LONGEST, "…"),
             "open": open,
             "done": done,
-            "next": next(&list),
+            "next": list_next_items(&list),
             "problem": problem,
         })
     }
 }
 
 /// Returns the first open items as sanitized lines.
-fn next(list: &Checklist) -> Vec<String> {
-    list.open().take(SHOWN).map(|item| safe::one_line(&item.text, LONGEST, "…")).collect()
+fn list_next_items(list: &Checklist) -> Vec<String> {
+    list.open().take(SHOWN).map(|item| sanitize::sanitize_line(&item.text, LONGEST, "…")).collect()
 }
 
 #[cfg(test)]
@@ -104,19 +104,19 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
-    use crate::style::{Surroundings, Wishes};
+    use crate::style::{StreamEnvironment, StylePreferences};
 
     fn style() -> Style {
-        Style::choose(&Wishes::default(), &Surroundings::default())
+        Style::choose_style(&StylePreferences::default(), &StreamEnvironment::default())
     }
 
     #[track_caller]
-    fn check(state: &PlanStanding, expect: &Expect) {
-        expect.assert_eq(&plan(".ralph/plan.md", state, &style()));
+    fn check(state: &PlanFileState, expect: &Expect) {
+        expect.assert_eq(&format_plan(".ralph/plan.md", state, &style()));
     }
 
-    fn there(text: &str) -> PlanStanding {
-        PlanStanding::There { text: text.to_owned(), extent: Extent::Whole }
+    fn there(text: &str) -> PlanFileState {
+        PlanFileState::There { text: text.to_owned(), extent: PlanExtent::Whole }
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
             "]],
         );
         let text = "- [ ] a\n".repeat(12);
-        let state = PlanStanding::There { text, extent: Extent::Beginning };
+        let state = PlanFileState::There { text, extent: PlanExtent::Beginning };
         check(
             &state,
             &expect![[r"
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn an_unusable_plan_is_reported() {
         check(
-            &PlanStanding::Missing,
+            &PlanFileState::Missing,
             &expect![[r"
                 Plan       none yet: `ralph plan` makes it
             "]],
@@ -178,7 +178,7 @@ mod tests {
             "]],
         );
         check(
-            &PlanStanding::Unreadable { why: "it is a directory".to_owned() },
+            &PlanFileState::Unreadable { why: "it is a directory".to_owned() },
             &expect![[r"
                 Plan       .ralph/plan.md cannot be read: it is a directory
             "]],
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn the_text_of_an_agent_is_sanitized() {
         let text = format!("- [ ] \x1b[2Jclean\u{202e} slate\x07\n- [ ] {}\n", "long ".repeat(99));
-        let shown = plan("a\nb", &there(&text), &style());
+        let shown = format_plan("a\nb", &there(&text), &style());
         assert!(!shown.contains(['\x1b', '\u{202e}', '\x07']), "{shown}");
         assert!(shown.contains("  [ ] [2Jclean slate\n"), "{shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= 210), "{shown}");
@@ -201,8 +201,8 @@ mod tests {
         let facts = there("- [x] a\n- [ ] b\n- [ ] c\n").to_json(".ralph/plan.md");
         expect![[r#"{"file":".ralph/plan.md","open":2,"done":1,"next":["b","c"],"problem":null}"#]]
             .assert_eq(&facts.to_string());
-        assert_eq!(PlanStanding::Missing.to_json("x"), serde_json::Value::Null);
-        let broken = PlanStanding::Unreadable { why: "it is a directory".to_owned() };
+        assert_eq!(PlanFileState::Missing.to_json("x"), serde_json::Value::Null);
+        let broken = PlanFileState::Unreadable { why: "it is a directory".to_owned() };
         expect![[r#"{"file":"x","open":0,"done":0,"next":[],"problem":"it is a directory"}"#]]
             .assert_eq(&broken.to_json("x").to_string());
     }

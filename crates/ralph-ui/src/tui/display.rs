@@ -5,19 +5,19 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use ralph_core::control::Wish;
+use ralph_core::control::ControlRequest;
 use ratatui_core::backend::Backend as _;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::{Rect, Size};
 use ratatui_crossterm::CrosstermBackend;
 
-use crate::tui::draw::draw;
+use crate::tui::draw::draw_screen;
 use crate::tui::facts::{ReadPlan, WholePlan};
+use crate::tui::key_actions::{KeyAction, handle_key};
 use crate::tui::keys::Keyboard;
-use crate::tui::link::{Order, Presence, Screen as Link};
-use crate::tui::press::{Deed, press};
-use crate::tui::screen::Screen;
-use crate::tui::scroll::Kind;
+use crate::tui::link::{Presence, ScreenHandle as Link, ScreenOrder};
+use crate::tui::screen::ScreenState;
+use crate::tui::scrollback::LineKind;
 
 /// An interactive terminal.
 ///
@@ -30,7 +30,7 @@ pub trait Device: std::marker::Send {
     fn leave(&mut self);
 
     /// Returns whether this process may use the terminal; a background job may not.
-    fn is_ours(&self) -> bool;
+    fn is_foreground(&self) -> bool;
 
     /// Returns columns and rows.
     fn size(&self) -> Option<(u16, u16)>;
@@ -40,15 +40,15 @@ pub trait Device: std::marker::Send {
     fn was_resized(&mut self) -> bool;
 
     /// Waits for keys up to `patience`, and appends their bytes to `keys`.
-    fn read(&mut self, patience: Duration, keys: &mut Vec<u8>) -> Heard;
+    fn read_keys(&mut self, patience: Duration, keys: &mut Vec<u8>) -> KeyRead;
 
     /// Writes all bytes.
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+    fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()>;
 }
 
 /// The result of waiting for keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum KeyRead {
     Keys,
     Nothing,
     /// The terminal was closed.
@@ -56,7 +56,7 @@ pub enum Heard {
 }
 
 /// Sends a control request to the run. Fails with the reason.
-pub type Send = Box<dyn FnMut(&Wish) -> Result<(), String> + std::marker::Send>;
+pub type SendRequest = Box<dyn FnMut(&ControlRequest) -> Result<(), String> + std::marker::Send>;
 
 /// Enters full-screen mode: alternate screen, hidden cursor, bracketed paste.
 pub const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[?2004h\u{1b}[2J";
@@ -67,56 +67,60 @@ pub const LEAVE: &str = "\u{1b}[0m\u{1b}[?2004l\u{1b}[?25h\u{1b}[?1049l";
 /// Time between frames; a person does not notice a shorter delay.
 const FRAME: Duration = Duration::from_millis(50);
 /// How often spinners and countdowns are redrawn.
-const TURN: Duration = Duration::from_millis(100);
+const TICK: Duration = Duration::from_millis(100);
 /// Limits the memory for a terminal that reports an absurd size.
-const GREATEST: Size = Size { width: 1_000, height: 500 };
+const MAX_SIZE: Size = Size { width: 1_000, height: 500 };
 
 /// The source of updates, and the receiver of actions that the screen cannot do itself.
-pub(super) trait Host {
+pub(super) trait ScreenHost {
     /// Updates the screen, and returns whether anything changed.
-    fn refresh(&mut self, screen: &mut Screen) -> bool;
+    fn refresh(&mut self, screen: &mut ScreenState) -> bool;
 
     /// Executes an action. Returns whether the screen stays.
-    fn serve(&mut self, action: Deed, screen: &mut Screen) -> Stay;
+    fn execute_action(&mut self, action: KeyAction, screen: &mut ScreenState) -> StayOrLeave;
 
     /// Returns what the screen must do.
-    fn ordered(&self) -> Order;
+    fn current_order(&self) -> ScreenOrder;
 
     /// Waits briefly until the order changes.
-    fn wait(&self, order: Order);
+    fn wait_for_order(&self, order: ScreenOrder);
 
     /// Sets where the screen is now.
-    fn is_now(&mut self, presence: Presence);
+    fn set_presence(&mut self, presence: Presence);
 }
 
 /// Whether the screen stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stay {
-    Yes,
-    No,
+pub(super) enum StayOrLeave {
+    Stay,
+    Leave,
 }
 
 /// Shows a screen on a terminal in full-screen mode until it is left. Always restores the terminal.
-pub(super) fn show(device: Box<dyn Device>, host: &mut dyn Host, screen: &mut Screen) {
+pub(super) fn show_screen(
+    device: Box<dyn Device>,
+    host: &mut dyn ScreenHost,
+    screen: &mut ScreenState,
+) {
     // A guard sets `Gone`, so that no thread waits for a screen that panicked. It is declared first
     // and thus dropped after the terminal was restored, because the host may write from then on.
-    let guard = Farewell { host };
+    let guard = GoneGuard { host };
     let mut display = Display {
         device,
         shown: Buffer::empty(Rect::ZERO),
         drawn: None,
         keyboard: Keyboard::default(),
     };
-    display.run(&mut *guard.host, screen);
+    display.run_loop(&mut *guard.host, screen);
 }
 
-struct Farewell<'a> {
-    host: &'a mut dyn Host,
+struct GoneGuard<'a> {
+    host: &'a mut dyn ScreenHost,
 }
 
-impl Drop for Farewell<'_> {
+impl Drop for GoneGuard<'_> {
     fn drop(&mut self) {
-        self.host.is_now(Presence::Gone);
+        self.host.set_presence(Presence::Gone);
     }
 }
 
@@ -135,12 +139,12 @@ impl Drop for Display {
 }
 
 impl Display {
-    fn run(&mut self, host: &mut dyn Host, screen: &mut Screen) {
+    fn run_loop(&mut self, host: &mut dyn ScreenHost, screen: &mut ScreenState) {
         loop {
-            match host.ordered() {
-                Order::Leave => return,
-                Order::Show => {}
-                Order::StepAside => {
+            match host.current_order() {
+                ScreenOrder::Leave => return,
+                ScreenOrder::Show => {}
+                ScreenOrder::StepAside => {
                     if self.step_aside(host).is_err() {
                         return;
                     }
@@ -149,55 +153,55 @@ impl Display {
             }
             screen.now = (screen.clock.now)();
             let is_new = host.refresh(screen);
-            if self.redraw(screen, is_new).is_err() {
+            if self.redraw_screen(screen, is_new).is_err() {
                 // The terminal is unusable if it cannot be written to.
                 return;
             }
-            match self.hear(host, screen) {
-                Stay::Yes => {}
-                Stay::No => return,
+            match self.handle_keys(host, screen) {
+                StayOrLeave::Stay => {}
+                StayOrLeave::Leave => return,
             }
         }
     }
 
     /// Restores the terminal until the screen is wanted again and the terminal is available.
-    fn step_aside(&mut self, host: &mut dyn Host) -> io::Result<()> {
+    fn step_aside(&mut self, host: &mut dyn ScreenHost) -> io::Result<()> {
         self.device.leave();
-        host.is_now(Presence::Aside);
+        host.set_presence(Presence::Aside);
         loop {
-            match host.ordered() {
-                Order::StepAside => host.wait(Order::StepAside),
-                Order::Leave => return Ok(()),
-                Order::Show if self.device.is_ours() => break,
+            match host.current_order() {
+                ScreenOrder::StepAside => host.wait_for_order(ScreenOrder::StepAside),
+                ScreenOrder::Leave => return Ok(()),
+                ScreenOrder::Show if self.device.is_foreground() => break,
                 // In the background; ralph gets no notification when it returns to the foreground.
-                Order::Show => host.wait(Order::Show),
+                ScreenOrder::Show => host.wait_for_order(ScreenOrder::Show),
             }
         }
         self.device.enter()?;
-        host.is_now(Presence::Shown);
-        self.forget();
+        host.set_presence(Presence::Shown);
+        self.discard_content();
         Ok(())
     }
 
     /// Discards the known content of the terminal, so that everything is redrawn.
-    fn forget(&mut self) {
+    fn discard_content(&mut self) {
         self.shown = Buffer::empty(Rect::ZERO);
         self.drawn = None;
     }
 
-    fn redraw(&mut self, screen: &mut Screen, is_new: bool) -> io::Result<()> {
+    fn redraw_screen(&mut self, screen: &mut ScreenState, is_new: bool) -> io::Result<()> {
         // Checked before the size is read, so that a resize in between is noticed the next time.
         let was_resized = self.device.was_resized();
         let (width, height) = self.device.size().unwrap_or((80, 24));
-        let size = Size::new(width.min(GREATEST.width), height.min(GREATEST.height));
+        let size = Size::new(width.min(MAX_SIZE.width), height.min(MAX_SIZE.height));
         let is_resized = was_resized || size != screen.size || self.shown.area.as_size() != size;
         screen.size = size;
-        let is_due = self.drawn.is_none_or(|drawn| drawn.elapsed() >= TURN);
+        let is_due = self.drawn.is_none_or(|drawn| drawn.elapsed() >= TICK);
         if !is_new && !is_resized && !is_due {
             return Ok(());
         }
         let mut next = Buffer::empty(Rect::new(0, 0, size.width, size.height));
-        draw(screen, &mut next);
+        draw_screen(screen, &mut next);
         let mut bytes = Vec::new();
         let mut backend = CrosstermBackend::new(&mut bytes);
         if is_resized {
@@ -209,95 +213,100 @@ impl Display {
             backend.draw(changes.into_iter())?;
         }
         if !bytes.is_empty() {
-            self.device.write(&bytes)?;
+            self.device.write_bytes(&bytes)?;
         }
         self.shown = next;
         self.drawn = Some(Instant::now());
         Ok(())
     }
 
-    fn hear(&mut self, host: &mut dyn Host, screen: &mut Screen) -> Stay {
+    fn handle_keys(&mut self, host: &mut dyn ScreenHost, screen: &mut ScreenState) -> StayOrLeave {
         let mut bytes = Vec::new();
-        let keys = match self.device.read(FRAME, &mut bytes) {
-            Heard::Keys => self.keyboard.feed(&bytes),
-            Heard::Nothing => self.keyboard.settle(),
-            Heard::Gone => return Stay::No,
+        let keys = match self.device.read_keys(FRAME, &mut bytes) {
+            KeyRead::Keys => self.keyboard.feed_bytes(&bytes),
+            KeyRead::Nothing => self.keyboard.flush_escape(),
+            KeyRead::Gone => return StayOrLeave::Leave,
         };
         for key in keys {
             // Redraw immediately after a key.
             self.drawn = None;
-            match press(screen, &key) {
+            match handle_key(screen, &key) {
                 None => {}
-                Some(Deed::Redraw) => self.forget(),
-                Some(action) => match host.serve(action, screen) {
-                    Stay::Yes => {}
-                    Stay::No => return Stay::No,
+                Some(KeyAction::Redraw) => self.discard_content(),
+                Some(action) => match host.execute_action(action, screen) {
+                    StayOrLeave::Stay => {}
+                    StayOrLeave::Leave => return StayOrLeave::Leave,
                 },
             }
         }
-        Stay::Yes
+        StayOrLeave::Stay
     }
 }
 
 /// A run in this process.
-pub(super) struct Live {
+pub(super) struct LiveRun {
     pub(super) link: Link,
-    pub(super) send: Send,
+    pub(super) send: SendRequest,
     pub(super) read_plan: ReadPlan,
     pub(super) plan: WholePlan,
 }
 
-impl Host for Live {
-    fn refresh(&mut self, screen: &mut Screen) -> bool {
-        let news = self.link.take();
+impl ScreenHost for LiveRun {
+    fn refresh(&mut self, screen: &mut ScreenState) -> bool {
+        let news = self.link.take_updates();
         let stopping = news.stopping();
         let is_new = news.facts.is_some() || !news.pieces.is_empty() || news.lost > 0;
         screen.stopping = screen.stopping.max(stopping);
         if let Some(mut facts) = news.facts {
-            self.plan.complete(&mut facts, &mut self.read_plan);
+            self.plan.fill_items(&mut facts, &mut self.read_plan);
             screen.facts = facts;
         }
         for (kind, text) in news.pieces {
-            screen.scroll.push(kind, &text);
+            screen.scroll.push_text(kind, &text);
         }
         if news.lost > 0 {
-            screen.admit_loss(news.lost);
+            screen.report_loss(news.lost);
         }
         is_new
     }
 
-    fn serve(&mut self, action: Deed, screen: &mut Screen) -> Stay {
+    fn execute_action(&mut self, action: KeyAction, screen: &mut ScreenState) -> StayOrLeave {
         let (request, stay) = match action {
-            Deed::Wish(request) => (request, Stay::Yes),
-            Deed::WishAndLeave(request) => (request, Stay::No),
-            Deed::Leave => return Stay::No,
-            Deed::Redraw | Deed::Jump(_) => return Stay::Yes,
+            KeyAction::Request(request) => (request, StayOrLeave::Stay),
+            KeyAction::RequestAndLeave(request) => (request, StayOrLeave::Leave),
+            KeyAction::Leave => return StayOrLeave::Leave,
+            KeyAction::Redraw | KeyAction::Jump(_) => return StayOrLeave::Stay,
         };
-        send(&mut self.send, &request, screen, stay)
+        send_request(&mut self.send, &request, screen, stay)
     }
 
-    fn ordered(&self) -> Order {
-        self.link.ordered()
+    fn current_order(&self) -> ScreenOrder {
+        self.link.current_order()
     }
 
-    fn wait(&self, order: Order) {
-        self.link.wait_while(order, TURN);
+    fn wait_for_order(&self, order: ScreenOrder) {
+        self.link.wait_while(order, TICK);
     }
 
-    fn is_now(&mut self, presence: Presence) {
-        self.link.is_now(presence);
+    fn set_presence(&mut self, presence: Presence) {
+        self.link.set_presence(presence);
     }
 }
 
 /// Sends a control request. If that fails, shows the reason on the screen, which then stays.
-pub(super) fn send(send: &mut Send, request: &Wish, screen: &mut Screen, stay: Stay) -> Stay {
+pub(super) fn send_request(
+    send: &mut SendRequest,
+    request: &ControlRequest,
+    screen: &mut ScreenState,
+    stay: StayOrLeave,
+) -> StayOrLeave {
     match send(request) {
         Ok(()) => stay,
         Err(why) => {
-            let why = crate::safe::one_line(&why, 200, "…");
-            screen.scroll.push_line(Kind::Warning, &format!("Request not sent: {why}"));
+            let why = crate::sanitize::sanitize_line(&why, 200, "…");
+            screen.scroll.push_line(LineKind::Warning, &format!("Request not sent: {why}"));
             screen.hint = Some(why);
-            Stay::Yes
+            StayOrLeave::Stay
         }
     }
 }

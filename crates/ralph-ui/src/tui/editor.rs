@@ -2,21 +2,21 @@
 //!
 //! Not here: drawing it, and using the text.
 
-use crate::safe;
-use crate::tui::keys::Key;
+use crate::sanitize;
+use crate::tui::keys::TerminalKey;
 
 /// Limits the length of a note.
 const LONGEST: usize = 2_000;
 
 /// A line that the user is typing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Editor {
+pub(crate) struct LineEditor {
     text: String,
     /// Byte position of the next character.
     cursor: usize,
 }
 
-impl Editor {
+impl LineEditor {
     /// Returns the typed text.
     pub(crate) fn text(&self) -> &str {
         &self.text
@@ -28,56 +28,59 @@ impl Editor {
     }
 
     /// Applies an editing key; ignores others.
-    pub(crate) fn press(&mut self, key: &Key) {
+    pub(crate) fn apply_key(&mut self, key: &TerminalKey) {
         match key {
-            Key::Char(it) => self.insert(it.encode_utf8(&mut [0; 4])),
-            Key::Paste(text) => self.insert(&text.split_whitespace().collect::<Vec<_>>().join(" ")),
-            Key::Backspace => self.remove(self.before()..self.cursor),
-            Key::Delete => self.remove(self.cursor..self.behind()),
-            Key::WordBack => self.remove(self.word_before()..self.cursor),
-            Key::Clear => self.remove(0..self.cursor),
-            Key::Left => self.cursor = self.before(),
-            Key::Right => self.cursor = self.behind(),
-            Key::Home => self.cursor = 0,
-            Key::End => self.cursor = self.text.len(),
-            Key::Enter
-            | Key::Escape
-            | Key::Tab
-            | Key::Up
-            | Key::Down
-            | Key::PageUp
-            | Key::PageDown
-            | Key::Redraw => {}
+            TerminalKey::Char(it) => self.insert_text(it.encode_utf8(&mut [0; 4])),
+            TerminalKey::Paste(text) => {
+                self.insert_text(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+            }
+            TerminalKey::Backspace => self.remove_range(self.previous_boundary()..self.cursor),
+            TerminalKey::Delete => self.remove_range(self.cursor..self.next_boundary()),
+            TerminalKey::WordBack => self.remove_range(self.previous_word_start()..self.cursor),
+            TerminalKey::Clear => self.remove_range(0..self.cursor),
+            TerminalKey::Left => self.cursor = self.previous_boundary(),
+            TerminalKey::Right => self.cursor = self.next_boundary(),
+            TerminalKey::Home => self.cursor = 0,
+            TerminalKey::End => self.cursor = self.text.len(),
+            TerminalKey::Enter
+            | TerminalKey::Escape
+            | TerminalKey::Tab
+            | TerminalKey::Up
+            | TerminalKey::Down
+            | TerminalKey::PageUp
+            | TerminalKey::PageDown
+            | TerminalKey::Redraw => {}
         }
     }
 
-    fn insert(&mut self, text: &str) {
-        let text = safe::harmless(text).replace(['\n', '\t'], " ");
+    fn insert_text(&mut self, text: &str) {
+        let text = sanitize::sanitize_text(text).replace(['\n', '\t'], " ");
         let room = LONGEST.saturating_sub(self.text.chars().count());
-        let text = safe::cut(&text, room);
+        let text = sanitize::cut_chars(&text, room);
         self.text.insert_str(self.cursor, text);
         self.cursor += text.len();
     }
 
-    fn remove(&mut self, range: std::ops::Range<usize>) {
+    fn remove_range(&mut self, range: std::ops::Range<usize>) {
         self.cursor = range.start;
         self.text.replace_range(range, "");
     }
 
     /// Returns where the (possibly combined) character before the cursor begins.
-    fn before(&self) -> usize {
+    fn previous_boundary(&self) -> usize {
         let count = self.text[..self.cursor].chars().count();
-        safe::cut(&self.text[..self.cursor], count.saturating_sub(1)).len()
+        sanitize::cut_chars(&self.text[..self.cursor], count.saturating_sub(1)).len()
     }
 
     /// Returns where the (possibly combined) character after the cursor ends.
-    fn behind(&self) -> usize {
+    fn next_boundary(&self) -> usize {
         let rest = &self.text[self.cursor..];
-        let mut ends = (1..=rest.chars().count()).map(|count| safe::cut(rest, count).len());
+        let mut ends =
+            (1..=rest.chars().count()).map(|count| sanitize::cut_chars(rest, count).len());
         ends.find(|end| *end > 0).map_or(self.cursor, |end| self.cursor + end)
     }
 
-    fn word_before(&self) -> usize {
+    fn previous_word_start(&self) -> usize {
         let text = self.text[..self.cursor].trim_end();
         text.rfind(' ').map_or(0, |at| at + 1)
     }
@@ -89,60 +92,76 @@ mod tests {
 
     use super::*;
 
-    fn typed(keys: &[Key]) -> Editor {
-        let mut editor = Editor::default();
+    fn typed(keys: &[TerminalKey]) -> LineEditor {
+        let mut editor = LineEditor::default();
         for key in keys {
-            editor.press(key);
+            editor.apply_key(key);
         }
         editor
     }
 
     #[track_caller]
-    fn check(start: &str, keys: &[Key], expect: (&str, &str)) {
-        let mut editor = typed(&[Key::Paste(start.to_owned())]);
+    fn check(start: &str, keys: &[TerminalKey], expect: (&str, &str)) {
+        let mut editor = typed(&[TerminalKey::Paste(start.to_owned())]);
         for key in keys {
-            editor.press(key);
+            editor.apply_key(key);
         }
         assert_eq!(editor.parts(), expect, "{start:?} {keys:?}");
     }
 
     #[test]
     fn a_line_is_edited_where_the_cursor_is() {
-        check("abc", &[Key::Left, Key::Char('x')], ("abx", "c"));
-        check("abc", &[Key::Home, Key::Delete, Key::End, Key::Backspace], ("b", ""));
-        check("one two three", &[Key::WordBack], ("one two ", ""));
-        check("one two", &[Key::Left, Key::Clear], ("", "o"));
-        check("日本語", &[Key::Left, Key::Backspace], ("日", "語"));
-        check("xe\u{301}y", &[Key::Left, Key::Backspace, Key::Backspace], ("", "y"));
-        check("a👨\u{200d}👩b", &[Key::Home, Key::Right, Key::Delete], ("a", "b"));
-        check("", &[Key::Backspace, Key::Delete, Key::Left, Key::Right], ("", ""));
+        check("abc", &[TerminalKey::Left, TerminalKey::Char('x')], ("abx", "c"));
+        check(
+            "abc",
+            &[TerminalKey::Home, TerminalKey::Delete, TerminalKey::End, TerminalKey::Backspace],
+            ("b", ""),
+        );
+        check("one two three", &[TerminalKey::WordBack], ("one two ", ""));
+        check("one two", &[TerminalKey::Left, TerminalKey::Clear], ("", "o"));
+        check("日本語", &[TerminalKey::Left, TerminalKey::Backspace], ("日", "語"));
+        check(
+            "xe\u{301}y",
+            &[TerminalKey::Left, TerminalKey::Backspace, TerminalKey::Backspace],
+            ("", "y"),
+        );
+        check(
+            "a👨\u{200d}👩b",
+            &[TerminalKey::Home, TerminalKey::Right, TerminalKey::Delete],
+            ("a", "b"),
+        );
+        check(
+            "",
+            &[TerminalKey::Backspace, TerminalKey::Delete, TerminalKey::Left, TerminalKey::Right],
+            ("", ""),
+        );
     }
 
     #[test]
     fn pasted_text_becomes_one_sanitized_line() {
         check("a\nb\t\u{1b}[2Jc\r\n", &[], ("a b c", ""));
-        let long = typed(&[Key::Paste("x".repeat(9_000)), Key::Char('y')]);
+        let long = typed(&[TerminalKey::Paste("x".repeat(9_000)), TerminalKey::Char('y')]);
         assert_eq!(long.text().len(), LONGEST);
     }
 
-    fn key() -> impl Strategy<Value = Key> {
+    fn key() -> impl Strategy<Value = TerminalKey> {
         prop_oneof![
-            any::<char>().prop_map(Key::Char),
+            any::<char>().prop_map(TerminalKey::Char),
             prop::sample::select(vec![
-                Key::Char('\u{301}'),
-                Key::Char('\u{200d}'),
-                Key::Char('👩'),
-                Key::Char(' '),
-                Key::Backspace,
-                Key::Delete,
-                Key::WordBack,
-                Key::Clear,
-                Key::Left,
-                Key::Right,
-                Key::Home,
-                Key::End,
+                TerminalKey::Char('\u{301}'),
+                TerminalKey::Char('\u{200d}'),
+                TerminalKey::Char('👩'),
+                TerminalKey::Char(' '),
+                TerminalKey::Backspace,
+                TerminalKey::Delete,
+                TerminalKey::WordBack,
+                TerminalKey::Clear,
+                TerminalKey::Left,
+                TerminalKey::Right,
+                TerminalKey::Home,
+                TerminalKey::End,
             ]),
-            any::<String>().prop_map(Key::Paste),
+            any::<String>().prop_map(TerminalKey::Paste),
         ]
     }
 

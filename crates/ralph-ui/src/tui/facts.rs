@@ -5,15 +5,15 @@
 
 use std::sync::Arc;
 
+use ralph_core::agent_output::{AgentEvent, Usage, UsageScope};
 use ralph_core::checklist::{self, Checklist, Counts};
 use ralph_core::control::Pause;
 use ralph_core::event::{Event, Recorded, WaitReason};
 use ralph_core::gate::{GateResult, GateStatus, Severity};
 use ralph_core::ids::{Role, TaskId};
 use ralph_core::judge::Verdict;
-use ralph_core::plan::PlanLook;
+use ralph_core::plan::PlanState;
 use ralph_core::ports::Activity;
-use ralph_core::reading::{AgentEvent, Usage, UsageScope};
 use ralph_core::recipe::Recipe;
 use ralph_core::review::{ReviewResult, ReviewStatus};
 use ralph_core::run::RunState;
@@ -21,23 +21,23 @@ use ralph_core::settle;
 use ralph_core::task::{Progress, Task, TaskStatus};
 use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
 
-use crate::board;
-use crate::safe;
-use crate::style::{Mark, Paint};
+use crate::sanitize;
+use crate::style::{LineMark, Paint};
+use crate::task_lines;
 use crate::tasks;
 
 /// What the screen shows of a run in addition to its lines.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Facts {
+pub(crate) struct ScreenFacts {
     /// The run id; empty before the run began.
     pub(crate) run: String,
     /// The role of the current iteration.
     pub(crate) role: Option<Role>,
     /// The task of the current iteration.
     pub(crate) task: Option<TaskId>,
-    pub(crate) standing: Standing,
+    pub(crate) status: LiveStatus,
     /// The pending control request.
-    pub(crate) asked: Wanted,
+    pub(crate) pending: PendingControl,
     pub(crate) iteration: u32,
     pub(crate) last_iteration: u32,
     /// The running time of the run at `at`.
@@ -52,14 +52,14 @@ pub(crate) struct Facts {
     pub(crate) work: WorkRows,
     pub(crate) gates: Vec<GateRow>,
     /// Usage that the current agent call has reported so far.
-    talking: Usage,
+    call_usage: Usage,
     /// Sequence number of the last `PlanSeen` event; 0 if there is none.
     plan_seen: u64,
 }
 
 /// The status of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum Standing {
+pub(crate) enum LiveStatus {
     #[default]
     Beginning,
     Running,
@@ -79,7 +79,7 @@ pub(crate) enum Standing {
 
 /// A pending control request that changes the status of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Wanted {
+pub(crate) enum PendingControl {
     #[default]
     Nothing,
     Pause,
@@ -111,7 +111,7 @@ pub(crate) enum WorkKind {
 /// One row of the list on the left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorkRow {
-    pub(crate) mark: Mark,
+    pub(crate) mark: LineMark,
     pub(crate) paint: Paint,
     /// Shared, because lists are long and few rows change.
     pub(crate) text: Arc<str>,
@@ -148,51 +148,53 @@ const LONGEST: usize = 200;
 /// Older iterations are only in the report.
 const MOST_ITERATIONS: usize = 1_000;
 
-impl Facts {
+impl ScreenFacts {
     /// Applies an event with the state that follows from it.
-    pub(crate) fn tell(&mut self, recorded: &Recorded, state: &RunState) {
+    pub(crate) fn apply_event(&mut self, recorded: &Recorded, state: &RunState) {
         if self.run.is_empty() {
-            self.begin(state);
+            self.begin_run(state);
         }
         self.at = recorded.at;
         self.ran = state.ran;
         self.iteration = state.iterations;
         self.last_iteration = state.last_iteration();
         self.usage = state.totals.usage;
-        self.rest = board::rest(state);
+        self.rest = task_lines::estimate_remaining_time(state);
         self.role = state.current.as_ref().map(|current| current.role);
         self.task = state.current.as_ref().and_then(|current| current.task.clone());
-        self.stand(recorded);
-        if let (Standing::Paused { .. }, Pause::No) = (&self.standing, state.control.pause) {
-            self.standing = Standing::Running;
+        self.update_status(recorded);
+        if let (LiveStatus::Paused { .. }, Pause::No) = (&self.status, state.control.pause) {
+            self.status = LiveStatus::Running;
         }
-        self.asked = match (state.control.stop, state.control.pause) {
-            (Some(_), _) => Wanted::Stop,
-            (None, Pause::Asked { .. }) => Wanted::Pause,
-            (None, Pause::No | Pause::Since { .. }) => Wanted::Nothing,
+        self.pending = match (state.control.stop, state.control.pause) {
+            (Some(_), _) => PendingControl::Stop,
+            (None, Pause::Asked { .. }) => PendingControl::Pause,
+            (None, Pause::No | Pause::Since { .. }) => PendingControl::Nothing,
         };
         match &recorded.event {
             Event::RunStarted { .. } | Event::RunResumed { .. } => {
-                self.bound(&state.recipe);
-                self.list(state, Rows::All);
+                self.set_limits(&state.recipe);
+                self.update_task_rows(state, RowUpdate::All);
             }
-            Event::TasksRead { .. } => self.list(state, Rows::All),
-            Event::Claimed { .. } | Event::TaskSkipped { .. } | Event::RunEnded { .. } => {
-                self.list(state, Rows::Changed);
+            Event::TasksRead { .. } => self.update_task_rows(state, RowUpdate::All),
+            Event::AgentListRead { .. } | Event::TaskSkipped { .. } | Event::RunEnded { .. } => {
+                self.update_task_rows(state, RowUpdate::Changed);
             }
             Event::IterationStarted { .. } => {
-                self.gates = gates_of(&state.recipe);
-                self.list(state, Rows::Changed);
+                self.gates = list_gates(&state.recipe);
+                self.update_task_rows(state, RowUpdate::Changed);
                 self.open_iteration(state);
             }
-            Event::BaselineStarted { .. } => self.gates = gates_of(&state.recipe),
-            Event::GateChecked { result } | Event::BaselineChecked { result } => self.check(result),
-            Event::Replied { .. } => self.talking = Usage::default(),
-            Event::PlanSeen { look } => self.plan(look, recorded.seq),
-            Event::Judged { judgement } => self.judge(&judgement.verdict),
+            Event::BaselineStarted { .. } => self.gates = list_gates(&state.recipe),
+            Event::GateChecked { result } | Event::BaselineChecked { result } => {
+                self.update_gate(result)
+            }
+            Event::Replied { .. } => self.call_usage = Usage::default(),
+            Event::PlanSeen { look } => self.update_plan(look, recorded.seq),
+            Event::Judged { judgement } => self.set_verdict(&judgement.verdict),
             Event::IterationEnded { .. } => {
                 self.close_iteration(state);
-                self.list(state, Rows::Changed);
+                self.update_task_rows(state, RowUpdate::Changed);
             }
             Event::TasksWritten
             | Event::Checkpointed { .. }
@@ -200,82 +202,86 @@ impl Facts {
             | Event::Waiting { .. }
             | Event::Observed { .. }
             | Event::Landed { .. }
-            | Event::Wished { .. }
+            | Event::ControlRequested { .. }
             | Event::Paused
             | Event::Warned { .. } => {}
         }
     }
 
     /// Applies a usage event of the agent. Returns whether it was one.
-    pub(crate) fn hear(&mut self, event: &AgentEvent) -> bool {
+    pub(crate) fn apply_usage(&mut self, event: &AgentEvent) -> bool {
         let AgentEvent::Usage { usage, scope } = event else { return false };
-        self.talking = match scope {
-            UsageScope::Step => self.talking.plus(*usage),
+        self.call_usage = match scope {
+            UsageScope::Step => self.call_usage.plus(*usage),
             UsageScope::Total => *usage,
         };
         true
     }
 
     /// Applies a current activity.
-    pub(crate) fn doing(&mut self, activity: &Activity<'_>, now: Timestamp) {
+    pub(crate) fn apply_activity(&mut self, activity: &Activity<'_>, now: Timestamp) {
         match activity {
             Activity::Gate(gate) => {
-                if let Some(row) = self.gates.iter_mut().find(|row| row.name == named(&gate.name)) {
+                if let Some(row) =
+                    self.gates.iter_mut().find(|row| row.name == sanitize_name(&gate.name))
+                {
                     row.state = GateState::Running { since: now };
                 }
             }
             Activity::Waiting { until, reason, left: _ } => {
-                self.standing = Standing::Waiting { until: *until, reason: *reason };
+                self.status = LiveStatus::Waiting { until: *until, reason: *reason };
             }
             // The screen counts the time itself.
             Activity::GateRuns { .. } => {}
-            Activity::Paused { since } => self.standing = Standing::Paused { since: *since },
+            Activity::Paused { since } => self.status = LiveStatus::Paused { since: *since },
         }
     }
 
     /// Returns whether the shown plan is that of the event with this sequence number.
-    pub(crate) fn saw_plan(&self, seq: Option<u64>) -> bool {
+    pub(crate) fn shows_plan_of(&self, seq: Option<u64>) -> bool {
         seq == Some(self.plan_seen)
     }
 
     /// Returns the usage, including the current call.
-    pub(crate) fn used(&self) -> Usage {
-        self.usage.plus(self.talking)
+    pub(crate) fn total_usage(&self) -> Usage {
+        self.usage.plus(self.call_usage)
     }
 
     /// Returns the running time at this moment.
     pub(crate) fn elapsed(&self, now: Timestamp) -> Millis {
-        match self.standing {
-            Standing::Running => self.ran.plus(now.since(self.at)),
-            Standing::Beginning
-            | Standing::Waiting { .. }
-            | Standing::Paused { .. }
-            | Standing::Ended { .. } => self.ran,
+        match self.status {
+            LiveStatus::Running => self.ran.saturating_add(now.elapsed_since(self.at)),
+            LiveStatus::Beginning
+            | LiveStatus::Waiting { .. }
+            | LiveStatus::Paused { .. }
+            | LiveStatus::Ended { .. } => self.ran,
         }
     }
 
-    fn begin(&mut self, state: &RunState) {
-        self.run = named(&state.run.0);
-        self.bound(&state.recipe);
-        self.gates = gates_of(&state.recipe);
-        self.list(state, Rows::All);
+    fn begin_run(&mut self, state: &RunState) {
+        self.run = sanitize_name(&state.run.0);
+        self.set_limits(&state.recipe);
+        self.gates = list_gates(&state.recipe);
+        self.update_task_rows(state, RowUpdate::All);
     }
 
-    fn bound(&mut self, recipe: &Recipe) {
+    fn set_limits(&mut self, recipe: &Recipe) {
         let budget = recipe.limits.budget;
         (self.cost_limit, self.token_limit, self.time_limit) =
             (budget.cost, budget.tokens, budget.time);
     }
 
-    fn stand(&mut self, recorded: &Recorded) {
-        self.standing = match &recorded.event {
+    fn update_status(&mut self, recorded: &Recorded) {
+        self.status = match &recorded.event {
             Event::Waiting { until, reason } => {
-                Standing::Waiting { until: *until, reason: *reason }
+                LiveStatus::Waiting { until: *until, reason: *reason }
             }
-            Event::RunEnded { outcome, .. } => Standing::Ended { how: named(&outcome.to_string()) },
-            Event::Paused => Standing::Paused { since: recorded.at },
+            Event::RunEnded { outcome, .. } => {
+                LiveStatus::Ended { how: sanitize_name(&outcome.to_string()) }
+            }
+            Event::Paused => LiveStatus::Paused { since: recorded.at },
             // Neither ends a wait; the event of the next step does.
-            Event::Warned { .. } | Event::Wished { .. } => return,
+            Event::Warned { .. } | Event::ControlRequested { .. } => return,
             Event::RunStarted { .. }
             | Event::RunResumed { .. }
             | Event::TasksRead { .. }
@@ -288,12 +294,12 @@ impl Facts {
             | Event::Replied { .. }
             | Event::Observed { .. }
             | Event::PlanSeen { .. }
-            | Event::Claimed { .. }
+            | Event::AgentListRead { .. }
             | Event::GateChecked { .. }
             | Event::Judged { .. }
             | Event::Landed { .. }
             | Event::TaskSkipped { .. }
-            | Event::IterationEnded { .. } => Standing::Running,
+            | Event::IterationEnded { .. } => LiveStatus::Running,
         };
     }
 
@@ -301,28 +307,28 @@ impl Facts {
     ///
     /// This happens on the thread of the run several times per iteration, so only changed rows of a
     /// long list are rebuilt.
-    fn list(&mut self, state: &RunState, which: Rows) {
-        let Some(board) = &state.board else { return };
+    fn update_task_rows(&mut self, state: &RunState, which: RowUpdate) {
+        let Some(board) = &state.tasks else { return };
         let tasks = &board.list.tasks;
         let made_from = |task: &Task| {
             let failed = board.logs.get(&task.id).map_or(0, |log| log.failed);
             (task.status, task.review.status, failed)
         };
         let row = |task: &Task| {
-            let (mark, _, paint) = tasks::state(task.status, task.review.status);
+            let (mark, _, paint) = tasks::describe_state(task.status, task.review.status);
             let made_from = made_from(task);
             let attempts = match (made_from.2, state.recipe.task_work()) {
                 (failed @ 1.., Some(work)) => {
-                    let limit = settle::limit(work, &board.list, &task.id);
+                    let limit = settle::read_attempt_limit(work, &board.list, &task.id);
                     format!(" ({failed}/{limit} failed)")
                 }
                 (_, _) => String::new(),
             };
-            let title = safe::one_line(&task.title, LONGEST, "");
-            let text = format!("{}{attempts} {title}", tasks::name(&task.id)).into();
+            let title = sanitize::sanitize_line(&task.title, LONGEST, "");
+            let text = format!("{}{attempts} {title}", tasks::format_task_id(&task.id)).into();
             WorkRow { mark, paint, text, made_from: Some(made_from) }
         };
-        if which == Rows::All || self.work.rows.len() != tasks.len() {
+        if which == RowUpdate::All || self.work.rows.len() != tasks.len() {
             self.work.rows = Arc::new(tasks.iter().map(row).collect());
         } else {
             let is_old =
@@ -350,34 +356,34 @@ impl Facts {
 
     /// Adds a row for an iteration, if there is no task list.
     fn open_iteration(&mut self, state: &RunState) {
-        let (None, Some(current)) = (&state.board, &state.current) else { return };
+        let (None, Some(current)) = (&state.tasks, &state.current) else { return };
         let text = format!("{} {}", current.number, current.role).into();
         let rows = Arc::make_mut(&mut self.work.rows);
         if rows.len() >= MOST_ITERATIONS {
             rows.remove(0);
         }
-        rows.push(WorkRow { mark: Mark::TaskActive, paint: Paint::Act, text, made_from: None });
+        rows.push(WorkRow { mark: LineMark::TaskActive, paint: Paint::Act, text, made_from: None });
         self.work.current = Some(rows.len() - 1);
     }
 
-    fn judge(&mut self, verdict: &Verdict) {
+    fn set_verdict(&mut self, verdict: &Verdict) {
         let (WorkKind::Iterations | WorkKind::Plan(_)) = self.work.kind else { return };
         let (mark, paint, label) = match verdict {
-            Verdict::Complete => (Mark::TaskDone, Paint::Good, "complete"),
-            Verdict::Passed { .. } => (Mark::TaskDone, Paint::Good, "passed"),
+            Verdict::Complete => (LineMark::TaskDone, Paint::Good, "complete"),
+            Verdict::Passed { .. } => (LineMark::TaskDone, Paint::Good, "passed"),
             Verdict::Reviewed { verdict, feedback } => {
                 let result = ReviewResult::new(*verdict, feedback);
-                (Mark::TaskDone, Paint::Act, result.name())
+                (LineMark::TaskDone, Paint::Act, result.name())
             }
-            Verdict::Compacted { .. } => (Mark::TaskDone, Paint::Dim, "compacted"),
-            Verdict::GatesFailed { .. } => (Mark::TaskFailed, Paint::Bad, "failed at gates"),
+            Verdict::Compacted { .. } => (LineMark::TaskDone, Paint::Dim, "compacted"),
+            Verdict::GatesFailed { .. } => (LineMark::TaskFailed, Paint::Bad, "failed at gates"),
             Verdict::AttemptFailed { failure } => {
-                (Mark::TaskFailed, Paint::Bad, failure.class.name())
+                (LineMark::TaskFailed, Paint::Bad, failure.class.name())
             }
-            Verdict::NothingChanged => (Mark::TaskFailed, Paint::Bad, "nothing changed"),
-            Verdict::NotHandedIn { .. } => (Mark::TaskFailed, Paint::Bad, "not handed in"),
-            Verdict::Blocked { .. } => (Mark::TaskFailed, Paint::Bad, "blocked"),
-            Verdict::Skipped { .. } => (Mark::TaskSkipped, Paint::Dim, "skipped"),
+            Verdict::NothingChanged => (LineMark::TaskFailed, Paint::Bad, "nothing changed"),
+            Verdict::NotHandedIn { .. } => (LineMark::TaskFailed, Paint::Bad, "not handed in"),
+            Verdict::Blocked { .. } => (LineMark::TaskFailed, Paint::Bad, "blocked"),
+            Verdict::Skipped { .. } => (LineMark::TaskSkipped, Paint::Dim, "skipped"),
         };
         let Some(at) = self.work.current else { return };
         if let Some(row) = Arc::make_mut(&mut self.work.rows).get_mut(at) {
@@ -387,26 +393,26 @@ impl Facts {
     }
 
     fn close_iteration(&mut self, state: &RunState) {
-        if state.board.is_none() {
+        if state.tasks.is_none() {
             self.work.current = None;
         }
     }
 
-    fn plan(&mut self, look: &PlanLook, seq: u64) {
-        let PlanLook::There { counts, next } = look else { return };
+    fn update_plan(&mut self, look: &PlanState, seq: u64) {
+        let PlanState::Usable { counts, next } = look else { return };
         self.work.kind = WorkKind::Plan(*counts);
         self.plan_seen = seq;
-        let row = |item: &String| item_row(checklist::Mark::Open, item);
+        let row = |item: &String| make_item_row(checklist::Mark::Open, item);
         self.work.items = Arc::new(next.iter().map(row).collect());
     }
 
-    fn check(&mut self, result: &GateResult) {
+    fn update_gate(&mut self, result: &GateResult) {
         let took = result.end.as_ref().map(|end| end.ran);
         let state = match result.status {
             GateStatus::Passed | GateStatus::Cached => GateState::Passed { took },
             GateStatus::Failed => GateState::Failed { severity: result.severity, took },
         };
-        let name = named(&result.gate);
+        let name = sanitize_name(&result.gate);
         match self.gates.iter_mut().find(|row| row.name == name) {
             Some(row) => row.state = state,
             None => self.gates.push(GateRow { name, state }),
@@ -416,7 +422,7 @@ impl Facts {
 
 /// Which rows of a list are rebuilt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rows {
+enum RowUpdate {
     All,
     /// Those of tasks whose state changed.
     Changed,
@@ -435,7 +441,11 @@ pub(crate) struct WholePlan {
 
 impl WholePlan {
     /// Replaces the items from the journal with all items, open ones first.
-    pub(crate) fn complete(&mut self, facts: &mut Facts, read: impl FnOnce() -> Option<Checklist>) {
+    pub(crate) fn fill_items(
+        &mut self,
+        facts: &mut ScreenFacts,
+        read: impl FnOnce() -> Option<Checklist>,
+    ) {
         if facts.plan_seen == 0 {
             return;
         }
@@ -445,7 +455,7 @@ impl WholePlan {
                 let (open, done): (Vec<_>, Vec<_>) =
                     list.items.iter().partition(|item| item.mark == checklist::Mark::Open);
                 let rows = open.into_iter().chain(done);
-                Arc::new(rows.map(|item| item_row(item.mark, &item.text)).collect())
+                Arc::new(rows.map(|item| make_item_row(item.mark, &item.text)).collect())
             });
         }
         if let Some(rows) = &self.rows {
@@ -461,30 +471,30 @@ impl WorkRows {
     }
 
     /// Returns the rows starting at an index.
-    pub(crate) fn from(&self, first: usize) -> impl Iterator<Item = (usize, &WorkRow)> {
+    pub(crate) fn rows_from(&self, first: usize) -> impl Iterator<Item = (usize, &WorkRow)> {
         let items = first.saturating_sub(self.rows.len()).min(self.items.len());
         let rows = self.rows.get(first..).unwrap_or_default();
         (first..).zip(rows.iter().chain(&self.items[items..]))
     }
 }
 
-fn item_row(mark: checklist::Mark, text: &str) -> WorkRow {
+fn make_item_row(mark: checklist::Mark, text: &str) -> WorkRow {
     let (mark, paint) = match mark {
-        checklist::Mark::Open => (Mark::TaskPending, Paint::None),
-        checklist::Mark::Done => (Mark::TaskDone, Paint::Good),
+        checklist::Mark::Open => (LineMark::TaskPending, Paint::None),
+        checklist::Mark::Done => (LineMark::TaskDone, Paint::Good),
     };
-    WorkRow { mark, paint, text: named(text).into(), made_from: None }
+    WorkRow { mark, paint, text: sanitize_name(text).into(), made_from: None }
 }
 
-fn gates_of(recipe: &Recipe) -> Vec<GateRow> {
-    let is_run = |gate: &&ralph_core::gate::Gate| recipe.strategy.severity(gate).is_some();
+fn list_gates(recipe: &Recipe) -> Vec<GateRow> {
+    let is_run = |gate: &&ralph_core::gate::Gate| recipe.strategy.find_severity(gate).is_some();
     let row = |gate: &ralph_core::gate::Gate| GateRow {
-        name: named(&gate.name),
+        name: sanitize_name(&gate.name),
         state: GateState::Pending,
     };
     recipe.gates.iter().filter(is_run).map(row).collect()
 }
 
-fn named(text: &str) -> String {
-    safe::one_line(text, LONGEST, "…")
+fn sanitize_name(text: &str) -> String {
+    sanitize::sanitize_line(text, LONGEST, "…")
 }

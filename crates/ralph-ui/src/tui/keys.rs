@@ -5,7 +5,7 @@
 
 /// A key press or a paste.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum TerminalKey {
     Char(char),
     Enter,
     Escape,
@@ -33,7 +33,7 @@ pub(crate) enum Key {
 /// Turns bytes into keys, also if sequences are split between reads.
 #[derive(Debug, Default)]
 pub(crate) struct Keyboard {
-    held: Vec<u8>,
+    buffered: Vec<u8>,
     paste: Option<Vec<u8>>,
 }
 
@@ -45,32 +45,32 @@ const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
 /// The result of parsing the first bytes.
-enum Step {
+enum KeyParse {
     /// The number of bytes consumed, and their key, if any.
-    Done(usize, Option<Key>),
+    Done(usize, Option<TerminalKey>),
     /// The sequence is incomplete.
     More,
 }
 
 impl Keyboard {
     /// Adds bytes, and returns the complete keys.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Key> {
-        self.held.extend_from_slice(bytes);
+    pub(crate) fn feed_bytes(&mut self, bytes: &[u8]) -> Vec<TerminalKey> {
+        self.buffered.extend_from_slice(bytes);
         let mut keys = Vec::new();
         loop {
             if self.paste.is_some() {
                 match self.read_paste() {
-                    Some(text) => keys.push(Key::Paste(text)),
+                    Some(text) => keys.push(TerminalKey::Paste(text)),
                     None => return keys,
                 }
-            } else if self.held.starts_with(PASTE_BEGINS) {
-                self.held.drain(..PASTE_BEGINS.len());
+            } else if self.buffered.starts_with(PASTE_BEGINS) {
+                self.buffered.drain(..PASTE_BEGINS.len());
                 self.paste = Some(Vec::new());
             } else {
-                match first(&self.held) {
-                    Step::Done(0, _) | Step::More => return keys,
-                    Step::Done(count, key) => {
-                        self.held.drain(..count);
+                match parse_first(&self.buffered) {
+                    KeyParse::Done(0, _) | KeyParse::More => return keys,
+                    KeyParse::Done(count, key) => {
+                        self.buffered.drain(..count);
                         keys.extend(key);
                     }
                 }
@@ -79,112 +79,112 @@ impl Keyboard {
     }
 
     /// Returns the key in the buffered bytes when no more bytes follow: a lone ESC is a key.
-    pub(crate) fn settle(&mut self) -> Vec<Key> {
-        if self.paste.is_some() || self.held.is_empty() {
+    pub(crate) fn flush_escape(&mut self) -> Vec<TerminalKey> {
+        if self.paste.is_some() || self.buffered.is_empty() {
             return Vec::new();
         }
-        let held = std::mem::take(&mut self.held);
-        if held == b"\x1b" { vec![Key::Escape] } else { Vec::new() }
+        let held = std::mem::take(&mut self.buffered);
+        if held == b"\x1b" { vec![TerminalKey::Escape] } else { Vec::new() }
     }
 
     /// Reads more of a paste; returns the text once it is complete.
     fn read_paste(&mut self) -> Option<String> {
         let paste = self.paste.as_mut()?;
-        let end = self.held.windows(PASTE_ENDS.len()).position(|it| it == PASTE_ENDS);
+        let end = self.buffered.windows(PASTE_ENDS.len()).position(|it| it == PASTE_ENDS);
         // The end marker may be split between reads.
         let kept = PASTE_ENDS.len() - 1;
-        let upto = end.unwrap_or(self.held.len().saturating_sub(kept));
+        let upto = end.unwrap_or(self.buffered.len().saturating_sub(kept));
         let room = LONGEST_PASTE.saturating_sub(paste.len());
-        paste.extend(self.held[..upto].iter().take(room));
-        self.held.drain(..upto);
+        paste.extend(self.buffered[..upto].iter().take(room));
+        self.buffered.drain(..upto);
         end?;
-        self.held.drain(..PASTE_ENDS.len());
+        self.buffered.drain(..PASTE_ENDS.len());
         let bytes = self.paste.take()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 
-fn first(bytes: &[u8]) -> Step {
-    let Some(byte) = bytes.first() else { return Step::More };
-    let one = |key| Step::Done(1, Some(key));
+fn parse_first(bytes: &[u8]) -> KeyParse {
+    let Some(byte) = bytes.first() else { return KeyParse::More };
+    let one = |key| KeyParse::Done(1, Some(key));
     match byte {
-        0x1b => escape(bytes),
-        b'\r' | b'\n' => one(Key::Enter),
-        b'\t' => one(Key::Tab),
-        0x08 | 0x7f => one(Key::Backspace),
-        0x01 => one(Key::Home),
-        0x05 => one(Key::End),
-        0x0c => one(Key::Redraw),
-        0x15 => one(Key::Clear),
-        0x17 => one(Key::WordBack),
-        0..=0x1f => Step::Done(1, None),
-        _ => character(bytes),
+        0x1b => parse_escape(bytes),
+        b'\r' | b'\n' => one(TerminalKey::Enter),
+        b'\t' => one(TerminalKey::Tab),
+        0x08 | 0x7f => one(TerminalKey::Backspace),
+        0x01 => one(TerminalKey::Home),
+        0x05 => one(TerminalKey::End),
+        0x0c => one(TerminalKey::Redraw),
+        0x15 => one(TerminalKey::Clear),
+        0x17 => one(TerminalKey::WordBack),
+        0..=0x1f => KeyParse::Done(1, None),
+        _ => parse_char(bytes),
     }
 }
 
-fn character(bytes: &[u8]) -> Step {
+fn parse_char(bytes: &[u8]) -> KeyParse {
     let start = &bytes[..bytes.len().min(4)];
     match std::str::from_utf8(start) {
-        Ok(text) => whole(text),
+        Ok(text) => parse_whole_char(text),
         Err(error) if error.valid_up_to() > 0 => {
-            whole(std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or_default())
+            parse_whole_char(std::str::from_utf8(&start[..error.valid_up_to()]).unwrap_or_default())
         }
         Err(error) => match error.error_len() {
-            Some(count) => Step::Done(count, None),
-            None => Step::More,
+            Some(count) => KeyParse::Done(count, None),
+            None => KeyParse::More,
         },
     }
 }
 
-fn whole(text: &str) -> Step {
+fn parse_whole_char(text: &str) -> KeyParse {
     match text.chars().next() {
-        Some(it) if it.is_control() => Step::Done(it.len_utf8(), None),
-        Some(it) => Step::Done(it.len_utf8(), Some(Key::Char(it))),
-        None => Step::More,
+        Some(it) if it.is_control() => KeyParse::Done(it.len_utf8(), None),
+        Some(it) => KeyParse::Done(it.len_utf8(), Some(TerminalKey::Char(it))),
+        None => KeyParse::More,
     }
 }
 
-fn escape(bytes: &[u8]) -> Step {
+fn parse_escape(bytes: &[u8]) -> KeyParse {
     match bytes.get(1) {
-        None => Step::More,
-        Some(b'[') => sequence(bytes),
+        None => KeyParse::More,
+        Some(b'[') => parse_sequence(bytes),
         Some(b'O') => match bytes.get(2) {
-            None => Step::More,
-            Some(last) => Step::Done(3, named(*last, b"")),
+            None => KeyParse::More,
+            Some(last) => KeyParse::Done(3, lookup_key(*last, b"")),
         },
         // The user typed ESC followed by another key, or held Alt.
-        Some(_) => Step::Done(1, Some(Key::Escape)),
+        Some(_) => KeyParse::Done(1, Some(TerminalKey::Escape)),
     }
 }
 
-fn sequence(bytes: &[u8]) -> Step {
+fn parse_sequence(bytes: &[u8]) -> KeyParse {
     // Reads no further than this, so that the result does not depend on how the bytes are split.
     let parameters = &bytes[2..bytes.len().min(LONGEST_SEQUENCE)];
     match parameters.iter().position(|it| !matches!(it, 0x20..=0x3f)) {
         Some(end) if matches!(parameters[end], 0x40..=0x7e) => {
-            Step::Done(end + 3, named(parameters[end], &parameters[..end]))
+            KeyParse::Done(end + 3, lookup_key(parameters[end], &parameters[..end]))
         }
         // A byte that cannot be part of a sequence ends it, and is parsed separately.
-        Some(end) => Step::Done(end + 2, None),
-        None if bytes.len() >= LONGEST_SEQUENCE => Step::Done(LONGEST_SEQUENCE, None),
-        None => Step::More,
+        Some(end) => KeyParse::Done(end + 2, None),
+        None if bytes.len() >= LONGEST_SEQUENCE => KeyParse::Done(LONGEST_SEQUENCE, None),
+        None => KeyParse::More,
     }
 }
 
 /// Returns the key of a sequence by its final byte and parameters.
-fn named(last: u8, parameters: &[u8]) -> Option<Key> {
+fn lookup_key(last: u8, parameters: &[u8]) -> Option<TerminalKey> {
     let number = parameters.split(|it| *it == b';').next().unwrap_or_default();
     Some(match (last, number) {
-        (b'A', _) => Key::Up,
-        (b'B', _) => Key::Down,
-        (b'C', _) => Key::Right,
-        (b'D', _) => Key::Left,
-        (b'H', _) | (b'~', b"1" | b"7") => Key::Home,
-        (b'F', _) | (b'~', b"4" | b"8") => Key::End,
-        (b'M', b"") => Key::Enter,
-        (b'~', b"3") => Key::Delete,
-        (b'~', b"5") => Key::PageUp,
-        (b'~', b"6") => Key::PageDown,
+        (b'A', _) => TerminalKey::Up,
+        (b'B', _) => TerminalKey::Down,
+        (b'C', _) => TerminalKey::Right,
+        (b'D', _) => TerminalKey::Left,
+        (b'H', _) | (b'~', b"1" | b"7") => TerminalKey::Home,
+        (b'F', _) | (b'~', b"4" | b"8") => TerminalKey::End,
+        (b'M', b"") => TerminalKey::Enter,
+        (b'~', b"3") => TerminalKey::Delete,
+        (b'~', b"5") => TerminalKey::PageUp,
+        (b'~', b"6") => TerminalKey::PageDown,
         (_, _) => return None,
     })
 }
@@ -195,20 +195,20 @@ pub(super) fn fuzz(bytes: &[u8]) {
         let mut keyboard = Keyboard::default();
         let mut keys = Vec::new();
         for piece in bytes.chunks(size) {
-            keys.extend(keyboard.feed(piece));
-            assert!(keyboard.held.len() <= LONGEST_SEQUENCE + size, "little is buffered");
+            keys.extend(keyboard.feed_bytes(piece));
+            assert!(keyboard.buffered.len() <= LONGEST_SEQUENCE + size, "little is buffered");
         }
-        keys.extend(keyboard.settle());
+        keys.extend(keyboard.flush_escape());
         keys
     };
     let whole = read(bytes.len().max(1));
     assert_eq!(whole, read(1), "however it is split");
     assert_eq!(whole, read(3), "however it is split");
     for key in whole {
-        if let Key::Paste(text) = &key {
+        if let TerminalKey::Paste(text) = &key {
             assert!(text.len() <= LONGEST_PASTE * 3, "a paste is bounded");
         }
-        if let Key::Char(character) = key {
+        if let TerminalKey::Char(character) = key {
             assert!(!character.is_control(), "{character:?} is not a key");
         }
     }
@@ -221,57 +221,80 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(bytes: &[u8], expect: &[Key]) {
+    fn check(bytes: &[u8], expect: &[TerminalKey]) {
         let mut keyboard = Keyboard::default();
-        let mut whole = keyboard.feed(bytes);
-        whole.extend(keyboard.settle());
+        let mut whole = keyboard.feed_bytes(bytes);
+        whole.extend(keyboard.flush_escape());
         assert_eq!(whole, expect, "{bytes:?}");
         // One byte at a time gives the same keys.
         let mut keyboard = Keyboard::default();
-        let mut single: Vec<Key> = bytes.iter().flat_map(|it| keyboard.feed(&[*it])).collect();
-        single.extend(keyboard.settle());
+        let mut single: Vec<TerminalKey> =
+            bytes.iter().flat_map(|it| keyboard.feed_bytes(&[*it])).collect();
+        single.extend(keyboard.flush_escape());
         assert_eq!(single, expect, "byte by byte: {bytes:?}");
     }
 
     #[test]
     fn terminal_sequences_become_keys() {
-        check(b"q", &[Key::Char('q')]);
-        check("ü日👍".as_bytes(), &[Key::Char('ü'), Key::Char('日'), Key::Char('👍')]);
-        check(b"\x1b", &[Key::Escape]);
+        check(b"q", &[TerminalKey::Char('q')]);
+        check(
+            "ü日👍".as_bytes(),
+            &[TerminalKey::Char('ü'), TerminalKey::Char('日'), TerminalKey::Char('👍')],
+        );
+        check(b"\x1b", &[TerminalKey::Escape]);
         check(
             b"\r\x7f\t\x15\x17\x0c",
-            &[Key::Enter, Key::Backspace, Key::Tab, Key::Clear, Key::WordBack, Key::Redraw],
+            &[
+                TerminalKey::Enter,
+                TerminalKey::Backspace,
+                TerminalKey::Tab,
+                TerminalKey::Clear,
+                TerminalKey::WordBack,
+                TerminalKey::Redraw,
+            ],
         );
-        check(b"\x1b[A\x1b[B\x1bOC\x1b[1;5D", &[Key::Up, Key::Down, Key::Right, Key::Left]);
+        check(
+            b"\x1b[A\x1b[B\x1bOC\x1b[1;5D",
+            &[TerminalKey::Up, TerminalKey::Down, TerminalKey::Right, TerminalKey::Left],
+        );
         check(
             b"\x1b[5~\x1b[6~\x1b[H\x1b[4~\x1b[3~",
-            &[Key::PageUp, Key::PageDown, Key::Home, Key::End, Key::Delete],
+            &[
+                TerminalKey::PageUp,
+                TerminalKey::PageDown,
+                TerminalKey::Home,
+                TerminalKey::End,
+                TerminalKey::Delete,
+            ],
         );
-        check(b"\x1b[15~x\x00\xff\xc3y", &[Key::Char('x'), Key::Char('y')]);
-        check(b"\x1bq", &[Key::Escape, Key::Char('q')]);
+        check(b"\x1b[15~x\x00\xff\xc3y", &[TerminalKey::Char('x'), TerminalKey::Char('y')]);
+        check(b"\x1bq", &[TerminalKey::Escape, TerminalKey::Char('q')]);
         // A byte that cannot be part of a sequence ends it; a long sequence is not waited for.
-        check(b"\x1b[2\x1b[A\x1b[1\rx", &[Key::Up, Key::Enter, Key::Char('x')]);
+        check(
+            b"\x1b[2\x1b[A\x1b[1\rx",
+            &[TerminalKey::Up, TerminalKey::Enter, TerminalKey::Char('x')],
+        );
         let long = [b"\x1b[".as_slice(), &[b'1'; LONGEST_SEQUENCE - 2], b"C"].concat();
-        check(&long, &[Key::Char('C')]);
+        check(&long, &[TerminalKey::Char('C')]);
     }
 
     #[test]
     fn pasted_text_is_no_command() {
         let text = "stop\nnow \u{1b}[A ü".to_owned();
         let bytes = [PASTE_BEGINS, text.as_bytes(), PASTE_ENDS, b"q"].concat();
-        check(&bytes, &[Key::Paste(text), Key::Char('q')]);
+        check(&bytes, &[TerminalKey::Paste(text), TerminalKey::Char('q')]);
         let long = [PASTE_BEGINS, "x".repeat(100_000).as_bytes(), PASTE_ENDS].concat();
-        let keys = Keyboard::default().feed(&long);
-        assert_eq!(keys, [Key::Paste("x".repeat(LONGEST_PASTE))]);
+        let keys = Keyboard::default().feed_bytes(&long);
+        assert_eq!(keys, [TerminalKey::Paste("x".repeat(LONGEST_PASTE))]);
     }
 
     proptest! {
         #[test]
         fn no_bytes_are_held_for_good(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut keyboard = Keyboard::default();
-            keyboard.feed(&bytes);
-            keyboard.settle();
-            prop_assert!(keyboard.held.len() <= LONGEST_SEQUENCE.max(PASTE_ENDS.len()));
+            keyboard.feed_bytes(&bytes);
+            keyboard.flush_escape();
+            prop_assert!(keyboard.buffered.len() <= LONGEST_SEQUENCE.max(PASTE_ENDS.len()));
         }
     }
 }

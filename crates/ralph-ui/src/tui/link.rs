@@ -8,38 +8,38 @@ use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::tui::facts::Facts;
+use crate::tui::facts::ScreenFacts;
 use crate::tui::screen::Stopping;
-use crate::tui::scroll::Kind;
+use crate::tui::scrollback::LineKind;
 
 /// A handle to the screen of a run. Clones refer to the same screen.
 #[derive(Debug, Clone, Default)]
-pub struct Screen {
-    shared: Arc<Shared>,
+pub struct ScreenHandle {
+    shared: Arc<SharedUpdates>,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    news: Mutex<News>,
+struct SharedUpdates {
+    updates: Mutex<ScreenUpdates>,
     changed: Condvar,
 }
 
 /// Updates that the screen has not taken yet.
 #[derive(Debug, Default)]
-pub(super) struct News {
-    pub(super) pieces: VecDeque<(Kind, String)>,
-    pub(super) facts: Option<Facts>,
+pub(super) struct ScreenUpdates {
+    pub(super) pieces: VecDeque<(LineKind, String)>,
+    pub(super) facts: Option<ScreenFacts>,
     pub(super) lost: u64,
     bytes: usize,
-    kind: Kind,
+    kind: LineKind,
     stopping: Stopping,
-    order: Order,
+    order: ScreenOrder,
     presence: Presence,
 }
 
 /// What the screen must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Order {
+pub(super) enum ScreenOrder {
     #[default]
     Show,
     /// Release the terminal temporarily.
@@ -64,10 +64,10 @@ pub(super) enum Presence {
 /// Fills many screens; more would only scroll past.
 const MOST_BYTES: usize = 1 << 20;
 
-impl Screen {
+impl ScreenHandle {
     /// Returns whether the screen uses the terminal, so that no other code may write to it.
     pub fn is_shown(&self) -> bool {
-        match self.lock().presence {
+        match self.lock_updates().presence {
             Presence::Shown => true,
             Presence::None | Presence::Aside | Presence::Gone => false,
         }
@@ -75,95 +75,99 @@ impl Screen {
 
     /// Returns whether the screen was left permanently.
     pub fn is_gone(&self) -> bool {
-        self.lock().presence == Presence::Gone
+        self.lock_updates().presence == Presence::Gone
     }
 
     /// Leaves the screen permanently, and waits for that up to `patience`.
-    pub fn leave(&self, patience: Duration) {
-        self.order(Order::Leave, Presence::Gone, patience);
+    pub fn leave_screen(&self, patience: Duration) {
+        self.send_order(ScreenOrder::Leave, Presence::Gone, patience);
     }
 
     /// Leaves the screen temporarily, and waits for that up to `patience`.
     pub fn step_aside(&self, patience: Duration) {
-        self.order(Order::StepAside, Presence::Aside, patience);
+        self.send_order(ScreenOrder::StepAside, Presence::Aside, patience);
     }
 
     /// Shows the screen again as soon as the terminal is available.
-    pub fn come_back(&self) {
-        let mut news = self.lock();
-        if news.order == Order::StepAside {
-            news.order = Order::Show;
+    pub fn show_again(&self) {
+        let mut news = self.lock_updates();
+        if news.order == ScreenOrder::StepAside {
+            news.order = ScreenOrder::Show;
             self.shared.changed.notify_all();
         }
     }
 
     /// Marks the screen as left, after other code restored the terminal.
-    pub fn is_left(&self) {
-        let mut news = self.lock();
-        (news.order, news.presence) = (Order::Leave, Presence::Gone);
+    pub fn mark_left(&self) {
+        let mut news = self.lock_updates();
+        (news.order, news.presence) = (ScreenOrder::Leave, Presence::Gone);
         self.shared.changed.notify_all();
     }
 
     /// Shows that the run will stop after this step.
-    pub fn stops_after_this_step(&self) {
-        self.lock().stopping = Stopping::AfterThisStep;
+    pub fn show_stopping(&self) {
+        self.lock_updates().stopping = Stopping::AfterThisStep;
     }
 
     /// Shows that running processes are being ended.
-    pub fn stops_now(&self) {
-        self.lock().stopping = Stopping::Now;
+    pub fn show_ending(&self) {
+        self.lock_updates().stopping = Stopping::Now;
     }
 
     /// Sets the kind of the following lines.
-    pub(super) fn set_kind(&self, kind: Kind) {
-        self.lock().kind = kind;
+    pub(super) fn set_kind(&self, kind: LineKind) {
+        self.lock_updates().kind = kind;
     }
 
     /// Passes new facts to the screen.
-    pub(super) fn put_facts(&self, facts: Facts) {
-        self.lock().facts = Some(facts);
+    pub(super) fn put_facts(&self, facts: ScreenFacts) {
+        self.lock_updates().facts = Some(facts);
     }
 
     /// Takes all pending updates.
-    pub(super) fn take(&self) -> News {
-        let mut news = self.lock();
+    pub(super) fn take_updates(&self) -> ScreenUpdates {
+        let mut news = self.lock_updates();
         let (kind, order, presence, stopping) =
             (news.kind, news.order, news.presence, news.stopping);
-        std::mem::replace(&mut *news, News { kind, stopping, order, presence, ..News::default() })
+        std::mem::replace(
+            &mut *news,
+            ScreenUpdates { kind, stopping, order, presence, ..ScreenUpdates::default() },
+        )
     }
 
     /// Returns what the screen must do.
-    pub(super) fn ordered(&self) -> Order {
-        self.lock().order
+    pub(super) fn current_order(&self) -> ScreenOrder {
+        self.lock_updates().order
     }
 
     /// Waits up to `patience` until the order is another one.
-    pub(super) fn wait_while(&self, order: Order, patience: Duration) {
-        let waits = |news: &mut News| news.order == order;
-        let news = self.lock();
+    pub(super) fn wait_while(&self, order: ScreenOrder, patience: Duration) {
+        let waits = |news: &mut ScreenUpdates| news.order == order;
+        let news = self.lock_updates();
         drop(self.shared.changed.wait_timeout_while(news, patience, waits));
     }
 
     /// Sets where the screen is now.
-    pub(super) fn is_now(&self, presence: Presence) {
-        self.lock().presence = presence;
+    pub(super) fn set_presence(&self, presence: Presence) {
+        self.lock_updates().presence = presence;
         self.shared.changed.notify_all();
     }
 
-    fn order(&self, order: Order, until: Presence, patience: Duration) {
-        let mut news = self.lock();
+    fn send_order(&self, order: ScreenOrder, until: Presence, patience: Duration) {
+        let mut news = self.lock_updates();
         match news.presence {
             Presence::None | Presence::Gone => return,
             Presence::Shown | Presence::Aside => {}
         }
         news.order = order;
         self.shared.changed.notify_all();
-        let waits = |news: &mut News| news.presence != until && news.presence != Presence::Gone;
+        let waits =
+            |news: &mut ScreenUpdates| news.presence != until && news.presence != Presence::Gone;
         drop(self.shared.changed.wait_timeout_while(news, patience, waits));
     }
 
-    fn push(&self, kind: Option<Kind>, text: &str) {
-        let mut news = self.lock();
+    fn push_text(&self, kind: Option<LineKind>, text: &str) {
+        let mut news = self.lock_updates();
         if news.bytes.saturating_add(text.len()) > MOST_BYTES {
             news.lost += text.matches('\n').count() as u64;
             return;
@@ -177,12 +181,12 @@ impl Screen {
     }
 
     /// Ignores poisoning: a panic elsewhere leaves the data valid.
-    fn lock(&self) -> MutexGuard<'_, News> {
-        self.shared.news.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_updates(&self) -> MutexGuard<'_, ScreenUpdates> {
+        self.shared.updates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl News {
+impl ScreenUpdates {
     /// Returns whether the run is stopping.
     pub(super) fn stopping(&self) -> Stopping {
         self.stopping
@@ -190,9 +194,9 @@ impl News {
 }
 
 /// Sends lines of the stream to the screen.
-impl Write for Screen {
+impl Write for ScreenHandle {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.push(None, &String::from_utf8_lossy(bytes));
+        self.push_text(None, &String::from_utf8_lossy(bytes));
         Ok(bytes.len())
     }
 
@@ -203,22 +207,22 @@ impl Write for Screen {
 
 /// A writer for messages outside the view: to the screen while it is shown, else to the terminal.
 #[derive(Debug)]
-pub struct Aside<W> {
-    screen: Screen,
+pub struct SideWriter<W> {
+    screen: ScreenHandle,
     inner: W,
 }
 
-impl<W: Write> Aside<W> {
+impl<W: Write> SideWriter<W> {
     /// Returns a writer that prefers the screen over `inner`.
-    pub fn new(screen: Screen, inner: W) -> Self {
+    pub fn new(screen: ScreenHandle, inner: W) -> Self {
         Self { screen, inner }
     }
 }
 
-impl<W: Write> Write for Aside<W> {
+impl<W: Write> Write for SideWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.screen.is_shown() {
-            self.screen.push(Some(Kind::Warning), &String::from_utf8_lossy(bytes));
+            self.screen.push_text(Some(LineKind::Warning), &String::from_utf8_lossy(bytes));
             return Ok(bytes.len());
         }
         self.inner.write(bytes)

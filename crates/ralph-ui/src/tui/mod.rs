@@ -11,20 +11,20 @@ mod display;
 mod draw;
 mod editor;
 mod facts;
+mod key_actions;
 mod keys;
 mod link;
 mod paint;
-mod player;
-mod press;
+mod replay_player;
 mod screen;
-mod scroll;
+mod scrollback;
 mod view;
 
-pub use display::{Device, ENTER, Heard, LEAVE, Send};
+pub use display::{Device, ENTER, KeyRead, LEAVE, SendRequest};
 pub use facts::ReadPlan;
-pub use link::{Aside, Screen as ScreenLink};
-pub use player::{Moment, Recording, Said, replay};
-pub use view::{FullScreen, Setup};
+pub use link::{ScreenHandle as ScreenLink, SideWriter};
+pub use replay_player::{CallOutput, Recording, ReplayKind, replay_run};
+pub use view::{FullScreen, FullScreenSetup};
 
 /// Parses terminal input, for fuzzing.
 pub(crate) fn fuzz(bytes: &[u8]) {

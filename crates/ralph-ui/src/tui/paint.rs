@@ -8,7 +8,7 @@ use ratatui_core::style::{Color as Ink, Modifier, Style as CellStyle};
 use crate::style::{Color, Paint};
 
 /// Returns the style of a cell.
-pub(crate) fn cell(color: Color, paint: Paint) -> CellStyle {
+pub(crate) fn to_cell_style(color: Color, paint: Paint) -> CellStyle {
     let style = CellStyle::new();
     let inked = |ink| match color {
         Color::Ansi => style.fg(ink),
@@ -27,7 +27,7 @@ pub(crate) fn cell(color: Color, paint: Paint) -> CellStyle {
 
 /// Splits a piece of a line into spans of one color. Starts with the color in `paint`, and stores
 /// the last color there for the next piece.
-pub(crate) fn spans(piece: &str, paint: &mut Paint) -> Vec<(Paint, String)> {
+pub(crate) fn split_spans(piece: &str, paint: &mut Paint) -> Vec<(Paint, String)> {
     let mut spans: Vec<(Paint, String)> = Vec::new();
     let mut parts = piece.split('\u{1b}');
     let mut add = |paint: Paint, text: &str| {
@@ -42,7 +42,7 @@ pub(crate) fn spans(piece: &str, paint: &mut Paint) -> Vec<(Paint, String)> {
     add(*paint, parts.next().unwrap_or_default());
     for part in parts {
         let code = part.strip_prefix('[').and_then(|rest| rest.split_once('m'));
-        match code.and_then(|(code, rest)| Some((painted(code)?, rest))) {
+        match code.and_then(|(code, rest)| Some((parse_paint(code)?, rest))) {
             Some((new, rest)) => {
                 *paint = new;
                 add(new, rest);
@@ -53,7 +53,7 @@ pub(crate) fn spans(piece: &str, paint: &mut Paint) -> Vec<(Paint, String)> {
     spans
 }
 
-fn painted(code: &str) -> Option<Paint> {
+fn parse_paint(code: &str) -> Option<Paint> {
     Some(match code {
         "0" => Paint::None,
         "1" => Paint::Strong,
@@ -70,11 +70,11 @@ fn painted(code: &str) -> Option<Paint> {
 mod tests {
     use super::*;
     use crate::style::tests::terminal;
-    use crate::style::{Style, Wishes};
+    use crate::style::{Style, StylePreferences};
 
     #[test]
     fn every_color_is_parsed_back() {
-        let style = Style::choose(&Wishes::default(), &terminal());
+        let style = Style::choose_style(&StylePreferences::default(), &terminal());
         let all = [
             Paint::None,
             Paint::Dim,
@@ -93,11 +93,11 @@ mod tests {
                     .map(|(paint, text)| (paint, text.to_owned()))
                     .to_vec()
             };
-            assert_eq!(spans(&line, &mut Paint::None.clone()), expect, "{paint:?}");
+            assert_eq!(split_spans(&line, &mut Paint::None.clone()), expect, "{paint:?}");
         }
         let mut paint = Paint::None;
-        assert_eq!(spans("\u{1b}[31mred", &mut paint), [(Paint::Bad, "red".to_owned())]);
-        assert_eq!(spans("on\u{1b}[0m", &mut paint), [(Paint::Bad, "on".to_owned())]);
-        assert_eq!(spans("\u{1b}[2Jx", &mut paint), [(Paint::None, "[2Jx".to_owned())]);
+        assert_eq!(split_spans("\u{1b}[31mred", &mut paint), [(Paint::Bad, "red".to_owned())]);
+        assert_eq!(split_spans("on\u{1b}[0m", &mut paint), [(Paint::Bad, "on".to_owned())]);
+        assert_eq!(split_spans("\u{1b}[2Jx", &mut paint), [(Paint::None, "[2Jx".to_owned())]);
     }
 }

@@ -8,18 +8,18 @@ use ratatui_core::layout::{Rect, Size};
 
 use crate::style::{Color, Marks, Style};
 use crate::time::WallClock;
-use crate::tui::editor::Editor;
-use crate::tui::facts::Facts;
-use crate::tui::scroll::{Kind, Room, Scroll};
+use crate::tui::editor::LineEditor;
+use crate::tui::facts::ScreenFacts;
+use crate::tui::scrollback::{LineKind, PanelSize, Scrollback};
 
 /// The style of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct ScreenStyle {
     pub(crate) color: Color,
     pub(crate) marks: Marks,
 }
 
-impl From<&Style> for Look {
+impl From<&Style> for ScreenStyle {
     fn from(style: &Style) -> Self {
         Self { color: style.color, marks: style.marks }
     }
@@ -27,12 +27,12 @@ impl From<&Style> for Look {
 
 /// The state of the screen.
 #[derive(Debug)]
-pub(crate) struct Screen {
-    pub(crate) look: Look,
+pub(crate) struct ScreenState {
+    pub(crate) style: ScreenStyle,
     pub(crate) clock: WallClock,
-    pub(crate) facts: Facts,
-    pub(crate) scroll: Scroll,
-    pub(crate) mode: Mode,
+    pub(crate) facts: ScreenFacts,
+    pub(crate) scroll: Scrollback,
+    pub(crate) mode: InputMode,
     pub(crate) focus: Panel,
     /// The first row of the list on the left; `None` keeps the current row visible.
     pub(crate) list_top: Option<usize>,
@@ -44,24 +44,24 @@ pub(crate) struct Screen {
     pub(crate) size: Size,
     pub(crate) now: Timestamp,
     /// Only in a replay.
-    pub(crate) deck: Option<Deck>,
+    pub(crate) replay: Option<ReplayControls>,
 }
 
 /// Which input mode is active.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum Mode {
+pub(crate) enum InputMode {
     /// Keys control the run and the view.
     #[default]
     Watch,
     Help,
-    Ask(Question),
-    Note(Editor),
-    Search(Editor),
+    Ask(ConfirmPrompt),
+    Note(LineEditor),
+    Search(LineEditor),
 }
 
 /// A confirmation prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Question {
+pub(crate) enum ConfirmPrompt {
     Stop,
     Skip(TaskId),
     Leave,
@@ -86,25 +86,25 @@ pub(crate) enum Stopping {
 
 /// The state of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Deck {
-    pub(crate) play: Play,
-    pub(crate) speed: Speed,
+pub(crate) struct ReplayControls {
+    pub(crate) play: PlayState,
+    pub(crate) speed: ReplaySpeed,
     /// The replayed time of the run.
     pub(crate) at: Timestamp,
-    pub(crate) source: Source,
+    pub(crate) source: ReplaySource,
 }
 
 /// Whether the replay is playing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Play {
-    On,
+pub(crate) enum PlayState {
+    Playing,
     Halted,
     AtEnd,
 }
 
 /// The source of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum ReplaySource {
     /// A run that has ended.
     Record,
     /// A run that another process drives.
@@ -113,16 +113,16 @@ pub(crate) enum Source {
 
 /// The speed of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Speed {
+pub(crate) enum ReplaySpeed {
     #[default]
     X1,
     X8,
     X64,
 }
 
-impl Speed {
+impl ReplaySpeed {
     /// Returns how much of the run's time passes in a span.
-    pub(crate) fn of(self, span: Millis) -> Millis {
+    pub(crate) fn scale_span(self, span: Millis) -> Millis {
         Millis(span.0.saturating_mul(match self {
             Self::X1 => 1,
             Self::X8 => 8,
@@ -153,16 +153,16 @@ impl Speed {
     }
 }
 
-impl Screen {
+impl ScreenState {
     /// Returns an empty screen.
-    pub(crate) fn new(look: Look, clock: WallClock) -> Self {
+    pub(crate) fn new(style: ScreenStyle, clock: WallClock) -> Self {
         let now = (clock.now)();
         Self {
-            look,
+            style,
             clock,
-            facts: Facts::default(),
-            scroll: Scroll::default(),
-            mode: Mode::default(),
+            facts: ScreenFacts::default(),
+            scroll: Scrollback::default(),
+            mode: InputMode::default(),
             focus: Panel::default(),
             list_top: None,
             hint: None,
@@ -170,21 +170,21 @@ impl Screen {
             stopping: Stopping::default(),
             size: Size::default(),
             now,
-            deck: None,
+            replay: None,
         }
     }
 
     /// Adds a line that reports how many lines of the stream were dropped.
-    pub(crate) fn admit_loss(&mut self, lines: u64) {
-        let count = crate::writer::thousands(lines);
+    pub(crate) fn report_loss(&mut self, lines: u64) {
+        let count = crate::writer::group_thousands(lines);
         let s = if lines == 1 { "" } else { "s" };
-        self.scroll.push_line(Kind::Ralph, &format!("... {count} line{s} not shown"));
+        self.scroll.push_line(LineKind::Ralph, &format!("... {count} line{s} not shown"));
     }
 
     /// Returns the size of the stream panel.
-    pub(crate) fn room(&self) -> Room {
-        let stream = Layout::of(self.size).stream;
-        Room { width: usize::from(stream.width), height: usize::from(stream.height) }
+    pub(crate) fn stream_size(&self) -> PanelSize {
+        let stream = ScreenLayout::for_size(self.size).stream;
+        PanelSize { width: usize::from(stream.width), height: usize::from(stream.height) }
     }
 
     /// Returns the first visible row of the list on the left, for this height.
@@ -204,7 +204,7 @@ impl Screen {
 
 /// The areas of the screen. An area without room has no rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Layout {
+pub(crate) struct ScreenLayout {
     pub(crate) title: Rect,
     /// The line between title and body, with the names of the panels.
     pub(crate) head: Rect,
@@ -222,9 +222,9 @@ const LEAST_HEIGHT: u16 = 10;
 /// Below this, list and stream do not fit side by side.
 const LEAST_WIDTH: u16 = 60;
 
-impl Layout {
+impl ScreenLayout {
     /// Computes the layout for any size.
-    pub(crate) fn of(size: Size) -> Self {
+    pub(crate) fn for_size(size: Size) -> Self {
         let Size { width, height } = size;
         let is_whole = height >= LEAST_HEIGHT && width >= 24;
         let rows = |wanted: bool| u16::from(wanted);

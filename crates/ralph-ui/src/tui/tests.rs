@@ -1,21 +1,21 @@
 //! The screen as a user sees it, and key handling, with states of real events.
 
+mod any_events;
 mod keys;
 mod layouts;
 mod replays;
 mod threads;
-mod whatever;
 
 use std::cell::Cell;
 
 use jiff::tz::TimeZone;
+use ralph_core::agent_output::{AgentEvent, Speaker, TextForm, ToolOutcome};
 use ralph_core::budget::Budget;
 use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use ralph_core::event::{Checkpoint, CommitId, Event, Purpose, Recorded};
 use ralph_core::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
 use ralph_core::ids::{AskNumber, IterationNumber, Role, TaskId};
 use ralph_core::ports::{Activity, Ui as _};
-use ralph_core::reading::{AgentEvent, Speaker, TextForm, ToolOutcome};
 use ralph_core::recipe::{AgentChoice, AgentKind, PromptSource, Recipe, RunLimits, TaskWork, Work};
 use ralph_core::run::RunState;
 use ralph_core::task::{Task, TaskList, TaskStatus};
@@ -23,14 +23,14 @@ use ralph_core::units::{Millis, Timestamp, UsdMicros};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::{Rect, Size};
 
-use super::display::{Host as _, Live};
-use super::draw::draw;
+use super::display::{LiveRun, ScreenHost as _};
+use super::draw::draw_screen;
 use super::facts::WholePlan;
-use super::link::Screen as Link;
-use super::screen::Screen;
-use super::view::Teller;
+use super::link::ScreenHandle as Link;
+use super::screen::ScreenState;
+use super::view::ScreenFeed;
 use crate::style::tests::terminal;
-use crate::style::{Choice, Style, Surroundings, Wishes};
+use crate::style::{StreamEnvironment, Style, StyleChoice, StylePreferences};
 use crate::time::WallClock;
 use crate::view::tests::{Course, START, started};
 use crate::view::{AgentStream, Verbosity, ViewOptions};
@@ -41,25 +41,25 @@ thread_local! {
 
 /// A run and its screen, without a thread between them.
 struct Rig {
-    teller: Teller<Link>,
-    live: Live,
-    screen: Screen,
+    teller: ScreenFeed<Link>,
+    live: LiveRun,
+    screen: ScreenState,
     course: Course,
 }
 
 impl Rig {
     fn new() -> Self {
-        Self::with(&Wishes::default(), &terminal())
+        Self::with(&StylePreferences::default(), &terminal())
     }
 
-    fn with(preferences: &Wishes, around: &Surroundings) -> Self {
+    fn with(preferences: &StylePreferences, around: &StreamEnvironment) -> Self {
         NOW.set(START);
         let (link, options) = (Link::default(), options(preferences, around));
-        let mut screen = Screen::new((&options.style).into(), options.clock.clone());
+        let mut screen = ScreenState::new((&options.style).into(), options.clock.clone());
         screen.size = Size::new(80, 20);
         Self {
-            teller: Teller::new(link.clone(), link.clone(), options),
-            live: Live {
+            teller: ScreenFeed::new(link.clone(), link.clone(), options),
+            live: LiveRun {
                 link,
                 send: Box::new(|_| Ok(())),
                 read_plan: Box::new(|| None),
@@ -78,12 +78,12 @@ impl Rig {
 
     fn tell(&mut self, event: Event) -> &mut Self {
         let (recorded, state) = self.course.take(event);
-        self.teller.tell(recorded, state);
+        self.teller.show_event(recorded, state);
         self
     }
 
     fn hear(&mut self, event: &AgentEvent) -> &mut Self {
-        self.teller.hear(event);
+        self.teller.show_agent_event(event);
         self
     }
 
@@ -112,7 +112,7 @@ impl Rig {
 
     fn run_gate(&mut self, name: &str) -> &mut Self {
         let gate = gate(name, Severity::Hard);
-        self.teller.doing(&Activity::Gate(&gate));
+        self.teller.show_activity(&Activity::Gate(&gate));
         self
     }
 
@@ -139,9 +139,9 @@ impl Rig {
     }
 }
 
-fn cells(screen: &Screen) -> Buffer {
+fn cells(screen: &ScreenState) -> Buffer {
     let mut buffer = Buffer::empty(Rect::new(0, 0, screen.size.width, screen.size.height));
-    draw(screen, &mut buffer);
+    draw_screen(screen, &mut buffer);
     buffer
 }
 
@@ -166,9 +166,9 @@ fn lines(buffer: &Buffer) -> String {
     text
 }
 
-fn options(preferences: &Wishes, around: &Surroundings) -> ViewOptions {
+fn options(preferences: &StylePreferences, around: &StreamEnvironment) -> ViewOptions {
     ViewOptions {
-        style: Style::choose(preferences, around),
+        style: Style::choose_style(preferences, around),
         verbosity: Verbosity::Normal,
         agent_stream: AgentStream::Shown,
         clock: WallClock { zone: TimeZone::UTC, now: || NOW.get() },
@@ -176,13 +176,17 @@ fn options(preferences: &Wishes, around: &Surroundings) -> ViewOptions {
 }
 
 /// No emoji and no colors.
-fn plain() -> (Wishes, Surroundings) {
-    let preferences = Wishes { emoji: Choice::Never, ..Wishes::default() };
-    (preferences, Surroundings { no_color: Some("1".into()), ..terminal() })
+fn plain() -> (StylePreferences, StreamEnvironment) {
+    let preferences = StylePreferences { emoji: StyleChoice::Never, ..StylePreferences::default() };
+    (preferences, StreamEnvironment { no_color: Some("1".into()), ..terminal() })
 }
 
 fn gate(name: &str, severity: Severity) -> Gate {
-    Gate { name: name.into(), severity, ..Gate::command(GateKind::Custom, format!("make {name}")) }
+    Gate {
+        name: name.into(),
+        severity,
+        ..Gate::for_command(GateKind::Custom, format!("make {name}"))
+    }
 }
 
 fn result(name: &str, status: GateStatus, output: &str) -> GateResult {
@@ -239,7 +243,7 @@ fn text(message: &str) -> AgentEvent {
 
 /// A run over a task list with its second task in progress.
 fn tasks() -> Rig {
-    let (preferences, around) = (Wishes::default(), terminal());
+    let (preferences, around) = (StylePreferences::default(), terminal());
     tasks_with(Rig::with(&preferences, &around))
 }
 

@@ -7,29 +7,29 @@ use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
+use ralph_core::agent_output::{AgentEvent, ResultStatus, ToolOutcome};
 use ralph_core::event::{Event, Recorded};
 use ralph_core::gate::GateStatus;
 use ralph_core::ports::{Activity, Ui};
-use ralph_core::reading::{AgentEvent, ResultStatus, ToolOutcome};
 use ralph_core::run::RunState;
 
 use crate::style::{Motion, Style};
 use crate::time::WallClock;
-use crate::tui::display::{Device, Live, Send, show};
-use crate::tui::facts::{Facts, ReadPlan, WholePlan};
-use crate::tui::link::{Presence, Screen as Link};
-use crate::tui::screen::Screen;
-use crate::tui::scroll::Kind;
+use crate::tui::display::{Device, LiveRun, SendRequest, show_screen};
+use crate::tui::facts::{ReadPlan, ScreenFacts, WholePlan};
+use crate::tui::link::{Presence, ScreenHandle as Link};
+use crate::tui::screen::ScreenState;
+use crate::tui::scrollback::LineKind;
 use crate::view::{TerminalView, Verbosity, ViewOptions};
 
 /// How long the end of the run waits for a terminal that hangs.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The parts of a full-screen view.
-pub struct Setup {
+pub struct FullScreenSetup {
     pub device: Box<dyn Device>,
     /// Sends control requests to the run.
-    pub send: Send,
+    pub send: SendRequest,
     pub read_plan: ReadPlan,
     /// A handle to the screen; other code may hold clones.
     pub screen: Link,
@@ -39,7 +39,7 @@ pub struct Setup {
 /// Shows a run on the whole screen.
 pub struct FullScreen<W: Write, P: Ui> {
     link: Link,
-    teller: Teller<W>,
+    teller: ScreenFeed<W>,
     plain: P,
 }
 
@@ -48,99 +48,99 @@ impl<W: Write, P: Ui> FullScreen<W, P> {
     ///
     /// `lines` gets the writer for the lines of the stream and may wrap it. `plain` receives events
     /// once the screen is gone, which may be at once, and always the end of the run.
-    pub fn start(setup: Setup, lines: impl FnOnce(Link) -> W, plain: P) -> Self {
-        let Setup { mut device, send, read_plan, screen: link, options } = setup;
-        let mut screen = Screen::new((&options.style).into(), options.clock.clone());
-        let teller = Teller::new(link.clone(), lines(link.clone()), options);
-        let mut live = Live { link: link.clone(), send, read_plan, plan: WholePlan::default() };
+    pub fn start(setup: FullScreenSetup, lines: impl FnOnce(Link) -> W, plain: P) -> Self {
+        let FullScreenSetup { mut device, send, read_plan, screen: link, options } = setup;
+        let mut screen = ScreenState::new((&options.style).into(), options.clock.clone());
+        let teller = ScreenFeed::new(link.clone(), lines(link.clone()), options);
+        let mut live = LiveRun { link: link.clone(), send, read_plan, plan: WholePlan::default() };
         // Set before the thread starts: leaving must wait for a screen that is left at once.
-        link.is_now(Presence::Shown);
+        link.set_presence(Presence::Shown);
         let begun = device.enter().and_then(|()| {
             let thread = thread::Builder::new().name("screen".to_owned());
-            thread.spawn(move || show(device, &mut live, &mut screen))
+            thread.spawn(move || show_screen(device, &mut live, &mut screen))
         });
         if begun.is_err() {
-            link.is_now(Presence::Gone);
+            link.set_presence(Presence::Gone);
         }
         Self { link, teller, plain }
     }
 
     /// Returns the view that receives events now.
-    fn who(&mut self) -> &mut dyn Ui {
+    fn active_view(&mut self) -> &mut dyn Ui {
         if self.link.is_gone() { &mut self.plain } else { &mut self.teller }
     }
 }
 
 impl<W: Write, P: Ui> Ui for FullScreen<W, P> {
-    fn tell(&mut self, recorded: &Recorded, state: &RunState) {
+    fn show_event(&mut self, recorded: &Recorded, state: &RunState) {
         if let Event::RunEnded { .. } = &recorded.event {
-            self.link.leave(PATIENCE);
+            self.link.leave_screen(PATIENCE);
             // Also release a terminal that hangs.
-            self.link.is_left();
+            self.link.mark_left();
         }
-        self.who().tell(recorded, state);
+        self.active_view().show_event(recorded, state);
     }
 
-    fn hear(&mut self, event: &AgentEvent) {
-        self.who().hear(event);
+    fn show_agent_event(&mut self, event: &AgentEvent) {
+        self.active_view().show_agent_event(event);
     }
 
-    fn doing(&mut self, activity: &Activity<'_>) {
-        self.who().doing(activity);
+    fn show_activity(&mut self, activity: &Activity<'_>) {
+        self.active_view().show_activity(activity);
     }
 }
 
 impl<W: Write, P: Ui> Drop for FullScreen<W, P> {
     fn drop(&mut self) {
-        self.link.leave(PATIENCE);
+        self.link.leave_screen(PATIENCE);
     }
 }
 
 /// Sends facts and the lines of the streaming view to a screen.
-pub(super) struct Teller<W: Write> {
+pub(super) struct ScreenFeed<W: Write> {
     link: Link,
-    facts: Facts,
+    facts: ScreenFacts,
     stream: TerminalView<W>,
     clock: WallClock,
 }
 
-impl<W: Write> Teller<W> {
+impl<W: Write> ScreenFeed<W> {
     pub(super) fn new(link: Link, lines: W, options: ViewOptions) -> Self {
         let clock = options.clock.clone();
-        let stream = TerminalView::new(lines, on_screen(options));
-        Self { link, facts: Facts::default(), stream, clock }
+        let stream = TerminalView::new(lines, adapt_for_screen(options));
+        Self { link, facts: ScreenFacts::default(), stream, clock }
     }
 }
 
-impl<W: Write> Ui for Teller<W> {
-    fn tell(&mut self, recorded: &Recorded, state: &RunState) {
-        self.facts.tell(recorded, state);
+impl<W: Write> Ui for ScreenFeed<W> {
+    fn show_event(&mut self, recorded: &Recorded, state: &RunState) {
+        self.facts.apply_event(recorded, state);
         self.link.put_facts(self.facts.clone());
-        self.link.set_kind(kind_of(&recorded.event));
-        self.stream.tell(recorded, state);
+        self.link.set_kind(classify_event(&recorded.event));
+        self.stream.show_event(recorded, state);
     }
 
-    fn hear(&mut self, event: &AgentEvent) {
-        if self.facts.hear(event) {
+    fn show_agent_event(&mut self, event: &AgentEvent) {
+        if self.facts.apply_usage(event) {
             self.link.put_facts(self.facts.clone());
         }
-        self.link.set_kind(kind_of_heard(event));
-        self.stream.hear(event);
+        self.link.set_kind(classify_agent_event(event));
+        self.stream.show_agent_event(event);
     }
 
-    fn doing(&mut self, activity: &Activity<'_>) {
-        self.facts.doing(activity, (self.clock.now)());
+    fn show_activity(&mut self, activity: &Activity<'_>) {
+        self.facts.apply_activity(activity, (self.clock.now)());
         self.link.put_facts(self.facts.clone());
         self.link.set_kind(match activity {
-            Activity::Gate(_) | Activity::GateRuns { .. } => Kind::Gate,
-            Activity::Waiting { .. } | Activity::Paused { .. } => Kind::Ralph,
+            Activity::Gate(_) | Activity::GateRuns { .. } => LineKind::Gate,
+            Activity::Waiting { .. } | Activity::Paused { .. } => LineKind::Ralph,
         });
-        self.stream.doing(activity);
+        self.stream.show_activity(activity);
     }
 }
 
 /// Returns the options for lines on a screen: unwrapped, and never rewritten.
-pub(super) fn on_screen(options: ViewOptions) -> ViewOptions {
+pub(super) fn adapt_for_screen(options: ViewOptions) -> ViewOptions {
     let verbosity = match options.verbosity {
         Verbosity::Quiet | Verbosity::Normal => Verbosity::Normal,
         Verbosity::Verbose => Verbosity::Verbose,
@@ -151,15 +151,17 @@ pub(super) fn on_screen(options: ViewOptions) -> ViewOptions {
 }
 
 /// Returns the kind of the lines of an event.
-pub(super) fn kind_of(event: &Event) -> Kind {
+pub(super) fn classify_event(event: &Event) -> LineKind {
     match event {
         Event::GateChecked { result } | Event::BaselineChecked { result } => match result.status {
-            GateStatus::Passed | GateStatus::Cached => Kind::Gate,
-            GateStatus::Failed => Kind::GateError,
+            GateStatus::Passed | GateStatus::Cached => LineKind::Gate,
+            GateStatus::Failed => LineKind::GateError,
         },
-        Event::Warned { .. } | Event::Wished { refused: Some(_), .. } => Kind::Warning,
-        Event::Replied { reply, .. } if reply.failure.is_some() => Kind::Warning,
-        Event::Claimed { claim } if !claim.refused.is_empty() => Kind::Warning,
+        Event::Warned { .. } | Event::ControlRequested { refused: Some(_), .. } => {
+            LineKind::Warning
+        }
+        Event::Replied { reply, .. } if reply.failure.is_some() => LineKind::Warning,
+        Event::AgentListRead { diff: claim } if !claim.refused.is_empty() => LineKind::Warning,
         Event::RunStarted { .. }
         | Event::RunResumed { .. }
         | Event::TasksRead { .. }
@@ -172,33 +174,33 @@ pub(super) fn kind_of(event: &Event) -> Kind {
         | Event::Waiting { .. }
         | Event::Observed { .. }
         | Event::PlanSeen { .. }
-        | Event::Claimed { .. }
+        | Event::AgentListRead { .. }
         | Event::Judged { .. }
         | Event::Landed { .. }
         | Event::IterationEnded { .. }
-        | Event::Wished { refused: None, .. }
+        | Event::ControlRequested { refused: None, .. }
         | Event::Paused
         | Event::TaskSkipped { .. }
-        | Event::RunEnded { .. } => Kind::Ralph,
+        | Event::RunEnded { .. } => LineKind::Ralph,
     }
 }
 
 /// Returns the kind of the lines of an agent event.
-pub(super) fn kind_of_heard(event: &AgentEvent) -> Kind {
+pub(super) fn classify_agent_event(event: &AgentEvent) -> LineKind {
     match event {
         AgentEvent::Text { .. }
         | AgentEvent::Reasoning { .. }
-        | AgentEvent::Result { status: ResultStatus::Success, .. } => Kind::Text,
-        AgentEvent::ToolEnded { outcome: ToolOutcome::Error, .. } => Kind::ToolError,
+        | AgentEvent::Result { status: ResultStatus::Success, .. } => LineKind::Text,
+        AgentEvent::ToolEnded { outcome: ToolOutcome::Error, .. } => LineKind::ToolError,
         AgentEvent::ToolStarted { .. }
         | AgentEvent::ToolEnded { outcome: ToolOutcome::Ok, .. }
         | AgentEvent::Todo { .. }
-        | AgentEvent::FileChanged { .. } => Kind::Tool,
+        | AgentEvent::FileChanged { .. } => LineKind::Tool,
         AgentEvent::Result { status: ResultStatus::Failed(_), .. }
-        | AgentEvent::RateLimit { .. } => Kind::Warning,
+        | AgentEvent::RateLimit { .. } => LineKind::Warning,
         AgentEvent::Session { .. }
         | AgentEvent::Usage { .. }
         | AgentEvent::Notice { .. }
-        | AgentEvent::Unparsed { .. } => Kind::Ralph,
+        | AgentEvent::Unparsed { .. } => LineKind::Ralph,
     }
 }

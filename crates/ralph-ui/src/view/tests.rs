@@ -8,14 +8,14 @@ use std::cell::Cell;
 
 use expect_test::Expect;
 use jiff::tz::TimeZone;
+use ralph_core::agent_output::{ReplyFold, Speaker, TextForm, Usage};
 use ralph_core::budget::Budget;
 use ralph_core::child::{ChildEnd, Ending, Leftovers, SoftLimit};
 use ralph_core::event::{Checkpoint, CommitId, JOURNAL_VERSION, Purpose};
 use ralph_core::failure::Failure;
 use ralph_core::gate::{Gate, GateKind, GateResult, GateStatus, Severity};
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
-use ralph_core::judge::judge;
-use ralph_core::reading::{Reading, Speaker, TextForm, Usage};
+use ralph_core::judge::judge_iteration;
 use ralph_core::recipe::{
     AgentChoice, AgentKind, CommitPolicy, LandingPolicy, OnFailure, PromptSource, Recipe,
     RunLimits, Uncommitted, Work,
@@ -24,7 +24,7 @@ use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
 
 use super::*;
 use crate::style::tests::{pipe, terminal};
-use crate::style::{Choice, Surroundings, Wishes};
+use crate::style::{StreamEnvironment, StyleChoice, StylePreferences};
 
 /// 2026-11-14 23:15:00 UTC.
 pub(crate) const START: Timestamp = Timestamp(1_794_698_100_000);
@@ -50,11 +50,11 @@ pub(crate) struct Course {
 
 impl Course {
     pub(crate) fn now(&self) -> Timestamp {
-        START.plus(self.ran)
+        START.saturating_add(self.ran)
     }
 
     pub(crate) fn pass(&mut self, seconds: u64) {
-        self.ran = self.ran.plus(Millis::from_secs(seconds));
+        self.ran = self.ran.saturating_add(Millis::from_secs(seconds));
     }
 
     pub(crate) fn state(&self) -> &RunState {
@@ -66,8 +66,10 @@ impl Course {
         let seq = self.events.len() as u64 + 1;
         let recorded = Recorded { seq, at: self.now(), ran: self.ran, event };
         match &mut self.state {
-            Some(state) => state.apply(&recorded).expect("the event fits"),
-            None => self.state = Some(RunState::begin(&recorded).expect("the first event")),
+            Some(state) => state.apply_event(&recorded).expect("the event fits"),
+            None => {
+                self.state = Some(RunState::from_first_event(&recorded).expect("the first event"))
+            }
         }
         self.events.push(recorded);
         (self.events.last().expect("it is there"), self.state())
@@ -86,11 +88,15 @@ pub(crate) fn started(recipe: Recipe) -> Event {
 }
 
 impl Stage {
-    fn new(around: &Surroundings) -> Self {
-        Self::with(&Wishes::default(), around, Verbosity::Normal)
+    fn new(around: &StreamEnvironment) -> Self {
+        Self::with(&StylePreferences::default(), around, Verbosity::Normal)
     }
 
-    fn with(preferences: &Wishes, around: &Surroundings, verbosity: Verbosity) -> Self {
+    fn with(
+        preferences: &StylePreferences,
+        around: &StreamEnvironment,
+        verbosity: Verbosity,
+    ) -> Self {
         Self::of(options(preferences, around, verbosity))
     }
 
@@ -113,12 +119,12 @@ impl Stage {
 
     fn tell(&mut self, event: Event) -> &mut Self {
         let (recorded, state) = self.course.take(event);
-        self.view.tell(recorded, state);
+        self.view.show_event(recorded, state);
         self
     }
 
     fn hear(&mut self, event: &AgentEvent) -> &mut Self {
-        self.view.hear(event);
+        self.view.show_agent_event(event);
         self
     }
 
@@ -157,8 +163,8 @@ impl Stage {
             form: TextForm::Message,
         };
         self.hear(&text);
-        let mut reading = Reading::default();
-        reading.hear(&text);
+        let mut reading = ReplyFold::default();
+        reading.apply_event(&text);
         let mut reply = reading.into_reply(end(0, 367_000), None);
         reply.usage = usage();
         (reply.tools, reply.tool_errors) = (58, 4);
@@ -167,7 +173,7 @@ impl Stage {
     }
 
     fn fail(&mut self, number: u32, failure: Failure) -> &mut Self {
-        let reply = Reading::default().into_reply(end(1, 2_500), Some(failure));
+        let reply = ReplyFold::default().into_reply(end(1, 2_500), Some(failure));
         self.tell(Event::Replied { ask: AskNumber(number), reply: Box::new(reply) })
     }
 
@@ -176,7 +182,7 @@ impl Stage {
         let state = self.course.state();
         let gate = state.recipe.gates.iter().find(|gate| gate.name == name);
         let gate = gate.expect("the gate is in the recipe").clone();
-        self.view.doing(&Activity::Gate(&gate));
+        self.view.show_activity(&Activity::Gate(&gate));
         self.tell(Event::GateChecked {
             result: GateResult {
                 gate: name.into(),
@@ -198,7 +204,7 @@ impl Stage {
     fn judge(&mut self) -> &mut Self {
         let state = self.course.state();
         let current = state.current.as_ref().expect("an iteration is open");
-        let judgement = judge(state, current).expect("the question has ended");
+        let judgement = judge_iteration(state, current).expect("the question has ended");
         self.tell(Event::Judged { judgement: Box::new(judgement) })
     }
 
@@ -207,7 +213,7 @@ impl Stage {
     }
 
     fn view_bytes(&self) -> &[u8] {
-        self.view.page.written()
+        self.view.writer.written()
     }
 
     #[track_caller]
@@ -216,9 +222,13 @@ impl Stage {
     }
 }
 
-fn options(preferences: &Wishes, around: &Surroundings, verbosity: Verbosity) -> ViewOptions {
+fn options(
+    preferences: &StylePreferences,
+    around: &StreamEnvironment,
+    verbosity: Verbosity,
+) -> ViewOptions {
     ViewOptions {
-        style: Style::choose(preferences, around),
+        style: Style::choose_style(preferences, around),
         verbosity,
         agent_stream: AgentStream::Shown,
         clock: WallClock { zone: TimeZone::UTC, now: || NOW.get() },
@@ -226,8 +236,8 @@ fn options(preferences: &Wishes, around: &Surroundings, verbosity: Verbosity) ->
 }
 
 /// Preferences for ASCII output.
-fn ascii() -> Wishes {
-    Wishes { emoji: Choice::Never, ..Wishes::default() }
+fn ascii() -> StylePreferences {
+    StylePreferences { emoji: StyleChoice::Never, ..StylePreferences::default() }
 }
 
 fn end(code: i32, millis: u64) -> ChildEnd {
@@ -250,7 +260,7 @@ fn usage() -> Usage {
 }
 
 fn gate(name: &str, command: &str, severity: Severity) -> Gate {
-    Gate { name: name.into(), severity, ..Gate::command(GateKind::Custom, command) }
+    Gate { name: name.into(), severity, ..Gate::for_command(GateKind::Custom, command) }
 }
 
 fn recipe() -> Recipe {

@@ -60,12 +60,12 @@ impl Write for Fails {
 
 #[test]
 fn the_first_error_is_kept_and_ignored() {
-    let mut writer = Swallow::new(Fails(io::ErrorKind::BrokenPipe));
-    writer.put(b"one");
-    writer.put(b"two");
+    let mut writer = IgnoreErrors::new(Fails(io::ErrorKind::BrokenPipe));
+    writer.write_piece(b"one");
+    writer.write_piece(b"two");
     assert_eq!(writer.first_error().map(io::Error::kind), Some(io::ErrorKind::BrokenPipe));
-    let mut fine = Swallow::new(Vec::new());
-    fine.put(b"one");
+    let mut fine = IgnoreErrors::new(Vec::new());
+    fine.write_piece(b"one");
     assert!(fine.first_error().is_none());
 }
 
@@ -78,9 +78,9 @@ fn everything_arrives_in_order_where_there_is_room() {
         writer.write_all(line.as_bytes()).expect("never fails");
     }
     writer.write_all(b"half").expect("never fails");
-    writer.clone().say("Received signal");
+    writer.clone().write_line("Received signal");
     let expect = format!("{}half\nReceived signal\n", lines.concat());
-    assert_eq!(writer.finish(GENEROUS), Losses { lines: 0, error: None });
+    assert_eq!(writer.wait_until_written(GENEROUS), Losses { lines: 0, error: None });
     assert_eq!(sheet.text(), expect);
 }
 
@@ -98,13 +98,13 @@ fn a_terminal_that_does_not_read_is_not_waited_for() {
     for _ in 0..3_000 {
         writer.write_all(line.as_bytes()).expect("never fails");
     }
-    let losses = writer.finish(Duration::ZERO);
+    let losses = writer.wait_until_written(Duration::ZERO);
     assert_eq!(losses, Losses { lines: 3_000, error: None });
 
     drop(go);
-    writer.finish(GENEROUS);
+    writer.wait_until_written(GENEROUS);
     writer.write_all(b"last\n").expect("never fails");
-    assert_eq!(writer.finish(GENEROUS), Losses { lines: 1_976, error: None });
+    assert_eq!(writer.wait_until_written(GENEROUS), Losses { lines: 1_976, error: None });
     let text = sheet.text();
     assert!(text.starts_with("first, and half a linexxx"));
     assert!(text.ends_with("x\n... 1 976 lines not shown\nlast\n"), "{}", &text[text.len() - 60..]);
@@ -112,13 +112,13 @@ fn a_terminal_that_does_not_read_is_not_waited_for() {
 
 #[test]
 fn a_lost_piece_of_a_line_is_reported_too() {
-    let mut queue = Queue::default();
+    let mut queue = PieceQueue::default();
     let half = vec![b'x'; QUEUE_BYTES];
     // A single piece is accepted, whatever its size.
-    queue.push([half.clone(), half.clone()].concat());
-    queue.push(half);
-    queue.admit_loss();
-    queue.admit_loss();
+    queue.push_piece([half.clone(), half.clone()].concat());
+    queue.push_piece(half);
+    queue.report_loss();
+    queue.report_loss();
     let pieces: Vec<_> = queue.pieces.into_iter().map(|piece| piece.bytes).collect();
     assert_eq!(pieces.len(), 2);
     assert_eq!(pieces[1], b"\n... part of a line not shown\n");
@@ -128,7 +128,7 @@ fn a_lost_piece_of_a_line_is_reported_too() {
 fn a_closed_pipe_is_reported_at_the_end_only() {
     let mut writer = NonBlocking::start(Fails(io::ErrorKind::BrokenPipe)).expect("a thread");
     writer.write_all(b"one\n").expect("never fails");
-    let losses = writer.finish(GENEROUS);
+    let losses = writer.wait_until_written(GENEROUS);
     assert_eq!(losses, Losses { lines: 0, error: Some(io::ErrorKind::BrokenPipe) });
 }
 
@@ -158,12 +158,12 @@ fn a_terminal_set_to_non_blocking_gets_every_byte() {
     let mut writer =
         NonBlocking::start(Trickles { sheet: sheet.clone(), is_full: false }).expect("a thread");
     writer.write_all("ünï\n".as_bytes()).expect("never fails");
-    assert_eq!(writer.finish(GENEROUS), Losses { lines: 0, error: None });
+    assert_eq!(writer.wait_until_written(GENEROUS), Losses { lines: 0, error: None });
     assert_eq!(sheet.text(), "ünï\n");
 }
 
 #[test]
 fn numbers_are_grouped() {
-    let shown = [0, 999, 1_234, 12_345, 1_234_567].map(thousands);
+    let shown = [0, 999, 1_234, 12_345, 1_234_567].map(group_thousands);
     assert_eq!(shown, ["0", "999", "1 234", "12 345", "1 234 567"]);
 }

@@ -5,26 +5,26 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ralph_core::active::Active;
+use ralph_core::hook_state::HookState;
 use ralph_core::ids::RunId;
 use ralph_core::units::Timestamp;
-use ralph_testkit::measure::run;
+use ralph_testkit::measure::time_command;
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
 
 /// Runs a command with a file as its input.
 pub(crate) fn give(command: &mut Command, input: &Path) {
     command.stdin(File::open(input).expect("opened")).stdout(Stdio::null()).stderr(Stdio::null());
-    run(command);
+    time_command(command);
 }
 
 /// Makes a run appear active, and returns the file with its hook state.
 pub(crate) fn active(sealed: &Sealed) -> PathBuf {
-    let active = sealed.state().join("project-1/active.json");
+    let active = sealed.state_dir().join("project-1/active.json");
     fs::create_dir_all(active.parent().expect("a parent")).expect("a directory");
-    let run = Active {
-        project: Some(sealed.project()),
-        ..Active::new(RunId("bench".into()), std::process::id(), Timestamp(1))
+    let run = HookState {
+        project: Some(sealed.project_dir()),
+        ..HookState::new(RunId("bench".into()), std::process::id(), Timestamp(1))
     };
     fs::write(&active, serde_json::to_string(&run).expect("serializable")).expect("written");
     active
@@ -40,7 +40,7 @@ pub(crate) fn calls(sealed: &Sealed) -> Vec<PathBuf> {
             let Some((_, command)) = line.split_once('\t') else { continue };
             let path = sealed.root().join(format!("call-{}.json", calls.len()));
             let input = json!({
-                "session_id": "c28f6ce8-15f7-412d-bbe9-3da0bd9b52a6", "cwd": sealed.project(),
+                "session_id": "c28f6ce8-15f7-412d-bbe9-3da0bd9b52a6", "cwd": sealed.project_dir(),
                 "tool_name": "Bash", "tool_input": {"command": command.replace('\u{23CE}', "\n")},
             });
             fs::write(&path, input.to_string()).expect("written");
@@ -57,7 +57,7 @@ pub(crate) fn input(sealed: &Sealed, transcript: &Path) -> PathBuf {
     let input = json!({
         "session_id": "c28f6ce8-15f7-412d-bbe9-3da0bd9b52a6",
         "transcript_path": transcript,
-        "cwd": sealed.project(),
+        "cwd": sealed.project_dir(),
         "hook_event_name": "PostToolUse",
         "tool_name": "Bash",
         "tool_input": {"command": "cargo test", "description": "Run the tests"},

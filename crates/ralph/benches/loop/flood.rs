@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 use std::time::Duration;
 
-use ralph_testkit::measure::{timed, watched};
+use ralph_testkit::measure::{measure_time, wait_with_peak_memory};
 use ralph_testkit::sealed::Sealed;
 use serde_json::json;
 
@@ -33,11 +33,12 @@ pub(crate) fn peak_while_flooded(bytes: usize) -> (u64, Duration) {
         "agent": { "command": own, "kind": "text", "flags": ["print-flood", bytes.to_string()] },
         "preventSleep": false,
     });
-    sealed.write(".ralph/settings.json", &settings.to_string());
-    sealed.trust(&[]);
-    let mut command = sealed.command(RALPH);
+    sealed.write_file(".ralph/settings.json", &settings.to_string());
+    sealed.trust_project(&[]);
+    let mut command = sealed.build_command(RALPH);
     command.args(["run", "-m", "1", "-p", "work"]).stdout(Stdio::null()).stderr(Stdio::null());
-    let (took, (_, peak)) =
-        timed(|| watched(command.spawn().expect("it starts"), Duration::from_millis(2)));
+    let (took, (_, peak)) = measure_time(|| {
+        wait_with_peak_memory(command.spawn().expect("it starts"), Duration::from_millis(2))
+    });
     (peak, took)
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use ralph_testkit::measure::watched;
+use ralph_testkit::measure::wait_with_peak_memory;
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
 
@@ -63,20 +63,20 @@ impl Place {
     pub(crate) fn with_files(landing: Landing, walls: Walls, files: usize) -> Self {
         let sealed = Sealed::with_repository(RALPH);
         for directory in 0..files.div_ceil(100) {
-            let path = sealed.project().join(format!("directory-{directory:04}"));
+            let path = sealed.project_dir().join(format!("directory-{directory:04}"));
             fs::create_dir(&path).expect("made");
             for file in 0..100 {
                 let text = format!("file {file} of directory {directory}\n");
                 fs::write(path.join(format!("file-{file:02}.txt")), text).expect("written");
             }
         }
-        sealed.write(".gitignore", "/.ralph/\n/times\n/plan.json*\n");
+        sealed.write_file(".gitignore", "/.ralph/\n/times\n/plan.json*\n");
         let place = Self { sealed, landing, walls };
         place.write_settings(&json!({}));
-        place.sealed.git(&["-c", "core.looseCompression=0", "add", "-A"]);
-        place.sealed.git(&["commit", "-qm", "settings"]);
+        place.sealed.run_git(&["-c", "core.looseCompression=0", "add", "-A"]);
+        place.sealed.run_git(&["commit", "-qm", "settings"]);
         if files > 0 {
-            place.sealed.git(&["repack", "-q", "-a", "-d", "--window=0"]);
+            place.sealed.run_git(&["repack", "-q", "-a", "-d", "--window=0"]);
         }
         place
     }
@@ -93,8 +93,8 @@ impl Place {
         if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
             settings.extend(further.clone());
         }
-        self.sealed.write(".ralph/settings.json", &settings.to_string());
-        self.sealed.trust(&[]);
+        self.sealed.write_file(".ralph/settings.json", &settings.to_string());
+        self.sealed.trust_project(&[]);
     }
 
     /// Lets ralph do iterations of a prompt.
@@ -106,7 +106,7 @@ impl Place {
     pub(crate) fn ralph_with(&self, iterations: usize, words: &[&str]) -> Ran {
         let times = self.times();
         let _ = fs::remove_file(&times);
-        let mut command = self.sealed.command(RALPH);
+        let mut command = self.sealed.build_command(RALPH);
         command.args(words).args(["--quiet", "-m", &iterations.to_string()]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         match self.walls {
@@ -117,7 +117,7 @@ impl Place {
         }
         // Looking too often would take from what is measured.
         let child = command.spawn().expect("it starts");
-        let (_, peak) = watched(child, Duration::from_millis(50));
+        let (_, peak) = wait_with_peak_memory(child, Duration::from_millis(50));
         Ran { gaps: gaps(&times, iterations), peak }
     }
 
@@ -125,16 +125,16 @@ impl Place {
     pub(crate) fn bare(&self, iterations: usize) -> Vec<Duration> {
         self.timed_elsewhere(iterations, || {
             for _ in 0..iterations {
-                let mut agent = self.sealed.command(own());
+                let mut agent = self.sealed.build_command(own());
                 assert!(agent.arg("agent").output().expect("it starts").status.success());
-                self.sealed.git(&["rev-parse", "HEAD"]);
+                self.sealed.run_git(&["rev-parse", "HEAD"]);
                 match self.landing {
                     Landing::Nothing => {}
                     Landing::Commit => {
-                        self.sealed.git(&["add", "-A"]);
-                        self.sealed.git(&["write-tree"]);
-                        self.sealed.git(&["diff-index", "--cached", "HEAD"]);
-                        self.sealed.git(&["commit", "-qm", "by hand"]);
+                        self.sealed.run_git(&["add", "-A"]);
+                        self.sealed.run_git(&["write-tree"]);
+                        self.sealed.run_git(&["diff-index", "--cached", "HEAD"]);
+                        self.sealed.run_git(&["commit", "-qm", "by hand"]);
                     }
                 }
             }
@@ -150,7 +150,7 @@ impl Place {
     }
 
     fn times(&self) -> PathBuf {
-        self.sealed.project().join("times")
+        self.sealed.project_dir().join("times")
     }
 }
 
@@ -175,7 +175,7 @@ fn own() -> PathBuf {
 /// Returns whether the native sandbox works here.
 pub(crate) fn has_native_cells() -> bool {
     let sealed = Sealed::with_repository(RALPH);
-    let mut command = sealed.command(RALPH);
+    let mut command = sealed.build_command(RALPH);
     command.args(["sandbox", "exec", "--", "true"]).env("RALPH_SANDBOX_BACKEND", "native");
     command.stdout(Stdio::null()).stderr(Stdio::null());
     Command::status(&mut command).is_ok_and(|status| status.success())

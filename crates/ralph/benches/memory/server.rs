@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use ralph_testkit::measure::peak_memory;
+use ralph_testkit::measure::read_peak_memory;
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
 
@@ -50,12 +50,12 @@ impl Server {
     pub(crate) fn start(sealed: &Sealed, reference: Option<&Path>, file: &Path) -> Self {
         let mut command = match reference {
             None => {
-                let mut command = sealed.command(RALPH);
+                let mut command = sealed.build_command(RALPH);
                 command.args(["mcp", "memory"]);
                 command
             }
             Some(program) => {
-                let mut command = sealed.command("node");
+                let mut command = sealed.build_command("node");
                 command.arg(program);
                 command
             }
@@ -94,7 +94,7 @@ impl Server {
 
     /// Returns the largest memory in KiB that it ever had.
     pub(crate) fn peak(&self) -> u64 {
-        peak_memory(self.child.id()).unwrap_or_default()
+        read_peak_memory(self.child.id()).unwrap_or_default()
     }
 
     pub(crate) fn leave(mut self) {

@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
-use ralph_core::sandbox::{Backend, GitAccess, Policy};
-use ralph_io::process::{Limits, Spawn, Stdin, Watch, capture};
-use ralph_io::sandbox::{Cage, Finding, Launcher, Places, Surroundings, Tenant, probe};
+use ralph_core::sandbox::{Backend, GitAccess, SandboxPolicy};
+use ralph_io::process::{ProcessLimits, Spawn, StdinSource, Watch, capture_output};
+use ralph_io::sandbox::{
+    DetectionContext, Launcher, ProbeResult, SandboxLauncher, SandboxPaths, SandboxedProcess,
+    probe_backend,
+};
 use ralph_testkit::sealed::Sealed;
 
 use crate::RALPH;
@@ -12,13 +15,14 @@ use crate::RALPH;
 /// Returns a launcher for a backend, or why it does not work here.
 pub(crate) fn launcher(sealed: &Sealed, backend: Backend) -> Result<Launcher, String> {
     let env = vec![("PATH".into(), "/usr/bin:/bin".into())];
-    let around = Surroundings::of_the_kernel(Path::new(RALPH), &sealed.project(), env);
-    match probe(backend, &around) {
-        Finding::Works((wall, _)) => {
-            let cage = Cage::new(wall, policy(), places(sealed), None);
-            Ok(Launcher::Caged(cage.with_tenant(Tenant::Git)))
+    let around =
+        DetectionContext::for_kernel_backends(Path::new(RALPH), &sealed.project_dir(), env);
+    match probe_backend(backend, &around) {
+        ProbeResult::Works((wall, _)) => {
+            let cage = SandboxLauncher::new(wall, policy(), places(sealed), None);
+            Ok(Launcher::Sandboxed(cage.for_process(SandboxedProcess::Git)))
         }
-        Finding::Fails { why, .. } => Err(why.clone()),
+        ProbeResult::Fails { why, .. } => Err(why.clone()),
     }
 }
 
@@ -27,28 +31,28 @@ pub(crate) fn start(sealed: &Sealed, launcher: &Launcher) {
     let spawn = Spawn {
         program: "/bin/true".into(),
         args: Vec::new(),
-        cwd: sealed.project(),
+        cwd: sealed.project_dir(),
         env: Vec::new(),
-        stdin: Stdin::Null,
-        limits: Limits::default(),
+        stdin: StdinSource::Null,
+        limits: ProcessLimits::default(),
     };
-    let spawn = launcher.launch(spawn).expect("launched");
-    let ran = capture(&spawn, &Watch::detached(), 4096);
+    let spawn = launcher.wrap_spawn(spawn).expect("launched");
+    let ran = capture_output(&spawn, &Watch::new_detached(), 4096);
     let output = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.end.ending.is_success(), "{}: {output}", ran.end.ending);
 }
 
-fn policy() -> Policy {
-    Policy { git: GitAccess::Ro, ..Policy::default() }
+fn policy() -> SandboxPolicy {
+    SandboxPolicy { git: GitAccess::Ro, ..SandboxPolicy::default() }
 }
 
-fn places(sealed: &Sealed) -> Places {
-    let state = sealed.state().join("project");
+fn places(sealed: &Sealed) -> SandboxPaths {
+    let state = sealed.state_dir().join("project");
     std::fs::create_dir_all(state.join("run")).expect("a directory");
-    Places {
-        project: sealed.project(),
-        work_tree: sealed.project(),
-        history: vec![sealed.project().join(".git")],
+    SandboxPaths {
+        project: sealed.project_dir(),
+        work_tree: sealed.project_dir(),
+        history: vec![sealed.project_dir().join(".git")],
         run: state.join("run"),
         state,
         agent_state: Vec::new(),

@@ -5,14 +5,14 @@ use std::hint::black_box;
 use std::path::Path;
 
 use ralph_agents as agents;
+use ralph_core::agent_output::{AgentEvent, ReplyFold};
 use ralph_core::event::Purpose;
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Reading};
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentChoice, AgentKind};
 use ralph_core::text::{Excerpt, Truncate};
 use ralph_core::units::Millis;
-use ralph_io::process::{Line, Lines};
+use ralph_io::process::{OutputLine, OutputLines};
 
 use crate::samples::Sample;
 
@@ -25,7 +25,7 @@ pub(crate) fn rounds(sample: &Sample, megabytes: usize) -> usize {
 }
 
 /// Reads the sample over and over, as a call to an agent does, without masking.
-pub(crate) fn listen(sample: &Sample, rounds: usize, visit: impl FnMut(&AgentEvent)) -> Reading {
+pub(crate) fn listen(sample: &Sample, rounds: usize, visit: impl FnMut(&AgentEvent)) -> ReplyFold {
     listen_through(sample, rounds, unchanged, visit)
 }
 
@@ -39,32 +39,32 @@ pub(crate) fn listen_through(
     rounds: usize,
     mut change: impl for<'a> FnMut(&'a [u8]) -> Cow<'a, [u8]>,
     mut visit: impl FnMut(&AgentEvent),
-) -> Reading {
-    let mut translator = agents::translator(&request(sample.kind), Path::new("/project"));
-    let mut reading = Reading::default();
+) -> ReplyFold {
+    let mut translator = agents::create_translator(&request(sample.kind), Path::new("/project"));
+    let mut reading = ReplyFold::default();
     let mut tail = Excerpt::new(8_000, Truncate::Tail);
-    let mut lines = Lines::default();
+    let mut lines = OutputLines::default();
     for _ in 0..rounds {
         for chunk in sample.unit.chunks(CHUNK) {
-            lines.feed(&change(chunk), |line| match line {
-                Line::Whole(line) => {
-                    tail.feed(&line);
-                    tail.feed("\n");
-                    for event in &translator.line(&line).events {
-                        reading.hear(event);
+            lines.push_bytes(&change(chunk), |line| match line {
+                OutputLine::Whole(line) => {
+                    tail.feed_text(&line);
+                    tail.feed_text("\n");
+                    for event in &translator.parse_line(&line).events {
+                        reading.apply_event(event);
                         visit(event);
                     }
                 }
-                Line::TooLong { .. } => {}
+                OutputLine::TooLong { .. } => {}
             });
         }
     }
-    black_box(tail.text());
+    black_box(tail.to_text());
     reading
 }
 
-fn request(kind: AgentKind) -> Request {
-    Request {
+fn request(kind: AgentKind) -> AgentRequest {
+    AgentRequest {
         run: RunId("20261114-231500-k3f9".to_owned()),
         iteration: IterationNumber(1),
         ask: AskNumber(1),

@@ -4,7 +4,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-use ralph_ui::tui::{Device, Heard};
+use ralph_ui::tui::{Device, KeyRead};
 
 /// How fast a terminal accepts output.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ impl Device for Terminal {
 
     fn leave(&mut self) {}
 
-    fn is_ours(&self) -> bool {
+    fn is_foreground(&self) -> bool {
         true
     }
 
@@ -39,12 +39,12 @@ impl Device for Terminal {
         false
     }
 
-    fn read(&mut self, patience: Duration, _: &mut Vec<u8>) -> Heard {
+    fn read_keys(&mut self, patience: Duration, _: &mut Vec<u8>) -> KeyRead {
         thread::sleep(patience);
-        Heard::Nothing
+        KeyRead::Nothing
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self.0 {
             Pace::Quick => {}
             Pace::Slow => thread::sleep(Duration::from_micros(100 * bytes.len() as u64)),

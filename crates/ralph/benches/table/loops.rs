@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use ralph_testkit::measure::{Times, watched};
+use ralph_testkit::measure::{Times, wait_with_peak_memory};
 use serde_json::{Value, json};
 
 use crate::gaps::{self, Landing, Place, Ran, Walls};
@@ -101,7 +101,7 @@ pub(crate) fn tasks(report: &mut dyn FnMut(Row)) {
     });
     let blocks = Blocks { rounds: 4, iterations: 8 };
     let gaps = |(place, count): &(Place, usize)| {
-        place.sealed.write("plan.json", &format!("{:#}\n", plan(*count)));
+        place.sealed.write_file("plan.json", &format!("{:#}\n", plan(*count)));
         place.ralph_with(blocks.iterations, &["build"]).gaps
     };
     let [ours, few] = blocks.in_turns(&mut || gaps(&many), &mut || gaps(&few));
@@ -132,12 +132,12 @@ pub(crate) fn bash(report: &mut dyn FnMut(Row)) {
     settings["gates"] = json!([{ "name": "test", "command": GATE }]);
     place.write_settings(&settings);
     let sealed = &place.sealed;
-    sealed.write(".gitignore", "/.ralph/\n/times\n/log/\n*.bak\n");
-    fs::create_dir(sealed.project().join("log")).expect("made");
+    sealed.write_file(".gitignore", "/.ralph/\n/times\n/log/\n*.bak\n");
+    fs::create_dir(sealed.project_dir().join("log")).expect("made");
     let begin = || {
-        sealed.write("plan.json", &format!("{:#}\n", plan(TASKS)));
-        sealed.git(&["add", "-A"]);
-        sealed.git(&["commit", "-qm", "Begin", "--allow-empty"]);
+        sealed.write_file("plan.json", &format!("{:#}\n", plan(TASKS)));
+        sealed.run_git(&["add", "-A"]);
+        sealed.run_git(&["commit", "-qm", "Begin", "--allow-empty"]);
     };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/table/plain-loop.sh");
     let (mut peaks, mut their_peaks) = (0, 0);
@@ -151,13 +151,13 @@ pub(crate) fn bash(report: &mut dyn FnMut(Row)) {
         },
         &mut || {
             begin();
-            let mut command = sealed.command("bash");
+            let mut command = sealed.build_command("bash");
             command.arg(&script).args(["plan.json", &TASKS.to_string(), GATE]);
             command.arg(std::env::current_exe().expect("this program")).arg("agent");
             command.stdout(Stdio::null()).stderr(Stdio::null());
             place.timed_elsewhere(TASKS, || {
                 let child = command.spawn().expect("it starts");
-                let (status, peak) = watched(child, Duration::from_millis(5));
+                let (status, peak) = wait_with_peak_memory(child, Duration::from_millis(5));
                 assert!(status.success(), "the loop went through: {status}");
                 their_peaks = their_peaks.max(peak);
             })

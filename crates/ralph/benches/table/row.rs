@@ -5,7 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use ralph_testkit::measure::milliseconds;
+use ralph_testkit::measure::to_milliseconds;
 
 /// What was measured.
 #[derive(Debug, Clone, Copy)]
@@ -158,12 +158,12 @@ impl fmt::Display for Figure {
             Self::Time(time) if time.as_secs() >= 10 => write!(f, "{:.1} s", time.as_secs_f64()),
             Self::Time(time) if time.as_secs() >= 1 => write!(f, "{:.2} s", time.as_secs_f64()),
             Self::Time(time) if time.as_millis() >= 100 => {
-                write!(f, "{:.0} ms", milliseconds(*time))
+                write!(f, "{:.0} ms", to_milliseconds(*time))
             }
             Self::Time(time) if time.as_millis() >= 10 => {
-                write!(f, "{:.1} ms", milliseconds(*time))
+                write!(f, "{:.1} ms", to_milliseconds(*time))
             }
-            Self::Time(time) => write!(f, "{:.2} ms", milliseconds(*time)),
+            Self::Time(time) => write!(f, "{:.2} ms", to_milliseconds(*time)),
             Self::Size(bytes) => write!(f, "{:.1} MB", rough(*bytes) / 1e6),
         }
     }

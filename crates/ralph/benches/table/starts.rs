@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ralph_core::sandbox::Backend;
 use ralph_io::sandbox::Launcher;
-use ralph_testkit::measure::{Times, in_turns, run, timed};
+use ralph_testkit::measure::{Times, measure_alternating, measure_time, time_command};
 use ralph_testkit::sealed::Sealed;
 
 use crate::inputs::{self, give};
@@ -52,12 +52,13 @@ pub(crate) fn start(report: &mut dyn FnMut(Row)) {
     let sealed = Sealed::new(RALPH);
     let bare = inputs::input(&sealed, Path::new("/nowhere"));
     let call = inputs::input(&sealed, &inputs::transcript(&sealed, 1));
-    let hook = |input: &Path| give(sealed.command(RALPH).args(["hook", "post-tool-use"]), input);
-    let [nothing, version, quiet, reading] = in_turns(
+    let hook =
+        |input: &Path| give(sealed.build_command(RALPH).args(["hook", "post-tool-use"]), input);
+    let [nothing, version, quiet, reading] = measure_alternating(
         ROUNDS,
         [
-            &mut || give(&mut sealed.command("/bin/true"), &bare),
-            &mut || give(sealed.command(RALPH).arg("--version"), &bare),
+            &mut || give(&mut sealed.build_command("/bin/true"), &bare),
+            &mut || give(sealed.build_command(RALPH).arg("--version"), &bare),
             &mut || hook(&bare),
             &mut || hook(&call),
         ],
@@ -74,14 +75,14 @@ pub(crate) fn start(report: &mut dyn FnMut(Row)) {
     {
         let file = sealed.root().join(format!("hook-for-{program}"));
         fs::write(&file, script).expect("written");
-        let mut other = sealed.command(program);
+        let mut other = sealed.build_command(program);
         other.arg(&file).stdin(fs::File::open(&call).expect("opened")).stdout(Stdio::null());
         if !other.status().is_ok_and(|status| status.success()) {
             report(Row::skipped(what, format!("{name} does not run here")));
             continue;
         }
-        let mut theirs = || give(sealed.command(program).arg(&file), &call);
-        let [ours, theirs] = in_turns(30, [&mut || hook(&call), &mut theirs])
+        let mut theirs = || give(sealed.build_command(program).arg(&file), &call);
+        let [ours, theirs] = measure_alternating(30, [&mut || hook(&call), &mut theirs])
             .map(|times| Figure::Time(times.median()));
         report(Row::compared(what, ours, (theirs, name), []));
     }
@@ -92,10 +93,13 @@ pub(crate) fn monitor(report: &mut dyn FnMut(Row)) {
     let sealed = Sealed::new(RALPH);
     let [small, middle, large] = [1, 10, 100]
         .map(|megabytes| inputs::input(&sealed, &inputs::transcript(&sealed, megabytes)));
-    let hook = |input: &Path| give(sealed.command(RALPH).args(["hook", "post-tool-use"]), input);
-    let [small, middle, large] =
-        in_turns(ROUNDS, [&mut || hook(&small), &mut || hook(&middle), &mut || hook(&large)])
-            .map(|times| Figure::Time(times.median()));
+    let hook =
+        |input: &Path| give(sealed.build_command(RALPH).args(["hook", "post-tool-use"]), input);
+    let [small, middle, large] = measure_alternating(
+        ROUNDS,
+        [&mut || hook(&small), &mut || hook(&middle), &mut || hook(&large)],
+    )
+    .map(|times| Figure::Time(times.median()));
     for (megabytes, time) in [(10, middle), (100, large)] {
         let what = format!("context monitor on a transcript of {megabytes} MB");
         report(Row::compared(what, time, (small, "1 MB"), [Bar::Times(1.2)]));
@@ -108,14 +112,14 @@ pub(crate) fn guard(report: &mut dyn FnMut(Row)) {
     let active = inputs::active(&sealed);
     let (mut guarded, mut nothing) = (Vec::new(), Vec::new());
     for call in inputs::calls(&sealed) {
-        nothing.push(timed(|| give(&mut sealed.command("/bin/true"), &call)).0);
-        let mut hook = sealed.command(RALPH);
+        nothing.push(measure_time(|| give(&mut sealed.build_command("/bin/true"), &call)).0);
+        let mut hook = sealed.build_command(RALPH);
         hook.args(["hook", "pre-tool-use"]).env("RALPH_ACTIVE", &active);
         hook.env("RALPH_RUN_ID", "bench");
-        guarded.push(timed(|| give(&mut hook, &call)).0);
+        guarded.push(measure_time(|| give(&mut hook, &call)).0);
     }
     let [ours, nothing] = [guarded, nothing].map(Times::from);
-    let of = |times: &Times, part| Figure::Time(times.permille(part));
+    let of = |times: &Times, part| Figure::Time(times.find_permille(part));
     let what = format!("the guard on the {} lines of its tables, median", ours.len());
     report(Row::compared(what, of(&ours, 500), (of(&nothing, 500), "`/bin/true`"), []));
     let bars = [Bar::Below(Figure::Time(Duration::from_millis(5)))];
@@ -131,7 +135,7 @@ pub(crate) fn sandbox(report: &mut dyn FnMut(Row)) {
     match cells::launcher(&sealed, Backend::Native) {
         Err(why) => return report(Row::skipped(what, why)),
         Ok(native) => {
-            let [direct, caged] = in_turns(
+            let [direct, caged] = measure_alternating(
                 ROUNDS,
                 [&mut || cells::start(&sealed, &Launcher::Direct), &mut || {
                     cells::start(&sealed, &native);
@@ -142,16 +146,16 @@ pub(crate) fn sandbox(report: &mut dyn FnMut(Row)) {
         }
     }
     let alone = || {
-        let mut command = sealed.command("/bin/true");
-        run(command.stdout(Stdio::null()));
+        let mut command = sealed.build_command("/bin/true");
+        time_command(command.stdout(Stdio::null()));
     };
     let caged = || {
-        let mut command = sealed.command(RALPH);
+        let mut command = sealed.build_command(RALPH);
         command.args(["sandbox", "exec", "--", "/bin/true"]).stderr(Stdio::null());
-        run(command.env("RALPH_SANDBOX_BACKEND", "native"));
+        time_command(command.env("RALPH_SANDBOX_BACKEND", "native"));
     };
-    let [direct, caged] =
-        in_turns(40, [&mut { alone }, &mut { caged }]).map(|times| Figure::Time(times.median()));
+    let [direct, caged] = measure_alternating(40, [&mut { alone }, &mut { caged }])
+        .map(|times| Figure::Time(times.median()));
     let what = "`ralph sandbox exec /bin/true`: settings, probe, cell of an agent";
     report(Row::compared(what, caged, (direct, "a direct start"), []));
 }

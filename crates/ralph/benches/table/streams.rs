@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use ralph_core::recipe::AgentKind;
-use ralph_testkit::measure::{in_turns, run};
+use ralph_testkit::measure::{measure_alternating, time_command};
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ pub(crate) fn stream(report: &mut dyn FnMut(Row)) {
         let mut typed = || (0..rounds).for_each(|_| typed::read(sample.kind, &baseline));
         // Other load on the machine can only add to a time, so the best one counts.
         let [ours, typed] =
-            in_turns(7, [&mut ours, &mut typed]).map(|times| Figure::Time(times.best()));
+            measure_alternating(7, [&mut ours, &mut typed]).map(|times| Figure::Time(times.best()));
         let (what, compared_with, bars) = match name {
             "text" => ("lines of text", "`serde_json`, the lines as strings", vec![]),
             name => (name, "`serde_json`, typed values", vec![Bar::Times(1.0)]),
@@ -62,7 +62,7 @@ fn recorded(kind: AgentKind, name: &'static str, report: &mut dyn FnMut(Row)) {
     };
     let mut values = || (0..rounds).for_each(|_| typed::read(sample.kind, &sample.unit));
     let [ours, values] =
-        in_turns(5, [&mut ours, &mut values]).map(|times| Figure::Time(times.best()));
+        measure_alternating(5, [&mut ours, &mut values]).map(|times| Figure::Time(times.best()));
     let what = format!("translating {MEGABYTES} MB of {}", sample.name);
     report(Row::compared(what, ours, (values, "`serde_json`, values of any shape"), []));
 }
@@ -92,26 +92,26 @@ fn pipe(report: &mut dyn FnMut(Row)) {
         "#!/bin/sh\ncase $1 in --version) echo '2.1.325 (Claude Code)';; *) exec {} print-stream {MEGABYTES};; esac\n",
         own.display()
     );
-    let agent = sealed.bin().join("claude");
+    let agent = sealed.bin_dir().join("claude");
     fs::write(&agent, script).expect("written");
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).expect("a mode");
     let settings =
         json!({ "agent": { "command": agent, "kind": "claude" }, "preventSleep": false });
-    sealed.write(".ralph/settings.json", &settings.to_string());
-    sealed.trust(&[]);
+    sealed.write_file(".ralph/settings.json", &settings.to_string());
+    sealed.trust_project(&[]);
     let mut run_ralph = || {
-        let mut command = sealed.command(RALPH);
+        let mut command = sealed.build_command(RALPH);
         command.args(["run", "-m", "1", "-p", "work"]).stdout(Stdio::null()).stderr(Stdio::null());
         command.status().expect("it runs");
-        let asked = sealed.events_of("asked").len();
+        let asked = sealed.find_events("asked").len();
         assert_eq!(asked, 1, "the agent is asked once");
     };
     let mut cat = || {
         let line = format!("{} print-stream {MEGABYTES} | cat >/dev/null", own.display());
-        run(sealed.command("sh").args(["-c", &line]));
+        time_command(sealed.build_command("sh").args(["-c", &line]));
     };
     let [ours, cat] =
-        in_turns(5, [&mut run_ralph, &mut cat]).map(|times| Figure::Time(times.best()));
+        measure_alternating(5, [&mut run_ralph, &mut cat]).map(|times| Figure::Time(times.best()));
     let what = format!("a whole run whose agent prints {MEGABYTES} MB of stream as fast as it can");
     report(Row::compared(what, ours, (cat, "the agent into `cat`"), []));
 }

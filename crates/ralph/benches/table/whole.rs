@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ralph_testkit::measure::{Times, in_turns, run, timed};
+use ralph_testkit::measure::{Times, measure_alternating, measure_time, time_command};
 use ralph_testkit::sealed::{Running, Sealed};
 use serde_json::{Value, json};
 
@@ -22,8 +22,8 @@ const ENTITIES: usize = 10_000;
 /// The demo at normal speed, and the size of the binary.
 pub(crate) fn demo(report: &mut dyn FnMut(Row)) {
     let sealed = Sealed::new(RALPH);
-    let mut command = sealed.command(RALPH);
-    let took = run(command.arg("demo").stdout(Stdio::null()).stderr(Stdio::null()));
+    let mut command = sealed.build_command(RALPH);
+    let took = time_command(command.arg("demo").stdout(Stdio::null()).stderr(Stdio::null()));
     let [least, most] = [5, 15].map(|seconds| Figure::Time(Duration::from_secs(seconds)));
     report(Row::single("`ralph demo`", Figure::Time(took), [Bar::Between(least, most)]));
     let size = fs::metadata(RALPH).expect("it is there").len();
@@ -39,7 +39,7 @@ pub(crate) fn cold_build() -> Row {
     command.args(["build", "--release", "--locked", "-p", "ralph"]).current_dir(&root);
     command.env("CARGO_TARGET_DIR", target.path()).stderr(Stdio::null());
     let bars = [Bar::Below(Figure::Time(Duration::from_secs(240)))];
-    Row::single("cold build, two cores", Figure::Time(run(&mut command)), bars)
+    Row::single("cold build, two cores", Figure::Time(time_command(&mut command)), bars)
 }
 
 /// The memory server, compared with the npm package that it replaces.
@@ -50,17 +50,18 @@ pub(crate) fn server(report: &mut dyn FnMut(Row)) {
     };
     let name = "the npm package";
     let sealed = Sealed::new(RALPH);
-    let small = sealed.project().join("small.jsonl");
+    let small = sealed.project_dir().join("small.jsonl");
     let start = |program: Option<&Path>| {
         let mut server = Server::start(&sealed, program, &small);
         server.call("read_graph", &json!({}));
         server.leave();
     };
-    let [ours, theirs] = in_turns(15, [&mut || start(None), &mut || start(Some(&program))])
-        .map(|times| Figure::Time(times.median()));
+    let [ours, theirs] =
+        measure_alternating(15, [&mut || start(None), &mut || start(Some(&program))])
+            .map(|times| Figure::Time(times.median()));
     report(Row::compared(what, ours, (theirs, name), []));
 
-    let large = sealed.project().join("large.jsonl");
+    let large = sealed.project_dir().join("large.jsonl");
     write_graph(&large, ENTITIES);
     let mut servers = [None, Some(program.as_path())].map(|program| {
         let mut server = Server::start(&sealed, program, &large);
@@ -70,8 +71,9 @@ pub(crate) fn server(report: &mut dyn FnMut(Row)) {
     let [ours, theirs] = &mut servers;
     let search =
         |server: &mut Server| server.call("search_nodes", &json!({ "query": "Needle IN 7777" }));
-    let [found, theirs_found] = in_turns(15, [&mut || search(ours), &mut || search(theirs)])
-        .map(|times| Figure::Time(times.median()));
+    let [found, theirs_found] =
+        measure_alternating(15, [&mut || search(ours), &mut || search(theirs)])
+            .map(|times| Figure::Time(times.median()));
     let what = format!("`search_nodes` among {ENTITIES} things");
     report(Row::compared(what, found, (theirs_found, name), []));
     let [ours, theirs] = servers.map(|server| {
@@ -91,27 +93,29 @@ pub(crate) fn reading(long: &Sealed, report: &mut dyn FnMut(Row)) {
     let size = fs::metadata(&journal).expect("there").len() / 1_000_000;
     for words in [["status"].as_slice(), &["log", "--iteration", "5"], &["report"]] {
         let ask = |sealed: &Sealed| {
-            let mut command = sealed.command(RALPH);
-            run(command.args(words).stdout(Stdio::null()).stderr(Stdio::null()));
+            let mut command = sealed.build_command(RALPH);
+            time_command(command.args(words).stdout(Stdio::null()).stderr(Stdio::null()));
         };
-        let [ours, few] = in_turns(9, [&mut || ask(long), &mut || ask(short)])
+        let [ours, few] = measure_alternating(9, [&mut || ask(long), &mut || ask(short)])
             .map(|times| Figure::Time(times.median()));
         let what = format!("`ralph {}` after 10 000 iterations ({size} MB)", words.join(" "));
         report(Row::compared(what, ours, (few, "10 iterations"), []));
     }
     let mut page = || {
-        let mut command = long.command(RALPH);
-        run(command.args(["report", "--html", "-"]).stdout(Stdio::null()).stderr(Stdio::null()));
+        let mut command = long.build_command(RALPH);
+        time_command(
+            command.args(["report", "--html", "-"]).stdout(Stdio::null()).stderr(Stdio::null()),
+        );
     };
     let mut count = || {
         let filter = "reduce (inputs | .event.type) as $type ({}; .[$type] += 1)";
-        let mut command = long.command("jq");
-        run(command.args(["-n", filter]).arg(&journal).stdout(Stdio::null()));
+        let mut command = long.build_command("jq");
+        time_command(command.args(["-n", filter]).arg(&journal).stdout(Stdio::null()));
     };
     let what = "`ralph report --html` of 10 000 iterations";
     if crate::starts::has_program("jq") {
-        let [ours, jq] =
-            in_turns(5, [&mut page, &mut count]).map(|times| Figure::Time(times.median()));
+        let [ours, jq] = measure_alternating(5, [&mut page, &mut count])
+            .map(|times| Figure::Time(times.median()));
         report(Row::compared(what, ours, (jq, "jq, counting the events"), [Bar::Times(1.0)]));
     }
     let [ours, few] = [long, short].map(first_page);
@@ -122,11 +126,11 @@ pub(crate) fn reading(long: &Sealed, report: &mut dyn FnMut(Row)) {
 /// Returns how long it takes from the start of the server to the end of a run's page.
 fn first_page(sealed: &Sealed) -> Figure {
     let times = (0..5).map(|_| {
-        let (took, server) = timed(|| {
-            let mut command = sealed.command(RALPH);
+        let (took, server) = measure_time(|| {
+            let mut command = sealed.build_command(RALPH);
             command.args(["serve", "--json"]);
-            let mut server = Running::start(command);
-            let about: Value = serde_json::from_str(&server.next_line()).expect("JSON");
+            let mut server = Running::start_command(command);
+            let about: Value = serde_json::from_str(&server.read_line()).expect("JSON");
             let port = about["port"].as_u64().and_then(|port| u16::try_from(port).ok());
             let port = port.expect("a port");
             let url = about["url"].as_str().expect("an address");

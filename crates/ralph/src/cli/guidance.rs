@@ -12,21 +12,21 @@ use super::Cli;
 
 /// Returns the complete command line with the options of every command. Otherwise clap builds only
 /// those of the called command.
-pub(crate) fn whole() -> Command {
+pub(crate) fn build_complete_command() -> Command {
     let mut command = Cli::command();
-    build(&mut command);
+    build_subcommands(&mut command);
     command.build();
     command
 }
 
 /// Builds the options of a command and its subcommands. Deferred options bring the doc comment of
 /// their own type; this keeps the description of the command instead.
-fn build(command: &mut Command) {
+fn build_subcommands(command: &mut Command) {
     // This builds one level only.
     let _ = command.render_usage();
     for inner in command.get_subcommands_mut() {
         let about = inner.get_about().cloned();
-        build(inner);
+        build_subcommands(inner);
         if let Some(about) = about {
             *inner = std::mem::take(inner).about(about);
         }
@@ -34,13 +34,13 @@ fn build(command: &mut Command) {
 }
 
 /// Replaces the help of a request for help by that of the complete command line.
-pub(crate) fn explained(error: clap::Error) -> clap::Error {
+pub(crate) fn with_complete_help(error: clap::Error) -> clap::Error {
     let is_help = matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
     if is_help {
-        whole().try_get_matches_from(env::args_os()).err().unwrap_or(error)
+        build_complete_command().try_get_matches_from(env::args_os()).err().unwrap_or(error)
     } else {
         error
     }

@@ -51,12 +51,12 @@ pub(crate) struct ExportArgs {
 pub(crate) struct McpArgs {
     /// What is served.
     #[command(subcommand)]
-    pub(crate) server: McpServer,
+    pub(crate) server: McpServerChoice,
 }
 
 /// A server that agents can start.
 #[derive(Debug, Subcommand)]
-pub(crate) enum McpServer {
+pub(crate) enum McpServerChoice {
     /// The memory: the nine tools that agents know of the npm package server-memory.
     Memory {
         /// The file with the graph [default: `MEMORY_FILE_PATH`, or else .ralph/memory.jsonl].

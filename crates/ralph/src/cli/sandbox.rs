@@ -27,7 +27,7 @@ pub(crate) enum SandboxCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
     #[command(flatten)]
-    pub(crate) cell: CellArgs,
+    pub(crate) target: SandboxTargetArgs,
     /// The command.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -37,7 +37,7 @@ pub(crate) struct ExecArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     #[command(flatten)]
-    pub(crate) cell: CellArgs,
+    pub(crate) target: SandboxTargetArgs,
     /// Print facts as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -45,13 +45,13 @@ pub(crate) struct ShowArgs {
 
 /// Options that select a sandbox.
 #[derive(Debug, Args)]
-pub(crate) struct CellArgs {
+pub(crate) struct SandboxTargetArgs {
     /// The backend: sbx, native, bwrap, container, landlock or none [default: as the settings say].
     #[arg(long, value_name = "BACKEND", hide_possible_values = true)]
     pub(crate) backend: Option<BackendChoice>,
     /// Whose sandbox: that of an agent, a gate, or git.
     #[arg(long = "as", value_name = "WHO", default_value = "agent", hide_possible_values = true)]
-    pub(crate) tenant: TenantChoice,
+    pub(crate) process: ProcessChoice,
     /// Its network: none, host or proxy [default: as the settings say].
     #[arg(long, value_name = "MODE", hide_possible_values = true)]
     pub(crate) network: Option<NetworkChoice>,
@@ -78,7 +78,7 @@ pub(crate) enum BackendChoice {
 
 /// Whose sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TenantChoice {
+pub(crate) enum ProcessChoice {
     /// That of an agent.
     Agent,
     /// That of a gate.

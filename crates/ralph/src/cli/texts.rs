@@ -138,7 +138,7 @@ pub(super) const PAUSING: &str = "\
 An answer of an agent is checked and landed first. `ralph go` continues, `ralph stop` stops. Pauses
 do not count as running time. Exit code 1 if no run is active.";
 
-pub(super) const GOING_ON: &str = "\
+pub(super) const CONTINUING: &str = "\
 For a paused run. To continue one that ended or crashed, use `ralph resume`. Exit code 1 if no run
 is active, or it is not paused.";
 

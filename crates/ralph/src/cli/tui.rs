@@ -5,7 +5,7 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::settings::FlagValue;
+use crate::settings::FlagSetting;
 
 /// Options about the full-screen view.
 #[derive(Debug, Clone, Args)]
@@ -20,12 +20,12 @@ pub(crate) struct TuiArgs {
 
 impl TuiArgs {
     /// Returns the setting of the flags.
-    pub(crate) fn flags(&self) -> Option<FlagValue> {
+    pub(crate) fn to_flag_value(&self) -> Option<FlagSetting> {
         let (name, value) = match (self.tui, self.no_tui) {
             (true, _) => ("--tui", true),
             (false, true) => ("--no-tui", false),
             (false, false) => return None,
         };
-        Some(FlagValue { name: name.to_owned(), path: "ui.tui".to_owned(), value: json!(value) })
+        Some(FlagSetting { name: name.to_owned(), path: "ui.tui".to_owned(), value: json!(value) })
     }
 }

@@ -13,19 +13,19 @@ use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::CommitResult;
 use ralph_core::task::TaskList;
 use ralph_io::formats::TaskFile;
-use ralph_io::git::{Git, Repository};
+use ralph_io::git::{GitRepository, GitVcs};
 use ralph_io::store::{atomic, proposals};
-use ralph_ui::report::archive::{self, Archived};
+use ralph_ui::report::archive::{self, ArchivedList};
 
 use crate::cli::{ArchiveArgs, CommonArgs};
-use crate::complaint::Complaint;
-use crate::desk::Desk;
+use crate::cli_error::CliError;
 use crate::documents::{self, Documents, INIT, PRD, PROGRESS, UNNAMED};
 use crate::project::Project;
+use crate::run_context::RunContext;
 use crate::scaffold;
 use crate::screen;
-use crate::settings::types::sections::Commit;
-use crate::settings::{Loaded, Settings};
+use crate::settings::types::sections::CommitSetting;
+use crate::settings::{LoadedSettings, Settings};
 use crate::task_file;
 use crate::templates::{self, Feature};
 
@@ -33,67 +33,71 @@ use crate::templates::{self, Feature};
 const ARCHIVES: &str = "ralph-archive";
 
 /// Name prefix of unfinished archives.
-const MAKING: &str = ".making-";
+const UNFINISHED_PREFIX: &str = ".making-";
 
 /// Runs the command.
-pub(crate) fn main(common: &CommonArgs, args: &ArchiveArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &ArchiveArgs) -> Result<ExitStatus, CliError> {
     let project = Project::open_for_work(common)?;
-    let loaded = project.settings_as_written(None, Vec::new())?;
-    let documents = Documents::of(&project, &loaded.settings)?;
-    let label = args.label.as_deref().map(|it| Feature::named(it, "--label")).transpose()?;
+    let loaded = project.load_settings(None, Vec::new())?;
+    let documents = Documents::for_project(&project, &loaded.settings)?;
+    let label = args.label.as_deref().map(|it| Feature::parse(it, "--label")).transpose()?;
     // The lock keeps a run from working on the archived files.
-    let context = Desk::open(common, &project, &loaded)?;
-    context.no_operation_is_under_way()?;
-    let stock = Stock::take(&project, &documents)?;
+    let context = RunContext::open(common, &project, &loaded)?;
+    context.check_no_git_operation()?;
+    let stock = ArchiveSource::read(&project, &documents)?;
     let archives = project.directory.join(ARCHIVES);
-    scaffold::directory(&archives)?;
-    sweep(&archives);
+    scaffold::create_directory(&archives)?;
+    remove_unfinished(&archives);
     let about = match &label {
         Some(label) => label.slug.clone(),
-        None => stock.about(context.repository(), &project),
+        None => stock.archive_name(context.repository(), &project),
     };
-    let day = documents::today();
-    let name = free_name(&archives, &format!("{day}-{about}"));
-    let last = last_changed(context.repository(), &documents, &stock);
-    let summary = archive::markdown(&Archived {
+    let day = documents::format_today();
+    let name = find_unused_name(&archives, &format!("{day}-{about}"));
+    let last = find_last_change(context.repository(), &documents, &stock);
+    let summary = archive::render_archive(&ArchivedList {
         name: &name,
         on: &day,
-        begun: stock.begun().as_deref(),
+        begun: stock.start_date().as_deref(),
         last: last.as_deref(),
         list: stock.list(),
     });
-    make(&archives, &name, &stock, &summary)?;
-    stock.renew(&documents, &day)?;
+    write_archive(&archives, &name, &stock, &summary)?;
+    stock.write_fresh_documents(&documents, &day)?;
     // The proposals are about archived tasks.
-    let tasks = documents.place(&documents.tasks);
-    if let Err(error) = proposals::forget(context.layout.state(), &tasks) {
-        screen::warn(&error.to_string());
+    let tasks = documents.resolve_path(&documents.tasks);
+    if let Err(error) = proposals::drop_proposals(context.layout.state(), &tasks) {
+        screen::print_warning(&error.to_string());
     }
-    let kept = commit(&context, &loaded, &documents, &stock, &name)?;
+    let kept = commit_archive(&context, &loaded, &documents, &stock, &name)?;
     if !common.quiet {
-        screen::print_data(&account(&stock, &name, &kept));
+        screen::print_data(&format_report(&stock, &name, &kept));
     }
     Ok(ExitStatus::Complete)
 }
 
 /// The documents to archive.
-struct Stock {
+struct ArchiveSource {
     files: Vec<(String, Vec<u8>)>,
     tasks: Option<TaskFile>,
-    mistakes: Option<Complaint>,
+    mistakes: Option<CliError>,
 }
 
-impl Stock {
+impl ArchiveSource {
     /// Reads the documents. Fails if they are missing or still the bare templates.
-    fn take(project: &Project, documents: &Documents) -> Result<Self, Complaint> {
-        let names = [documents.beside(PRD), documents.tasks.clone(), documents.beside(PROGRESS)];
+    fn read(project: &Project, documents: &Documents) -> Result<Self, CliError> {
+        let names = [
+            documents.find_sibling_path(PRD),
+            documents.tasks.clone(),
+            documents.find_sibling_path(PROGRESS),
+        ];
         let there: Vec<String> = names
             .into_iter()
-            .filter(|name| documents.place(name).symlink_metadata().is_ok())
+            .filter(|name| documents.resolve_path(name).symlink_metadata().is_ok())
             .collect();
-        if there.iter().all(|name| documents::is_fresh(&documents.place(name))) {
-            let complaint = Complaint::input("there is nothing to archive");
-            return Err(complaint.hint(if there.is_empty() {
+        if there.iter().all(|name| documents::is_fresh(&documents.resolve_path(name))) {
+            let complaint = CliError::for_input("there is nothing to archive");
+            return Err(complaint.with_hint(if there.is_empty() {
                 INIT
             } else {
                 "the documents are still the bare templates"
@@ -101,8 +105,9 @@ impl Stock {
         }
         let mut files = Vec::new();
         for name in there {
-            let place = documents.place(&name);
-            let refused = |what: String| Complaint::input(format!("cannot read `{name}`: {what}"));
+            let place = documents.resolve_path(&name);
+            let refused =
+                |what: String| CliError::for_input(format!("cannot read `{name}`: {what}"));
             // Reading a pipe would never end.
             if !place.metadata().is_ok_and(|it| it.is_file()) {
                 return Err(refused("it is not a regular file".to_owned()));
@@ -111,11 +116,11 @@ impl Stock {
             files.push((name, content));
         }
         let is_listed = files.iter().any(|(name, _)| *name == documents.tasks);
-        let read = is_listed.then(|| TaskFile::read(&documents.place(&documents.tasks)));
+        let read = is_listed.then(|| TaskFile::read(&documents.resolve_path(&documents.tasks)));
         let (tasks, mistakes) = match read {
             None => (None, None),
             Some(Ok(tasks)) => (Some(tasks), None),
-            Some(Err(problems)) => (None, Some(task_file::complain(project, &problems))),
+            Some(Err(problems)) => (None, Some(task_file::to_problems_error(project, &problems))),
         };
         Ok(Self { files, tasks, mistakes })
     }
@@ -126,7 +131,7 @@ impl Stock {
 
     /// Returns the name of the archive: the branch of the list, the checked-out branch, or the
     /// project.
-    fn about(&self, repository: Option<&Repository>, project: &Project) -> String {
+    fn archive_name(&self, repository: Option<&GitRepository>, project: &Project) -> String {
         let of_list = self.list().and_then(|list| list.branch.clone());
         let checked_out = || repository.and_then(|repository| repository.branch().ok().flatten());
         let directory = project.directory.file_name().unwrap_or_default().to_string_lossy();
@@ -134,12 +139,12 @@ impl Stock {
         let slugs = named
             .iter()
             .flatten()
-            .map(|name| templates::slug(name.strip_prefix("ralph/").unwrap_or(name)));
+            .map(|name| templates::slugify(name.strip_prefix("ralph/").unwrap_or(name)));
         slugs.into_iter().find(|slug| !slug.is_empty()).unwrap_or_else(|| "list".to_owned())
     }
 
     /// Returns the day the work began, from the progress notes.
-    fn begun(&self) -> Option<String> {
+    fn start_date(&self) -> Option<String> {
         let (_, notes) = self.files.iter().find(|(name, _)| name.ends_with(PROGRESS))?;
         let notes = String::from_utf8_lossy(notes);
         let line = notes.lines().find_map(|line| line.strip_prefix("Started:"))?.trim();
@@ -147,23 +152,23 @@ impl Stock {
     }
 
     /// Replaces the documents by fresh ones. Fails if one was changed since it was read.
-    fn renew(&self, documents: &Documents, day: &str) -> Result<(), Complaint> {
+    fn write_fresh_documents(&self, documents: &Documents, day: &str) -> Result<(), CliError> {
         let commands = self.list().map(|list| list.verify_commands.clone()).unwrap_or_default();
         for (name, content) in &self.files {
-            let place = documents.place(name);
+            let place = documents.resolve_path(name);
             let refused = |what: String| {
-                Complaint::input(format!("cannot write `{name}`: {what}"))
-                    .hint(format!("what was there is in {ARCHIVES}; nothing is lost"))
+                CliError::for_input(format!("cannot write `{name}`: {what}"))
+                    .with_hint(format!("what was there is in {ARCHIVES}; nothing is lost"))
             };
             if !fs::read(&place).is_ok_and(|now| now == *content) {
                 return Err(refused("it was changed meanwhile".to_owned()));
             }
             let text = if *name == documents.tasks {
-                templates::tasks("", None, &commands)
+                templates::render_tasks("", None, &commands)
             } else if name.ends_with(PRD) {
-                templates::prd(UNNAMED)
+                templates::render_prd(UNNAMED)
             } else {
-                templates::progress(UNNAMED, day)
+                templates::render_progress(UNNAMED, day)
             };
             let mode = fs::metadata(&place).map(|it| it.permissions());
             let mode = mode.unwrap_or_else(|_| Permissions::from_mode(0o644));
@@ -175,16 +180,18 @@ impl Stock {
 }
 
 /// Removes unfinished archives of killed commands. Their sources were not touched.
-fn sweep(archives: &Path) {
+fn remove_unfinished(archives: &Path) {
     let entries = fs::read_dir(archives).into_iter().flatten().flatten();
-    for entry in entries.filter(|it| it.file_name().to_string_lossy().starts_with(MAKING)) {
+    for entry in
+        entries.filter(|it| it.file_name().to_string_lossy().starts_with(UNFINISHED_PREFIX))
+    {
         // A leftover does no harm.
         let _ = fs::remove_dir_all(entry.path());
     }
 }
 
 /// Returns the first unused name: `a`, then `a-2`.
-fn free_name(archives: &Path, name: &str) -> String {
+fn find_unused_name(archives: &Path, name: &str) -> String {
     let numbered = (2..).map(|number: u64| format!("{name}-{number}"));
     let mut free = std::iter::once(name.to_owned())
         .chain(numbered)
@@ -193,9 +200,14 @@ fn free_name(archives: &Path, name: &str) -> String {
 }
 
 /// Writes the archive. It gets its name only once it is complete.
-fn make(archives: &Path, name: &str, stock: &Stock, summary: &str) -> Result<(), Complaint> {
+fn write_archive(
+    archives: &Path,
+    name: &str,
+    stock: &ArchiveSource,
+    summary: &str,
+) -> Result<(), CliError> {
     let made = || -> io::Result<()> {
-        let making = tempfile::Builder::new().prefix(MAKING).tempdir_in(archives)?;
+        let making = tempfile::Builder::new().prefix(UNFINISHED_PREFIX).tempdir_in(archives)?;
         let files = stock.files.iter().map(|(path, content)| (path.as_str(), content.as_slice()));
         for (path, content) in files.chain([("summary.md", summary.as_bytes())]) {
             let file = Path::new(path).file_name().unwrap_or_default();
@@ -209,58 +221,60 @@ fn make(archives: &Path, name: &str, stock: &Stock, summary: &str) -> Result<(),
         atomic::sync_directory(archives)
     };
     made().map_err(|error| {
-        Complaint::input(format!("cannot write `{ARCHIVES}/{name}`: {error}"))
-            .hint("the documents are as they were")
+        CliError::for_input(format!("cannot write `{ARCHIVES}/{name}`: {error}"))
+            .with_hint("the documents are as they were")
     })
 }
 
-fn last_changed(
-    repository: Option<&Repository>,
+fn find_last_change(
+    repository: Option<&GitRepository>,
     documents: &Documents,
-    stock: &Stock,
+    stock: &ArchiveSource,
 ) -> Option<String> {
-    let newest = |name: &String| repository?.last_changed(&documents.place(name)).ok().flatten();
+    let newest = |name: &String| {
+        repository?.find_last_change_date(&documents.resolve_path(name)).ok().flatten()
+    };
     stock.files.iter().filter_map(|(name, _)| newest(name)).max()
 }
 
 /// Whether the archive was committed.
-enum Kept {
+enum ArchiveCommit {
     Committed(String),
-    Not(&'static str),
+    NotCommitted(&'static str),
 }
 
 /// Commits the archive and the fresh documents, and nothing else.
-fn commit(
-    context: &Desk,
-    loaded: &Loaded,
+fn commit_archive(
+    context: &RunContext,
+    loaded: &LoadedSettings,
     documents: &Documents,
-    stock: &Stock,
+    stock: &ArchiveSource,
     name: &str,
-) -> Result<Kept, Complaint> {
+) -> Result<ArchiveCommit, CliError> {
     let settings: &Settings = &loaded.settings;
     let Some(repository) = context.repository() else {
-        return Ok(Kept::Not("this is no git repository"));
+        return Ok(ArchiveCommit::NotCommitted("this is no git repository"));
     };
-    if settings.commit == Some(Commit::None) {
-        return Ok(Kept::Not("the settings turn commits off"));
+    if settings.commit == Some(CommitSetting::None) {
+        return Ok(ArchiveCommit::NotCommitted("the settings turn commits off"));
     }
     let archive = format!("{ARCHIVES}/{name}");
     let failed = |what: String| {
-        Complaint::new(ExitStatus::GitFailed, format!("the archive was not committed: {what}"))
-            .hint(format!("it is in {archive}, whole; commit it yourself"))
+        CliError::new(ExitStatus::GitFailed, format!("the archive was not committed: {what}"))
+            .with_hint(format!("it is in {archive}, whole; commit it yourself"))
     };
     let scratch = tempfile::tempdir_in(context.layout.state())
         .map_err(|error| failed(format!("cannot write to the state directory: {error}")))?;
-    let mut paths: Vec<PathBuf> = vec![documents.place(&archive)];
-    paths.extend(stock.files.iter().map(|(name, _)| documents.place(name)));
+    let mut paths: Vec<PathBuf> = vec![documents.resolve_path(&archive)];
+    paths.extend(stock.files.iter().map(|(name, _)| documents.resolve_path(name)));
     let progress = stock.list().map(TaskList::progress);
     let far =
         progress.map(|it| format!(" — {} of {} tasks done{}", it.done, it.total, it.shortfall()));
     let message = format!("{}: archive {name}{}", settings.commit_prefix, far.unwrap_or_default());
-    let mut git = Git::new(repository.clone(), scratch.path());
+    let mut git = GitVcs::new(repository.clone(), scratch.path());
     match git.commit_only(&paths, &message) {
-        Ok(CommitResult::Made(CommitId(commit))) => Ok(Kept::Committed(commit)),
-        Ok(CommitResult::Nothing) => Ok(Kept::Not("git ignores it")),
+        Ok(CommitResult::Made(CommitId(commit))) => Ok(ArchiveCommit::Committed(commit)),
+        Ok(CommitResult::Nothing) => Ok(ArchiveCommit::NotCommitted("git ignores it")),
         Ok(CommitResult::Refused { output } | CommitResult::MessageRefused { output }) => {
             Err(failed(format!("a hook refused it\n{output}")))
         }
@@ -270,7 +284,7 @@ fn commit(
     }
 }
 
-fn account(stock: &Stock, name: &str, kept: &Kept) -> String {
+fn format_report(stock: &ArchiveSource, name: &str, kept: &ArchiveCommit) -> String {
     let mut text = String::new();
     if let Some(mistakes) = &stock.mistakes {
         let mistakes = mistakes.message.lines().collect::<Vec<_>>().join("\n  ");
@@ -280,8 +294,10 @@ fn account(stock: &Stock, name: &str, kept: &Kept) -> String {
     let far = far.map(|it| format!(", {} of {} tasks done{}", it.done, it.total, it.shortfall()));
     text.push_str(&format!("Archived in {ARCHIVES}/{name}{}.\n", far.unwrap_or_default()));
     text.push_str(&match kept {
-        Kept::Committed(commit) => format!("Committed as {}.\n", &commit[..commit.len().min(7)]),
-        Kept::Not(why) => format!("Not committed: {why}.\n"),
+        ArchiveCommit::Committed(commit) => {
+            format!("Committed as {}.\n", &commit[..commit.len().min(7)])
+        }
+        ArchiveCommit::NotCommitted(why) => format!("Not committed: {why}.\n"),
     });
     text.push_str("\nFresh documents are in place. Name the next feature with\n  ralph init --workflow tasks --name FEATURE\nIt keeps `verifyCommands` and prompt.md.\n");
     text

@@ -13,72 +13,77 @@ use ralph_io::formats::TaskFile;
 use serde_json::{Value, json};
 
 use super::{dry_run, run, specs};
+use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::{BuildArgs, CommonArgs};
-use crate::complaint::Complaint;
-use crate::desk::{ShelfPlan, Shelved};
-use crate::equip::{Asking, equipped};
+use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::recipe;
+use crate::run_context::{FailureBranchPlan, FormerAttempt};
 use crate::screen;
-use crate::session::{self, Wishes};
-use crate::settings::FlagValue;
+use crate::session::{self, StartOptions};
+use crate::settings::FlagSetting;
 use crate::task_file;
-use crate::workflow::Basis;
+use crate::workflow::WorkflowBasis;
 
 /// Runs the command.
-pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, CliError> {
     if let Some(prompt) = args.print_prompt {
         screen::print_data(prompt.template());
         return Ok(ExitStatus::Complete);
     }
     let project = Project::open_for_work(common)?;
-    let loaded = run::load(&project, &args.start, flags(args)?)?;
-    match (Basis::of(&project, &loaded), of_tasks(args)) {
-        (Basis::Specs, Some(flag)) if args.plan.is_none() => {
-            return Err(Complaint::input(format!(
+    let loaded = run::load_for_start(&project, &args.start, read_flags(args)?)?;
+    match (WorkflowBasis::detect(&project, &loaded), find_task_flag(args)) {
+        (WorkflowBasis::Specs, Some(flag)) if args.plan.is_none() => {
+            return Err(CliError::for_input(format!(
                 "{flag} is about a task list, and this is work by specifications"
             ))
-            .hint("`\"workflow\": \"tasks\"` in the settings, or --plan FILE, means a task list"));
+            .with_hint(
+                "`\"workflow\": \"tasks\"` in the settings, or --plan FILE, means a task list",
+            ));
         }
-        (Basis::Tasks, _) | (Basis::Specs | Basis::Unknown, Some(_)) => {}
-        (Basis::Specs | Basis::Unknown, None) => {
+        (WorkflowBasis::Tasks, _) | (WorkflowBasis::Specs | WorkflowBasis::Unknown, Some(_)) => {}
+        (WorkflowBasis::Specs | WorkflowBasis::Unknown, None) => {
             return specs::main(common, &project, loaded, &args.start, PlanPart::Follows);
         }
     }
-    let file = task_file::open(&project, &loaded.settings, args.plan.as_deref())?;
+    let file = task_file::read_task_file(&project, &loaded.settings, args.plan.as_deref())?;
     if file.list().tasks.is_empty() {
-        let list = shown(&project, &file);
-        let mut complaint = Complaint::input(format!("`{list}` has no tasks"))
-            .hint("`ralph plan` makes them from the requirements, `ralph tasks add` adds one");
-        for other in task_file::others(&project, &list) {
-            complaint = complaint.hint(format!(
+        let list = format_task_file(&project, &file);
+        let mut complaint = CliError::for_input(format!("`{list}` has no tasks"))
+            .with_hint("`ralph plan` makes them from the requirements, `ralph tasks add` adds one");
+        for other in task_file::find_other_task_files(&project, &list) {
+            complaint = complaint.with_hint(format!(
                 "`{other}` is there too: `\"tasks\": {{ \"file\": \"{other}\" }}` in the settings uses it"
             ));
         }
         return Err(complaint);
     }
-    let only = args.task.as_ref().map(|name| known(file.list(), name)).transpose()?;
+    let only = args.task.as_ref().map(|name| find_task_id(file.list(), name)).transpose()?;
     let retry = match (&only, args.retry_failed) {
         (Some(task), _) => Retry::Only(task.clone()),
         (None, true) => Retry::All,
         (None, false) => Retry::Nothing,
     };
-    let place = (file.path().to_owned(), file.dialect().form());
+    let place = (file.path().to_owned(), file.dialect().list_form());
     let mut recipe = recipe::for_tasks(&loaded, place, file.list(), only.clone(), retry)?;
-    project.lock(&mut recipe, &loaded);
+    project.add_locked_paths(&mut recipe, &loaded);
     if args.start.dry_run {
-        let recipe = equipped(&project, recipe, Asking::Memory);
+        let recipe = with_agent_versions(&project, recipe, VersionSource::Cache);
         return dry_run::main(&project, &loaded, &recipe);
     }
-    let has_failed =
-        |id: &TaskId| file.list().task(id).is_some_and(|task| task.status == TaskStatus::Failed);
-    let former = only.filter(has_failed).map(|task| Shelved { task, plan: shelf_plan(args) });
-    let options = Wishes { shelf: former, ..run::wishes(&args.start) };
-    session::start(common, &project, &loaded, recipe, &options)
+    let has_failed = |id: &TaskId| {
+        file.list().find_task(id).is_some_and(|task| task.status == TaskStatus::Failed)
+    };
+    let former = only
+        .filter(has_failed)
+        .map(|task| FormerAttempt { task, plan: choose_failure_branch_plan(args) });
+    let options = StartOptions { former_attempt: former, ..run::read_start_options(&args.start) };
+    session::start_run(common, &project, &loaded, recipe, &options)
 }
 
 /// Returns the first given flag that needs a task list.
-fn of_tasks(args: &BuildArgs) -> Option<&'static str> {
+fn find_task_flag(args: &BuildArgs) -> Option<&'static str> {
     let flags = [
         (args.plan.is_some(), "--plan"),
         (args.task.is_some(), "--task"),
@@ -89,40 +94,40 @@ fn of_tasks(args: &BuildArgs) -> Option<&'static str> {
     flags.into_iter().find_map(|(is_there, name)| is_there.then_some(name))
 }
 
-fn shelf_plan(args: &BuildArgs) -> ShelfPlan {
+fn choose_failure_branch_plan(args: &BuildArgs) -> FailureBranchPlan {
     match (args.from_shelf, args.fresh) {
-        (true, _) => ShelfPlan::Take,
-        (false, true) => ShelfPlan::Archive,
-        (false, false) => ShelfPlan::Ask,
+        (true, _) => FailureBranchPlan::Take,
+        (false, true) => FailureBranchPlan::Archive,
+        (false, false) => FailureBranchPlan::Ask,
     }
 }
 
-fn shown(project: &Project, file: &TaskFile) -> String {
+fn format_task_file(project: &Project, file: &TaskFile) -> String {
     let path: &Path = file.path();
     path.strip_prefix(&project.directory).unwrap_or(path).display().to_string()
 }
 
 /// Returns the task that a flag names.
-pub(super) fn known(list: &TaskList, name: &str) -> Result<TaskId, Complaint> {
+pub(super) fn find_task_id(list: &TaskList, name: &str) -> Result<TaskId, CliError> {
     let id = TaskId(name.to_owned());
-    if list.task(&id).is_some() {
+    if list.find_task(&id).is_some() {
         return Ok(id);
     }
-    let complaint = Complaint::input(format!("there is no task `{name}`"));
+    let complaint = CliError::for_input(format!("there is no task `{name}`"));
     Err(match nearest(name, list.tasks.iter().map(|task| task.id.0.as_str())) {
-        Some(meant) => complaint.hint(format!("did you mean `{meant}`?")),
-        None => complaint.hint("`ralph tasks list` shows the tasks there are"),
+        Some(meant) => complaint.with_hint(format!("did you mean `{meant}`?")),
+        None => complaint.with_hint("`ralph tasks list` shows the tasks there are"),
     })
 }
 
 /// Returns the values of the flags, the last layer of the settings.
-fn flags(args: &BuildArgs) -> Result<Vec<FlagValue>, Complaint> {
-    let mut flags = run::start_flags(&args.start)?;
+fn read_flags(args: &BuildArgs) -> Result<Vec<FlagSetting>, CliError> {
+    let mut flags = run::read_start_flags(&args.start)?;
     if args.task.is_none() {
-        flags.extend(run::count_flag(args.count, &args.start, "build")?);
+        flags.extend(run::read_count_flag(args.count, &args.start, "build")?);
     }
     let mut set = |name: &str, path: &str, value: Value| {
-        flags.push(FlagValue { name: name.to_owned(), path: path.to_owned(), value });
+        flags.push(FlagSetting { name: name.to_owned(), path: path.to_owned(), value });
     };
     if let (Some(attempts), Some(_)) = (args.count, &args.task) {
         set("N", "tasks.maxAttempts", json!(attempts));
@@ -135,7 +140,7 @@ fn flags(args: &BuildArgs) -> Result<Vec<FlagValue>, Complaint> {
     }
     if let Some(factor) = args.timeout_multiplier {
         if !(factor.is_finite() && (0.01..=1000.0).contains(&factor)) {
-            return Err(Complaint::input(format!(
+            return Err(CliError::for_input(format!(
                 "--timeout-multiplier {factor} is not between 0.01 and 1000"
             )));
         }

@@ -10,32 +10,33 @@ use std::time::SystemTime;
 use ralph_core::ids::RunId;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::VcsError;
-use ralph_io::git::{Repository, RunRef, RunRefKind};
+use ralph_io::git::{GitRepository, RunRef, RunRefKind};
 use ralph_io::process::Watch;
 use ralph_io::store::runs::{self, RunSummary};
-use ralph_io::store::{Layout, clutter};
-use ralph_ui::size::Bytes;
+use ralph_io::store::{ProjectLayout, cleanup};
+use ralph_ui::size::ByteSize;
 use serde_json::{Value, json};
 
 use crate::cli::{CleanArgs, CommonArgs};
-use crate::complaint::Complaint;
-use crate::desk::Desk;
+use crate::cli_error::CliError;
 use crate::project::Project;
+use crate::run_context::RunContext;
 use crate::screen;
-use crate::settings::types::quantity::Span;
+use crate::settings::types::quantity::DurationSetting;
 
 /// Runs the command.
-pub(crate) fn main(common: &CommonArgs, args: &CleanArgs) -> Result<ExitStatus, Complaint> {
-    let span = Span::parse(&args.older_than)
-        .map_err(|error| Complaint::input(format!("--older-than: {error}")))?;
+pub(crate) fn main(common: &CommonArgs, args: &CleanArgs) -> Result<ExitStatus, CliError> {
+    let span = DurationSetting::parse(&args.older_than)
+        .map_err(|error| CliError::for_input(format!("--older-than: {error}")))?;
     let project = Project::open(common)?;
-    let loaded = project.settings_as_written(None, Vec::new())?;
+    let loaded = project.load_settings(None, Vec::new())?;
     // The lock keeps a run from using what is removed.
-    let _context = if args.dry_run { None } else { Some(Desk::open(common, &project, &loaded)?) };
-    let repository = project.repository(&Watch::detached())?;
-    let layout = project.layout_in(&loaded, repository.as_ref())?;
+    let _context =
+        if args.dry_run { None } else { Some(RunContext::open(common, &project, &loaded)?) };
+    let repository = project.find_repository(&Watch::new_detached())?;
+    let layout = project.find_layout_in(&loaded, repository.as_ref())?;
     let before = SystemTime::now().checked_sub(span.0.into()).unwrap_or(SystemTime::UNIX_EPOCH);
-    let clutter = Clutter::find(&layout, repository.as_ref(), before, args)?;
+    let clutter = CleanupPlan::plan(&layout, repository.as_ref(), before, args)?;
     let mut failed = Vec::new();
     if !args.dry_run {
         layout.finish_removals();
@@ -45,26 +46,23 @@ pub(crate) fn main(common: &CommonArgs, args: &CleanArgs) -> Result<ExitStatus, 
         failed = clutter.remove_files(&layout);
     }
     if args.json {
-        screen::print_data(&format!("{:#}\n", clutter.facts(args)));
+        screen::print_data(&format!("{:#}\n", clutter.to_json(args)));
     } else if !common.quiet {
-        screen::print_data(&clutter.account(args));
+        screen::print_data(&clutter.format_report(args));
     }
     if failed.is_empty() {
         return Ok(ExitStatus::Complete);
     }
     let failed = failed.join("; ");
-    Err(Complaint::new(
-        ExitStatus::Incomplete,
-        format!("not everything could be removed: {failed}"),
-    ))
+    Err(CliError::new(ExitStatus::Incomplete, format!("not everything could be removed: {failed}")))
 }
 
 /// What to remove, and what to keep.
-struct Clutter {
-    runs: Vec<Old>,
+struct CleanupPlan {
+    runs: Vec<OldRun>,
     refs: Vec<RunRef>,
     logs: Vec<(PathBuf, u64)>,
-    halves: Vec<(PathBuf, u64)>,
+    temp_files: Vec<(PathBuf, u64)>,
     /// The caches of agents and gates, which they rebuild.
     caches: Option<(PathBuf, u64)>,
     /// How many refs with saved work of these runs stay.
@@ -72,43 +70,44 @@ struct Clutter {
     /// How many runs stay because they are new.
     new: usize,
     /// Runs that stay because changes are set aside for them.
-    waited_for: Vec<RunId>,
+    with_set_aside: Vec<RunId>,
 }
 
 /// A run to remove.
-struct Old {
+struct OldRun {
     run: RunSummary,
     bytes: u64,
 }
 
-impl Clutter {
-    fn find(
-        layout: &Layout,
-        repository: Option<&Repository>,
+impl CleanupPlan {
+    fn plan(
+        layout: &ProjectLayout,
+        repository: Option<&GitRepository>,
         before: SystemTime,
         args: &CleanArgs,
-    ) -> Result<Self, Complaint> {
-        let refs = repository.map(Repository::refs_of_runs).transpose().map_err(trouble)?;
+    ) -> Result<Self, CliError> {
+        let refs =
+            repository.map(GitRepository::list_run_refs).transpose().map_err(to_git_failure)?;
         let refs = refs.unwrap_or_default();
         let mut found = Self {
             runs: Vec::new(),
             refs: Vec::new(),
-            logs: layout.old_session_logs(before),
-            halves: layout.old_halves(before),
-            caches: layout.caches(),
+            logs: layout.find_old_session_logs(before),
+            temp_files: layout.find_stale_temp_files(before),
+            caches: layout.measure_caches(),
             kept: 0,
             new: 0,
-            waited_for: Vec::new(),
+            with_set_aside: Vec::new(),
         };
-        for (place, run) in runs::runs(layout.state()).into_iter().enumerate() {
+        for (place, run) in runs::list_runs(layout.state()).into_iter().enumerate() {
             let is_aside = |it: &RunRef| it.kind == RunRefKind::SetAside && it.run == run.id;
             if place < args.keep || !is_older(layout, &run.id, before) {
                 found.new += 1;
             } else if refs.iter().any(is_aside) {
-                found.waited_for.push(run.id);
+                found.with_set_aside.push(run.id);
             } else {
-                let bytes = clutter::size(layout.run(&run.id).path());
-                found.runs.push(Old { run, bytes });
+                let bytes = cleanup::measure_directory(layout.run_dir(&run.id).path());
+                found.runs.push(OldRun { run, bytes });
             }
         }
         let is_of_old = |it: &RunRef| found.runs.iter().any(|old| old.run.id == it.run);
@@ -121,15 +120,15 @@ impl Clutter {
         Ok(found)
     }
 
-    fn remove_refs(&self, repository: &Repository) -> Result<(), Complaint> {
+    fn remove_refs(&self, repository: &GitRepository) -> Result<(), CliError> {
         let refs: Vec<&RunRef> = self.refs.iter().collect();
-        if refs.is_empty() { Ok(()) } else { repository.remove_refs(&refs).map_err(trouble) }
+        if refs.is_empty() { Ok(()) } else { repository.remove_refs(&refs).map_err(to_git_failure) }
     }
 
     /// Removes directories and files. Returns the failures.
-    fn remove_files(&self, layout: &Layout) -> Vec<String> {
+    fn remove_files(&self, layout: &ProjectLayout) -> Vec<String> {
         let mut failed = Vec::new();
-        for Old { run, .. } in &self.runs {
+        for OldRun { run, .. } in &self.runs {
             if let Err(error) = layout.remove_run(&run.id) {
                 failed.push(format!("run {}: {error}", run.id));
             }
@@ -139,7 +138,7 @@ impl Clutter {
         {
             failed.push(format!("{}: {error}", directory.display()));
         }
-        for (file, _) in self.files() {
+        for (file, _) in self.old_files() {
             if let Err(error) = fs::remove_file(file) {
                 failed.push(format!("{}: {error}", file.display()));
             }
@@ -147,17 +146,17 @@ impl Clutter {
         failed
     }
 
-    fn files(&self) -> impl Iterator<Item = &(PathBuf, u64)> {
-        self.logs.iter().chain(&self.halves)
+    fn old_files(&self) -> impl Iterator<Item = &(PathBuf, u64)> {
+        self.logs.iter().chain(&self.temp_files)
     }
 
-    fn bytes(&self) -> u64 {
+    fn total_bytes(&self) -> u64 {
         let runs = self.runs.iter().map(|old| old.bytes);
-        runs.chain(self.files().chain(&self.caches).map(|(_, bytes)| *bytes)).sum()
+        runs.chain(self.old_files().chain(&self.caches).map(|(_, bytes)| *bytes)).sum()
     }
 
-    fn facts(&self, args: &CleanArgs) -> Value {
-        let run = |Old { run, bytes }: &Old| {
+    fn to_json(&self, args: &CleanArgs) -> Value {
+        let run = |OldRun { run, bytes }: &OldRun| {
             json!({
                 "run": run.id, "started": run.started, "iterations": run.iterations,
                 "outcome": run.outcome, "bytes": bytes
@@ -168,69 +167,70 @@ impl Clutter {
             "runs": self.runs.iter().map(run).collect::<Vec<_>>(),
             "refs": self.refs.len(),
             "logs": self.logs.len(),
-            "halfWritten": self.halves.len(),
+            "halfWritten": self.temp_files.len(),
             "cacheBytes": self.caches.as_ref().map_or(0, |(_, bytes)| *bytes),
-            "bytes": self.bytes(),
-            "left": { "new": self.new, "setAside": self.waited_for, "keptRefs": self.kept }
+            "bytes": self.total_bytes(),
+            "left": { "new": self.new, "setAside": self.with_set_aside, "keptRefs": self.kept }
         })
     }
 
-    fn account(&self, args: &CleanArgs) -> String {
+    fn format_report(&self, args: &CleanArgs) -> String {
         let mut text = String::new();
-        for Old { run, bytes } in &self.runs {
+        for OldRun { run, bytes } in &self.runs {
             let how = run.outcome.as_ref().map_or("cut off".to_owned(), ToString::to_string);
-            let iterations = counted(run.iterations as usize, "iteration");
-            text.push_str(&format!("{}  {iterations}, {how}, {}\n", run.id, Bytes(*bytes)));
+            let iterations = format_count(run.iterations as usize, "iteration");
+            text.push_str(&format!("{}  {iterations}, {how}, {}\n", run.id, ByteSize(*bytes)));
         }
         let what = [
             (self.runs.len(), "run"),
             (self.refs.len(), "ref"),
             (self.logs.len(), "log"),
-            (self.halves.len(), "half-written file"),
+            (self.temp_files.len(), "half-written file"),
             (self.caches.iter().len(), "cache"),
         ];
         let what: Vec<String> = what
             .into_iter()
             .filter(|(count, _)| *count > 0)
-            .map(|(count, name)| counted(count, name))
+            .map(|(count, name)| format_count(count, name))
             .collect();
         let done = if args.dry_run { "Would be removed" } else { "Removed" };
         text.push_str(&if what.is_empty() {
             "There is nothing to remove.\n".to_owned()
         } else {
-            format!("{done}: {}; {}.\n", what.join(", "), Bytes(self.bytes()))
+            format!("{done}: {}; {}.\n", what.join(", "), ByteSize(self.total_bytes()))
         });
         if self.kept > 0 {
-            let stay = stays(self.kept, "ref");
+            let stay = format_stays(self.kept, "ref");
             text.push_str(&format!(
                 "{stay} under refs/ralph/kept/, with what these runs took away; --kept removes that.\n"
             ));
         }
-        for run in &self.waited_for {
+        for run in &self.with_set_aside {
             text.push_str(&format!("Run {run} stays: changes are set aside for it.\n"));
         }
         if self.new > 0 {
-            text.push_str(&format!("{}.\n", stays(self.new, "newer run")));
+            text.push_str(&format!("{}.\n", format_stays(self.new, "newer run")));
         }
         text
     }
 }
 
 /// Returns whether the last activity of a run is before a time.
-fn is_older(layout: &Layout, run: &RunId, before: SystemTime) -> bool {
-    let files = layout.run(run);
-    let last = files.last_heard().or_else(|| fs::metadata(files.path()).ok()?.modified().ok());
+fn is_older(layout: &ProjectLayout, run: &RunId, before: SystemTime) -> bool {
+    let files = layout.run_dir(run);
+    let last =
+        files.find_last_activity().or_else(|| fs::metadata(files.path()).ok()?.modified().ok());
     last.is_none_or(|last| last < before)
 }
 
-fn counted(count: usize, name: &str) -> String {
+fn format_count(count: usize, name: &str) -> String {
     format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }
 
-fn stays(count: usize, name: &str) -> String {
-    format!("{} {}", counted(count, name), if count == 1 { "stays" } else { "stay" })
+fn format_stays(count: usize, name: &str) -> String {
+    format!("{} {}", format_count(count, name), if count == 1 { "stays" } else { "stay" })
 }
 
-fn trouble(error: VcsError) -> Complaint {
-    Complaint::new(ExitStatus::GitFailed, error.message)
+fn to_git_failure(error: VcsError) -> CliError {
+    CliError::new(ExitStatus::GitFailed, error.message)
 }

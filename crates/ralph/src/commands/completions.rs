@@ -18,21 +18,21 @@ use ralph_io::store::runs;
 
 use super::help;
 use crate::cli::{self, ColorChoice, CommonArgs, CompletionsArgs};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::detect::AGENTS;
 use crate::project::Project;
 use crate::screen;
-use crate::settings::Loaded;
+use crate::settings::LoadedSettings;
 use crate::task_file;
 
 /// The shell sets this variable to its name when it asks. No setting has this name.
 const VARIABLE: &str = "RALPH_COMPLETE";
 
 /// Most runs to offer.
-const MOST_RUNS: usize = 50;
+const MAX_RUNS: usize = 50;
 
 /// Prints the script for a shell.
-pub(crate) fn main(args: &CompletionsArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(args: &CompletionsArgs) -> Result<ExitStatus, CliError> {
     let mut script = Vec::new();
     let shells = Shells::builtins();
     let shell = shells.completer(args.shell.name());
@@ -45,17 +45,19 @@ pub(crate) fn main(args: &CompletionsArgs) -> Result<ExitStatus, Complaint> {
             screen::print_data(&String::from_utf8_lossy(&script));
             Ok(ExitStatus::Complete)
         }
-        Some(Err(_)) | None => {
-            Err(Complaint::input(format!("there are no completions for `{}`", args.shell.name())))
-        }
+        Some(Err(_)) | None => Err(CliError::for_input(format!(
+            "there are no completions for `{}`",
+            args.shell.name()
+        ))),
     }
 }
 
 /// Answers a shell that asks for completions.
-pub(crate) fn answer(words: &[OsString]) -> Option<ExitCode> {
+pub(crate) fn answer_shell(words: &[OsString]) -> Option<ExitCode> {
     env::var_os(VARIABLE).filter(|it| !it.is_empty())?;
     let here = env::current_dir().ok();
-    let asking = CompleteEnv::with_factory(command).var(VARIABLE).bin("ralph").completer("ralph");
+    let asking =
+        CompleteEnv::with_factory(build_command).var(VARIABLE).bin("ralph").completer("ralph");
     match asking.try_complete(words, here.as_deref()) {
         Ok(true) => Some(ExitCode::SUCCESS),
         // An error must not be printed into the line that the user is typing.
@@ -64,77 +66,77 @@ pub(crate) fn answer(words: &[OsString]) -> Option<ExitCode> {
 }
 
 /// Returns the commands with the candidates for their values.
-fn command() -> Command {
+fn build_command() -> Command {
     let is_blank = env::args_os().next_back().is_none_or(|word| word.is_empty());
-    let command = complete(cli::whole());
-    if is_blank { values_first(command) } else { command }
+    let command = add_candidates(cli::build_complete_command());
+    if is_blank { hide_options(command) } else { command }
 }
 
 /// Hides options where there are values to choose from; a dash shows them.
-fn values_first(command: Command) -> Command {
+fn hide_options(command: Command) -> Command {
     let command = command.mut_args(|arg| {
         let is_value = arg.is_positional();
         arg.hide(!is_value)
     });
     let names: Vec<String> = command.get_subcommands().map(|it| it.get_name().to_owned()).collect();
-    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, values_first))
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, hide_options))
 }
 
-fn complete(command: Command) -> Command {
+fn add_candidates(command: Command) -> Command {
     let is_of_tasks = ["show", "set-status"].contains(&command.get_name());
     let is_help = command.get_name() == "help";
-    let command = command.mut_args(|arg| match candidates(&arg, is_of_tasks, is_help) {
+    let command = command.mut_args(|arg| match find_candidates(&arg, is_of_tasks, is_help) {
         Some(candidates) => arg.add(candidates),
         None => arg,
     });
     let names: Vec<String> = command.get_subcommands().map(|it| it.get_name().to_owned()).collect();
-    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, complete))
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, add_candidates))
 }
 
 /// Returns the candidates for an argument, by its name.
-fn candidates(arg: &Arg, is_of_tasks: bool, is_help: bool) -> Option<ArgValueCandidates> {
+fn find_candidates(arg: &Arg, is_of_tasks: bool, is_help: bool) -> Option<ArgValueCandidates> {
     match arg.get_id().as_str() {
-        "run" => Some(ArgValueCandidates::new(all_runs)),
-        "task" | "depends_on" | "after" => Some(ArgValueCandidates::new(tasks)),
-        "id" if is_of_tasks => Some(ArgValueCandidates::new(tasks)),
-        "status" if is_of_tasks => Some(ArgValueCandidates::new(statuses)),
-        "agent" => Some(ArgValueCandidates::new(agents)),
-        "words" if is_help => Some(ArgValueCandidates::new(topics)),
-        "event" => Some(ArgValueCandidates::new(events)),
+        "run" => Some(ArgValueCandidates::new(list_runs)),
+        "task" | "depends_on" | "after" => Some(ArgValueCandidates::new(list_tasks)),
+        "id" if is_of_tasks => Some(ArgValueCandidates::new(list_tasks)),
+        "status" if is_of_tasks => Some(ArgValueCandidates::new(list_statuses)),
+        "agent" => Some(ArgValueCandidates::new(list_agents)),
+        "words" if is_help => Some(ArgValueCandidates::new(list_topics)),
+        "event" => Some(ArgValueCandidates::new(list_events)),
         _ => None,
     }
 }
 
-fn agents() -> Vec<CompletionCandidate> {
+fn list_agents() -> Vec<CompletionCandidate> {
     let names = AGENTS.into_iter().chain([AgentKind::Sim]).map(AgentKind::name);
     names.map(CompletionCandidate::new).collect()
 }
 
-fn statuses() -> Vec<CompletionCandidate> {
+fn list_statuses() -> Vec<CompletionCandidate> {
     ["pending", "done", "failed", "skipped"].map(CompletionCandidate::new).into()
 }
 
-fn events() -> Vec<CompletionCandidate> {
+fn list_events() -> Vec<CompletionCandidate> {
     let events =
         ["session-start", "pre-tool-use", "post-tool-use", "post-tool-batch", "stop", "explain"];
     events.map(CompletionCandidate::new).into()
 }
 
-fn topics() -> Vec<CompletionCandidate> {
+fn list_topics() -> Vec<CompletionCandidate> {
     let topics = help::TOPICS
         .iter()
         .map(|it| CompletionCandidate::new(it.name).help(Some(it.title().to_owned().into())));
-    let commands = cli::whole();
+    let commands = cli::build_complete_command();
     let commands = commands.get_subcommands().filter(|it| !it.is_hide_set());
     let commands =
         commands.map(|it| CompletionCandidate::new(it.get_name()).help(it.get_about().cloned()));
     topics.chain(commands).collect()
 }
 
-fn all_runs() -> Vec<CompletionCandidate> {
-    let Some((project, loaded)) = project() else { return Vec::new() };
-    let Ok(layout) = project.layout(&loaded) else { return Vec::new() };
-    let runs = runs::runs(layout.state()).into_iter().take(MOST_RUNS);
+fn list_runs() -> Vec<CompletionCandidate> {
+    let Some((project, loaded)) = open_typed_project() else { return Vec::new() };
+    let Ok(layout) = project.find_layout(&loaded) else { return Vec::new() };
+    let runs = runs::list_runs(layout.state()).into_iter().take(MAX_RUNS);
     runs.map(|run| {
         let outcome = run.outcome.map_or("not ended".to_owned(), |it| it.to_string());
         CompletionCandidate::new(run.id.0).help(Some(outcome.into()))
@@ -142,10 +144,10 @@ fn all_runs() -> Vec<CompletionCandidate> {
     .collect()
 }
 
-fn tasks() -> Vec<CompletionCandidate> {
-    let Some((project, loaded)) = project() else { return Vec::new() };
-    let named = value_behind(&["--plan"]);
-    let file = task_file::open(&project, &loaded.settings, named.as_deref());
+fn list_tasks() -> Vec<CompletionCandidate> {
+    let Some((project, loaded)) = open_typed_project() else { return Vec::new() };
+    let named = find_option_value(&["--plan"]);
+    let file = task_file::read_task_file(&project, &loaded.settings, named.as_deref());
     let Ok(file) = file else { return Vec::new() };
     let tasks = file.list().tasks.iter();
     tasks
@@ -157,8 +159,9 @@ fn tasks() -> Vec<CompletionCandidate> {
 }
 
 /// Returns the project of the typed line.
-fn project() -> Option<(Project, Loaded)> {
-    let directory = value_behind(&["-C", "--project-dir"]).unwrap_or_else(|| PathBuf::from("."));
+fn open_typed_project() -> Option<(Project, LoadedSettings)> {
+    let directory =
+        find_option_value(&["-C", "--project-dir"]).unwrap_or_else(|| PathBuf::from("."));
     let common = CommonArgs {
         project_dir: Some(directory),
         quiet: true,
@@ -166,13 +169,13 @@ fn project() -> Option<(Project, Loaded)> {
         color: ColorChoice::Never,
     };
     let project = Project::open(&common).ok()?;
-    let config = value_behind(&["--config"]);
-    let loaded = project.settings_as_written(config.as_deref(), Vec::new()).ok()?;
+    let config = find_option_value(&["--config"]);
+    let loaded = project.load_settings(config.as_deref(), Vec::new()).ok()?;
     Some((project, loaded))
 }
 
 /// Returns the value of an option on the typed line.
-fn value_behind(names: &[&str]) -> Option<PathBuf> {
+fn find_option_value(names: &[&str]) -> Option<PathBuf> {
     let words: Vec<OsString> = env::args_os().collect();
     let separate = words.windows(2).find_map(|pair| {
         let is_named = names.iter().any(|name| pair[0] == OsStr::new(name));

@@ -13,83 +13,85 @@ use ralph_core::ports::Vcs;
 use ralph_core::recipe::{PlanPart, Recipe, Retry, Work};
 use ralph_core::run::RunState;
 use ralph_core::units::Tokens;
-use ralph_io::git::Git;
+use ralph_io::git::GitVcs;
 use ralph_io::process::Watch;
-use ralph_io::store::{Layout, journal, runs};
+use ralph_io::store::{ProjectLayout, journal, runs};
 use serde_json::{Value, json};
 
 use super::build;
+use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::{CommonArgs, ContextArgs};
-use crate::complaint::Complaint;
-use crate::equip::{Asking, equipped};
-use crate::preview::{self, Compaction, Places, Preview};
+use crate::cli_error::CliError;
+use crate::memory_setup;
+use crate::preview::{self, CompactionPreview, PreviewInputs, RequestPreview};
 use crate::project::Project;
 use crate::recipe::{self, PLAN_FILE};
-use crate::remembering;
 use crate::screen;
-use crate::settings::Loaded;
+use crate::settings::LoadedSettings;
 use crate::task_file;
-use crate::workflow::Basis;
+use crate::workflow::WorkflowBasis;
 
 /// Prints the next prompt.
-pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &ContextArgs) -> Result<ExitStatus, CliError> {
     let project = Project::open_for_work(common)?;
-    let loaded = project.settings_as_written(None, Vec::new())?;
-    let repository = project.repository(&Watch::detached())?;
-    let layout = project.layout_in(&loaded, repository.as_ref())?;
-    let resumed = last_state(&layout)?;
+    let loaded = project.load_settings(None, Vec::new())?;
+    let repository = project.find_repository(&Watch::new_detached())?;
+    let layout = project.find_layout_in(&loaded, repository.as_ref())?;
+    let resumed = find_resumable_state(&layout)?;
     let run = resumed.as_ref().map(|state| state.run.clone());
     let state = match resumed {
-        Some(state) => with_task(state, args.task.as_deref())?,
-        None => first_state(&project, &loaded, args.task.as_deref())?,
+        Some(state) => limit_to_task(state, args.task.as_deref())?,
+        None => build_first_state(&project, &loaded, args.task.as_deref())?,
     };
-    let mut git = repository.map(|repository| Git::new(repository, layout.run(&state.run).path()));
+    let mut git =
+        repository.map(|repository| GitVcs::new(repository, layout.run_dir(&state.run).path()));
     let vcs = git.as_mut().map(|git| -> &mut dyn Vcs { git });
-    let places = Places { project: &project, loaded: &loaded, vcs };
-    let first = preview::compaction(&state, &places)?;
-    let preview = preview::next(first.as_ref().map_or(&state, |first| &first.after), places)?;
+    let places = PreviewInputs { project: &project, loaded: &loaded, vcs };
+    let first = preview::preview_compaction(&state, &places)?;
+    let preview =
+        preview::preview_next(first.as_ref().map_or(&state, |first| &first.after), places)?;
     let warnings = first.iter().flat_map(|first| &first.preview.warnings);
     for warning in warnings.chain(&preview.warnings) {
-        screen::warn(warning);
+        screen::print_warning(warning);
     }
     let run = run.as_ref();
     screen::print_data(&if args.json {
-        let mut facts = facts(&preview, &state.recipe, run);
-        facts["compaction"] = first.as_ref().map_or(Value::Null, compaction_facts);
+        let mut facts = convert_preview_to_json(&preview, &state.recipe, run);
+        facts["compaction"] = first.as_ref().map_or(Value::Null, convert_compaction_to_json);
         format!("{facts:#}\n")
     } else {
-        let first = first.as_ref().map(compaction_words).unwrap_or_default();
-        words(&preview, &state.recipe, run) + &first
+        let first = first.as_ref().map(format_compaction).unwrap_or_default();
+        format_preview(&preview, &state.recipe, run) + &first
     });
     Ok(ExitStatus::Complete)
 }
 
 /// Returns the state of the last run before its next prompt, if the run can be resumed.
-fn last_state(layout: &Layout) -> Result<Option<RunState>, Complaint> {
-    let last = runs::runs(layout.state()).into_iter().find(|run| run.started.is_some());
+fn find_resumable_state(layout: &ProjectLayout) -> Result<Option<RunState>, CliError> {
+    let last = runs::list_runs(layout.state()).into_iter().find(|run| run.started.is_some());
     let is_resumable =
         |outcome: &Option<Outcome>| outcome.as_ref().is_none_or(Outcome::is_resumable);
     let Some(last) = last.filter(|run| is_resumable(&run.outcome)) else { return Ok(None) };
-    let mut state = journal::fold(&layout.run(&last.id).journal())
-        .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
+    let mut state = journal::fold_journal(&layout.run_dir(&last.id).journal_path())
+        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
     // An iteration with a judgement sends no more prompts; the next one does.
     let decided = state.current.as_ref().filter(|current| current.judgement.is_some());
     if let Some(iteration) = decided.map(|current| current.number) {
         let (seq, at, ran) = (state.seq + 1, state.started, state.ran);
         let event = Event::IterationEnded { iteration };
         state
-            .apply(&Recorded { seq, at, ran, event })
-            .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
+            .apply_event(&Recorded { seq, at, ran, event })
+            .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
     }
     Ok(Some(state))
 }
 
 /// Returns the state limited to one task.
-fn with_task(mut state: RunState, name: Option<&str>) -> Result<RunState, Complaint> {
+fn limit_to_task(mut state: RunState, name: Option<&str>) -> Result<RunState, CliError> {
     let Some(name) = name else { return Ok(state) };
-    let none = || Complaint::input("--task is about a task list, and the last run has none");
-    let board = state.board.as_ref().ok_or_else(none)?;
-    let task = build::known(&board.list, name)?;
+    let none = || CliError::for_input("--task is about a task list, and the last run has none");
+    let board = state.tasks.as_ref().ok_or_else(none)?;
+    let task = build::find_task_id(&board.list, name)?;
     if let Work::Tasks(work) = &mut state.recipe.work {
         work.only = Some(task.clone());
     }
@@ -100,45 +102,45 @@ fn with_task(mut state: RunState, name: Option<&str>) -> Result<RunState, Compla
 }
 
 /// Returns the initial state of a first run.
-fn first_state(
+fn build_first_state(
     project: &Project,
-    loaded: &Loaded,
+    loaded: &LoadedSettings,
     task: Option<&str>,
-) -> Result<RunState, Complaint> {
-    let (recipe, list) = match (Basis::of(project, loaded), task) {
-        (Basis::Tasks, _) => {
-            let file = task_file::open(project, &loaded.settings, None)?;
-            let only = task.map(|name| build::known(file.list(), name)).transpose()?;
-            let place = (file.path().to_owned(), file.dialect().form());
+) -> Result<RunState, CliError> {
+    let (recipe, list) = match (WorkflowBasis::detect(project, loaded), task) {
+        (WorkflowBasis::Tasks, _) => {
+            let file = task_file::read_task_file(project, &loaded.settings, None)?;
+            let only = task.map(|name| build::find_task_id(file.list(), name)).transpose()?;
+            let place = (file.path().to_owned(), file.dialect().list_form());
             let list = file.list();
             let recipe = recipe::for_tasks(loaded, place, list, only, Retry::Nothing)?;
             (recipe, Some(list.clone()))
         }
-        (Basis::Specs | Basis::Unknown, Some(_)) => {
-            return Err(Complaint::input("--task needs a task list, and there is no task list"));
+        (WorkflowBasis::Specs | WorkflowBasis::Unknown, Some(_)) => {
+            return Err(CliError::for_input("--task needs a task list, and there is no task list"));
         }
-        (Basis::Specs, None) => {
+        (WorkflowBasis::Specs, None) => {
             let has_plan = project.directory.join(PLAN_FILE).exists();
             let part = if has_plan { PlanPart::Follows } else { PlanPart::Makes };
             (recipe::for_specs(loaded, part)?, None)
         }
-        (Basis::Unknown, None) => {
-            return Err(Complaint::input(
+        (WorkflowBasis::Unknown, None) => {
+            return Err(CliError::for_input(
                 "there is no run to resume, no task list and no specifications",
             )
-            .hint("`ralph run --dry-run` shows the prompt of a run"));
+            .with_hint("`ralph run --dry-run` shows the prompt of a run"));
         }
     };
-    let mut recipe = equipped(project, recipe, Asking::Memory);
+    let mut recipe = with_agent_versions(project, recipe, VersionSource::Cache);
     let agent = recipe.agent_for(Role::Compact).clone();
     if let Some(policy) = &mut recipe.memory {
         // The prompt says only whether there is documentation, so the path does not matter.
-        policy.documentation = remembering::documentation(project, &agent, Path::new(""));
+        policy.documentation = memory_setup::find_documentation(project, &agent, Path::new(""));
     }
-    Ok(preview::first_state(project, &recipe, list))
+    Ok(preview::build_first_state(project, &recipe, list))
 }
 
-fn words(preview: &Preview, recipe: &Recipe, run: Option<&RunId>) -> String {
+fn format_preview(preview: &RequestPreview, recipe: &Recipe, run: Option<&RunId>) -> String {
     let request = &preview.request;
     let about = match (&request.task, run) {
         (Some(task), Some(run)) => format!("{} {task}, in run {run}", request.role),
@@ -152,31 +154,31 @@ fn words(preview: &Preview, recipe: &Recipe, run: Option<&RunId>) -> String {
     if preview.budget.is_empty() {
         text.push_str(&format!("{chars} characters; its sections are not counted\n"));
     } else {
-        let table = ralph_ui::budget::table(&preview.budget, &recipe.prompt.context);
+        let table = ralph_ui::budget::format_table(&preview.budget, &recipe.prompt.context);
         text.push_str(&format!("{chars} characters, in tokens:\n{}\n", table.join("\n")));
     }
     text
 }
 
 /// Describes a compaction that runs first: its token counts, and what is not known yet.
-fn compaction_words(first: &Compaction) -> String {
-    let Preview { request, iteration, .. } = &first.preview;
+fn format_compaction(first: &CompactionPreview) -> String {
+    let RequestPreview { request, iteration, .. } = &first.preview;
     let chars = request.prompt.chars().count();
     let mut text = format!(
         "\nBefore that, iteration {iteration} compacts what was handed over: {}.\n\
          The prompt above has the memory as it is now, with what is carried over by rule; what the\n\
          compaction will say is not known yet. Its own prompt has {chars} characters, in tokens:\n",
-        first.trigger.words()
+        first.trigger.reason()
     );
-    let total = first.parts.iter().fold(Tokens(0), |sum, (_, tokens)| sum.plus(*tokens));
+    let total = first.parts.iter().fold(Tokens(0), |sum, (_, tokens)| sum.saturating_add(*tokens));
     for (name, tokens) in first.parts.iter().chain([&("total", total)]) {
         text.push_str(&format!("{name:<9} {:>7}\n", tokens.0));
     }
     text
 }
 
-fn compaction_facts(first: &Compaction) -> Value {
-    let Preview { request, iteration, warnings, .. } = &first.preview;
+fn convert_compaction_to_json(first: &CompactionPreview) -> Value {
+    let RequestPreview { request, iteration, warnings, .. } = &first.preview;
     let parts = first.parts.iter();
     json!({
         "iteration": iteration,
@@ -189,7 +191,11 @@ fn compaction_facts(first: &Compaction) -> Value {
     })
 }
 
-fn facts(preview: &Preview, recipe: &Recipe, run: Option<&RunId>) -> Value {
+fn convert_preview_to_json(
+    preview: &RequestPreview,
+    recipe: &Recipe,
+    run: Option<&RunId>,
+) -> Value {
     let request = &preview.request;
     let plan = &recipe.prompt.context;
     let sections = preview.budget.iter().map(|cost| {
@@ -209,7 +215,7 @@ fn facts(preview: &Preview, recipe: &Recipe, run: Option<&RunId>) -> Value {
         "task": request.task,
         "agent": request.agent.kind,
         "promptChars": request.prompt.chars().count(),
-        "tokens": SectionCost::counted(&preview.budget),
+        "tokens": SectionCost::sum_counted(&preview.budget),
         "budgetTokens": plan.budget,
         "sections": sections.collect::<Vec<_>>(),
         "warnings": preview.warnings,

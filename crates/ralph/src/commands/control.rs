@@ -6,124 +6,125 @@ use std::io::Read as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ralph_core::control::{self, LONGEST_NOTE, Pause, Wish};
+use ralph_core::control::{self, ControlRequest, MAX_NOTE_CHARS, Pause};
 use ralph_core::ids::RunId;
 use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::report::Report;
 use ralph_core::run::RunState;
 use ralph_io::control as inbox;
-use ralph_io::store::layout::{Layout, RunDir};
-use ralph_io::store::tail::Tail;
-use ralph_io::store::{Lock, active, runs};
+use ralph_io::store::layout::{ProjectLayout, RunDir};
+use ralph_io::store::tail::JournalTail;
+use ralph_io::store::{RunLock, active, runs};
 use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::tasks;
 use crate::cli::CommonArgs;
 use crate::cli::control::{GoArgs, HaltArgs, NoteArgs, SkipArgs};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::screen;
 
 /// Poll interval; users do not notice a shorter delay.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Between taking the lock and the first event a run checks its agents, which may take a while.
-const STARTING: Duration = Duration::from_secs(5);
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Most bytes read of a note on stdin: a longer one is refused anyway.
-const MOST_READ: u64 = 64 * 1024;
+const MAX_NOTE_BYTES: u64 = 64 * 1024;
 
 /// Asks the active run to pause.
-pub(crate) fn pause(common: &CommonArgs, args: &HaltArgs) -> Result<ExitStatus, Complaint> {
-    let mut target = Target::find(common)?;
-    let result = target.ask(&Wish::Pause)?;
+pub(crate) fn pause_run(common: &CommonArgs, args: &HaltArgs) -> Result<ExitStatus, CliError> {
+    let mut target = ActiveRun::find_or_wait(common)?;
+    let result = target.send_request(&ControlRequest::Pause)?;
     let result = if args.wait { target.wait_for(is_paused)? } else { result };
-    target.tell(common, &Wish::Pause, result, args.json);
+    target.print_result(common, &ControlRequest::Pause, result, args.json);
     Ok(match result {
-        Told::Ended => ExitStatus::Incomplete,
-        Told::Asked | Told::AskedBefore | Told::Done => ExitStatus::Complete,
+        RequestState::Ended => ExitStatus::Incomplete,
+        RequestState::Asked | RequestState::AskedBefore | RequestState::Done => {
+            ExitStatus::Complete
+        }
     })
 }
 
 /// Lets a paused run continue.
-pub(crate) fn go(common: &CommonArgs, args: &GoArgs) -> Result<ExitStatus, Complaint> {
-    let mut target = Target::find(common)?;
-    let result = target.ask(&Wish::GoOn)?;
-    target.tell(common, &Wish::GoOn, result, args.json);
+pub(crate) fn continue_run(common: &CommonArgs, args: &GoArgs) -> Result<ExitStatus, CliError> {
+    let mut target = ActiveRun::find_or_wait(common)?;
+    let result = target.send_request(&ControlRequest::Resume)?;
+    target.print_result(common, &ControlRequest::Resume, result, args.json);
     Ok(ExitStatus::Complete)
 }
 
 /// Asks the active run to stop.
-pub(crate) fn stop(common: &CommonArgs, args: &HaltArgs) -> Result<ExitStatus, Complaint> {
-    let mut target = Target::find(common)?;
-    let result = target.ask(&Wish::Stop)?;
+pub(crate) fn stop_run(common: &CommonArgs, args: &HaltArgs) -> Result<ExitStatus, CliError> {
+    let mut target = ActiveRun::find_or_wait(common)?;
+    let result = target.send_request(&ControlRequest::Stop)?;
     let result = if args.wait {
         target.wait_for(|_| false)?;
-        Told::Done
+        RequestState::Done
     } else {
         result
     };
-    target.tell(common, &Wish::Stop, result, args.json);
+    target.print_result(common, &ControlRequest::Stop, result, args.json);
     Ok(ExitStatus::Complete)
 }
 
 /// Asks the active run to skip a task.
-pub(crate) fn skip(common: &CommonArgs, args: &SkipArgs) -> Result<ExitStatus, Complaint> {
-    let mut target = Target::find(common)?;
-    let state = target.state()?;
-    let Some(board) = &state.board else {
-        return Err(Complaint::new(ExitStatus::Incomplete, "the active run has no task list"));
+pub(crate) fn skip_task(common: &CommonArgs, args: &SkipArgs) -> Result<ExitStatus, CliError> {
+    let mut target = ActiveRun::find_or_wait(common)?;
+    let state = target.read_state()?;
+    let Some(board) = &state.tasks else {
+        return Err(CliError::new(ExitStatus::Incomplete, "the active run has no task list"));
     };
-    let task = tasks::find(&board.list, args.task.trim())?.id.clone();
-    let request = Wish::Skip { task };
-    let result = target.ask(&request)?;
-    target.tell(common, &request, result, args.json);
+    let task = tasks::find_task(&board.list, args.task.trim())?.id.clone();
+    let request = ControlRequest::Skip { task };
+    let result = target.send_request(&request)?;
+    target.print_result(common, &request, result, args.json);
     Ok(ExitStatus::Complete)
 }
 
 /// Leaves a note for the next prompt of the active run.
-pub(crate) fn note(common: &CommonArgs, args: &NoteArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn leave_note(common: &CommonArgs, args: &NoteArgs) -> Result<ExitStatus, CliError> {
     let text = match args.text.as_slice() {
-        [dash] if dash == "-" => from_stdin()?,
+        [dash] if dash == "-" => read_note()?,
         words => words.join(" "),
     };
-    let request = Wish::Note { text };
-    let mut target = Target::find(common)?;
-    let result = target.ask(&request)?;
-    target.tell(common, &request, result, args.json);
+    let request = ControlRequest::Note { text };
+    let mut target = ActiveRun::find_or_wait(common)?;
+    let result = target.send_request(&request)?;
+    target.print_result(common, &request, result, args.json);
     Ok(ExitStatus::Complete)
 }
 
 /// Lets a run continue that the user wants to resume although it is only paused. Returns whether it
 /// was paused.
-pub(super) fn goes_on(
+pub(super) fn continue_if_paused(
     common: &CommonArgs,
-    layout: &Layout,
+    layout: &ProjectLayout,
     run: &RunId,
-) -> Result<bool, Complaint> {
-    let Some(mut target) = Target::active(layout) else { return Ok(false) };
-    if target.run != *run || target.expected()?.control.pause == Pause::No {
+) -> Result<bool, CliError> {
+    let Some(mut target) = ActiveRun::find_active(layout) else { return Ok(false) };
+    if target.run != *run || target.read_expected_state()?.control.pause == Pause::No {
         return Ok(false);
     }
-    let result = target.ask(&Wish::GoOn)?;
-    target.tell(common, &Wish::GoOn, result, false);
+    let result = target.send_request(&ControlRequest::Resume)?;
+    target.print_result(common, &ControlRequest::Resume, result, false);
     Ok(true)
 }
 
-fn from_stdin() -> Result<String, Complaint> {
+fn read_note() -> Result<String, CliError> {
     let mut bytes = Vec::new();
-    std::io::stdin()
-        .take(MOST_READ)
-        .read_to_end(&mut bytes)
-        .map_err(|error| Complaint::input(format!("cannot read the note from stdin: {error}")))?;
+    std::io::stdin().take(MAX_NOTE_BYTES).read_to_end(&mut bytes).map_err(|error| {
+        CliError::for_input(format!("cannot read the note from stdin: {error}"))
+    })?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.trim().to_owned())
 }
 
 /// The state of a control request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum RequestState {
     /// It is in the inbox.
     Asked,
     /// It had been asked before.
@@ -135,136 +136,144 @@ enum Told {
 }
 
 /// The active run.
-struct Target {
+struct ActiveRun {
     run: RunId,
-    layout: Layout,
+    layout: ProjectLayout,
     files: RunDir,
-    followed: Followed,
+    followed: FollowedRun,
 }
 
-impl Target {
-    fn find(common: &CommonArgs) -> Result<Self, Complaint> {
+impl ActiveRun {
+    fn find_or_wait(common: &CommonArgs) -> Result<Self, CliError> {
         let project = Project::open(common)?;
-        let loaded = project.settings_as_written(None, Vec::new())?;
-        let layout = project.layout(&loaded)?;
+        let loaded = project.load_settings(None, Vec::new())?;
+        let layout = project.find_layout(&loaded)?;
         let began = Instant::now();
         loop {
-            if let Some(target) = Self::active(&layout) {
+            if let Some(target) = Self::find_active(&layout) {
                 return Ok(target);
             }
-            if Lock::look(layout.state()).is_none() {
-                return Err(no_run(&layout));
+            if RunLock::find_holder(layout.state()).is_none() {
+                return Err(build_no_run_error(&layout));
             }
-            if began.elapsed() > STARTING {
+            if began.elapsed() > START_TIMEOUT {
                 let message = "a run is just starting here; it does not take requests yet";
-                return Err(
-                    Complaint::new(ExitStatus::Incomplete, message).hint("try again in a moment")
-                );
+                return Err(CliError::new(ExitStatus::Incomplete, message)
+                    .with_hint("try again in a moment"));
             }
-            thread::sleep(LOOK_AGAIN);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
     /// Returns the run that holds the lock, once it has begun.
-    fn active(layout: &Layout) -> Option<Self> {
-        let holder = Lock::look(layout.state())?;
-        let active = active::read::<IgnoredAny>(&layout.active()).ok()?;
+    fn find_active(layout: &ProjectLayout) -> Option<Self> {
+        let holder = RunLock::find_holder(layout.state())?;
+        let active = active::read_active::<IgnoredAny>(&layout.active_path()).ok()?;
         // Skip the file of a run that was killed.
         if holder.is_some_and(|holder| holder.pid != active.pid) {
             return None;
         }
-        let files = layout.run(&active.run);
-        let mut followed = Followed::open(&files).ok()?;
-        followed.catch_up().ok()?;
+        let files = layout.run_dir(&active.run);
+        let mut followed = FollowedRun::open(&files).ok()?;
+        followed.read_new_events().ok()?;
         followed.report.state()?;
         Some(Self { run: active.run, layout: layout.clone(), files, followed })
     }
 
-    fn state(&mut self) -> Result<&RunState, Complaint> {
-        self.followed.catch_up()?;
+    fn read_state(&mut self) -> Result<&RunState, CliError> {
+        self.followed.read_new_events()?;
         let state = self.followed.report.state();
-        state.ok_or_else(|| Complaint::new(ExitStatus::Incomplete, "the run has not begun"))
+        state.ok_or_else(|| CliError::new(ExitStatus::Incomplete, "the run has not begun"))
     }
 
     /// Returns the state as if the requests in the inbox were handled.
-    fn expected(&mut self) -> Result<RunState, Complaint> {
-        let waiting = inbox::waiting(self.files.path());
-        Ok(control::expected(self.state()?, &waiting))
+    fn read_expected_state(&mut self) -> Result<RunState, CliError> {
+        let waiting = inbox::list_pending(self.files.path());
+        Ok(control::apply_waiting_requests(self.read_state()?, &waiting))
     }
 
     /// Sends a request, unless it would have no effect.
-    fn ask(&mut self, request: &Wish) -> Result<Told, Complaint> {
-        let state = self.expected()?;
-        let refused = control::refusal(&state, request);
+    fn send_request(&mut self, request: &ControlRequest) -> Result<RequestState, CliError> {
+        let state = self.read_expected_state()?;
+        let refused = control::find_refusal(&state, request);
         match (refused, request) {
             (None, _) => {}
-            (Some(_), Wish::Pause | Wish::Stop) => {
-                return Ok(if *request == Wish::Pause && is_paused(self.state()?) {
-                    Told::Done
+            (Some(_), ControlRequest::Pause | ControlRequest::Stop) => {
+                return Ok(if *request == ControlRequest::Pause && is_paused(self.read_state()?) {
+                    RequestState::Done
                 } else {
-                    Told::AskedBefore
+                    RequestState::AskedBefore
                 });
             }
-            (Some(why), Wish::GoOn | Wish::Skip { .. } | Wish::Note { .. }) => {
-                return Err(self.refused(request, &why));
+            (
+                Some(why),
+                ControlRequest::Resume | ControlRequest::Skip { .. } | ControlRequest::Note { .. },
+            ) => {
+                return Err(self.build_refusal_error(request, &why));
             }
         }
-        inbox::send(self.files.path(), request)
-            .map(|()| Told::Asked)
-            .map_err(|error| Complaint::of(ExitStatus::Incomplete, &error))
+        inbox::send_request(self.files.path(), request)
+            .map(|()| RequestState::Asked)
+            .map_err(|error| CliError::from_error(ExitStatus::Incomplete, &error))
     }
 
-    fn refused(&self, request: &Wish, why: &str) -> Complaint {
-        let complaint = |message: String| Complaint::new(ExitStatus::Incomplete, message);
+    fn build_refusal_error(&self, request: &ControlRequest, why: &str) -> CliError {
+        let complaint = |message: String| CliError::new(ExitStatus::Incomplete, message);
         match request {
-            Wish::Skip { task } => complaint(format!("task {task} cannot be skipped: {why}")),
-            Wish::Note { text } => complaint(format!("the note cannot be left: {why}")).hint(
+            ControlRequest::Skip { task } => complaint(format!("task {task} cannot be skipped: {why}")),
+            ControlRequest::Note { text } => complaint(format!("the note cannot be left: {why}")).with_hint(
                 match text.chars().count() {
-                    count if count > LONGEST_NOTE => format!(
-                        "it has {count} characters, and {LONGEST_NOTE} fit; name a file in it instead"
+                    count if count > MAX_NOTE_CHARS => format!(
+                        "it has {count} characters, and {MAX_NOTE_CHARS} fit; name a file in it instead"
                     ),
                     _ => "`ralph status` shows what waits".to_owned(),
                 },
             ),
-            Wish::Pause | Wish::GoOn | Wish::Stop => {
+            ControlRequest::Pause | ControlRequest::Resume | ControlRequest::Stop => {
                 complaint(format!("nothing to do: {why} (run {})", self.run))
-                    .hint("`ralph pause` pauses it, `ralph status` shows its status")
+                    .with_hint("`ralph pause` pauses it, `ralph status` shows its status")
             }
         }
     }
 
     /// Waits until the state matches, or the run has ended.
-    fn wait_for(&mut self, matches: impl Fn(&RunState) -> bool) -> Result<Told, Complaint> {
+    fn wait_for(&mut self, matches: impl Fn(&RunState) -> bool) -> Result<RequestState, CliError> {
         loop {
             // Checked before the journal: events written in between are seen in the next round.
             let is_active = self.is_active();
-            if matches(self.state()?) {
-                return Ok(Told::Done);
+            if matches(self.read_state()?) {
+                return Ok(RequestState::Done);
             }
             if !is_active {
-                return Ok(Told::Ended);
+                return Ok(RequestState::Ended);
             }
-            thread::sleep(LOOK_AGAIN);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
     fn is_active(&self) -> bool {
-        Lock::look(self.layout.state()).is_some_and(|holder| {
-            let active = active::read::<IgnoredAny>(&self.layout.active());
+        RunLock::find_holder(self.layout.state()).is_some_and(|holder| {
+            let active = active::read_active::<IgnoredAny>(&self.layout.active_path());
             active.is_ok_and(|active| {
                 active.run == self.run && holder.is_none_or(|holder| holder.pid == active.pid)
             })
         })
     }
 
-    fn tell(&self, common: &CommonArgs, request: &Wish, result: Told, json: bool) {
+    fn print_result(
+        &self,
+        common: &CommonArgs,
+        request: &ControlRequest,
+        result: RequestState,
+        json: bool,
+    ) {
         let run = &self.run;
         if json {
             let state = match result {
-                Told::Asked => "asked",
-                Told::AskedBefore => "askedBefore",
-                Told::Done => "done",
-                Told::Ended => "ended",
+                RequestState::Asked => "asked",
+                RequestState::AskedBefore => "askedBefore",
+                RequestState::Done => "done",
+                RequestState::Ended => "ended",
             };
             let facts = json!({ "run": run, "asked": request, "state": state });
             screen::print_data(&format!("{facts}\n"));
@@ -274,52 +283,55 @@ impl Target {
             return;
         }
         let line = match (result, request) {
-            (Told::Asked, Wish::Pause) => {
+            (RequestState::Asked, ControlRequest::Pause) => {
                 format!("Asked run {run} to pause after the current step; `ralph go` resumes it.")
             }
-            (Told::Asked, Wish::GoOn) => format!("Run {run} resumes."),
-            (Told::Asked, Wish::Stop) => {
+            (RequestState::Asked, ControlRequest::Resume) => format!("Run {run} resumes."),
+            (RequestState::Asked, ControlRequest::Stop) => {
                 format!("Asked run {run} to stop after the current step.")
             }
-            (Told::Asked, Wish::Skip { task }) => {
+            (RequestState::Asked, ControlRequest::Skip { task }) => {
                 format!("Asked run {run} to skip task {task}.")
             }
-            (Told::Asked, Wish::Note { .. }) => {
+            (RequestState::Asked, ControlRequest::Note { .. }) => {
                 format!("Left a note for the next prompt of run {run}.")
             }
-            (Told::AskedBefore, request) => {
-                format!("Run {run} was asked to {} before.", request.words())
+            (RequestState::AskedBefore, request) => {
+                format!("Run {run} was asked to {} before.", request.describe())
             }
-            (Told::Done, Wish::Pause) => format!("Run {run} is paused; `ralph go` resumes it."),
-            (Told::Done, _) => format!("Run {run} has ended; `ralph resume` resumes it."),
-            (Told::Ended, _) => format!("Run {run} ended before that."),
+            (RequestState::Done, ControlRequest::Pause) => {
+                format!("Run {run} is paused; `ralph go` resumes it.")
+            }
+            (RequestState::Done, _) => format!("Run {run} has ended; `ralph resume` resumes it."),
+            (RequestState::Ended, _) => format!("Run {run} ended before that."),
         };
-        screen::say(&line);
+        screen::print_line(&line);
     }
 }
 
 /// The growing journal of a run, and the report of it so far.
-pub(super) struct Followed {
-    tail: Tail,
+pub(super) struct FollowedRun {
+    tail: JournalTail,
     /// The report of the run so far.
     pub(super) report: Report,
 }
 
-impl Followed {
+impl FollowedRun {
     /// Opens the journal of a run.
-    pub(super) fn open(files: &RunDir) -> Result<Self, Complaint> {
-        let tail = Tail::open(&files.journal())
-            .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
+    pub(super) fn open(files: &RunDir) -> Result<Self, CliError> {
+        let tail = JournalTail::open(&files.journal_path())
+            .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
         Ok(Self { tail, report: Report::default() })
     }
 
     /// Reads the events written since.
-    pub(super) fn catch_up(&mut self) -> Result<(), Complaint> {
-        let unreadable = |error: &dyn std::error::Error| Complaint::of(ExitStatus::BadInput, error);
+    pub(super) fn read_new_events(&mut self) -> Result<(), CliError> {
+        let unreadable =
+            |error: &dyn std::error::Error| CliError::from_error(ExitStatus::BadInput, error);
         while let Some((recorded, _)) =
             self.tail.next_event().map_err(|error| unreadable(&error))?
         {
-            self.report.apply(&recorded).map_err(|error| unreadable(&error))?;
+            self.report.apply_event(&recorded).map_err(|error| unreadable(&error))?;
         }
         Ok(())
     }
@@ -329,13 +341,13 @@ fn is_paused(state: &RunState) -> bool {
     matches!(state.control.pause, Pause::Since { .. })
 }
 
-fn no_run(layout: &Layout) -> Complaint {
-    let complaint = Complaint::new(ExitStatus::Incomplete, "no run is active in this directory");
-    let last = runs::runs(layout.state()).into_iter().find(|run| run.started.is_some());
+fn build_no_run_error(layout: &ProjectLayout) -> CliError {
+    let complaint = CliError::new(ExitStatus::Incomplete, "no run is active in this directory");
+    let last = runs::list_runs(layout.state()).into_iter().find(|run| run.started.is_some());
     match last {
         Some(run) if run.outcome.as_ref().is_none_or(Outcome::is_resumable) => {
-            complaint.hint(format!("`ralph resume` resumes run {}, which ended", run.id))
+            complaint.with_hint(format!("`ralph resume` resumes run {}, which ended", run.id))
         }
-        Some(_) | None => complaint.hint("`ralph run` or `ralph build` starts one"),
+        Some(_) | None => complaint.with_hint("`ralph run` or `ralph build` starts one"),
     }
 }

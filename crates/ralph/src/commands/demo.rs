@@ -15,12 +15,12 @@ use ralph_io::store::{journal, runs};
 use serde_json::json;
 
 use crate::cli::{CommonArgs, DemoArgs};
-use crate::complaint::Complaint;
-use crate::desk::DirtyPlan;
+use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::recipe;
+use crate::run_context::DirtyPlan;
 use crate::screen;
-use crate::session::{self, Incomplete, Wishes};
+use crate::session::{self, IncompleteExit, StartOptions};
 
 /// The initial program of the demo.
 const PROGRAM: &str = "#!/bin/sh\n# Greets everybody who is named.\n";
@@ -62,38 +62,47 @@ const PROMPT: &str = "Make greet.sh greet everybody it is given, so that test.sh
                       When you are done, answer <response>DONE</response>.";
 
 /// Runs the demo.
-pub(crate) fn main(common: &CommonArgs, args: &DemoArgs) -> Result<ExitStatus, Complaint> {
-    let place = Place::make(args)?;
+pub(crate) fn main(common: &CommonArgs, args: &DemoArgs) -> Result<ExitStatus, CliError> {
+    let place = DemoDirectory::create(args)?;
     let common = CommonArgs { project_dir: Some(place.project.clone()), ..common.clone() };
     let mut project = Project::open(&common)?;
     for name in ["AUTHOR", "COMMITTER"] {
         project.env.push((format!("GIT_{name}_NAME").into(), "ralph demo".into()));
         project.env.push((format!("GIT_{name}_EMAIL").into(), "demo@ralph.invalid".into()));
     }
-    ralph_io::git::scratch::make_repository(&project.directory, &project.env, &Watch::detached())
-        .map_err(|error| {
-        Complaint::new(ExitStatus::GitFailed, error.message).hint("the demo needs git on the PATH")
+    ralph_io::git::scratch::make_repository(
+        &project.directory,
+        &project.env,
+        &Watch::new_detached(),
+    )
+    .map_err(|error| {
+        CliError::new(ExitStatus::GitFailed, error.message)
+            .with_hint("the demo needs git on the PATH")
     })?;
-    let loaded = project.settings_alone()?;
+    let loaded = project.load_settings_without_user()?;
     let recipe = recipe::for_prompt(&loaded, PromptSource::Text(PROMPT.to_owned()))?;
-    screen::print_data(&introduction(&project.directory));
-    let options = Wishes { dirty: DirtyPlan::Refuse, incomplete: Incomplete::Fails, shelf: None };
-    let status = session::start(&common, &project, &loaded, recipe, &options)?;
-    screen::print_data(&account(&project, &loaded, &place)?);
-    place.leave(args);
+    screen::print_data(&format_introduction(&project.directory));
+    let options = StartOptions {
+        dirty: DirtyPlan::Refuse,
+        incomplete: IncompleteExit::Fails,
+        former_attempt: None,
+    };
+    let status = session::start_run(&common, &project, &loaded, recipe, &options)?;
+    screen::print_data(&format_report(&project, &loaded, &place)?);
+    place.clean_up(args);
     Ok(status)
 }
 
 /// The directory of the demo.
-struct Place {
+struct DemoDirectory {
     root: PathBuf,
     project: PathBuf,
 }
 
-impl Place {
-    fn make(args: &DemoArgs) -> Result<Self, Complaint> {
+impl DemoDirectory {
+    fn create(args: &DemoArgs) -> Result<Self, CliError> {
         let failed = |error: std::io::Error| {
-            Complaint::new(
+            CliError::new(
                 ExitStatus::Incomplete,
                 format!("cannot make a directory for the demo: {error}"),
             )
@@ -102,14 +111,14 @@ impl Place {
         let project = root.join("greeter");
         fs::create_dir_all(project.join(".ralph")).map_err(failed)?;
         let place = Self { root, project };
-        place.write(args).map_err(failed)?;
+        place.write_files(args).map_err(failed)?;
         Ok(place)
     }
 
-    fn write(&self, args: &DemoArgs) -> std::io::Result<()> {
+    fn write_files(&self, args: &DemoArgs) -> std::io::Result<()> {
         fs::write(self.project.join("greet.sh"), PROGRAM)?;
         fs::write(self.project.join("test.sh"), TEST)?;
-        fs::write(self.root.join("scenario.json"), format!("{:#}", scenario(args)))?;
+        fs::write(self.root.join("scenario.json"), format!("{:#}", build_scenario(args)))?;
         let settings = json!({
             "agent": { "command": "sim", "flags": [self.root.join("scenario.json")] },
             "maximumIterations": 5,
@@ -127,7 +136,7 @@ impl Place {
         fs::write(self.project.join(".ralph/settings.json"), format!("{settings:#}\n"))
     }
 
-    fn leave(&self, args: &DemoArgs) {
+    fn clean_up(&self, args: &DemoArgs) {
         if args.keep {
             screen::print_data(&format!("\nThe repository stays in {}\n", self.project.display()));
         } else {
@@ -138,7 +147,7 @@ impl Place {
 }
 
 /// The scripted agent first claims to be done too early, then reads the feedback.
-fn scenario(args: &DemoArgs) -> serde_json::Value {
+fn build_scenario(args: &DemoArgs) -> serde_json::Value {
     let pause = if args.fast { json!([]) } else { json!([{ "sleep": 0.7 }]) };
     let with_pauses = |actions: Vec<serde_json::Value>| -> Vec<serde_json::Value> {
         actions
@@ -179,7 +188,7 @@ fn scenario(args: &DemoArgs) -> serde_json::Value {
     })
 }
 
-fn introduction(project: &Path) -> String {
+fn format_introduction(project: &Path) -> String {
     format!(
         "A throw-away repository: {}\nA program to finish (greet.sh), a real test for it (test.sh), and a scripted agent\nthat claims to be done before it is. What it says costs nothing.\n\n",
         project.display()
@@ -187,42 +196,46 @@ fn introduction(project: &Path) -> String {
 }
 
 /// Describes what happened, from the journal and from git.
-fn account(
+fn format_report(
     project: &Project,
-    loaded: &crate::settings::Loaded,
-    place: &Place,
-) -> Result<String, Complaint> {
-    let layout = project.layout(loaded)?;
+    loaded: &crate::settings::LoadedSettings,
+    place: &DemoDirectory,
+) -> Result<String, CliError> {
+    let layout = project.find_layout(loaded)?;
     let mut text = String::from("\nWhat happened, by the journal of the run:\n");
-    if let Some(run) = runs::runs(layout.state()).first() {
-        let path = layout.run(&run.id).journal();
-        let events =
-            journal::read(&path).map_err(|error| Complaint::of(ExitStatus::Incomplete, &error))?;
+    if let Some(run) = runs::list_runs(layout.state()).first() {
+        let path = layout.run_dir(&run.id).journal_path();
+        let events = journal::open_for_reading(&path)
+            .map_err(|error| CliError::from_error(ExitStatus::Incomplete, &error))?;
         let mut iteration = 0;
         for recorded in events.flatten() {
             if let Event::IterationStarted { iteration: number, .. } = &recorded.event {
                 iteration = number.0;
             }
             if let Event::Judged { judgement } = &recorded.event {
-                text.push_str(&format!("  {iteration}. {}\n", told(&judgement.verdict)));
+                text.push_str(&format!(
+                    "  {iteration}. {}\n",
+                    describe_verdict(&judgement.verdict)
+                ));
             }
         }
     }
-    let log = ralph_io::git::scratch::log(&place.project, &project.env, &Watch::detached())
-        .map_err(|error| Complaint::new(ExitStatus::GitFailed, error.message))?;
+    let log =
+        ralph_io::git::scratch::read_log(&place.project, &project.env, &Watch::new_detached())
+            .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message))?;
     text.push_str(&format!("\nThe history it left; what ralph committed had passed:\n{log}"));
     text.push_str("\nWith an agent of your own: ralph run -p \"...\" --agent claude\n");
     Ok(text)
 }
 
-fn told(verdict: &Verdict) -> String {
+fn describe_verdict(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Complete => "The agent said DONE, and the test agreed.".to_owned(),
         Verdict::Passed { .. } => "The test passed; the agent was not done.".to_owned(),
         Verdict::GatesFailed { .. } => "The agent said DONE. The test failed, so that did not \
              count, and its output\n     went into the next prompt."
             .to_owned(),
-        Verdict::AttemptFailed { failure } => failure.words.clone(),
+        Verdict::AttemptFailed { failure } => failure.message.clone(),
         Verdict::NothingChanged => "The agent changed nothing.".to_owned(),
         Verdict::NotHandedIn { reasons } => reasons.join(" "),
         Verdict::Blocked { blocked } => blocked.needs.clone(),

@@ -15,80 +15,106 @@ use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::{AgentChoice, AgentKind};
 use ralph_io::clock;
 use ralph_io::process::Watch;
-use ralph_ui::checkup::{self, Detail, Finding, Health};
+use ralph_ui::doctor_report::{self, Detail, DoctorFinding, Health};
 use ralph_ui::time::WallClock;
 use ralph_ui::view::Verbosity;
 use serde_json::{Value, json};
 
-use crate::calls::{Calls, quoted};
+use crate::agent_versions::{VersionSource, set_agent_versions};
+use crate::call_preview::{CallPreview, quote_for_shell};
 use crate::cli::{CommonArgs, DoctorArgs};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::detect::AGENTS;
-use crate::equip::{Asking, equip};
-use crate::machine;
+use crate::host_checks;
 use crate::project::Project;
 use crate::recipe;
-use crate::screen::{self, Screen};
-use crate::settings::Loaded;
-use isolation::Isolation;
+use crate::screen::{self, OutputStyle};
+use crate::settings::LoadedSettings;
+use isolation::IsolationCheckup;
 
 /// Sample prompt for the shown call.
 const SAMPLE: &str = "the prompt";
 
 /// Runs all checks and prints the findings.
-pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus, CliError> {
     let project = Project::open(common)?;
-    let loaded = project.settings_as_written(args.config.as_deref(), Vec::new())?;
-    let mut candidates = configured(&loaded)?;
+    let loaded = project.load_settings(args.config.as_deref(), Vec::new())?;
+    let mut candidates = find_configured(&loaded)?;
     let named: BTreeSet<AgentKind> =
         candidates.iter().map(|candidate| candidate.agent.kind).collect();
     candidates.extend(AGENTS.into_iter().filter(|kind| !named.contains(kind)).map(|kind| {
-        Patient { uses: Vec::new(), role: Role::Prompt, agent: AgentChoice::new(kind, kind.name()) }
+        AgentToCheck {
+            uses: Vec::new(),
+            role: Role::Prompt,
+            agent: AgentChoice::new(kind, kind.name()),
+        }
     }));
     // A program that only the project names is not started without trust, not even with `--version`.
-    let refused = project.refused(args.config.as_deref(), &loaded)?;
+    let refused = project.find_untrusted(args.config.as_deref(), &loaded)?;
     let is_untrusted = refused.iter().any(|it| it.key.ends_with(".command"));
-    let watch = Watch::detached();
-    let asking = if is_untrusted { Asking::Memory } else { Asking::Programs(&watch) };
-    equip(&project, candidates.iter_mut().map(|candidate| &mut candidate.agent), asking);
-    let calls = Calls::of(&project, &loaded)?;
-    let examined: Vec<Examined> = candidates
+    let watch = Watch::new_detached();
+    let asking = if is_untrusted { VersionSource::Cache } else { VersionSource::Programs(&watch) };
+    set_agent_versions(
+        &project,
+        candidates.iter_mut().map(|candidate| &mut candidate.agent),
+        asking,
+    );
+    let calls = CallPreview::for_project(&project, &loaded)?;
+    let examined: Vec<AgentCheckup> = candidates
         .into_iter()
-        .map(|candidate| examine(candidate, &project, &calls, &loaded))
+        .map(|candidate| check_agent(candidate, &project, &calls, &loaded))
         .collect();
     let has_agent = examined.iter().any(|it| !it.uses.is_empty());
     let is_usable = has_agent && examined.iter().all(|it| it.uses.is_empty() || it.is_usable());
     let claude = examined.iter().map(|it| &it.agent).find(|it| it.kind == AgentKind::Claude);
-    let mut machine = machine::look(&project, &loaded);
-    machine.extend(claude.map(|claude| machine::hooks(&project, &loaded, claude)));
-    let isolation = Isolation::of(&project, &loaded, args.config.as_deref())?;
+    let mut machine = host_checks::check_host(&project, &loaded);
+    machine.extend(claude.map(|claude| host_checks::check_hooks(&project, &loaded, claude)));
+    let isolation = IsolationCheckup::check(&project, &loaded, args.config.as_deref())?;
     let is_refused = isolation.is_refused();
     if args.json {
         let facts = json!({
             "version": 1,
             "usable": is_usable && !is_refused,
-            "agents": examined.iter().map(Examined::facts).collect::<Vec<_>>(),
+            "agents": examined.iter().map(AgentCheckup::to_json).collect::<Vec<_>>(),
             "checks": machine
                 .iter()
                 .chain(&isolation.checks)
-                .map(machine::Check::facts)
+                .map(host_checks::HostCheck::to_json)
                 .collect::<Vec<_>>(),
-            "isolation": isolation.facts(),
+            "isolation": isolation.to_json(),
         });
         screen::print_data(&format!("{facts:#}\n"));
     } else {
-        let screen = Screen::for_stdout(common, &loaded.settings.ui);
-        let clock = || WallClock::system(clock::now);
-        let mut findings: Vec<Finding> =
-            examined.iter().map(|it| it.finding(screen.verbosity)).collect();
+        let screen = OutputStyle::for_stdout(common, &loaded.settings.ui);
+        let clock = || WallClock::for_system(clock::now);
+        let mut findings: Vec<DoctorFinding> =
+            examined.iter().map(|it| it.to_finding(screen.verbosity)).collect();
         if !has_agent {
-            findings.insert(0, no_agent());
+            findings.insert(0, build_no_agent_finding());
         }
-        checkup::print("Agents", &findings, &screen.style, clock(), screen::stdout());
-        let findings: Vec<Finding> = machine.into_iter().map(|check| check.finding).collect();
-        checkup::print("Machine", &findings, &screen.style, clock(), screen::stdout());
-        let findings = isolation.findings(&project, screen.verbosity);
-        checkup::print("Isolation", &findings, &screen.style, clock(), screen::stdout());
+        doctor_report::print_findings(
+            "Agents",
+            &findings,
+            &screen.style,
+            clock(),
+            screen::open_stdout(),
+        );
+        let findings: Vec<DoctorFinding> = machine.into_iter().map(|check| check.finding).collect();
+        doctor_report::print_findings(
+            "Machine",
+            &findings,
+            &screen.style,
+            clock(),
+            screen::open_stdout(),
+        );
+        let findings = isolation.into_findings(&project, screen.verbosity);
+        doctor_report::print_findings(
+            "Isolation",
+            &findings,
+            &screen.style,
+            clock(),
+            screen::open_stdout(),
+        );
     }
     if is_refused {
         return Ok(ExitStatus::BadInput);
@@ -96,8 +122,8 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
     Ok(if is_usable { ExitStatus::Complete } else { ExitStatus::AgentFailed })
 }
 
-fn no_agent() -> Finding {
-    Finding {
+fn build_no_agent_finding() -> DoctorFinding {
+    DoctorFinding {
         health: Health::Bad,
         title: "no agent is set".to_owned(),
         details: Vec::new(),
@@ -109,7 +135,7 @@ fn no_agent() -> Finding {
 }
 
 /// An agent to check.
-struct Patient {
+struct AgentToCheck {
     /// The settings that name it.
     uses: Vec<String>,
     role: Role,
@@ -117,8 +143,8 @@ struct Patient {
 }
 
 /// Returns the agents of the settings, each once.
-fn configured(loaded: &Loaded) -> Result<Vec<Patient>, Complaint> {
-    let mut found: Vec<Patient> = Vec::new();
+fn find_configured(loaded: &LoadedSettings) -> Result<Vec<AgentToCheck>, CliError> {
+    let mut found: Vec<AgentToCheck> = Vec::new();
     if loaded.settings.agent.command.is_none()
         && loaded.settings.agents.sections().iter().all(|(_, section)| section.command.is_none())
     {
@@ -129,53 +155,58 @@ fn configured(loaded: &Loaded) -> Result<Vec<Patient>, Complaint> {
         .find(|candidate| candidate.agent == agent)
     {
         Some(candidate) => candidate.uses.push(name),
-        None => found.push(Patient { uses: vec![name], role, agent }),
+        None => found.push(AgentToCheck { uses: vec![name], role, agent }),
     };
-    add("agent".to_owned(), Role::Prompt, recipe::agent(loaded, Role::Prompt)?);
-    for (role, agent) in recipe::agents(loaded)? {
+    add("agent".to_owned(), Role::Prompt, recipe::choose_agent(loaded, Role::Prompt)?);
+    for (role, agent) in recipe::choose_agents(loaded)? {
         let is_set = loaded.is_set(&format!("agents.{role}"));
         if is_set {
             add(format!("agents.{role}"), role, agent);
         }
     }
-    if let Some(agent) = recipe::escalation(loaded)? {
+    if let Some(agent) = recipe::choose_escalation(loaded)? {
         add("agents.escalate".to_owned(), Role::Implement, agent);
     }
     Ok(found)
 }
 
 /// The findings about an agent.
-struct Examined {
+struct AgentCheckup {
     uses: Vec<String>,
     agent: AgentChoice,
-    program: Result<PathBuf, Complaint>,
+    program: Result<PathBuf, CliError>,
     login: Login,
     call: Vec<String>,
     warnings: Vec<String>,
     is_too_old: bool,
 }
 
-fn examine(candidate: Patient, project: &Project, calls: &Calls, loaded: &Loaded) -> Examined {
-    let Patient { uses, role, agent } = candidate;
-    let limits = recipe::limits(&loaded.settings, recipe::PROMPT_ITERATIONS);
-    let env = ralph_io::environment::adjusted(&project.env, &agent.env_deny, &agent.env);
+fn check_agent(
+    candidate: AgentToCheck,
+    project: &Project,
+    calls: &CallPreview,
+    loaded: &LoadedSettings,
+) -> AgentCheckup {
+    let AgentToCheck { uses, role, agent } = candidate;
+    let limits = recipe::build_run_limits(&loaded.settings, recipe::PROMPT_ITERATIONS);
+    let env = ralph_io::environment::adjust_variables(&project.env, &agent.env_deny, &agent.env);
     let variable = |name: &str| {
         let found = env.iter().find(|(it, value)| it == name && !value.is_empty());
         found.map(|(_, value)| PathBuf::from(value))
     };
-    let login = agents::login(agent.kind, variable, Path::is_file);
-    let is_too_old = match (agents::oldest(agent.kind), agent.version) {
+    let login = agents::find_login(agent.kind, variable, Path::is_file);
+    let is_too_old = match (agents::find_oldest_version(agent.kind), agent.version) {
         (Some(oldest), Some(version)) => version < oldest,
         (Some(_) | None, _) => false,
     };
-    let mut warnings = agents::version_warnings(&agent);
+    let mut warnings = agents::list_version_warnings(&agent);
     if !uses.is_empty() {
-        warnings.extend(capability::concerns_of(&agent, &limits.budget));
-        warnings.extend(agents::billing_warning(agent.kind, &project.env, &agent.env));
+        warnings.extend(capability::find_unsupported_by(&agent, &limits.budget));
+        warnings.extend(agents::find_billing_warning(agent.kind, &project.env, &agent.env));
     }
-    Examined {
+    AgentCheckup {
         program: project.find_agent(&agent),
-        call: calls.words(&agent, role, SAMPLE, &limits),
+        call: calls.build_command_line(&agent, role, SAMPLE, &limits),
         uses,
         agent,
         login,
@@ -184,7 +215,7 @@ fn examine(candidate: Patient, project: &Project, calls: &Calls, loaded: &Loaded
     }
 }
 
-impl Examined {
+impl AgentCheckup {
     fn is_usable(&self) -> bool {
         let has_login = match &self.login {
             Login::Missing { .. } => false,
@@ -196,14 +227,14 @@ impl Examined {
     fn health(&self) -> Health {
         match (self.is_usable(), self.uses.is_empty()) {
             (true, _) if self.warnings.is_empty() => Health::Good,
-            (true, _) => Health::Doubtful,
+            (true, _) => Health::Warning,
             (false, false) => Health::Bad,
-            (false, true) if self.program.is_ok() => Health::Doubtful,
+            (false, true) if self.program.is_ok() => Health::Warning,
             (false, true) => Health::Absent,
         }
     }
 
-    fn finding(&self, verbosity: Verbosity) -> Finding {
+    fn to_finding(&self, verbosity: Verbosity) -> DoctorFinding {
         let agent = &self.agent;
         let version = match (&self.program, agent.version) {
             (_, Some(version)) => format!(" {version}"),
@@ -218,12 +249,12 @@ impl Examined {
         match &self.program {
             Ok(path) => details.push(Detail::Verbatim(path.display().to_string())),
             Err(complaint) if !self.uses.is_empty() => {
-                details.push(Detail::Words(complaint.message.clone()));
+                details.push(Detail::Text(complaint.message.clone()));
             }
             Err(_) => {}
         }
         if self.program.is_ok() {
-            details.push(Detail::Words(match &self.login {
+            details.push(Detail::Text(match &self.login {
                 Login::Found { by } => format!("login: found ({by})"),
                 Login::Missing { .. } => "login: missing".to_owned(),
                 Login::Unknown => "login: unknown".to_owned(),
@@ -232,13 +263,13 @@ impl Examined {
         }
         let is_asked_for = verbosity == Verbosity::Verbose && self.program.is_ok();
         if !self.uses.is_empty() || is_asked_for {
-            details.push(Detail::Verbatim(quoted(&self.call)));
-            let can = agent.capabilities.in_words();
+            details.push(Detail::Verbatim(quote_for_shell(&self.call)));
+            let can = agent.capabilities.describe_all();
             let can: Vec<String> = can.iter().map(|(name, how)| format!("{name}: {how}")).collect();
-            details.push(Detail::Words(can.join("; ")));
+            details.push(Detail::Text(can.join("; ")));
         }
-        details.extend(self.warnings.iter().map(|it| Detail::Words(format!("warning: {it}"))));
-        Finding {
+        details.extend(self.warnings.iter().map(|it| Detail::Text(format!("warning: {it}"))));
+        DoctorFinding {
             health: self.health(),
             title: format!("{}{version}{uses}", agent.command),
             details,
@@ -256,7 +287,7 @@ impl Examined {
         install.into_iter().flatten().chain(login).collect()
     }
 
-    fn facts(&self) -> Value {
+    fn to_json(&self) -> Value {
         json!({
             "uses": self.uses,
             "kind": self.agent.kind,

@@ -3,10 +3,10 @@
 use ralph_agents as agents;
 use ralph_core::capability;
 use ralph_core::choose::{self, Step};
-use ralph_core::gate::{Check, Severity};
+use ralph_core::gate::{GateCheck, Severity};
 use ralph_core::ids::{Role, RunId};
 use ralph_core::outcome::ExitStatus;
-use ralph_core::ports::{Moment, StopWish};
+use ralph_core::ports::{Moment, StopRequest};
 use ralph_core::recipe::{
     CommitPolicy, Completion, OnFailure, PromptSource, Recipe, ScmTask, Work,
 };
@@ -14,60 +14,60 @@ use ralph_core::scm;
 use ralph_core::task::TaskList;
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
-use ralph_io::store::{Layout, journal};
+use ralph_io::store::{ProjectLayout, journal};
 
-use crate::calls::{Calls, quoted};
-use crate::complaint::Complaint;
-use crate::preview::{self, Places, Preview};
+use crate::call_preview::{CallPreview, quote_for_shell};
+use crate::cli_error::CliError;
+use crate::preview::{self, PreviewInputs, RequestPreview};
 use crate::project::Project;
 use crate::screen;
-use crate::settings::Loaded;
+use crate::settings::LoadedSettings;
 use crate::task_file;
 
 /// Prints what a run would do.
 pub(crate) fn main(
     project: &Project,
-    loaded: &Loaded,
+    loaded: &LoadedSettings,
     recipe: &Recipe,
-) -> Result<ExitStatus, Complaint> {
-    let list = list(project, recipe)?;
-    let until = until(recipe, list.as_ref());
-    let state = preview::first_state(project, recipe, list);
-    let places = Places { project, loaded, vcs: None };
-    let Preview { request, budget, warnings, .. } = preview::next(&state, places)?;
-    let calls = Calls::of(project, loaded)?;
+) -> Result<ExitStatus, CliError> {
+    let list = read_list(project, recipe)?;
+    let until = describe_completion(recipe, list.as_ref());
+    let state = preview::build_first_state(project, recipe, list);
+    let places = PreviewInputs { project, loaded, vcs: None };
+    let RequestPreview { request, budget, warnings, .. } = preview::preview_next(&state, places)?;
+    let calls = CallPreview::for_project(project, loaded)?;
     let mut text = String::from("Dry run: no agent is started and nothing is changed.\n");
     for path in &loaded.files {
         text.push_str(&format!("\nSettings from {}\n", path.display()));
     }
     text.push_str(&format!("\nUp to {} iterations, until {until}.\n", recipe.limits.iterations));
-    let command = quoted(&calls.words_of(&request));
+    let command = quote_for_shell(&calls.build_command_line_for(&request));
     text.push_str(&format!("\nEach iteration asks\n  {command}\n"));
-    text.push_str(&format!("with the prompt\n{}\n", indented(&request.prompt)));
+    text.push_str(&format!("with the prompt\n{}\n", indent(&request.prompt)));
     if !budget.is_empty() {
-        let table = ralph_ui::budget::table(&budget, &recipe.prompt.context);
+        let table = ralph_ui::budget::format_table(&budget, &recipe.prompt.context);
         text.push_str(&format!("\nIts sections, in tokens:\n  {}\n", table.join("\n  ")));
     }
-    text.push_str(&gates(recipe));
-    text.push_str(&landing(recipe, &calls));
-    text.push_str(&memory(recipe));
-    let old = recipe.asked().into_iter().flat_map(agents::version_warnings);
-    for warning in warnings.into_iter().chain(capability::concerns(recipe)).chain(old) {
+    text.push_str(&describe_gates(recipe));
+    text.push_str(&describe_landing(recipe, &calls));
+    text.push_str(&describe_memory(recipe));
+    let old = recipe.callable_agents().into_iter().flat_map(agents::list_version_warnings);
+    for warning in warnings.into_iter().chain(capability::find_unsupported(recipe)).chain(old) {
         text.push_str(&format!("\nwarning: {warning}\n"));
     }
     screen::print_data(&text);
     Ok(ExitStatus::Complete)
 }
 
-fn list(project: &Project, recipe: &Recipe) -> Result<Option<TaskList>, Complaint> {
+fn read_list(project: &Project, recipe: &Recipe) -> Result<Option<TaskList>, CliError> {
     let Some(work) = recipe.task_work() else { return Ok(None) };
-    let file =
-        TaskFile::read(&work.file).map_err(|problems| task_file::complain(project, &problems))?;
+    let file = TaskFile::read(&work.file)
+        .map_err(|problems| task_file::to_problems_error(project, &problems))?;
     Ok(Some(file.list().clone()))
 }
 
 /// Describes what ends the run.
-fn until(recipe: &Recipe, list: Option<&TaskList>) -> String {
+fn describe_completion(recipe: &Recipe, list: Option<&TaskList>) -> String {
     let source = match (&recipe.work, list) {
         (Work::Prompt(source), _) => source,
         (Work::Tasks(_), list) => {
@@ -89,12 +89,15 @@ fn until(recipe: &Recipe, list: Option<&TaskList>) -> String {
 }
 
 /// Prints what `ralph resume` would do next.
-pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complaint> {
-    let mut state = journal::fold(&layout.run(run).journal())
-        .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
-    state.control.begin_anew();
-    let moment = Moment { now: clock::now(), ran: state.ran, stop: StopWish::GoOn };
-    let next = match choose::next(&state, moment) {
+pub(crate) fn print_resume_step(
+    layout: &ProjectLayout,
+    run: &RunId,
+) -> Result<ExitStatus, CliError> {
+    let mut state = journal::fold_journal(&layout.run_dir(run).journal_path())
+        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+    state.control.drop_pause_and_stop();
+    let moment = Moment { now: clock::now(), ran: state.ran, stop: StopRequest::Continue };
+    let next = match choose::choose_next_step(&state, moment) {
         Step::Begin { iteration, .. } => format!("begin iteration {iteration}"),
         Step::Checkpoint(_) => "record the state that the iteration starts from".to_owned(),
         Step::Recover { .. } => {
@@ -103,26 +106,26 @@ pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complai
         }
         Step::Ask { .. } => "ask the agent".to_owned(),
         Step::Wait { .. } => "wait until the agent may be asked again".to_owned(),
-        Step::SeePlan
+        Step::RecordPlanState
         | Step::Observe
         | Step::Check { .. }
-        | Step::Hear { .. }
+        | Step::RecordVerdict { .. }
         | Step::Reuse { .. }
         | Step::Refuse { .. }
         | Step::RefuseLeaks
-        | Step::RefuseMeddling => "run the gates".to_owned(),
+        | Step::RefuseGitTampering => "run the gates".to_owned(),
         Step::ReadTasks => "read the task list".to_owned(),
         Step::WriteTasks | Step::WriteList => "write the task list".to_owned(),
         Step::BeginBaseline | Step::Baseline { .. } => "run the gates before any work".to_owned(),
-        Step::Shelve => "put the work on a branch of its own".to_owned(),
+        Step::SaveToFailureBranch => "put the work on a branch of its own".to_owned(),
         Step::Judge => "decide what follows from the iteration".to_owned(),
-        Step::Survey | Step::HearMessage | Step::Commit { .. } => {
+        Step::Survey | Step::DiscardMessageSideEffects | Step::Commit { .. } => {
             "commit the work that passed".to_owned()
         }
-        Step::Scm { command, words } => format!("run `{command} {}`", words.join(" ")),
+        Step::Scm { command, args: words } => format!("run `{command} {}`", words.join(" ")),
         Step::Rollback => "go back to the checkpoint".to_owned(),
         Step::Skip { skip, .. } => format!("skip task {}", skip.task),
-        Step::Rest => "wait until the user resumes the run".to_owned(),
+        Step::WaitWhilePaused => "wait until the user resumes the run".to_owned(),
         Step::EndIteration(iteration) => format!("close iteration {iteration}"),
         Step::Finish(outcome) => format!("end: {outcome}"),
     };
@@ -134,20 +137,20 @@ pub(crate) fn resume(layout: &Layout, run: &RunId) -> Result<ExitStatus, Complai
     Ok(ExitStatus::Complete)
 }
 
-fn gates(recipe: &Recipe) -> String {
+fn describe_gates(recipe: &Recipe) -> String {
     if recipe.gates.is_empty() {
         return "\nThere are no gates: the agent's word alone completes the work.\n".to_owned();
     }
     let mut text = String::from("\nThen it runs the gates\n");
     for gate in &recipe.gates {
-        let severity = match recipe.strategy.severity(gate) {
+        let severity = match recipe.strategy.find_severity(gate) {
             Some(Severity::Hard) => "hard",
             Some(Severity::Soft) => "soft",
             None => "skipped by the validation strategy",
         };
         let what = match &gate.check {
-            Check::Command(command) => command.clone(),
-            Check::Agent(agent) => format!("{}: a verdict of {}", gate.name, agent.command),
+            GateCheck::Command(command) => command.clone(),
+            GateCheck::Agent(agent) => format!("{}: a verdict of {}", gate.name, agent.command),
         };
         text.push_str(&format!(
             "  {what}\n    {severity}, at most {}, on failure {} to the prompt\n",
@@ -158,7 +161,7 @@ fn gates(recipe: &Recipe) -> String {
     text
 }
 
-fn landing(recipe: &Recipe, calls: &Calls) -> String {
+fn describe_landing(recipe: &Recipe, calls: &CallPreview) -> String {
     let failure = match recipe.landing.on_failure {
         OnFailure::Keep => "Work that fails stays in the tree for the next iteration.\n",
         OnFailure::Rollback => {
@@ -166,7 +169,7 @@ fn landing(recipe: &Recipe, calls: &Calls) -> String {
         }
     };
     let success = match &recipe.landing.commit {
-        CommitPolicy::Nobody => {
+        CommitPolicy::NoCommit => {
             "Work that passes stays in the tree; nothing is committed.\n".to_owned()
         }
         CommitPolicy::Agent => "The agent commits its own work.\n".to_owned(),
@@ -178,7 +181,7 @@ fn landing(recipe: &Recipe, calls: &Calls) -> String {
                     ScmTask::Commit => text.push_str(&format!(
                         "  {} commit, with the message that\n    {}\n    answers to \"{}\"\n",
                         scm.command,
-                        quoted(&calls.words(
+                        quote_for_shell(&calls.build_command_line(
                             recipe.agent_for(Role::Message),
                             Role::Message,
                             scm::MESSAGE_PROMPT,
@@ -197,7 +200,7 @@ fn landing(recipe: &Recipe, calls: &Calls) -> String {
     format!("\n{success}{failure}")
 }
 
-fn memory(recipe: &Recipe) -> String {
+fn describe_memory(recipe: &Recipe) -> String {
     let Some(policy) = &recipe.memory else { return String::new() };
     format!(
         "\nWhat was handed over is compacted by `{}` after {} attempts, beyond {} bytes, or when a\ntask wants documentation. That does not count as an iteration.\n",
@@ -207,6 +210,6 @@ fn memory(recipe: &Recipe) -> String {
     )
 }
 
-fn indented(text: &str) -> String {
+fn indent(text: &str) -> String {
     text.lines().map(|line| format!("  | {line}")).collect::<Vec<_>>().join("\n")
 }

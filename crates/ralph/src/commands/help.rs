@@ -4,35 +4,35 @@
 
 use ralph_core::nearest::nearest;
 use ralph_core::outcome::ExitStatus;
-use ralph_ui::guide;
+use ralph_ui::help_pages;
 
 use crate::cli::{self, CommonArgs, HelpArgs};
-use crate::complaint::Complaint;
-use crate::screen::{self, Screen};
-use crate::settings::types::sections::Ui;
+use crate::cli_error::CliError;
+use crate::screen::{self, OutputStyle};
+use crate::settings::types::sections::UiSettings;
 
 /// A help page.
 #[derive(Debug)]
-pub(crate) struct Topic {
+pub(crate) struct HelpTopic {
     pub(crate) name: &'static str,
     text: &'static str,
 }
 
 /// Every topic.
-pub(crate) const TOPICS: [Topic; 10] = [
-    Topic { name: "cost", text: include_str!("../../help/cost.md") },
-    Topic { name: "exit-codes", text: include_str!("../../help/exit-codes.md") },
-    Topic { name: "files", text: include_str!("../../help/files.md") },
-    Topic { name: "gates", text: include_str!("../../help/gates.md") },
-    Topic { name: "overnight", text: include_str!("../../help/overnight.md") },
-    Topic { name: "prompts", text: include_str!("../../help/prompts.md") },
-    Topic { name: "sandbox", text: include_str!("../../help/sandbox.md") },
-    Topic { name: "settings", text: include_str!("../../help/settings.md") },
-    Topic { name: "tasks", text: include_str!("../../help/tasks.md") },
-    Topic { name: "variables", text: include_str!("../../help/variables.md") },
+pub(crate) const TOPICS: [HelpTopic; 10] = [
+    HelpTopic { name: "cost", text: include_str!("../../help/cost.md") },
+    HelpTopic { name: "exit-codes", text: include_str!("../../help/exit-codes.md") },
+    HelpTopic { name: "files", text: include_str!("../../help/files.md") },
+    HelpTopic { name: "gates", text: include_str!("../../help/gates.md") },
+    HelpTopic { name: "overnight", text: include_str!("../../help/overnight.md") },
+    HelpTopic { name: "prompts", text: include_str!("../../help/prompts.md") },
+    HelpTopic { name: "sandbox", text: include_str!("../../help/sandbox.md") },
+    HelpTopic { name: "settings", text: include_str!("../../help/settings.md") },
+    HelpTopic { name: "tasks", text: include_str!("../../help/tasks.md") },
+    HelpTopic { name: "variables", text: include_str!("../../help/variables.md") },
 ];
 
-impl Topic {
+impl HelpTopic {
     /// Returns its heading.
     pub(crate) fn title(&self) -> &'static str {
         let first = self.text.lines().next().unwrap_or_default();
@@ -41,7 +41,7 @@ impl Topic {
 }
 
 /// Shows a topic, a command, or both.
-pub(crate) fn main(common: &CommonArgs, args: &HelpArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &HelpArgs) -> Result<ExitStatus, CliError> {
     let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
     let topic = match words.as_slice() {
         [name] => TOPICS.iter().find(|topic| topic.name == *name),
@@ -49,44 +49,46 @@ pub(crate) fn main(common: &CommonArgs, args: &HelpArgs) -> Result<ExitStatus, C
     };
     let text = match topic {
         Some(topic) => {
-            let style = Screen::for_stdout(common, &Ui::default()).style;
-            let mut text = guide::shown(topic.text, &style);
+            let style = OutputStyle::for_stdout(common, &UiSettings::default()).style;
+            let mut text = help_pages::format_page(topic.text, &style);
             if is_command(topic.name) {
                 text.push_str(&format!("\n`ralph {0} --help` shows the command.\n", topic.name));
             }
             text
         }
-        None => of_command(&words)?,
+        None => render_command_help(&words)?,
     };
     screen::print_data(&text);
     Ok(ExitStatus::Complete)
 }
 
 fn is_command(name: &str) -> bool {
-    cli::whole().find_subcommand(name).is_some_and(|it| !it.is_hide_set())
+    cli::build_complete_command().find_subcommand(name).is_some_and(|it| !it.is_hide_set())
 }
 
 /// Returns the help of a command, or of all.
-fn of_command(words: &[&str]) -> Result<String, Complaint> {
-    let mut command = cli::whole();
+fn render_command_help(words: &[&str]) -> Result<String, CliError> {
+    let mut command = cli::build_complete_command();
     for word in words {
         let next = command.find_subcommand(word).filter(|it| !it.is_hide_set());
-        let Some(next) = next.cloned() else { return Err(unknown(word, words, &command)) };
+        let Some(next) = next.cloned() else {
+            return Err(build_unknown_topic_error(word, words, &command));
+        };
         command = next;
     }
     Ok(command.render_help().to_string())
 }
 
-fn unknown(word: &str, words: &[&str], within: &clap::Command) -> Complaint {
+fn build_unknown_topic_error(word: &str, words: &[&str], within: &clap::Command) -> CliError {
     let commands = within.get_subcommands().filter(|it| !it.is_hide_set());
     let names = commands.map(clap::Command::get_name);
     let topics = TOPICS.iter().map(|topic| topic.name).filter(|_| words.len() == 1);
     let found = nearest(word, names.chain(topics));
-    let complaint = Complaint::input(format!("there is no topic and no command `{word}`"));
+    let complaint = CliError::for_input(format!("there is no topic and no command `{word}`"));
     let complaint = match found {
-        Some(near) => complaint.hint(format!("did you mean `ralph help {near}`?")),
+        Some(near) => complaint.with_hint(format!("did you mean `ralph help {near}`?")),
         None => complaint,
     };
     let topics: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
-    complaint.hint(format!("topics: {}; `ralph help` lists the commands", topics.join(", ")))
+    complaint.with_hint(format!("topics: {}; `ralph help` lists the commands", topics.join(", ")))
 }

@@ -6,127 +6,130 @@
 mod draft;
 mod existing;
 mod from;
+mod gate_trial;
 mod prompt;
 mod questions;
 mod specs;
 mod steps;
 mod tasks;
-mod trial;
 mod wizard;
 
 use std::path::Path;
 
-use ralph_core::checks::Found;
 use ralph_core::outcome::ExitStatus;
+use ralph_core::project_detection::ProjectCheck;
 use ralph_io::process::Watch;
-use ralph_ui::safe::harmless;
+use ralph_ui::sanitize::sanitize_text;
 use serde_json::json;
 
 use crate::cli::{CommonArgs, InitArgs, WorkflowChoice};
-use crate::complaint::Complaint;
-use crate::detect::{self, Installed};
+use crate::cli_error::CliError;
+use crate::detect::{self, InstalledAgent};
 use crate::project::Project;
 use crate::scaffold::Existing;
 use crate::screen;
-use crate::settings::{self, Loaded, types::sections::Workflow};
+use crate::settings::{self, LoadedSettings, types::sections::WorkflowSetting};
 use crate::templates::Feature;
-use crate::workflow::Basis;
-use draft::{Draft, gate_text};
-use steps::{Done, Shown, Steps};
+use crate::workflow::WorkflowBasis;
+use draft::{SettingsDraft, format_gate};
+use steps::{FilePreview, InitSteps, StepResults};
 
 const SETTINGS: &str = ".ralph/settings.json";
 const LOCAL: &str = ".ralph/settings.local.json";
 const SCHEMA: &str = ".ralph/schema.json";
 
 /// Runs the command.
-pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, CliError> {
     if args.print_schema {
-        screen::print_data(&schema());
+        screen::print_data(&format_schema());
         return Ok(ExitStatus::Complete);
     }
     if !args.yes && args.workflow.is_none() && args.from.is_none() {
-        return wizard::main(common, args);
+        return wizard::run_wizard(common, args);
     }
     let project = Project::open_for_work(common)?;
-    let loaded = project.settings_as_written(None, Vec::new())?;
-    let setup = Setup {
+    let loaded = project.load_settings(None, Vec::new())?;
+    let setup = InitSetup {
         project: &project,
         loaded: &loaded,
         args,
-        agents: detect::agents(&project, &Watch::detached()),
-        found: detect::gates(&project.directory),
+        agents: detect::find_agents(&project, &Watch::new_detached()),
+        found: detect::find_gates(&project.directory),
         has_settings: has_settings(&project),
         answered: None,
     };
     let outline = match &args.from {
-        Some(from) => from::outline(&setup, from)?,
-        None => outline(&setup, args.workflow.unwrap_or_else(|| usual(&project, &loaded)))?,
+        Some(from) => from::plan_migration(&setup, from)?,
+        None => plan_workflow(
+            &setup,
+            args.workflow.unwrap_or_else(|| guess_workflow(&project, &loaded)),
+        )?,
     };
-    let text = carry_out(&setup, &outline)?;
+    let text = apply_plan(&setup, &outline)?;
     if !common.quiet {
-        screen::print_data(&harmless(&text));
+        screen::print_data(&sanitize_text(&text));
     }
-    trial::try_gates(common, &setup, outline.workflow, || Watch::install(|_| {}).ok());
+    gate_trial::try_gates(common, &setup, outline.workflow, || Watch::install(|_| {}).ok());
     Ok(ExitStatus::Complete)
 }
 
 /// The inputs of the plan.
-struct Setup<'a> {
+struct InitSetup<'a> {
     project: &'a Project,
-    loaded: &'a Loaded,
+    loaded: &'a LoadedSettings,
     args: &'a InitArgs,
     /// The installed agents, best first.
-    agents: Vec<Installed>,
+    agents: Vec<InstalledAgent>,
     /// The checks that the project's files name.
-    found: Vec<Found>,
+    found: Vec<ProjectCheck>,
     /// Whether the project had settings before.
     has_settings: bool,
     /// Settings from the user's answers; they replace existing ones.
-    answered: Option<Draft>,
+    answered: Option<SettingsDraft>,
 }
 
 /// Everything to write and print.
-struct Outline {
+struct InitPlan {
     workflow: WorkflowChoice,
     /// What was detected, one line each.
     found: Vec<String>,
-    steps: Steps,
+    steps: InitSteps,
     /// The checks, as text.
     checks: String,
     /// The next steps for the user.
     next: Vec<String>,
 }
 
-fn outline(setup: &Setup<'_>, workflow: WorkflowChoice) -> Result<Outline, Complaint> {
+fn plan_workflow(setup: &InitSetup<'_>, workflow: WorkflowChoice) -> Result<InitPlan, CliError> {
     match workflow {
-        WorkflowChoice::Tasks => tasks::outline(setup),
-        WorkflowChoice::Specs => specs::outline(setup),
-        WorkflowChoice::Prompt => prompt::outline(setup),
+        WorkflowChoice::Tasks => tasks::plan_tasks(setup),
+        WorkflowChoice::Specs => specs::plan_specs(setup),
+        WorkflowChoice::Prompt => prompt::plan_prompt(setup),
     }
 }
 
 /// Returns the workflow that the project's files suggest.
-fn usual(project: &Project, loaded: &Loaded) -> WorkflowChoice {
-    match Basis::of(project, loaded) {
-        Basis::Tasks => WorkflowChoice::Tasks,
-        Basis::Specs => WorkflowChoice::Specs,
-        Basis::Unknown => WorkflowChoice::Prompt,
+fn guess_workflow(project: &Project, loaded: &LoadedSettings) -> WorkflowChoice {
+    match WorkflowBasis::detect(project, loaded) {
+        WorkflowBasis::Tasks => WorkflowChoice::Tasks,
+        WorkflowBasis::Specs => WorkflowChoice::Specs,
+        WorkflowBasis::Unknown => WorkflowChoice::Prompt,
     }
 }
 
 /// Writes the files, or only shows them, and returns the report.
-fn carry_out(setup: &Setup<'_>, outline: &Outline) -> Result<String, Complaint> {
+fn apply_plan(setup: &InitSetup<'_>, outline: &InitPlan) -> Result<String, CliError> {
     let found: Vec<String> = outline.found.iter().map(|line| format!("{line}\n")).collect();
     let found = found.concat();
     if setup.args.dry_run {
-        return Ok(format!("{found}{}", outline.steps.preview(setup.project)));
+        return Ok(format!("{found}{}", outline.steps.format_preview(setup.project)));
     }
-    let done = outline.steps.apply(setup.project, setup.loaded)?;
-    Ok(found + &account(setup, outline, &done))
+    let done = outline.steps.run_steps(setup.project, setup.loaded)?;
+    Ok(found + &format_report(setup, outline, &done))
 }
 
 /// Returns the report: what was written, the checks of the project, the next steps.
-fn account(setup: &Setup<'_>, outline: &Outline, done: &Done) -> String {
+fn format_report(setup: &InitSetup<'_>, outline: &InitPlan, done: &StepResults) -> String {
     let mut text = format!("{}\n", done.lines.join("\n"));
     if done.has_kept {
         text.push_str(
@@ -134,12 +137,12 @@ fn account(setup: &Setup<'_>, outline: &Outline, done: &Done) -> String {
         );
     }
     let wanted = match outline.workflow {
-        WorkflowChoice::Prompt => Workflow::Prompt,
-        WorkflowChoice::Specs => Workflow::Specs,
-        WorkflowChoice::Tasks => Workflow::Tasks,
+        WorkflowChoice::Prompt => WorkflowSetting::Prompt,
+        WorkflowChoice::Specs => WorkflowSetting::Specs,
+        WorkflowChoice::Tasks => WorkflowSetting::Tasks,
     };
     let loaded = setup.loaded;
-    if setup.settings_stay() && loaded.settings.workflow != wanted {
+    if setup.keeps_settings() && loaded.settings.workflow != wanted {
         text.push_str(&format!("\nSet \"workflow\": {} in {SETTINGS}.\n", json!(wanted)));
     }
     let is_the_projects = |file: &Path| file.ends_with(SETTINGS) || file.ends_with(LOCAL);
@@ -153,79 +156,82 @@ fn account(setup: &Setup<'_>, outline: &Outline, done: &Done) -> String {
     text
 }
 
-impl Setup<'_> {
+impl InitSetup<'_> {
     /// Returns whether existing settings are kept.
-    fn settings_stay(&self) -> bool {
+    fn keeps_settings(&self) -> bool {
         self.answered.is_none() && self.has_settings
     }
 
     /// Returns the settings of a workflow: from the answers, or else the first installed agent
     /// and the gates.
-    fn draft(&self, workflow: WorkflowChoice, gates: &[Found]) -> Draft {
+    fn build_draft(&self, workflow: WorkflowChoice, gates: &[ProjectCheck]) -> SettingsDraft {
         if let Some(answered) = &self.answered {
             return answered.clone();
         }
-        let mut draft = Draft::new(workflow);
-        if let Some(agent) = self.agent() {
-            draft.agent(agent.command, &[]);
+        let mut draft = SettingsDraft::new(workflow);
+        if let Some(agent) = self.find_agent_to_name() {
+            draft.add_agent(agent.command, &[]);
         }
-        draft.gates(gates);
+        draft.add_gates(gates);
         draft
     }
 
     /// Returns the agent for new settings, unless other settings name one already.
-    fn agent(&self) -> Option<&Installed> {
+    fn find_agent_to_name(&self) -> Option<&InstalledAgent> {
         let is_set = self.loaded.settings.agent.command.is_some();
         self.agents.first().filter(|_| !is_set)
     }
 
     /// Adds the settings file to the steps. Existing settings are replaced only if the user was
     /// asked.
-    fn write_settings(&self, draft: &Draft, steps: &mut Steps) {
-        if self.settings_stay() {
-            return steps.stays(SETTINGS);
+    fn write_settings(&self, draft: &SettingsDraft, steps: &mut InitSteps) {
+        if self.keeps_settings() {
+            return steps.add_kept(SETTINGS);
         }
-        steps.file(SETTINGS, draft.text(), Existing::KeepBeside, Shown::Whole);
-        steps.file(SCHEMA, schema(), Existing::Replace, Shown::Name);
+        steps.add_file(SETTINGS, draft.to_text(), Existing::BackUp, FilePreview::Whole);
+        steps.add_file(SCHEMA, format_schema(), Existing::Replace, FilePreview::Name);
     }
 
     /// Describes the detected agent, if it goes into the settings.
-    fn found_lines(&self, draft: &Draft) -> Vec<String> {
+    fn describe_found_agent(&self, draft: &SettingsDraft) -> Vec<String> {
         if self.answered.is_some() {
             return Vec::new();
         }
         let mut lines = Vec::new();
-        if let Some(agent) = self.agent().filter(|_| !self.settings_stay() && draft.has_agent) {
-            let others: Vec<String> = self.agents.iter().skip(1).map(Installed::told).collect();
+        if let Some(agent) =
+            self.find_agent_to_name().filter(|_| !self.keeps_settings() && draft.has_agent)
+        {
+            let others: Vec<String> =
+                self.agents.iter().skip(1).map(InstalledAgent::name_and_version).collect();
             let others = match others.as_slice() {
                 [] => String::new(),
                 others => format!("; also installed: {}", others.join(", ")),
             };
-            let (name, path) = (agent.told(), agent.path.display());
+            let (name, path) = (agent.name_and_version(), agent.path.display());
             lines.push(format!("found   {name} as the agent ({path}){others}"));
         }
         lines
     }
 
     /// Describes the detected commands.
-    fn found_checks(&self) -> impl Iterator<Item = String> {
+    fn describe_found_checks(&self) -> impl Iterator<Item = String> {
         self.found.iter().map(|it| format!("found   {} ({})", it.command, it.place))
     }
 
     /// Describes the gates, for workflows that have them in the settings.
-    fn gates_in_words(&self, draft: &Draft) -> String {
+    fn describe_gates(&self, draft: &SettingsDraft) -> String {
         let settings = &self.loaded.settings;
         let guardrails = settings.guardrails.iter().map(|it| it.command.clone());
         let hard = settings.gates.iter().filter(|gate| gate.is_hard());
         let named = hard.filter_map(|gate| gate.command.clone().or_else(|| gate.name.clone()));
         let mut commands: Vec<String> = guardrails.chain(named).collect();
-        if self.answered.is_some() || (!self.settings_stay() && commands.is_empty()) {
+        if self.answered.is_some() || (!self.keeps_settings() && commands.is_empty()) {
             commands.clone_from(&draft.checked_by);
         }
         if !commands.is_empty() {
             return format!("After every iteration these must succeed: {}", commands.join(", "));
         }
-        let example = self.found.first().map(gate_text);
+        let example = self.found.first().map(format_gate);
         let example =
             example.unwrap_or_else(|| "{ \"kind\": \"test\", \"command\": \"…\" }".into());
         format!(
@@ -234,8 +240,8 @@ impl Setup<'_> {
     }
 
     /// Returns the next step "name your agent", unless one is named.
-    fn name_the_agent(&self, draft: &Draft) -> Option<String> {
-        let is_written = draft.has_agent && !self.settings_stay();
+    fn find_agent_hint(&self, draft: &SettingsDraft) -> Option<String> {
+        let is_written = draft.has_agent && !self.keeps_settings();
         let is_missing = self.loaded.settings.agent.command.is_none() && !is_written;
         let command = self.agents.first().map_or("claude", |it| it.command);
         is_missing.then(|| {
@@ -244,13 +250,14 @@ impl Setup<'_> {
     }
 
     /// Returns the named feature, or else one named after the directory.
-    fn feature(&self, usage: &str) -> Result<Feature, Complaint> {
+    fn choose_feature(&self, usage: &str) -> Result<Feature, CliError> {
         if let Some(name) = &self.args.name {
-            return Feature::named(name, "--name");
+            return Feature::parse(name, "--name");
         }
         let name = self.project.directory.file_name().unwrap_or_default().to_string_lossy();
-        Feature::named(&name, "--name").map_err(|_| {
-            Complaint::input("the feature has no name, and the directory gives it none").hint(usage)
+        Feature::parse(&name, "--name").map_err(|_| {
+            CliError::for_input("the feature has no name, and the directory gives it none")
+                .with_hint(usage)
         })
     }
 }
@@ -259,6 +266,6 @@ fn has_settings(project: &Project) -> bool {
     project.directory.join(SETTINGS).symlink_metadata().is_ok()
 }
 
-fn schema() -> String {
-    format!("{:#}\n", settings::json_schema())
+fn format_schema() -> String {
+    format!("{:#}\n", settings::build_json_schema())
 }

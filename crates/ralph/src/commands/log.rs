@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use ralph_core::control::Wish;
+use ralph_core::control::ControlRequest;
 use ralph_core::event::{Event, Recorded};
 use ralph_core::ids::{RunId, TaskId};
 use ralph_core::outcome::ExitStatus;
@@ -17,70 +17,71 @@ use ralph_core::run::RunState;
 use ralph_core::units::Timestamp;
 use ralph_io::clock;
 use ralph_io::store::raw::RawReader;
-use ralph_io::store::tail::Tail;
-use ralph_io::store::{Lock, runs};
-use ralph_ui::safe::harmless;
+use ralph_io::store::tail::JournalTail;
+use ralph_io::store::{RunLock, runs};
+use ralph_ui::sanitize::sanitize_text;
 use ralph_ui::time::WallClock;
 use ralph_ui::view::{AgentStream, TerminalView, ViewOptions};
 
 use crate::cli::{CommonArgs, LogArgs};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::recording::{self, Follow};
-use crate::screen::{self, Screen};
+use crate::screen::{self, OutputStyle};
 
 /// Poll interval; users do not notice a shorter delay.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Prints what happened in a run.
-pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, CliError> {
     let project = Project::open(common)?;
-    let loaded = project.settings_as_written(None, Vec::new())?;
-    let layout = project.layout(&loaded)?;
-    let run = choose(layout.state(), args.run.as_deref())?;
-    let files = layout.run(&run);
-    let filter = Filter::of(args)?;
+    let loaded = project.load_settings(None, Vec::new())?;
+    let layout = project.find_layout(&loaded)?;
+    let run = choose_run(layout.state(), args.run.as_deref())?;
+    let files = layout.run_dir(&run);
+    let filter = LogFilter::from_args(args)?;
     if args.raw {
-        return raw(files.path(), args.iteration);
+        return print_raw_streams(files.path(), args.iteration);
     }
-    let screen = Screen::for_stdout(common, &loaded.settings.ui);
+    let screen = OutputStyle::for_stdout(common, &loaded.settings.ui);
     let options = ViewOptions {
         style: screen.style,
         verbosity: screen.verbosity,
         agent_stream: AgentStream::Hidden,
-        clock: WallClock::system(clock::now),
+        clock: WallClock::for_system(clock::now),
     };
     if args.tui {
         let follow = if args.follow { Follow::Yes } else { Follow::No };
-        return recording::show(&layout, &run, project.env.clone(), options, follow);
+        return recording::show_run(&layout, &run, project.env.clone(), options, follow);
     }
-    let mut view = TerminalView::new(screen::stdout(), options);
-    let unreadable = |error: &dyn std::error::Error| Complaint::of(ExitStatus::BadInput, error);
-    let mut tail = Tail::open(&files.journal()).map_err(|error| unreadable(&error))?;
+    let mut view = TerminalView::new(screen::open_stdout(), options);
+    let unreadable =
+        |error: &dyn std::error::Error| CliError::from_error(ExitStatus::BadInput, error);
+    let mut tail = JournalTail::open(&files.journal_path()).map_err(|error| unreadable(&error))?;
     let mut state: Option<RunState> = None;
     let mut is_read = true;
     loop {
         // Checked before the journal: events written in between are seen in the next round.
-        let is_active = Lock::look(layout.state()).is_some();
+        let is_active = RunLock::find_holder(layout.state()).is_some();
         while let Some((recorded, text)) = tail.next_event().map_err(|error| unreadable(&error))? {
             // A journal that does not fold can still be printed.
-            if args.json && !filter.wants_place() {
+            if args.json && !filter.needs_place() {
                 if filter.shows(&recorded, None) {
-                    is_read &= screen::try_printing(&format!("{text}\n")).is_ok();
+                    is_read &= screen::try_print_data(&format!("{text}\n")).is_ok();
                 }
                 continue;
             }
-            let before = state.as_ref().and_then(Place::of);
+            let before = state.as_ref().and_then(EventPlace::from_state);
             let now = match state.take() {
-                None => RunState::begin(&recorded),
-                Some(mut state) => state.apply(&recorded).map(|()| state),
+                None => RunState::from_first_event(&recorded),
+                Some(mut state) => state.apply_event(&recorded).map(|()| state),
             }
             .map_err(|error| unreadable(&error))?;
-            if filter.shows(&recorded, Place::of(&now).or(before).as_ref()) {
+            if filter.shows(&recorded, EventPlace::from_state(&now).or(before).as_ref()) {
                 if args.json {
-                    is_read &= screen::try_printing(&format!("{text}\n")).is_ok();
+                    is_read &= screen::try_print_data(&format!("{text}\n")).is_ok();
                 } else {
-                    view.tell(&recorded, &now);
+                    view.show_event(&recorded, &now);
                 }
             }
             state = Some(now);
@@ -89,12 +90,12 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Co
         if !args.follow || !(is_active || args.forever) || !has_reader {
             return Ok(ExitStatus::Complete);
         }
-        thread::sleep(LOOK_AGAIN);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// Which events of a journal are shown.
-struct Filter {
+struct LogFilter {
     iteration: Option<u32>,
     task: Option<TaskId>,
     since: Option<Timestamp>,
@@ -102,25 +103,25 @@ struct Filter {
 
 /// The iteration and the task of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct EventPlace {
     iteration: u32,
     task: Option<TaskId>,
 }
 
-impl Place {
-    fn of(state: &RunState) -> Option<Self> {
+impl EventPlace {
+    fn from_state(state: &RunState) -> Option<Self> {
         let current = state.current.as_ref()?;
         Some(Self { iteration: current.number.0, task: current.task.clone() })
     }
 }
 
-impl Filter {
-    fn of(args: &LogArgs) -> Result<Self, Complaint> {
+impl LogFilter {
+    fn from_args(args: &LogArgs) -> Result<Self, CliError> {
         let since = match &args.since {
             None => None,
-            Some(text) => Some(moment(text, clock::now()).ok_or_else(|| {
-                Complaint::input(format!("`{text}` is not a time"))
-                    .hint("such as 10m, 2h, 23:15, 2026-11-14 or 2026-11-14T23:15")
+            Some(text) => Some(parse_time(text, clock::now()).ok_or_else(|| {
+                CliError::for_input(format!("`{text}` is not a time"))
+                    .with_hint("such as 10m, 2h, 23:15, 2026-11-14 or 2026-11-14T23:15")
             })?),
         };
         let task = args.task.as_ref().map(|task| TaskId(task.trim().to_owned()));
@@ -128,12 +129,12 @@ impl Filter {
     }
 
     /// Returns whether the filter depends on the iteration or task of an event.
-    fn wants_place(&self) -> bool {
+    fn needs_place(&self) -> bool {
         self.iteration.is_some() || self.task.is_some()
     }
 
     /// Returns whether an event of this iteration and task is shown.
-    fn shows(&self, recorded: &Recorded, place: Option<&Place>) -> bool {
+    fn shows(&self, recorded: &Recorded, place: Option<&EventPlace>) -> bool {
         let is_late = self.since.is_none_or(|since| recorded.at >= since);
         let is_there = self
             .iteration
@@ -148,19 +149,19 @@ impl Filter {
 
 /// Returns whether an event between two iterations is about a task.
 fn is_about(event: &Event, about: &TaskId) -> bool {
-    if let Event::Wished { asked, .. } = event {
-        return matches!(&asked.wish, Wish::Skip { task } if task == about);
+    if let Event::ControlRequested { asked, .. } = event {
+        return matches!(&asked.request, ControlRequest::Skip { task } if task == about);
     }
     matches!(event, Event::TaskSkipped { task, .. } if task == about)
 }
 
 /// Parses a time: a duration before now, a time of the last day, or a date.
-fn moment(text: &str, now: Timestamp) -> Option<Timestamp> {
+fn parse_time(text: &str, now: Timestamp) -> Option<Timestamp> {
     let text = text.trim();
     let zone = TimeZone::system();
     let local = jiff::Timestamp::from_millisecond(now.0).ok()?.to_zoned(zone.clone());
     let (number, unit) = text.split_at(text.find(|it: char| !it.is_ascii_digit())?);
-    if let (Ok(number), Some(each)) = (number.parse::<i64>(), unit_ms(unit)) {
+    if let (Ok(number), Some(each)) = (number.parse::<i64>(), find_millis_per_unit(unit)) {
         return Some(Timestamp(now.0.saturating_sub(number.saturating_mul(each))));
     }
     let zoned = if let Ok(time) = text.parse::<jiff::civil::Time>() {
@@ -175,7 +176,7 @@ fn moment(text: &str, now: Timestamp) -> Option<Timestamp> {
     Some(Timestamp(zoned.timestamp().as_millisecond()))
 }
 
-fn unit_ms(unit: &str) -> Option<i64> {
+fn find_millis_per_unit(unit: &str) -> Option<i64> {
     Some(match unit {
         "s" => 1_000,
         "m" | "min" => 60_000,
@@ -186,26 +187,26 @@ fn unit_ms(unit: &str) -> Option<i64> {
 }
 
 /// Returns the named run, or the last one.
-pub(super) fn choose(state: &Path, named: Option<&str>) -> Result<RunId, Complaint> {
-    let known = runs::runs(state);
+pub(super) fn choose_run(state: &Path, named: Option<&str>) -> Result<RunId, CliError> {
+    let known = runs::list_runs(state);
     let mut begun = known.into_iter().filter(|run| run.started.is_some());
     match named {
         None => begun.next().ok_or_else(|| {
-            Complaint::input("there is no run in this directory yet")
-                .hint("`ralph run` or `ralph build` starts one, `-C DIR` looks elsewhere")
+            CliError::for_input("there is no run in this directory yet")
+                .with_hint("`ralph run` or `ralph build` starts one, `-C DIR` looks elsewhere")
         }),
         Some(name) => begun.find(|run| run.id.0 == name).ok_or_else(|| {
-            Complaint::input(format!("there is no run `{name}` in this directory"))
-                .hint("`ralph status` names the last one, which is meant without a name")
+            CliError::for_input(format!("there is no run `{name}` in this directory"))
+                .with_hint("`ralph status` names the last one, which is meant without a name")
         }),
     }
     .map(|run| run.id)
 }
 
 /// Prints the raw streams of all calls, or of those of one iteration, in the order of the calls.
-fn raw(run: &Path, only: Option<u32>) -> Result<ExitStatus, Complaint> {
+fn print_raw_streams(run: &Path, only: Option<u32>) -> Result<ExitStatus, CliError> {
     let unreadable = |error: io::Error| {
-        Complaint::new(ExitStatus::BadInput, format!("cannot read `{}`: {error}", run.display()))
+        CliError::new(ExitStatus::BadInput, format!("cannot read `{}`: {error}", run.display()))
     };
     let mut streams: Vec<(u32, u32, PathBuf)> = fs::read_dir(run)
         .map_err(unreadable)?
@@ -221,10 +222,10 @@ fn raw(run: &Path, only: Option<u32>) -> Result<ExitStatus, Complaint> {
     streams.sort();
     for (_, _, path) in streams {
         let mut reader = RawReader::open(&path).map_err(unreadable)?;
-        let printed = if screen::is_data_seen() {
-            copy_harmless(&mut reader, &mut screen::stdout())
+        let printed = if screen::is_stdout_terminal() {
+            copy_harmless(&mut reader, &mut screen::open_stdout())
         } else {
-            io::copy(&mut reader, &mut screen::stdout()).map(drop)
+            io::copy(&mut reader, &mut screen::open_stdout()).map(drop)
         };
         if printed.is_err() {
             // The reader has closed the pipe.
@@ -245,7 +246,7 @@ fn copy_harmless(from: &mut impl io::Read, to: &mut impl io::Write) -> io::Resul
         } else {
             plain.feed(&piece[..read], &mut text);
         }
-        to.write_all(harmless(&text).as_bytes())?;
+        to.write_all(sanitize_text(&text).as_bytes())?;
         if read == 0 {
             return to.flush();
         }
@@ -262,19 +263,19 @@ mod tests {
         for (words, before) in
             [("90s", 90_000), ("10m", 600_000), ("2h", 7_200_000), ("3d", 259_200_000)]
         {
-            assert_eq!(moment(words, now), Some(Timestamp(now.0 - before)), "{words}");
+            assert_eq!(parse_time(words, now), Some(Timestamp(now.0 - before)), "{words}");
         }
-        assert_eq!(moment("2026-11-14T23:15:00Z", now), Some(Timestamp(1_794_698_100_000)));
+        assert_eq!(parse_time("2026-11-14T23:15:00Z", now), Some(Timestamp(1_794_698_100_000)));
         for words in ["23:15", "00:00", "2026-11-14", "2026-11-14T23:15"] {
-            assert!(moment(words, now).is_some(), "{words}");
+            assert!(parse_time(words, now).is_some(), "{words}");
         }
         let day = 86_400_000;
         for words in ["00:00", "12:00", "23:59"] {
-            let at = moment(words, now).expect("a time").0;
+            let at = parse_time(words, now).expect("a time").0;
             assert!((now.0 - 2 * day..=now.0).contains(&at), "{words}: {at}");
         }
         for words in ["", "soon", "25:99", "10x", "-5m"] {
-            assert_eq!(moment(words, now), None, "{words}");
+            assert_eq!(parse_time(words, now), None, "{words}");
         }
     }
 }

@@ -5,13 +5,13 @@
 use ralph_core::outcome::ExitStatus;
 use ralph_io::sandbox::proxy::connect;
 
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 
 /// Connects standard input and output to a host, through the proxy.
-pub(super) fn connect(host: &str, port: u16) -> Result<ExitStatus, Complaint> {
+pub(super) fn connect_through_proxy(host: &str, port: u16) -> Result<ExitStatus, CliError> {
     let proxy = std::env::var("HTTPS_PROXY").ok();
-    match connect::run(host, port, proxy.as_deref()) {
+    match connect::connect_stdio(host, port, proxy.as_deref()) {
         Ok(()) => Ok(ExitStatus::Complete),
-        Err(error) => Err(Complaint::input(error.to_string())),
+        Err(error) => Err(CliError::for_input(error.to_string())),
     }
 }

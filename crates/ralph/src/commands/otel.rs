@@ -8,31 +8,31 @@ use ralph_io::telemetry::Shipment;
 use super::log;
 use crate::cli::CommonArgs;
 use crate::cli::notify::{OtelArgs, OtelCommand};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::screen;
-use crate::telling::{self, Stopped};
+use crate::subscribers::{self, ReplayError};
 
 /// Runs the command.
-pub(crate) fn main(common: &CommonArgs, args: &OtelArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn export_run(common: &CommonArgs, args: &OtelArgs) -> Result<ExitStatus, CliError> {
     let OtelCommand::Export(args) = &args.command;
     let project = Project::open(common)?;
-    let loaded = project.settings(args.config.as_deref(), Vec::new())?;
-    let layout = project.layout(&loaded)?;
-    let run = log::choose(layout.state(), args.run.as_deref())?;
-    let collector = telling::collector(&project.env, &loaded)?;
+    let loaded = project.load_trusted_settings(args.config.as_deref(), Vec::new())?;
+    let layout = project.find_layout(&loaded)?;
+    let run = log::choose_run(layout.state(), args.run.as_deref())?;
+    let collector = subscribers::build_collector(&project.env, &loaded)?;
     let refused = |why: String| {
         let message = format!("the collector did not take the run: {why}");
-        Complaint::new(ExitStatus::Incomplete, message)
-            .hint("`otel.endpoint` or OTEL_EXPORTER_OTLP_ENDPOINT says where it is")
+        CliError::new(ExitStatus::Incomplete, message)
+            .with_hint("`otel.endpoint` or OTEL_EXPORTER_OTLP_ENDPOINT says where it is")
     };
     let mut shipment = Shipment::new(&collector);
-    telling::each_event(&layout.run(&run).journal(), |recorded, state| {
-        shipment.add(recorded, state)
+    subscribers::replay_journal(&layout.run_dir(&run).journal_path(), |recorded, state| {
+        shipment.add_event(recorded, state)
     })
     .map_err(|stopped| match stopped {
-        Stopped::Unreadable(why) => Complaint::input(why),
-        Stopped::Told(why) => refused(why),
+        ReplayError::Unreadable(why) => CliError::for_input(why),
+        ReplayError::Receiver(why) => refused(why),
     })?;
     let spans = shipment.finish().map_err(refused)?;
     screen::print_data(&format!("Sent run {run}: {spans} spans.\n"));

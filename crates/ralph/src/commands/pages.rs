@@ -12,11 +12,11 @@ use ralph_core::event::TreeId;
 use ralph_core::ids::RunId;
 use ralph_core::report::{Report, Summary};
 use ralph_io::clock;
-use ralph_io::git::Repository;
+use ralph_io::git::GitRepository;
 use ralph_io::mask::Masker;
 use ralph_io::process::Watch;
-use ralph_io::store::{Lock, active};
-use ralph_ui::html::{self, Facts, Part, Standing};
+use ralph_io::store::{RunLock, active};
+use ralph_ui::html::{self, PageInput, PagePart, RunActivity};
 use ralph_ui::time::WallClock;
 use serde::de::IgnoredAny;
 
@@ -27,73 +27,74 @@ use crate::secrets;
 const DIFF_CHARS: usize = 20_000;
 
 /// Diffs cached while a page is followed: more than one page shows.
-const MOST_DIFFS: usize = 64;
+const MAX_CACHED_DIFFS: usize = 64;
 
 /// Whether a run is active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum RunLiveness {
     Active,
     Over,
 }
 
-impl Look {
+impl RunLiveness {
     /// Checks the lock of a state directory, and which run holds it.
-    pub(super) fn at(state: &Path, run: &RunId, report: &Report) -> Self {
+    pub(super) fn check(state: &Path, run: &RunId, report: &Report) -> Self {
         let has_ended = report.state().is_none_or(|state| state.outcome.is_some());
-        if has_ended || Lock::look(state).is_none() {
+        if has_ended || RunLock::find_holder(state).is_none() {
             return Self::Over;
         }
-        let holder = active::read::<IgnoredAny>(&state.join("active.json")).ok();
+        let holder = active::read_active::<IgnoredAny>(&state.join("active.json")).ok();
         let is_this = match holder {
             Some(active) => active.run == *run,
             // Before the first call the file does not exist; the active run is the newest one then.
-            None => newest(state).is_none_or(|newest| newest <= run.0),
+            None => find_newest_run(state).is_none_or(|newest| newest <= run.0),
         };
         if is_this { Self::Active } else { Self::Over }
     }
 
-    fn standing(self, report: &Report) -> Standing {
-        match (self, pause(report)) {
-            (Self::Active, Pause::No | Pause::Asked { .. }) => Standing::Active,
-            (Self::Active, Pause::Since { .. }) => Standing::Paused,
-            (Self::Over, _) => Standing::Over,
+    fn to_run_status(self, report: &Report) -> RunActivity {
+        match (self, find_pause_state(report)) {
+            (Self::Active, Pause::No | Pause::Asked { .. }) => RunActivity::Active,
+            (Self::Active, Pause::Since { .. }) => RunActivity::Paused,
+            (Self::Over, _) => RunActivity::Ended,
         }
     }
 }
 
 /// Returns the pause state of a run.
-pub(super) fn pause(report: &Report) -> Pause {
+pub(super) fn find_pause_state(report: &Report) -> Pause {
     report.state().map_or(Pause::No, |state| state.control.pause)
 }
 
 /// Returns the id of the newest run.
-fn newest(state: &Path) -> Option<String> {
+fn find_newest_run(state: &Path) -> Option<String> {
     let runs = fs::read_dir(state.join("runs")).ok()?;
     runs.flatten().filter_map(|entry| entry.file_name().into_string().ok()).max()
 }
 
 /// The diffs of a run's attempts, as far as git still has them, with secrets masked.
-pub(super) struct Diffs {
-    repository: Option<Repository>,
+pub(super) struct AttemptDiffs {
+    repository: Option<GitRepository>,
     masker: Masker,
     known: BTreeMap<(String, String), Result<String, String>>,
 }
 
-impl Diffs {
+impl AttemptDiffs {
     /// Returns the diffs of a run. The project directory may no longer exist.
-    pub(super) fn of(project: &Project, report: &Report) -> Self {
+    pub(super) fn for_run(project: &Project, report: &Report) -> Self {
         let repository = if project.directory.is_dir() {
-            project.repository(&Watch::detached()).ok().flatten()
+            project.find_repository(&Watch::new_detached()).ok().flatten()
         } else {
             None
         };
-        let masker = report
-            .state()
-            .map_or_else(|| Masker::new([]), |state| secrets::masker(&project.env, &state.recipe));
+        let masker = report.state().map_or_else(
+            || Masker::new([]),
+            |state| secrets::build_masker(&project.env, &state.recipe),
+        );
         Self { repository, masker, known: BTreeMap::new() }
     }
 
-    fn between(&mut self, from: &TreeId, to: &TreeId) -> Result<String, String> {
+    fn find_diff(&mut self, from: &TreeId, to: &TreeId) -> Result<String, String> {
         let pair = (from.0.clone(), to.0.clone());
         if let Some(known) = self.known.get(&pair) {
             return known.clone();
@@ -102,11 +103,11 @@ impl Diffs {
             None => Err("the repository is not there any more".to_owned()),
             // Git eventually prunes the trees of discarded work.
             Some(repository) => repository
-                .patch(from, to, DIFF_CHARS)
-                .map(|patch| self.masker.text(&patch).into_owned())
+                .build_patch(from, to, DIFF_CHARS)
+                .map(|patch| self.masker.mask_text(&patch).into_owned())
                 .map_err(|_| "git has cleared it away".to_owned()),
         };
-        if self.known.len() >= MOST_DIFFS {
+        if self.known.len() >= MAX_CACHED_DIFFS {
             self.known.clear();
         }
         self.known.insert(pair, diff.clone());
@@ -115,44 +116,44 @@ impl Diffs {
 }
 
 /// Returns the parts of a page.
-pub(super) fn parts(
+pub(super) fn build_parts(
     report: &Report,
     summary: &Summary,
     project: &Path,
-    look: Look,
-    diffs: &mut Diffs,
-) -> Vec<Part> {
-    let clock = WallClock::system(clock::now);
-    html::parts(&mut Facts {
+    look: RunLiveness,
+    diffs: &mut AttemptDiffs,
+) -> Vec<PagePart> {
+    let clock = WallClock::for_system(clock::now);
+    html::render_parts(&mut PageInput {
         summary,
         timeline: report.timeline(),
-        project: &name(project),
-        standing: look.standing(report),
+        project: &format_project_name(project),
+        status: look.to_run_status(report),
         clock: &clock,
-        diff: &mut |from, to| diffs.between(from, to),
+        diff: &mut |from, to| diffs.find_diff(from, to),
     })
 }
 
 /// Returns a complete page.
-pub(super) fn document(
+pub(super) fn build_document(
     report: &Report,
     summary: &Summary,
     project: &Path,
-    look: Look,
-    diffs: &mut Diffs,
+    look: RunLiveness,
+    diffs: &mut AttemptDiffs,
 ) -> String {
-    let parts = parts(report, summary, project, look, diffs);
-    html::document(&title(summary, project), &parts)
+    let parts = build_parts(report, summary, project, look, diffs);
+    html::render_document(&format_title(summary, project), &parts)
 }
 
 /// Returns the title of a page.
-pub(super) fn title(summary: &Summary, project: &Path) -> String {
+pub(super) fn format_title(summary: &Summary, project: &Path) -> String {
     let far = summary.progress.map(|progress| format!("{}/{} ", progress.done, progress.total));
-    format!("{}{} - ralph {}", far.unwrap_or_default(), name(project), summary.run)
+    format!("{}{} - ralph {}", far.unwrap_or_default(), format_project_name(project), summary.run)
 }
 
 /// Returns the directory name of a project.
-pub(super) fn name(project: &Path) -> String {
+pub(super) fn format_project_name(project: &Path) -> String {
     let name = project.file_name().unwrap_or(project.as_os_str());
     name.to_string_lossy().into_owned()
 }

@@ -13,62 +13,63 @@ use ralph_io::formats::TaskFile;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
 
 use super::{dry_run, run, specs};
-use crate::calls::quoted;
+use crate::agent_versions::{VersionSource, with_agent_versions};
+use crate::call_preview::quote_for_shell;
 use crate::cli::{CommonArgs, PlanArgs};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::detect;
 use crate::documents::{Documents, INIT, PRD};
-use crate::equip::{Asking, equipped};
-use crate::project::{Project, complain_of_layout};
+use crate::project::{Project, to_layout_error};
 use crate::recipe;
 use crate::scaffold::{self, Existing};
 use crate::screen;
 use crate::session;
-use crate::settings::Loaded;
+use crate::settings::LoadedSettings;
 use crate::task_file;
-use crate::workflow::Basis;
+use crate::workflow::WorkflowBasis;
 
 /// Runs the command.
-pub(crate) fn main(common: &CommonArgs, args: &PlanArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &PlanArgs) -> Result<ExitStatus, CliError> {
     let project = Project::open_for_work(common)?;
-    let mut flags = run::start_flags(&args.start)?;
-    flags.extend(run::count_flag(args.count, &args.start, "plan")?);
-    let loaded = run::load(&project, &args.start, flags)?;
-    match Basis::of(&project, &loaded) {
-        Basis::Tasks => {}
-        Basis::Specs if args.force => {
-            return Err(Complaint::input("--force is about a task list")
-                .hint("a plan from specifications is brought up to date without it"));
+    let mut flags = run::read_start_flags(&args.start)?;
+    flags.extend(run::read_count_flag(args.count, &args.start, "plan")?);
+    let loaded = run::load_for_start(&project, &args.start, flags)?;
+    match WorkflowBasis::detect(&project, &loaded) {
+        WorkflowBasis::Tasks => {}
+        WorkflowBasis::Specs if args.force => {
+            return Err(CliError::for_input("--force is about a task list")
+                .with_hint("a plan from specifications is brought up to date without it"));
         }
-        Basis::Specs => {
+        WorkflowBasis::Specs => {
             return specs::main(common, &project, loaded, &args.start, PlanPart::Makes);
         }
-        Basis::Unknown => {
+        WorkflowBasis::Unknown => {
             let directory = &loaded.settings.specs_dir;
-            return Err(Complaint::input(format!(
+            return Err(CliError::for_input(format!(
                 "there is nothing to plan from: neither `{directory}/` nor `ralph/prd.md`"
             ))
-            .hint("`ralph init --workflow specs` makes a first specification")
-            .hint(INIT));
+            .with_hint("`ralph init --workflow specs` makes a first specification")
+            .with_hint(INIT));
         }
     }
-    let documents = Documents::of(&project, &loaded.settings)?;
-    documents.prd_is_written()?;
-    let known = known(&project, &documents, args)?;
-    let values = values(&project, &documents, known.as_ref());
-    let recipe = recipe::for_plan(&loaded, values, &documents.tasks, check(&documents)?)?;
+    let documents = Documents::for_project(&project, &loaded.settings)?;
+    documents.check_prd_is_written()?;
+    let known = read_existing_list(&project, &documents, args)?;
+    let values = collect_prompt_values(&project, &documents, known.as_ref());
+    let recipe =
+        recipe::for_plan(&loaded, values, &documents.tasks, build_validation_command(&documents)?)?;
     if args.start.dry_run {
-        let recipe = equipped(&project, recipe, Asking::Memory);
+        let recipe = with_agent_versions(&project, recipe, VersionSource::Cache);
         return dry_run::main(&project, &loaded, &recipe);
     }
-    if let Some(Known::Begun { text }) = &known {
-        keep(&project, &loaded, text)?;
+    if let Some(ExistingList::Begun { text }) = &known {
+        back_up_list(&project, &loaded, text)?;
     }
-    session::start(common, &project, &loaded, recipe, &run::wishes(&args.start))
+    session::start_run(common, &project, &loaded, recipe, &run::read_start_options(&args.start))
 }
 
 /// An existing task file.
-enum Known {
+enum ExistingList {
     /// No task has begun; it is updated.
     Untouched(Box<TaskFile>),
     /// Work has begun, or the file cannot be read.
@@ -76,65 +77,65 @@ enum Known {
 }
 
 /// Reads an existing list. Fails if work on it has begun, unless `--force` is given.
-fn known(
+fn read_existing_list(
     project: &Project,
     documents: &Documents,
     args: &PlanArgs,
-) -> Result<Option<Known>, Complaint> {
+) -> Result<Option<ExistingList>, CliError> {
     let name = &documents.tasks;
-    let place = documents.place(name);
+    let place = documents.resolve_path(name);
     if place.symlink_metadata().is_err() {
         return Ok(None);
     }
     let read = TaskFile::read(&place);
     let complaint = match read {
-        Ok(file) if file.list().begun_problems().is_empty() => {
-            return Ok(Some(Known::Untouched(Box::new(file))));
+        Ok(file) if file.list().find_begun_tasks().is_empty() => {
+            return Ok(Some(ExistingList::Untouched(Box::new(file))));
         }
         Ok(file) => {
             let progress = file.list().progress();
             let (done, total) = (progress.done, progress.total);
-            Complaint::input(format!(
+            CliError::for_input(format!(
                 "work on `{name}` has begun ({done} of {total} done), and a new plan would forget it"
             ))
-            .hint("`ralph build` continues it; `ralph archive` archives it")
+            .with_hint("`ralph build` continues it; `ralph archive` archives it")
         }
         Err(problems) => {
-            let complaint = task_file::complain(project, &problems);
+            let complaint = task_file::to_problems_error(project, &problems);
             complaint
-                .hint(format!("it is not clear whether work on `{name}` has begun"))
-                .hint("`ralph resume` continues an interrupted plan")
+                .with_hint(format!("it is not clear whether work on `{name}` has begun"))
+                .with_hint("`ralph resume` continues an interrupted plan")
         }
     };
     if !args.force {
-        return Err(complaint.hint("--force keeps it as a backup and plans again"));
+        return Err(complaint.with_hint("--force keeps it as a backup and plans again"));
     }
     let text = fs::read_to_string(&place)
-        .map_err(|error| Complaint::input(format!("cannot read `{name}`: {error}")))?;
-    Ok(Some(Known::Begun { text }))
+        .map_err(|error| CliError::for_input(format!("cannot read `{name}`: {error}")))?;
+    Ok(Some(ExistingList::Begun { text }))
 }
 
 /// Saves a backup of a list that is planned again.
-fn keep(project: &Project, loaded: &Loaded, text: &str) -> Result<(), Complaint> {
-    let layout = project.layout(loaded)?;
-    layout.prepare_project().map_err(|error| complain_of_layout(&error))?;
-    let name = format!("{PROJECT_DIRECTORY}/tasks-{}.json.bak", clock::now().stamp());
-    scaffold::write(&project.directory.join(&name), text, Existing::KeepBeside)?;
-    screen::say(&format!("The list with what was done is kept as {name}."));
+fn back_up_list(project: &Project, loaded: &LoadedSettings, text: &str) -> Result<(), CliError> {
+    let layout = project.find_layout(loaded)?;
+    layout.prepare_project().map_err(|error| to_layout_error(&error))?;
+    let name = format!("{PROJECT_DIRECTORY}/tasks-{}.json.bak", clock::now().to_stamp());
+    scaffold::write_file(&project.directory.join(&name), text, Existing::BackUp)?;
+    screen::print_line(&format!("The list with what was done is kept as {name}."));
     Ok(())
 }
 
 /// Returns the variables of the prompt.
-fn values(
+fn collect_prompt_values(
     project: &Project,
     documents: &Documents,
-    known: Option<&Known>,
+    known: Option<&ExistingList>,
 ) -> BTreeMap<String, String> {
     let commands = match known {
-        Some(Known::Untouched(file)) if !file.list().verify_commands.is_empty() => {
+        Some(ExistingList::Untouched(file)) if !file.list().verify_commands.is_empty() => {
             file.list().verify_commands.clone()
         }
-        Some(Known::Untouched(_) | Known::Begun { .. }) | None => {
+        Some(ExistingList::Untouched(_) | ExistingList::Begun { .. }) | None => {
             detect::verify_commands(&project.directory)
         }
     };
@@ -144,7 +145,7 @@ fn values(
         commands => format!(" These were found: {}.", commands.join(", ")),
     };
     let values = [
-        ("PRD_FILE", documents.beside(PRD)),
+        ("PRD_FILE", documents.find_sibling_path(PRD)),
         ("TASKS_FILE", documents.tasks.clone()),
         ("FOUND", found),
     ];
@@ -152,9 +153,9 @@ fn values(
 }
 
 /// Returns the command that validates the list: this program.
-fn check(documents: &Documents) -> Result<String, Complaint> {
+fn build_validation_command(documents: &Documents) -> Result<String, CliError> {
     let program = std::env::current_exe().map_err(|error| {
-        Complaint::new(
+        CliError::new(
             ExitStatus::Incomplete,
             format!("cannot find ralph's own executable: {error}"),
         )
@@ -167,5 +168,5 @@ fn check(documents: &Documents) -> Result<String, Complaint> {
         "--plan",
         &documents.tasks,
     ];
-    Ok(quoted(&arguments.map(str::to_owned)))
+    Ok(quote_for_shell(&arguments.map(str::to_owned)))
 }

@@ -5,91 +5,104 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_agents::claude_plugins::{self, MARKETPLACE, Scope};
+use ralph_agents::claude_plugins::{self, MARKETPLACE, PluginScope};
 use ralph_core::child::NotStarted;
 use ralph_core::ids::Role;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::AgentKind;
-use ralph_io::process::{Limits, Spawn, Stdin, Watch, capture};
-use ralph_io::store::embedded::Ensured;
+use ralph_io::process::{ProcessLimits, Spawn, StdinSource, Watch, capture_output};
+use ralph_io::store::embedded::EnsureResult;
 use serde_json::{Value, json};
 
-use crate::calls::quoted;
+use crate::call_preview::quote_for_shell;
 use crate::cli::{CommonArgs, PluginArgs, PluginCommand, PluginInstallArgs};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::plugin::{self, check};
 use crate::project::Project;
 use crate::recipe;
 use crate::screen;
-use crate::settings::Loaded;
+use crate::settings::LoadedSettings;
 
 /// `claude` answers within seconds, unless it waits for the network.
-const PATIENCE: Duration = Duration::from_secs(120);
+const CLAUDE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// `claude` prints a few lines.
-const MAX_BYTES: usize = 256 * 1024;
+const MAX_OUTPUT_BYTES: usize = 256 * 1024;
 
 /// Runs the command.
-pub(crate) fn main(common: &CommonArgs, args: &PluginArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &PluginArgs) -> Result<ExitStatus, CliError> {
     let project = Project::open(common)?;
-    let loaded = project.settings_as_written(None, Vec::new())?;
-    let claude = Claude::of(&project, &loaded);
+    let loaded = project.load_settings(None, Vec::new())?;
+    let claude = ClaudeCli::for_project(&project, &loaded);
     match &args.command {
-        PluginCommand::Path => path(&project, &loaded, args.json),
-        PluginCommand::Install(choice) => install(&claude, scope(choice), args.json),
+        PluginCommand::Path => print_path(&project, &loaded, args.json),
+        PluginCommand::Install(choice) => install_plugin(&claude, choose_scope(choice), args.json),
         PluginCommand::Validate { directory } => {
             let directory = directory.as_ref().map(|directory| project.directory.join(directory));
-            validate(&claude, &loaded, directory, args.json)
+            validate_plugin(&claude, &loaded, directory, args.json)
         }
     }
 }
 
-fn scope(choice: &PluginInstallArgs) -> Scope {
-    if choice.project { Scope::Project } else { Scope::User }
+fn choose_scope(choice: &PluginInstallArgs) -> PluginScope {
+    if choice.project { PluginScope::Project } else { PluginScope::User }
 }
 
-fn print(json: bool, facts: &Value, text: &str) {
+fn print_result(json: bool, facts: &Value, text: &str) {
     let text = if json { format!("{facts:#}\n") } else { format!("{text}\n") };
     screen::print_data(&text);
 }
 
-fn unwritable(place: &Path, error: &std::io::Error) -> Complaint {
-    Complaint::input(format!("the plugin cannot be written to `{}`: {error}", place.display()))
+fn to_unwritable_error(place: &Path, error: &std::io::Error) -> CliError {
+    CliError::for_input(format!("the plugin cannot be written to `{}`: {error}", place.display()))
 }
 
-fn path(project: &Project, loaded: &Loaded, json: bool) -> Result<ExitStatus, Complaint> {
-    let plugin = plugin::for_runs(&project.state_root(loaded)?);
-    let place = plugin.place();
-    let ensured = plugin.ensure().map_err(|error| unwritable(place, &error))?;
-    let facts = json!({ "version": 1, "path": place, "written": ensured == Ensured::Written });
-    print(json, &facts, &place.display().to_string());
+fn print_path(
+    project: &Project,
+    loaded: &LoadedSettings,
+    json: bool,
+) -> Result<ExitStatus, CliError> {
+    let plugin = plugin::for_runs(&project.find_state_root(loaded)?);
+    let place = plugin.path();
+    let ensured = plugin.ensure_intact().map_err(|error| to_unwritable_error(place, &error))?;
+    let facts = json!({ "version": 1, "path": place, "written": ensured == EnsureResult::Written });
+    print_result(json, &facts, &place.display().to_string());
     Ok(ExitStatus::Complete)
 }
 
-fn install(claude: &Claude<'_>, scope: Scope, json: bool) -> Result<ExitStatus, Complaint> {
-    let data = plugin::data_directory(|name| std::env::var_os(name))
-        .ok_or_else(|| Complaint::input("there is no home directory to write the plugin to"))?;
-    let marketplace = plugin::to_install(&data);
-    let place = marketplace.place();
+fn install_plugin(
+    claude: &ClaudeCli<'_>,
+    scope: PluginScope,
+    json: bool,
+) -> Result<ExitStatus, CliError> {
+    let data = plugin::find_data_directory(|name| std::env::var_os(name))
+        .ok_or_else(|| CliError::for_input("there is no home directory to write the plugin to"))?;
+    let marketplace = plugin::for_installation(&data);
+    let place = marketplace.path();
     if place.symlink_metadata().is_ok() && !marketplace.is_intact() {
         let message = format!("`{}` is not as ralph wrote it", place.display());
-        return Err(Complaint::input(message).hint("move it away, then install again"));
+        return Err(CliError::for_input(message).with_hint("move it away, then install again"));
     }
     let shown = place.to_string_lossy();
-    let mut steps = vec![claude_plugins::add_marketplace(&shown), claude_plugins::install(scope)];
-    let found = claude.find();
-    if found.is_ok() && claude.knows(place)? == Known::Older {
-        steps.push(claude_plugins::update(scope));
+    let mut steps =
+        vec![claude_plugins::build_add_args(&shown), claude_plugins::build_install_args(scope)];
+    let found = claude.find_program();
+    if found.is_ok() && claude.find_marketplace(place)? == RegisteredMarketplace::Older {
+        steps.push(claude_plugins::build_update_args(scope));
     }
-    let ensured = marketplace.ensure().map_err(|error| unwritable(place, &error))?;
+    let ensured =
+        marketplace.ensure_intact().map_err(|error| to_unwritable_error(place, &error))?;
     let outputs = match &found {
-        Ok(_) => steps.iter().map(|words| claude.must(words)).collect::<Result<Vec<_>, _>>()?,
+        Ok(_) => {
+            steps.iter().map(|words| claude.run_or_fail(words)).collect::<Result<Vec<_>, _>>()?
+        }
         Err(_) => Vec::new(),
     };
-    let commands: Vec<String> = steps.iter().map(|words| claude.line(words)).collect();
+    let commands: Vec<String> =
+        steps.iter().map(|words| claude.format_command_line(words)).collect();
     let written = match ensured {
-        Ensured::Written => "The plugin was written to",
-        Ensured::Found => "The plugin was there already, in",
+        EnsureResult::Written => "The plugin was written to",
+        EnsureResult::Found => "The plugin was there already, in",
     };
     let mut text = format!("{written} {shown}");
     let title = match &found {
@@ -109,36 +122,39 @@ fn install(claude: &Claude<'_>, scope: Scope, json: bool) -> Result<ExitStatus, 
     let facts = json!({
         "version": 1,
         "path": place,
-        "written": ensured == Ensured::Written,
+        "written": ensured == EnsureResult::Written,
         "scope": scope.name(),
         "installed": found.is_ok(),
         "commands": commands,
     });
-    print(json, &facts, &text);
+    print_result(json, &facts, &text);
     Ok(ExitStatus::Complete)
 }
 
-fn validate(
-    claude: &Claude<'_>,
-    loaded: &Loaded,
+fn validate_plugin(
+    claude: &ClaudeCli<'_>,
+    loaded: &LoadedSettings,
     directory: Option<PathBuf>,
     json: bool,
-) -> Result<ExitStatus, Complaint> {
+) -> Result<ExitStatus, CliError> {
     let directory = if let Some(directory) = directory {
         directory
     } else {
-        let plugin = plugin::for_runs(&claude.project.state_root(loaded)?);
-        plugin.ensure().map_err(|error| unwritable(plugin.place(), &error))?;
-        plugin.place().to_owned()
+        let plugin = plugin::for_runs(&claude.project.find_state_root(loaded)?);
+        plugin.ensure_intact().map_err(|error| to_unwritable_error(plugin.path(), &error))?;
+        plugin.path().to_owned()
     };
     let shown = directory.to_string_lossy();
-    let mut problems = check::problems(&directory);
-    let asked = match claude.find() {
-        Ok(_) => Some(claude.run(&claude_plugins::validate(&shown))),
+    let mut problems = check::find_problems(&directory);
+    let asked = match claude.find_program() {
+        Ok(_) => Some(claude.run_command(&claude_plugins::build_validate_args(&shown))),
         Err(_) => None,
     };
     if let Some(Err(words)) = &asked {
-        problems.push(format!("{}: {words}", claude.line(&claude_plugins::validate(&shown))));
+        problems.push(format!(
+            "{}: {words}",
+            claude.format_command_line(&claude_plugins::build_validate_args(&shown))
+        ));
     }
     let facts = json!({
         "version": 1,
@@ -152,21 +168,21 @@ fn validate(
         None => "ralph finds no mistakes; Claude Code is not there to be asked",
     };
     if problems.is_empty() {
-        print(json, &facts, &format!("{shown}: {by_whom}"));
+        print_result(json, &facts, &format!("{shown}: {by_whom}"));
         return Ok(ExitStatus::Complete);
     }
     if json {
-        print(json, &facts, "");
+        print_result(json, &facts, "");
         return Ok(ExitStatus::BadInput);
     }
     let list: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
     let message = format!("the plugin in `{shown}` has mistakes:\n{}", list.join("\n"));
-    Err(Complaint::input(message))
+    Err(CliError::for_input(message))
 }
 
 /// What Claude Code has registered as ralph's marketplace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
+enum RegisteredMarketplace {
     /// Nothing.
     Nothing,
     /// This copy.
@@ -176,73 +192,75 @@ enum Known {
 }
 
 /// The `claude` that the settings name, or the one on the `PATH`.
-struct Claude<'a> {
+struct ClaudeCli<'a> {
     project: &'a Project,
     command: String,
 }
 
-impl<'a> Claude<'a> {
-    fn of(project: &'a Project, loaded: &Loaded) -> Self {
-        let chosen = recipe::agent(loaded, Role::Prompt).ok();
+impl<'a> ClaudeCli<'a> {
+    fn for_project(project: &'a Project, loaded: &LoadedSettings) -> Self {
+        let chosen = recipe::choose_agent(loaded, Role::Prompt).ok();
         let chosen = chosen.filter(|agent| agent.kind == AgentKind::Claude);
         let command = chosen.map_or_else(|| AgentKind::Claude.name().to_owned(), |it| it.command);
         Self { project, command }
     }
 
-    fn find(&self) -> Result<PathBuf, NotStarted> {
+    fn find_program(&self) -> Result<PathBuf, NotStarted> {
         self.project.find_program(&self.command)
     }
 
     /// Returns the command line to type.
-    fn line(&self, words: &[String]) -> String {
-        quoted(&[std::slice::from_ref(&self.command), words].concat())
+    fn format_command_line(&self, words: &[String]) -> String {
+        quote_for_shell(&[std::slice::from_ref(&self.command), words].concat())
     }
 
     /// Finds a marketplace of the same name. Fails if it is not ralph's.
-    fn knows(&self, place: &Path) -> Result<Known, Complaint> {
-        let printed = self.must(&claude_plugins::list_marketplaces())?;
-        let Some(known) = claude_plugins::marketplaces(&printed) else {
+    fn find_marketplace(&self, place: &Path) -> Result<RegisteredMarketplace, CliError> {
+        let printed = self.run_or_fail(&claude_plugins::build_list_args())?;
+        let Some(known) = claude_plugins::parse_marketplaces(&printed) else {
             let message = format!("`{}` does not say which marketplaces it knows", self.command);
-            return Err(Complaint::new(ExitStatus::AgentFailed, message)
-                .hint("update Claude Code, then install again"));
+            return Err(CliError::new(ExitStatus::AgentFailed, message)
+                .with_hint("update Claude Code, then install again"));
         };
         let Some(same) = known.iter().find(|it| it.name == MARKETPLACE) else {
-            return Ok(Known::Nothing);
+            return Ok(RegisteredMarketplace::Nothing);
         };
         let path = Path::new(same.path.as_deref().unwrap_or_default());
         if path == place {
-            return Ok(Known::This);
+            return Ok(RegisteredMarketplace::This);
         }
         if path.parent() == place.parent() {
-            return Ok(Known::Older);
+            return Ok(RegisteredMarketplace::Older);
         }
         let from = same.origin();
         let message = format!("Claude Code has a marketplace `{MARKETPLACE}` already, from {from}");
-        Err(Complaint::input(message)
-            .hint("the plugin of that one is updated with `claude plugin update ralph@ralph`")
-            .hint("or remove it with `claude plugin marketplace remove ralph`, then install again"))
+        Err(CliError::for_input(message)
+            .with_hint("the plugin of that one is updated with `claude plugin update ralph@ralph`")
+            .with_hint(
+                "or remove it with `claude plugin marketplace remove ralph`, then install again",
+            ))
     }
 
     /// Runs `claude` and returns its output. Fails if it fails.
-    fn must(&self, words: &[String]) -> Result<String, Complaint> {
-        self.run(words).map_err(|why| {
-            let message = format!("`{}` failed: {why}", self.line(words));
-            Complaint::new(ExitStatus::AgentFailed, message)
+    fn run_or_fail(&self, words: &[String]) -> Result<String, CliError> {
+        self.run_command(words).map_err(|why| {
+            let message = format!("`{}` failed: {why}", self.format_command_line(words));
+            CliError::new(ExitStatus::AgentFailed, message)
         })
     }
 
     /// Runs `claude`; the error is its output, or how it ended.
-    fn run(&self, words: &[String]) -> Result<String, String> {
+    fn run_command(&self, words: &[String]) -> Result<String, String> {
         let quiet = [("DISABLE_AUTOUPDATER".to_owned(), "1".to_owned())];
         let spawn = Spawn {
             program: self.command.clone().into(),
             args: words.iter().map(Into::into).collect(),
             cwd: self.project.directory.clone(),
-            env: ralph_io::environment::adjusted(&self.project.env, &[], &quiet.into()),
-            stdin: Stdin::Null,
-            limits: Limits { hard: Some(PATIENCE), ..Limits::default() },
+            env: ralph_io::environment::adjust_variables(&self.project.env, &[], &quiet.into()),
+            stdin: StdinSource::Null,
+            limits: ProcessLimits { hard: Some(CLAUDE_TIMEOUT), ..ProcessLimits::default() },
         };
-        let captured = capture(&spawn, &Watch::detached(), MAX_BYTES);
+        let captured = capture_output(&spawn, &Watch::new_detached(), MAX_OUTPUT_BYTES);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         let outputs: Vec<String> = [text(&captured.stdout), text(&captured.stderr)]
             .into_iter()

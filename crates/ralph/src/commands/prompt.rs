@@ -2,39 +2,41 @@
 //! named in it.
 
 use ralph_core::outcome::ExitStatus;
-use ralph_core::prompt::run::is_named;
+use ralph_core::prompt::run::has_signal;
 
 use super::{dry_run, run};
+use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::{CommonArgs, PromptArgs};
-use crate::complaint::Complaint;
-use crate::equip::{Asking, equipped};
+use crate::cli_error::CliError;
 use crate::preview;
 use crate::project::Project;
 use crate::recipe;
 use crate::session;
 
 /// Runs the command.
-pub(crate) fn main(common: &CommonArgs, args: &PromptArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &PromptArgs) -> Result<ExitStatus, CliError> {
     let project = Project::open_for_work(common)?;
-    let mut flags = run::start_flags(&args.start)?;
-    flags.extend(run::count_flag(args.count, &args.start, "prompt")?);
-    let loaded = run::load(&project, &args.start, flags)?;
+    let mut flags = run::read_start_flags(&args.start)?;
+    flags.extend(run::read_count_flag(args.count, &args.start, "prompt")?);
+    let loaded = run::load_for_start(&project, &args.start, flags)?;
     let mut recipe = recipe::for_template(&loaded, project.directory.join(&args.file))?;
-    let prompt = preview::first_text(&project, &loaded, &recipe)?;
-    let signal = recipe.signal();
-    if !is_named(&prompt.text, &signal) {
+    let prompt = preview::render_first_prompt(&project, &loaded, &recipe)?;
+    let signal = recipe.completion_signal();
+    if !has_signal(&prompt.text, &signal) {
         let file = args.file.display();
-        return Err(Complaint::new(
+        return Err(CliError::new(
             ExitStatus::Incomplete,
             format!("`{file}` does not name the completion signal {signal}"),
         )
-        .hint("without it the agent cannot end the run: say in the file when it is to answer so")
-        .hint("`completionResponse` in the settings names another word"));
+        .with_hint(
+            "without it the agent cannot end the run: say in the file when it is to answer so",
+        )
+        .with_hint("`completionResponse` in the settings names another word"));
     }
-    project.lock_for_prompt(&mut recipe, &loaded);
+    project.add_locked_paths_for_prompt(&mut recipe, &loaded);
     if args.start.dry_run {
-        let recipe = equipped(&project, recipe, Asking::Memory);
+        let recipe = with_agent_versions(&project, recipe, VersionSource::Cache);
         return dry_run::main(&project, &loaded, &recipe);
     }
-    session::start(common, &project, &loaded, recipe, &run::wishes(&args.start))
+    session::start_run(common, &project, &loaded, recipe, &run::read_start_options(&args.start))
 }

@@ -10,31 +10,31 @@ use ralph_core::outcome::ExitStatus;
 use ralph_core::report::{Report, Summary};
 use ralph_io::store::{atomic, journal};
 
-use super::pages::{Diffs, Look};
+use super::pages::{AttemptDiffs, RunLiveness};
 use super::{log, pages};
 use crate::cli::{CommonArgs, ReportArgs};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::screen;
 
 /// Prints the report of a run.
-pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus, CliError> {
     let project = Project::open(common)?;
-    let loaded = project.settings_as_written(None, Vec::new())?;
-    let layout = project.layout(&loaded)?;
-    let run = log::choose(layout.state(), args.run.as_deref())?;
-    let (report, summary) = read(&layout.run(&run).journal())?;
+    let loaded = project.load_settings(None, Vec::new())?;
+    let layout = project.find_layout(&loaded)?;
+    let run = log::choose_run(layout.state(), args.run.as_deref())?;
+    let (report, summary) = read_report(&layout.run_dir(&run).journal_path())?;
     if let Some(path) = &args.html {
-        let mut diffs = Diffs::of(&project, &report);
-        let look = Look::at(layout.state(), &run, &report);
-        let page = pages::document(&report, &summary, &project.directory, look, &mut diffs);
+        let mut diffs = AttemptDiffs::for_run(&project, &report);
+        let look = RunLiveness::check(layout.state(), &run, &report);
+        let page = pages::build_document(&report, &summary, &project.directory, look, &mut diffs);
         write_page(common, &project, path, &page)?;
     } else if args.json {
         let text = serde_json::to_string_pretty(&summary)
-            .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
+            .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
         screen::print_data(&format!("{text}\n"));
     } else {
-        screen::print_data(&ralph_ui::report::markdown(&summary));
+        screen::print_data(&ralph_ui::report::render_report(&summary));
     }
     Ok(ExitStatus::Complete)
 }
@@ -45,30 +45,36 @@ fn write_page(
     project: &Project,
     path: &Path,
     page: &str,
-) -> Result<(), Complaint> {
+) -> Result<(), CliError> {
     if path == Path::new("-") {
         screen::print_data(page);
         return Ok(());
     }
     let place = project.directory.join(path);
-    atomic::replace_with(&place, page.as_bytes(), Permissions::from_mode(0o644))
-        .map_err(|error| Complaint::input(format!("cannot write `{}`: {error}", path.display())))?;
+    atomic::replace_with(&place, page.as_bytes(), Permissions::from_mode(0o644)).map_err(
+        |error| CliError::for_input(format!("cannot write `{}`: {error}", path.display())),
+    )?;
     if !common.quiet {
-        screen::say(&format!("{} is written ({} KB).", path.display(), page.len().div_ceil(1024)));
+        screen::print_line(&format!(
+            "{} is written ({} KB).",
+            path.display(),
+            page.len().div_ceil(1024)
+        ));
     }
     Ok(())
 }
 
 /// Reads the report and the summary of a journal, also of one that is still being written.
-pub(super) fn read(path: &Path) -> Result<(Report, Summary), Complaint> {
-    let unreadable = |error: &dyn std::error::Error| Complaint::of(ExitStatus::BadInput, error);
+pub(super) fn read_report(path: &Path) -> Result<(Report, Summary), CliError> {
+    let unreadable =
+        |error: &dyn std::error::Error| CliError::from_error(ExitStatus::BadInput, error);
     let mut report = Report::default();
-    for recorded in journal::read(path).map_err(|error| unreadable(&error))? {
+    for recorded in journal::open_for_reading(path).map_err(|error| unreadable(&error))? {
         let recorded = recorded.map_err(|error| unreadable(&error))?;
-        report.apply(&recorded).map_err(|error| unreadable(&error))?;
+        report.apply_event(&recorded).map_err(|error| unreadable(&error))?;
     }
     let summary = report.summary().ok_or_else(|| {
-        Complaint::input(format!("`{}` is empty: the run has not begun", path.display()))
+        CliError::for_input(format!("`{}` is empty: the run has not begun", path.display()))
     })?;
     Ok((report, summary))
 }

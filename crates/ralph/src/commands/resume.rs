@@ -11,42 +11,42 @@ use ralph_io::store::runs::{self, RunSummary};
 
 use super::control;
 use super::dry_run;
-use super::run::limit_flags;
+use super::run::read_limit_flags;
 use crate::cli::{CommonArgs, LimitArgs, ResumeArgs};
-use crate::complaint::Complaint;
-use crate::desk::DirtyPlan;
+use crate::cli_error::CliError;
 use crate::project::Project;
+use crate::run_context::DirtyPlan;
 use crate::screen;
-use crate::session::{self, Wishes};
-use crate::settings::types::quantity::Span;
+use crate::session::{self, StartOptions};
+use crate::settings::types::quantity::DurationSetting;
 
 /// Runs the command.
-pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus, CliError> {
     let project = Project::open_for_work(common)?;
     // Only the state directory and the look of the view come from the settings: the policies of
     // the run are in its journal.
     if args.list {
-        let loaded = project.settings_as_written(args.config.as_deref(), Vec::new())?;
-        return Ok(list(&project.state_root(&loaded)?));
+        let loaded = project.load_settings(args.config.as_deref(), Vec::new())?;
+        return Ok(list_resumable(&project.find_state_root(&loaded)?));
     }
-    let mut flags = limit_flags(&args.limits)?;
+    let mut flags = read_limit_flags(&args.limits)?;
     // The other flags change the policies of the run, which are in its journal.
     flags.retain(|flag| flag.path.starts_with("otel."));
-    flags.extend(args.tui.flags());
-    let loaded = project.settings(args.config.as_deref(), flags)?;
-    let layout = project.layout(&loaded)?;
-    let mut known = runs::runs(layout.state());
+    flags.extend(args.tui.to_flag_value());
+    let loaded = project.load_trusted_settings(args.config.as_deref(), flags)?;
+    let layout = project.find_layout(&loaded)?;
+    let mut known = runs::list_runs(layout.state());
     // A run that was killed before its first event has never begun.
     known.retain(|run| run.started.is_some());
-    let chosen = choose(&known, args.run.as_deref());
+    let chosen = choose_run(&known, args.run.as_deref());
     if chosen.is_err() && !args.dry_run {
-        session::bring_back(common, &project, &loaded);
+        session::restore_set_aside(common, &project, &loaded);
     }
     let chosen = chosen?;
     if args.dry_run {
-        return dry_run::resume(&layout, &chosen);
+        return dry_run::print_resume_step(&layout, &chosen);
     }
-    if control::goes_on(common, &layout, &chosen)? {
+    if control::continue_if_paused(common, &layout, &chosen)? {
         return Ok(ExitStatus::Complete);
     }
     let dirty = match (args.include_dirty, args.set_aside) {
@@ -54,40 +54,43 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
         (false, true) => DirtyPlan::SetAside,
         (false, false) => DirtyPlan::Refuse,
     };
-    let change = |recipe: &Recipe| changed(recipe, &args.limits);
-    let options = Wishes { dirty, incomplete: args.limits.allow_incomplete.into(), shelf: None };
-    session::resume(common, &project, &loaded, &chosen, change, &options)
+    let change = |recipe: &Recipe| change_recipe(recipe, &args.limits);
+    let options = StartOptions {
+        dirty,
+        incomplete: args.limits.allow_incomplete.into(),
+        former_attempt: None,
+    };
+    session::resume_run(common, &project, &loaded, &chosen, change, &options)
 }
 
 /// Returns the named run, or the last one if it can be resumed.
-fn choose(known: &[RunSummary], named: Option<&str>) -> Result<RunId, Complaint> {
+fn choose_run(known: &[RunSummary], named: Option<&str>) -> Result<RunId, CliError> {
     let is_resumable = |run: &&RunSummary| run.outcome.as_ref().is_none_or(Outcome::is_resumable);
     let listed = "`ralph resume --list` shows the runs that can be resumed";
     match named {
         Some(name) => match known.iter().find(|run| run.id.0 == name) {
-            None => Err(Complaint::input(format!("there is no run `{name}` in this directory"))
-                .hint(listed)),
-            Some(run) if !is_resumable(&run) => {
-                Err(Complaint::input(format!("run {name} is complete; there is nothing to resume")))
-            }
+            None => Err(CliError::for_input(format!("there is no run `{name}` in this directory"))
+                .with_hint(listed)),
+            Some(run) if !is_resumable(&run) => Err(CliError::for_input(format!(
+                "run {name} is complete; there is nothing to resume"
+            ))),
             Some(run) => Ok(run.id.clone()),
         },
         None => match known.first() {
-            None => {
-                Err(Complaint::input("there is no run to resume in this directory").hint(listed))
-            }
+            None => Err(CliError::for_input("there is no run to resume in this directory")
+                .with_hint(listed)),
             Some(last) if is_resumable(&last) => Ok(last.id.clone()),
-            Some(last) => Err(Complaint::input(format!(
+            Some(last) => Err(CliError::for_input(format!(
                 "the last run, {}, is complete; there is nothing to resume",
                 last.id
             ))
-            .hint(listed)),
+            .with_hint(listed)),
         },
     }
 }
 
 /// Returns the recipe with the limits that the user changed, if any.
-fn changed(recipe: &Recipe, limits: &LimitArgs) -> Result<Option<Recipe>, Complaint> {
+fn change_recipe(recipe: &Recipe, limits: &LimitArgs) -> Result<Option<Recipe>, CliError> {
     let mut changed = recipe.clone();
     // Roles with the same program, even with other limits or servers, get the change too.
     let former = &recipe.agent;
@@ -95,7 +98,7 @@ fn changed(recipe: &Recipe, limits: &LimitArgs) -> Result<Option<Recipe>, Compla
     let others = changed.agents.values_mut().filter(is_same);
     for choice in others.chain([&mut changed.agent]) {
         if let Some(agent) = &limits.agent {
-            choice.kind = ralph_agents::kind_of(agent);
+            choice.kind = ralph_agents::infer_agent_kind(agent);
             choice.command.clone_from(agent);
             choice.flags.clear();
             choice.selectors = None;
@@ -114,19 +117,19 @@ fn changed(recipe: &Recipe, limits: &LimitArgs) -> Result<Option<Recipe>, Compla
         changed.limits.budget.tokens = Some(Tokens(tokens));
     }
     if let Some(span) = &limits.max_time {
-        let span = Span::parse(span).map_err(Complaint::input)?;
+        let span = DurationSetting::parse(span).map_err(CliError::for_input)?;
         changed.limits.budget.time = Some(span.0);
     }
     Ok((changed != *recipe).then_some(changed))
 }
 
 /// Lists the runs that can be resumed, in all projects of the state directory.
-fn list(root: &Path) -> ExitStatus {
+fn list_resumable(root: &Path) -> ExitStatus {
     let mut text = String::new();
     for known in list_projects(root) {
         let moved =
             if known.project.is_dir() { "" } else { "  (this directory is gone or was moved)" };
-        for run in runs::runs(&known.state).into_iter().filter(|run| run.started.is_some()) {
+        for run in runs::list_runs(&known.state).into_iter().filter(|run| run.started.is_some()) {
             let status = match &run.outcome {
                 None => "cut off".to_owned(),
                 Some(outcome) if outcome.is_resumable() => outcome.to_string(),

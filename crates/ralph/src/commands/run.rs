@@ -6,61 +6,61 @@ use ralph_io::store::files::read_prompt;
 use serde_json::{Value, json};
 
 use super::dry_run;
+use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::{CommonArgs, LimitArgs, RunArgs, StartArgs};
-use crate::complaint::Complaint;
-use crate::dead_run;
-use crate::desk::DirtyPlan;
-use crate::equip::{Asking, equipped};
+use crate::cli_error::CliError;
+use crate::crash_recovery;
 use crate::preview;
 use crate::project::Project;
 use crate::recipe;
-use crate::session::{self, Wishes};
-use crate::settings::{self, FlagValue, Loaded};
+use crate::run_context::DirtyPlan;
+use crate::session::{self, StartOptions};
+use crate::settings::{self, FlagSetting, LoadedSettings};
 
 /// Runs the command.
-pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, Complaint> {
-    let source = recipe::prompt_source(args.prompt.clone(), args.prompt_file.clone())?;
+pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, CliError> {
+    let source = recipe::choose_prompt_source(args.prompt.clone(), args.prompt_file.clone())?;
     let project = Project::open_for_work(common)?;
-    let mut flags = start_flags(&args.start)?;
+    let mut flags = read_start_flags(&args.start)?;
     if let Some(text) = &args.completion_response {
-        flags.push(FlagValue {
+        flags.push(FlagSetting {
             name: "--completion-response".to_owned(),
             path: "completionResponse".to_owned(),
             value: json!(text),
         });
     }
-    let loaded = load(&project, &args.start, flags)?;
+    let loaded = load_for_start(&project, &args.start, flags)?;
     let source = match source {
         PromptSource::Text(_) | PromptSource::Template(_) => source,
         PromptSource::File(path) => {
             let path = project.directory.join(path);
             read_prompt(&project.directory, &path)
-                .map_err(|error| Complaint::input(error.message))?;
+                .map_err(|error| CliError::for_input(error.message))?;
             PromptSource::File(path)
         }
     };
     let mut recipe = recipe::for_prompt(&loaded, source)?;
-    preview::first_text(&project, &loaded, &recipe)?;
-    project.lock_for_prompt(&mut recipe, &loaded);
+    preview::render_first_prompt(&project, &loaded, &recipe)?;
+    project.add_locked_paths_for_prompt(&mut recipe, &loaded);
     if args.start.dry_run {
-        let recipe = equipped(&project, recipe, Asking::Memory);
+        let recipe = with_agent_versions(&project, recipe, VersionSource::Cache);
         return dry_run::main(&project, &loaded, &recipe);
     }
-    session::start(common, &project, &loaded, recipe, &wishes(&args.start))
+    session::start_run(common, &project, &loaded, recipe, &read_start_options(&args.start))
 }
 
 /// Returns the start options of the command line.
-pub(super) fn wishes(args: &StartArgs) -> Wishes {
+pub(super) fn read_start_options(args: &StartArgs) -> StartOptions {
     let dirty = match (args.include_dirty, args.set_aside) {
         (true, _) => DirtyPlan::Include,
         (false, true) => DirtyPlan::SetAside,
         (false, false) => DirtyPlan::Refuse,
     };
-    Wishes { dirty, incomplete: args.limits.allow_incomplete.into(), shelf: None }
+    StartOptions { dirty, incomplete: args.limits.allow_incomplete.into(), former_attempt: None }
 }
 
 /// Settings that are specific to one program.
-const OF_ONE_PROGRAM: [&str; 8] = [
+const PROGRAM_SPECIFIC_KEYS: [&str; 8] = [
     "agent.kind",
     "agent.flags",
     "agent.model",
@@ -73,14 +73,14 @@ const OF_ONE_PROGRAM: [&str; 8] = [
 
 /// Reads the settings for a new run, with the flags on top. Recovers from a killed run before
 /// anything else is read.
-pub(super) fn load(
+pub(super) fn load_for_start(
     project: &Project,
     args: &StartArgs,
-    flags: Vec<FlagValue>,
-) -> Result<Loaded, Complaint> {
-    let mut loaded = settings(project, args, flags)?;
+    flags: Vec<FlagSetting>,
+) -> Result<LoadedSettings, CliError> {
+    let mut loaded = load_with_flags(project, args, flags)?;
     if !args.dry_run {
-        loaded.warnings.extend(dead_run::put_right(project, &loaded)?);
+        loaded.warnings.extend(crash_recovery::repair_after_crash(project, &loaded)?);
     }
     Ok(loaded)
 }
@@ -88,22 +88,22 @@ pub(super) fn load(
 /// Reads the settings, with the flags on top. If `--agent` names another program than the settings,
 /// the flags, model, kind and filters of the settings do not apply to it. If the settings name no
 /// program, they apply to the one of the flag.
-fn settings(
+fn load_with_flags(
     project: &Project,
     args: &StartArgs,
-    mut flags: Vec<FlagValue>,
-) -> Result<Loaded, Complaint> {
+    mut flags: Vec<FlagSetting>,
+) -> Result<LoadedSettings, CliError> {
     let config = args.config.as_deref();
     let Some(named) = &args.limits.agent else {
-        return project.settings(config, flags);
+        return project.load_trusted_settings(config, flags);
     };
-    let in_files = project.settings(config, Vec::new())?;
+    let in_files = project.load_trusted_settings(config, Vec::new())?;
     if in_files.settings.agent.command.as_ref().is_some_and(|command| command != named) {
         let is_set = |path: &str| flags.iter().any(|flag| flag.path == path);
-        let unset: Vec<FlagValue> = OF_ONE_PROGRAM
+        let unset: Vec<FlagSetting> = PROGRAM_SPECIFIC_KEYS
             .into_iter()
             .filter(|path| !is_set(path))
-            .map(|path| FlagValue {
+            .map(|path| FlagSetting {
                 name: "--agent".to_owned(),
                 path: path.to_owned(),
                 value: Value::Null,
@@ -111,21 +111,21 @@ fn settings(
             .collect();
         flags.extend(unset);
     }
-    project.settings(config, flags)
+    project.load_trusted_settings(config, flags)
 }
 
 /// Returns the values of the flags of every run, the last layer of the settings.
-pub(super) fn start_flags(args: &StartArgs) -> Result<Vec<FlagValue>, Complaint> {
-    let mut flags = limit_flags(&args.limits)?;
+pub(super) fn read_start_flags(args: &StartArgs) -> Result<Vec<FlagSetting>, CliError> {
+    let mut flags = read_limit_flags(&args.limits)?;
     let mut set = |name: &str, path: &str, value: Value| {
-        flags.push(FlagValue { name: name.to_owned(), path: path.to_owned(), value });
+        flags.push(FlagSetting { name: name.to_owned(), path: path.to_owned(), value });
     };
     if args.no_stream_agent_output {
         set("--no-stream-agent-output", "streamAgentOutput", json!(false));
     } else if args.stream_agent_output {
         set("--stream-agent-output", "streamAgentOutput", json!(true));
     }
-    if let Some(flag) = args.tui.flags() {
+    if let Some(flag) = args.tui.to_flag_value() {
         set(&flag.name, &flag.path, flag.value);
     }
     match (&args.sandbox, args.no_sandbox) {
@@ -137,15 +137,15 @@ pub(super) fn start_flags(args: &StartArgs) -> Result<Vec<FlagValue>, Complaint>
 }
 
 /// Returns the value of the number after a command.
-pub(super) fn count_flag(
+pub(super) fn read_count_flag(
     count: Option<u32>,
     args: &StartArgs,
     command: &str,
-) -> Result<Option<FlagValue>, Complaint> {
+) -> Result<Option<FlagSetting>, CliError> {
     match (count, args.limits.maximum_iterations) {
-        (Some(_), Some(_)) => Err(Complaint::input("the number of iterations is given twice")
-            .hint(format!("either `ralph {command} N` or `ralph {command} -m N`"))),
-        (Some(count), None) => Ok(Some(FlagValue {
+        (Some(_), Some(_)) => Err(CliError::for_input("the number of iterations is given twice")
+            .with_hint(format!("either `ralph {command} N` or `ralph {command} -m N`"))),
+        (Some(count), None) => Ok(Some(FlagSetting {
             name: "N".to_owned(),
             path: "maximumIterations".to_owned(),
             value: json!(count),
@@ -155,10 +155,10 @@ pub(super) fn count_flag(
 }
 
 /// Returns the values of the limit flags.
-pub(super) fn limit_flags(limits: &LimitArgs) -> Result<Vec<FlagValue>, Complaint> {
+pub(super) fn read_limit_flags(limits: &LimitArgs) -> Result<Vec<FlagSetting>, CliError> {
     let mut flags = Vec::new();
     let mut set = |name: &str, path: &str, value: Value| {
-        flags.push(FlagValue { name: name.to_owned(), path: path.to_owned(), value });
+        flags.push(FlagSetting { name: name.to_owned(), path: path.to_owned(), value });
     };
     if let Some(agent) = &limits.agent {
         set("--agent", "agent.command", json!(agent));
@@ -171,10 +171,10 @@ pub(super) fn limit_flags(limits: &LimitArgs) -> Result<Vec<FlagValue>, Complain
     }
     if let Some(dollars) = limits.max_cost {
         if !(dollars.is_finite() && dollars > 0.0) {
-            return Err(Complaint::input(format!(
+            return Err(CliError::for_input(format!(
                 "--max-cost {dollars} is not an amount of money"
             ))
-            .hint("for example --max-cost 5"));
+            .with_hint("for example --max-cost 5"));
         }
         set("--max-cost", "budget.maxCostUsd", json!(dollars));
     }
@@ -182,8 +182,8 @@ pub(super) fn limit_flags(limits: &LimitArgs) -> Result<Vec<FlagValue>, Complain
         set("--max-tokens", "budget.maxTokens", json!(tokens));
     }
     if let Some(span) = &limits.max_time {
-        settings::types::quantity::Span::parse(span)
-            .map_err(|error| Complaint::input(format!("--max-time: {error}")))?;
+        settings::types::quantity::DurationSetting::parse(span)
+            .map_err(|error| CliError::for_input(format!("--max-time: {error}")))?;
         set("--max-time", "budget.maxTime", json!(span));
     }
     if limits.otel {

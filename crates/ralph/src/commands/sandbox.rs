@@ -14,62 +14,68 @@ use ralph_core::child::Ending;
 use ralph_core::ids::Role;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::AgentKind;
-use ralph_core::sandbox::{Backend, Credentials, NetworkMode, Policy, UnixSockets, Wanted};
-use ralph_io::environment::{self, Child, Variables};
-use ralph_io::process::{Chunk, Heard, Limits, Spawn, Stdin, Watch, supervise};
-use ralph_io::sandbox::{Cell, Handed, Launcher, Mount, Network, Tenant, WALL_PREFIX};
-use ralph_io::store::Layout;
+use ralph_core::sandbox::{
+    Backend, GateCredentials, NetworkMode, RequestedBackend, SandboxPolicy, UnixSockets,
+};
+use ralph_io::environment::{self, SandboxChild, Variables};
+use ralph_io::process::{
+    Chunk, OutputActivity, ProcessLimits, Spawn, StdinSource, Watch, supervise,
+};
+use ralph_io::sandbox::{
+    HandedFiles, Launcher, Mount, SETUP_ERROR_PREFIX, SandboxNetwork, SandboxSpec, SandboxedProcess,
+};
+use ralph_io::store::ProjectLayout;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::cli::CommonArgs;
 use crate::cli::sandbox::{
-    BackendChoice, CellArgs, ExecArgs, NetworkChoice, SandboxArgs, SandboxCommand, ShowArgs,
-    TenantChoice,
+    BackendChoice, ExecArgs, NetworkChoice, ProcessChoice, SandboxArgs, SandboxCommand,
+    SandboxTargetArgs, ShowArgs,
 };
-use crate::complaint::Complaint;
-use crate::isolation::{self, Isolation};
-use crate::project::{Project, complain_of_layout};
+use crate::cli_error::CliError;
+use crate::isolation::{self, RunIsolation};
+use crate::project::{Project, to_layout_error};
 use crate::recipe;
 use crate::screen;
 
 /// Shows the sandbox, or runs a command in it and returns its exit code.
-pub(crate) fn main(common: &CommonArgs, args: &SandboxArgs) -> Result<ExitCode, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &SandboxArgs) -> Result<ExitCode, CliError> {
     match &args.command {
-        SandboxCommand::Exec(args) => exec(common, args),
-        SandboxCommand::Show(args) => show(common, args),
+        SandboxCommand::Exec(args) => run_in_sandbox(common, args),
+        SandboxCommand::Show(args) => show_sandbox(common, args),
     }
 }
 
-fn exec(common: &CommonArgs, args: &ExecArgs) -> Result<ExitCode, Complaint> {
-    let sandbox = Ground::open(common, &args.cell)?;
-    let (launcher, env) = sandbox.launcher(args.cell.tenant);
+fn run_in_sandbox(common: &CommonArgs, args: &ExecArgs) -> Result<ExitCode, CliError> {
+    let sandbox = ProjectSandbox::open(common, &args.target)?;
+    let (launcher, env) = sandbox.build_launcher(args.target.process);
     let (program, arguments) = match args.command.split_first() {
         Some((program, arguments)) => (program.clone(), arguments.to_vec()),
-        None => return Err(Complaint::input("there is no command to run")),
+        None => return Err(CliError::for_input("there is no command to run")),
     };
     let spawn = Spawn {
         program: program.clone(),
         args: arguments,
         cwd: sandbox.project.clone(),
         env,
-        stdin: input(),
-        limits: Limits::default(),
+        stdin: read_stdin(),
+        limits: ProcessLimits::default(),
     };
-    let spawn = launcher.launch(spawn).map_err(|reason| {
-        Complaint::new(ExitStatus::AgentFailed, format!("cannot run it: {reason}"))
+    let spawn = launcher.wrap_spawn(spawn).map_err(|reason| {
+        CliError::new(ExitStatus::AgentFailed, format!("cannot run it: {reason}"))
     })?;
-    let (mut stdout, mut stderr) = (screen::stdout(), screen::stderr());
+    let (mut stdout, mut stderr) = (screen::open_stdout(), screen::open_stderr());
     let end = supervise(&spawn, &sandbox.watch, &mut |chunk| {
         // A closed pipe is no error.
         let _ = match chunk {
             Chunk::Stdout(bytes) => stdout.write_all(bytes).and_then(|()| stdout.flush()),
             Chunk::Stderr(bytes) => stderr.write_all(bytes),
         };
-        Heard::Useful
+        OutputActivity::Useful
     });
-    for removed in launcher.clear() {
-        let _ = writeln!(stderr, "{WALL_PREFIX}{removed}");
+    for removed in launcher.clean_up() {
+        let _ = writeln!(stderr, "{SETUP_ERROR_PREFIX}{removed}");
     }
     match end.ending {
         Ending::Exited { code } => Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))),
@@ -81,112 +87,119 @@ fn exec(common: &CommonArgs, args: &ExecArgs) -> Result<ExitCode, Complaint> {
         ending
         @ (Ending::TimedOut { .. } | Ending::Lingered { .. } | Ending::NotStarted { .. }) => {
             let program = program.to_string_lossy();
-            Err(Complaint::new(ExitStatus::AgentFailed, format!("`{program}`: {ending}")))
+            Err(CliError::new(ExitStatus::AgentFailed, format!("`{program}`: {ending}")))
         }
     }
 }
 
 /// Returns the stdin of the command: the content of a pipe, nothing from a terminal.
-fn input() -> Stdin {
+fn read_stdin() -> StdinSource {
     let mut input = std::io::stdin();
     if input.is_terminal() {
-        return Stdin::Null;
+        return StdinSource::Null;
     }
     let mut bytes = Vec::new();
     match input.read_to_end(&mut bytes) {
-        Ok(1..) => Stdin::Bytes(bytes),
-        Ok(0) | Err(_) => Stdin::Null,
+        Ok(1..) => StdinSource::Bytes(bytes),
+        Ok(0) | Err(_) => StdinSource::Null,
     }
 }
 
-fn show(common: &CommonArgs, args: &ShowArgs) -> Result<ExitCode, Complaint> {
-    let sandbox = Ground::open(common, &args.cell)?;
-    let (Launcher::Caged(sandbox_launcher), _) = sandbox.launcher(args.cell.tenant) else {
-        return Err(Complaint::input("nothing is isolated: the backend is `none`"));
+fn show_sandbox(common: &CommonArgs, args: &ShowArgs) -> Result<ExitCode, CliError> {
+    let sandbox = ProjectSandbox::open(common, &args.target)?;
+    let (Launcher::Sandboxed(sandbox_launcher), _) = sandbox.build_launcher(args.target.process)
+    else {
+        return Err(CliError::for_input("nothing is isolated: the backend is `none`"));
     };
-    let spec =
-        sandbox_launcher.cell(&Handed::default()).map_err(|error| isolation::complain(&error))?;
-    let backend = sandbox_launcher.wall().backend();
+    let spec = sandbox_launcher
+        .build_spec(&HandedFiles::default())
+        .map_err(|error| isolation::to_spec_error(&error))?;
+    let backend = sandbox_launcher.backend_config().backend();
     screen::print_data(&if args.json {
-        format!("{:#}\n", facts(backend, &spec))
+        format!("{:#}\n", convert_spec_to_json(backend, &spec))
     } else {
-        words(backend, &spec)
+        describe_sandbox(backend, &spec)
     });
     Ok(ExitCode::SUCCESS)
 }
 
 /// A sandbox for the project, outside of a run.
-pub(crate) struct Ground {
-    policy: Policy,
+pub(crate) struct ProjectSandbox {
+    policy: SandboxPolicy,
     project: PathBuf,
     env: Vec<(OsString, OsString)>,
     watch: Watch,
     kind: AgentKind,
-    isolation: Isolation,
-    layout: Layout,
+    isolation: RunIsolation,
+    layout: ProjectLayout,
     /// Holds the launch plans; removed at the end.
     _run: TempDir,
 }
 
-impl Ground {
-    fn open(common: &CommonArgs, args: &CellArgs) -> Result<Self, Complaint> {
+impl ProjectSandbox {
+    fn open(common: &CommonArgs, args: &SandboxTargetArgs) -> Result<Self, CliError> {
         let watch = Watch::install(|_| {}).map_err(|error| {
-            Complaint::new(ExitStatus::Incomplete, format!("cannot listen to signals: {error}"))
+            CliError::new(ExitStatus::Incomplete, format!("cannot listen to signals: {error}"))
         })?;
         Self::open_with(common, args, watch)
     }
 
     /// Opens the sandbox of gates, as the settings say.
-    pub(crate) fn for_gates(common: &CommonArgs, watch: Watch) -> Result<Self, Complaint> {
-        let args = CellArgs { backend: None, tenant: TenantChoice::Gate, network: None };
+    pub(crate) fn for_gates(common: &CommonArgs, watch: Watch) -> Result<Self, CliError> {
+        let args = SandboxTargetArgs { backend: None, process: ProcessChoice::Gate, network: None };
         Self::open_with(common, &args, watch)
     }
 
-    fn open_with(common: &CommonArgs, args: &CellArgs, watch: Watch) -> Result<Self, Complaint> {
+    fn open_with(
+        common: &CommonArgs,
+        args: &SandboxTargetArgs,
+        watch: Watch,
+    ) -> Result<Self, CliError> {
         let project = Project::open(common)?;
-        let loaded = project.settings(None, Vec::new())?;
-        let repository = project.repository(&watch)?;
-        let layout = project.layout_in(&loaded, repository.as_ref())?;
-        layout.prepare_state().map_err(|error| complain_of_layout(&error))?;
+        let loaded = project.load_trusted_settings(None, Vec::new())?;
+        let repository = project.find_repository(&watch)?;
+        let layout = project.find_layout_in(&loaded, repository.as_ref())?;
+        layout.prepare_state().map_err(|error| to_layout_error(&error))?;
         let run = tempfile::Builder::new()
             .prefix("sandbox-")
             .tempdir_in(layout.state())
-            .map_err(|error| Complaint::input(format!("cannot write ralph's state: {error}")))?;
-        let mut policy = recipe::isolation(&loaded);
+            .map_err(|error| CliError::for_input(format!("cannot write ralph's state: {error}")))?;
+        let mut policy = recipe::build_sandbox_policy(&loaded);
         if let Some(network) = args.network {
-            let mode = network_mode(network);
+            let mode = to_network_mode(network);
             policy.network.mode = mode;
             policy.gates.network = mode;
         }
         if let Some(backend) = args.backend {
-            policy.backend = wanted(backend);
+            policy.backend = to_wanted_backend(backend);
         }
-        let site = isolation::Site {
+        let site = isolation::SandboxContext {
             project: &project.directory,
             repository: repository.as_ref(),
             state: layout.state(),
-            state_root: project.state_root(&loaded)?,
+            state_root: project.find_state_root(&loaded)?,
             run: run.path(),
             env: &project.env,
             watch: &watch,
         };
-        let agent = recipe::agent(&loaded, Role::Implement);
-        let kind = agent.map_or(AgentKind::Text, |agent| agents::program_kind(&agent));
+        let agent = recipe::choose_agent(&loaded, Role::Implement);
+        let kind = agent.map_or(AgentKind::Text, |agent| agents::detect_program_kind(&agent));
         let kinds = [kind];
-        let chosen = isolation::chosen(&site, &policy, &kinds)?;
-        let isolation = Isolation::of(&site, policy.clone(), &kinds, Vec::new(), chosen)?;
+        let chosen = isolation::choose_backend_for(&site, &policy, &kinds)?;
+        let isolation =
+            RunIsolation::for_policy(&site, policy.clone(), &kinds, Vec::new(), chosen)?;
         let (env, project) = (project.env.clone(), project.directory.clone());
         Ok(Self { policy, project, env, watch, kind, isolation, layout, _run: run })
     }
 
     /// Returns the launcher and the environment of gates; `None` without a sandbox.
-    pub(crate) fn gates(&self) -> Option<(Launcher, Variables)> {
-        self.isolation.cage(Tenant::Gate)?;
-        Some(self.launcher(TenantChoice::Gate))
+    pub(crate) fn gate_launcher(&self) -> Option<(Launcher, Variables)> {
+        self.isolation.build_launcher_for(SandboxedProcess::Gate)?;
+        Some(self.build_launcher(ProcessChoice::Gate))
     }
 
     /// Returns the layout of the project's files and state.
-    pub(crate) fn layout(&self) -> &Layout {
+    pub(crate) fn layout(&self) -> &ProjectLayout {
         &self.layout
     }
 
@@ -195,41 +208,44 @@ impl Ground {
         &self.watch
     }
 
-    fn launcher(&self, process: TenantChoice) -> (Launcher, Variables) {
+    fn build_launcher(&self, process: ProcessChoice) -> (Launcher, Variables) {
         let (process, child) = match process {
-            TenantChoice::Agent => (Tenant::Agent, Child::Agent(self.kind)),
-            TenantChoice::Gate => {
-                (Tenant::Gate, Child::Gate(self.kind, self.policy.gates.credentials))
+            ProcessChoice::Agent => (SandboxedProcess::Agent, SandboxChild::Agent(self.kind)),
+            ProcessChoice::Gate => (
+                SandboxedProcess::Gate,
+                SandboxChild::Gate(self.kind, self.policy.gates.credentials),
+            ),
+            ProcessChoice::Git => {
+                (SandboxedProcess::Git, SandboxChild::Gate(self.kind, GateCredentials::Withheld))
             }
-            TenantChoice::Git => (Tenant::Git, Child::Gate(self.kind, Credentials::Withheld)),
         };
-        let (launcher, env) = match self.isolation.cage(process) {
+        let (launcher, env) = match self.isolation.build_launcher_for(process) {
             Some(sandbox_launcher) => (
-                Launcher::Caged(sandbox_launcher),
-                environment::allowed(&self.env, child, &self.policy.env),
+                Launcher::Sandboxed(sandbox_launcher),
+                environment::filter_inherited(&self.env, child, &self.policy.env),
             ),
             None => (Launcher::Direct, self.env.clone()),
         };
         match process {
-            Tenant::Gate => (launcher, environment::for_gates(env)),
-            Tenant::Agent | Tenant::Git => (launcher, env),
+            SandboxedProcess::Gate => (launcher, environment::for_gates(env)),
+            SandboxedProcess::Agent | SandboxedProcess::Git => (launcher, env),
         }
     }
 }
 
-fn wanted(choice: BackendChoice) -> Wanted {
+fn to_wanted_backend(choice: BackendChoice) -> RequestedBackend {
     match choice {
-        BackendChoice::Auto => Wanted::Auto,
-        BackendChoice::Native => Wanted::This(Backend::Native),
-        BackendChoice::Bwrap => Wanted::This(Backend::Bwrap),
-        BackendChoice::Container => Wanted::This(Backend::Container),
-        BackendChoice::Sbx => Wanted::This(Backend::Sbx),
-        BackendChoice::Landlock => Wanted::This(Backend::Landlock),
-        BackendChoice::None => Wanted::This(Backend::None),
+        BackendChoice::Auto => RequestedBackend::Auto,
+        BackendChoice::Native => RequestedBackend::This(Backend::Native),
+        BackendChoice::Bwrap => RequestedBackend::This(Backend::Bwrap),
+        BackendChoice::Container => RequestedBackend::This(Backend::Container),
+        BackendChoice::Sbx => RequestedBackend::This(Backend::Sbx),
+        BackendChoice::Landlock => RequestedBackend::This(Backend::Landlock),
+        BackendChoice::None => RequestedBackend::This(Backend::None),
     }
 }
 
-fn network_mode(choice: NetworkChoice) -> NetworkMode {
+fn to_network_mode(choice: NetworkChoice) -> NetworkMode {
     match choice {
         NetworkChoice::None => NetworkMode::None,
         NetworkChoice::Host => NetworkMode::Host,
@@ -238,7 +254,7 @@ fn network_mode(choice: NetworkChoice) -> NetworkMode {
 }
 
 /// The paths of a sandbox, grouped by access.
-struct Sorted<'a> {
+struct SandboxPathGroups<'a> {
     writable: Vec<&'a Path>,
     scratch: Vec<&'a Path>,
     protected: Vec<&'a Path>,
@@ -248,8 +264,8 @@ struct Sorted<'a> {
     caches: Vec<&'a Path>,
 }
 
-impl<'a> Sorted<'a> {
-    fn of(spec: &'a Cell) -> Self {
+impl<'a> SandboxPathGroups<'a> {
+    fn from_spec(spec: &'a SandboxSpec) -> Self {
         let which = |wanted: fn(&Mount) -> bool| {
             spec.mounts.iter().filter(|mount| wanted(mount)).map(Mount::path).collect()
         };
@@ -265,14 +281,14 @@ impl<'a> Sorted<'a> {
     }
 }
 
-fn words(backend: Backend, spec: &Cell) -> String {
-    let mut text = format!("Backend: {backend}\nNetwork: {}\n", network_words(&spec.network));
+fn describe_sandbox(backend: Backend, spec: &SandboxSpec) -> String {
+    let mut text = format!("Backend: {backend}\nNetwork: {}\n", describe_network(&spec.network));
     let sockets = match (spec.unix_sockets, backend) {
         (UnixSockets::Deny, _) | (_, Backend::Landlock) => "none",
         (UnixSockets::Private, _) => "only between processes inside",
     };
     let _ = writeln!(text, "Unix sockets: {sockets}");
-    let sorted = Sorted::of(spec);
+    let sorted = SandboxPathGroups::from_spec(spec);
     for (heading, paths) in [
         ("Writable", &sorted.writable),
         ("Writable, empty at first and gone afterwards", &sorted.scratch),
@@ -301,19 +317,19 @@ fn words(backend: Backend, spec: &Cell) -> String {
     text
 }
 
-fn network_words(network: &Network) -> &'static str {
+fn describe_network(network: &SandboxNetwork) -> &'static str {
     match network {
-        Network::None => "none",
-        Network::Host => "the host's",
-        Network::Proxy(_) => "what the proxy lets through",
+        SandboxNetwork::None => "none",
+        SandboxNetwork::Host => "the host's",
+        SandboxNetwork::Proxy(_) => "what the proxy lets through",
     }
 }
 
-fn facts(backend: Backend, spec: &Cell) -> Value {
-    let sorted = Sorted::of(spec);
+fn convert_spec_to_json(backend: Backend, spec: &SandboxSpec) -> Value {
+    let sorted = SandboxPathGroups::from_spec(spec);
     json!({
         "backend": backend,
-        "network": network_words(&spec.network),
+        "network": describe_network(&spec.network),
         "unixSockets": spec.unix_sockets,
         "limits": spec.bounds,
         "writable": sorted.writable,

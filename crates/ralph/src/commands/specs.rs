@@ -6,81 +6,89 @@
 use std::path::Path;
 
 use ralph_core::outcome::{ExitStatus, PLAN_MISSING};
-use ralph_core::plan::{Loss, PlanLook};
+use ralph_core::plan::{PlanLoss, PlanState};
 use ralph_core::recipe::PlanPart;
 use ralph_io::specs;
 use ralph_io::store::plan;
 
 use super::{dry_run, run};
+use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::{CommonArgs, StartArgs};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::documents::{self, OVERVIEW};
-use crate::equip::{Asking, equipped};
 use crate::project::Project;
 use crate::recipe::{self, PLAN_FILE};
 use crate::session;
-use crate::settings::Loaded;
+use crate::settings::LoadedSettings;
 
 /// Runs either command.
 pub(super) fn main(
     common: &CommonArgs,
     project: &Project,
-    mut loaded: Loaded,
+    mut loaded: LoadedSettings,
     start: &StartArgs,
     part: PlanPart,
-) -> Result<ExitStatus, Complaint> {
+) -> Result<ExitStatus, CliError> {
     match part {
         PlanPart::Makes => {}
-        PlanPart::Follows => plan_is_there(project)?,
+        PlanPart::Follows => check_plan_exists(project)?,
     }
-    look_at_specs(project, &mut loaded, part)?;
+    check_specs(project, &mut loaded, part)?;
     let mut recipe = recipe::for_specs(&loaded, part)?;
     match part {
         // Planning changes only the plan file.
         PlanPart::Makes => {}
-        PlanPart::Follows => project.lock(&mut recipe, &loaded),
+        PlanPart::Follows => project.add_locked_paths(&mut recipe, &loaded),
     }
     if start.dry_run {
-        let recipe = equipped(project, recipe, Asking::Memory);
+        let recipe = with_agent_versions(project, recipe, VersionSource::Cache);
         return dry_run::main(project, &loaded, &recipe);
     }
-    session::start(common, project, &loaded, recipe, &run::wishes(start))
+    session::start_run(common, project, &loaded, recipe, &run::read_start_options(start))
 }
 
 /// Fails without a plan.
-fn plan_is_there(project: &Project) -> Result<(), Complaint> {
-    let loss = match plan::look(&project.directory, Path::new(PLAN_FILE)) {
-        PlanLook::There { .. } => return Ok(()),
-        PlanLook::Lost { loss, .. } => loss,
+fn check_plan_exists(project: &Project) -> Result<(), CliError> {
+    let loss = match plan::inspect_plan(&project.directory, Path::new(PLAN_FILE)) {
+        PlanState::Usable { .. } => return Ok(()),
+        PlanState::Lost { loss, .. } => loss,
     };
-    let complaint = Complaint::input(PLAN_MISSING);
+    let complaint = CliError::for_input(PLAN_MISSING);
     Err(match loss {
-        Loss::Missing => complaint,
-        Loss::Empty => complaint.hint(format!("`{PLAN_FILE}` is empty")),
-        Loss::Unusable { why } => complaint.hint(format!("`{PLAN_FILE}` cannot be used: {why}")),
+        PlanLoss::Missing => complaint,
+        PlanLoss::Empty => complaint.with_hint(format!("`{PLAN_FILE}` is empty")),
+        PlanLoss::Unusable { why } => {
+            complaint.with_hint(format!("`{PLAN_FILE}` cannot be used: {why}"))
+        }
     })
 }
 
 /// Checks the specifications: `ralph plan` fails without any, and both warn about files that agents
 /// cannot read well. `ralph build` works by the plan, so it only warns.
-fn look_at_specs(project: &Project, loaded: &mut Loaded, part: PlanPart) -> Result<(), Complaint> {
+fn check_specs(
+    project: &Project,
+    loaded: &mut LoadedSettings,
+    part: PlanPart,
+) -> Result<(), CliError> {
     let directory = loaded.settings.specs_dir.clone();
     let directory = Path::new(&directory);
-    match (specs::survey(&project.directory, directory), part) {
+    match (specs::survey_specs(&project.directory, directory), part) {
         (Ok(found), part) => {
             let path = directory.join(OVERVIEW);
             let place = project.directory.join(&path);
             let is_bare = found.files == 1 && place.is_file() && documents::is_fresh(&place);
             if part == PlanPart::Makes && is_bare {
                 let path = path.display();
-                return Err(Complaint::input(format!("`{path}` is still the bare template"))
-                    .hint("write down in it what is to be built, then run `ralph plan` again"));
+                return Err(CliError::for_input(format!("`{path}` is still the bare template"))
+                    .with_hint(
+                        "write down in it what is to be built, then run `ralph plan` again",
+                    ));
             }
             loaded.warnings.extend(found.warnings(directory));
         }
         (Err(error), PlanPart::Follows) => loaded.warnings.push(error.to_string()),
         (Err(error), PlanPart::Makes) => {
-            return Err(Complaint::of(ExitStatus::BadInput, &error).hint(error.hint()));
+            return Err(CliError::from_error(ExitStatus::BadInput, &error).with_hint(error.hint()));
         }
     }
     Ok(())

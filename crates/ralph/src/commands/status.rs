@@ -9,71 +9,75 @@ use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::recipe::Recipe;
 use ralph_core::report::{Report, Summary};
 use ralph_core::run::RunState;
-use ralph_io::bounded::read_beginning;
+use ralph_io::bounded_read::read_beginning;
 use ralph_io::clock;
-use ralph_io::git::Repository;
+use ralph_io::git::GitRepository;
 use ralph_io::process::{Watch, is_stopped};
-use ralph_io::store::lock::Holder;
-use ralph_io::store::{Lock, RunDir, runs};
-use ralph_ui::canvas::Canvas;
-use ralph_ui::status::{self, CommitLine, Extent, Outlook, PlanStanding};
+use ralph_io::store::lock::LockHolder;
+use ralph_io::store::{RunDir, RunLock, runs};
+use ralph_ui::live_region::LiveRegion;
+use ralph_ui::status::{self, PlanExtent, PlanFileState, RunOutlook, StatusCommit};
 use ralph_ui::style::{Motion, Style};
 use ralph_ui::time::WallClock;
 use serde_json::{Value, json};
 
-use super::control::Followed;
-use super::tasks::proposals::{count_open, remind};
+use super::control::FollowedRun;
+use super::tasks::proposals::{count_open_proposals, format_reminder};
 use crate::cli::{CommonArgs, StatusArgs};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::recipe::PLAN_FILE;
-use crate::screen::{self, Screen};
+use crate::screen::{self, OutputStyle};
 use crate::settings::Settings;
-use crate::settings::types::sections::Workflow;
+use crate::settings::types::sections::WorkflowSetting;
 
 /// Larger plans are not read to the end.
-const LARGEST_PLAN: u64 = 4 * 1024 * 1024;
+const MAX_PLAN_BYTES: u64 = 4 * 1024 * 1024;
 
 /// How many of the last commits are shown.
 const COMMITS: u32 = 5;
 
 /// How often a watched status is redrawn.
-const DRAW: Duration = Duration::from_secs(1);
+const DRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Prints the status of the last run.
-pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus, CliError> {
     let project = Project::open(common)?;
-    let loaded = project.settings_as_written(None, Vec::new())?;
-    let repository = project.repository(&Watch::detached())?;
-    let layout = project.layout_in(&loaded, repository.as_ref())?;
-    let mut last = match runs::runs(layout.state()).into_iter().find(|run| run.started.is_some()) {
-        Some(run) => Some((layout.run(&run.id), Followed::open(&layout.run(&run.id))?)),
+    let loaded = project.load_settings(None, Vec::new())?;
+    let repository = project.find_repository(&Watch::new_detached())?;
+    let layout = project.find_layout_in(&loaded, repository.as_ref())?;
+    let mut last = match runs::list_runs(layout.state())
+        .into_iter()
+        .find(|run| run.started.is_some())
+    {
+        Some(run) => Some((layout.run_dir(&run.id), FollowedRun::open(&layout.run_dir(&run.id))?)),
         None => None,
     };
-    let screen = Screen::for_stdout(common, &loaded.settings.ui);
-    let mut canvas = Canvas::default();
+    let screen = OutputStyle::for_stdout(common, &loaded.settings.ui);
+    let mut canvas = LiveRegion::default();
     loop {
         // Checked before the journal: events written in between are seen in the next round.
-        let holder = Lock::look(layout.state());
+        let holder = RunLock::find_holder(layout.state());
         let holder = holder.as_ref();
         if let Some((_, followed)) = &mut last {
-            followed.catch_up()?;
+            followed.read_new_events()?;
         }
         let seen = match &last {
-            Some((files, followed)) => Seen::of(&followed.report, files),
+            Some((files, followed)) => RunStatusView::from_report(&followed.report, files),
             None => None,
         };
         let recipe = seen.as_ref().map(|seen| &seen.state.recipe);
-        let plan_status = Beside::of(&project, &loaded.settings, recipe, repository.as_ref());
+        let plan_status =
+            PlanStatusView::for_project(&project, &loaded.settings, recipe, repository.as_ref());
         let text = if args.json {
             let mut facts = match &seen {
-                Some(seen) => seen.facts(holder),
+                Some(seen) => seen.to_json(holder),
                 None => json!({ "run": null }),
             };
             let (plan, commits) = plan_status.map_or_else(Default::default, |it| it.to_json());
             facts["plan"] = plan;
             facts["lastCommits"] = commits;
-            facts["proposals"] = json!(count_open(&project, &loaded, &layout));
+            facts["proposals"] = json!(count_open_proposals(&project, &loaded, &layout));
             if args.watch { format!("{facts}\n") } else { format!("{facts:#}\n") }
         } else {
             let mut text = match &seen {
@@ -81,7 +85,7 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
                 None => "No run yet in this directory.\n".to_owned(),
             };
             text.push_str(&plan_status.map_or_else(String::new, |it| it.describe(&screen.style)));
-            let reminder = remind(count_open(&project, &loaded, &layout));
+            let reminder = format_reminder(count_open_proposals(&project, &loaded, &layout));
             if !reminder.is_empty() {
                 text.push_str(&format!("\n{reminder}"));
             }
@@ -93,20 +97,23 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
         }
         let printed = match screen.style.motion {
             Motion::Rewrites if !args.json => {
-                let drawn = canvas.draw(&text, screen.style.width, screen::rows());
-                screen::try_printing(&drawn)
+                let drawn =
+                    canvas.draw_text(&text, screen.style.width, screen::count_terminal_rows());
+                screen::try_print_data(&drawn)
             }
-            Motion::Rewrites | Motion::Appends => screen::try_printing(canvas.again(&text)),
+            Motion::Rewrites | Motion::Appends => {
+                screen::try_print_data(canvas.take_if_changed(&text))
+            }
         };
         if holder.is_none() || printed.is_err() {
             return Ok(ExitStatus::Complete);
         }
-        thread::sleep(DRAW);
+        thread::sleep(DRAW_INTERVAL);
     }
 }
 
 /// The status of a run.
-struct Seen<'a> {
+struct RunStatusView<'a> {
     report: &'a Report,
     summary: Summary,
     /// The state as if the requests in the inbox were handled.
@@ -114,28 +121,28 @@ struct Seen<'a> {
     clock: WallClock,
 }
 
-impl<'a> Seen<'a> {
-    fn of(report: &'a Report, files: &RunDir) -> Option<Self> {
-        let waiting = ralph_io::control::waiting(files.path());
-        let state = control::expected(report.state()?, &waiting);
-        let clock = WallClock::system(clock::now);
+impl<'a> RunStatusView<'a> {
+    fn from_report(report: &'a Report, files: &RunDir) -> Option<Self> {
+        let waiting = ralph_io::control::list_pending(files.path());
+        let state = control::apply_waiting_requests(report.state()?, &waiting);
+        let clock = WallClock::for_system(clock::now);
         Some(Self { report, summary: report.summary()?, state, clock })
     }
 
-    fn outlook(&self) -> Outlook<'_> {
-        Outlook { state: &self.state, clock: &self.clock }
+    fn outlook(&self) -> RunOutlook<'_> {
+        RunOutlook { state: &self.state, clock: &self.clock }
     }
 
-    fn describe(&self, holder: Option<&Option<Holder>>, style: &Style) -> String {
+    fn describe(&self, holder: Option<&Option<LockHolder>>, style: &Style) -> String {
         let outlook = self.outlook();
-        let standstill = holder.and_then(|_| outlook.standstill());
+        let standstill = holder.and_then(|_| outlook.idle_reason());
         let standstill = standstill.map(|it| format!(", {it}")).unwrap_or_default();
-        let status = format!("{}{standstill}", standing(&self.summary, holder));
-        status::describe(&self.summary, &outlook.ahead(), &status, style)
+        let status = format!("{}{standstill}", describe_run_status(&self.summary, holder));
+        status::describe_run(&self.summary, &outlook.forecast(), &status, style)
     }
 
-    fn facts(&self, holder: Option<&Option<Holder>>) -> Value {
-        let mut facts = facts(self.report, &self.summary, holder);
+    fn to_json(&self, holder: Option<&Option<LockHolder>>) -> Value {
+        let mut facts = convert_summary_to_json(self.report, &self.summary, holder);
         facts["control"] = self.outlook().to_json();
         facts["cost"] = json!(self.summary.total.cost);
         facts["reviews"] = json!(self.summary.reviews);
@@ -147,76 +154,77 @@ impl<'a> Seen<'a> {
 }
 
 /// The plan and the last commits of a project whose agent maintains a plan.
-struct Beside {
-    plan: PlanStanding,
-    commits: Vec<CommitLine>,
+struct PlanStatusView {
+    plan: PlanFileState,
+    commits: Vec<StatusCommit>,
 }
 
-impl Beside {
+impl PlanStatusView {
     /// Reads the plan and the last commits, if the project works by a plan: the settings or the last
     /// run say so, or a plan exists and nothing says otherwise.
-    fn of(
+    fn for_project(
         project: &Project,
         settings: &Settings,
         last: Option<&Recipe>,
-        repository: Option<&Repository>,
+        repository: Option<&GitRepository>,
     ) -> Option<Self> {
         let had_plan = last.is_some_and(|recipe| recipe.plan.is_some());
         let plan = read_plan(project);
         let is_shown = match settings.workflow {
-            Workflow::Specs => true,
-            Workflow::Prompt => had_plan || plan != PlanStanding::Missing,
-            Workflow::Tasks => had_plan,
+            WorkflowSetting::Specs => true,
+            WorkflowSetting::Prompt => had_plan || plan != PlanFileState::Missing,
+            WorkflowSetting::Tasks => had_plan,
         };
-        is_shown.then(|| Self { plan, commits: repository.map(last_commits).unwrap_or_default() })
+        is_shown
+            .then(|| Self { plan, commits: repository.map(read_last_commits).unwrap_or_default() })
     }
 
     fn describe(&self, style: &Style) -> String {
-        let clock = WallClock::system(clock::now);
+        let clock = WallClock::for_system(clock::now);
         let parts = [
-            status::plan(PLAN_FILE, &self.plan, style),
-            status::last_commits(&self.commits, &clock, style),
+            status::format_plan(PLAN_FILE, &self.plan, style),
+            status::format_last_commits(&self.commits, &clock, style),
         ];
         let parts = parts.iter().filter(|part| !part.is_empty());
         parts.map(|part| format!("\n{part}")).collect::<Vec<_>>().concat()
     }
 
     fn to_json(&self) -> (Value, Value) {
-        let commits = self.commits.iter().map(CommitLine::to_json);
+        let commits = self.commits.iter().map(StatusCommit::to_json);
         (self.plan.to_json(PLAN_FILE), commits.collect())
     }
 }
 
-fn read_plan(project: &Project) -> PlanStanding {
-    match read_beginning(&project.directory.join(PLAN_FILE), LARGEST_PLAN + 1) {
-        Ok(bytes) => PlanStanding::There {
+fn read_plan(project: &Project) -> PlanFileState {
+    match read_beginning(&project.directory.join(PLAN_FILE), MAX_PLAN_BYTES + 1) {
+        Ok(bytes) => PlanFileState::There {
             text: String::from_utf8_lossy(&bytes).into_owned(),
-            extent: if bytes.len() as u64 > LARGEST_PLAN {
-                Extent::Beginning
+            extent: if bytes.len() as u64 > MAX_PLAN_BYTES {
+                PlanExtent::Beginning
             } else {
-                Extent::Whole
+                PlanExtent::Whole
             },
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => PlanStanding::Missing,
-        Err(error) => PlanStanding::Unreadable { why: error.to_string() },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => PlanFileState::Missing,
+        Err(error) => PlanFileState::Unreadable { why: error.to_string() },
     }
 }
 
 /// Reads the last commits. Only warns if git fails: the rest of the status is still useful.
-fn last_commits(repository: &Repository) -> Vec<CommitLine> {
-    match repository.last_commits(COMMITS) {
+fn read_last_commits(repository: &GitRepository) -> Vec<StatusCommit> {
+    match repository.list_last_commits(COMMITS) {
         Ok(lines) => lines
             .into_iter()
-            .map(|line| CommitLine { id: line.id, at: line.at, subject: line.subject })
+            .map(|line| StatusCommit { id: line.id, at: line.at, subject: line.subject })
             .collect(),
         Err(error) => {
-            screen::warn(&format!("the last commits are not shown: {error}"));
+            screen::print_warning(&format!("the last commits are not shown: {error}"));
             Vec::new()
         }
     }
 }
 
-fn standing(summary: &Summary, holder: Option<&Option<Holder>>) -> String {
+fn describe_run_status(summary: &Summary, holder: Option<&Option<LockHolder>>) -> String {
     match (holder, &summary.ending) {
         (Some(Some(holder)), _) if is_stopped(holder.pid) => {
             format!("stopped by a signal; `kill -CONT {}` resumes it", holder.pid)
@@ -228,7 +236,11 @@ fn standing(summary: &Summary, holder: Option<&Option<Holder>>) -> String {
     }
 }
 
-fn facts(report: &Report, summary: &Summary, holder: Option<&Option<Holder>>) -> Value {
+fn convert_summary_to_json(
+    report: &Report,
+    summary: &Summary,
+    holder: Option<&Option<LockHolder>>,
+) -> Value {
     json!({
         "run": summary.run,
         "active": holder.is_some(),

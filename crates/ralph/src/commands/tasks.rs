@@ -11,9 +11,11 @@ use ralph_core::ids::TaskId;
 use ralph_core::nearest::nearest;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::review::{ReviewPolicy, ReviewState, ReviewStatus};
-use ralph_core::task::{ChangeError, Next, Retrying, Task, TaskChange, TaskList, TaskStatus};
+use ralph_core::task::{
+    ChangeError, NextWork, RetryPolicy, Task, TaskChange, TaskList, TaskStatus,
+};
 use ralph_core::text;
-use ralph_io::formats::{Dialect, FileProblem, TaskFile, WriteError};
+use ralph_io::formats::{FileProblem, ListDialect, TaskFile, WriteError};
 use ralph_io::process::Watch;
 use ralph_io::store::{self, prompts};
 use serde_json::{Value, json};
@@ -21,20 +23,20 @@ use serde_json::{Value, json};
 use crate::cli::{
     CommonArgs, TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs,
 };
-use crate::complaint::Complaint;
-use crate::dead_run;
+use crate::cli_error::CliError;
+use crate::crash_recovery;
 use crate::project::Project;
-use crate::screen::{self, Screen};
-use crate::settings::{Loaded, Settings};
+use crate::screen::{self, OutputStyle};
+use crate::settings::{LoadedSettings, Settings};
 use crate::task_file;
 
 /// Runs the command.
-pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, CliError> {
     let project = Project::open_for_work(common)?;
-    let loaded = project.settings_as_written(None, Vec::new())?;
+    let loaded = project.load_settings(None, Vec::new())?;
     let settings = &loaded.settings;
     let plan = args.plan.as_deref();
-    let context = Desk { common, json: args.json, project: &project, settings };
+    let context = TaskCommandContext { common, json: args.json, project: &project, settings };
     let changes = match &args.command {
         Some(
             TasksCommand::Add(_)
@@ -50,84 +52,88 @@ pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, 
         | None => false,
     };
     if changes {
-        for warning in dead_run::put_right(&project, &loaded)? {
-            screen::warn(&warning);
+        for warning in crash_recovery::repair_after_crash(&project, &loaded)? {
+            screen::print_warning(&warning);
         }
     }
     match args.command.as_ref().unwrap_or(&TasksCommand::List) {
-        TasksCommand::Validate(args) => return context.validate(plan, args),
+        TasksCommand::Validate(args) => return context.validate_file(plan, args),
         TasksCommand::List => {
-            let file = context.open(plan)?;
-            context.list(&file, context.open_proposals(&loaded, &file));
+            let file = context.open_task_file(plan)?;
+            context.print_list(&file, context.count_open_proposals(&loaded, &file));
         }
-        TasksCommand::Show { id } => context.show(&context.open(plan)?, id)?,
+        TasksCommand::Show { id } => {
+            context.print_task_by_id(&context.open_task_file(plan)?, id)?
+        }
         TasksCommand::Proposals { command } => {
-            proposals::main(&context, &loaded, context.open(plan)?, command.as_ref())?;
+            proposals::main(&context, &loaded, context.open_task_file(plan)?, command.as_ref())?;
         }
-        TasksCommand::Add(add) => context.add(context.open(plan)?, add)?,
-        TasksCommand::SetStatus(status) => context.set_status(context.open(plan)?, status)?,
+        TasksCommand::Add(add) => context.add_task(context.open_task_file(plan)?, add)?,
+        TasksCommand::SetStatus(status) => {
+            context.set_task_status(context.open_task_file(plan)?, status)?
+        }
     }
     Ok(ExitStatus::Complete)
 }
 
 /// What all these commands need.
-struct Desk<'a> {
+struct TaskCommandContext<'a> {
     common: &'a CommonArgs,
     json: bool,
     project: &'a Project,
     settings: &'a Settings,
 }
 
-impl Desk<'_> {
-    fn open(&self, plan: Option<&Path>) -> Result<TaskFile, Complaint> {
-        task_file::open(self.project, self.settings, plan)
+impl TaskCommandContext<'_> {
+    fn open_task_file(&self, plan: Option<&Path>) -> Result<TaskFile, CliError> {
+        task_file::read_task_file(self.project, self.settings, plan)
     }
 
     /// Returns how many proposals about a task file wait for the user; 0 if they cannot be read.
-    fn open_proposals(&self, loaded: &Loaded, file: &TaskFile) -> usize {
-        let repository = self.project.repository(&Watch::detached()).ok().flatten();
-        let layout = self.project.layout_in(loaded, repository.as_ref());
+    fn count_open_proposals(&self, loaded: &LoadedSettings, file: &TaskFile) -> usize {
+        let repository = self.project.find_repository(&Watch::new_detached()).ok().flatten();
+        let layout = self.project.find_layout_in(loaded, repository.as_ref());
         layout.map_or(0, |layout| store::proposals::count_open(layout.state(), file.path()))
     }
 
-    fn list(&self, file: &TaskFile, proposals: usize) {
+    fn print_list(&self, file: &TaskFile, proposals: usize) {
         let list = file.list();
-        let next = list.next(self.review(), self.retrying());
+        let next = list.choose_next(self.review_policy(), self.retry_policy());
         if self.json {
-            let done = done_ids(list);
-            return print(&json!({
-                "file": self.name(file.path()),
-                "form": file.dialect().tasks(),
+            let done = collect_done_ids(list);
+            return print_json(&json!({
+                "file": self.format_path(file.path()),
+                "form": file.dialect().tasks_key(),
                 "project": list.project,
                 "description": list.description,
                 "branch": list.branch,
                 "maxIterations": list.max_iterations,
                 "validationStrategy": list.validation_strategy,
                 "verifyCommands": list.verify_commands,
-                "progress": progress(list),
+                "progress": convert_progress_to_json(list),
                 "proposals": proposals,
-                "next": next.work().map(|(role, task)| json!({"role": role, "task": task.id})),
-                "blocked": blocked(&next),
-                "tasks": list.tasks.iter().map(|task| facts(task, &done)).collect::<Vec<_>>(),
+                "next": next.role_and_task().map(|(role, task)| json!({"role": role, "task": task.id})),
+                "blocked": convert_blocked_to_json(&next),
+                "tasks": list.tasks.iter().map(|task| convert_task_to_json(task, &done)).collect::<Vec<_>>(),
             }));
         }
-        let screen = Screen::for_stdout(self.common, &self.settings.ui);
-        let mut text = ralph_ui::tasks::list(list, &next, &screen.style);
-        text.push_str(&proposals::remind(proposals));
+        let screen = OutputStyle::for_stdout(self.common, &self.settings.ui);
+        let mut text = ralph_ui::tasks::format_list(list, &next, &screen.style);
+        text.push_str(&proposals::format_reminder(proposals));
         screen::print_data(&text);
     }
 
-    fn show(&self, file: &TaskFile, id: &str) -> Result<(), Complaint> {
-        let task = find(file.list(), id)?;
-        self.tell(file, task);
+    fn print_task_by_id(&self, file: &TaskFile, id: &str) -> Result<(), CliError> {
+        let task = find_task(file.list(), id)?;
+        self.print_task(file, task);
         Ok(())
     }
 
-    fn add(&self, mut file: TaskFile, args: &TasksAddArgs) -> Result<(), Complaint> {
+    fn add_task(&self, mut file: TaskFile, args: &TasksAddArgs) -> Result<(), CliError> {
         let list = file.list();
-        let id = TaskId(args.id.clone().unwrap_or_else(|| free_id(list, file.dialect())));
+        let id = TaskId(args.id.clone().unwrap_or_else(|| find_free_id(list, file.dialect())));
         for known in args.depends_on.iter().chain(&args.after) {
-            find(list, known)?;
+            find_task(list, known)?;
         }
         let task = Task {
             description: args.description.clone().unwrap_or_else(|| args.title.clone()),
@@ -137,34 +143,35 @@ impl Desk<'_> {
             ..Task::new(id.0.clone(), args.title.clone())
         };
         let after = args.after.clone().map(TaskId);
-        write(&mut file, &[TaskChange::Add { task: Box::new(task), after }])?;
-        self.tell(&file, find(file.list(), &id.0)?);
+        write_changes(&mut file, &[TaskChange::Add { task: Box::new(task), after }])?;
+        self.print_task(&file, find_task(file.list(), &id.0)?);
         Ok(())
     }
 
-    fn set_status(&self, mut file: TaskFile, args: &TasksStatusArgs) -> Result<(), Complaint> {
-        let task = find(file.list(), &args.id)?;
-        let status = wanted(&args.status)?;
+    fn set_task_status(&self, mut file: TaskFile, args: &TasksStatusArgs) -> Result<(), CliError> {
+        let task = find_task(file.list(), &args.id)?;
+        let status = parse_status(&args.status)?;
         if status.is_done() {
-            let waits = file.list().waits_for(task);
+            let waits = file.list().find_unmet_dependencies(task);
             if let Some(first) = waits.first() {
                 let message = format!("`{}` cannot be done: it waits for `{first}`", task.id);
-                return Err(Complaint::input(message)
-                    .hint(format!("`ralph tasks set-status {first} done` comes first")));
+                return Err(CliError::for_input(message)
+                    .with_hint(format!("`ralph tasks set-status {first} done` comes first")));
             }
         }
-        let changes = by_hand(task, status, args.note.as_deref(), self.review());
-        write(&mut file, &changes)?;
-        self.tell(&file, find(file.list(), &args.id)?);
+        let changes =
+            build_changes_by_hand(task, status, args.note.as_deref(), self.review_policy());
+        write_changes(&mut file, &changes)?;
+        self.print_task(&file, find_task(file.list(), &args.id)?);
         Ok(())
     }
 
-    fn validate(
+    fn validate_file(
         &self,
         plan: Option<&Path>,
         args: &TasksValidateArgs,
-    ) -> Result<ExitStatus, Complaint> {
-        let path = task_file::find(self.project, self.settings, plan)?;
+    ) -> Result<ExitStatus, CliError> {
+        let path = task_file::find_task_file(self.project, self.settings, plan)?;
         let checked = TaskFile::read(&path).and_then(|file| {
             if args.untouched {
                 file.check_untouched()?;
@@ -174,19 +181,20 @@ impl Desk<'_> {
         });
         let problems = checked.as_ref().err().cloned().unwrap_or_default();
         if self.json {
-            print(&json!({
-                "file": self.name(&path),
+            print_json(&json!({
+                "file": self.format_path(&path),
                 "valid": problems.is_empty(),
-                "problems": problems.iter().map(problem_facts).collect::<Vec<_>>(),
+                "problems": problems.iter().map(convert_problem_to_json).collect::<Vec<_>>(),
             }));
             let is_valid = problems.is_empty();
             return Ok(if is_valid { ExitStatus::Complete } else { ExitStatus::BadInput });
         }
-        let file = checked.map_err(|problems| task_file::complain(self.project, &problems))?;
-        let (tasks, name) = (file.list().tasks.len(), self.name(&path));
+        let file =
+            checked.map_err(|problems| task_file::to_problems_error(self.project, &problems))?;
+        let (tasks, name) = (file.list().tasks.len(), self.format_path(&path));
         let noun = if tasks == 1 { "task" } else { "tasks" };
         screen::print_data(&if args.untouched {
-            format!("{}\n{name}: nothing has begun, no mistakes\n", summed_up(&file))
+            format!("{}\n{name}: nothing has begun, no mistakes\n", summarize_list(&file))
         } else {
             format!("{name}: {tasks} {noun}, no mistakes\n")
         });
@@ -196,87 +204,88 @@ impl Desk<'_> {
     /// Returns whether the project has a usable skill of this name.
     fn has_skill(&self, name: &str) -> bool {
         let directory = Path::new(&self.settings.skills_dir);
-        matches!(prompts::skill(&self.project.directory, directory, name), Ok(Some(_)))
+        matches!(prompts::read_skill(&self.project.directory, directory, name), Ok(Some(_)))
     }
 
-    fn tell(&self, file: &TaskFile, task: &Task) {
+    fn print_task(&self, file: &TaskFile, task: &Task) {
         if self.json {
-            let task = facts(task, &done_ids(file.list()));
-            return print(&json!({"file": self.name(file.path()), "task": task}));
+            let task = convert_task_to_json(task, &collect_done_ids(file.list()));
+            return print_json(&json!({"file": self.format_path(file.path()), "task": task}));
         }
-        let screen = Screen::for_stdout(self.common, &self.settings.ui);
-        screen::print_data(&ralph_ui::tasks::show(task, file.list(), &screen.style));
+        let screen = OutputStyle::for_stdout(self.common, &self.settings.ui);
+        screen::print_data(&ralph_ui::tasks::format_task(task, file.list(), &screen.style));
     }
 
-    fn name(&self, path: &Path) -> String {
+    fn format_path(&self, path: &Path) -> String {
         path.strip_prefix(&self.project.directory).unwrap_or(path).display().to_string()
     }
 
-    fn review(&self) -> ReviewPolicy {
+    fn review_policy(&self) -> ReviewPolicy {
         let review = &self.settings.review;
         if review.enabled { ReviewPolicy::Fresh { cap: review.cap } } else { ReviewPolicy::Skip }
     }
 
-    fn retrying(&self) -> Retrying {
-        Retrying::WhileAttemptsLeft { usual: self.settings.tasks.max_attempts }
+    fn retry_policy(&self) -> RetryPolicy {
+        RetryPolicy::WhileAttemptsLeft { usual: self.settings.tasks.max_attempts }
     }
 }
 
 /// Returns a short description of a list, such as `4 stories for notes`.
-fn summed_up(file: &TaskFile) -> String {
+fn summarize_list(file: &TaskFile) -> String {
     let tasks = file.list().tasks.len();
     let noun = match (file.dialect(), tasks) {
-        (Dialect::Stories, 1) => "story",
-        (Dialect::Stories, _) => "stories",
-        (Dialect::Plan, 1) => "task",
-        (Dialect::Plan, _) => "tasks",
+        (ListDialect::Stories, 1) => "story",
+        (ListDialect::Stories, _) => "stories",
+        (ListDialect::Plan, 1) => "task",
+        (ListDialect::Plan, _) => "tasks",
     };
     match file.list().project.trim() {
         "" => format!("{tasks} {noun}"),
-        project => format!("{tasks} {noun} for {}", text::glance(project, 40)),
+        project => format!("{tasks} {noun} for {}", text::shorten_to_line(project, 40)),
     }
 }
 
 /// Applies changes and writes the file. Fails if the result would be invalid.
-fn write(file: &mut TaskFile, changes: &[TaskChange]) -> Result<(), Complaint> {
-    file.apply(changes).map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
-    file.check().map_err(|problems| {
+fn write_changes(file: &mut TaskFile, changes: &[TaskChange]) -> Result<(), CliError> {
+    file.apply_changes(changes)
+        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+    file.check_list().map_err(|problems| {
         // Without lines and columns, which are those of the unwritten text.
         let mistakes: Vec<String> =
             problems.iter().map(|problem| problem.message.clone()).collect();
-        Complaint::input(format!("that would be a mistake: {}", mistakes.join("; ")))
-            .hint("the file was not changed")
+        CliError::for_input(format!("that would be a mistake: {}", mistakes.join("; ")))
+            .with_hint("the file was not changed")
     })?;
     file.write().map_err(|error| {
-        let complaint = Complaint::of(ExitStatus::BadInput, &error);
+        let complaint = CliError::from_error(ExitStatus::BadInput, &error);
         match error {
-            WriteError::Changed(_) => complaint.hint("try again"),
-            WriteError::Io { .. } | WriteError::Unfit(_) => complaint,
+            WriteError::Changed(_) => complaint.with_hint("try again"),
+            WriteError::Io { .. } | WriteError::InvalidChange(_) => complaint,
         }
     })
 }
 
 /// Parses a status that the user may set.
-fn wanted(word: &str) -> Result<TaskStatus, Complaint> {
+fn parse_status(word: &str) -> Result<TaskStatus, CliError> {
     let by_hand = "pending, done, failed or skipped";
     match TaskStatus::from_name(&word.replace('-', "_")) {
-        Some(TaskStatus::InProgress) => Err(Complaint::input(
+        Some(TaskStatus::InProgress) => Err(CliError::for_input(
             "`in_progress` cannot be set by hand: it is the sign of a run at work",
         )
-        .hint(format!("set {by_hand}"))),
+        .with_hint(format!("set {by_hand}"))),
         Some(status) => Ok(status),
         None => {
-            let complaint = Complaint::input(format!("there is no status `{word}`"));
+            let complaint = CliError::for_input(format!("there is no status `{word}`"));
             Err(match nearest(word, TaskStatus::ALL.map(TaskStatus::name)) {
-                Some(near) => complaint.hint(format!("did you mean `{near}`?")),
-                None => complaint.hint(format!("it is {by_hand}")),
+                Some(near) => complaint.with_hint(format!("did you mean `{near}`?")),
+                None => complaint.with_hint(format!("it is {by_hand}")),
             })
         }
     }
 }
 
 /// Returns the changes for a status set by hand: attempts and reviews must agree with it.
-fn by_hand(
+fn build_changes_by_hand(
     task: &Task,
     status: TaskStatus,
     note: Option<&str>,
@@ -317,21 +326,21 @@ fn by_hand(
     changes
 }
 
-pub(super) fn find<'a>(list: &'a TaskList, id: &str) -> Result<&'a Task, Complaint> {
+pub(super) fn find_task<'a>(list: &'a TaskList, id: &str) -> Result<&'a Task, CliError> {
     let id = TaskId(id.into());
-    list.task(&id).ok_or_else(|| {
+    list.find_task(&id).ok_or_else(|| {
         let names = list.tasks.iter().map(|task| task.id.0.as_str());
         let near = nearest(&id.0, names).map(|near| format!("did you mean `{near}`?"));
-        let complaint = Complaint::of(ExitStatus::BadInput, &ChangeError::UnknownTask(id));
-        complaint.hint(near.unwrap_or_else(|| "`ralph tasks list` shows all".into()))
+        let complaint = CliError::from_error(ExitStatus::BadInput, &ChangeError::UnknownTask(id));
+        complaint.with_hint(near.unwrap_or_else(|| "`ralph tasks list` shows all".into()))
     })
 }
 
 /// Returns the next free id, numbered like that of the last task.
-fn free_id(list: &TaskList, dialect: Dialect) -> String {
+fn find_free_id(list: &TaskList, dialect: ListDialect) -> String {
     let first = match dialect {
-        Dialect::Plan => "TASK-000",
-        Dialect::Stories => "US-000",
+        ListDialect::Plan => "TASK-000",
+        ListDialect::Stories => "US-000",
     };
     let model = list.tasks.last().map_or(first, |task| task.id.0.as_str());
     let prefix = model.trim_end_matches(|it: char| it.is_ascii_digit());
@@ -343,17 +352,17 @@ fn free_id(list: &TaskList, dialect: Dialect) -> String {
     loop {
         number = number.saturating_add(1);
         let id = format!("{prefix}{number:0width$}");
-        if list.task(&TaskId(id.clone())).is_none() || number == u64::MAX {
+        if list.find_task(&TaskId(id.clone())).is_none() || number == u64::MAX {
             return id;
         }
     }
 }
 
-fn print(value: &Value) {
+fn print_json(value: &Value) {
     screen::print_data(&format!("{value:#}\n"));
 }
 
-fn progress(list: &TaskList) -> Value {
+fn convert_progress_to_json(list: &TaskList) -> Value {
     let progress = list.progress();
     json!({
         "total": progress.total,
@@ -365,18 +374,20 @@ fn progress(list: &TaskList) -> Value {
     })
 }
 
-fn blocked(next: &Next<'_>) -> Value {
+fn convert_blocked_to_json(next: &NextWork<'_>) -> Value {
     match next {
-        Next::Nothing { blocked } => json!(blocked),
-        Next::Fix(_) | Next::Review(_) | Next::Implement(_) | Next::AllDone => json!([]),
+        NextWork::Nothing { blocked } => json!(blocked),
+        NextWork::Fix(_) | NextWork::Review(_) | NextWork::Implement(_) | NextWork::AllDone => {
+            json!([])
+        }
     }
 }
 
-fn done_ids(list: &TaskList) -> BTreeSet<&TaskId> {
+fn collect_done_ids(list: &TaskList) -> BTreeSet<&TaskId> {
     list.tasks.iter().filter(|task| task.status.is_done()).map(|task| &task.id).collect()
 }
 
-fn facts(task: &Task, done: &BTreeSet<&TaskId>) -> Value {
+fn convert_task_to_json(task: &Task, done: &BTreeSet<&TaskId>) -> Value {
     let waits_for: Vec<&TaskId> = task.depends_on.iter().filter(|id| !done.contains(id)).collect();
     json!({
         "id": task.id,
@@ -398,7 +409,7 @@ fn facts(task: &Task, done: &BTreeSet<&TaskId>) -> Value {
     })
 }
 
-fn problem_facts(problem: &FileProblem) -> Value {
+fn convert_problem_to_json(problem: &FileProblem) -> Value {
     json!({
         "path": problem.at,
         "line": problem.position.map(|position| position.line),
@@ -415,17 +426,17 @@ mod tests {
     #[test]
     fn a_free_id_continues_the_existing_numbers() {
         for (ids, dialect, expect) in [
-            (&[][..], Dialect::Plan, "TASK-001"),
-            (&[], Dialect::Stories, "US-001"),
-            (&["TASK-009", "TASK-003"], Dialect::Plan, "TASK-010"),
-            (&["US-999"], Dialect::Stories, "US-1000"),
-            (&["a", "setup"], Dialect::Plan, "setup-1"),
-            (&["setup-1", "setup"], Dialect::Plan, "setup-2"),
-            (&["7"], Dialect::Plan, "8"),
+            (&[][..], ListDialect::Plan, "TASK-001"),
+            (&[], ListDialect::Stories, "US-001"),
+            (&["TASK-009", "TASK-003"], ListDialect::Plan, "TASK-010"),
+            (&["US-999"], ListDialect::Stories, "US-1000"),
+            (&["a", "setup"], ListDialect::Plan, "setup-1"),
+            (&["setup-1", "setup"], ListDialect::Plan, "setup-2"),
+            (&["7"], ListDialect::Plan, "8"),
         ] {
             let tasks = ids.iter().map(|id| Task::new(*id, "t")).collect();
             let list = TaskList { tasks, ..TaskList::default() };
-            assert_eq!(free_id(&list, dialect), expect, "{ids:?}");
+            assert_eq!(find_free_id(&list, dialect), expect, "{ids:?}");
         }
     }
 }

@@ -8,57 +8,57 @@ use std::path::{Path, PathBuf};
 use ralph_core::outcome::ExitStatus;
 use ralph_io::clock;
 use ralph_io::process;
-use ralph_ui::safe::harmless;
+use ralph_ui::sanitize::sanitize_text;
 use serde_json::json;
 
 use crate::cli::{CommonArgs, TrustArgs};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::screen;
-use crate::trust::{Trust, Trusted};
+use crate::trust::{TrustEntry, TrustStore};
 
 /// Runs the command.
-pub(crate) fn main(common: &CommonArgs, args: &TrustArgs) -> Result<ExitStatus, Complaint> {
+pub(crate) fn main(common: &CommonArgs, args: &TrustArgs) -> Result<ExitStatus, CliError> {
     if args.list {
-        let trust = Trust::read(|name| env::var_os(name))?;
-        screen::print_data(&if args.json { facts(&trust) } else { list(&trust) });
+        let trust = TrustStore::load(|name| env::var_os(name))?;
+        screen::print_data(&if args.json { format_json_list(&trust) } else { format_list(&trust) });
         return Ok(ExitStatus::Complete);
     }
     let named = match &args.directory {
         Some(directory) => common.directory().join(directory),
         None => common.directory().to_owned(),
     };
-    only_people_may()?;
+    check_not_agent()?;
     if args.remove {
-        return remove(common, &named);
+        return remove_trust(common, &named);
     }
     let project = Project::open(&CommonArgs { project_dir: Some(named), ..common.clone() })?;
-    trust(common, &project, args)
+    trust_project(common, &project, args)
 }
 
 /// Fails if an agent runs this: only the user decides about trust.
-fn only_people_may() -> Result<(), Complaint> {
+fn check_not_agent() -> Result<(), CliError> {
     match ["RALPH_RUN_ID", "RALPH_ACTIVE"].into_iter().find(|name| env::var_os(name).is_some()) {
-        Some(name) => Err(Complaint::input(format!(
+        Some(name) => Err(CliError::for_input(format!(
             "`ralph trust` is for people, and {name} says that this is the work of an agent"
         ))),
-        None if process::is_work_of_any() => Err(Complaint::input(
+        None if process::is_descendant_of_any() => Err(CliError::for_input(
             "`ralph trust` is for people, and this was started by an agent of a run",
         )),
         None => Ok(()),
     }
 }
 
-fn trust(
+fn trust_project(
     common: &CommonArgs,
     project: &Project,
     args: &TrustArgs,
-) -> Result<ExitStatus, Complaint> {
-    let loaded = project.settings_as_written(args.config.as_deref(), Vec::new())?;
+) -> Result<ExitStatus, CliError> {
+    let loaded = project.load_settings(args.config.as_deref(), Vec::new())?;
     let shown = project.directory.display();
     let print = |text: &str| {
         if !common.quiet {
-            screen::say(&harmless(text));
+            screen::print_line(&sanitize_text(text));
         }
     };
     if loaded.loosenings.is_empty() {
@@ -67,59 +67,60 @@ fn trust(
         ));
         return Ok(ExitStatus::Complete);
     }
-    let indented = format!("  {}", project.listed(&loaded.loosenings).replace('\n', "\n  "));
-    let config = project.given_config(args.config.as_deref());
-    let subject = project.subject(config.as_deref());
-    let known = Trust::read(|name| env::var_os(name))?;
-    if known.refused(subject, &loaded.loosenings).is_empty() {
+    let indented =
+        format!("  {}", project.list_loosenings(&loaded.loosenings).replace('\n', "\n  "));
+    let config = project.resolve_config(args.config.as_deref());
+    let subject = project.trust_subject(config.as_deref());
+    let known = TrustStore::load(|name| env::var_os(name))?;
+    if known.find_refused(subject, &loaded.loosenings).is_empty() {
         print(&format!("{shown} is trusted with all that its settings ask for:"));
         print(&indented);
         return Ok(ExitStatus::Complete);
     }
     // Printed even with --quiet: the user must see what is accepted.
-    screen::say(&harmless(&format!("The settings of {shown} reach beyond it:")));
-    screen::say(&harmless(&indented));
+    screen::print_line(&sanitize_text(&format!("The settings of {shown} reach beyond it:")));
+    screen::print_line(&sanitize_text(&indented));
     if !args.yes {
         if !screen::can_ask() {
-            return Err(Complaint::input("there is no terminal to ask on")
-                .hint("`ralph trust --yes` accepts what is shown above"));
+            return Err(CliError::for_input("there is no terminal to ask on")
+                .with_hint("`ralph trust --yes` accepts what is shown above"));
         }
-        if !screen::ask("Trust this project with it?") {
+        if !screen::ask_yes_no("Trust this project with it?") {
             print("Nothing is changed.");
             return Ok(ExitStatus::Incomplete);
         }
     }
     // Read again: the settings may have changed while the user was asked.
-    let now = project.settings_as_written(args.config.as_deref(), Vec::new())?;
+    let now = project.load_settings(args.config.as_deref(), Vec::new())?;
     if now.loosenings != loaded.loosenings {
-        return Err(Complaint::input("the settings have changed meanwhile")
-            .hint("look at them again with `ralph trust`"));
+        return Err(CliError::for_input("the settings have changed meanwhile")
+            .with_hint("look at them again with `ralph trust`"));
     }
-    let mark = Trusted::new(subject, &loaded.loosenings, clock::now());
-    Trust::read(|name| env::var_os(name))?.mark(mark)?;
+    let mark = TrustEntry::new(subject, &loaded.loosenings, clock::now());
+    TrustStore::load(|name| env::var_os(name))?.add_entry(mark)?;
     print(&format!("{shown} is trusted with it. `ralph trust --remove` takes it back."));
     Ok(ExitStatus::Complete)
 }
 
 /// Removes the trust. A directory that no longer exists is found by its path.
-fn remove(common: &CommonArgs, named: &Path) -> Result<ExitStatus, Complaint> {
+fn remove_trust(common: &CommonArgs, named: &Path) -> Result<ExitStatus, CliError> {
     let path: PathBuf = named
         .canonicalize()
         .or_else(|_| std::path::absolute(named))
         .unwrap_or_else(|_| named.to_owned());
-    let gone = Trust::read(|name| env::var_os(name))?.forget(&path)?;
+    let gone = TrustStore::load(|name| env::var_os(name))?.remove_entries(&path)?;
     let shown = path.display();
     if gone == 0 {
-        return Err(Complaint::input(format!("`{shown}` is not trusted"))
-            .hint("`ralph trust --list` shows what is"));
+        return Err(CliError::for_input(format!("`{shown}` is not trusted"))
+            .with_hint("`ralph trust --list` shows what is"));
     }
     if !common.quiet {
-        screen::say(&harmless(&format!("{shown} is no longer trusted.")));
+        screen::print_line(&sanitize_text(&format!("{shown} is no longer trusted.")));
     }
     Ok(ExitStatus::Complete)
 }
 
-fn list(trust: &Trust) -> String {
+fn format_list(trust: &TrustStore) -> String {
     if trust.projects().is_empty() {
         return "No project is trusted.\n".to_owned();
     }
@@ -134,10 +135,10 @@ fn list(trust: &Trust) -> String {
             text.push_str(&format!("  {key}: {value}\n"));
         }
     }
-    harmless(&text).into_owned()
+    sanitize_text(&text).into_owned()
 }
 
-fn facts(trust: &Trust) -> String {
+fn format_json_list(trust: &TrustStore) -> String {
     let projects: Vec<_> = trust
         .projects()
         .iter()

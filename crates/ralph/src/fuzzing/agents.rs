@@ -3,15 +3,17 @@
 use std::path::Path;
 
 use jiff::tz::TimeZone;
-use ralph_agents::{Evidence, check_filter, judge, limit_words, rehearsal, translator};
-use ralph_core::answer::Schema;
+use ralph_agents::{
+    Evidence, check_filter, create_translator, judge_call, rate_limit_text, test_support,
+};
+use ralph_core::agent_output::{AgentEvent, ReplyFold, UsageScope};
 use ralph_core::child::{ChildEnd, Ending};
 use ralph_core::failure::Failure;
-use ralph_core::ports::Request;
-use ralph_core::reading::{AgentEvent, Reading, UsageScope};
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentKind, AgentOutput, Selectors, UsageSelectors};
+use ralph_core::structured_output::Schema;
 use ralph_core::units::Timestamp;
-use ralph_io::process::{Line, Lines};
+use ralph_io::process::{OutputLine, OutputLines};
 
 use super::pieces::pieces;
 use super::{Form, Target};
@@ -250,10 +252,10 @@ pub(super) const TARGETS: &[Target] = &[
 /// 2026-11-15T00:48:30Z.
 const NOW: Timestamp = Timestamp(1_794_703_710_000);
 
-fn request(kind: AgentKind) -> Request {
+fn request(kind: AgentKind) -> AgentRequest {
     let prompt = "Do it. Then print <promise>COMPLETE</promise>.";
     let schema = Some(Schema::new(serde_json::json!({"type": "object"})));
-    Request { schema, ..rehearsal::request(kind, &[], prompt) }
+    AgentRequest { schema, ..test_support::build_request(kind, &[], prompt) }
 }
 
 fn stream(kind: AgentKind, bytes: &[u8]) {
@@ -266,31 +268,35 @@ fn plain(kind: AgentKind, bytes: &[u8]) {
     same_however_cut(&request, bytes);
 }
 
-fn same_however_cut(request: &Request, bytes: &[u8]) {
+fn same_however_cut(request: &AgentRequest, bytes: &[u8]) {
     let whole = read(request, &[bytes], bytes);
     assert_eq!(whole, read(request, &pieces(bytes), bytes), "however it is cut");
 }
 
 /// Reads a stream as it comes, and judges the call.
-fn read(request: &Request, pieces: &[&[u8]], all: &[u8]) -> (Vec<AgentEvent>, Option<Failure>) {
+fn read(
+    request: &AgentRequest,
+    pieces: &[&[u8]],
+    all: &[u8],
+) -> (Vec<AgentEvent>, Option<Failure>) {
     // Shorter than in earnest, so that lines beyond it are seen.
-    let mut lines = Lines::with_cap(8 * 1024);
-    let mut translator = translator(request, Path::new("/project"));
-    let mut reading = Reading::wanting(request.schema.as_deref());
+    let mut lines = OutputLines::with_cap(8 * 1024);
+    let mut translator = create_translator(request, Path::new("/project"));
+    let mut reading = ReplyFold::with_schema(request.schema.as_deref());
     let mut events = Vec::new();
-    let mut each = |line: Line<'_>| match line {
-        Line::Whole(line) => events.extend(translator.take_in(&line).heard.events),
-        Line::TooLong { start, .. } => events.push(AgentEvent::Unparsed { line: start }),
+    let mut each = |line: OutputLine<'_>| match line {
+        OutputLine::Whole(line) => events.extend(translator.push_line(&line).parsed.events),
+        OutputLine::TooLong { start, .. } => events.push(AgentEvent::Unparsed { line: start }),
     };
     for piece in pieces {
-        lines.feed(piece, &mut each);
+        lines.push_bytes(piece, &mut each);
     }
     lines.finish(&mut each);
     events.extend(translator.finish().events);
     let tail = String::from_utf8_lossy(all);
-    events.extend(translator.answer(tail.to_string()).events);
+    events.extend(translator.push_answer_file(tail.to_string()).events);
     for event in &events {
-        reading.hear(event);
+        reading.apply_event(event);
     }
     for event in &events {
         let written = serde_json::to_string(event).expect("events are JSON");
@@ -301,13 +307,13 @@ fn read(request: &Request, pieces: &[&[u8]], all: &[u8]) -> (Vec<AgentEvent>, Op
     for ending in [Ending::Exited { code: 0 }, Ending::Exited { code: 1 }] {
         let evidence = Evidence {
             reading: &reading,
-            end: &ChildEnd::by(ending),
+            end: &ChildEnd::from_ending(ending),
             stderr_tail: &tail,
             stdout_tail: &tail,
             now: NOW,
             zone: &TimeZone::UTC,
         };
-        failure = judge(&translator, &request.agent, &evidence);
+        failure = judge_call(&translator, &request.agent, &evidence);
     }
     (events, failure)
 }
@@ -340,11 +346,11 @@ fn custom(bytes: &[u8]) {
 
 fn limits(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    limit_words::is_limit(&text);
+    rate_limit_text::is_rate_limit_text(&text);
     for zone in ["UTC", "Europe/Berlin", "Pacific/Apia"] {
         let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
         for now in [NOW, Timestamp(0), Timestamp(i64::MAX), Timestamp(i64::MIN)] {
-            limit_words::reset_time(&text, now, &zone);
+            rate_limit_text::parse_reset_time(&text, now, &zone);
         }
     }
 }

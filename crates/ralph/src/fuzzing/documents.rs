@@ -2,22 +2,22 @@
 
 use std::path::Path;
 
-use ralph_agents::mcp_servers;
-use ralph_core::answer;
+use ralph_agents::parse_mcp_servers;
+use ralph_core::agent_output::ReplyFold;
 use ralph_core::checklist::Checklist;
-use ralph_core::checks::{self, Tree};
 use ralph_core::child::{ChildEnd, Ending};
-use ralph_core::completion::{EchoFilter, TagScanner, signal, signals};
-use ralph_core::foreign::{directs_a_loop, fix_plan, loop_script};
+use ralph_core::completion::{EchoFilter, TagScanner, find_signal, find_signals};
 use ralph_core::handoff;
 use ralph_core::ids::TaskId;
+use ralph_core::import_loops::{fix_plan, is_loop_prompt, loop_script};
 use ralph_core::memory;
-use ralph_core::plan::PlanLook;
-use ralph_core::reading::Reading;
+use ralph_core::plan::PlanState;
+use ralph_core::project_detection::{self, ProjectFiles};
 use ralph_core::review;
+use ralph_core::structured_output;
 use ralph_core::task::{Task, TaskChange, TaskStatus};
 use ralph_core::template;
-use ralph_core::text::without_comments;
+use ralph_core::text::strip_comments;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::graph::GraphFile;
 use serde_json::Value;
@@ -221,8 +221,8 @@ fn tasks(bytes: &[u8]) {
     let Ok(file) = TaskFile::from_text(path, text.clone()) else { return };
     let reread = || TaskFile::from_text(path, text.clone()).expect("it was read before");
     let list = file.list().clone();
-    let _ = (list.terms(), list.progress(), list.last_order());
-    let _ = (file.check(), file.check_untouched(), file.check_skills(|_| false));
+    let _ = (list.list_terms(), list.progress(), list.last_order());
+    let _ = (file.check_list(), file.check_untouched(), file.check_skills(|_| false));
     for (number, task) in list.tasks.iter().enumerate().take(3) {
         let id = task.id.clone();
         for change in [
@@ -232,11 +232,11 @@ fn tasks(bytes: &[u8]) {
             TaskChange::SetReview { task: id.clone(), review: task.review.clone() },
         ] {
             let mut changed = reread();
-            if changed.apply(std::slice::from_ref(&change)).is_err() {
+            if changed.apply_changes(std::slice::from_ref(&change)).is_err() {
                 continue;
             }
             read_as_told(&changed, &change);
-            only_task_differs(file.text(), changed.text(), file.dialect().tasks(), number);
+            only_task_differs(file.text(), changed.text(), file.dialect().tasks_key(), number);
         }
     }
     let new = Task {
@@ -249,10 +249,10 @@ fn tasks(bytes: &[u8]) {
     let add = TaskChange::Add { task: Box::new(new), after };
     for add in [add, first] {
         let mut changed = reread();
-        if changed.apply(std::slice::from_ref(&add)).is_ok() {
+        if changed.apply_changes(std::slice::from_ref(&add)).is_ok() {
             read_as_told(&changed, &add);
             let remove = TaskChange::Remove { task: TaskId("T-new \u{e9}".to_owned()) };
-            changed.apply(std::slice::from_ref(&remove)).expect("it was just added");
+            changed.apply_changes(std::slice::from_ref(&remove)).expect("it was just added");
             read_as_told(&changed, &remove);
             assert_eq!(changed.list().tasks, list.tasks, "what was added and removed is gone");
         }
@@ -262,7 +262,7 @@ fn tasks(bytes: &[u8]) {
 /// The text of a changed file says what its list says.
 fn read_as_told(file: &TaskFile, change: &TaskChange) {
     // Whether a change makes sense is for others to say; a list that does not is refused.
-    if file.check().is_err() {
+    if file.check_list().is_err() {
         return;
     }
     let again = TaskFile::from_text(file.path(), file.text().to_owned());
@@ -284,15 +284,15 @@ fn only_task_differs(before: &str, after: &str, tasks: &str, number: usize) {
 
 fn graph(bytes: &[u8]) {
     // A damaged file is looked at a second time after a while: too slow to be tried often.
-    if ralph_io::fuzzing::graph_lines(bytes) > 0 {
+    if ralph_io::fuzzing::fuzz_graph_lines(bytes) > 0 {
         return;
     }
     in_file("memory.jsonl", bytes, |path| {
         let mut file = GraphFile::new(path);
-        let Ok(graph) = file.graph() else { return };
+        let Ok(graph) = file.read_graph() else { return };
         let graph = graph.clone();
         for query in ["a", "", "\u{130}", "entity"] {
-            file.search(&[query]).expect("what was read can be searched");
+            file.search_entities(&[query]).expect("what was read can be searched");
         }
         let name = "a name that nobody uses".to_owned();
         let entity = ralph_core::graph::Entity {
@@ -301,44 +301,47 @@ fn graph(bytes: &[u8]) {
             observations: vec!["y\n\u{2028}".to_owned()],
             extra: serde_json::Map::new(),
         };
-        let edit = ralph_core::graph::Edit::CreateEntities(vec![entity]);
-        file.apply(edit).expect("a new thing can be added");
+        let edit = ralph_core::graph::GraphEdit::CreateEntities(vec![entity]);
+        file.apply_edit(edit).expect("a new thing can be added");
         let mut again = GraphFile::new(path);
-        let read = again.graph().expect("what was written is readable");
+        let read = again.read_graph().expect("what was written is readable");
         assert_eq!(read.relations, graph.relations, "relations stay");
         assert_eq!(read.entities.len(), graph.entities.len() + 1);
         assert_eq!(read.entities[..graph.entities.len()], graph.entities, "things stay");
-        again.apply(ralph_core::graph::Edit::DeleteEntities(vec![name])).expect("it is there");
-        assert_eq!(again.graph().expect("readable").entities, graph.entities);
+        again
+            .apply_edit(ralph_core::graph::GraphEdit::DeleteEntities(vec![name]))
+            .expect("it is there");
+        assert_eq!(again.read_graph().expect("readable").entities, graph.entities);
     });
 }
 
 fn memory_calls(bytes: &[u8]) {
-    in_file("memory.jsonl", b"", |path| crate::commands::mcp::call_all(path, bytes));
+    in_file("memory.jsonl", b"", |path| crate::commands::mcp::fuzz_calls(path, bytes));
 }
 
 fn answers(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let files = [];
     let task = TaskId("T-1".to_owned());
-    let schema = handoff::read::schema();
-    let found = answer::find(&text, &schema).ok();
+    let schema = handoff::read::build_handoff_schema();
+    let found = structured_output::find_answer(&text, &schema).ok();
     assert!(found.as_ref().is_none_or(|found| found.is_object() && *found != *schema));
-    let handed = handoff::read::read(found, &text, &task, &files);
+    let handed = handoff::read::read_handoff(found, &text, &task, &files);
     let written = serde_json::to_string(&handed).expect("handoffs are JSON");
     let again: handoff::Handoff = serde_json::from_str(&written).expect("handoffs read back");
     assert_eq!(again, handed);
-    let mut reply = Reading::default().into_reply(ChildEnd::by(Ending::Exited { code: 0 }), None);
+    let mut reply =
+        ReplyFold::default().into_reply(ChildEnd::from_ending(Ending::Exited { code: 0 }), None);
     reply.text = text.to_string();
     reply.structured = serde_json::from_slice(bytes).ok();
-    let _ = (review::answer(&reply, Some("k7")), memory::read::answer(&reply));
+    let _ = (review::parse_review_answer(&reply, Some("k7")), memory::read::parse_memory(&reply));
     // A tag is found however the text is cut.
     let mut scanner = TagScanner::new();
     for piece in text_pieces(&text) {
         scanner.feed(piece);
     }
-    assert_eq!(scanner.found().map(str::to_owned), signal(&text));
-    assert_eq!(signal(&text).as_deref(), signals(&text).next());
+    assert_eq!(scanner.found().map(str::to_owned), find_signal(&text));
+    assert_eq!(find_signal(&text).as_deref(), find_signals(&text).next());
     // What is no echo comes through, however it is cut.
     let filter = || EchoFilter::new("Do it. Print <promise>COMPLETE</promise>.");
     let through = |pieces: &[&[u8]]| {
@@ -354,14 +357,14 @@ fn plans(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let list = Checklist::read(&text);
     assert_eq!(list.open().count(), list.counts().open as usize);
-    let _ = (PlanLook::of(&text), directs_a_loop(&text));
-    let items = fix_plan::read(&text);
+    let _ = (PlanState::from_text(&text), is_loop_prompt(&text));
+    let items = fix_plan::parse_fix_plan(&text);
     assert!(items.iter().all(|item| !item.title.trim().is_empty()), "an item has a title");
     let is_agent = |word: &str| word.ends_with("claude");
-    let script = loop_script::read(&text, is_agent);
+    let script = loop_script::parse_loop_script(&text, is_agent);
     assert!(script.unknown.len() <= text.lines().count());
     loop_script::is_loop(&text, is_agent);
-    assert!(without_comments(&text).len() <= text.len());
+    assert!(strip_comments(&text).len() <= text.len());
 }
 
 fn templates(bytes: &[u8]) {
@@ -371,29 +374,33 @@ fn templates(bytes: &[u8]) {
         "empty" => Some(""),
         _ => None,
     };
-    let expanded = template::expand(&text, value);
+    let expanded = template::expand_template(&text, value);
     assert!(expanded.text.len() <= text.len() * 5 + 1, "what is filled in is not looked at again");
     let nothing = |_: &str| None;
-    let escaped = template::escape(&text);
-    assert_eq!(template::expand(&escaped, nothing).text, text, "escaped text stays as it is");
-    assert_eq!(template::names(&escaped).count(), 0);
+    let escaped = template::escape_template(&text);
+    assert_eq!(
+        template::expand_template(&escaped, nothing).text,
+        text,
+        "escaped text stays as it is"
+    );
+    assert_eq!(template::find_names(&escaped).count(), 0);
 }
 
 /// Files of a project that say how it is checked, each with its name in the first line, with a zero
 /// byte between.
 fn project_files(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let mut tree = Tree::default();
-    for (file, name) in text.split('\0').zip(checks::READ) {
+    let mut tree = ProjectFiles::default();
+    for (file, name) in text.split('\0').zip(project_detection::READ_FILES) {
         tree.files.insert(name.to_owned(), file.to_owned());
         tree.files.insert(format!("part/{name}"), file.to_owned());
     }
     // One text as every file.
-    for name in checks::READ {
+    for name in project_detection::READ_FILES {
         tree.files.entry(name.to_owned()).or_insert_with(|| text.to_string());
     }
-    for found in checks::checks(&tree) {
+    for found in project_detection::detect_checks(&tree) {
         assert!(!found.command.trim().is_empty(), "a check has a command");
     }
-    let _ = mcp_servers(&text);
+    let _ = parse_mcp_servers(&text);
 }

@@ -4,19 +4,19 @@ use std::cell::OnceCell;
 use std::io::Read as _;
 use std::path::Path;
 
-use ralph_core::active::Active;
 use ralph_core::choose;
-use ralph_core::control::{Asked, Wish, refusal};
+use ralph_core::control::{ControlRequest, SubmittedRequest, find_refusal};
 use ralph_core::event::Recorded;
-use ralph_core::ports::{Moment, StopWish};
+use ralph_core::hook_state::HookState;
+use ralph_core::ports::{Moment, StopRequest};
 use ralph_core::report::Report;
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp};
 use ralph_io::hooks::transcript;
-use ralph_io::process::Lines;
+use ralph_io::process::OutputLines;
 use ralph_io::store::journal;
 use ralph_io::store::raw::{RawReader, RawWriter};
-use ralph_io::store::tail::Tail;
+use ralph_io::store::tail::JournalTail;
 use tempfile::TempDir;
 
 use super::{Form, Target};
@@ -140,38 +140,39 @@ fn journal(bytes: &[u8]) {
         assert_eq!(again, *recorded);
     }
     if let Some((first, rest)) = events.split_first()
-        && let Ok(mut state) = RunState::begin(first)
+        && let Ok(mut state) = RunState::from_first_event(first)
     {
         look_at(&state, first);
         for recorded in rest {
-            if state.apply(recorded).is_err() {
+            if state.apply_event(recorded).is_err() {
                 break;
             }
             look_at(&state, recorded);
         }
     }
-    if let Ok(report) = Report::fold(&events)
+    if let Ok(report) = Report::from_events(&events)
         && let Some(summary) = report.summary()
     {
-        assert!(!ralph_ui::report::markdown(&summary).is_empty());
+        assert!(!ralph_ui::report::render_report(&summary).is_empty());
     }
     in_file("journal.ndjson", bytes, |path| {
-        let _ = journal::fold(path);
-        let Ok(mut reading) = journal::read(path) else { return };
+        let _ = journal::fold_journal(path);
+        let Ok(mut reading) = journal::open_for_reading(path) else { return };
         let read = reading.by_ref().take_while(Result::is_ok).count();
         assert!(read <= bytes.split(|byte| *byte == b'\n').count());
-        let mut tail = Tail::open(path).expect("it is there");
+        let mut tail = JournalTail::open(path).expect("it is there");
         while let Ok(Some(_)) = tail.next_event() {}
     });
 }
 
 fn look_at(state: &RunState, last: &Recorded) {
-    for (now, stop) in [(last.at, StopWish::GoOn), (Timestamp(i64::MAX), StopWish::Stop)] {
-        choose::next(state, Moment { now, ran: last.ran, stop });
+    for (now, stop) in [(last.at, StopRequest::Continue), (Timestamp(i64::MAX), StopRequest::Stop)]
+    {
+        choose::choose_next_step(state, Moment { now, ran: last.ran, stop });
     }
-    let _ = (state.next_coding(), state.trigger(), state.last_iteration());
+    let _ = (state.next_coding_task(), state.compaction_trigger(), state.last_iteration());
     assert!(state.ran_in_iteration() <= Millis(u64::MAX));
-    let _ = (refusal(state, &Wish::Stop), state.compaction_due());
+    let _ = (find_refusal(state, &ControlRequest::Stop), state.compaction_due());
 }
 
 /// Whatever lies there is read to an end, and what is written comes back.
@@ -199,22 +200,22 @@ fn raw_streams(bytes: &[u8]) {
         assert_eq!(all[..], bytes[..all.len()]);
         assert_eq!(all.len(), bytes.len().min(all.len().max(1 << 20)));
     });
-    let mut lines = Lines::with_cap(64);
+    let mut lines = OutputLines::with_cap(64);
     let mut most = 0;
     bytes
         .chunks(7)
-        .for_each(|it| lines.feed(it, |line| most = most.max(format!("{line:?}").len())));
+        .for_each(|it| lines.push_bytes(it, |line| most = most.max(format!("{line:?}").len())));
     assert!(most <= 64 * 12 + 100, "a line is kept within its cap: {most}");
 }
 
 fn wishes(bytes: &[u8]) {
-    let _ = serde_json::from_slice::<Active>(bytes);
+    let _ = serde_json::from_slice::<HookState>(bytes);
     in_file("scenario.json", bytes, |path| {
         let _ = ralph_io::sim::Scenario::read(path);
     });
     in_file("inbox/000001794703710-0000abcd.json", bytes, |path| {
         let run = path.ancestors().nth(2).expect("it lies in an inbox");
-        for Asked { id, by, .. } in ralph_io::control::waiting(run) {
+        for SubmittedRequest { id, by, .. } in ralph_io::control::list_pending(run) {
             assert_eq!(id.0, "000001794703710-0000abcd");
             assert!(by.is_none_or(|by| by.chars().count() <= 60), "names are cut");
         }
@@ -222,8 +223,8 @@ fn wishes(bytes: &[u8]) {
 }
 
 fn hooks(bytes: &[u8]) {
-    crate::commands::hook::judge_all(bytes);
+    crate::commands::hook::fuzz_input(bytes);
     in_file("transcript.jsonl", bytes, |path| {
-        transcript::usage(path).expect("the file is there");
+        transcript::read_context_usage(path).expect("the file is there");
     });
 }

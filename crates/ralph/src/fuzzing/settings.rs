@@ -3,8 +3,10 @@
 use ralph_core::units::Millis;
 
 use super::{Form, Target};
-use crate::settings::types::quantity::{Size, Span};
-use crate::settings::{Loaded, Settings, SourceFile, Sources, Voice, load};
+use crate::settings::types::quantity::{DurationSetting, SizeSetting};
+use crate::settings::{
+    FileAuthor, LoadedSettings, Settings, SettingsFile, SettingsSources, load_settings,
+};
 
 /// The targets of this file.
 pub(super) const TARGETS: &[Target] = &[
@@ -96,8 +98,12 @@ pub(super) const TARGETS: &[Target] = &[
     },
 ];
 
-fn source(path: &str, text: &str, voice: Voice) -> Option<SourceFile> {
-    (!text.is_empty()).then(|| SourceFile { path: path.into(), text: text.to_owned(), voice })
+fn source(path: &str, text: &str, voice: FileAuthor) -> Option<SettingsFile> {
+    (!text.is_empty()).then(|| SettingsFile {
+        path: path.into(),
+        text: text.to_owned(),
+        author: voice,
+    })
 }
 
 /// The project's file; behind zero bytes the user's, the local one, and the environment.
@@ -110,10 +116,10 @@ fn json(bytes: &[u8]) {
         .lines()
         .filter_map(|line| line.split_once('='))
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    check(Sources {
-        user: source("/home/dev/.config/ralph/settings.json", user, Voice::User),
-        base: source("settings.json", base, Voice::Project),
-        local: source("settings.local.json", local, Voice::Project),
+    check(SettingsSources {
+        user: source("/home/dev/.config/ralph/settings.json", user, FileAuthor::User),
+        base: source("settings.json", base, FileAuthor::Project),
+        local: source("settings.local.json", local, FileAuthor::Project),
         env: env.collect(),
         flags: Vec::new(),
     });
@@ -121,18 +127,18 @@ fn json(bytes: &[u8]) {
 
 fn key_value(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let base = source("ralph.conf", &text, Voice::User);
-    check(Sources { base, ..Sources::default() });
+    let base = source("ralph.conf", &text, FileAuthor::User);
+    check(SettingsSources { base, ..SettingsSources::default() });
 }
 
-fn check(sources: Sources) {
-    match load(sources) {
+fn check(sources: SettingsSources) {
+    match load_settings(sources) {
         Err(error) => {
             assert!(!error.problems.is_empty(), "an error says what is wrong");
             assert!(!error.to_string().is_empty());
         }
         Ok(loaded) => {
-            let Loaded { settings, loosenings, origins, .. } = &loaded;
+            let LoadedSettings { settings, loosenings, origins, .. } = &loaded;
             assert!(loosenings.iter().all(|it| !it.to_string().is_empty()));
             assert!(origins.keys().all(|path| !path.to_string().is_empty()));
             serde_json::from_str::<serde_json::Value>(&loaded.masked_json()).expect("JSON");
@@ -145,15 +151,15 @@ fn check(sources: Sources) {
 
 fn quantities(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    if let Ok(span) = Span::parse(&text) {
-        assert_eq!(Span::parse(&span.to_string()), Ok(span));
+    if let Ok(span) = DurationSetting::parse(&text) {
+        assert_eq!(DurationSetting::parse(&span.to_string()), Ok(span));
     }
-    if let Ok(size) = Size::parse(&text) {
-        assert_eq!(Size::parse(&size.to_string()), Ok(size));
+    if let Ok(size) = SizeSetting::parse(&text) {
+        assert_eq!(SizeSetting::parse(&size.to_string()), Ok(size));
     }
     if let Ok(number) = text.trim().parse::<u64>() {
         assert!(!Millis(number).to_string().is_empty());
     }
-    let _ = serde_json::from_slice::<Span>(bytes);
-    let _ = serde_json::from_slice::<Size>(bytes);
+    let _ = serde_json::from_slice::<DurationSetting>(bytes);
+    let _ = serde_json::from_slice::<SizeSetting>(bytes);
 }

@@ -4,19 +4,21 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use ralph_core::empty_test_run::TestCount;
 use ralph_core::glob::{Pattern, is_in_scope};
-use ralph_core::guard::{Policy, Protected, Surroundings, ToolCall, lexical, look};
+use ralph_core::guard::{
+    GuardContext, GuardPolicy, GuardedToolCall, ProtectedPlaces, inspect_call, normalize_lexically,
+};
 use ralph_core::plain::Plain;
-use ralph_core::sandbox::addresses::{Range, effective, nearby};
-use ralph_core::sandbox::hosts::{Host, HostPattern, read_authority};
-use ralph_core::secret::{MASK, is_secret_name, known, masked_words};
+use ralph_core::sandbox::addresses::{AddressRange, classify_address, resolve_embedded};
+use ralph_core::sandbox::hosts::{Host, HostPattern, parse_authority};
+use ralph_core::secret::{MASK, is_secret_name, known_secrets, mask_command_line};
 use ralph_core::stuck::{ErrorHasher, FailingChecks};
-use ralph_core::task::Keeper;
+use ralph_core::task::ListOwner;
 use ralph_core::text;
-use ralph_core::vacuous::TestCount;
 use ralph_core::version::Version;
 use ralph_io::mask::Masker;
-use ralph_ui::safe;
+use ralph_ui::sanitize;
 use serde_json::json;
 
 use super::pieces::{pieces, text_pieces};
@@ -289,7 +291,7 @@ pub(super) const TARGETS: &[Target] = &[
     },
     Target {
         name: "git-output",
-        run: ralph_io::fuzzing::git_output,
+        run: ralph_io::fuzzing::fuzz_git_output,
         form: Form::Bytes,
         seeds: &[],
         words: &[
@@ -315,28 +317,28 @@ pub(super) const TARGETS: &[Target] = &[
     },
     Target {
         name: "kernel-tables",
-        run: ralph_io::fuzzing::kernel_tables,
+        run: ralph_io::fuzzing::fuzz_kernel_tables,
         form: Form::Bytes,
         seeds: &[],
         words: &["(", ")", " S ", " Z ", "-1", " 0", "18446744073709551615", "\n", "2147483648"],
     },
 ];
 
-fn around() -> Surroundings<'static> {
+fn around() -> GuardContext<'static> {
     let variables = [("USER", "dev"), ("TMPDIR", "/tmp"), ("CLAUDE_PROJECT_DIR", "/p")];
-    Surroundings {
-        protected: Protected {
+    GuardContext {
+        protected: ProtectedPlaces {
             project: vec!["/p".into()],
             state: vec!["/state/p-1".into()],
             tasks_file: vec!["/p/ralph/tasks.json".into()],
-            keeper: Some(Keeper::Ralph),
+            keeper: Some(ListOwner::Ralph),
             patterns: vec![Pattern::new("/ci/**").expect("a glob")],
         },
         home: Some("/home/dev".into()),
         cwd: "/p".into(),
         temporary: ["/tmp", "/var/tmp"].map(PathBuf::from).into(),
         variables: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
-        resolve: &|path| lexical(path),
+        resolve: &|path| normalize_lexically(path),
     }
 }
 
@@ -345,15 +347,15 @@ fn guard(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let around = around();
     for (tool, field) in [("Bash", "command"), ("Write", "file_path")] {
-        let call = ToolCall::new(tool, &json!({ field: text }));
-        let findings = look(&call, &around);
+        let call = GuardedToolCall::new(tool, &json!({ field: text }));
+        let findings = inspect_call(&call, &around);
         for refusal in &findings.refusals {
             assert!(refusal.reason().len() < 4_000, "a reason is short");
             assert!(!refusal.category.name().is_empty());
         }
-        let _ = Policy::default().decide(&findings);
+        let _ = GuardPolicy::default().decide_call(&findings);
         if bytes.len() < 2_000 {
-            assert_eq!(look(&call, &around), findings, "the same each time");
+            assert_eq!(inspect_call(&call, &around), findings, "the same each time");
         }
     }
 }
@@ -378,24 +380,24 @@ fn globs(bytes: &[u8]) {
 
 fn network(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    if let Ok(pattern) = HostPattern::read(&text) {
-        let again = HostPattern::read(&pattern.to_string());
+    if let Ok(pattern) = HostPattern::parse_pattern(&text) {
+        let again = HostPattern::parse_pattern(&pattern.to_string());
         assert_eq!(again.as_ref(), Ok(&pattern), "a pattern is read as it is written");
     }
-    if let Ok(host) = Host::read(&text) {
-        assert_eq!(Host::read(&host.to_string()).as_ref(), Ok(&host));
-        assert_eq!(read_authority(&format!("{host}:443")), Some((host, 443)));
+    if let Ok(host) = Host::parse_host(&text) {
+        assert_eq!(Host::parse_host(&host.to_string()).as_ref(), Ok(&host));
+        assert_eq!(parse_authority(&format!("{host}:443")), Some((host, 443)));
     }
     if let Ok(address) = text.trim().parse::<IpAddr>() {
-        let _ = (nearby(address), effective(address));
+        let _ = (classify_address(address), resolve_embedded(address));
     }
-    if let Ok(range) = Range::read(&text)
+    if let Ok(range) = AddressRange::parse_range(&text)
         && let Some((address, _)) = text.split_once('/')
         && let Ok(address) = address.parse()
     {
-        assert!(range.contains(address));
+        assert!(range.contains_address(address));
     }
-    ralph_io::fuzzing::proxy_request(bytes);
+    ralph_io::fuzzing::fuzz_proxy_request(bytes);
 }
 
 fn is_control(character: char) -> bool {
@@ -404,12 +406,12 @@ fn is_control(character: char) -> bool {
 
 fn escapes(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let harmless = safe::harmless(&text);
+    let harmless = sanitize::sanitize_text(&text);
     assert!(!harmless.chars().any(is_control), "no control characters");
-    assert_eq!(safe::harmless(&harmless), harmless, "what is harmless stays as it is");
-    let line = safe::one_line(&text, 80, "\u{2026}");
+    assert_eq!(sanitize::sanitize_text(&harmless), harmless, "what is harmless stays as it is");
+    let line = sanitize::sanitize_line(&text, 80, "\u{2026}");
     assert!(line.chars().count() <= 81 && !line.contains(['\n', '\u{1b}']), "one line: {line:?}");
-    assert!(text.starts_with(safe::cut(&text, 10)));
+    assert!(text.starts_with(sanitize::cut_chars(&text, 10)));
     // Plain text is the same however it is cut.
     let plain = |pieces: &[&[u8]]| {
         let (mut reader, mut plain) = (Plain::default(), String::new());
@@ -423,16 +425,16 @@ fn escapes(bytes: &[u8]) {
     assert_eq!(whole, plain(&pieces(bytes)), "however it is cut");
     assert!(!whole.chars().any(is_control), "no control characters: {whole:?}");
     for limit in [0, 1, 80] {
-        assert!(text::glance(&text, limit).chars().count() <= limit + 1);
-        assert!(text::one_line(&text, limit).chars().count() <= limit + 1);
+        assert!(text::shorten_to_line(&text, limit).chars().count() <= limit + 1);
+        assert!(text::join_to_line(&text, limit).chars().count() <= limit + 1);
     }
-    let _ = text::excerpt_of(&text, 100);
+    let _ = text::excerpt_text(&text, 100);
     let excerpt = |pieces: &[&str]| {
-        let mut excerpt = text::Excerpt::both(100);
+        let mut excerpt = text::Excerpt::with_equal_ends(100);
         for piece in pieces {
-            excerpt.feed(piece);
+            excerpt.feed_text(piece);
         }
-        (excerpt.text(), excerpt.is_cut())
+        (excerpt.to_text(), excerpt.is_cut())
     };
     assert_eq!(excerpt(&[&text]), excerpt(&text_pieces(&text)), "however it is cut");
 }
@@ -443,11 +445,11 @@ fn secrets(bytes: &[u8]) {
         static MASKER: Masker = Masker::new(["s3cret-value-1", "pa\"ss\\word\n2"].map(str::to_owned));
     }
     let masker = MASKER.with(Clone::clone);
-    let whole = masker.bytes(bytes);
-    let mut stream = masker.stream();
+    let whole = masker.mask_bytes(bytes);
+    let mut stream = masker.new_stream();
     let mut streamed: Vec<u8> = Vec::new();
     for piece in pieces(bytes) {
-        streamed.extend_from_slice(&stream.feed(piece));
+        streamed.extend_from_slice(&stream.mask_next(piece));
     }
     streamed.extend(stream.finish());
     // Two masks in a row are as good as one.
@@ -464,28 +466,28 @@ fn secrets(bytes: &[u8]) {
     assert!(whole.len() <= bytes.len().max(1) * MASK.len(), "a mask is short");
     let text = String::from_utf8_lossy(bytes);
     let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-    assert_eq!(masked_words(&words).len(), words.len());
+    assert_eq!(mask_command_line(&words).len(), words.len());
     is_secret_name(&text);
-    known::is_worth_hiding(&text);
+    known_secrets::is_worth_hiding(&text);
 }
 
 /// What checks print, however it is cut.
 fn output(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let read = |pieces: &[&str]| {
-        let mut hasher = ErrorHasher::in_directory("test", "/project");
+        let mut hasher = ErrorHasher::for_directory("test", "/project");
         let (mut failing, mut count) = (FailingChecks::default(), TestCount::default());
         for piece in pieces {
-            hasher.feed(piece);
-            failing.feed(piece);
-            count.feed(piece);
+            hasher.feed_text(piece);
+            failing.feed_text(piece);
+            count.feed_text(piece);
         }
-        (hasher.finish(), failing.names(), count.seen())
+        (hasher.finish_hash(), failing.names(), count.tests_seen())
     };
     let whole = read(&[&text]);
     assert_eq!(whole, read(&text_pieces(&text)), "however it is cut");
     assert!(whole.1.len() <= 100 && whole.1.iter().all(|name| name.chars().count() <= 201));
-    if let Some(version) = Version::find(&text) {
-        assert_eq!(Version::find(&version.to_string()), Some(version));
+    if let Some(version) = Version::find_in(&text) {
+        assert_eq!(Version::find_in(&version.to_string()), Some(version));
     }
 }

@@ -20,27 +20,27 @@ const EVENTS: [(&str, &str); 5] = [
 ];
 
 /// The hooks that a run needs.
-const NEEDED: [&str; 4] = ["SessionStart", "PreToolUse", "PostToolBatch", "Stop"];
+const REQUIRED_HOOKS: [&str; 4] = ["SessionStart", "PreToolUse", "PostToolBatch", "Stop"];
 
 /// A hook blocks the agent; nothing that ralph does in one takes longer.
-const LONGEST_TIMEOUT: u64 = 60;
+const MAX_TIMEOUT_SECONDS: u64 = 60;
 
 /// Files that must exist besides the manifest.
-const FILES: [&str; 2] = ["README.md", "LICENSE"];
+const REQUIRED_FILES: [&str; 2] = ["README.md", "LICENSE"];
 
 /// Returns every mistake in a directory that should hold ralph's plugin.
-pub(crate) fn problems(directory: &Path) -> Vec<String> {
+pub(crate) fn find_problems(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    match json(directory, ".claude-plugin/plugin.json") {
-        Ok(manifest) => manifest_problems(&manifest, &mut found),
+    match read_json_file(directory, ".claude-plugin/plugin.json") {
+        Ok(manifest) => check_manifest(&manifest, &mut found),
         Err(problem) => found.push(problem),
     }
-    match json(directory, "hooks/hooks.json") {
-        Ok(hooks) => hook_problems(&hooks, &mut found),
+    match read_json_file(directory, "hooks/hooks.json") {
+        Ok(hooks) => check_hooks(&hooks, &mut found),
         Err(problem) => found.push(problem),
     }
-    skill_problems(directory, &mut found);
-    for file in FILES {
+    check_skills(directory, &mut found);
+    for file in REQUIRED_FILES {
         if !directory.join(file).is_file() {
             found.push(format!("{file}: there is no such file"));
         }
@@ -48,13 +48,13 @@ pub(crate) fn problems(directory: &Path) -> Vec<String> {
     found
 }
 
-fn json(directory: &Path, path: &str) -> Result<Value, String> {
+fn read_json_file(directory: &Path, path: &str) -> Result<Value, String> {
     let text =
         fs::read_to_string(directory.join(path)).map_err(|error| format!("{path}: {error}"))?;
     serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))
 }
 
-fn manifest_problems(manifest: &Value, found: &mut Vec<String>) {
+fn check_manifest(manifest: &Value, found: &mut Vec<String>) {
     const FILE: &str = ".claude-plugin/plugin.json";
     for (field, wanted) in [("name", "ralph"), ("version", VERSION)] {
         let is = &manifest[field];
@@ -71,13 +71,13 @@ fn manifest_problems(manifest: &Value, found: &mut Vec<String>) {
     }
 }
 
-fn hook_problems(hooks: &Value, found: &mut Vec<String>) {
+fn check_hooks(hooks: &Value, found: &mut Vec<String>) {
     const FILE: &str = "hooks/hooks.json";
     let Some(events) = hooks["hooks"].as_object() else {
         found.push(format!("{FILE}: `hooks` is missing"));
         return;
     };
-    for needed in NEEDED {
+    for needed in REQUIRED_HOOKS {
         if !events.contains_key(needed) {
             found.push(format!("{FILE}: {needed} has no hook"));
         }
@@ -114,9 +114,9 @@ fn hook_problems(hooks: &Value, found: &mut Vec<String>) {
                 ));
             }
             let timeout = command["timeout"].as_u64().unwrap_or_default();
-            if !(1..=LONGEST_TIMEOUT).contains(&timeout) {
+            if !(1..=MAX_TIMEOUT_SECONDS).contains(&timeout) {
                 found.push(format!(
-                    "{FILE}: the timeout of {event} is {}, and should be 1 to {LONGEST_TIMEOUT} seconds",
+                    "{FILE}: the timeout of {event} is {}, and should be 1 to {MAX_TIMEOUT_SECONDS} seconds",
                     command["timeout"]
                 ));
             }
@@ -125,7 +125,7 @@ fn hook_problems(hooks: &Value, found: &mut Vec<String>) {
 }
 
 /// Checks the skills: each is a directory with a `SKILL.md` that has a name and a description.
-fn skill_problems(directory: &Path, found: &mut Vec<String>) {
+fn check_skills(directory: &Path, found: &mut Vec<String>) {
     let skills = fs::read_dir(directory.join("skills")).into_iter().flatten().flatten();
     let mut names: Vec<String> =
         skills.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -142,17 +142,17 @@ fn skill_problems(directory: &Path, found: &mut Vec<String>) {
                 continue;
             }
         };
-        if front_matter(&text, "name") != Some(name.as_str()) {
+        if find_front_matter(&text, "name") != Some(name.as_str()) {
             found.push(format!("{file}: the `name` in front should be `{name}`"));
         }
-        if front_matter(&text, "description").is_none_or(str::is_empty) {
+        if find_front_matter(&text, "description").is_none_or(str::is_empty) {
             found.push(format!("{file}: there is no `description` in front"));
         }
     }
 }
 
 /// Returns a value from the front matter of a file.
-fn front_matter<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+fn find_front_matter<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let (front, _) = text.strip_prefix("---\n")?.split_once("\n---\n")?;
     front.lines().find_map(|line| Some(line.strip_prefix(key)?.strip_prefix(':')?.trim()))
 }
@@ -166,12 +166,12 @@ mod tests {
     fn check(path: &str, from: &str, to: &str, expect: &[&str]) {
         let root = tempfile::tempdir().expect("a directory");
         let plugin = for_runs(root.path());
-        plugin.ensure().expect("written");
-        let file = plugin.place().join(path);
+        plugin.ensure_intact().expect("written");
+        let file = plugin.path().join(path);
         let text = fs::read_to_string(&file).expect("readable");
         assert!(text.contains(from), "{path} has no {from}");
         fs::write(&file, text.replacen(from, to, 1)).expect("written");
-        assert_eq!(problems(plugin.place()), expect);
+        assert_eq!(find_problems(plugin.path()), expect);
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn an_empty_directory_has_nothing_that_is_needed() {
         let root = tempfile::tempdir().expect("a directory");
-        let found = problems(root.path());
+        let found = find_problems(root.path());
         for needed in
             [".claude-plugin/plugin.json", "hooks/hooks.json", "skills/ralph-plan", "README.md"]
         {

@@ -4,37 +4,39 @@
 
 use std::collections::BTreeSet;
 
-use ralph_core::gate::{Check, EmptyRun, FailAction, Gate, GateKind, Persistence, Reuse, Severity};
+use ralph_core::gate::{
+    EmptyRun, FailAction, Gate, GateCheck, GateKind, GatePersistence, GateReuse, Severity,
+};
 use ralph_core::glob::Pattern;
 use ralph_core::ids::Role;
 use ralph_core::text::Truncate;
 
-use super::choice;
-use crate::complaint::Complaint;
-use crate::settings::Loaded;
+use super::build_agent_choice;
+use crate::cli_error::CliError;
+use crate::settings::LoadedSettings;
 use crate::settings::types::{agent as agents_in, gate as gates_in};
 
 /// Returns the gates of the settings, guardrails first; without any, those of the task list.
-pub(super) fn gates(loaded: &Loaded, own: &[String]) -> Result<Vec<Gate>, Complaint> {
+pub(super) fn build_gates(loaded: &LoadedSettings, own: &[String]) -> Result<Vec<Gate>, CliError> {
     let settings = &loaded.settings;
     let factor = settings.timeout_multiplier;
     let limits = settings.timeouts.test;
     let hard = |command: &String| Gate {
-        soft_limit: limits.soft.0.times(factor),
-        hard_limit: limits.hard.0.times(factor),
+        soft_limit: limits.soft.0.scale(factor),
+        hard_limit: limits.hard.0.scale(factor),
         // Hard under every strategy. `gates` with `allowEmpty` permits a run without tests.
-        ..Gate::command(GateKind::Test, command)
+        ..Gate::for_command(GateKind::Test, command)
     };
     let guardrails = settings.guardrails.iter().map(|guardrail| {
         Ok(Gate {
-            fail_action: fail_action(guardrail.fail_action),
+            fail_action: to_fail_action(guardrail.fail_action),
             hint: guardrail.hint.clone().filter(|hint| !hint.is_empty()),
             truncate: Truncate::Head,
             ..hard(&guardrail.command)
         })
     });
-    let gates = settings.gates.iter().map(|set| gate(loaded, set));
-    let mut gates = guardrails.chain(gates).collect::<Result<Vec<Gate>, Complaint>>()?;
+    let gates = settings.gates.iter().map(|set| build_gate(loaded, set));
+    let mut gates = guardrails.chain(gates).collect::<Result<Vec<Gate>, CliError>>()?;
     if gates.is_empty() {
         gates = own.iter().map(hard).collect();
     }
@@ -43,66 +45,66 @@ pub(super) fn gates(loaded: &Loaded, own: &[String]) -> Result<Vec<Gate>, Compla
 }
 
 /// Returns the gate that validates a task file. It is cheap, so it is never cached.
-pub(super) fn of_list(file: &str, check: String) -> Gate {
+pub(super) fn build_task_file_gate(file: &str, check: String) -> Gate {
     Gate {
         name: "ralph tasks validate".to_owned(),
         hint: Some(format!("Fix `{file}` and change nothing else.")),
-        reuse: Reuse::Never,
+        reuse: GateReuse::Never,
         empty: EmptyRun::Allowed,
         // Hard under every strategy.
-        ..Gate::command(GateKind::Test, check)
+        ..Gate::for_command(GateKind::Test, check)
     }
 }
 
-fn gate(loaded: &Loaded, set: &gates_in::Gate) -> Result<Gate, Complaint> {
+fn build_gate(loaded: &LoadedSettings, set: &gates_in::GateSetting) -> Result<Gate, CliError> {
     let settings = &loaded.settings;
     let (check, name) = match (&set.command, &set.agent) {
-        (Some(command), _) => (Check::Command(command.clone()), command.clone()),
+        (Some(command), _) => (GateCheck::Command(command.clone()), command.clone()),
         (None, Some(agent)) => {
-            let base = settings.agent_for(agents_in::Role::Review);
+            let base = settings.choose_agent_for(agents_in::RoleSetting::Review);
             let servers = settings.mcp.coding.as_ref();
-            let choice = choice(loaded, agent.over(&base), servers)?;
+            let choice = build_agent_choice(loaded, agent.with_defaults_from(&base), servers)?;
             let kind = match set.kind {
-                gates_in::GateKind::Quality => "quality review",
-                gates_in::GateKind::Test
-                | gates_in::GateKind::Lint
-                | gates_in::GateKind::Spec
-                | gates_in::GateKind::Custom => "spec review",
+                gates_in::GateKindSetting::Quality => "quality review",
+                gates_in::GateKindSetting::Test
+                | gates_in::GateKindSetting::Lint
+                | gates_in::GateKindSetting::Spec
+                | gates_in::GateKindSetting::Custom => "spec review",
             };
-            (Check::Agent(Box::new(choice)), kind.to_owned())
+            (GateCheck::Agent(Box::new(choice)), kind.to_owned())
         }
-        (None, None) => return Err(Complaint::input("a gate has no command")),
+        (None, None) => return Err(CliError::for_input("a gate has no command")),
     };
     let limits = match (&check, set.kind) {
-        (Check::Agent(_), gates_in::GateKind::Quality) => settings.timeouts.quality,
-        (Check::Agent(_), _) => settings.timeouts.spec,
-        (Check::Command(_), _) => settings.timeouts.test,
+        (GateCheck::Agent(_), gates_in::GateKindSetting::Quality) => settings.timeouts.quality,
+        (GateCheck::Agent(_), _) => settings.timeouts.spec,
+        (GateCheck::Command(_), _) => settings.timeouts.test,
     };
     let factor = settings.timeout_multiplier;
     Ok(Gate {
         name: set.name.clone().unwrap_or(name),
-        kind: gate_kind(set.kind),
+        kind: to_gate_kind(set.kind),
         check,
         severity: if set.is_hard() { Severity::Hard } else { Severity::Soft },
-        persistence: if set.always { Persistence::Always } else { Persistence::WhenGreen },
-        fail_action: fail_action(set.fail_action),
+        persistence: if set.always { GatePersistence::Always } else { GatePersistence::WhenGreen },
+        fail_action: to_fail_action(set.fail_action),
         hint: set.hint.clone().filter(|hint| !hint.is_empty()),
         truncate: match set.truncate {
-            None => gate_kind(set.kind).default_truncation(),
-            Some(gates_in::Truncate::Head) => Truncate::Head,
-            Some(gates_in::Truncate::Tail) => Truncate::Tail,
-            Some(gates_in::Truncate::Both) => Truncate::Both,
+            None => to_gate_kind(set.kind).default_truncation(),
+            Some(gates_in::TruncateSetting::Head) => Truncate::Head,
+            Some(gates_in::TruncateSetting::Tail) => Truncate::Tail,
+            Some(gates_in::TruncateSetting::Both) => Truncate::Both,
         },
-        soft_limit: set.soft_timeout.map_or(limits.soft.0, |span| span.0).times(factor),
-        hard_limit: set.hard_timeout.map_or(limits.hard.0, |span| span.0).times(factor),
-        roles: set.when.roles.iter().map(|role| core_role(*role)).collect(),
-        reuse: if set.cache { Reuse::SameTree } else { Reuse::Never },
+        soft_limit: set.soft_timeout.map_or(limits.soft.0, |span| span.0).scale(factor),
+        hard_limit: set.hard_timeout.map_or(limits.hard.0, |span| span.0).scale(factor),
+        roles: set.when.roles.iter().map(|role| to_core_role(*role)).collect(),
+        reuse: if set.cache { GateReuse::SameTree } else { GateReuse::Never },
         empty: if set.allow_empty { EmptyRun::Allowed } else { EmptyRun::Refused },
         paths: set
             .when
             .paths
             .iter()
-            .map(|glob| pattern("when.paths", glob))
+            .map(|glob| parse_pattern("when.paths", glob))
             .collect::<Result<_, _>>()?,
     })
 }
@@ -122,37 +124,37 @@ fn make_names_unique(gates: &mut [Gate]) {
 }
 
 /// Parses a glob. The settings check reports bad ones with their location; this catches the rest.
-pub(super) fn pattern(key: &str, glob: &str) -> Result<Pattern, Complaint> {
-    Pattern::new(glob).map_err(|error| Complaint::input(format!("`{key}`: {error}")))
+pub(super) fn parse_pattern(key: &str, glob: &str) -> Result<Pattern, CliError> {
+    Pattern::new(glob).map_err(|error| CliError::for_input(format!("`{key}`: {error}")))
 }
 
-fn gate_kind(kind: gates_in::GateKind) -> GateKind {
+fn to_gate_kind(kind: gates_in::GateKindSetting) -> GateKind {
     match kind {
-        gates_in::GateKind::Test => GateKind::Test,
-        gates_in::GateKind::Lint => GateKind::Lint,
-        gates_in::GateKind::Spec => GateKind::Spec,
-        gates_in::GateKind::Quality => GateKind::Quality,
-        gates_in::GateKind::Custom => GateKind::Custom,
+        gates_in::GateKindSetting::Test => GateKind::Test,
+        gates_in::GateKindSetting::Lint => GateKind::Lint,
+        gates_in::GateKindSetting::Spec => GateKind::Spec,
+        gates_in::GateKindSetting::Quality => GateKind::Quality,
+        gates_in::GateKindSetting::Custom => GateKind::Custom,
     }
 }
 
-fn fail_action(action: gates_in::FailAction) -> FailAction {
+fn to_fail_action(action: gates_in::FailActionSetting) -> FailAction {
     match action {
-        gates_in::FailAction::Append => FailAction::Append,
-        gates_in::FailAction::Prepend => FailAction::Prepend,
-        gates_in::FailAction::Replace => FailAction::Replace,
+        gates_in::FailActionSetting::Append => FailAction::Append,
+        gates_in::FailActionSetting::Prepend => FailAction::Prepend,
+        gates_in::FailActionSetting::Replace => FailAction::Replace,
     }
 }
 
-fn core_role(role: agents_in::Role) -> Role {
+fn to_core_role(role: agents_in::RoleSetting) -> Role {
     match role {
-        agents_in::Role::Prompt => Role::Prompt,
-        agents_in::Role::Plan => Role::Plan,
-        agents_in::Role::Build => Role::Build,
-        agents_in::Role::Implement => Role::Implement,
-        agents_in::Role::Review => Role::Review,
-        agents_in::Role::Fix => Role::Fix,
-        agents_in::Role::Compact => Role::Compact,
-        agents_in::Role::Message => Role::Message,
+        agents_in::RoleSetting::Prompt => Role::Prompt,
+        agents_in::RoleSetting::Plan => Role::Plan,
+        agents_in::RoleSetting::Build => Role::Build,
+        agents_in::RoleSetting::Implement => Role::Implement,
+        agents_in::RoleSetting::Review => Role::Review,
+        agents_in::RoleSetting::Fix => Role::Fix,
+        agents_in::RoleSetting::Compact => Role::Compact,
+        agents_in::RoleSetting::Message => Role::Message,
     }
 }

@@ -4,26 +4,28 @@
 
 use ralph_core::recipe::CommitPolicy;
 use ralph_core::sandbox::{
-    Backend, Bounds, Credentials, Fallback, GatePolicy, GitAccess, NetworkMode, NetworkPolicy,
-    Policy, UnixSockets, Wanted,
+    Backend, ChildLimits, Fallback, GateCredentials, GateSandboxPolicy, GitAccess, NetworkMode,
+    NetworkPolicy, RequestedBackend, SandboxPolicy, UnixSockets,
 };
 
-use crate::settings::types::quantity::Size;
+use crate::settings::types::quantity::SizeSetting;
 use crate::settings::types::sandbox as set;
 
 /// Returns the sandbox policy, which depends on who commits.
-pub(super) fn policy(sandbox: &set::Sandbox, commit: &CommitPolicy) -> Policy {
-    Policy {
-        backend: backend(sandbox.backend),
+pub(super) fn build_policy(sandbox: &set::SandboxSettings, commit: &CommitPolicy) -> SandboxPolicy {
+    SandboxPolicy {
+        backend: to_wanted_backend(sandbox.backend),
         fallback: match sandbox.fallback {
-            set::SandboxFallback::Stop => Fallback::Stop,
-            set::SandboxFallback::Guard => Fallback::Guard,
+            set::SandboxFallbackSetting::Stop => Fallback::Stop,
+            set::SandboxFallbackSetting::Guard => Fallback::Guard,
         },
         git: match (sandbox.git, commit) {
-            (Some(set::SandboxGit::Ro), _) => GitAccess::Ro,
-            (Some(set::SandboxGit::Agent), _) | (None, CommitPolicy::Agent) => GitAccess::Agent,
-            (Some(set::SandboxGit::Clone), _) => GitAccess::Clone,
-            (None, CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::Nobody) => {
+            (Some(set::SandboxGitSetting::Ro), _) => GitAccess::Ro,
+            (Some(set::SandboxGitSetting::Agent), _) | (None, CommitPolicy::Agent) => {
+                GitAccess::Agent
+            }
+            (Some(set::SandboxGitSetting::Clone), _) => GitAccess::Clone,
+            (None, CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::NoCommit) => {
                 GitAccess::Ro
             }
         },
@@ -33,57 +35,57 @@ pub(super) fn policy(sandbox: &set::Sandbox, commit: &CommitPolicy) -> Policy {
         home: sandbox.home.clone(),
         env: sandbox.env.clone(),
         unix_sockets: match sandbox.unix_sockets {
-            set::UnixSockets::Deny => UnixSockets::Deny,
-            set::UnixSockets::Private => UnixSockets::Private,
+            set::UnixSocketsSetting::Deny => UnixSockets::Deny,
+            set::UnixSocketsSetting::Private => UnixSockets::Private,
         },
         image: sandbox.image.clone(),
         network: NetworkPolicy {
-            mode: network(sandbox.network.mode),
+            mode: to_network_mode(sandbox.network.mode),
             allow: sandbox.network.allow.clone(),
             deny: sandbox.network.deny.clone(),
             allow_private: sandbox.network.allow_private.clone(),
         },
-        gates: GatePolicy {
-            network: network(sandbox.gates.network),
+        gates: GateSandboxPolicy {
+            network: to_network_mode(sandbox.gates.network),
             credentials: if sandbox.gates.credentials {
-                Credentials::Given
+                GateCredentials::Given
             } else {
-                Credentials::Withheld
+                GateCredentials::Withheld
             },
         },
-        limits: Bounds {
+        limits: ChildLimits {
             pids: sandbox.limits.pids,
-            memory: bound(sandbox.limits.memory),
+            memory: to_byte_limit(sandbox.limits.memory),
             tmp: sandbox.limits.tmp.0,
-            file: bound(sandbox.limits.file),
-            growth: bound(sandbox.limits.growth),
-            output: bound(sandbox.limits.output),
+            file: to_byte_limit(sandbox.limits.file),
+            growth: to_byte_limit(sandbox.limits.growth),
+            output: to_byte_limit(sandbox.limits.output),
         },
     }
 }
 
 /// Returns a limit in bytes; 0 means unlimited.
-fn bound(size: Size) -> u64 {
+fn to_byte_limit(size: SizeSetting) -> u64 {
     if size.0 == 0 { u64::MAX } else { size.0 }
 }
 
-fn backend(backend: set::SandboxBackend) -> Wanted {
+fn to_wanted_backend(backend: set::SandboxBackendSetting) -> RequestedBackend {
     match backend {
-        set::SandboxBackend::Auto => Wanted::Auto,
-        set::SandboxBackend::Sbx => Wanted::This(Backend::Sbx),
-        set::SandboxBackend::Native => Wanted::This(Backend::Native),
-        set::SandboxBackend::Bwrap => Wanted::This(Backend::Bwrap),
-        set::SandboxBackend::Container => Wanted::This(Backend::Container),
-        set::SandboxBackend::Landlock => Wanted::This(Backend::Landlock),
-        set::SandboxBackend::Guard => Wanted::This(Backend::Guard),
-        set::SandboxBackend::None => Wanted::This(Backend::None),
+        set::SandboxBackendSetting::Auto => RequestedBackend::Auto,
+        set::SandboxBackendSetting::Sbx => RequestedBackend::This(Backend::Sbx),
+        set::SandboxBackendSetting::Native => RequestedBackend::This(Backend::Native),
+        set::SandboxBackendSetting::Bwrap => RequestedBackend::This(Backend::Bwrap),
+        set::SandboxBackendSetting::Container => RequestedBackend::This(Backend::Container),
+        set::SandboxBackendSetting::Landlock => RequestedBackend::This(Backend::Landlock),
+        set::SandboxBackendSetting::Guard => RequestedBackend::This(Backend::Guard),
+        set::SandboxBackendSetting::None => RequestedBackend::This(Backend::None),
     }
 }
 
-fn network(mode: set::NetworkMode) -> NetworkMode {
+fn to_network_mode(mode: set::NetworkModeSetting) -> NetworkMode {
     match mode {
-        set::NetworkMode::None => NetworkMode::None,
-        set::NetworkMode::Host => NetworkMode::Host,
-        set::NetworkMode::Proxy => NetworkMode::Proxy,
+        set::NetworkModeSetting::None => NetworkMode::None,
+        set::NetworkModeSetting::Host => NetworkMode::Host,
+        set::NetworkModeSetting::Proxy => NetworkMode::Proxy,
     }
 }

@@ -14,9 +14,9 @@ use ralph_core::recipe::{
     Work,
 };
 
-use super::{Flow, gates, of};
-use crate::complaint::Complaint;
-use crate::settings::Loaded;
+use super::{WorkflowDefaults, build_recipe, gates};
+use crate::cli_error::CliError;
+use crate::settings::LoadedSettings;
 use crate::settings::types::sections;
 
 /// Path of the plan, relative to the project directory.
@@ -26,15 +26,15 @@ pub(crate) const PLAN_FILE: &str = ".ralph/implementation_plan.md";
 pub(crate) const ITERATIONS: u32 = 50;
 
 /// Returns the recipe of `ralph plan` or `ralph build` by specifications.
-pub(crate) fn for_specs(loaded: &Loaded, part: PlanPart) -> Result<Recipe, Complaint> {
+pub(crate) fn for_specs(loaded: &LoadedSettings, part: PlanPart) -> Result<Recipe, CliError> {
     let (role, prompt) = match part {
         PlanPart::Makes => (Role::Plan, RunPrompt::PlanSpecs),
         PlanPart::Follows => (Role::Build, RunPrompt::Build),
     };
     let values = BTreeMap::from([("PLAN_FILE".to_owned(), PLAN_FILE.to_owned())]);
     let template = Template { place: TemplatePlace::Named(prompt), values };
-    let mut recipe = of(loaded, flow("specs", role, template))?;
-    let committing = prompt.committing(&recipe.landing.commit, PLAN_FILE);
+    let mut recipe = build_recipe(loaded, build_workflow_defaults("specs", role, template))?;
+    let committing = prompt.describe_commits(&recipe.landing.commit, PLAN_FILE);
     if let Work::Prompt(PromptSource::Template(template)) = &mut recipe.work {
         template.values.insert("COMMITTING".to_owned(), committing);
     }
@@ -52,7 +52,7 @@ pub(crate) fn for_specs(loaded: &Loaded, part: PlanPart) -> Result<Recipe, Compl
                 || recipe.protect.is_empty() && !recipe.unprotected.is_empty() =>
         {
             let specs = loaded.settings.specs_dir.trim_matches('/');
-            recipe.protect = vec![gates::pattern("specsDir", &format!("{specs}/**"))?];
+            recipe.protect = vec![gates::parse_pattern("specsDir", &format!("{specs}/**"))?];
         }
         PlanPart::Follows => {}
     }
@@ -61,26 +61,31 @@ pub(crate) fn for_specs(loaded: &Loaded, part: PlanPart) -> Result<Recipe, Compl
 }
 
 /// Returns the recipe of `ralph prompt`.
-pub(crate) fn for_template(loaded: &Loaded, file: PathBuf) -> Result<Recipe, Complaint> {
+pub(crate) fn for_template(loaded: &LoadedSettings, file: PathBuf) -> Result<Recipe, CliError> {
     let values = BTreeMap::from([("PLAN_FILE".to_owned(), PLAN_FILE.to_owned())]);
     let template = Template { place: TemplatePlace::File(file), values };
-    let mut recipe = of(loaded, flow("prompt", Role::Prompt, template))?;
+    let mut recipe =
+        build_recipe(loaded, build_workflow_defaults("prompt", Role::Prompt, template))?;
     // The template says whether the agent is to commit, unless the settings do.
     if recipe.landing.commit == CommitPolicy::Agent && !loaded.is_set("commit") {
-        recipe.landing.uncommitted = Uncommitted::Told;
+        recipe.landing.uncommitted = Uncommitted::Reported;
     }
     Ok(recipe)
 }
 
-fn flow(workflow: &'static str, role: Role, template: Template) -> Flow<'static> {
-    Flow {
+fn build_workflow_defaults(
+    workflow: &'static str,
+    role: Role,
+    template: Template,
+) -> WorkflowDefaults<'static> {
+    WorkflowDefaults {
         workflow,
         work: Work::Prompt(PromptSource::Template(template)),
         role,
         iterations: ITERATIONS,
         completion_response: "COMPLETE",
-        commit: sections::Commit::Agent,
-        baseline: sections::Baseline::Off,
+        commit: sections::CommitSetting::Agent,
+        baseline: sections::BaselineSetting::Off,
         gates: &[],
         strategy: None,
         memory: None,

@@ -5,7 +5,7 @@
 //! the bound, and the checks of the other classes (`trust::demands`).
 
 #[cfg(test)]
-use super::bound;
+use super::trust_limits;
 
 /// How a key of a project's settings is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,7 +179,7 @@ const AGENT_KEYS: &[(KeyClass, &[&str])] = &[
 ];
 
 /// Returns the pattern of every key of the table with its class.
-pub(crate) fn rows() -> impl Iterator<Item = (String, KeyClass)> {
+pub(crate) fn list_key_classes() -> impl Iterator<Item = (String, KeyClass)> {
     let plain =
         KEYS.iter().flat_map(|(class, keys)| keys.iter().map(|key| ((*key).to_owned(), *class)));
     let of_agents = AGENT_SECTIONS.into_iter().flat_map(|section| {
@@ -194,14 +194,14 @@ pub(crate) fn rows() -> impl Iterator<Item = (String, KeyClass)> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::schema::json_schema;
-    use super::super::shape::Shape;
+    use super::super::schema::build_json_schema;
+    use super::super::schema_model::SettingShape;
     use super::*;
 
     /// Collects every key of the schema that holds a value.
-    fn collect_keys(shape: &Shape, path: &str, found: &mut BTreeSet<String>) {
+    fn collect_keys(shape: &SettingShape, path: &str, found: &mut BTreeSet<String>) {
         match shape {
-            Shape::Object { entries, free, .. } => {
+            SettingShape::Object { entries, free, .. } => {
                 for (key, entry) in entries {
                     let inner = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                     collect_keys(entry, &inner, found);
@@ -210,22 +210,22 @@ mod tests {
                     collect_keys(free, &format!("{path}.*"), found);
                 }
             }
-            Shape::List(item) if matches!(**item, Shape::Object { .. }) => {
+            SettingShape::List(item) if matches!(**item, SettingShape::Object { .. }) => {
                 collect_keys(item, &format!("{path}[]"), found);
             }
-            Shape::Either(alternatives) => {
-                for alternative in alternatives.iter().filter(|it| **it != Shape::Null) {
+            SettingShape::Either(alternatives) => {
+                for alternative in alternatives.iter().filter(|it| **it != SettingShape::Null) {
                     collect_keys(alternative, path, found);
                 }
             }
-            Shape::List(_)
-            | Shape::Text { .. }
-            | Shape::SpanText
-            | Shape::SizeText
-            | Shape::Choice { .. }
-            | Shape::Number { .. }
-            | Shape::Boolean
-            | Shape::Null => {
+            SettingShape::List(_)
+            | SettingShape::Text { .. }
+            | SettingShape::SpanText
+            | SettingShape::SizeText
+            | SettingShape::Choice { .. }
+            | SettingShape::Number { .. }
+            | SettingShape::Boolean
+            | SettingShape::Null => {
                 found.insert(path.to_owned());
             }
         }
@@ -241,10 +241,11 @@ mod tests {
     #[test]
     fn every_key_of_the_schema_has_one_class() {
         let mut keys = BTreeSet::new();
-        collect_keys(&Shape::from_schema(&json_schema()), "", &mut keys);
+        collect_keys(&SettingShape::from_schema(&build_json_schema()), "", &mut keys);
         assert!(keys.len() > 200, "{}", keys.len());
-        let bounded = bound::keys().map(|key| (key.to_owned(), KeyClass::Bounded));
-        let table: Vec<(String, KeyClass)> = rows().chain(bounded).collect();
+        let bounded =
+            trust_limits::list_bounded_keys().map(|key| (key.to_owned(), KeyClass::Bounded));
+        let table: Vec<(String, KeyClass)> = list_key_classes().chain(bounded).collect();
         for key in &keys {
             let found: Vec<_> = table.iter().filter(|(pattern, _)| fits(pattern, key)).collect();
             let is_bounded_agent_key = key == "agent.skipPermissions" && found.len() == 2;

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::check::check;
+use super::check::check_document;
 use super::path::JsonPath;
-use super::shape::{NumberKind, Shape};
+use super::schema_model::{NumberKind, SettingShape};
 use ralph_core::nearest::nearest;
 
 /// Older and shorter names of settings.
@@ -35,19 +35,19 @@ pub(crate) const VALIDATION_COMMANDS: &str = "RALPH_VALIDATION_COMMANDS";
 const LOG_FILE: &str = "RALPH_LOG_FILE";
 
 /// Variables that ralph sets for its children; a ralph started by an agent sees them.
-const OWN: [&str; 6] =
+const OWN_VARIABLES: [&str; 6] =
     ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_ROLE", "RALPH_ASK", "RALPH_TASK", "RALPH_NOTICE"];
 
 /// The variable names of all settings.
-pub(crate) struct Names {
-    root: Shape,
+pub(crate) struct SettingVariables {
+    root: SettingShape,
     exact: BTreeMap<String, JsonPath>,
     free: Vec<(String, JsonPath)>,
 }
 
 /// The meaning of a variable.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Meaning {
+pub(crate) enum VariableMeaning {
     /// It sets a value.
     Set(JsonPath, Value),
     /// It is not for ralph, or empty.
@@ -58,58 +58,59 @@ pub(crate) enum Meaning {
 
 /// A variable whose value cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unreadable {
+pub(crate) struct UnreadableVariable {
     pub(crate) path: JsonPath,
     /// What is wrong.
     pub(crate) message: String,
 }
 
-impl Names {
+impl SettingVariables {
     /// Derives the names from the shape of all settings.
-    pub(crate) fn new(root: Shape) -> Self {
+    pub(crate) fn new(root: SettingShape) -> Self {
         let mut names = Self { root, exact: BTreeMap::new(), free: Vec::new() };
         let root = names.root.clone();
-        names.collect(&root, &JsonPath::default());
+        names.collect_names(&root, &JsonPath::default());
         names
     }
 
     /// Returns the shape of all settings.
-    pub(crate) fn root(&self) -> &Shape {
+    pub(crate) fn root_shape(&self) -> &SettingShape {
         &self.root
     }
 
-    fn collect(&mut self, shape: &Shape, path: &JsonPath) {
-        let name = variable_name(path);
+    fn collect_names(&mut self, shape: &SettingShape, path: &JsonPath) {
+        let name = build_variable_name(path);
         match shape {
-            Shape::Object { entries, free, .. } => {
+            SettingShape::Object { entries, free, .. } => {
                 for (key, entry) in entries.iter().filter(|(key, _)| *key != "$schema") {
-                    self.collect(entry, &path.key(key));
+                    self.collect_names(entry, &path.join_key(key));
                 }
                 if free.is_some() {
                     self.free.push((name + "_", path.clone()));
                 }
             }
-            Shape::Either(alternatives) => {
+            SettingShape::Either(alternatives) => {
                 self.exact.insert(name, path.clone());
-                for it in alternatives.iter().filter(|it| matches!(it, Shape::Object { .. })) {
-                    self.collect(it, path);
+                for it in alternatives.iter().filter(|it| matches!(it, SettingShape::Object { .. }))
+                {
+                    self.collect_names(it, path);
                 }
             }
-            Shape::List(_)
-            | Shape::Text { .. }
-            | Shape::SpanText
-            | Shape::SizeText
-            | Shape::Choice { .. }
-            | Shape::Number { .. }
-            | Shape::Boolean
-            | Shape::Null => {
+            SettingShape::List(_)
+            | SettingShape::Text { .. }
+            | SettingShape::SpanText
+            | SettingShape::SizeText
+            | SettingShape::Choice { .. }
+            | SettingShape::Number { .. }
+            | SettingShape::Boolean
+            | SettingShape::Null => {
                 self.exact.insert(name, path.clone());
             }
         }
     }
 
     /// Returns the setting for a variable.
-    pub(crate) fn path_of(&self, name: &str) -> Option<JsonPath> {
+    pub(crate) fn find_path(&self, name: &str) -> Option<JsonPath> {
         if let Some(path) = self.exact.get(name) {
             return Some(path.clone());
         }
@@ -118,13 +119,13 @@ impl Names {
         }
         self.free.iter().find_map(|(prefix, path)| {
             let key = name.strip_prefix(prefix.as_str())?;
-            (!key.is_empty()).then(|| path.key(key))
+            (!key.is_empty()).then(|| path.join_key(key))
         })
     }
 
     /// Returns the shape of a setting.
-    pub(crate) fn shape_of(&self, path: &JsonPath) -> Option<&Shape> {
-        path.keys().try_fold(&self.root, |shape, key| shape.entry(key))
+    pub(crate) fn find_shape(&self, path: &JsonPath) -> Option<&SettingShape> {
+        path.keys().try_fold(&self.root, |shape, key| shape.find_entry(key))
     }
 
     /// Returns whether a variable is an older name of a setting.
@@ -133,42 +134,51 @@ impl Names {
     }
 
     /// Reads one variable.
-    pub(crate) fn read(&self, name: &str, text: &str) -> Result<Meaning, Unreadable> {
-        if !name.starts_with("RALPH_") || OWN.contains(&name) {
-            return Ok(Meaning::Nothing);
+    pub(crate) fn read_variable(
+        &self,
+        name: &str,
+        text: &str,
+    ) -> Result<VariableMeaning, UnreadableVariable> {
+        if !name.starts_with("RALPH_") || OWN_VARIABLES.contains(&name) {
+            return Ok(VariableMeaning::Nothing);
         }
         if name == AUTO_COMMIT {
-            return auto_commit(text);
+            return read_auto_commit(text);
         }
         if name == VALIDATION_COMMANDS {
-            return validation_commands(text);
+            return read_validation_commands(text);
         }
         if name == LOG_FILE {
             let message = format!("{LOG_FILE} has no effect: the log is in .ralph/logs/ralph.log");
-            return Ok(Meaning::Warning(message));
+            return Ok(VariableMeaning::Warning(message));
         }
-        let Some(path) = self.path_of(name) else {
-            return Ok(Meaning::Warning(self.unknown(name)));
+        let Some(path) = self.find_path(name) else {
+            return Ok(VariableMeaning::Warning(self.describe_unknown_variable(name)));
         };
         self.read_setting(path, text)
     }
 
     /// Reads the text of a known setting. An empty text leaves an optional setting unset.
-    pub(crate) fn read_setting(&self, path: JsonPath, text: &str) -> Result<Meaning, Unreadable> {
-        let Some(shape) = self.shape_of(&path) else {
-            return Ok(Meaning::Nothing);
+    pub(crate) fn read_setting(
+        &self,
+        path: JsonPath,
+        text: &str,
+    ) -> Result<VariableMeaning, UnreadableVariable> {
+        let Some(shape) = self.find_shape(&path) else {
+            return Ok(VariableMeaning::Nothing);
         };
-        let is_optional = matches!(shape, Shape::Either(any) if any.contains(&Shape::Null));
+        let is_optional =
+            matches!(shape, SettingShape::Either(any) if any.contains(&SettingShape::Null));
         if text.is_empty() && is_optional {
-            return Ok(Meaning::Nothing);
+            return Ok(VariableMeaning::Nothing);
         }
         match to_value(text, shape) {
-            Ok(value) => Ok(Meaning::Set(path, value)),
-            Err(message) => Err(Unreadable { path, message }),
+            Ok(value) => Ok(VariableMeaning::Set(path, value)),
+            Err(message) => Err(UnreadableVariable { path, message }),
         }
     }
 
-    fn unknown(&self, name: &str) -> String {
+    fn describe_unknown_variable(&self, name: &str) -> String {
         let others = [AUTO_COMMIT, VALIDATION_COMMANDS];
         let aliases = ALIASES.iter().map(|(alias, _)| *alias);
         let known = self.exact.keys().map(String::as_str).chain(aliases).chain(others);
@@ -182,39 +192,44 @@ impl Names {
 }
 
 /// Returns gates for commands that must all succeed.
-pub(crate) fn validation_gates<'a>(commands: impl IntoIterator<Item = &'a str>) -> Value {
+pub(crate) fn build_validation_gates<'a>(commands: impl IntoIterator<Item = &'a str>) -> Value {
     commands
         .into_iter()
         .map(|command| json!({"kind": "test", "hard": true, "command": command}))
         .collect()
 }
 
-fn auto_commit(text: &str) -> Result<Meaning, Unreadable> {
+fn read_auto_commit(text: &str) -> Result<VariableMeaning, UnreadableVariable> {
     let path = JsonPath::parse("commit");
-    match to_value(text, &Shape::Boolean) {
-        Ok(Value::Bool(true)) => Ok(Meaning::Set(path, "ralph".into())),
-        Ok(Value::Bool(false)) => Ok(Meaning::Set(path, "none".into())),
-        _ => Err(Unreadable { path, message: format!("expected true or false, found {text:?}") }),
+    match to_value(text, &SettingShape::Boolean) {
+        Ok(Value::Bool(true)) => Ok(VariableMeaning::Set(path, "ralph".into())),
+        Ok(Value::Bool(false)) => Ok(VariableMeaning::Set(path, "none".into())),
+        _ => Err(UnreadableVariable {
+            path,
+            message: format!("expected true or false, found {text:?}"),
+        }),
     }
 }
 
-fn validation_commands(text: &str) -> Result<Meaning, Unreadable> {
+fn read_validation_commands(text: &str) -> Result<VariableMeaning, UnreadableVariable> {
     let path = JsonPath::parse("gates");
     if !text.trim_start().starts_with('[') {
         let commands = Some(text).filter(|text| !text.trim().is_empty());
-        return Ok(Meaning::Set(path, validation_gates(commands)));
+        return Ok(VariableMeaning::Set(path, build_validation_gates(commands)));
     }
     match serde_json::from_str::<Vec<String>>(text) {
         Ok(commands) => {
-            let gates = validation_gates(commands.iter().map(String::as_str));
-            Ok(Meaning::Set(path, gates))
+            let gates = build_validation_gates(commands.iter().map(String::as_str));
+            Ok(VariableMeaning::Set(path, gates))
         }
-        Err(error) => Err(Unreadable { path, message: format!("not a JSON list: {error}") }),
+        Err(error) => {
+            Err(UnreadableVariable { path, message: format!("not a JSON list: {error}") })
+        }
     }
 }
 
 /// Returns `RALPH_AGENT_SKIP_PERMISSIONS` for `agent.skipPermissions`.
-fn variable_name(path: &JsonPath) -> String {
+fn build_variable_name(path: &JsonPath) -> String {
     let mut name = String::from("RALPH");
     for key in path.keys() {
         name.push('_');
@@ -230,38 +245,39 @@ fn variable_name(path: &JsonPath) -> String {
 
 /// Converts text to the type of a shape. Text that does not fit stays text, so that the checker
 /// reports it with the expected type.
-fn to_value(text: &str, shape: &Shape) -> Result<Value, String> {
+fn to_value(text: &str, shape: &SettingShape) -> Result<Value, String> {
     let trimmed = text.trim();
     let converted = match shape {
-        Shape::Text { .. } => return Ok(text.into()),
-        Shape::SpanText | Shape::SizeText | Shape::Null => None,
-        Shape::Choice { words, .. } => {
+        SettingShape::Text { .. } => return Ok(text.into()),
+        SettingShape::SpanText | SettingShape::SizeText | SettingShape::Null => None,
+        SettingShape::Choice { words, .. } => {
             words.iter().find(|word| word.eq_ignore_ascii_case(trimmed)).map(|it| json!(it))
         }
-        Shape::Number { kind: NumberKind::Whole, .. } => trimmed
+        SettingShape::Number { kind: NumberKind::Whole, .. } => trimmed
             .parse::<i64>()
             .map(Value::from)
             .ok()
             .or(trimmed.parse::<u64>().map(Value::from).ok()),
-        Shape::Number { kind: NumberKind::Any, .. } => {
+        SettingShape::Number { kind: NumberKind::Any, .. } => {
             trimmed.parse::<f64>().ok().filter(|it| it.is_finite()).map(Value::from)
         }
-        Shape::Boolean => match trimmed.to_ascii_lowercase().as_str() {
+        SettingShape::Boolean => match trimmed.to_ascii_lowercase().as_str() {
             "true" | "1" | "yes" | "on" => Some(true.into()),
             "false" | "0" | "no" | "off" => Some(false.into()),
             _ => None,
         },
-        Shape::List(items) => return list(trimmed, items),
-        Shape::Object { .. } => return from_json(trimmed, "an object"),
-        Shape::Either(alternatives) => return either(text, alternatives),
+        SettingShape::List(items) => return convert_list(trimmed, items),
+        SettingShape::Object { .. } => return from_json(trimmed, "an object"),
+        SettingShape::Either(alternatives) => return convert_alternatives(text, alternatives),
     };
     Ok(converted.unwrap_or_else(|| trimmed.into()))
 }
 
-fn either(text: &str, alternatives: &[Shape]) -> Result<Value, String> {
-    let is_fitting =
-        |value: &Value, shape: &Shape| check(value, &JsonPath::default(), shape, shape).is_empty();
-    let named = || alternatives.iter().filter(|it| **it != Shape::Null);
+fn convert_alternatives(text: &str, alternatives: &[SettingShape]) -> Result<Value, String> {
+    let is_fitting = |value: &Value, shape: &SettingShape| {
+        check_document(value, &JsonPath::default(), shape, shape).is_empty()
+    };
+    let named = || alternatives.iter().filter(|it| **it != SettingShape::Null);
     let fitting = named()
         .find_map(|shape| to_value(text, shape).ok().filter(|value| is_fitting(value, shape)));
     match (fitting, named().next()) {
@@ -271,8 +287,8 @@ fn either(text: &str, alternatives: &[Shape]) -> Result<Value, String> {
     }
 }
 
-fn list(text: &str, items: &Shape) -> Result<Value, String> {
-    if text.starts_with('[') || matches!(items, Shape::Object { .. }) {
+fn convert_list(text: &str, items: &SettingShape) -> Result<Value, String> {
+    if text.starts_with('[') || matches!(items, SettingShape::Object { .. }) {
         return from_json(text, "a list");
     }
     text.split(',')

@@ -11,47 +11,47 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-use super::bound;
-use super::check::{Fault, Finding, check};
-use super::environment::{Meaning, Names};
+use super::check::{SettingFault, SettingFinding, check_document};
+use super::environment::{SettingVariables, VariableMeaning};
 use super::key_value::mapping::read_key_value;
-use super::locate::{Located, read_json};
+use super::locate::{EntryPositions, read_json};
 use super::loosening::{Loosening, LooseningCause};
-use super::path::{JsonPath, Step};
-use super::problem::{Origin, Place, Problem, SettingsError};
-use super::schema::json_schema;
-use super::sense::check_sense;
-use super::shape::Shape;
+use super::path::{JsonPath, JsonPathStep};
+use super::problem::{ProblemLocation, SettingOrigin, SettingProblem, SettingsError};
+use super::schema::build_json_schema;
+use super::schema_model::SettingShape;
+use super::semantic_check::check_sense;
+use super::trust_limits;
 use super::types::Settings;
-use ralph_core::secret::masked;
+use ralph_core::secret::mask_document;
 
 /// Everything that settings are made from.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Sources {
+pub(crate) struct SettingsSources {
     /// The user's own file: JSON.
-    pub(crate) user: Option<SourceFile>,
+    pub(crate) user: Option<SettingsFile>,
     /// The project's file, or the one given instead: JSON or `KEY=VALUE`.
-    pub(crate) base: Option<SourceFile>,
+    pub(crate) base: Option<SettingsFile>,
     /// The local file next to it: JSON.
-    pub(crate) local: Option<SourceFile>,
+    pub(crate) local: Option<SettingsFile>,
     /// Environment variables; others than `RALPH_*` are ignored.
     pub(crate) env: Vec<(String, String)>,
     /// Values of flags.
-    pub(crate) flags: Vec<FlagValue>,
+    pub(crate) flags: Vec<FlagSetting>,
 }
 
 /// The text of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SourceFile {
+pub(crate) struct SettingsFile {
     /// As messages show it.
     pub(crate) path: PathBuf,
     pub(crate) text: String,
-    pub(crate) voice: Voice,
+    pub(crate) author: FileAuthor,
 }
 
 /// Who wrote a settings file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Voice {
+pub(crate) enum FileAuthor {
     /// The user: its isolation settings are the bound.
     User,
     /// The project, which may be untrusted.
@@ -60,7 +60,7 @@ pub(crate) enum Voice {
 
 /// What a flag sets.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct FlagValue {
+pub(crate) struct FlagSetting {
     /// The flag, such as `--max-cost`.
     pub(crate) name: String,
     /// The setting, such as `budget.maxCostUsd`.
@@ -71,10 +71,10 @@ pub(crate) struct FlagValue {
 
 /// Merged settings.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedSettings {
     pub(crate) settings: Settings,
     /// Where values came from; a missing path has the default.
-    pub(crate) origins: BTreeMap<JsonPath, Origin>,
+    pub(crate) origins: BTreeMap<JsonPath, SettingOrigin>,
     /// The files that were read, in order.
     pub(crate) files: Vec<PathBuf>,
     /// Settings that do not do what the user may expect.
@@ -85,18 +85,18 @@ pub(crate) struct Loaded {
     pub(crate) loosenings: Vec<Loosening>,
 }
 
-impl Loaded {
+impl LoadedSettings {
     /// Returns where the value at a path such as `agent.flags` came from.
-    pub(crate) fn origin(&self, path: &str) -> &Origin {
-        origin_in(&self.origins, &JsonPath::parse(path))
+    pub(crate) fn find_origin(&self, path: &str) -> &SettingOrigin {
+        find_origin_in(&self.origins, &JsonPath::parse(path))
     }
 
     /// Returns where a file of the project sets the value at a path, if one does.
-    pub(crate) fn project_origin(&self, path: &JsonPath) -> Option<&Origin> {
-        let origin = origin_in(&self.origins, path);
+    pub(crate) fn find_project_origin(&self, path: &JsonPath) -> Option<&SettingOrigin> {
+        let origin = find_origin_in(&self.origins, path);
         match origin {
-            Origin::File { path, .. } => self.project_files.contains(path).then_some(origin),
-            Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => None,
+            SettingOrigin::File { path, .. } => self.project_files.contains(path).then_some(origin),
+            SettingOrigin::Default | SettingOrigin::Env { .. } | SettingOrigin::Flag { .. } => None,
         }
     }
 
@@ -109,46 +109,51 @@ impl Loaded {
     /// Returns all settings as JSON text, with possible secrets masked.
     pub(crate) fn masked_json(&self) -> String {
         let document = serde_json::to_value(&self.settings).unwrap_or_default();
-        format!("{:#}", masked(&document))
+        format!("{:#}", mask_document(&document))
     }
 }
 
-fn origin_in<'a>(origins: &'a BTreeMap<JsonPath, Origin>, path: &JsonPath) -> &'a Origin {
-    path.upwards().find_map(|path| origins.get(&path)).unwrap_or(&Origin::Default)
+fn find_origin_in<'a>(
+    origins: &'a BTreeMap<JsonPath, SettingOrigin>,
+    path: &JsonPath,
+) -> &'a SettingOrigin {
+    path.self_and_parents().find_map(|path| origins.get(&path)).unwrap_or(&SettingOrigin::Default)
 }
 
 /// Merges all sources, or returns every mistake in them.
-pub(crate) fn load(sources: Sources) -> Result<Loaded, SettingsError> {
-    static NAMES: LazyLock<Names> =
-        LazyLock::new(|| Names::new(Shape::from_schema(&json_schema())));
+pub(crate) fn load_settings(sources: SettingsSources) -> Result<LoadedSettings, SettingsError> {
+    static NAMES: LazyLock<SettingVariables> =
+        LazyLock::new(|| SettingVariables::new(SettingShape::from_schema(&build_json_schema())));
     let names = &*NAMES;
-    let mut reading = Reading::default();
-    for (file, kind) in
-        [(sources.user, Kind::User), (sources.base, Kind::Base), (sources.local, Kind::Local)]
-    {
+    let mut reading = LayerReader::default();
+    for (file, kind) in [
+        (sources.user, SettingsFileKind::User),
+        (sources.base, SettingsFileKind::Base),
+        (sources.local, SettingsFileKind::Local),
+    ] {
         if let Some(file) = file {
-            reading.file(&file, kind, names);
+            reading.read_file(&file, kind, names);
         }
     }
-    reading.environment(sources.env, names);
+    reading.read_environment(sources.env, names);
     for flag in sources.flags {
         let value = JsonPath::parse(&flag.path).wrap(flag.value);
         let source = LayerSource::Flag { name: flag.name };
-        reading.layers.push(Layer { value, source });
+        reading.layers.push(SettingsLayer { value, source });
     }
-    reading.check(names.root());
-    reading.merge()
+    reading.check_layers(names.root_shape());
+    reading.merge_layers()
 }
 
 /// Merges two documents: objects by key, anything else replaces. Fails with the path if one has an
 /// object where the other has something else.
-pub(crate) fn merge(below: &Value, above: &Value) -> Result<Value, JsonPath> {
+pub(crate) fn merge_documents(below: &Value, above: &Value) -> Result<Value, JsonPath> {
     fn walk(below: &mut Value, above: &Value, path: &JsonPath) -> Result<(), JsonPath> {
         match (below, above) {
             (Value::Object(below), Value::Object(above)) => {
                 for (key, value) in above {
                     match below.get_mut(key) {
-                        Some(inner) => walk(inner, value, &path.key(key))?,
+                        Some(inner) => walk(inner, value, &path.join_key(key))?,
                         None => {
                             below.insert(key.clone(), value.clone());
                         }
@@ -170,53 +175,53 @@ pub(crate) fn merge(below: &Value, above: &Value) -> Result<Value, JsonPath> {
 
 /// One layer.
 #[derive(Debug)]
-struct Layer {
+struct SettingsLayer {
     value: Value,
     source: LayerSource,
 }
 
 #[derive(Debug)]
 enum LayerSource {
-    File { path: PathBuf, located: Located, voice: Voice },
+    File { path: PathBuf, located: EntryPositions, voice: FileAuthor },
     Env { name: String },
     Flag { name: String },
 }
 
 /// The part of an entry that a message points to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum EntryPart {
     Key,
     Value,
 }
 
 impl LayerSource {
     /// Returns who wrote the file; `None` for flags and environment.
-    fn voice(&self) -> Option<Voice> {
+    fn author(&self) -> Option<FileAuthor> {
         match self {
             Self::File { voice, .. } => Some(*voice),
             Self::Env { .. } | Self::Flag { .. } => None,
         }
     }
 
-    fn origin(&self, path: &JsonPath, part: Part) -> Origin {
+    fn find_origin(&self, path: &JsonPath, part: EntryPart) -> SettingOrigin {
         match self {
             Self::File { path: file, located, .. } => {
-                let spot = located.spot(path);
+                let spot = located.find(path);
                 let position = match part {
-                    Part::Key => spot.key,
-                    Part::Value => spot.value,
+                    EntryPart::Key => spot.key,
+                    EntryPart::Value => spot.value,
                 };
-                Origin::File { path: file.clone(), position }
+                SettingOrigin::File { path: file.clone(), position }
             }
-            Self::Env { name } => Origin::Env { name: name.clone() },
-            Self::Flag { name } => Origin::Flag { name: name.clone() },
+            Self::Env { name } => SettingOrigin::Env { name: name.clone() },
+            Self::Flag { name } => SettingOrigin::Flag { name: name.clone() },
         }
     }
 }
 
 /// Which file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SettingsFileKind {
     User,
     Base,
     Local,
@@ -224,35 +229,35 @@ enum Kind {
 
 /// What has been read so far.
 #[derive(Debug, Default)]
-struct Reading {
-    layers: Vec<Layer>,
+struct LayerReader {
+    layers: Vec<SettingsLayer>,
     files: Vec<PathBuf>,
     warnings: Vec<String>,
-    problems: Vec<Problem>,
+    problems: Vec<SettingProblem>,
     /// Sections with a mistake: the rest of them may cause follow-up errors.
-    damaged: Vec<Step>,
+    damaged: Vec<JsonPathStep>,
     /// How many files could not be read at all.
     unread: usize,
 }
 
-impl Reading {
-    fn file(&mut self, file: &SourceFile, kind: Kind, names: &Names) {
+impl LayerReader {
+    fn read_file(&mut self, file: &SettingsFile, kind: SettingsFileKind, names: &SettingVariables) {
         self.files.push(file.path.clone());
-        if kind == Kind::Base && is_key_value(&file.path, &file.text) {
+        if kind == SettingsFileKind::Base && is_key_value(&file.path, &file.text) {
             let mapped = read_key_value(&file.path, &file.text, names);
             self.unread += usize::from(!mapped.problems.is_empty());
             self.problems.extend(mapped.problems);
             self.warnings.extend(mapped.warnings);
             let located = mapped.located;
-            let source = LayerSource::File { path: file.path.clone(), located, voice: file.voice };
-            self.layers.push(Layer { value: mapped.document, source });
+            let source = LayerSource::File { path: file.path.clone(), located, voice: file.author };
+            self.layers.push(SettingsLayer { value: mapped.document, source });
             return;
         }
         match read_json(&file.path, &file.text) {
             Ok((value, located)) => {
-                let voice = file.voice;
+                let voice = file.author;
                 let source = LayerSource::File { path: file.path.clone(), located, voice };
-                self.layers.push(Layer { value, source });
+                self.layers.push(SettingsLayer { value, source });
             }
             Err(problems) => {
                 self.unread += 1;
@@ -261,13 +266,13 @@ impl Reading {
         }
     }
 
-    fn environment(&mut self, mut env: Vec<(String, String)>, names: &Names) {
+    fn read_environment(&mut self, mut env: Vec<(String, String)>, names: &SettingVariables) {
         // The order of an environment is arbitrary. Of two names for one setting the newer one wins.
-        env.sort_by_key(|(name, _)| (!Names::is_alias(name), name.clone()));
+        env.sort_by_key(|(name, _)| (!SettingVariables::is_alias(name), name.clone()));
         let mut set: BTreeMap<JsonPath, (String, Value)> = BTreeMap::new();
         for (name, text) in env {
-            match names.read(&name, &text) {
-                Ok(Meaning::Set(path, value)) => {
+            match names.read_variable(&name, &text) {
+                Ok(VariableMeaning::Set(path, value)) => {
                     let entry = (name.clone(), value.clone());
                     if let Some((other, former)) = set.insert(path.clone(), entry)
                         && former != value
@@ -275,12 +280,12 @@ impl Reading {
                         self.warnings.push(format!("{name} counts, {other} does not"));
                     }
                 }
-                Ok(Meaning::Nothing) => {}
-                Ok(Meaning::Warning(message)) => self.warnings.push(message),
+                Ok(VariableMeaning::Nothing) => {}
+                Ok(VariableMeaning::Warning(message)) => self.warnings.push(message),
                 Err(unreadable) => {
                     self.damaged.extend(unreadable.path.0.first().cloned());
-                    self.problems.push(Problem {
-                        place: Place::Value(Origin::Env { name }),
+                    self.problems.push(SettingProblem {
+                        place: ProblemLocation::Value(SettingOrigin::Env { name }),
                         path: unreadable.path,
                         message: unreadable.message,
                         hint: None,
@@ -290,83 +295,87 @@ impl Reading {
         }
         for (path, (name, value)) in set {
             let value = path.wrap(value);
-            self.layers.push(Layer { value, source: LayerSource::Env { name } });
+            self.layers.push(SettingsLayer { value, source: LayerSource::Env { name } });
         }
     }
 
     /// Checks every layer by itself, and removes the wrong values from it.
-    fn check(&mut self, root: &Shape) {
+    fn check_layers(&mut self, root: &SettingShape) {
         for index in 0..self.layers.len() {
-            let findings = check(&self.layers[index].value, &JsonPath::default(), root, root);
+            let findings =
+                check_document(&self.layers[index].value, &JsonPath::default(), root, root);
             for finding in findings {
-                self.problems.push(self.locate(index, &finding));
+                self.problems.push(self.locate_finding(index, &finding));
                 self.damaged.extend(finding.path.0.first().cloned());
                 finding.path.prune(&mut self.layers[index].value);
             }
-            write_out_limits(&mut self.layers[index].value);
+            expand_limits(&mut self.layers[index].value);
         }
     }
 
-    fn locate(&self, index: usize, finding: &Finding) -> Problem {
+    fn locate_finding(&self, index: usize, finding: &SettingFinding) -> SettingProblem {
         let source = &self.layers[index].source;
         let path = &finding.path;
         let (message, part) = match (&finding.fault, source) {
-            (Fault::UnknownKey, _) => (format!("unknown key `{path}`"), Part::Key),
-            (Fault::Type(message) | Fault::Value(message), LayerSource::File { .. })
-                if !path.0.is_empty() =>
-            {
-                (format!("`{path}`: {message}"), Part::Value)
+            (SettingFault::UnknownKey, _) => (format!("unknown key `{path}`"), EntryPart::Key),
+            (
+                SettingFault::Type(message) | SettingFault::Value(message),
+                LayerSource::File { .. },
+            ) if !path.0.is_empty() => (format!("`{path}`: {message}"), EntryPart::Value),
+            (SettingFault::Type(message) | SettingFault::Value(message), _) => {
+                (message.clone(), EntryPart::Value)
             }
-            (Fault::Type(message) | Fault::Value(message), _) => (message.clone(), Part::Value),
         };
         let hint = match &finding.fault {
-            Fault::Type(_) => self.other_place(index, path).or(finding.hint.clone()),
-            Fault::UnknownKey | Fault::Value(_) => finding.hint.clone(),
+            SettingFault::Type(_) => self.find_other_place(index, path).or(finding.hint.clone()),
+            SettingFault::UnknownKey | SettingFault::Value(_) => finding.hint.clone(),
         };
-        let place = Place::Value(source.origin(path, part));
-        Problem { place, path: path.clone(), message, hint }
+        let place = ProblemLocation::Value(source.find_origin(path, part));
+        SettingProblem { place, path: path.clone(), message, hint }
     }
 
     /// Returns a hint where an earlier layer sets the same key as an object.
-    fn other_place(&self, index: usize, path: &JsonPath) -> Option<String> {
+    fn find_other_place(&self, index: usize, path: &JsonPath) -> Option<String> {
         let object = self.layers[..index].iter().rev().find(|layer| {
             let found = path.keys().try_fold(&layer.value, |value, key| value.get(key));
             found.is_some_and(Value::is_object) && !path.0.is_empty()
         })?;
-        Some(format!("it is an object at {}", object.source.origin(path, Part::Value)))
+        Some(format!("it is an object at {}", object.source.find_origin(path, EntryPart::Value)))
     }
 
-    fn merge(mut self) -> Result<Loaded, SettingsError> {
+    fn merge_layers(mut self) -> Result<LoadedSettings, SettingsError> {
         let mut merged = serde_json::to_value(Settings::default()).unwrap_or_default();
         remove_nulls(&mut merged);
-        let user = UserBound::of(&merged, &self.layers);
+        let user = UserBound::from_layers(&merged, &self.layers);
         let mut origins = BTreeMap::new();
         for layer in &mut self.layers {
-            if layer.source.voice() == Some(Voice::Project) {
-                bound::keep_closed(&user.document, &mut layer.value);
+            if layer.source.author() == Some(FileAuthor::Project) {
+                trust_limits::keep_forbidden(&user.document, &mut layer.value);
             }
-            match merge(&merged, &layer.value) {
+            match merge_documents(&merged, &layer.value) {
                 Ok(next) => {
                     merged = next;
-                    record(&layer.value, &JsonPath::default(), &layer.source, &mut origins);
+                    record_origins(&layer.value, &JsonPath::default(), &layer.source, &mut origins);
                 }
-                Err(path) => self.problems.push(Problem {
-                    place: Place::Value(layer.source.origin(&path, Part::Value)),
+                Err(path) => self.problems.push(SettingProblem {
+                    place: ProblemLocation::Value(
+                        layer.source.find_origin(&path, EntryPart::Value),
+                    ),
                     message: format!(
                         "`{path}` conflicts with the value at {}",
-                        origin_in(&origins, &path)
+                        find_origin_in(&origins, &path)
                     ),
                     path,
                     hint: None,
                 }),
             }
         }
-        let loosenings = user.loosened(&merged, &origins, &self.layers);
+        let loosenings = user.find_loosenings(&merged, &origins, &self.layers);
         let settings = match serde_json::from_value::<Settings>(merged) {
             Ok(settings) => settings,
             Err(error) => {
-                self.problems.push(Problem {
-                    place: Place::Value(Origin::Default),
+                self.problems.push(SettingProblem {
+                    place: ProblemLocation::Value(SettingOrigin::Default),
                     path: JsonPath::default(),
                     message: format!("the merged settings cannot be read: {error}"),
                     hint: None,
@@ -374,21 +383,21 @@ impl Reading {
                 return Err(SettingsError { problems: self.problems });
             }
         };
-        self.finish(settings, origins, loosenings)
+        self.finish_loading(settings, origins, loosenings)
     }
 
-    fn finish(
+    fn finish_loading(
         mut self,
         mut settings: Settings,
-        origins: BTreeMap<JsonPath, Origin>,
+        origins: BTreeMap<JsonPath, SettingOrigin>,
         loosenings: Vec<Loosening>,
-    ) -> Result<Loaded, SettingsError> {
+    ) -> Result<LoadedSettings, SettingsError> {
         shorten_default_soft_limits(&mut settings, &origins);
         if self.unread == 0 {
             let findings = check_sense(&settings).into_iter();
             let whole = findings
                 .filter(|it| !it.path.0.first().is_some_and(|top| self.damaged.contains(top)));
-            let problems: Vec<Problem> = whole.map(|it| from_sense(it, &origins)).collect();
+            let problems: Vec<SettingProblem> = whole.map(|it| to_problem(it, &origins)).collect();
             self.problems.extend(problems);
         }
         if !self.problems.is_empty() {
@@ -398,60 +407,72 @@ impl Reading {
         let project_files = layers
             .into_iter()
             .filter_map(|layer| match layer.source {
-                LayerSource::File { path, voice: Voice::Project, .. } => Some(path),
+                LayerSource::File { path, voice: FileAuthor::Project, .. } => Some(path),
                 LayerSource::File { .. } | LayerSource::Env { .. } | LayerSource::Flag { .. } => {
                     None
                 }
             })
             .collect();
-        Ok(Loaded { settings, origins, files, warnings, project_files, loosenings })
+        Ok(LoadedSettings { settings, origins, files, warnings, project_files, loosenings })
     }
 }
 
 /// The user's bound: defaults and the user's own files, without any project.
 struct UserBound {
     document: Value,
-    origins: BTreeMap<JsonPath, Origin>,
+    origins: BTreeMap<JsonPath, SettingOrigin>,
 }
 
 impl UserBound {
-    fn of(defaults: &Value, layers: &[Layer]) -> Self {
+    fn from_layers(defaults: &Value, layers: &[SettingsLayer]) -> Self {
         let mut bound = Self { document: defaults.clone(), origins: BTreeMap::new() };
-        for layer in layers.iter().filter(|it| it.source.voice() == Some(Voice::User)) {
+        for layer in layers.iter().filter(|it| it.source.author() == Some(FileAuthor::User)) {
             // A conflict is reported when everything is merged.
-            if let Ok(document) = merge(&bound.document, &layer.value) {
+            if let Ok(document) = merge_documents(&bound.document, &layer.value) {
                 bound.document = document;
-                record(&layer.value, &JsonPath::default(), &layer.source, &mut bound.origins);
+                record_origins(
+                    &layer.value,
+                    &JsonPath::default(),
+                    &layer.source,
+                    &mut bound.origins,
+                );
             }
         }
         bound
     }
 
     /// Returns where a project exceeds the bound. Values from variables and flags are the user's own.
-    fn loosened(
+    fn find_loosenings(
         &self,
         merged: &Value,
-        origins: &BTreeMap<JsonPath, Origin>,
-        layers: &[Layer],
+        origins: &BTreeMap<JsonPath, SettingOrigin>,
+        layers: &[SettingsLayer],
     ) -> Vec<Loosening> {
-        let is_the_projects = |origin: &Origin| match origin {
-            Origin::File { path: from, .. } => layers.iter().any(|layer| match &layer.source {
-                LayerSource::File { path, voice, .. } => path == from && *voice == Voice::Project,
-                LayerSource::Env { .. } | LayerSource::Flag { .. } => false,
-            }),
-            Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => false,
+        let is_the_projects = |origin: &SettingOrigin| match origin {
+            SettingOrigin::File { path: from, .. } => {
+                layers.iter().any(|layer| match &layer.source {
+                    LayerSource::File { path, voice, .. } => {
+                        path == from && *voice == FileAuthor::Project
+                    }
+                    LayerSource::Env { .. } | LayerSource::Flag { .. } => false,
+                })
+            }
+            SettingOrigin::Default | SettingOrigin::Env { .. } | SettingOrigin::Flag { .. } => {
+                false
+            }
         };
-        let backend = origin_in(origins, &JsonPath::parse("sandbox.backend"));
-        let is_none = |document: &Value| bound::at(document, "sandbox.backend") == "none";
+        let backend = find_origin_in(origins, &JsonPath::parse("sandbox.backend"));
+        let is_none =
+            |document: &Value| trust_limits::find_value(document, "sandbox.backend") == "none";
         // Without any sandbox its settings limit nothing.
         let is_off = is_none(merged) && (is_none(&self.document) || !is_the_projects(backend));
-        bound::looser(&self.document, merged)
+        trust_limits::find_looser(&self.document, merged)
             .into_iter()
             .filter(|it| !(is_off && it.key.starts_with("sandbox.")))
-            .filter_map(|bound::Looser { key, asks, bound }| {
+            .filter_map(|trust_limits::LooserKey { key, asks, bound }| {
                 let path = JsonPath::parse(key);
-                let origin = origin_in(origins, &path).clone();
-                let bound_origin = origin_in(&self.origins, &path).clone();
+                let origin = find_origin_in(origins, &path).clone();
+                let bound_origin = find_origin_in(&self.origins, &path).clone();
                 let cause = LooseningCause::BeyondBound { bound, origin: bound_origin };
                 let key = key.to_owned();
                 is_the_projects(&origin).then_some(Loosening { key, asks, origin, cause })
@@ -460,15 +481,18 @@ impl UserBound {
     }
 }
 
-fn from_sense(finding: Finding, origins: &BTreeMap<JsonPath, Origin>) -> Problem {
-    let origin = origin_in(origins, &finding.path).clone();
+fn to_problem(
+    finding: SettingFinding,
+    origins: &BTreeMap<JsonPath, SettingOrigin>,
+) -> SettingProblem {
+    let origin = find_origin_in(origins, &finding.path).clone();
     let message = match finding.fault {
-        Fault::UnknownKey => "unknown key".into(),
-        Fault::Type(message) | Fault::Value(message) => message,
+        SettingFault::UnknownKey => "unknown key".into(),
+        SettingFault::Type(message) | SettingFault::Value(message) => message,
     };
-    Problem {
+    SettingProblem {
         message: format!("`{}`: {message}", finding.path),
-        place: Place::Value(origin),
+        place: ProblemLocation::Value(origin),
         path: finding.path,
         hint: finding.hint,
     }
@@ -482,7 +506,7 @@ fn is_key_value(path: &Path, text: &str) -> bool {
 }
 
 /// Expands `"test": "5m"` to `"test": {"hard": "5m"}`, so that layers can merge.
-pub(crate) fn write_out_limits(document: &mut Value) {
+pub(crate) fn expand_limits(document: &mut Value) {
     let Some(Value::Object(timeouts)) = document.get_mut("timeouts") else {
         return;
     };
@@ -494,13 +518,17 @@ pub(crate) fn write_out_limits(document: &mut Value) {
 }
 
 /// Lowers a default soft limit to a hard limit that is set below it.
-fn shorten_default_soft_limits(settings: &mut Settings, origins: &BTreeMap<JsonPath, Origin>) {
+fn shorten_default_soft_limits(
+    settings: &mut Settings,
+    origins: &BTreeMap<JsonPath, SettingOrigin>,
+) {
     let timeouts = JsonPath::parse("timeouts");
     for (key, limits) in settings.timeouts.sections() {
-        let is_default = *origin_in(origins, &timeouts.key(key).key("soft")) == Origin::Default;
+        let is_default = *find_origin_in(origins, &timeouts.join_key(key).join_key("soft"))
+            == SettingOrigin::Default;
         if is_default
             && limits.soft > limits.hard
-            && let Some(limits) = settings.timeouts.section_mut(key)
+            && let Some(limits) = settings.timeouts.find_section_mut(key)
         {
             limits.soft = limits.hard;
         }
@@ -515,15 +543,15 @@ fn remove_nulls(value: &mut Value) {
 }
 
 /// Records the origin of every value of a layer except objects, and removes the replaced ones.
-fn record(
+fn record_origins(
     value: &Value,
     path: &JsonPath,
     source: &LayerSource,
-    origins: &mut BTreeMap<JsonPath, Origin>,
+    origins: &mut BTreeMap<JsonPath, SettingOrigin>,
 ) {
     if let Value::Object(entries) = value {
         for (key, value) in entries {
-            record(value, &path.key(key), source, origins);
+            record_origins(value, &path.join_key(key), source, origins);
         }
         return;
     }
@@ -534,25 +562,25 @@ fn record(
     for known in replaced {
         origins.remove(&known);
     }
-    record_parts(value, path, source, origins);
+    record_part_origins(value, path, source, origins);
 }
 
-fn record_parts(
+fn record_part_origins(
     value: &Value,
     path: &JsonPath,
     source: &LayerSource,
-    origins: &mut BTreeMap<JsonPath, Origin>,
+    origins: &mut BTreeMap<JsonPath, SettingOrigin>,
 ) {
-    origins.insert(path.clone(), source.origin(path, Part::Value));
+    origins.insert(path.clone(), source.find_origin(path, EntryPart::Value));
     match value {
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                record_parts(item, &path.index(index), source, origins);
+                record_part_origins(item, &path.join_index(index), source, origins);
             }
         }
         Value::Object(entries) => {
             for (key, entry) in entries {
-                record_parts(entry, &path.key(key), source, origins);
+                record_part_origins(entry, &path.join_key(key), source, origins);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

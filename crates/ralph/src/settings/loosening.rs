@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::problem::Origin;
+use super::problem::SettingOrigin;
 
 /// A setting of a project that needs the user's trust.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,7 +14,7 @@ pub(crate) struct Loosening {
     pub(crate) key: String,
     /// The requested value, masked if it may be secret; for a list, the added entries.
     pub(crate) asks: Value,
-    pub(crate) origin: Origin,
+    pub(crate) origin: SettingOrigin,
     pub(crate) cause: LooseningCause,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum LooseningCause {
     BeyondBound {
         bound: Value,
         /// Where the bound came from.
-        origin: Origin,
+        origin: SettingOrigin,
     },
     /// It makes ralph run or read something, regardless of the user's settings.
     Demand {

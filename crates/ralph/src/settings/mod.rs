@@ -8,7 +8,6 @@
 //! Not here: what settings mean for a run. The recipe is built from them elsewhere, and the engine
 //! sees only the recipe.
 
-pub(crate) mod bound;
 mod check;
 pub(crate) mod classes;
 mod environment;
@@ -19,23 +18,24 @@ mod loosening;
 pub(crate) mod path;
 pub(crate) mod problem;
 mod schema;
-mod sense;
-mod shape;
-mod shown;
+mod schema_model;
+mod semantic_check;
+mod set_values;
+mod shell_words;
 mod source;
+pub(crate) mod trust_limits;
 pub(crate) mod types;
-mod words;
 
 #[cfg(any(test, fuzzing))]
-pub(crate) use layers::{SourceFile, Voice};
+pub(crate) use layers::{FileAuthor, SettingsFile};
 pub(crate) use {
-    layers::{FlagValue, Loaded, Sources, load},
+    layers::{FlagSetting, LoadedSettings, SettingsSources, load_settings},
     loosening::{Loosening, LooseningCause},
-    schema::json_schema,
-    shown::AsSet,
+    schema::build_json_schema,
+    set_values::SetValues,
     source::{
-        Files, LocalSettings, local_file, read_sources, record_local_settings,
-        recorded_local_settings, user_file, work_tree_top,
+        LocalSettings, SettingsPaths, find_local_settings_path, find_user_settings_path,
+        find_work_tree_top, read_recorded_local_settings, read_sources, record_local_settings,
     },
     types::Settings,
 };

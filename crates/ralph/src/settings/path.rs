@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 
 /// The path from the root of a document to one value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct JsonPath(pub(crate) Vec<Step>);
+pub(crate) struct JsonPath(pub(crate) Vec<JsonPathStep>);
 
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub(crate) enum JsonPathStep {
     /// Into an object.
     Key(String),
     /// Into a list.
@@ -25,41 +25,41 @@ impl JsonPath {
         let mut steps = Vec::new();
         for part in dotted.split('.') {
             let mut pieces = part.split('[');
-            steps.extend(pieces.next().map(|key| Step::Key(key.into())));
+            steps.extend(pieces.next().map(|key| JsonPathStep::Key(key.into())));
             let numbers = pieces.filter_map(|piece| piece.strip_suffix(']')?.parse().ok());
-            steps.extend(numbers.map(Step::Index));
+            steps.extend(numbers.map(JsonPathStep::Index));
         }
         Self(steps)
     }
 
     /// Returns the path of an entry of the object at this path.
     #[must_use]
-    pub(crate) fn key(&self, key: &str) -> Self {
-        self.step(Step::Key(key.into()))
+    pub(crate) fn join_key(&self, key: &str) -> Self {
+        self.join_step(JsonPathStep::Key(key.into()))
     }
 
     /// Returns the path of an item of the list at this path.
     #[must_use]
-    pub(crate) fn index(&self, index: usize) -> Self {
-        self.step(Step::Index(index))
+    pub(crate) fn join_index(&self, index: usize) -> Self {
+        self.join_step(JsonPathStep::Index(index))
     }
 
-    fn step(&self, step: Step) -> Self {
+    fn join_step(&self, step: JsonPathStep) -> Self {
         let mut steps = self.0.clone();
         steps.push(step);
         Self(steps)
     }
 
     /// Returns this path, then each path above it up to the root.
-    pub(crate) fn upwards(&self) -> impl Iterator<Item = Self> {
+    pub(crate) fn self_and_parents(&self) -> impl Iterator<Item = Self> {
         (0..=self.0.len()).rev().map(|length| Self(self.0[..length].to_vec()))
     }
 
     /// Returns the keys on the way, without the indexes.
     pub(crate) fn keys(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.0.iter().filter_map(|step| match step {
-            Step::Key(key) => Some(key.as_str()),
-            Step::Index(_) => None,
+            JsonPathStep::Key(key) => Some(key.as_str()),
+            JsonPathStep::Index(_) => None,
         })
     }
 
@@ -77,8 +77,8 @@ impl JsonPath {
             .0
             .iter()
             .map_while(|step| match step {
-                Step::Key(key) => Some(key.as_str()),
-                Step::Index(_) => None,
+                JsonPathStep::Key(key) => Some(key.as_str()),
+                JsonPathStep::Index(_) => None,
             })
             .collect();
         let Some((last, front)) = plain.split_last() else {
@@ -100,10 +100,10 @@ impl fmt::Display for JsonPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, step) in self.0.iter().enumerate() {
             match step {
-                Step::Key(key) if !is_plain(key) => write!(f, "[{key:?}]")?,
-                Step::Key(key) if number == 0 => f.write_str(key)?,
-                Step::Key(key) => write!(f, ".{key}")?,
-                Step::Index(index) => write!(f, "[{index}]")?,
+                JsonPathStep::Key(key) if !is_plain(key) => write!(f, "[{key:?}]")?,
+                JsonPathStep::Key(key) if number == 0 => f.write_str(key)?,
+                JsonPathStep::Key(key) => write!(f, ".{key}")?,
+                JsonPathStep::Index(index) => write!(f, "[{index}]")?,
             }
         }
         Ok(())
@@ -123,13 +123,13 @@ mod tests {
     fn paths_read_like_javascript() {
         let path = JsonPath::parse("agent.flags[1]");
         assert_eq!(path.to_string(), "agent.flags[1]");
-        assert_eq!(JsonPath::parse("vars").key("a.b").to_string(), r#"vars["a.b"]"#);
+        assert_eq!(JsonPath::parse("vars").join_key("a.b").to_string(), r#"vars["a.b"]"#);
     }
 
     #[test]
     fn pruning_inside_a_list_removes_the_list() {
         let mut document = json!({"a": {"b": [1, 2], "c": 3}});
-        JsonPath::parse("a.b").index(0).key("x").prune(&mut document);
+        JsonPath::parse("a.b").join_index(0).join_key("x").prune(&mut document);
         assert_eq!(document, json!({"a": {"c": 3}}));
         JsonPath::parse("q.r").prune(&mut document);
         assert_eq!(document, json!({"a": {"c": 3}}));

@@ -13,7 +13,7 @@ use super::path::JsonPath;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SettingsError {
     /// The mistakes, in the order of the layers.
-    pub(crate) problems: Vec<Problem>,
+    pub(crate) problems: Vec<SettingProblem>,
 }
 
 impl std::error::Error for SettingsError {}
@@ -31,23 +31,23 @@ impl fmt::Display for SettingsError {
     }
 }
 
-impl From<Problem> for SettingsError {
-    fn from(problem: Problem) -> Self {
+impl From<SettingProblem> for SettingsError {
+    fn from(problem: SettingProblem) -> Self {
         Self { problems: vec![problem] }
     }
 }
 
 /// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) place: Place,
+pub(crate) struct SettingProblem {
+    pub(crate) place: ProblemLocation,
     /// The setting; empty for a whole file.
     pub(crate) path: JsonPath,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for SettingProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.message)?;
         match &self.hint {
@@ -59,17 +59,17 @@ impl fmt::Display for Problem {
 
 /// Where a mistake is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ProblemLocation {
     /// A file that could not be used at all.
     WholeFile {
         /// The file.
         path: PathBuf,
     },
     /// Where one value came from.
-    Value(Origin),
+    Value(SettingOrigin),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ProblemLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WholeFile { path } => write!(f, "{}", path.display()),
@@ -80,7 +80,7 @@ impl fmt::Display for Place {
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum SettingOrigin {
     /// No layer sets it.
     Default,
     /// A file.
@@ -98,7 +98,7 @@ pub(crate) enum Origin {
     },
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),

@@ -8,15 +8,15 @@ use serde_json::Value;
 use super::types::Settings;
 
 /// Returns the JSON Schema (draft 2020-12) of a settings file.
-pub(crate) fn json_schema() -> Value {
+pub(crate) fn build_json_schema() -> Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut schema = generator.into_root_schema_for::<Settings>().to_value();
-    tidy(&mut schema);
+    drop_useless_defaults(&mut schema);
     schema
 }
 
 /// Drops useless defaults: `null`, and whole sections, whose entries have their own defaults.
-fn tidy(schema: &mut Value) {
+fn drop_useless_defaults(schema: &mut Value) {
     match schema {
         Value::Object(entries) => {
             let is_schema_of_value = entries.contains_key("type")
@@ -28,9 +28,9 @@ fn tidy(schema: &mut Value) {
                 }
                 entries.shift_remove("writeOnly");
             }
-            entries.values_mut().for_each(tidy);
+            entries.values_mut().for_each(drop_useless_defaults);
         }
-        Value::Array(items) => items.iter_mut().for_each(tidy),
+        Value::Array(items) => items.iter_mut().for_each(drop_useless_defaults),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

@@ -17,15 +17,16 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use agent::{Agent, Agents, Role};
-use gate::{Gate, Guardrail, ValidationStrategy};
-use guard::Guard;
-use limits::{Budget, RateLimit, Retries, Stuck, Timeouts};
-use notify::{Notify, Otel};
-use sandbox::Sandbox;
+use agent::{AgentSettings, RoleAgentSettings, RoleSetting};
+use gate::{GateSetting, GuardrailSetting, ValidationStrategySetting};
+use guard::GuardSettings;
+use limits::{BudgetSettings, RateLimitSettings, RetrySettings, StuckSettings, TimeoutSettings};
+use notify::{NotifySettings, OtelSettings};
+use sandbox::SandboxSettings;
 use sections::{
-    Baseline, Commit, Context, Log, Mcp, Memory, OnFailure, Review, Scm, Secrets, Tasks, Ui,
-    Workflow,
+    BaselineSetting, CommitSetting, ContextSettings, LogSettings, McpSettings, MemorySettings,
+    OnFailureSetting, ReviewSettings, ScmSettings, SecretsSettings, TaskSettings, UiSettings,
+    WorkflowSetting,
 };
 
 /// Settings of ralph, in `.ralph/settings.json` and `.ralph/settings.local.json`.
@@ -37,7 +38,7 @@ pub(crate) struct Settings {
     #[serde(rename = "$schema", skip_serializing)]
     pub(crate) schema: Option<String>,
     /// What a run works on.
-    pub(crate) workflow: Workflow,
+    pub(crate) workflow: WorkflowSetting,
     /// How many iterations a run may take. Not set: 10 for `run`, 15 for task lists, else 50.
     #[schemars(range(min = 1))]
     pub(crate) maximum_iterations: Option<u32>,
@@ -51,62 +52,62 @@ pub(crate) struct Settings {
     /// Whether prompts begin with the iteration count.
     pub(crate) include_iteration_count_in_prompt: bool,
     /// The agent.
-    pub(crate) agent: Agent,
+    pub(crate) agent: AgentSettings,
     /// Other agents, models or flags for single roles.
-    pub(crate) agents: Agents,
+    pub(crate) agents: RoleAgentSettings,
     /// Commands that must succeed after each iteration.
-    pub(crate) guardrails: Vec<Guardrail>,
+    pub(crate) guardrails: Vec<GuardrailSetting>,
     /// Checks that ralph runs after the agent.
-    pub(crate) gates: Vec<Gate>,
+    pub(crate) gates: Vec<GateSetting>,
     /// Which gates count.
-    pub(crate) validation_strategy: ValidationStrategy,
+    pub(crate) validation_strategy: ValidationStrategySetting,
     /// Commands of the version control system after a passing iteration.
-    pub(crate) scm: Scm,
+    pub(crate) scm: ScmSettings,
     /// Who commits. Not set: `ralph`; for prompts `none` unless `scm` is set.
-    pub(crate) commit: Option<Commit>,
+    pub(crate) commit: Option<CommitSetting>,
     /// How commit messages of ralph begin.
     pub(crate) commit_prefix: String,
     /// The template of commit messages of ralph, in place of `PREFIX[N]: ID — TITLE`.
     pub(crate) commit_message: Option<String>,
     /// What happens to the changes of a failed attempt.
-    pub(crate) on_failure: OnFailure,
+    pub(crate) on_failure: OnFailureSetting,
     /// The task list.
-    pub(crate) tasks: Tasks,
+    pub(crate) tasks: TaskSettings,
     /// The review of finished tasks by a fresh agent.
-    pub(crate) review: Review,
+    pub(crate) review: ReviewSettings,
     /// Globs of files that an attempt may not change.
     pub(crate) protect: Vec<String>,
     /// Secrets in what is committed.
-    pub(crate) secrets: Secrets,
+    pub(crate) secrets: SecretsSettings,
     /// Whether the hard gates run once before any agent. Not set: `note` for task lists, else `off`.
-    pub(crate) baseline: Option<Baseline>,
+    pub(crate) baseline: Option<BaselineSetting>,
     /// Whether the machine is kept awake during a run.
     pub(crate) prevent_sleep: bool,
     /// When a task counts as stuck.
-    pub(crate) stuck: Stuck,
+    pub(crate) stuck: StuckSettings,
     /// How long things may take.
-    pub(crate) timeouts: Timeouts,
+    pub(crate) timeouts: TimeoutSettings,
     /// Multiplies every timeout.
     #[schemars(range(min = 0.01, max = 1000.0))]
     pub(crate) timeout_multiplier: f64,
     /// What happens when the agent crashes or answers nothing useful.
-    pub(crate) retries: Retries,
+    pub(crate) retries: RetrySettings,
     /// Seconds to pause between iterations.
     #[schemars(range(max = 86400))]
     pub(crate) delay_seconds: u32,
     /// What happens at a rate or usage limit of the agent.
-    pub(crate) rate_limit: RateLimit,
+    pub(crate) rate_limit: RateLimitSettings,
     /// The budget of a run.
-    pub(crate) budget: Budget,
+    pub(crate) budget: BudgetSettings,
     /// Compaction of what earlier iterations learned.
-    pub(crate) memory: Memory,
+    pub(crate) memory: MemorySettings,
     /// Token budgets of prompts.
-    pub(crate) context: Context,
+    pub(crate) context: ContextSettings,
     /// How many turns an agent gets in one call. Not set: as many as it takes.
     #[schemars(range(min = 1))]
     pub(crate) max_turns: Option<u32>,
     /// MCP server configurations.
-    pub(crate) mcp: Mcp,
+    pub(crate) mcp: McpSettings,
     /// The project's skills.
     #[schemars(length(min = 1))]
     pub(crate) skills_dir: String,
@@ -119,17 +120,17 @@ pub(crate) struct Settings {
     /// Variables for prompt templates.
     pub(crate) vars: BTreeMap<String, String>,
     /// What agents and gates can reach.
-    pub(crate) sandbox: Sandbox,
+    pub(crate) sandbox: SandboxSettings,
     /// The command guard in front of an agent's tools.
-    pub(crate) guard: Guard,
+    pub(crate) guard: GuardSettings,
     /// Notifications.
-    pub(crate) notify: Notify,
+    pub(crate) notify: NotifySettings,
     /// Where spans and metrics go, if anywhere.
-    pub(crate) otel: Otel,
+    pub(crate) otel: OtelSettings,
     /// The log.
-    pub(crate) log: Log,
+    pub(crate) log: LogSettings,
     /// What the streaming view shows.
-    pub(crate) ui: Ui,
+    pub(crate) ui: UiSettings,
     /// Where trusted state is kept. Not set: a directory of the project under `$XDG_STATE_HOME`.
     #[schemars(length(min = 1))]
     pub(crate) state_dir: Option<String>,
@@ -139,49 +140,49 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             schema: None,
-            workflow: Workflow::default(),
+            workflow: WorkflowSetting::default(),
             maximum_iterations: None,
             completion_response: None,
             output_truncate_chars: 5000,
             stream_agent_output: true,
             include_iteration_count_in_prompt: false,
-            agent: Agent { skip_permissions: Some(true), ..Agent::default() },
-            agents: Agents::default(),
+            agent: AgentSettings { skip_permissions: Some(true), ..AgentSettings::default() },
+            agents: RoleAgentSettings::default(),
             guardrails: Vec::new(),
             gates: Vec::new(),
-            validation_strategy: ValidationStrategy::default(),
-            scm: Scm::default(),
+            validation_strategy: ValidationStrategySetting::default(),
+            scm: ScmSettings::default(),
             commit: None,
             commit_prefix: "ralph".into(),
             commit_message: None,
-            on_failure: OnFailure::default(),
-            tasks: Tasks::default(),
-            review: Review::default(),
+            on_failure: OnFailureSetting::default(),
+            tasks: TaskSettings::default(),
+            review: ReviewSettings::default(),
             protect: Vec::new(),
-            secrets: Secrets::default(),
+            secrets: SecretsSettings::default(),
             baseline: None,
             prevent_sleep: true,
-            stuck: Stuck::default(),
-            timeouts: Timeouts::default(),
+            stuck: StuckSettings::default(),
+            timeouts: TimeoutSettings::default(),
             timeout_multiplier: 1.0,
-            retries: Retries::default(),
+            retries: RetrySettings::default(),
             delay_seconds: 0,
-            rate_limit: RateLimit::default(),
-            budget: Budget::default(),
-            memory: Memory::default(),
-            context: Context::default(),
+            rate_limit: RateLimitSettings::default(),
+            budget: BudgetSettings::default(),
+            memory: MemorySettings::default(),
+            context: ContextSettings::default(),
             max_turns: None,
-            mcp: Mcp::default(),
+            mcp: McpSettings::default(),
             skills_dir: ".ralph/skills".into(),
             prompts_dir: ".ralph/prompts".into(),
             specs_dir: "specs".into(),
             vars: BTreeMap::new(),
-            sandbox: Sandbox::default(),
-            guard: Guard::default(),
-            notify: Notify::default(),
-            otel: Otel::default(),
-            log: Log::default(),
-            ui: Ui::default(),
+            sandbox: SandboxSettings::default(),
+            guard: GuardSettings::default(),
+            notify: NotifySettings::default(),
+            otel: OtelSettings::default(),
+            log: LogSettings::default(),
+            ui: UiSettings::default(),
             state_dir: None,
         }
     }
@@ -189,7 +190,7 @@ impl Default for Settings {
 
 impl Settings {
     /// Returns the agent for a role: its own section over `agent`.
-    pub(crate) fn agent_for(&self, role: Role) -> Agent {
-        self.agents.section(role).over(&self.agent)
+    pub(crate) fn choose_agent_for(&self, role: RoleSetting) -> AgentSettings {
+        self.agents.find_section(role).with_defaults_from(&self.agent)
     }
 }

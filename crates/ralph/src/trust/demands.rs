@@ -9,16 +9,16 @@ use std::path::{Component, Path, PathBuf};
 
 use ralph_agents::{self as agents, McpTransport};
 use ralph_core::recipe::{AgentChoice, AgentKind};
-use ralph_core::secret::{masked, masked_words};
-use ralph_io::bounded;
+use ralph_core::secret::{mask_command_line, mask_document};
+use ralph_io::bounded_read;
 use serde_json::{Value, json};
 
-use crate::calls::quoted;
+use crate::call_preview::quote_for_shell;
 use crate::recipe;
 use crate::settings::classes::{self, KeyClass};
-use crate::settings::path::{JsonPath, Step};
-use crate::settings::types::agent::{Agent, Role};
-use crate::settings::{Loaded, Loosening, LooseningCause, Settings, work_tree_top};
+use crate::settings::path::{JsonPath, JsonPathStep};
+use crate::settings::types::agent::{AgentSettings, RoleSetting};
+use crate::settings::{LoadedSettings, Loosening, LooseningCause, Settings, find_work_tree_top};
 
 /// Version control programs that may run `scm.tasks` without trust.
 const SCM_PROGRAMS: [&str; 2] = ["git", "hg"];
@@ -30,7 +30,7 @@ const SCM_TASKS: [&str; 3] = ["commit", "push", "push origin"];
 ///
 /// Every other variable can do harm: the launcher of the sandbox starts with the variables of its
 /// child (`LD_PRELOAD`), and a variable can make an agent send its key to another host.
-const VARIABLES: [&str; 13] = [
+const HARMLESS_VARIABLES: [&str; 13] = [
     "CI",
     "NO_COLOR",
     "FORCE_COLOR",
@@ -50,14 +50,14 @@ const VARIABLES: [&str; 13] = [
 const LARGEST_MCP_FILE: u64 = 1 << 20;
 
 /// The project that the settings apply to.
-pub(crate) struct Ground<'a> {
+pub(crate) struct DemandContext<'a> {
     pub(crate) directory: &'a Path,
     /// Finds a program; a plain name is looked up on the `PATH`.
     pub(crate) find_program: &'a dyn Fn(&str) -> Option<PathBuf>,
 }
 
 /// The effect of a setting.
-struct Effect {
+struct DemandEffect {
     /// The rest of a sentence that begins with the key.
     text: String,
     /// Further identity: the target of a path, or the other half of a call.
@@ -66,34 +66,34 @@ struct Effect {
     file: Option<PathBuf>,
 }
 
-impl Effect {
+impl DemandEffect {
     fn new(text: String) -> Self {
         Self { text, context: String::new(), file: None }
     }
 }
 
 /// Returns the demands of the project's own settings.
-pub(crate) fn find_demands(loaded: &Loaded, ground: &Ground<'_>) -> Vec<Loosening> {
+pub(crate) fn find_demands(loaded: &LoadedSettings, ground: &DemandContext<'_>) -> Vec<Loosening> {
     let document = serde_json::to_value(&loaded.settings).unwrap_or_default();
     let mut demands = Vec::new();
-    for (pattern, class) in classes::rows() {
+    for (pattern, class) in classes::list_key_classes() {
         if class == KeyClass::Harmless {
             continue;
         }
-        for (path, value) in expand(&document, &pattern) {
-            let Some(origin) = loaded.project_origin(&path) else { continue };
-            let Some(effect) = judge(class, &path, value, &loaded.settings, ground) else {
+        for (path, value) in expand_pattern(&document, &pattern) {
+            let Some(origin) = loaded.find_project_origin(&path) else { continue };
+            let Some(effect) = judge_setting(class, &path, value, &loaded.settings, ground) else {
                 continue;
             };
             let name = path.keys().next_back().unwrap_or_default().to_owned();
             let identity = format!("{value}\0{}", effect.context);
             demands.push(Loosening {
                 key: path.to_string(),
-                asks: masked(&json!({ name.clone(): value }))[name].clone(),
+                asks: mask_document(&json!({ name.clone(): value }))[name].clone(),
                 origin: origin.clone(),
                 cause: LooseningCause::Demand {
                     effect: effect.text,
-                    digest: bounded::digest(&identity, effect.file.as_deref()),
+                    digest: bounded_read::compute_digest(&identity, effect.file.as_deref()),
                 },
             });
         }
@@ -102,7 +102,7 @@ pub(crate) fn find_demands(loaded: &Loaded, ground: &Ground<'_>) -> Vec<Loosenin
 }
 
 /// Returns every value at a pattern such as `gates[].agent.command`.
-fn expand<'a>(document: &'a Value, pattern: &str) -> Vec<(JsonPath, &'a Value)> {
+fn expand_pattern<'a>(document: &'a Value, pattern: &str) -> Vec<(JsonPath, &'a Value)> {
     let mut found = vec![(JsonPath::default(), document)];
     for part in pattern.split('.') {
         let (key, is_list) = match part.strip_suffix("[]") {
@@ -113,10 +113,10 @@ fn expand<'a>(document: &'a Value, pattern: &str) -> Vec<(JsonPath, &'a Value)> 
             .into_iter()
             .flat_map(|(path, value)| match (key, value) {
                 ("*", Value::Object(entries)) => {
-                    entries.iter().map(|(key, value)| (path.key(key), value)).collect()
+                    entries.iter().map(|(key, value)| (path.join_key(key), value)).collect()
                 }
                 (key, Value::Object(entries)) => {
-                    entries.get(key).map(|value| (path.key(key), value)).into_iter().collect()
+                    entries.get(key).map(|value| (path.join_key(key), value)).into_iter().collect()
                 }
                 (_, _) => Vec::new(),
             })
@@ -124,7 +124,7 @@ fn expand<'a>(document: &'a Value, pattern: &str) -> Vec<(JsonPath, &'a Value)> 
                 (false, value) => vec![(path, value)],
                 (true, Value::Array(items)) => {
                     let items = items.iter().enumerate();
-                    items.map(|(index, item)| (path.index(index), item)).collect()
+                    items.map(|(index, item)| (path.join_index(index), item)).collect()
                 }
                 (true, _) => Vec::new(),
             })
@@ -134,13 +134,13 @@ fn expand<'a>(document: &'a Value, pattern: &str) -> Vec<(JsonPath, &'a Value)> 
     found
 }
 
-fn judge(
+fn judge_setting(
     class: KeyClass,
     path: &JsonPath,
     value: &Value,
     settings: &Settings,
-    ground: &Ground<'_>,
-) -> Option<Effect> {
+    ground: &DemandContext<'_>,
+) -> Option<DemandEffect> {
     let text = value.as_str().unwrap_or_default();
     let agent = || find_agent(settings, path);
     match class {
@@ -162,39 +162,41 @@ fn judge(
             let is_looser =
                 value == &Value::Bool(true) && settings.agent.skip_permissions == Some(false);
             is_looser.then(|| {
-                Effect::new("would let this agent use its tools without asking".to_owned())
+                DemandEffect::new("would let this agent use its tools without asking".to_owned())
             })
         }
     }
 }
 
 /// Returns the agent that a section of the settings describes, with its defaults.
-fn find_agent(settings: &Settings, path: &JsonPath) -> Agent {
+fn find_agent(settings: &Settings, path: &JsonPath) -> AgentSettings {
     match path.0.as_slice() {
-        [Step::Key(top), Step::Key(name), ..] if top == "agents" => {
+        [JsonPathStep::Key(top), JsonPathStep::Key(name), ..] if top == "agents" => {
             let sections = settings.agents.sections();
             let section = sections.iter().find(|(key, _)| key == name);
-            section.map_or_else(Agent::default, |(_, section)| section.over(&settings.agent))
+            section.map_or_else(AgentSettings::default, |(_, section)| {
+                section.with_defaults_from(&settings.agent)
+            })
         }
-        [Step::Key(top), Step::Index(index), ..] if top == "gates" => {
+        [JsonPathStep::Key(top), JsonPathStep::Index(index), ..] if top == "gates" => {
             let own = settings.gates.get(*index).and_then(|gate| gate.agent.as_ref());
-            let base = settings.agent_for(Role::Review);
-            own.map_or_else(Agent::default, |own| own.over(&base))
+            let base = settings.choose_agent_for(RoleSetting::Review);
+            own.map_or_else(AgentSettings::default, |own| own.with_defaults_from(&base))
         }
         _ => settings.agent.clone(),
     }
 }
 
 /// Returns the product whose login the agent's program gets, if any.
-fn find_login(agent: &Agent) -> Option<AgentKind> {
+fn find_login(agent: &AgentSettings) -> Option<AgentKind> {
     let command = agent.command.as_deref()?;
-    let kind = agents::program_kind(&AgentChoice::new(recipe::find_kind(agent)?, command));
-    agents::belongings(kind).map(|_| kind)
+    let kind = agents::detect_program_kind(&AgentChoice::new(recipe::find_kind(agent)?, command));
+    agents::find_agent_env(kind).map(|_| kind)
 }
 
-impl Ground<'_> {
-    fn judge_path(&self, named: &str) -> Option<Effect> {
-        let real = resolve(&self.directory.join(named));
+impl DemandContext<'_> {
+    fn judge_path(&self, named: &str) -> Option<DemandEffect> {
+        let real = resolve_path(&self.directory.join(named));
         if self.is_inside(&real) {
             return None;
         }
@@ -204,67 +206,67 @@ impl Ground<'_> {
         } else {
             format!("is {named:?}: would make ralph read `{shown}`, outside of the project")
         };
-        Some(Effect { context: shown, ..Effect::new(text) })
+        Some(DemandEffect { context: shown, ..DemandEffect::new(text) })
     }
 
-    fn judge_servers(&self, named: &str) -> Effect {
+    fn judge_servers(&self, named: &str) -> DemandEffect {
         let file = self.directory.join(named);
-        let read = bounded::read_beginning(&file, LARGEST_MCP_FILE).ok();
+        let read = bounded_read::read_beginning(&file, LARGEST_MCP_FILE).ok();
         let text = read.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
-        let servers = agents::mcp_servers(&text).unwrap_or_default();
+        let servers = agents::parse_mcp_servers(&text).unwrap_or_default();
         let listed: Vec<String> = servers
             .iter()
             .map(|server| match &server.transport {
                 McpTransport::Stdio { command, args, .. } => {
                     let arguments: Vec<String> =
                         [command].into_iter().chain(args).cloned().collect();
-                    format!("`{}`", quoted(&masked_words(&arguments)))
+                    format!("`{}`", quote_for_shell(&mask_command_line(&arguments)))
                 }
                 McpTransport::Remote { url, .. } => {
-                    format!("`{}`", masked(&json!(url))).replace('"', "")
+                    format!("`{}`", mask_document(&json!(url))).replace('"', "")
                 }
             })
             .collect();
         let what = if listed.is_empty() { "none yet".to_owned() } else { listed.join(", ") };
-        let target = resolve(&file);
+        let target = resolve_path(&file);
         let place = if self.is_inside(&target) {
             format!("`{named}`")
         } else {
             format!("`{}`, outside of the project", target.display())
         };
         let text = format!("would give the agent the MCP servers of {place}: {what}");
-        Effect { text, context: target.display().to_string(), file: Some(file) }
+        DemandEffect { text, context: target.display().to_string(), file: Some(file) }
     }
 
-    fn judge_scm_command(&self, command: &str) -> Option<Effect> {
+    fn judge_scm_command(&self, command: &str) -> Option<DemandEffect> {
         let found = (self.find_program)(command);
         let is_of_project = found.as_deref().is_some_and(|file| self.is_program_inside(file));
         if SCM_PROGRAMS.contains(&command) && !is_of_project {
             return None;
         }
-        let program = quoted(&[command.to_owned()]);
+        let program = quote_for_shell(&[command.to_owned()]);
         let text = format!("would run `{program}` outside of the sandbox, as you");
-        Some(Effect { file: found.filter(|_| is_of_project), ..Effect::new(text) })
+        Some(DemandEffect { file: found.filter(|_| is_of_project), ..DemandEffect::new(text) })
     }
 
-    fn judge_agent_command(&self, command: &str, agent: &Agent) -> Option<Effect> {
+    fn judge_agent_command(&self, command: &str, agent: &AgentSettings) -> Option<DemandEffect> {
         if recipe::find_kind(agent)? == AgentKind::Sim {
             return None;
         }
         let found = (self.find_program)(command);
         let is_of_project = found.as_deref().is_some_and(|file| self.is_program_inside(file));
-        let program = quoted(&[command.to_owned()]);
+        let program = quote_for_shell(&[command.to_owned()]);
         let with = find_login(agent)
             .map(|kind| format!(", with your login and keys for {}", kind.name()))
             .unwrap_or_default();
         if is_of_project {
             let text =
                 format!("would start `{program}`, a program of the project, as an agent{with}");
-            return Some(Effect { file: found, ..Effect::new(text) });
+            return Some(DemandEffect { file: found, ..DemandEffect::new(text) });
         }
         if command.contains('/') {
             let text = format!("would start the program `{program}` as an agent{with}");
-            return Some(Effect::new(text));
+            return Some(DemandEffect::new(text));
         }
         judge_agent_kind(agent)
     }
@@ -272,51 +274,52 @@ impl Ground<'_> {
     /// Returns whether a file is in the work tree, by its path or by its resolved path.
     fn is_program_inside(&self, file: &Path) -> bool {
         let file = self.directory.join(file);
-        self.is_inside(&file) || self.is_inside(&resolve(&file))
+        self.is_inside(&file) || self.is_inside(&resolve_path(&file))
     }
 
     fn is_inside(&self, path: &Path) -> bool {
-        let top = work_tree_top(self.directory);
-        path.starts_with(top) || path.starts_with(resolve(top))
+        let top = find_work_tree_top(self.directory);
+        path.starts_with(top) || path.starts_with(resolve_path(top))
     }
 }
 
 /// Judges a kind that gives a product's login to a program of another name.
-fn judge_agent_kind(agent: &Agent) -> Option<Effect> {
+fn judge_agent_kind(agent: &AgentSettings) -> Option<DemandEffect> {
     let command = agent.command.as_deref()?;
     let kind = recipe::find_kind(agent)?;
-    let is_another = agents::belongings(kind).is_some() && agents::kind_of(command) != kind;
+    let is_another =
+        agents::find_agent_env(kind).is_some() && agents::infer_agent_kind(command) != kind;
     is_another.then(|| {
-        let (program, name) = (quoted(&[command.to_owned()]), kind.name());
+        let (program, name) = (quote_for_shell(&[command.to_owned()]), kind.name());
         let text = format!("would start `{program}` with your login and keys for {name}");
-        Effect { context: format!("{name} {program}"), ..Effect::new(text) }
+        DemandEffect { context: format!("{name} {program}"), ..DemandEffect::new(text) }
     })
 }
 
-fn judge_flags(agent: &Agent) -> Option<Effect> {
+fn judge_flags(agent: &AgentSettings) -> Option<DemandEffect> {
     let kind = find_login(agent)?;
     let flags = agent.flags.clone().unwrap_or_default();
-    if agents::only_choose_model(&flags) {
+    if agents::has_only_model_flags(&flags) {
         return None;
     }
-    let (name, words) = (kind.name(), quoted(&masked_words(&flags)));
+    let (name, words) = (kind.name(), quote_for_shell(&mask_command_line(&flags)));
     let text = format!("would call {name}, which has your login, with `{words}`");
-    Some(Effect { context: name.to_owned(), ..Effect::new(text) })
+    Some(DemandEffect { context: name.to_owned(), ..DemandEffect::new(text) })
 }
 
-fn judge_variable(name: &str, value: &Value) -> Option<Effect> {
-    let is_harmless = VARIABLES.iter().any(|known| match known.strip_suffix('*') {
+fn judge_variable(name: &str, value: &Value) -> Option<DemandEffect> {
+    let is_harmless = HARMLESS_VARIABLES.iter().any(|known| match known.strip_suffix('*') {
         Some(start) => name.starts_with(start),
         None => name == *known,
     });
     if is_harmless {
         return None;
     }
-    let shown = masked(&json!({ name: value }))[name].clone();
-    Some(Effect::new(format!("would set the variable {name} to {shown} for an agent")))
+    let shown = mask_document(&json!({ name: value }))[name].clone();
+    Some(DemandEffect::new(format!("would set the variable {name} to {shown} for an agent")))
 }
 
-fn judge_scm_tasks(settings: &Settings) -> Option<Effect> {
+fn judge_scm_tasks(settings: &Settings) -> Option<DemandEffect> {
     let command = settings.scm.command.as_deref().unwrap_or("git");
     let beyond: Vec<String> = settings
         .scm
@@ -327,11 +330,12 @@ fn judge_scm_tasks(settings: &Settings) -> Option<Effect> {
         .map(|task| format!("`{command} {task}`"))
         .collect();
     let text = format!("would run {} outside of the sandbox, as you", beyond.join(", "));
-    (!beyond.is_empty()).then(|| Effect { context: command.to_owned(), ..Effect::new(text) })
+    (!beyond.is_empty())
+        .then(|| DemandEffect { context: command.to_owned(), ..DemandEffect::new(text) })
 }
 
 /// Resolves links in a path, also if its end does not exist yet.
-fn resolve(path: &Path) -> PathBuf {
+fn resolve_path(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         let Ok(real) = above.canonicalize() else { continue };
         let rest = path.strip_prefix(above).unwrap_or(Path::new(""));

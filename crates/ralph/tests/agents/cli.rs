@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
-use ralph_testkit::models::{Dialect, Turn};
+use ralph_testkit::models::{ModelDialect, ModelTurn};
 use serde_json::{Map, Value, json};
 
 /// What keeps a CLI from everything but loopback: a proxy that is not there.
@@ -49,12 +49,12 @@ impl Cli {
     }
 
     /// Returns what its model speaks.
-    pub(crate) fn dialect(self) -> Dialect {
+    pub(crate) fn dialect(self) -> ModelDialect {
         match self {
-            Self::Claude => Dialect::Anthropic,
-            Self::Gemini => Dialect::Gemini,
+            Self::Claude => ModelDialect::Anthropic,
+            Self::Gemini => ModelDialect::Gemini,
             Self::Codex | Self::Qwen | Self::Opencode | Self::Cline | Self::Copilot | Self::Pi => {
-                Dialect::OpenAi
+                ModelDialect::OpenAi
             }
         }
     }
@@ -143,36 +143,40 @@ impl Cli {
     }
 
     /// Returns a turn in which the model runs a command.
-    pub(crate) fn runs(self, command: &str) -> Turn {
+    pub(crate) fn runs(self, command: &str) -> ModelTurn {
         let described = || json!({ "command": command, "description": "Run it." });
         match self {
-            Self::Claude => Turn::calls("Bash", described()),
-            Self::Codex => Turn::calls("exec_command", json!({ "cmd": command })),
-            Self::Gemini => Turn::calls("run_shell_command", json!({ "command": command })),
-            Self::Qwen => Turn::calls(
+            Self::Claude => ModelTurn::from_tool_call("Bash", described()),
+            Self::Codex => ModelTurn::from_tool_call("exec_command", json!({ "cmd": command })),
+            Self::Gemini => {
+                ModelTurn::from_tool_call("run_shell_command", json!({ "command": command }))
+            }
+            Self::Qwen => ModelTurn::from_tool_call(
                 "run_shell_command",
                 json!({ "command": command, "is_background": false }),
             ),
-            Self::Opencode | Self::Copilot => Turn::calls("bash", described()),
-            Self::Cline => Turn::calls("run_commands", json!({ "commands": [command] })),
-            Self::Pi => Turn::calls("bash", json!({ "command": command })),
+            Self::Opencode | Self::Copilot => ModelTurn::from_tool_call("bash", described()),
+            Self::Cline => {
+                ModelTurn::from_tool_call("run_commands", json!({ "commands": [command] }))
+            }
+            Self::Pi => ModelTurn::from_tool_call("bash", json!({ "command": command })),
         }
     }
 
     /// Returns the turn in which the model hands its work over: by the tool that Claude Code holds
     /// it to a schema with, as the whole answer of Codex, else as it is asked for in words.
-    pub(crate) fn hands_over(self, handoff: &Value) -> Turn {
+    pub(crate) fn hands_over(self, handoff: &Value) -> ModelTurn {
         match self {
-            Self::Claude => Turn::calls("StructuredOutput", handoff.clone()),
-            Self::Codex => Turn::says(handoff.to_string()),
+            Self::Claude => ModelTurn::from_tool_call("StructuredOutput", handoff.clone()),
+            Self::Codex => ModelTurn::from_text(handoff.to_string()),
             Self::Gemini | Self::Qwen | Self::Opencode | Self::Cline | Self::Copilot | Self::Pi => {
-                Turn::says(format!("It is done.\n```json\n{handoff:#}\n```"))
+                ModelTurn::from_text(format!("It is done.\n```json\n{handoff:#}\n```"))
             }
         }
     }
 
     /// Returns a turn in which the model writes a file with the tool that is made for it.
-    pub(crate) fn writes(self, place: &Path, text: &str) -> Turn {
+    pub(crate) fn writes(self, place: &Path, text: &str) -> ModelTurn {
         let file = |key: &str, body: &str| {
             let mut input = Map::new();
             input.insert(key.to_owned(), json!(place));
@@ -180,18 +184,20 @@ impl Cli {
             Value::Object(input)
         };
         match self {
-            Self::Claude => Turn::calls("Write", file("file_path", "content")),
+            Self::Claude => ModelTurn::from_tool_call("Write", file("file_path", "content")),
             Self::Codex => {
                 let file = place.display();
                 let patch =
                     format!("*** Begin Patch\n*** Add File: {file}\n+{text}\n*** End Patch\n");
-                Turn::calls("apply_patch", json!(patch))
+                ModelTurn::from_tool_call("apply_patch", json!(patch))
             }
-            Self::Gemini | Self::Qwen => Turn::calls("write_file", file("file_path", "content")),
-            Self::Opencode => Turn::calls("write", file("filePath", "content")),
-            Self::Cline => Turn::calls("editor", file("path", "new_text")),
-            Self::Copilot => Turn::calls("create", file("path", "file_text")),
-            Self::Pi => Turn::calls("write", file("path", "content")),
+            Self::Gemini | Self::Qwen => {
+                ModelTurn::from_tool_call("write_file", file("file_path", "content"))
+            }
+            Self::Opencode => ModelTurn::from_tool_call("write", file("filePath", "content")),
+            Self::Cline => ModelTurn::from_tool_call("editor", file("path", "new_text")),
+            Self::Copilot => ModelTurn::from_tool_call("create", file("path", "file_text")),
+            Self::Pi => ModelTurn::from_tool_call("write", file("path", "content")),
         }
     }
 

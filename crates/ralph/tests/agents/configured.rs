@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use ralph_testkit::models::{Asked, Turn};
+use ralph_testkit::models::{ModelRequest, ModelTurn};
 use serde_json::{Value, json};
 
 use crate::cli::Cli;
@@ -11,9 +11,9 @@ use crate::stage::{DONE, Stage};
 
 /// Returns a stage on which only the user's own configuration points the CLI at its model, with
 /// files in the user's home. `{url}` in them is the address of the model.
-fn stage(cli: Cli, turns: Vec<Turn>, files: &[(&str, Value)]) -> Option<Stage> {
+fn stage(cli: Cli, turns: Vec<ModelTurn>, files: &[(&str, Value)]) -> Option<Stage> {
     let stage = Stage::new(cli, |_| turns, &json!({}))?;
-    let settings = stage.sealed.read(".ralph/settings.json");
+    let settings = stage.sealed.read_file(".ralph/settings.json");
     let mut settings: Value = serde_json::from_str(&settings).expect("JSON");
     settings["agent"]["flags"] = json!([]);
     let quiet =
@@ -21,8 +21,8 @@ fn stage(cli: Cli, turns: Vec<Turn>, files: &[(&str, Value)]) -> Option<Stage> {
     if let Some(env) = settings["agent"]["env"].as_object_mut() {
         env.retain(|name, _| quiet.contains(&name.as_str()));
     }
-    stage.sealed.write(".ralph/settings.json", &settings.to_string());
-    stage.sealed.trust(&[]);
+    stage.sealed.write_file(".ralph/settings.json", &settings.to_string());
+    stage.sealed.trust_project(&[]);
     for (name, document) in files {
         let path = stage.sealed.root().join("home").join(name);
         fs::create_dir_all(path.parent().expect("a directory")).expect("made");
@@ -41,10 +41,10 @@ fn stage(cli: Cli, turns: Vec<Turn>, files: &[(&str, Value)]) -> Option<Stage> {
 
 /// Runs the loop in a sandbox, and returns the last request.
 #[track_caller]
-fn run(stage: &Stage, variables: &[(&str, &str)]) -> Asked {
+fn run(stage: &Stage, variables: &[(&str, &str)]) -> ModelRequest {
     let end = stage.run_isolated_with(variables);
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, stage.account());
-    stage.model.turns().pop().expect("a request")
+    stage.model.turn_requests().pop().expect("a request")
 }
 
 #[test]
@@ -61,12 +61,12 @@ fn codex_uses_the_users_provider_model_and_effort() {
             ),
         ),
     ];
-    let Some(stage) = stage(Cli::Codex, vec![Turn::says(DONE)], &files) else { return };
+    let Some(stage) = stage(Cli::Codex, vec![ModelTurn::from_text(DONE)], &files) else { return };
     // The key of the public API is there, too; without CORP_KEY codex stops before any request.
     let variables = [("CORP_KEY", "dummy"), ("OPENAI_API_KEY", "dummy")];
     let end = stage.run_isolated_with(&variables);
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, stage.account());
-    let asked = stage.model.turns().pop().expect("a request");
+    let asked = stage.model.turn_requests().pop().expect("a request");
     assert_eq!(asked.body["model"], "gpt-5.5");
     assert_eq!(asked.body["reasoning"]["effort"], "low", "{}", asked.body["reasoning"]);
     stage.expect_sent("MARK of the user");
@@ -89,13 +89,13 @@ fn claude_uses_the_users_settings() {
     });
     let files =
         [(".claude/settings.json", settings), (".claude/CLAUDE.md", json!("MARK of the user"))];
-    let Some(stage) = stage(Cli::Claude, vec![Turn::says(DONE)], &files) else { return };
+    let Some(stage) = stage(Cli::Claude, vec![ModelTurn::from_text(DONE)], &files) else { return };
     let asked = run(&stage, &[]);
     assert!(asked.body["model"].to_string().contains("sonnet"), "{}", asked.body["model"]);
     let tools = asked.body["tools"].to_string();
     assert!(tools.contains("\"Bash\"") && !tools.contains("\"WebFetch\""), "{tools}");
     stage.expect_sent("MARK of the user");
-    assert!(!stage.sealed.project().join("hook-of-the-user").exists());
+    assert!(!stage.sealed.project_dir().join("hook-of-the-user").exists());
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn gemini_uses_the_login_that_the_user_selected() {
         (".gemini/settings.json", settings),
         (".gemini/.env", json!("GEMINI_API_KEY=dummy\nGOOGLE_GEMINI_BASE_URL={url}\n")),
     ];
-    let Some(stage) = stage(Cli::Gemini, vec![Turn::says(DONE)], &files) else { return };
+    let Some(stage) = stage(Cli::Gemini, vec![ModelTurn::from_text(DONE)], &files) else { return };
     let asked = run(&stage, &[]);
     assert!(asked.path.contains("gemini-2.5-flash"), "{}", asked.path);
 }
@@ -122,7 +122,7 @@ fn qwen_uses_the_model_of_the_users_settings() {
         "env": { "OPENAI_API_KEY": "dummy", "OPENAI_BASE_URL": "{url}/v1" },
     });
     let files = [(".qwen/settings.json", settings)];
-    let Some(stage) = stage(Cli::Qwen, vec![Turn::says(DONE)], &files) else { return };
+    let Some(stage) = stage(Cli::Qwen, vec![ModelTurn::from_text(DONE)], &files) else { return };
     assert_eq!(run(&stage, &[]).body["model"], "corp-model");
 }
 
@@ -130,7 +130,10 @@ fn qwen_uses_the_model_of_the_users_settings() {
 fn opencode_uses_the_users_provider_and_finds_its_programs() {
     // The CLI's own configuration is written by the stage.
     let rg = json!("#!/bin/sh\ntouch rg-ran\nexit 1\n");
-    let turns = vec![Turn::calls("grep", json!({ "pattern": "needle" })), Turn::says(DONE)];
+    let turns = vec![
+        ModelTurn::from_tool_call("grep", json!({ "pattern": "needle" })),
+        ModelTurn::from_text(DONE),
+    ];
     let files = [(".cache/opencode/bin/rg", rg)];
     let Some(stage) = stage(Cli::Opencode, turns, &files) else { return };
     let rg = stage.sealed.root().join("home/.cache/opencode/bin/rg");
@@ -138,20 +141,20 @@ fn opencode_uses_the_users_provider_and_finds_its_programs() {
     fs::set_permissions(rg, mode).expect("executable");
     let asked = run(&stage, &[("OPENAI_API_KEY", "dummy"), ("GEMINI_API_KEY", "dummy")]);
     assert_eq!(asked.body["model"], "scripted");
-    assert!(stage.sealed.project().join("rg-ran").exists(), "{}", stage.account());
+    assert!(stage.sealed.project_dir().join("rg-ran").exists(), "{}", stage.account());
 }
 
 #[test]
 fn pi_uses_the_users_provider() {
     let settings = json!({ "defaultProvider": "scripted", "defaultModel": "scripted" });
     let files = [(".pi/agent/settings.json", settings)];
-    let Some(stage) = stage(Cli::Pi, vec![Turn::says(DONE)], &files) else { return };
+    let Some(stage) = stage(Cli::Pi, vec![ModelTurn::from_text(DONE)], &files) else { return };
     assert_eq!(run(&stage, &[("OPENAI_API_KEY", "dummy")]).body["model"], "scripted");
 }
 
 #[test]
 fn cline_reaches_the_address_of_its_provider() {
-    let Some(stage) = stage(Cli::Cline, vec![Turn::says(DONE)], &[]) else { return };
+    let Some(stage) = stage(Cli::Cline, vec![ModelTurn::from_text(DONE)], &[]) else { return };
     assert_eq!(run(&stage, &[]).body["model"], "scripted");
 }
 
@@ -170,7 +173,7 @@ fn expect_blocked(stage: &Stage, address: &str) {
 #[test]
 fn a_host_that_is_not_allowed_is_named_and_asked_for_once() {
     let Some(stage) = stage(Cli::Codex, vec![], &[]) else { return };
-    let settings = stage.sealed.read(".ralph/settings.json");
+    let settings = stage.sealed.read_file(".ralph/settings.json");
     let mut settings: Value = serde_json::from_str(&settings).expect("JSON");
     // The project's settings are not the user's own: the address in them is not allowed.
     settings["agent"]["flags"] = json!([
@@ -180,8 +183,8 @@ fn a_host_that_is_not_allowed_is_named_and_asked_for_once() {
         "-c model_providers.other.request_max_retries=0",
         "-c model_providers.other.stream_max_retries=0",
     ]);
-    stage.sealed.write(".ralph/settings.json", &settings.to_string());
-    stage.sealed.trust(&[]);
+    stage.sealed.write_file(".ralph/settings.json", &settings.to_string());
+    stage.sealed.trust_project(&[]);
     expect_blocked(&stage, "model.invalid:443");
 }
 

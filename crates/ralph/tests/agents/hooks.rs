@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use ralph_testkit::models::Turn;
+use ralph_testkit::models::ModelTurn;
 use serde_json::{Value, json};
 
 use crate::cli::Cli;
@@ -14,17 +14,17 @@ use crate::stage::{DONE, Stage};
 /// both.
 const OUTPUTS: [bool; 2] = [true, false];
 
-fn stage(turns: impl FnOnce(&Path) -> Vec<Turn>, further: &Value) -> Option<Stage> {
+fn stage(turns: impl FnOnce(&Path) -> Vec<ModelTurn>, further: &Value) -> Option<Stage> {
     Stage::new(Cli::Claude, turns, further)
 }
 
-fn done() -> Turn {
-    Turn::says(DONE)
+fn done() -> ModelTurn {
+    ModelTurn::from_text(DONE)
 }
 
 /// Returns the lines of the agent's own stream in which a hook of one event answers.
 pub(crate) fn answers(stage: &Stage, event: &str) -> Vec<Value> {
-    let raw = stage.sealed.ralph(&["log", "--raw"]).expect_code(0).stdout;
+    let raw = stage.sealed.run_ralph(&["log", "--raw"]).expect_code(0).stdout;
     raw.lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .filter(|line| line["subtype"] == "hook_response" && line["hook_event"] == event)
@@ -34,7 +34,7 @@ pub(crate) fn answers(stage: &Stage, event: &str) -> Vec<Value> {
 /// Asserts that the model was told something in one of its turns.
 #[track_caller]
 pub(crate) fn expect_told(stage: &Stage, turn: usize, words: &str) {
-    let asked = stage.model.turns();
+    let asked = stage.model.turn_requests();
     let told = asked.get(turn).map(|asked| asked.body["messages"].to_string()).unwrap_or_default();
     assert!(told.contains(words), "no {words:?} in turn {turn}: {}", stage.account());
 }
@@ -56,7 +56,7 @@ fn the_session_begins_with_the_run_and_nothing_is_missed() {
 #[test]
 fn an_installed_plugin_does_not_answer_a_second_time() {
     let Some(stage) = stage(|_| vec![done()], &json!({})) else { return };
-    stage.sealed.ralph(&["plugin", "install"]).expect_code(0);
+    stage.sealed.run_ralph(&["plugin", "install"]).expect_code(0);
     stage.run().expect_code(0);
     for event in ["SessionStart", "Stop"] {
         assert_eq!(answers(&stage, event).len(), 1, "{event}: {}", stage.account());
@@ -72,9 +72,9 @@ fn ralphs_own_settings_are_denied_to_the_agent() {
         };
         let further = json!({ "streamAgentOutput": streams });
         let Some(stage) = stage(turns, &further) else { return };
-        let before = stage.sealed.read(".ralph/settings.json");
+        let before = stage.sealed.read_file(".ralph/settings.json");
         let end = stage.run().expect_code(0);
-        assert_eq!(stage.sealed.read(".ralph/settings.json"), before);
+        assert_eq!(stage.sealed.read_file(".ralph/settings.json"), before);
         expect_told(&stage, 1, "PreToolUse:Write hook error");
         if streams {
             assert_eq!(
@@ -98,9 +98,9 @@ fn an_agent_cannot_switch_its_hooks_off() {
         ]
     };
     let Some(stage) = stage(turns, &json!({})) else { return };
-    let before = stage.sealed.read(".ralph/settings.json");
+    let before = stage.sealed.read_file(".ralph/settings.json");
     stage.run().expect_code(0);
-    assert_eq!(stage.sealed.read(".ralph/settings.json"), before);
+    assert_eq!(stage.sealed.read_file(".ralph/settings.json"), before);
     expect_told(&stage, 2, "PreToolUse:Bash hook error");
 }
 
@@ -113,7 +113,7 @@ fn a_context_that_fills_up_is_told_once() {
     stage.run().expect_code(0);
     expect_told(&stage, 1, "PostToolBatch hook additional context: ");
     expect_told(&stage, 1, " % of the context window is used");
-    let last = stage.model.turns().pop().expect("it was asked");
+    let last = stage.model.turn_requests().pop().expect("it was asked");
     let told = last.body["messages"].to_string().matches("of the context window is used").count();
     assert_eq!(told, 1, "{}", stage.account());
     assert_eq!(answers(&stage, "PostToolBatch").len(), 2, "{}", stage.account());
@@ -131,11 +131,11 @@ fn an_agent_that_has_not_committed_may_not_stop() {
     };
     let settings = json!({ "commit": "agent", "maximumIterations": 1 });
     let Some(stage) = stage(turns, &settings) else { return };
-    stage.sealed.git(&["add", "--force", ".ralph/settings.json"]);
-    stage.sealed.git(&["commit", "--quiet", "-m", "Settings"]);
+    stage.sealed.run_git(&["add", "--force", ".ralph/settings.json"]);
+    stage.sealed.run_git(&["commit", "--quiet", "-m", "Settings"]);
     let end = stage.run();
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, stage.account());
-    assert_eq!(stage.model.turns().len(), 4, "{}", stage.account());
+    assert_eq!(stage.model.turn_requests().len(), 4, "{}", stage.account());
     expect_told(&stage, 2, "Stop hook feedback");
     expect_told(&stage, 2, "made.txt");
     assert_eq!(end.stderr.matches("Stop hook feedback").count(), 1, "{}", end.stderr);
@@ -162,7 +162,7 @@ fn a_dangerous_command_is_denied_and_the_agent_goes_another_way() {
     assert!(precious.join("letter.txt").exists(), "{}", stage.account());
     expect_told(&stage, 1, "ralph's guard (fs.remove-outside)");
     expect_told(&stage, 2, "ralph's guard (fs.remove-outside)");
-    assert_eq!(stage.sealed.read("out/made.txt"), "fine\n");
+    assert_eq!(stage.sealed.read_file("out/made.txt"), "fine\n");
 }
 
 #[test]
@@ -175,5 +175,5 @@ fn hooks_that_the_user_has_switched_off_run_all_the_same() {
     let end = stage.run().expect_code(0);
     assert!(!end.stderr.contains("ralph's hooks did not run"), "{}", end.stderr);
     expect_told(&stage, 1, "ralph's guard (loop.own-files)");
-    assert!(stage.sealed.project().join(".ralph/settings.json").exists());
+    assert!(stage.sealed.project_dir().join(".ralph/settings.json").exists());
 }

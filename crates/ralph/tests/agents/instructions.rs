@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use ralph_testkit::models::Turn;
+use ralph_testkit::models::ModelTurn;
 use serde_json::json;
 
 use crate::cli::Cli;
@@ -14,9 +14,9 @@ const FILES: [&str; 4] = ["CLAUDE.md", "AGENTS.md", "GEMINI.md", "QWEN.md"];
 
 /// Returns a stage in whose project each of these files has a text of its own.
 fn stage(cli: Cli) -> Option<Stage> {
-    let stage = Stage::new(cli, |_| vec![Turn::says(DONE)], &json!({}))?;
+    let stage = Stage::new(cli, |_| vec![ModelTurn::from_text(DONE)], &json!({}))?;
     for file in FILES {
-        stage.sealed.write(file, &format!("MARK of {file}\n"));
+        stage.sealed.write_file(file, &format!("MARK of {file}\n"));
     }
     Some(stage)
 }
@@ -82,25 +82,26 @@ fn claude_has_the_tools_of_the_project_in_a_sandbox() {
     let Some(stage) = stage(Cli::Claude) else { return };
     let sealed = &stage.sealed;
     let described = |name: &str| format!("---\nname: {name}\ndescription: MARK {name}\n---\nGo.\n");
-    sealed.write(".claude/skills/my-skill/SKILL.md", &described("my-skill"));
-    sealed.write(".claude/commands/my-command.md", &described("my-command"));
-    sealed.write(".claude/agents/my-agent.md", &described("my-agent"));
+    sealed.write_file(".claude/skills/my-skill/SKILL.md", &described("my-skill"));
+    sealed.write_file(".claude/commands/my-command.md", &described("my-command"));
+    sealed.write_file(".claude/agents/my-agent.md", &described("my-agent"));
     let server = json!({ "mcpServers": { "mine": {
         "command": "sh", "args": ["-c", "echo $HOME > server-started; cat > /dev/null"],
     } } });
-    sealed.write(".mcp.json", &server.to_string());
+    sealed.write_file(".mcp.json", &server.to_string());
     let allowed = format!("127.0.0.1:{}", stage.port());
     let end = stage.run_isolated_with(&[("RALPH_SANDBOX_NETWORK_ALLOW", &allowed)]);
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, stage.account());
     for name in ["my-skill", "my-command", "my-agent"] {
         stage.expect_sent(&format!("MARK {name}"));
     }
-    assert!(sealed.project().join("server-started").exists(), "{}", stage.account());
+    assert!(sealed.project_dir().join("server-started").exists(), "{}", stage.account());
 }
 
 #[test]
 fn settings_of_the_project_do_not_switch_ralphs_hooks_off() {
-    let turns = |_: &std::path::Path| vec![Cli::Claude.runs("rm -rf .ralph"), Turn::says(DONE)];
+    let turns =
+        |_: &std::path::Path| vec![Cli::Claude.runs("rm -rf .ralph"), ModelTurn::from_text(DONE)];
     for is_isolated in [true, false] {
         let Some(stage) = Stage::new(Cli::Claude, turns, &json!({})) else { return };
         let sealed = &stage.sealed;
@@ -111,7 +112,7 @@ fn settings_of_the_project_do_not_switch_ralphs_hooks_off() {
                 { "type": "command", "command": "echo x > hook-ran; echo x > ../outside" },
             ] }] },
         });
-        sealed.write(".claude/settings.json", &settings.to_string());
+        sealed.write_file(".claude/settings.json", &settings.to_string());
         let allowed = format!("127.0.0.1:{}", stage.port());
         let end = if is_isolated {
             stage.run_isolated_with(&[("RALPH_SANDBOX_NETWORK_ALLOW", &allowed)])
@@ -122,7 +123,7 @@ fn settings_of_the_project_do_not_switch_ralphs_hooks_off() {
         assert!(!end.stderr.contains("hooks did not run"), "{}", end.stderr);
         crate::hooks::expect_told(&stage, 1, "ralph's guard (loop.own-files)");
         // The hook of the project ran where the agent does.
-        assert!(fs::exists(sealed.project().join("hook-ran")).expect("readable"));
+        assert!(fs::exists(sealed.project_dir().join("hook-ran")).expect("readable"));
         assert_eq!(sealed.root().join("outside").exists(), !is_isolated);
     }
 }

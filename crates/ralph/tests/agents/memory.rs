@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_testkit::models::{Asked, Turn};
+use ralph_testkit::models::{ModelRequest, ModelTurn};
 use ralph_testkit::sealed::Finished;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ enum Wants {
 }
 
 /// Two tasks, each of which makes a file; between them, a compaction does what it is given.
-fn turns(project: &Path, compaction: Vec<Turn>) -> Vec<Turn> {
+fn turns(project: &Path, compaction: Vec<ModelTurn>) -> Vec<ModelTurn> {
     let makes = |id: &str| {
         let handoff = json!({
             "task_completed": { "task_id": id, "summary": "Wrote it.", "fully_complete": true },
@@ -58,7 +58,7 @@ fn memory() -> Value {
     })
 }
 
-fn stage(compaction: Vec<Turn>, wants: Wants) -> Option<Stage> {
+fn stage(compaction: Vec<ModelTurn>, wants: Wants) -> Option<Stage> {
     let settings = json!({
         "review": { "enabled": false },
         "memory": { "everyIterations": 1 },
@@ -77,18 +77,18 @@ fn stage(compaction: Vec<Turn>, wants: Wants) -> Option<Stage> {
         Wants::Serde => &["serde"],
     };
     let plan = json!({ "project": "p", "tasks": [task("t1", &[]), task("t2", libraries)] });
-    stage.sealed.write("plan.json", &format!("{plan:#}\n"));
-    stage.sealed.git(&["add", "-A"]);
-    stage.sealed.git(&["commit", "--quiet", "-m", "Settings"]);
+    stage.sealed.write_file("plan.json", &format!("{plan:#}\n"));
+    stage.sealed.run_git(&["add", "-A"]);
+    stage.sealed.run_git(&["commit", "--quiet", "-m", "Settings"]);
     Some(stage)
 }
 
 /// Runs the loop to its end and asserts that a compaction came between the tasks.
 #[track_caller]
 fn build(stage: &Stage) -> Finished {
-    let end = stage.sealed.ralph(&["build"]);
+    let end = stage.sealed.run_ralph(&["build"]);
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, stage.account());
-    let started = stage.sealed.events_of("iteration_started");
+    let started = stage.sealed.find_events("iteration_started");
     let roles: Vec<&Value> = started.iter().map(|event| &event["role"]).collect();
     assert_eq!(roles, ["implement", "compact", "implement"]);
     stage.expect_silence();
@@ -103,13 +103,13 @@ fn installed_servers() -> Option<PathBuf> {
 }
 
 /// The tools of servers that a request offers, without their lead.
-fn server_tools(asked: &Asked) -> Vec<&str> {
+fn server_tools(asked: &ModelRequest) -> Vec<&str> {
     let tools = asked.body["tools"].as_array().into_iter().flatten();
     tools.filter_map(|tool| tool["name"].as_str()?.strip_prefix("mcp__")).collect()
 }
 
 /// What the last call of a tool gave, as the next request tells the model.
-fn result(asked: &Asked) -> String {
+fn result(asked: &ModelRequest) -> String {
     let last = asked.body["messages"].as_array().and_then(|messages| messages.last());
     let content = last.and_then(|message| message["content"].as_array());
     let result = content.into_iter().flatten().find(|block| block["type"] == "tool_result");
@@ -124,13 +124,13 @@ fn result(asked: &Asked) -> String {
 fn a_compaction_keeps_a_graph_and_leaves_a_memory() {
     let store = json!({ "name": "store", "entityType": "module", "observations": ["one WRITER"] });
     let compaction = vec![
-        Turn::calls("mcp__memory__create_entities", json!({ "entities": [store] })),
-        Turn::calls("mcp__memory__search_nodes", json!({ "query": "Writer" })),
+        ModelTurn::from_tool_call("mcp__memory__create_entities", json!({ "entities": [store] })),
+        ModelTurn::from_tool_call("mcp__memory__search_nodes", json!({ "query": "Writer" })),
         CLI.hands_over(&memory()),
     ];
     let Some(stage) = stage(compaction, Wants::Nothing) else { return };
     build(&stage);
-    let asked = stage.model.turns();
+    let asked = stage.model.turn_requests();
     assert_eq!(asked.len(), 7, "{}", stage.account());
     // Who writes code gets no server, who compacts gets ralph's own.
     for coding in [0, 1, 5, 6] {
@@ -157,11 +157,11 @@ fn a_compaction_keeps_a_graph_and_leaves_a_memory() {
     let found: Value = serde_json::from_str(&result(&asked[4])).expect("JSON");
     assert_eq!(created, json!({ "entities": [store] }), "{}", result(&asked[3]));
     assert_eq!(found, json!({ "entities": [store], "relations": [] }), "{}", result(&asked[4]));
-    let graph: Value = serde_json::from_str(&stage.sealed.read(GRAPH)).expect("one line");
+    let graph: Value = serde_json::from_str(&stage.sealed.read_file(GRAPH)).expect("one line");
     assert_eq!(graph["name"], "store");
     assert_eq!(graph["observations"], json!(["one WRITER"]));
     // The answer is the memory, and the next prompt has it.
-    let latest = stage.sealed.read(".ralph/context/compacted-latest.json");
+    let latest = stage.sealed.read_file(".ralph/context/compacted-latest.json");
     let latest: Value = serde_json::from_str(&latest).expect("JSON");
     assert_eq!(latest["active_constraints"], memory()["active_constraints"]);
     assert_eq!(latest["carried_over"], json!([]));
@@ -176,9 +176,9 @@ fn a_compaction_keeps_a_graph_and_leaves_a_memory() {
 fn a_documentation_server_that_cannot_start_is_said_and_costs_nothing_else() {
     let compaction = vec![CLI.hands_over(&memory())];
     let Some(stage) = stage(compaction, Wants::Serde) else { return };
-    stage.sealed.program("npx", "#!/bin/sh\necho no registry >&2\nexit 1\n");
+    stage.sealed.write_program("npx", "#!/bin/sh\necho no registry >&2\nexit 1\n");
     let end = build(&stage);
-    let asked = stage.model.turns();
+    let asked = stage.model.turn_requests();
     assert_eq!(asked.len(), 5, "{}", stage.account());
     let tools = server_tools(&asked[2]);
     assert!(tools.iter().all(|tool| tool.starts_with("memory__")), "{tools:?}");
@@ -192,17 +192,19 @@ fn a_documentation_server_that_cannot_start_is_said_and_costs_nothing_else() {
 #[test]
 fn the_documentation_server_of_npm_is_there_for_a_task_that_wants_it() {
     let asks = json!({ "libraryName": "serde", "query": "how to derive" });
-    let compaction =
-        vec![Turn::calls("mcp__context7__resolve-library-id", asks), CLI.hands_over(&memory())];
+    let compaction = vec![
+        ModelTurn::from_tool_call("mcp__context7__resolve-library-id", asks),
+        CLI.hands_over(&memory()),
+    ];
     let Some(installed) = installed_servers() else { return };
     let Some(stage) = stage(compaction, Wants::Serde) else { return };
     // From where it is installed, npx takes what is there and asks no registry.
     let npx = find("npx");
     let script =
         format!("#!/bin/sh\ncd '{}' && exec '{}' \"$@\"\n", installed.display(), npx.display());
-    stage.sealed.program("npx", &script);
+    stage.sealed.write_program("npx", &script);
     let end = build(&stage);
-    let asked = stage.model.turns();
+    let asked = stage.model.turn_requests();
     assert_eq!(asked.len(), 6, "{}", stage.account());
     let tools = server_tools(&asked[2]);
     assert!(tools.contains(&"context7__resolve-library-id"), "{tools:?}");

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use ralph_testkit::models::Turn;
+use ralph_testkit::models::ModelTurn;
 use ralph_testkit::sealed::{Finished, Running};
 use serde_json::{Value, json};
 
@@ -12,15 +12,15 @@ use crate::cli::Cli;
 use crate::stage::{DONE, Stage};
 
 fn stage() -> Option<Stage> {
-    Stage::new(Cli::Claude, |_| vec![Turn::says(DONE); 2], &json!({}))
+    Stage::new(Cli::Claude, |_| vec![ModelTurn::from_text(DONE); 2], &json!({}))
 }
 
 /// Runs the CLI itself, as a user would.
 #[track_caller]
 fn claude(stage: &Stage, words: &[&str]) -> Finished {
-    let mut command = stage.sealed.command("claude");
+    let mut command = stage.sealed.build_command("claude");
     command.args(words).env("DISABLE_AUTOUPDATER", "1").envs(stage.agent_env());
-    Running::start(command).wait().expect_code(0)
+    Running::start_command(command).wait_for_end().expect_code(0)
 }
 
 #[track_caller]
@@ -41,7 +41,7 @@ fn claude_finds_no_mistakes() {
         assert_eq!(found["manifest"]["warnings"], json!([]), "{found:#}");
         assert_eq!(found["contents"], json!([]), "{found:#}");
     }
-    let end = stage.sealed.ralph(&["plugin", "validate"]).expect_code(0);
+    let end = stage.sealed.run_ralph(&["plugin", "validate"]).expect_code(0);
     assert!(end.stdout.contains("ralph and Claude Code find no mistakes"), "{}", end.stdout);
 }
 
@@ -49,7 +49,7 @@ fn claude_finds_no_mistakes() {
 fn the_plugin_is_installed_for_a_user_and_offers_its_skill() {
     let Some(stage) = stage() else { return };
     for _ in 0..2 {
-        stage.sealed.ralph(&["plugin", "install"]).expect_code(0);
+        stage.sealed.run_ralph(&["plugin", "install"]).expect_code(0);
     }
     let list = json_of(&claude(&stage, &["plugin", "list", "--json"]).stdout);
     let known: Vec<[&Value; 4]> = list
@@ -87,9 +87,9 @@ fn the_plugin_is_installed_for_a_user_and_offers_its_skill() {
 #[test]
 fn a_project_names_the_plugin_and_no_path_of_this_machine() {
     let Some(stage) = stage() else { return };
-    stage.sealed.ralph(&["plugin", "install", "--project"]).expect_code(0);
+    stage.sealed.run_ralph(&["plugin", "install", "--project"]).expect_code(0);
     assert_eq!(
-        json_of(&stage.sealed.read(".claude/settings.json")),
+        json_of(&stage.sealed.read_file(".claude/settings.json")),
         json!({ "enabledPlugins": { "ralph@ralph": true } })
     );
     let list = json_of(&claude(&stage, &["plugin", "list", "--json"]).stdout);
@@ -102,7 +102,7 @@ fn somebody_elses_marketplace_stays() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let root = root.canonicalize().expect("the repository");
     claude(&stage, &["plugin", "marketplace", "add", root.to_str().expect("UTF-8")]);
-    stage.sealed.ralph(&["plugin", "install"]).expect_code(2).expect_stderr("already, from");
+    stage.sealed.run_ralph(&["plugin", "install"]).expect_code(2).expect_stderr("already, from");
     let list = json_of(&claude(&stage, &["plugin", "marketplace", "list", "--json"]).stdout);
     assert_eq!(list[0]["path"], json!(root), "{list:#}");
 }
@@ -115,7 +115,8 @@ fn an_older_copy_of_ralphs_own_is_brought_to_this_version() {
     let old = stage.sealed.root().join(old);
     fs::create_dir_all(&old).expect("a directory");
     for part in [".claude-plugin", "plugin"] {
-        let copied = stage.sealed.command("cp").arg("-r").arg(root.join(part)).arg(&old).status();
+        let copied =
+            stage.sealed.build_command("cp").arg("-r").arg(root.join(part)).arg(&old).status();
         assert!(copied.expect("cp runs").success());
     }
     for file in ["plugin/.claude-plugin/plugin.json", ".claude-plugin/marketplace.json"] {
@@ -124,7 +125,7 @@ fn an_older_copy_of_ralphs_own_is_brought_to_this_version() {
     }
     claude(&stage, &["plugin", "marketplace", "add", old.to_str().expect("UTF-8")]);
     claude(&stage, &["plugin", "install", "ralph@ralph"]);
-    stage.sealed.ralph(&["plugin", "install"]).expect_code(0);
+    stage.sealed.run_ralph(&["plugin", "install"]).expect_code(0);
     let list = json_of(&claude(&stage, &["plugin", "list", "--json"]).stdout);
     assert_eq!(list.as_array().map(Vec::len), Some(1), "{list:#}");
     let read = list[0]["readFromFolder"].as_str().unwrap_or_default();

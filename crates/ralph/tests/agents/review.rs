@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use ralph_testkit::models::{Answer, ToolUse, Turn};
+use ralph_testkit::models::{ModelAnswer, ModelToolUse, ModelTurn};
 use ralph_testkit::sealed::Finished;
 use serde_json::{Value, json};
 
@@ -67,59 +67,63 @@ fn approved(count: u32) -> Value {
 }
 
 /// Returns a stage whose repository has the list and the requirements, committed.
-fn stage(keeper: &str, iterations: u32, turns: impl FnOnce(&Path) -> Vec<Turn>) -> Option<Stage> {
+fn stage(
+    keeper: &str,
+    iterations: u32,
+    turns: impl FnOnce(&Path) -> Vec<ModelTurn>,
+) -> Option<Stage> {
     let settings = json!({ "tasks": { "keeper": keeper }, "maximumIterations": iterations });
     let stage = Stage::new(Cli::Claude, turns, &settings)?;
-    stage.sealed.write(LIST, &list(&json!({})));
-    stage.sealed.write(PRD, WANTED);
-    stage.sealed.git(&["add", "-A"]);
-    stage.sealed.git(&["commit", "--quiet", "-m", "Settings"]);
+    stage.sealed.write_file(LIST, &list(&json!({})));
+    stage.sealed.write_file(PRD, WANTED);
+    stage.sealed.run_git(&["add", "-A"]);
+    stage.sealed.run_git(&["commit", "--quiet", "-m", "Settings"]);
     Some(stage)
 }
 
 /// Runs the loop over the list, to an end whose account is in the message if it is another.
 #[track_caller]
 fn build(stage: &Stage, words: &[&str], code: i32) -> Finished {
-    let end = stage.sealed.ralph(words);
+    let end = stage.sealed.run_ralph(words);
     assert_eq!(end.code, Some(code), "{}\n{}", end.stderr, stage.account());
     end
 }
 
-fn tool(name: &str, input: Value) -> ToolUse {
-    ToolUse { name: name.to_owned(), input }
+fn tool(name: &str, input: Value) -> ModelToolUse {
+    ModelToolUse { name: name.to_owned(), input }
 }
 
-fn read(place: &Path) -> ToolUse {
+fn read(place: &Path) -> ModelToolUse {
     tool("Read", json!({ "file_path": place }))
 }
 
-fn write(place: &Path, text: &str) -> ToolUse {
+fn write(place: &Path, text: &str) -> ModelToolUse {
     tool("Write", json!({ "file_path": place, "content": text }))
 }
 
-fn edit(place: &Path, old: &str, new: &str) -> ToolUse {
+fn edit(place: &Path, old: &str, new: &str) -> ModelToolUse {
     tool("Edit", json!({ "file_path": place, "old_string": old, "new_string": new }))
 }
 
-fn shell(command: &str) -> ToolUse {
+fn shell(command: &str) -> ModelToolUse {
     tool("Bash", json!({ "command": command, "description": "Run it." }))
 }
 
 /// A turn in which the model calls several tools, one after the other.
-fn uses(tools: impl Into<Vec<ToolUse>>) -> Turn {
-    Turn::Says(Answer { text: "Working.".to_owned(), tools: tools.into() })
+fn uses(tools: impl Into<Vec<ModelToolUse>>) -> ModelTurn {
+    ModelTurn::Answer(ModelAnswer { text: "Working.".to_owned(), tools: tools.into() })
 }
 
 /// A turn in which the model does something, writes down how the story stands, and commits.
-fn keeps(project: &Path, command: &str, changes: &Value, subject: &str) -> Turn {
+fn keeps(project: &Path, command: &str, changes: &Value, subject: &str) -> ModelTurn {
     let file = project.join(LIST);
     let commit = format!("git add -A && git commit --quiet -m '{subject}'");
     uses([shell(command), read(&file), write(&file, &list(changes)), shell(&commit)])
 }
 
 /// A turn in which the model wants to stop.
-fn stops() -> Turn {
-    Turn::says("That is it.")
+fn stops() -> ModelTurn {
+    ModelTurn::from_text("That is it.")
 }
 
 /// Asserts how the story stands in the work tree or in a commit.
@@ -136,7 +140,7 @@ fn expect_commits(stage: &Stage, subjects: &[&str]) {
     let mut made = stage.sealed.subjects();
     made.reverse();
     assert_eq!(made[2..], *subjects, "{}", stage.account());
-    assert_eq!(stage.sealed.git(&["status", "--porcelain"]), "");
+    assert_eq!(stage.sealed.run_git(&["status", "--porcelain"]), "");
 }
 
 /// Asserts that the hooks ran in every session, which was told its role, that so many times an
@@ -191,8 +195,8 @@ fn the_agent_keeps_the_list_from_the_first_line_to_the_approval() {
             "review: [US-1] - approved",
         ],
     );
-    expect_story(&stage.sealed.read(LIST), &approved(2));
-    assert_eq!(stage.sealed.read("made.txt"), "hello\n");
+    expect_story(&stage.sealed.read_file(LIST), &approved(2));
+    assert_eq!(stage.sealed.read_file("made.txt"), "hello\n");
     expect_hooks(&stage, &end, &["implement", "review", "review-fix", "review"], 4);
     expect_told(&stage, 4, feedback);
     assert!(!end.stderr.contains("put back"), "{}", end.stderr);
@@ -235,8 +239,8 @@ fn an_agent_that_approves_its_own_work_is_held_up_and_puts_it_right() {
             "review: [US-1] - approved",
         ],
     );
-    expect_story(&stage.sealed.git(&["show", &format!("HEAD~1:{LIST}")]), &handed_in());
-    expect_story(&stage.sealed.read(LIST), &approved(1));
+    expect_story(&stage.sealed.run_git(&["show", &format!("HEAD~1:{LIST}")]), &handed_in());
+    expect_story(&stage.sealed.read_file(LIST), &approved(1));
     stage.expect_events(&[("asked", 2), ("iteration_started", 2)]);
     stage.expect_silence();
 }
@@ -256,10 +260,10 @@ fn an_agent_that_insists_is_let_go_and_undone() {
     let Some(stage) = stage("agent", 1, turns) else { return };
     // The hook gives way two blocks before the CLI would overrule it: after the second here.
     let cap = json!({ "agent": { "env": { "CLAUDE_CODE_STOP_HOOK_BLOCK_CAP": "4" } } });
-    stage.sealed.write(".ralph/settings.local.json", &cap.to_string());
-    stage.sealed.trust(&[]);
+    stage.sealed.write_file(".ralph/settings.local.json", &cap.to_string());
+    stage.sealed.trust_project(&[]);
     let end = build(&stage, &["build"], 1);
-    assert_eq!(stage.model.turns().len(), 4, "{}", stage.account());
+    assert_eq!(stage.model.turn_requests().len(), 4, "{}", stage.account());
     for words in HELD_UP {
         expect_told(&stage, 3, words);
     }
@@ -275,18 +279,18 @@ fn an_agent_that_insists_is_let_go_and_undone() {
     assert!(seen.contains(given_way), "{seen}");
     assert_eq!(seen.matches("Stop says:").count(), 1, "{seen}");
     assert!(seen.contains("reverted in the task list: Story `US-1`: `passes` went"), "{seen}");
-    expect_story(&stage.sealed.read(LIST), &json!({ "notes": "Wrote the file." }));
+    expect_story(&stage.sealed.read_file(LIST), &json!({ "notes": "Wrote the file." }));
     expect_commits(&stage, &["feat: [US-1] - all done", "ralph[1]: the list after US-1 — Greet"]);
     expect_hooks(&stage, &end, &["implement"], 3);
 
     let end = build(&stage, &["resume", "-m", "2"], 1);
     expect_told(&stage, 4, "`passes` went from false to true");
-    expect_story(&stage.sealed.read(LIST), &handed_in());
+    expect_story(&stage.sealed.read_file(LIST), &handed_in());
     expect_hooks(&stage, &end, &["implement", "implement"], 4);
     stage.expect_silence();
 }
 
-fn handoff(summary: &str) -> Turn {
+fn handoff(summary: &str) -> ModelTurn {
     Cli::Claude.hands_over(&json!({
         "task_completed": { "task_id": "US-1", "summary": summary, "fully_complete": true },
         "deviations": [],
@@ -299,7 +303,7 @@ fn handoff(summary: &str) -> Turn {
     }))
 }
 
-fn verdict(verdict: &str, feedback: &str) -> Turn {
+fn verdict(verdict: &str, feedback: &str) -> ModelTurn {
     let is_met = feedback.is_empty();
     Cli::Claude.hands_over(&json!({
         "verdict": verdict,
@@ -336,9 +340,9 @@ fn ralph_keeps_the_list_from_the_first_line_to_the_approval() {
             "ralph[4]: review: approve US-1 — Greet",
         ],
     );
-    assert_eq!(stage.sealed.read("made.txt"), "hello\n");
+    assert_eq!(stage.sealed.read_file("made.txt"), "hello\n");
     expect_told(&stage, 3, feedback);
-    let list: Value = serde_json::from_str(&stage.sealed.read(LIST)).expect("JSON");
+    let list: Value = serde_json::from_str(&stage.sealed.read_file(LIST)).expect("JSON");
     let story = &list["userStories"][0];
     assert_eq!(
         [&story["passes"], &story["reviewStatus"], &story["reviewCount"]],
@@ -369,7 +373,7 @@ fn the_list_that_ralph_keeps_and_the_requirements_are_denied_to_the_agent() {
     };
     let Some(stage) = stage("ralph", 1, turns) else { return };
     build(&stage, &["build"], 1);
-    let told = stage.model.turns().pop().expect("it was asked").body["messages"].clone();
+    let told = stage.model.turn_requests().pop().expect("it was asked").body["messages"].clone();
     let results = told.as_array().into_iter().flatten();
     let results = results.flat_map(|message| message["content"].as_array().into_iter().flatten());
     let refused: Vec<&str> = results
@@ -378,7 +382,7 @@ fn the_list_that_ralph_keeps_and_the_requirements_are_denied_to_the_agent() {
         .collect();
     let expected =
         [("loop.task-file", LIST), ("loop.requirements", PRD)].map(|(category, file)| {
-            let file = stage.sealed.project().join(file);
+            let file = stage.sealed.project_dir().join(file);
             ["Write", "Edit"].map(|tool| {
                 format!(
                     "PreToolUse:{tool} hook error: ralph's guard ({category}): `{}` has the ",
@@ -391,9 +395,9 @@ fn the_list_that_ralph_keeps_and_the_requirements_are_denied_to_the_agent() {
     for (refused, expected) in refused.iter().zip(expected) {
         assert!(refused.starts_with(expected), "no {expected:?} in {refused:?}");
     }
-    assert_eq!(stage.sealed.read(PRD), WANTED);
-    assert_eq!(stage.sealed.read("made.txt"), "hello\n");
-    let list: Value = serde_json::from_str(&stage.sealed.read(LIST)).expect("JSON");
+    assert_eq!(stage.sealed.read_file(PRD), WANTED);
+    assert_eq!(stage.sealed.read_file("made.txt"), "hello\n");
+    let list: Value = serde_json::from_str(&stage.sealed.read_file(LIST)).expect("JSON");
     let story = &list["userStories"][0];
     assert_eq!(
         [&story["passes"], &story["reviewStatus"], &story["reviewCount"]],

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ralph_testkit::models::{Answer, Schemas, Turn};
+use ralph_testkit::models::{ModelAnswer, ModelTurn, SchemaTreatment};
 use ralph_testkit::sealed::Finished;
 use rustix::process::Signal;
 use serde_json::json;
@@ -24,7 +24,9 @@ fn expect_end(stage: &Stage, end: &Finished, code: i32) {
 
 /// A plain answer with the tag completes the work.
 pub(crate) fn an_answer_completes_the_work(cli: Cli) {
-    let Some(stage) = Stage::new(cli, |_| vec![Turn::says(DONE)], &json!({})) else { return };
+    let Some(stage) = Stage::new(cli, |_| vec![ModelTurn::from_text(DONE)], &json!({})) else {
+        return;
+    };
     let end = stage.run();
     expect_end(&stage, &end, 0);
     stage.expect_events(&[("asked", 1), ("iteration_started", 1)]);
@@ -43,7 +45,7 @@ pub(crate) fn tools_fail_recover_and_write_what_the_gate_checks(cli: Cli) {
     let end = stage.run();
     expect_end(&stage, &end, 0);
     stage.expect_events(&[("asked", 1), ("iteration_started", 1)]);
-    let asked = stage.model.turns();
+    let asked = stage.model.turn_requests();
     assert_eq!(asked.len(), 3, "{}", stage.account());
     let told = asked[1].body.to_string();
     assert!(told.contains("No such file"), "the model sees the error: {told}");
@@ -69,16 +71,16 @@ pub(crate) fn a_task_is_handed_over_as_it_was_asked_for(cli: Cli) {
             "passes": false,
         }],
     });
-    stage.sealed.write("ralph/tasks.json", &format!("{list:#}"));
-    let end = stage.sealed.start(&["build", "--include-dirty"]).wait();
+    stage.sealed.write_file("ralph/tasks.json", &format!("{list:#}"));
+    let end = stage.sealed.start_ralph(&["build", "--include-dirty"]).wait_for_end();
     expect_end(&stage, &end, 0);
-    let kept = stage.sealed.project().join(".ralph/handoffs/handoff-001.json");
+    let kept = stage.sealed.project_dir().join(".ralph/handoffs/handoff-001.json");
     let kept = std::fs::read_to_string(kept).expect("a handoff");
     let kept: serde_json::Value = serde_json::from_str(&kept).expect("JSON");
     assert_eq!(kept["derived"], json!(false), "{}", stage.account());
     assert_eq!(kept["architectural_notes"], handoff()["architectural_notes"]);
     assert_eq!(kept["files_touched"][0]["path"], "made.txt", "{kept}");
-    let list = std::fs::read_to_string(stage.sealed.project().join("ralph/tasks.json"));
+    let list = std::fs::read_to_string(stage.sealed.project_dir().join("ralph/tasks.json"));
     let list: serde_json::Value = serde_json::from_str(&list.expect("a list")).expect("JSON");
     assert_eq!(list["userStories"][0]["passes"], json!(true));
 }
@@ -94,7 +96,7 @@ pub(crate) fn a_task_is_built_and_reviewed_under_schemas_that_the_api_takes(cli:
         vec![
             cli.writes(&project.join("made.txt"), "hello"),
             cli.hands_over(&whole),
-            Turn::says(verdict().to_string()),
+            ModelTurn::from_text(verdict().to_string()),
         ]
     };
     let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
@@ -109,10 +111,13 @@ pub(crate) fn a_task_is_built_and_reviewed_under_schemas_that_the_api_takes(cli:
 /// An API that takes no schema at all is asked in words, after one refusal.
 pub(crate) fn a_refused_schema_is_asked_for_in_words(cli: Cli) {
     let turns = |project: &Path| {
-        let fenced = |value: &serde_json::Value| Turn::says(format!("So:\n```json\n{value}\n```"));
+        let fenced =
+            |value: &serde_json::Value| ModelTurn::from_text(format!("So:\n```json\n{value}\n```"));
         vec![cli.writes(&project.join("made.txt"), "hello"), fenced(&handoff()), fenced(&verdict())]
     };
-    let Some(stage) = Stage::with_schemas(cli, Schemas::Refused, turns, &json!({})) else { return };
+    let Some(stage) = Stage::with_schemas(cli, SchemaTreatment::Refused, turns, &json!({})) else {
+        return;
+    };
     let end = build_one_story(&stage);
     let said = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("refuses the JSON Schema of the answer"), "{said}");
@@ -139,10 +144,10 @@ fn build_one_story(stage: &Stage) -> Finished {
             "passes": false,
         }],
     });
-    stage.sealed.write("ralph/tasks.json", &format!("{list:#}"));
-    let end = stage.sealed.start(&["build", "--include-dirty"]).wait();
+    stage.sealed.write_file("ralph/tasks.json", &format!("{list:#}"));
+    let end = stage.sealed.start_ralph(&["build", "--include-dirty"]).wait_for_end();
     expect_end(stage, &end, 0);
-    let list = stage.sealed.read("ralph/tasks.json");
+    let list = stage.sealed.read_file("ralph/tasks.json");
     let list: serde_json::Value = serde_json::from_str(&list).expect("JSON");
     assert_eq!(list["userStories"][0]["passes"], json!(true), "{}", stage.account());
     end
@@ -174,8 +179,8 @@ fn handoff() -> serde_json::Value {
 /// The tag in the prompt, in a tool's output and in words before the last completes nothing.
 pub(crate) fn only_the_last_words_complete(cli: Cli) {
     let turns = |_: &Path| {
-        let shown = cli.runs(&format!("echo '{DONE}'")).saying(DONE);
-        vec![shown, Turn::says("I have seen it.")]
+        let shown = cli.runs(&format!("echo '{DONE}'")).with_text(DONE);
+        vec![shown, ModelTurn::from_text("I have seen it.")]
     };
     let Some(stage) = Stage::new(cli, turns, &json!({ "maximumIterations": 1 })) else { return };
     let end = stage.run();
@@ -186,7 +191,7 @@ pub(crate) fn only_the_last_words_complete(cli: Cli) {
 
 /// A usage limit that names its reset is waited for; it costs no iteration and no retry.
 pub(crate) fn a_usage_limit_is_waited_for(cli: Cli) {
-    let turns = |_: &Path| vec![Turn::Limited { resets_in: Duration::from_secs(3) }, done()];
+    let turns = |_: &Path| vec![ModelTurn::Limited { resets_in: Duration::from_secs(3) }, done()];
     let settings = json!({ "maximumIterations": 1, "retries": { "max": 0 } });
     let Some(stage) = Stage::new(cli, turns, &settings) else { return };
     let end = stage.run();
@@ -197,29 +202,33 @@ pub(crate) fn a_usage_limit_is_waited_for(cli: Cli) {
 
 /// A usage limit that names no reset is waited for as well, and the wait can be ended.
 pub(crate) fn a_limit_without_a_reset_is_waited_for(cli: Cli) {
-    let turns = |_: &Path| vec![Turn::Limited { resets_in: Duration::ZERO }; 30];
+    let turns = |_: &Path| vec![ModelTurn::Limited { resets_in: Duration::ZERO }; 30];
     let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
     let mut running = stage.start();
     running.wait_for("waiting");
-    running.signal(Signal::INT);
-    expect_end(&stage, &running.wait(), 130);
+    running.send_signal(Signal::INT);
+    expect_end(&stage, &running.wait_for_end(), 130);
     stage.expect_events(&[("asked", 1), ("waiting", 1)]);
 }
 
 /// A limit that is over soon is waited out by the agent itself; ralph sees one call.
 pub(crate) fn a_short_limit_is_the_agents_own_business(cli: Cli) {
-    let turns = |_: &Path| vec![Turn::refuses(429, "Slow down."), done()];
+    let turns = |_: &Path| vec![ModelTurn::from_refusal(429, "Slow down."), done()];
     let Some(stage) = Stage::new(cli, turns, &json!({ "maximumIterations": 1 })) else { return };
     expect_end(&stage, &stage.run(), 0);
     stage.expect_events(&[("asked", 1), ("iteration_started", 1)]);
-    assert_eq!(stage.model.turns().len(), 2, "{}", stage.account());
+    assert_eq!(stage.model.turn_requests().len(), 2, "{}", stage.account());
 }
 
 /// Servers that fail or are overloaded are asked again, within the same iteration; the plain
 /// answer that comes at last completes the work.
 pub(crate) fn failing_servers_are_asked_again(cli: Cli) {
     let turns = |_: &Path| {
-        vec![Turn::refuses(500, "Internal error"), Turn::refuses(529, "Overloaded"), done()]
+        vec![
+            ModelTurn::from_refusal(500, "Internal error"),
+            ModelTurn::from_refusal(529, "Overloaded"),
+            done(),
+        ]
     };
     let settings = json!({ "maximumIterations": 1, "retries": { "max": 2, "backoff": "50ms" } });
     let Some(stage) = Stage::new(cli, turns, &settings) else { return };
@@ -231,34 +240,34 @@ pub(crate) fn failing_servers_are_asked_again(cli: Cli) {
 /// What was said before a connection broke is no answer, even with the tag in it.
 pub(crate) fn a_broken_stream_completes_nothing(cli: Cli) {
     let turns = |_: &Path| {
-        let answer = Answer { text: DONE.to_owned(), tools: Vec::new() };
-        vec![Turn::Drops(answer), Turn::says("Not yet.")]
+        let answer = ModelAnswer { text: DONE.to_owned(), tools: Vec::new() };
+        vec![ModelTurn::Drop(answer), ModelTurn::from_text("Not yet.")]
     };
     let settings = json!({ "maximumIterations": 1 });
     let Some(stage) = Stage::new(cli, turns, &settings) else { return };
     expect_end(&stage, &stage.run(), 1);
     stage.expect_events(&[("iteration_started", 1)]);
-    assert_eq!(stage.model.turns().len(), 2, "{}", stage.account());
+    assert_eq!(stage.model.turn_requests().len(), 2, "{}", stage.account());
 }
 
 /// The words of a response that ends in order but has no stop reason are no answer.
 pub(crate) fn an_answer_without_an_end_completes_nothing(cli: Cli) {
     let turns = |_: &Path| {
-        let answer = Answer { text: DONE.to_owned(), tools: Vec::new() };
-        vec![Turn::EndsEarly(answer), Turn::says("Not yet.")]
+        let answer = ModelAnswer { text: DONE.to_owned(), tools: Vec::new() };
+        vec![ModelTurn::EndEarly(answer), ModelTurn::from_text("Not yet.")]
     };
     let settings = json!({ "maximumIterations": 1 });
     let Some(stage) = Stage::new(cli, turns, &settings) else { return };
     expect_end(&stage, &stage.run(), 1);
     stage.expect_events(&[("asked", 2), ("iteration_started", 1)]);
-    assert_eq!(stage.model.turns().len(), 2, "{}", stage.account());
+    assert_eq!(stage.model.turn_requests().len(), 2, "{}", stage.account());
 }
 
 /// A broken stream is repeated within the same call, and what follows completes the work.
 pub(crate) fn a_broken_stream_is_repeated(cli: Cli) {
     let turns = |_: &Path| {
-        let half = Answer { text: "Half a sen".to_owned(), tools: Vec::new() };
-        vec![Turn::Drops(half), done()]
+        let half = ModelAnswer { text: "Half a sen".to_owned(), tools: Vec::new() };
+        vec![ModelTurn::Drop(half), done()]
     };
     let Some(stage) = Stage::new(cli, turns, &json!({ "maximumIterations": 1 })) else { return };
     expect_end(&stage, &stage.run(), 0);
@@ -267,7 +276,7 @@ pub(crate) fn a_broken_stream_is_repeated(cli: Cli) {
 
 /// A key that is refused stops the run at once, with the words of the agent.
 pub(crate) fn a_refused_key_stops_the_run(cli: Cli) {
-    let turns = |_: &Path| vec![Turn::refuses(401, "This key opens nothing."); 10];
+    let turns = |_: &Path| vec![ModelTurn::from_refusal(401, "This key opens nothing."); 10];
     let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
     let end = stage.run();
     expect_end(&stage, &end, 4);
@@ -278,8 +287,8 @@ pub(crate) fn a_refused_key_stops_the_run(cli: Cli) {
 
 /// A model that falls silent is given up with the agent's whole tree; the loop goes on.
 pub(crate) fn silence_ends_the_tree_and_the_loop_goes_on(cli: Cli) {
-    let half = Turn::HangsAfter(Answer { text: DONE.to_owned(), tools: Vec::new() });
-    for silent in cli.all_or_first([half, Turn::Hangs]) {
+    let half = ModelTurn::HangAfter(ModelAnswer { text: DONE.to_owned(), tools: Vec::new() });
+    for silent in cli.all_or_first([half, ModelTurn::Hang]) {
         let turns = |_: &Path| vec![cli.runs(LEAVES_A_PROCESS), silent, done()];
         let idle = format!("{}s", cli.slowest_start().as_secs());
         let settings = json!({ "timeouts": { "idle": idle } });
@@ -287,7 +296,7 @@ pub(crate) fn silence_ends_the_tree_and_the_loop_goes_on(cli: Cli) {
         let end = stage.run();
         expect_end(&stage, &end, 0);
         stage.expect_events(&[("asked", 2), ("iteration_started", 2)]);
-        assert_eq!(stage.model.turns().len(), 3, "{}", stage.account());
+        assert_eq!(stage.model.turn_requests().len(), 3, "{}", stage.account());
     }
 }
 
@@ -301,15 +310,15 @@ pub(crate) fn the_first_signal_lets_the_agent_finish(cli: Cli) {
         let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
         let mut running = stage.start();
         stage.sealed.wait_for("begun");
-        running.signal(signal);
+        running.send_signal(signal);
         running.wait_for("Received signal, shutting down...");
-        stage.sealed.write("go-on", "");
-        let end = running.wait();
+        stage.sealed.write_file("go-on", "");
+        let end = running.wait_for_end();
         expect_end(&stage, &end, 130);
         let is_said = end.stderr.contains("left behind");
         assert!(is_said || cli.ends_its_children(), "{}", end.stderr);
         stage.expect_events(&[("replied", 1)]);
-        stage.sealed.ralph(&["resume"]).expect_code(0);
+        stage.sealed.run_ralph(&["resume"]).expect_code(0);
         stage.expect_events(&[("asked", 1)]);
     }
 }
@@ -323,11 +332,11 @@ pub(crate) fn the_second_signal_ends_the_tree(cli: Cli) {
         let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
         let mut running = stage.start();
         stage.sealed.wait_for("begun");
-        running.signal(signal);
+        running.send_signal(signal);
         running.wait_for("shutting down");
-        running.signal(signal);
-        expect_end(&stage, &running.wait(), 130);
-        stage.sealed.ralph(&["resume"]).expect_code(0);
+        running.send_signal(signal);
+        expect_end(&stage, &running.wait_for_end(), 130);
+        stage.sealed.run_ralph(&["resume"]).expect_code(0);
         stage.expect_events(&[("asked", 2), ("iteration_started", 1)]);
         stage.expect_silence();
     }
@@ -339,14 +348,14 @@ pub(crate) fn what_is_left_running_is_ended_and_said(cli: Cli) {
     let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
     if cli == Cli::Codex {
         let unboxed = json!({ "agent": { "flags": ["--yolo"] } });
-        stage.sealed.write(".ralph/settings.local.json", &unboxed.to_string());
-        stage.sealed.trust(&[]);
+        stage.sealed.write_file(".ralph/settings.local.json", &unboxed.to_string());
+        stage.sealed.trust_project(&[]);
     }
     let end = stage.run();
     expect_end(&stage, &end, 0);
     assert!(end.stderr.contains("left behind"), "{}", end.stderr);
 }
 
-fn done() -> Turn {
-    Turn::says(DONE)
+fn done() -> ModelTurn {
+    ModelTurn::from_text(DONE)
 }

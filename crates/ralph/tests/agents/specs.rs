@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use ralph_testkit::models::Turn;
+use ralph_testkit::models::ModelTurn;
 use serde_json::json;
 
 use crate::cli::Cli;
@@ -15,46 +15,52 @@ use crate::stage::Stage;
 const PLAN: &str = ".ralph/implementation_plan.md";
 const COMPLETE: &str = "All is well. <promise>COMPLETE</promise>";
 
-fn stage(cli: Cli, turns: impl FnOnce(&Path) -> Vec<Turn>) -> Option<Stage> {
+fn stage(cli: Cli, turns: impl FnOnce(&Path) -> Vec<ModelTurn>) -> Option<Stage> {
     let stage = Stage::new(cli, turns, &json!({ "workflow": "specs", "maximumIterations": 3 }))?;
-    stage.sealed.write("specs/greeting.md", "# Greeting\n\n`made.txt` says hello.\n");
-    stage.sealed.git(&["add", "-A"]);
-    stage.sealed.git(&["commit", "--quiet", "-m", "Settings"]);
+    stage.sealed.write_file("specs/greeting.md", "# Greeting\n\n`made.txt` says hello.\n");
+    stage.sealed.run_git(&["add", "-A"]);
+    stage.sealed.run_git(&["commit", "--quiet", "-m", "Settings"]);
     Some(stage)
 }
 
-fn plans(cli: Cli) -> Turn {
+fn plans(cli: Cli) -> ModelTurn {
     let plan = format!("printf -- '- [ ] Greet\\n' > {PLAN}");
     cli.runs(&format!("{plan} && git add {PLAN} && git commit --quiet -m 'Plan'"))
 }
 
-fn builds(cli: Cli) -> Turn {
+fn builds(cli: Cli) -> ModelTurn {
     cli.runs(&format!("echo hello > made.txt && printf -- '- [x] Greet\\n' > {PLAN}"))
 }
 
-fn commits(cli: Cli) -> Turn {
+fn commits(cli: Cli) -> ModelTurn {
     cli.runs("git add -A && git commit --quiet -m 'Greet'")
 }
 
 #[track_caller]
 fn expect_end(stage: &Stage) {
     assert_eq!(stage.sealed.subjects()[..2], ["Greet", "Plan"], "{}", stage.account());
-    assert_eq!(stage.sealed.git(&["status", "--porcelain"]), "");
-    let status = stage.sealed.ralph(&["status"]).expect_code(0).stdout;
+    assert_eq!(stage.sealed.run_git(&["status", "--porcelain"]), "");
+    let status = stage.sealed.run_ralph(&["status"]).expect_code(0).stdout;
     assert!(status.contains("1 of 1 item"), "{status}");
     stage.expect_silence();
 }
 
 fn plan_and_build(cli: Cli) {
     let turns = |_: &Path| {
-        vec![plans(cli), Turn::says(COMPLETE), builds(cli), commits(cli), Turn::says(COMPLETE)]
+        vec![
+            plans(cli),
+            ModelTurn::from_text(COMPLETE),
+            builds(cli),
+            commits(cli),
+            ModelTurn::from_text(COMPLETE),
+        ]
     };
     let Some(stage) = stage(cli, turns) else { return };
     for words in [["plan", "2"], ["build", "3"]] {
-        let end = stage.sealed.ralph(&words);
+        let end = stage.sealed.run_ralph(&words);
         assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, stage.account());
     }
-    assert_eq!(stage.sealed.events_of("iteration_started").len(), 1, "{}", stage.account());
+    assert_eq!(stage.sealed.find_events("iteration_started").len(), 1, "{}", stage.account());
     expect_end(&stage);
 }
 
@@ -74,16 +80,16 @@ fn claude_is_kept_from_stopping_with_work_that_is_not_committed() {
     let turns = |_: &Path| {
         vec![
             plans(cli),
-            Turn::says(COMPLETE),
+            ModelTurn::from_text(COMPLETE),
             builds(cli),
-            Turn::says(COMPLETE),
+            ModelTurn::from_text(COMPLETE),
             commits(cli),
-            Turn::says(COMPLETE),
+            ModelTurn::from_text(COMPLETE),
         ]
     };
     let Some(stage) = stage(cli, turns) else { return };
     for words in [["plan", "2"], ["build", "1"]] {
-        let end = stage.sealed.ralph(&words);
+        let end = stage.sealed.run_ralph(&words);
         assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, stage.account());
     }
     expect_told(&stage, 4, "Stop hook feedback");

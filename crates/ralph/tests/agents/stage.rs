@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use ralph_testkit::models::{ModelServer, Schemas, Turn};
+use ralph_testkit::models::{ModelServer, ModelTurn, SchemaTreatment};
 use ralph_testkit::sealed::{Finished, Running, Sealed};
 use serde_json::{Value, json};
 
@@ -35,24 +35,24 @@ impl Stage {
     /// where the CLIs are not installed and that may be.
     pub(crate) fn new(
         cli: Cli,
-        turns: impl FnOnce(&Path) -> Vec<Turn>,
+        turns: impl FnOnce(&Path) -> Vec<ModelTurn>,
         further: &Value,
     ) -> Option<Self> {
-        Self::with_schemas(cli, Schemas::AsReal, turns, further)
+        Self::with_schemas(cli, SchemaTreatment::AsReal, turns, further)
     }
 
     /// Returns the same stage with a model that treats schemas in its own way.
     pub(crate) fn with_schemas(
         cli: Cli,
-        schemas: Schemas,
-        turns: impl FnOnce(&Path) -> Vec<Turn>,
+        schemas: SchemaTreatment,
+        turns: impl FnOnce(&Path) -> Vec<ModelTurn>,
         further: &Value,
     ) -> Option<Self> {
         let agents = agents(cli)?;
         let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
         link(&sealed, &agents.join(cli.name()), cli.name());
         link(&sealed, &find("node"), "node");
-        let model = ModelServer::start_with(cli.dialect(), schemas, turns(&sealed.project()));
+        let model = ModelServer::start_with(cli.dialect(), schemas, turns(&sealed.project_dir()));
         let agent = cli.set_up(&sealed.root().join("home"), &model.url());
         let mut settings = json!({
             "agent": agent,
@@ -63,14 +63,14 @@ impl Stage {
         if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
             settings.extend(further.clone());
         }
-        sealed.write(".ralph/settings.json", &format!("{settings:#}"));
-        sealed.trust(&[]);
+        sealed.write_file(".ralph/settings.json", &format!("{settings:#}"));
+        sealed.trust_project(&[]);
         Some(Self { sealed, model })
     }
 
     /// Returns the variables that the settings give the CLI, for a test that starts it itself.
     pub(crate) fn agent_env(&self) -> Vec<(String, String)> {
-        let settings = self.sealed.read(".ralph/settings.json");
+        let settings = self.sealed.read_file(".ralph/settings.json");
         let settings: Value = serde_json::from_str(&settings).expect("JSON");
         let env = settings["agent"]["env"].as_object().cloned().unwrap_or_default();
         env.into_iter()
@@ -80,29 +80,29 @@ impl Stage {
 
     /// Runs the loop to its end. The prompt says the tag, too.
     pub(crate) fn run(&self) -> Finished {
-        self.start().wait()
+        self.start().wait_for_end()
     }
 
     /// Starts the loop.
     pub(crate) fn start(&self) -> Running {
-        self.sealed.start(&["run", "-p", "Do the work. Then say <response>DONE</response>."])
+        self.sealed.start_ralph(&["run", "-p", "Do the work. Then say <response>DONE</response>."])
     }
 
     /// Runs the loop to its end in the native sandbox, with these variables in ralph's environment.
     pub(crate) fn run_isolated_with(&self, variables: &[(&str, &str)]) -> Finished {
-        let mut command = self.sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        let mut command = self.sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
         command
             .args(["run", "-p", "Do the work. Then say <response>DONE</response>."])
             .env("RALPH_SANDBOX_BACKEND", "native")
             // The CLI is installed where no sandbox looks for programs.
             .env("RALPH_SANDBOX_RW", self.installed_in())
             .envs(variables.iter().copied());
-        Running::start(command).wait()
+        Running::start_command(command).wait_for_end()
     }
 
     /// Returns the directories that the CLI and Node are installed in.
     pub(crate) fn installed_in(&self) -> String {
-        let entries = fs::read_dir(self.sealed.bin()).expect("readable").flatten();
+        let entries = fs::read_dir(self.sealed.bin_dir()).expect("readable").flatten();
         let mut programs = entries.filter_map(|entry| fs::canonicalize(entry.path()).ok());
         let installation = programs
             .find_map(|it| {
@@ -122,7 +122,8 @@ impl Stage {
     /// Asserts that the model was sent a text in one of its turns.
     #[track_caller]
     pub(crate) fn expect_sent(&self, text: &str) {
-        let is_sent = self.model.turns().iter().any(|asked| asked.body.to_string().contains(text));
+        let is_sent =
+            self.model.turn_requests().iter().any(|asked| asked.body.to_string().contains(text));
         assert!(is_sent, "the model was not sent {text:?}: {}", self.account());
     }
 
@@ -130,7 +131,7 @@ impl Stage {
     #[track_caller]
     pub(crate) fn expect_events(&self, counts: &[(&str, usize)]) {
         for &(kind, count) in counts {
-            assert_eq!(self.sealed.events_of(kind).len(), count, "{kind}: {}", self.account());
+            assert_eq!(self.sealed.find_events(kind).len(), count, "{kind}: {}", self.account());
         }
     }
 
@@ -161,7 +162,7 @@ impl Stage {
             .iter()
             .map(|asked| format!("  {:?} {} {}", asked.turn, asked.path, last_message(&asked.body)))
             .collect();
-        let raw = self.sealed.ralph(&["log", "--raw"]).stdout;
+        let raw = self.sealed.run_ralph(&["log", "--raw"]).stdout;
         format!(
             "events:\n{}\nrequests:\n{}\nwhat the agent wrote:\n{raw}",
             events.join("\n"),
@@ -201,7 +202,7 @@ pub(crate) fn installed(variable: &str, what: &str, script: &str) -> Option<Path
 
 fn link(sealed: &Sealed, program: &Path, name: &str) {
     assert!(program.exists(), "there is no {}", program.display());
-    symlink(program, sealed.bin().join(name)).expect("a link");
+    symlink(program, sealed.bin_dir().join(name)).expect("a link");
 }
 
 /// Returns a program of this machine.

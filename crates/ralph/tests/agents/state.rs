@@ -5,7 +5,7 @@ use std::fs;
 
 use ralph_core::recipe::AgentKind;
 use ralph_io::agent_state;
-use ralph_testkit::models::Turn;
+use ralph_testkit::models::ModelTurn;
 use ralph_testkit::sealed::{Finished, Running};
 use serde_json::json;
 
@@ -13,25 +13,27 @@ use crate::cli::Cli;
 use crate::stage::{DONE, Stage};
 
 /// Runs the CLI on a prompt with what was prepared for it, and no login in the environment.
-fn claude(stage: &Stage, prepared: &agent_state::Prepared) -> Finished {
-    let mut command = stage.sealed.command("claude");
+fn claude(stage: &Stage, prepared: &agent_state::PreparedAgentState) -> Finished {
+    let mut command = stage.sealed.build_command("claude");
     command
         .args(["-p", "Go."])
         .env("DISABLE_AUTOUPDATER", "1")
         .envs(stage.agent_env())
         .env_remove("CLAUDE_CODE_OAUTH_TOKEN")
         .envs(prepared.variables.iter().map(|(name, value)| (name, value)));
-    Running::start(command).wait()
+    Running::start_command(command).wait_for_end()
 }
 
 #[test]
 fn claude_finds_its_login_in_a_directory_of_its_own() {
-    let turns = vec![Turn::says(DONE); 2];
+    let turns = vec![ModelTurn::from_text(DONE); 2];
     let Some(stage) = Stage::new(Cli::Claude, |_| turns, &json!({})) else { return };
     let home = stage.sealed.root().join("home");
     let env = [("HOME".into(), home.clone().into())];
-    let prepare =
-        || agent_state::prepare(AgentKind::Claude, &env, &stage.sealed.state()).expect("prepared");
+    let prepare = || {
+        agent_state::prepare_agent_state(AgentKind::Claude, &env, &stage.sealed.state_dir())
+            .expect("prepared")
+    };
     // Without one it asks nothing of the server.
     let end = claude(&stage, &prepare());
     assert_eq!(end.code, Some(1), "{}", end.stdout);
@@ -71,7 +73,7 @@ fn an_agent_in_a_sandbox_cannot_swap_the_users_login() {
         .to_string()
     };
     let swap = format!("echo '{}' > $CLAUDE_CONFIG_DIR/.credentials.json", login("swapped"));
-    let turns = vec![Cli::Claude.runs(&swap), Turn::says(DONE)];
+    let turns = vec![Cli::Claude.runs(&swap), ModelTurn::from_text(DONE)];
     let Some(stage) = Stage::new(Cli::Claude, |_| turns, &json!({})) else { return };
     let file = stage.sealed.root().join("home/.claude/.credentials.json");
     fs::create_dir_all(file.parent().expect("a directory")).expect("made");
@@ -83,7 +85,7 @@ fn an_agent_in_a_sandbox_cannot_swap_the_users_login() {
     ]);
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, stage.account());
     assert_eq!(fs::read_to_string(&file).expect("there"), login("mine"));
-    let warned = stage.sealed.events_of("warned");
+    let warned = stage.sealed.find_events("warned");
     let is_reported = |event: &serde_json::Value| {
         event["text"].as_str().is_some_and(|text| text.contains("has not expired"))
     };

@@ -16,7 +16,7 @@ fn peer(sealed: &Sealed, calls: &Value, further: &Value) {
     fs::write(&scenario, text.to_string()).expect("written");
     let ralph = env!("CARGO_BIN_EXE_ralph");
     let scenario = scenario.display();
-    sealed.program("peer", &format!("#!/bin/sh\nexec {ralph} __sim {scenario}\n"));
+    sealed.write_program("peer", &format!("#!/bin/sh\nexec {ralph} __sim {scenario}\n"));
     let mut settings = json!({
         "agent": { "command": "peer", "kind": "acp" },
         "retries": { "backoff": "10ms" },
@@ -25,7 +25,7 @@ fn peer(sealed: &Sealed, calls: &Value, further: &Value) {
     if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
         settings.extend(further.clone());
     }
-    sealed.write(".ralph/settings.json", &settings.to_string());
+    sealed.write_file(".ralph/settings.json", &settings.to_string());
 }
 
 /// A peer that does one thing in its first call and completes the work in later ones.
@@ -48,12 +48,12 @@ fn a_whole_loop_with_plan_tools_and_cost() {
     ]);
     peer(&sealed, &calls, &json!({}));
     let end = run(&sealed, &[]).expect_code(0);
-    let project = sealed.project().display().to_string();
+    let project = sealed.project_dir().display().to_string();
     for text in ["⏺ Bash(pwd)", "$0.50", "More to do.", "Look around", &project] {
         assert!(end.stderr.contains(text), "no {text:?} in\n{}", end.stderr);
     }
-    assert_eq!(sealed.events_of("iteration_started").len(), 2);
-    assert_eq!(sealed.events_of("replied")[0]["reply"]["usage"]["input"], 10);
+    assert_eq!(sealed.find_events("iteration_started").len(), 2);
+    assert_eq!(sealed.find_events("replied")[0]["reply"]["usage"]["input"], 10);
     assert_eq!(sealed.survivors(), [""; 0]);
 }
 
@@ -65,7 +65,7 @@ fn permission_requests_follow_the_settings() {
         let agent = json!({ "command": "peer", "kind": "acp", "skipPermissions": skip });
         peer(&sealed, &calls, &json!({ "agent": agent }));
         run(&sealed, &[]).expect_code(0).expect_stderr("rm -r x").expect_stderr(shown);
-        let reply = &sealed.events_of("replied")[0]["reply"];
+        let reply = &sealed.find_events("replied")[0]["reply"];
         assert_eq!((&reply["tools"], &reply["tool_errors"]), (&json!(1), &json!(u8::from(!skip))));
     }
 }
@@ -79,7 +79,7 @@ fn a_usage_limit_with_its_reset_is_waited_for() {
     ]));
     peer(&sealed, &calls, &json!({ "maximumIterations": 1, "retries": { "max": 0 } }));
     run(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.events_of("waiting").len(), 1);
+    assert_eq!(sealed.find_events("waiting").len(), 1);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn login_hint_lists_the_peers_logins() {
         .expect_code(4)
         .expect_stderr("Authentication required")
         .expect_stderr("log in with `peer` first: Log in to the simulation");
-    assert_eq!(sealed.events_of("asked").len(), 1);
+    assert_eq!(sealed.find_events("asked").len(), 1);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn peer_that_never_reads_stdin_does_not_hang_ralph() {
     let calls = first(json!([{ "garbage": { "text": flood } }, { "exit": 0 }]));
     peer(&sealed, &calls, &json!({}));
     run(&sealed, &[]).expect_code(0).expect_stderr("it does not read its input");
-    assert_eq!(sealed.events_of("asked").len(), 2);
+    assert_eq!(sealed.find_events("asked").len(), 2);
     assert_eq!(sealed.survivors(), [""; 0]);
 }
 
@@ -121,7 +121,7 @@ fn peer_that_exits_during_its_turn_is_retried() {
         let sealed = sealed();
         peer(&sealed, &first(deeds.clone()), &json!({ "maximumIterations": 1 }));
         run(&sealed, &[]).expect_code(0);
-        assert_eq!(sealed.events_of("asked").len(), 2, "{deeds}");
+        assert_eq!(sealed.find_events("asked").len(), 2, "{deeds}");
     }
 }
 
@@ -134,7 +134,7 @@ fn peer_that_lingers_after_its_answer_is_ended() {
     let timeouts = json!({ "implement": { "soft": "1s", "hard": "1s" } });
     peer(&sealed, &calls, &json!({ "timeouts": timeouts }));
     run(&sealed, &[]).expect_code(0);
-    let end = &sealed.events_of("replied")[0]["reply"]["end"]["ending"];
+    let end = &sealed.find_events("replied")[0]["reply"]["end"]["ending"];
     assert_eq!(end, &json!({ "how": "lingered", "force": "killed" }));
     assert_eq!(sealed.survivors(), [""; 0]);
 }
@@ -145,7 +145,7 @@ fn silent_peer_hits_the_idle_limit() {
     let calls = first(json!([{ "text": "Hm." }, { "chatter": { "seconds": 0.05 } }]));
     peer(&sealed, &calls, &json!({ "timeouts": { "idle": "300ms" } }));
     run(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.events_of("iteration_started").len(), 2);
+    assert_eq!(sealed.find_events("iteration_started").len(), 2);
 }
 
 #[test]
@@ -159,14 +159,14 @@ fn recorded_answer_is_reused_after_a_crash() {
         "hang"
     ] }]);
     peer(&sealed, &calls, &json!({}));
-    let mut running = sealed.start(&["run", "-p", "base"]);
+    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     running.wait_for("late words");
-    running.signal(Signal::KILL);
-    running.wait();
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
     assert_eq!(sealed.survivors(), [""; 0]);
-    sealed.ralph(&["resume"]).expect_code(0);
-    assert_eq!(sealed.events_of("asked").len(), 1);
-    assert_eq!(sealed.events_of("replied")[0]["reply"]["signal"], "DONE");
+    sealed.run_ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.find_events("asked").len(), 1);
+    assert_eq!(sealed.find_events("replied")[0]["reply"]["signal"], "DONE");
 }
 
 #[test]
@@ -174,21 +174,21 @@ fn interrupted_turn_is_repeated() {
     let sealed = sealed();
     let calls = first(json!([{ "text": "Working." }, { "touch": "begun" }, "hang"]));
     peer(&sealed, &calls, &json!({}));
-    let mut running = sealed.start(&["run", "-p", "base"]);
+    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
-    running.signal(Signal::INT);
+    running.send_signal(Signal::INT);
     running.wait_for("shutting down");
-    running.signal(Signal::INT);
-    running.wait().expect_code(130);
+    running.send_signal(Signal::INT);
+    running.wait_for_end().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["resume"]).expect_code(0);
 }
 
 #[test]
 fn command_without_the_protocol_gets_a_hint() {
     let sealed = sealed();
     peer(&sealed, &json!([]), &json!({ "retries": { "max": 0 } }));
-    sealed.program("peer", "#!/bin/sh\necho 'Usage: peer [--acp]'; exit 2\n");
+    sealed.write_program("peer", "#!/bin/sh\necho 'Usage: peer [--acp]'; exit 2\n");
     run(&sealed, &["--model", "x"])
         .expect_code(4)
         .expect_stderr("`peer` did not answer in the Agent Client Protocol")

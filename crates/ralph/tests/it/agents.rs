@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use ralph_testkit::models::refuse_strict_schema;
+use ralph_testkit::models::check_strict_schema;
 use ralph_testkit::sealed::{Finished, Running, Sealed};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"terminal_reason":"c
 
 /// Writes a program that prints its version, or else records its arguments and runs a script.
 fn stand_in(sealed: &Sealed, name: &str, version: &str, body: &str) {
-    sealed.program(
+    sealed.write_program(
         name,
         &format!(
             "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '{version}'; echo {name} >> ../versions; exit; fi\n\
@@ -29,17 +29,17 @@ fn noted(sealed: &Sealed, file: &str) -> String {
 }
 
 fn settings(sealed: &Sealed, settings: &Value) {
-    sealed.write(".ralph/settings.json", &settings.to_string());
+    sealed.write_file(".ralph/settings.json", &settings.to_string());
 }
 
 fn run(sealed: &Sealed, words: &[&str]) -> Finished {
-    sealed.ralph(&[&["run", "-p", "base"], words].concat())
+    sealed.run_ralph(&[&["run", "-p", "base"], words].concat())
 }
 
 fn doctor(sealed: &Sealed, env: &[(&str, &str)]) -> (Finished, Value) {
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["doctor", "--json"]).envs(env.iter().copied());
-    let end = Running::start(command).wait();
+    let end = Running::start_command(command).wait_for_end();
     let facts = serde_json::from_str(&end.stdout).unwrap_or(Value::Null);
     (end, facts)
 }
@@ -80,7 +80,7 @@ echo '{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"<
 echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'"#;
     stand_in(&sealed, "codex", "codex-cli 0.166.0", done);
     settings(&sealed, &json!({ "agent": { "command": "codex", "flags": ["--full-auto"] } }));
-    sealed.trust(&[]);
+    sealed.trust_project(&[]);
     run(&sealed, &[]).expect_code(0).expect_stderr("`--full-auto` was removed");
     let argv = noted(&sealed, "argv");
     assert!(argv.contains("-s workspace-write") && !argv.contains("--full-auto"), "{argv}");
@@ -115,16 +115,16 @@ echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'"#;
         json!({ "id": id, "title": "One", "description": "Do it.", "status": "pending",
                 "acceptance_criteria": ["a"] })
     };
-    sealed.write("plan.json", &json!({ "project": "p", "tasks": [task("T1")] }).to_string());
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "--quiet", "-m", "Settings"]);
-    let end = sealed.ralph(&["build"]).expect_code(0);
+    sealed.write_file("plan.json", &json!({ "project": "p", "tasks": [task("T1")] }).to_string());
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "--quiet", "-m", "Settings"]);
+    let end = sealed.run_ralph(&["build"]).expect_code(0);
     let reported = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(reported.contains("refuses the JSON Schema of the answer"), "{reported}");
-    assert_eq!(sealed.events_of("asked").len(), 2, "{reported}");
+    assert_eq!(sealed.find_events("asked").len(), 2, "{reported}");
     assert!(noted(&sealed, "stdin").contains("```json-schema"), "asked in words");
     let schema: Value = serde_json::from_str(&noted(&sealed, "schema.json")).expect("JSON");
-    assert_eq!(refuse_strict_schema(&schema), None);
+    assert_eq!(check_strict_schema(&schema), None);
 }
 
 #[test]
@@ -144,9 +144,9 @@ fn usage_error_is_not_retried() {
         stand_in(&sealed, name, "9.9.9", body);
         let agent = json!({ "command": name, "flags": ["--mine"] });
         settings(&sealed, &json!({ "agent": agent, "retries": { "backoff": "1ms" } }));
-        sealed.trust(&[]);
+        sealed.trust_project(&[]);
         let end = run(&sealed, &[]).expect_code(4).expect_stderr(words);
-        assert_eq!(sealed.events_of("asked").len(), 1, "{name}: {body}");
+        assert_eq!(sealed.find_events("asked").len(), 1, "{name}: {body}");
         let reported = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(reported.contains(hint), "{name}: {}", end.stderr);
     }
@@ -171,7 +171,7 @@ fn empty_and_garbage_streams_are_failures() {
         );
         let end = run(&sealed, &[]);
         assert_eq!(end.code, Some(4), "{name} {body}:\n{}", end.stderr);
-        assert_eq!(sealed.events_of("asked").len(), 2, "{name} {body}");
+        assert_eq!(sealed.find_events("asked").len(), 2, "{name} {body}");
     }
 }
 
@@ -225,7 +225,7 @@ fn another_kind_of_agent_writes_the_commit_message() {
     assert_eq!(sealed.subjects()[0], "Add a file, says the scribe");
     let argv = noted(&sealed, "argv");
     assert!(argv.ends_with("\nthe scribe\n"), "{argv}");
-    let recipe = sealed.events_of("run_started")[0]["recipe"].clone();
+    let recipe = sealed.find_events("run_started")[0]["recipe"].clone();
     assert_eq!(recipe["agent"]["kind"], "claude");
     assert_eq!(recipe["agents"]["message"]["kind"], "text");
     assert_eq!(recipe["agents"]["message"]["model"], Value::Null);
@@ -239,8 +239,8 @@ fn servers_and_instructions_reach_the_agent() {
     let sealed = sealed();
     stand_in(&sealed, "claude", "2.1.325 (Claude Code)", CLAUDE_DONE);
     stand_in(&sealed, "helper", "", "echo '<response>DONE</response>'");
-    sealed.write("mcp.json", r#"{"mcpServers": {"memory": {"command": "ralph"}}}"#);
-    sealed.write("RULES.md", "Be brief.\n");
+    sealed.write_file("mcp.json", r#"{"mcpServers": {"memory": {"command": "ralph"}}}"#);
+    sealed.write_file("RULES.md", "Be brief.\n");
     let of = |command: &str, servers: &str, rules: &str| {
         json!({
             "agent": { "command": command, "systemPromptFile": rules },
@@ -248,7 +248,7 @@ fn servers_and_instructions_reach_the_agent() {
         })
     };
     settings(&sealed, &of("claude", "mcp.json", "RULES.md"));
-    sealed.trust(&[]);
+    sealed.trust_project(&[]);
     run(&sealed, &[]).expect_code(0);
     let argv = noted(&sealed, "argv");
     for words in ["--mcp-config /", "/mcp.json", "--append-system-prompt-file /", "/RULES.md"] {
@@ -267,7 +267,7 @@ fn servers_and_instructions_reach_the_agent() {
         ("mcp.json", "missing.md", "missing.md"),
     ] {
         settings(&sealed, &of("claude", servers, rules));
-        sealed.trust(&[]);
+        sealed.trust_project(&[]);
         run(&sealed, &[]).expect_code(2).expect_stderr(expect);
     }
 }
@@ -294,7 +294,7 @@ fn doctor_lists_agents_and_their_calls() {
             "agents": { "message": { "model": "haiku" }, "fix": { "model": "opus" } },
         }),
     );
-    sealed.trust(&[]);
+    sealed.trust_project(&[]);
     let (end, facts) = doctor(&sealed, &[("ANTHROPIC_API_KEY", "s3cret-key")]);
     assert_eq!(end.code, Some(0), "{}{}", end.stdout, end.stderr);
     assert!(!end.stdout.contains("s3cret"), "{}", end.stdout);
@@ -322,7 +322,7 @@ fn doctor_lists_agents_and_their_calls() {
         assert!(sandbox["details"].to_string().contains(&format!("{backend}: ")), "{sandbox}");
     }
     assert_eq!(noted(&sealed, "argv"), "", "it was not asked");
-    let end = sealed.ralph(&["doctor"]).expect_code(0);
+    let end = sealed.run_ralph(&["doctor"]).expect_code(0);
     for text in ["claude 2.1.325 (agent, agents.fix)", "login: unknown", "schema output: enforced"]
     {
         assert!(end.stdout.contains(text), "{text}:\n{}", end.stdout);
@@ -339,10 +339,10 @@ fn doctor_fails_where_an_agent_cannot_run() {
     let sealed = sealed();
     let (end, facts) = doctor(&sealed, &[]);
     assert_eq!((end.code, &facts["usable"]), (Some(4), &json!(false)));
-    let end = sealed.ralph(&["doctor"]).expect_code(4);
+    let end = sealed.run_ralph(&["doctor"]).expect_code(4);
     assert!(end.stdout.contains("no agent is set"), "{}", end.stdout);
     settings(&sealed, &json!({ "agent": { "command": "claude" } }));
-    let end = sealed.ralph(&["doctor"]).expect_code(4);
+    let end = sealed.run_ralph(&["doctor"]).expect_code(4);
     assert!(end.stdout.contains("claude is not installed (agent)"), "{}", end.stdout);
     assert!(end.stdout.contains("npm install -g @anthropic-ai/claude-code"), "{}", end.stdout);
     // Without a key it would wait forever.
@@ -357,7 +357,7 @@ fn doctor_fails_where_an_agent_cannot_run() {
     assert_eq!(end.code, Some(4));
     assert!(facts["agents"][0]["warnings"][0].to_string().contains("too old"), "{facts}");
     settings(&sealed, &json!({ "agent": { "comand": "claude" } }));
-    sealed.ralph(&["doctor"]).expect_code(2).expect_stderr("agent.comand");
+    sealed.run_ralph(&["doctor"]).expect_code(2).expect_stderr("agent.comand");
 }
 
 #[test]

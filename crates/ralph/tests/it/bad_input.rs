@@ -10,8 +10,8 @@ use crate::{always, done, first_then, repository, run, sealed};
 #[test]
 fn the_prompt_is_given_exactly_once() {
     let sealed = sealed();
-    sealed.script(&done(), &json!({}));
-    sealed.write("PROMPT.md", "text");
+    sealed.write_script(&done(), &json!({}));
+    sealed.write_file("PROMPT.md", "text");
     for (words, expect) in [
         (["run"].as_slice(), "There is no prompt."),
         (&["run", "-p", "x", "-f", "PROMPT.md"], "exclude each other"),
@@ -31,7 +31,7 @@ fn the_prompt_is_given_exactly_once() {
         (&["resume"], "no run to resume"),
         (&["resume", "20260101-000000-xxxx"], "no run `20260101-000000-xxxx`"),
     ] {
-        let end = sealed.ralph(words);
+        let end = sealed.run_ralph(words);
         assert_eq!(end.code, Some(2), "{words:?}: {}", end.stderr);
         assert!(end.stderr.contains(expect), "{words:?}: {}", end.stderr);
     }
@@ -41,7 +41,7 @@ fn the_prompt_is_given_exactly_once() {
 #[test]
 fn all_settings_errors_are_reported_at_once() {
     let sealed = sealed();
-    sealed.write(
+    sealed.write_file(
         ".ralph/settings.json",
         "{\n  \"maxIterations\": 3,\n  \"agent\": { \"command\": 7 },\n  \"guardrails\": [{ \"command\": \"\", \"failAction\": \"SHOUT\" }]\n}\n",
     );
@@ -55,9 +55,9 @@ fn all_settings_errors_are_reported_at_once() {
     ] {
         assert!(end.stderr.contains(text), "{text}:\n{}", end.stderr);
     }
-    sealed.write(".ralph/settings.json", "{ \"agent\": }");
+    sealed.write_file(".ralph/settings.json", "{ \"agent\": }");
     run(&sealed, &[]).expect_code(2).expect_stderr("settings.json:1:");
-    sealed.write(".ralph/settings.json", "{}");
+    sealed.write_file(".ralph/settings.json", "{}");
     run(&sealed, &[]).expect_code(2).expect_stderr("No agent is set.");
     assert_eq!(sealed.runs().len(), 0);
 }
@@ -67,8 +67,8 @@ fn missing_agent_is_reported_at_once() {
     let sealed = sealed();
     run(&sealed, &["--agent", "no-such-agent"]).expect_code(4).expect_stderr("no-such-agent");
     run(&sealed, &["--agent", "claude"]).expect_code(4).expect_stderr("npm install");
-    sealed.program("closed", "#!/bin/sh\n");
-    let closed = sealed.bin().join("closed");
+    sealed.write_program("closed", "#!/bin/sh\n");
+    let closed = sealed.bin_dir().join("closed");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o644)).expect("a mode");
     let closed = closed.to_string_lossy().into_owned();
     run(&sealed, &["--agent", &closed]).expect_code(4).expect_stderr("may not be executed");
@@ -79,7 +79,7 @@ fn missing_agent_is_reported_at_once() {
 fn missing_gate_command_is_reported_before_the_first_agent_call() {
     let sealed = sealed();
     let gates = json!([{ "command": "test -d ." }, { "command": "no-such-runner --all" }]);
-    sealed.script(&done(), &json!({ "guardrails": gates }));
+    sealed.write_script(&done(), &json!({ "guardrails": gates }));
     run(&sealed, &[]).expect_code(2).expect_stderr("`no-such-runner` was not found");
     assert_eq!(sealed.runs().len(), 0);
 }
@@ -87,9 +87,9 @@ fn missing_gate_command_is_reported_before_the_first_agent_call() {
 #[test]
 fn other_agent_does_not_get_the_configured_flags() {
     let sealed = sealed();
-    sealed.program("one", "#!/bin/sh\necho one: \"$@\"; echo '<response>DONE</response>'\n");
-    sealed.program("two", "#!/bin/sh\necho two: \"$@\"; echo '<response>DONE</response>'\n");
-    sealed.write(
+    sealed.write_program("one", "#!/bin/sh\necho one: \"$@\"; echo '<response>DONE</response>'\n");
+    sealed.write_program("two", "#!/bin/sh\necho two: \"$@\"; echo '<response>DONE</response>'\n");
+    sealed.write_file(
         ".ralph/settings.json",
         &json!({ "agent": { "command": "one", "flags": ["--only-one"] } }).to_string(),
     );
@@ -103,26 +103,26 @@ fn other_agent_does_not_get_the_configured_flags() {
 #[test]
 fn an_agent_that_vanishes_ends_the_run() {
     let sealed = sealed();
-    sealed.program("fickle", "#!/bin/sh\nrm -- \"$0\"\necho working\n");
+    sealed.write_program("fickle", "#!/bin/sh\nrm -- \"$0\"\necho working\n");
     run(&sealed, &["--agent", "fickle"]).expect_code(4).expect_stderr("fickle");
 }
 
 #[test]
 fn commits_need_a_repository() {
     let sealed = sealed();
-    sealed.script(&done(), &json!({ "scm": { "command": "git", "tasks": ["commit"] } }));
+    sealed.write_script(&done(), &json!({ "scm": { "command": "git", "tasks": ["commit"] } }));
     run(&sealed, &[]).expect_code(5).expect_stderr("git init");
-    sealed.script(&done(), &json!({ "onFailure": "rollback" }));
+    sealed.write_script(&done(), &json!({ "onFailure": "rollback" }));
     run(&sealed, &[]).expect_code(5);
-    sealed.script(&done(), &json!({}));
+    sealed.write_script(&done(), &json!({}));
     run(&sealed, &[]).expect_code(0).expect_stderr("no git repository");
 }
 
 #[test]
 fn a_bare_repository_is_refused() {
     let sealed = sealed();
-    sealed.git(&["init", "--bare", "--quiet", "."]);
-    sealed.script(&done(), &json!({}));
+    sealed.run_git(&["init", "--bare", "--quiet", "."]);
+    sealed.write_script(&done(), &json!({}));
     run(&sealed, &[]).expect_code(5).expect_stderr("bare");
 }
 
@@ -131,7 +131,7 @@ fn symlinks_in_ralphs_paths_are_not_followed() {
     let sealed = sealed();
     let target = sealed.root().join("target");
     fs::create_dir(&target).expect("a directory");
-    symlink(&target, sealed.project().join(".ralph")).expect("a link");
+    symlink(&target, sealed.project_dir().join(".ralph")).expect("a link");
     let end = run(&sealed, &["--agent", "true"]).expect_code(2);
     assert!(end.stderr.contains(".ralph"), "{}", end.stderr);
     assert_eq!(fs::read_dir(&target).expect("readable").count(), 0);
@@ -140,10 +140,10 @@ fn symlinks_in_ralphs_paths_are_not_followed() {
 #[test]
 fn unwritable_state_is_reported_before_the_run() {
     let sealed = sealed();
-    sealed.script(&done(), &json!({}));
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    sealed.write_script(&done(), &json!({}));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["run", "-p", "base"]).env("RALPH_STATE_DIR", "/proc/ralph");
-    let end = ralph_testkit::sealed::Running::start(command).wait();
+    let end = ralph_testkit::sealed::Running::start_command(command).wait_for_end();
     end.expect_code(2).expect_stderr("/proc/ralph");
 }
 
@@ -152,15 +152,15 @@ fn a_full_disk_stops_the_run_and_loses_nothing() {
     let sealed = sealed();
     // A file size limit is the only full disk that a test can create without root.
     let calls = first_then(json!([{ "text": "Hm." }]), json!([{ "claim": "DONE" }]));
-    sealed.script(&calls, &json!({ "maximumIterations": 5 }));
+    sealed.write_script(&calls, &json!({ "maximumIterations": 5 }));
     let ralph = env!("CARGO_BIN_EXE_ralph");
-    let mut command = sealed.command("sh");
+    let mut command = sealed.build_command("sh");
     command.args(["-c", &format!("trap '' XFSZ; ulimit -f 16; exec {ralph} run -p \"$0\"")]);
     command.arg("x".repeat(5_000));
-    let end = ralph_testkit::sealed::Running::start(command).wait();
+    let end = ralph_testkit::sealed::Running::start_command(command).wait_for_end();
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert!(end.stderr.contains("journal"), "{}", end.stderr);
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["resume"]).expect_code(0);
     assert_eq!(sealed.survivors(), [""; 0]);
 }
 
@@ -168,25 +168,25 @@ fn a_full_disk_stops_the_run_and_loses_nothing() {
 fn a_view_that_cannot_be_written_is_a_warning() {
     let sealed = repository();
     let deeds = json!([{ "delete": { "path": ".ralph/logs" } }, { "write": { "path": ".ralph/logs", "text": "" } }, { "claim": "DONE" }]);
-    sealed.script(&always(deeds), &json!({ "guardrails": [{ "command": "true" }] }));
+    sealed.write_script(&always(deeds), &json!({ "guardrails": [{ "command": "true" }] }));
     run(&sealed, &[]).expect_code(0).expect_stderr("warning");
 }
 
 #[test]
 fn without_arguments_a_hint_is_printed() {
-    let end = sealed().ralph(&[]).expect_code(0);
+    let end = sealed().run_ralph(&[]).expect_code(0);
     for command in ["ralph demo", "ralph init", "ralph run"] {
         assert!(end.stdout.contains(command), "{}", end.stdout);
     }
-    sealed().ralph(&["--version"]).expect_code(0);
-    sealed().ralph(&["-v"]).expect_code(0);
-    sealed().ralph(&["run", "--help"]).expect_code(0);
+    sealed().run_ralph(&["--version"]).expect_code(0);
+    sealed().run_ralph(&["-v"]).expect_code(0);
+    sealed().run_ralph(&["run", "--help"]).expect_code(0);
 }
 
 #[test]
 fn the_schema_describes_the_settings() {
-    let end = sealed().ralph(&["init", "--print-schema"]).expect_code(0);
+    let end = sealed().run_ralph(&["init", "--print-schema"]).expect_code(0);
     let schema: serde_json::Value = serde_json::from_str(&end.stdout).expect("JSON");
     assert!(schema["properties"]["maximumIterations"].is_object());
-    sealed().ralph(&["init"]).expect_code(2);
+    sealed().run_ralph(&["init"]).expect_code(2);
 }

@@ -74,7 +74,7 @@ fn night() -> Sealed {
         { "when": { "task": "US-5" }, "do": [usage(4_000, 100, 0.03), blocked] },
         { "do": [write("src/page.sh", "#!/bin/sh\necho hello\n"), usage(18_000, 900, 0.15), handoff("US-6")] },
     ]);
-    sealed.write(
+    sealed.write_file(
         "tests.sh",
         "test ! -f mail.broken || { echo 'running 14 tests'; echo 'test mail::sends_once ... FAILED'\n\
          echo 'error: the mail was sent twice: expected 1, found 2'\n\
@@ -82,9 +82,9 @@ fn night() -> Sealed {
     );
     let settings = json!({ "guardrails": [{ "command": "sh tests.sh" }, { "command": "true" }],
                            "tasks": { "maxAttempts": 3 }, "maximumIterations": 25 });
-    sealed.script(&calls, &settings);
+    sealed.write_script(&calls, &settings);
     let title = format!("Write an audit log {HOSTILE}");
-    sealed.write(
+    sealed.write_file(
         "plan.json",
         &plan(&[
             ("US-1", "Parse the query string", &[]),
@@ -96,15 +96,15 @@ fn night() -> Sealed {
             ("US-7", "Announce it", &["US-3"]),
         ]),
     );
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-q", "-m", "plan"]);
-    sealed.ralph(&["build"]).expect_code(1);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-q", "-m", "plan"]);
+    sealed.run_ralph(&["build"]).expect_code(1);
     sealed
 }
 
 /// Starts a browser. CI must have one; elsewhere a skipped test is reported.
 fn browser() -> Option<Browser> {
-    let browser = Browser::start();
+    let browser = Browser::start_browser();
     if browser.is_none() {
         assert!(env::var_os("CI").is_none(), "chromium and chromedriver are missing in CI");
         leave_out("a test of pages; chromium or chromedriver is missing (see check)");
@@ -129,8 +129,8 @@ fn check_accessible(browser: &Browser) {
         return;
     };
     let axe = fs::read_to_string(axe).expect("axe-core is there");
-    browser.run(&format!("{axe}; window.axe = axe;"));
-    let found = browser.run_to_the_end(
+    browser.run_script(&format!("{axe}; window.axe = axe;"));
+    let found = browser.run_async_script(
         "const done = arguments[0]; axe.run().then(it => done(it.violations.map(violation => \
          [violation.id, violation.nodes.map(node => node.html.slice(0, 200) + ' ' + node.failureSummary).slice(0, 3)])))",
         &json!([]),
@@ -142,7 +142,7 @@ fn check_accessible(browser: &Browser) {
 #[track_caller]
 fn check_stays_here(browser: &Browser, origin: &str) {
     let own = ["data:", "chrome:", "chrome-untrusted:", origin];
-    let mut elsewhere = browser.requested();
+    let mut elsewhere = browser.read_requested_urls();
     elsewhere.retain(|url| !own.iter().any(|own| url.starts_with(own)));
     assert_eq!(elsewhere, Vec::<String>::new());
 }
@@ -150,11 +150,11 @@ fn check_stays_here(browser: &Browser, origin: &str) {
 /// Checks that a page can be read on a telephone.
 #[track_caller]
 fn check_narrow(browser: &Browser) {
-    browser.resize(360, 740);
-    let widths =
-        browser.run("const it = document.documentElement; return [it.scrollWidth, it.clientWidth]");
+    browser.resize_window(360, 740);
+    let widths = browser
+        .run_script("const it = document.documentElement; return [it.scrollWidth, it.clientWidth]");
     assert_eq!(widths, json!([360, 360]), "nothing is wider than the screen");
-    browser.resize(1000, 900);
+    browser.resize_window(1000, 900);
 }
 
 #[test]
@@ -163,63 +163,65 @@ fn a_report_is_read_in_a_browser() {
     let sealed = night();
     let path = sealed.root().join("report.html");
     let path = path.to_str().expect("text");
-    sealed.ralph(&["report", "--html", path]).expect_code(0).expect_stderr("is written");
+    sealed.run_ralph(&["report", "--html", path]).expect_code(0).expect_stderr("is written");
     assert_eq!(
-        sealed.ralph(&["report", "--html", "-"]).expect_code(0).stdout,
+        sealed.run_ralph(&["report", "--html", "-"]).expect_code(0).stdout,
         fs::read_to_string(path).expect("there")
     );
-    browser.requested();
+    browser.read_requested_urls();
     // Without animations a click hits its target.
-    browser.prefer("light");
-    browser.open(&format!("file://{path}"));
+    browser.set_color_scheme("light");
+    browser.open_url(&format!("file://{path}"));
     assert_eq!(
-        browser.text("document.querySelector('h1').innerText"),
+        browser.evaluate_text("document.querySelector('h1').innerText"),
         "Not complete: 4 of 7 tasks done, 2 failed."
     );
     assert_eq!(
-        browser.run("return document.querySelectorAll('script, img, iframe').length"),
+        browser.run_script("return document.querySelectorAll('script, img, iframe').length"),
         json!(0)
     );
-    assert!(!browser.text("document.title").contains("owned"));
-    let commits = sealed.git(&["rev-list", "--count", "HEAD"]);
+    assert!(!browser.evaluate_text("document.title").contains("owned"));
+    let commits = sealed.run_git(&["rev-list", "--count", "HEAD"]);
     let made: u32 = commits.trim().parse::<u32>().expect("a number") - 2;
-    let shown = browser.text("[...document.querySelectorAll('dt')].find(it => it.innerText == 'Commits').nextSibling.innerText");
+    let shown = browser.evaluate_text("[...document.querySelectorAll('dt')].find(it => it.innerText == 'Commits').nextSibling.innerText");
     assert_eq!(shown, made.to_string());
-    let iterations = sealed.events_of("iteration_ended").len();
+    let iterations = sealed.find_events("iteration_ended").len();
     assert_eq!(
-        browser.run("return document.querySelectorAll('.columns a').length"),
+        browser.run_script("return document.querySelectorAll('.columns a').length"),
         json!(iterations)
     );
 
     // Folded sections open without a script, and agent text inside them is escaped.
-    browser.click("#attempts details:last-of-type summary");
-    let diffs = browser
-        .text("[...document.querySelectorAll('.diff')].map(it => it.textContent).join('\\n')");
+    browser.click_element("#attempts details:last-of-type summary");
+    let diffs = browser.evaluate_text(
+        "[...document.querySelectorAll('.diff')].map(it => it.textContent).join('\\n')",
+    );
     assert!(diffs.contains("+# A bucket for each client.") && diffs.contains(HOSTILE), "{diffs}");
-    browser.run("document.querySelectorAll('.columns a')[1].focus()");
-    let tip = browser.text("getComputedStyle(document.querySelectorAll('.tip')[1]).opacity");
+    browser.run_script("document.querySelectorAll('.columns a')[1].focus()");
+    let tip =
+        browser.evaluate_text("getComputedStyle(document.querySelectorAll('.tip')[1]).opacity");
     assert_eq!(tip, "1", "focus tells what pointing tells");
 
-    let paper = || browser.text("getComputedStyle(document.body).backgroundColor");
-    browser.prefer("dark");
+    let paper = || browser.evaluate_text("getComputedStyle(document.body).backgroundColor");
+    browser.set_color_scheme("dark");
     let dark = paper();
     check_accessible(&browser);
     check_narrow(&browser);
-    browser.prefer("light");
+    browser.set_color_scheme("light");
     let light = paper();
     assert_ne!(light, dark);
     check_accessible(&browser);
     check_narrow(&browser);
-    browser.click("label:has(#theme-dark)");
+    browser.click_element("label:has(#theme-dark)");
     assert_eq!(paper(), dark, "the switch has the last word");
-    assert_eq!(browser.console(), Vec::<String>::new());
+    assert_eq!(browser.read_console(), Vec::<String>::new());
     check_stays_here(&browser, "file:");
 }
 
 /// Starts the server and returns it with its address.
 fn serve(sealed: &Sealed, words: &[&str]) -> (Running, String) {
-    let mut server = sealed.start(&[&["serve", "--json"], words].concat());
-    let about: Value = serde_json::from_str(&server.next_line()).expect("JSON");
+    let mut server = sealed.start_ralph(&[&["serve", "--json"], words].concat());
+    let about: Value = serde_json::from_str(&server.read_line()).expect("JSON");
     let url = about["url"].as_str().expect("an address").to_owned();
     (server, url)
 }
@@ -233,15 +235,15 @@ fn slow() -> (Sealed, Running) {
             { "waitFor": { "path": format!(".ralph/go-{task}") } },
             write(&format!("{task}.txt"), "x"), usage(1_000, 100, 0.01), handoff(task)] })
     };
-    sealed.script(&json!([call("T1"), call("T2"), call("T3")]), &json!({}));
-    sealed.write(".gitignore", ".ralph/begun-*\n.ralph/go-*\n");
-    sealed.write(
+    sealed.write_script(&json!([call("T1"), call("T2"), call("T3")]), &json!({}));
+    sealed.write_file(".gitignore", ".ralph/begun-*\n.ralph/go-*\n");
+    sealed.write_file(
         "plan.json",
         &plan(&[("T1", "The first", &[]), ("T2", "The second", &[]), ("T3", HOSTILE, &[])]),
     );
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-q", "-m", "plan"]);
-    let run = sealed.start(&["build", "--skip-review"]);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-q", "-m", "plan"]);
+    let run = sealed.start_ralph(&["build", "--skip-review"]);
     sealed.wait_for(".ralph/begun-T1");
     (sealed, run)
 }
@@ -251,72 +253,81 @@ fn a_live_page_follows_a_run_and_steers_it() {
     let Some(browser) = browser() else { return };
     let (sealed, run) = slow();
     let (_server, url) = serve(&sealed, &[]);
-    browser.requested();
-    browser.prefer("light");
-    browser.open(&url);
-    assert_eq!(browser.text("document.querySelector('tbody .state').innerText"), "running");
-    browser.click("tbody a");
+    browser.read_requested_urls();
+    browser.set_color_scheme("light");
+    browser.open_url(&url);
+    assert_eq!(
+        browser.evaluate_text("document.querySelector('tbody .state').innerText"),
+        "running"
+    );
+    browser.click_element("tbody a");
     let head = "document.querySelector('h1').innerText";
     browser.wait_for("document.body.dataset.link == 'live'");
     assert!(
-        browser.text(head).starts_with("Running iteration 1, implement T1"),
+        browser.evaluate_text(head).starts_with("Running iteration 1, implement T1"),
         "{}",
-        browser.text(head)
+        browser.evaluate_text(head)
     );
     check_accessible(&browser);
     check_narrow(&browser);
 
-    browser.run("window.here = true; document.querySelector('#text').focus()");
-    sealed.write(".ralph/go-T1", "");
+    browser.run_script("window.here = true; document.querySelector('#text').focus()");
+    sealed.write_file(".ralph/go-T1", "");
     browser.wait_for(&format!("{head}.startsWith('Running iteration 2, implement T2')"));
-    assert_eq!(browser.run("return window.here"), json!(true), "it was not loaded again");
-    assert_eq!(browser.text("document.querySelector('#tasks .state').innerText"), "done");
-    assert_eq!(browser.text("document.activeElement.id"), "text", "focus stays where it is");
-    assert_eq!(browser.text("document.querySelectorAll('#task option').length"), "2");
+    assert_eq!(browser.run_script("return window.here"), json!(true), "it was not loaded again");
+    assert_eq!(browser.evaluate_text("document.querySelector('#tasks .state').innerText"), "done");
+    assert_eq!(
+        browser.evaluate_text("document.activeElement.id"),
+        "text",
+        "focus stays where it is"
+    );
+    assert_eq!(browser.evaluate_text("document.querySelectorAll('#task option').length"), "2");
 
     let wished = |what: &str| {
-        sealed.events_of("wished").iter().any(|event| event["asked"]["wish"]["wish"] == what)
+        sealed.find_events("wished").iter().any(|event| event["asked"]["wish"]["wish"] == what)
     };
-    browser.write("#text", "Mind the <b>gap</b>.");
-    browser.click("#send");
+    browser.type_text("#text", "Mind the <b>gap</b>.");
+    browser.click_element("#send");
     browser.wait_for(
         "document.querySelector('#reply').innerText == 'The next agent will get the note.'",
     );
-    browser.click("#pause");
+    browser.click_element("#pause");
     browser.wait_for(
         "document.querySelector('#pause').disabled && !document.querySelector('#go-on').disabled",
     );
-    let why = browser.text("document.querySelector('#why').innerText");
+    let why = browser.evaluate_text("document.querySelector('#why').innerText");
     assert!(why.ends_with("a note for the next prompt, pause."), "{why}");
-    sealed.write(".ralph/go-T2", "");
+    sealed.write_file(".ralph/go-T2", "");
     browser.wait_for(&format!("{head}.startsWith('Paused')"));
-    browser.click("#go-on");
+    browser.click_element("#go-on");
     sealed.wait_for(".ralph/begun-T3");
     browser.wait_for(&format!("{head}.startsWith('Running iteration 3')"));
     assert!(sealed.prompts().last().expect("a prompt").contains("Mind the <b>gap</b>."));
 
-    browser.click("#stop");
-    browser.accept();
+    browser.click_element("#stop");
+    browser.accept_dialog();
     browser.wait_for("document.querySelector('#why').innerText.endsWith(': stop.')");
-    sealed.write(".ralph/go-T3", "");
-    let end = run.wait();
+    sealed.write_file(".ralph/go-T3", "");
+    let end = run.wait_for_end();
     assert!(["note", "pause", "goOn", "stop"].into_iter().all(wished), "all are in the journal");
     browser.wait_for(
         "document.querySelector('#pause').disabled && document.querySelector('#stop').disabled",
     );
     assert!(
-        browser.text("document.querySelector('#why').innerText").starts_with("No run is active")
+        browser
+            .evaluate_text("document.querySelector('#why').innerText")
+            .starts_with("No run is active")
     );
     browser.wait_for(&format!("!{head}.startsWith('Running')"));
-    let begun = sealed.events_of("iteration_started").len();
-    let figure = browser.text("[...document.querySelectorAll('dt')].find(it => it.innerText == 'Iterations').nextSibling.innerText");
+    let begun = sealed.find_events("iteration_started").len();
+    let figure = browser.evaluate_text("[...document.querySelectorAll('dt')].find(it => it.innerText == 'Iterations').nextSibling.innerText");
     assert!(figure.starts_with(&format!("{begun} / ")), "{figure}, {:?}", end.code);
-    assert_eq!(browser.run("return window.here"), json!(true));
+    assert_eq!(browser.run_script("return window.here"), json!(true));
     assert_eq!(
-        browser.run("return document.querySelectorAll('main script, main img').length"),
+        browser.run_script("return document.querySelectorAll('main script, main img').length"),
         json!(0)
     );
-    assert_eq!(browser.console(), Vec::<String>::new());
+    assert_eq!(browser.read_console(), Vec::<String>::new());
     let origin = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
     check_stays_here(&browser, &origin);
 }
@@ -326,23 +337,23 @@ fn a_run_that_is_over_is_shown_as_it_is() {
     let Some(browser) = browser() else { return };
     let sealed = night();
     let (server, url) = serve(&sealed, &["--all"]);
-    browser.open(&url);
-    browser.click("tbody a");
+    browser.open_url(&url);
+    browser.click_element("tbody a");
     browser.wait_for("document.body.dataset.link == 'static'");
     assert_eq!(
-        browser.run(
+        browser.run_script(
             "return [...document.querySelectorAll('.controls button')].every(it => it.disabled)"
         ),
         json!(true)
     );
     assert_eq!(
-        browser.text("document.querySelector('#why').innerText"),
+        browser.evaluate_text("document.querySelector('#why').innerText"),
         "No run is active. `ralph resume` resumes this one."
     );
     check_accessible(&browser);
     // A script's background process (`&`) ignores Ctrl-C.
-    server.signal(Signal::TERM);
-    assert_eq!(server.wait().code, None, "the signal ends it at once");
+    server.send_signal(Signal::TERM);
+    assert_eq!(server.wait_for_end().code, None, "the signal ends it at once");
 }
 
 /// Takes the screenshots for the documentation; they are discarded unless requested.
@@ -351,18 +362,18 @@ fn pictures() {
     let Some(browser) = browser() else { return };
     let sealed = night();
     let path = sealed.root().join("report.html");
-    sealed.ralph(&["report", "--html", path.to_str().expect("text")]).expect_code(0);
+    sealed.run_ralph(&["report", "--html", path.to_str().expect("text")]).expect_code(0);
     let place =
         env::var_os("RALPH_SCREENSHOTS").map_or_else(|| sealed.root().to_owned(), PathBuf::from);
-    browser.open(&format!("file://{}", path.display()));
+    browser.open_url(&format!("file://{}", path.display()));
     for (name, scheme, width, height) in [
         ("report-light", "light", 900, 1500),
         ("report-dark", "dark", 900, 1500),
         ("report-phone", "light", 360, 1500),
     ] {
-        browser.prefer(scheme);
-        browser.resize(width, height);
-        let picture = browser.picture();
+        browser.set_color_scheme(scheme);
+        browser.resize_window(width, height);
+        let picture = browser.take_screenshot();
         assert!(picture.starts_with(b"\x89PNG"), "{name}");
         assert!(picture.len() < 400_000, "{name} has {} bytes", picture.len());
         fs::write(place.join(format!("{name}.png")), picture).expect("written");
@@ -382,39 +393,43 @@ fn page_survives_sleep_and_server_restart() {
     let (port, file) = (free_port(), sealed.root().join("secret"));
     let words = ["--port", &port, "--token-file", file.to_str().expect("text")];
     let (server, url) = serve(&sealed, &words);
-    browser.open(&url);
-    browser.click("tbody a");
+    browser.open_url(&url);
+    browser.click_element("tbody a");
     browser.wait_for("document.body.dataset.link == 'live'");
-    browser.run("window.here = true");
+    browser.run_script("window.here = true");
     let head = "document.querySelector('h1').innerText";
 
     // Asleep, and awake again: events from the meantime are shown.
-    server.signal(Signal::STOP);
-    sealed.write(".ralph/go-T1", "");
+    server.send_signal(Signal::STOP);
+    sealed.write_file(".ralph/go-T1", "");
     sealed.wait_for(".ralph/begun-T2");
-    assert!(browser.text(head).starts_with("Running iteration 1"), "{}", browser.text(head));
-    server.signal(Signal::CONT);
+    assert!(
+        browser.evaluate_text(head).starts_with("Running iteration 1"),
+        "{}",
+        browser.evaluate_text(head)
+    );
+    server.send_signal(Signal::CONT);
     browser.wait_for(&format!("{head}.startsWith('Running iteration 2')"));
 
     // Server stopped, and started again at the same address.
-    server.signal(Signal::KILL);
-    server.wait();
+    server.send_signal(Signal::KILL);
+    server.wait_for_end();
     browser.wait_for("document.body.dataset.link == 'lost'");
-    sealed.write(".ralph/go-T2", "");
+    sealed.write_file(".ralph/go-T2", "");
     sealed.wait_for(".ralph/begun-T3");
     let (_server, again) = serve(&sealed, &words);
     assert_eq!(url, again);
     browser.wait_for(&format!("{head}.startsWith('Running iteration 3')"));
     browser.wait_for("document.body.dataset.link == 'live'");
-    assert_eq!(browser.text("document.querySelector('#link').innerText"), "live");
-    browser.write("#text", "Still here.");
-    browser.click("#send");
+    assert_eq!(browser.evaluate_text("document.querySelector('#link').innerText"), "live");
+    browser.type_text("#text", "Still here.");
+    browser.click_element("#send");
     browser.wait_for(
         "document.querySelector('#reply').innerText == 'The next agent will get the note.'",
     );
-    assert_eq!(browser.run("return window.here"), json!(true), "it was not loaded again");
-    sealed.write(".ralph/go-T3", "");
-    run.wait();
+    assert_eq!(browser.run_script("return window.here"), json!(true), "it was not loaded again");
+    sealed.write_file(".ralph/go-T3", "");
+    run.wait_for_end();
 }
 
 /// Keeps the page's connections, so that events can be delivered repeatedly.
@@ -439,14 +454,15 @@ fn a_page_that_is_open_for_days_does_not_grow() {
     let Some(browser) = browser() else { return };
     let (sealed, run) = slow();
     let (_server, url) = serve(&sealed, &[]);
-    browser.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": HELD }));
-    browser.devtools("Performance.enable", &json!({}));
-    browser.open(&url);
-    browser.click("tbody a");
+    browser
+        .send_devtools_command("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": HELD }));
+    browser.send_devtools_command("Performance.enable", &json!({}));
+    browser.open_url(&url);
+    browser.click_element("tbody a");
     browser.wait_for("document.body.dataset.link == 'live'");
     let measure = || {
-        browser.devtools("HeapProfiler.collectGarbage", &json!({}));
-        let all = browser.devtools("Performance.getMetrics", &json!({}));
+        browser.send_devtools_command("HeapProfiler.collectGarbage", &json!({}));
+        let all = browser.send_devtools_command("Performance.getMetrics", &json!({}));
         ["Nodes", "JSEventListeners", "JSHeapUsedSize"].map(|name| {
             let metrics = all["metrics"].as_array().expect("metrics");
             let metric = metrics.iter().find(|metric| metric["name"] == name);
@@ -454,7 +470,7 @@ fn a_page_that_is_open_for_days_does_not_grow() {
         })
     };
     let hear = |times: u32| {
-        let length = browser.run_to_the_end(HEAR, &json!([times]));
+        let length = browser.run_async_script(HEAR, &json!([times]));
         assert!(length.as_u64() > Some(1_000), "a whole page is news: {length}");
     };
     hear(50);
@@ -462,19 +478,19 @@ fn a_page_that_is_open_for_days_does_not_grow() {
     hear(2_000);
     // A laptop that wakes up on another network many times: connection slots are freed.
     for _ in 0..40 {
-        browser.run("dispatchEvent(new Event('online'))");
+        browser.run_script("dispatchEvent(new Event('online'))");
         browser.wait_for("held[held.length - 1].readyState == 1");
     }
     let after = measure();
     let open = "held.filter(it => it.readyState != EventSource.CLOSED).length";
-    assert_eq!(browser.text(open), "1");
+    assert_eq!(browser.evaluate_text(open), "1");
     assert!(after[0] <= before[0] * 1.05 + 100.0, "nodes: {before:?} {after:?}");
     assert!(after[1] <= before[1] * 1.05 + 200.0, "listeners: {before:?} {after:?}");
     assert!(after[2] <= before[2] + 1_000_000.0, "bytes: {before:?} {after:?}");
     browser.wait_for("document.body.dataset.link == 'live'");
     for task in ["T1", "T2", "T3"] {
-        sealed.write(&format!(".ralph/go-{task}"), "");
+        sealed.write_file(&format!(".ralph/go-{task}"), "");
     }
-    run.wait().expect_code(0);
+    run.wait_for_end().expect_code(0);
     browser.wait_for("document.querySelector('h1').innerText.startsWith('Complete')");
 }

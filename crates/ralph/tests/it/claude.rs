@@ -16,7 +16,7 @@ fn with_claude(calls: &Value) -> Sealed {
     let text = json!({ "dialect": "claude", "calls": calls });
     fs::write(&scenario, text.to_string()).expect("written");
     let ralph = env!("CARGO_BIN_EXE_ralph");
-    sealed.program(
+    sealed.write_program(
         "claude",
         &format!(
             "#!/bin/sh\n[ \"$1\" = --version ] && exec echo '2.1.325 (Claude Code)'\n\
@@ -28,7 +28,7 @@ fn with_claude(calls: &Value) -> Sealed {
 }
 
 fn run(sealed: &Sealed, words: &[&str]) -> Finished {
-    sealed.ralph(&[&["run", "-p", "base", "--agent", "claude"], words].concat())
+    sealed.run_ralph(&[&["run", "-p", "base", "--agent", "claude"], words].concat())
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_whole_loop_with_tools_and_cost() {
     let end = run(&sealed, &["--model", "opus"]).expect_code(0);
     assert!(end.stderr.contains("⏺ Bash(ls)"), "{}", end.stderr);
     assert!(end.stderr.contains("$0.50"), "{}", end.stderr);
-    assert_eq!(sealed.events_of("iteration_started").len(), 2);
+    assert_eq!(sealed.find_events("iteration_started").len(), 2);
     let argv = fs::read_to_string(sealed.root().join("argv")).expect("it was called");
     for word in
         ["-p", "--output-format stream-json", "--dangerously-skip-permissions", "--model opus"]
@@ -64,7 +64,7 @@ fn a_usage_limit_with_its_reset_is_waited_for() {
         { "do": [{ "claim": "DONE" }] }
     ]));
     run(&sealed, &["-m", "1"]).expect_code(0);
-    assert_eq!(sealed.events_of("waiting").len(), 1);
+    assert_eq!(sealed.find_events("waiting").len(), 1);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn failed_login_stops_at_once_with_a_hint() {
         { "do": [{ "result": { "error": { "class": "notLoggedIn", "words": words } } }] }
     ]));
     let end = run(&sealed, &[]).expect_code(4).expect_stderr("Invalid API key");
-    assert_eq!(sealed.events_of("asked").len(), 1);
+    assert_eq!(sealed.find_events("asked").len(), 1);
     assert!(end.stderr.contains("log in") || end.stderr.contains("API_KEY"), "{}", end.stderr);
 }
 
@@ -85,15 +85,15 @@ fn used_up_turns_count_as_an_attempt() {
         { "do": [{ "claim": "DONE" }] }
     ]));
     run(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.events_of("iteration_started").len(), 2);
+    assert_eq!(sealed.find_events("iteration_started").len(), 2);
 }
 
 #[test]
 fn a_key_in_the_shell_is_warned_about() {
     let sealed = with_claude(&json!([{ "do": [{ "claim": "DONE" }] }]));
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["run", "-p", "base", "--agent", "claude"]).env("ANTHROPIC_API_KEY", "dummy");
-    let end = ralph_testkit::sealed::Running::start(command).wait();
+    let end = ralph_testkit::sealed::Running::start_command(command).wait_for_end();
     end.expect_code(0).expect_stderr("ANTHROPIC_API_KEY is set");
 }
 
@@ -103,12 +103,12 @@ fn interrupted_call_is_repeated() {
         { "when": { "call": 1 }, "do": [{ "text": "Working." }, { "touch": "begun" }, "hang"] },
         { "do": [{ "claim": "DONE" }] }
     ]));
-    let mut running = sealed.start(&["run", "-p", "base", "--agent", "claude"]);
+    let mut running = sealed.start_ralph(&["run", "-p", "base", "--agent", "claude"]);
     sealed.wait_for("begun");
-    running.signal(Signal::INT);
+    running.send_signal(Signal::INT);
     running.wait_for("shutting down");
-    running.signal(Signal::INT);
-    running.wait().expect_code(130);
+    running.send_signal(Signal::INT);
+    running.wait_for_end().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["resume"]).expect_code(0);
 }

@@ -14,15 +14,15 @@ use crate::{repository, sealed};
 fn project(sealed: Sealed) -> Sealed {
     let work = "date +%N >> work.txt";
     let calls = json!([{ "do": [{ "run": { "command": work } }, { "claim": "DONE" }] }]);
-    sealed.script(&calls, &json!({ "commit": "ralph", "onFailure": "rollback" }));
-    sealed.write(".gitignore", "/.ralph/\n");
+    sealed.write_script(&calls, &json!({ "commit": "ralph", "onFailure": "rollback" }));
+    sealed.write_file(".gitignore", "/.ralph/\n");
     sealed
 }
 
 fn committed(sealed: Sealed) -> Sealed {
     let sealed = project(sealed);
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
     sealed
 }
 
@@ -31,7 +31,7 @@ fn run(sealed: &Sealed, times: usize) -> Vec<String> {
     (0..times)
         .map(|_| {
             let before = ids(sealed);
-            sealed.ralph(&["run", "-p", "work", "-c", "DONE"]).expect_code(0);
+            sealed.run_ralph(&["run", "-p", "work", "-c", "DONE"]).expect_code(0);
             ids(sealed).into_iter().find(|id| !before.contains(id)).expect("a new run")
         })
         .collect()
@@ -58,20 +58,20 @@ fn make_old(path: &Path, days: u64) {
 }
 
 fn clean(sealed: &Sealed, words: &[&str]) -> Finished {
-    sealed.ralph(&[&["clean"], words].concat())
+    sealed.run_ralph(&[&["clean"], words].concat())
 }
 
 fn refs(sealed: &Sealed, run: &str) -> usize {
-    let all = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph"]);
+    let all = sealed.run_git(&["for-each-ref", "--format=%(refname)", "refs/ralph"]);
     all.lines().filter(|name| name.contains(run)).count()
 }
 
 /// Files that `clean` must not touch.
 fn everything_else(sealed: &Sealed) -> [String; 3] {
     [
-        sealed.git(&["log", "--branches", "--format=%H"]),
-        sealed.git(&["status", "--porcelain", "--ignored"]),
-        sealed.read("work.txt"),
+        sealed.run_git(&["log", "--branches", "--format=%H"]),
+        sealed.run_git(&["status", "--porcelain", "--ignored"]),
+        sealed.read_file("work.txt"),
     ]
 }
 
@@ -83,12 +83,12 @@ fn old_runs_are_removed_and_new_ones_kept() {
         age(&sealed, run, days);
         assert!(refs(&sealed, run) > 0);
     }
-    let head = sealed.git(&["rev-parse", "HEAD"]);
+    let head = sealed.run_git(&["rev-parse", "HEAD"]);
     // Belongs to a run in another work tree.
     let other = "refs/ralph/checkpoints/20260101-000000-abcd/1";
-    sealed.git(&["update-ref", other, head.trim()]);
+    sealed.run_git(&["update-ref", other, head.trim()]);
     let kept = format!("refs/ralph/kept/{}/1", runs[0]);
-    sealed.git(&["update-ref", &kept, head.trim()]);
+    sealed.run_git(&["update-ref", &kept, head.trim()]);
     let before = everything_else(&sealed);
 
     // The output is the same before and after, except for the verb.
@@ -110,8 +110,8 @@ fn old_runs_are_removed_and_new_ones_kept() {
     assert_eq!(refs(&sealed, "20260101-000000-abcd"), 1, "others' stay");
     assert!(refs(&sealed, &runs[2]) > 0 && refs(&sealed, &runs[3]) > 0);
     assert_eq!(everything_else(&sealed), before);
-    sealed.ralph(&["report"]).expect_code(0);
-    sealed.ralph(&["report", &runs[0]]).expect_code(2);
+    sealed.run_ralph(&["report"]).expect_code(0);
+    sealed.run_ralph(&["report", &runs[0]]).expect_code(2);
 }
 
 #[test]
@@ -119,8 +119,8 @@ fn kept_refs_are_removed_with_their_run_on_request() {
     let sealed = committed(repository());
     let runs = run(&sealed, 1);
     age(&sealed, &runs[0], 31);
-    let head = sealed.git(&["rev-parse", "HEAD"]);
-    sealed.git(&["update-ref", &format!("refs/ralph/kept/{}/1", runs[0]), head.trim()]);
+    let head = sealed.run_git(&["rev-parse", "HEAD"]);
+    sealed.run_git(&["update-ref", &format!("refs/ralph/kept/{}/1", runs[0]), head.trim()]);
     clean(&sealed, &[]).expect_code(0);
     assert_eq!(ids(&sealed), runs, "the newest stay however old they are");
     let facts = clean(&sealed, &["--keep", "0", "--kept", "--json"]).expect_code(0).stdout;
@@ -139,38 +139,38 @@ fn kept_refs_are_removed_with_their_run_on_request() {
 fn run_with_a_kept_stash_is_not_removed() {
     let sealed = committed(repository());
     let calls = json!([{ "do": [{ "run": { "command": "touch begun; sleep 60" } }] }]);
-    sealed.script(&calls, &json!({ "commit": "ralph" }));
-    sealed.write("mine.txt", "mine\n");
-    let running = sealed.start(&["run", "-p", "work", "--set-aside"]);
+    sealed.write_script(&calls, &json!({ "commit": "ralph" }));
+    sealed.write_file("mine.txt", "mine\n");
+    let running = sealed.start_ralph(&["run", "-p", "work", "--set-aside"]);
     sealed.wait_for("begun");
     // While the run is active, nothing is cleaned.
     clean(&sealed, &["--keep", "0"]).expect_code(3);
     clean(&sealed, &["--keep", "0", "--dry-run"]).expect_code(0);
-    running.signal(Signal::KILL);
-    running.wait();
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
     let runs = ids(&sealed);
     age(&sealed, &runs[0], 99);
     let reported = clean(&sealed, &["--keep", "0"]).expect_code(0).stdout;
     assert!(reported.contains("stays: changes are set aside for it"), "{reported}");
     assert_eq!(ids(&sealed), runs);
-    assert_eq!(sealed.git(&["for-each-ref", "refs/ralph/set-aside"]).lines().count(), 1);
+    assert_eq!(sealed.run_git(&["for-each-ref", "refs/ralph/set-aside"]).lines().count(), 1);
 }
 
 #[test]
 fn partial_removals_and_old_logs_are_removed_too() {
     let sealed = project(sealed());
-    sealed.script(&json!([{ "do": [{ "claim": "DONE" }] }]), &json!({}));
+    sealed.write_script(&json!([{ "do": [{ "claim": "DONE" }] }]), &json!({}));
     let runs = run(&sealed, 1);
     let state = sealed.runs()[0].parent().and_then(Path::parent).expect("there").to_owned();
     let half = state.join(".removing-20260101-000000-abcd");
     fs::create_dir_all(half.join("git")).expect("made");
     fs::write(half.join("journal.jsonl"), "").expect("written");
-    let logs = sealed.project().join(".ralph/logs");
+    let logs = sealed.project_dir().join(".ralph/logs");
     for (name, days) in [("session-a.log", 31), ("session-b.log", 1), ("mine.log", 99)] {
         fs::write(logs.join(name), "said\n").expect("written");
         make_old(&logs.join(name), days);
     }
-    let files = sealed.project().join(".ralph");
+    let files = sealed.project_dir().join(".ralph");
     let halves =
         [files.join(".plan.json.a.tmp"), files.join("handoffs/.a.tmp"), state.join(".b.tmp")];
     let others = [files.join(".plan.json.b.tmp"), files.join("mine.tmp")];
@@ -200,7 +200,7 @@ fn partial_removals_and_old_logs_are_removed_too() {
 #[test]
 fn doctor_suggests_cleaning() {
     let sealed = committed(repository());
-    let reported = |sealed: &Sealed| sealed.ralph(&["doctor"]).stdout;
+    let reported = |sealed: &Sealed| sealed.run_ralph(&["doctor"]).stdout;
     assert!(!reported(&sealed).contains("takes"), "{}", reported(&sealed));
     run(&sealed, 1);
     let one = reported(&sealed);

@@ -25,10 +25,10 @@ fn ready(sealed: Sealed, calls: &Value, further: Value) -> Sealed {
     for (name, value) in further.as_object().expect("an object") {
         settings[name] = value.clone();
     }
-    sealed.script(calls, &settings);
-    sealed.write(".gitignore", "/.ralph/\n");
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.write_script(calls, &settings);
+    sealed.write_file(".gitignore", "/.ralph/\n");
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
     sealed
 }
 
@@ -38,7 +38,7 @@ fn write_home(sealed: &Sealed, name: &str, text: &str) {
 
 /// Runs ralph as a user whose identity is only in configuration files.
 fn ralph(sealed: &Sealed, backend: &str, global: Option<&Path>, words: &[&str]) -> Finished {
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(words).env("RALPH_SANDBOX_BACKEND", backend);
     for name in IDENTITY {
         command.env_remove(name);
@@ -47,11 +47,11 @@ fn ralph(sealed: &Sealed, backend: &str, global: Option<&Path>, words: &[&str]) 
         Some(path) => command.env("GIT_CONFIG_GLOBAL", path),
         None => command.env_remove("GIT_CONFIG_GLOBAL"),
     };
-    Running::start(command).wait()
+    Running::start_command(command).wait_for_end()
 }
 
 fn hook(sealed: &Sealed, name: &str, text: &str) {
-    let path = sealed.project().join(".git/hooks").join(name);
+    let path = sealed.project_dir().join(".git/hooks").join(name);
     fs::create_dir_all(path.parent().expect("a parent")).expect("made");
     fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("written");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -61,7 +61,7 @@ fn hook(sealed: &Sealed, name: &str, text: &str) {
 /// Writes a program that signs like gpg, unless a file `locked` exists next to the project.
 fn signer(sealed: &Sealed) {
     let locked = sealed.root().join("locked");
-    sealed.program(
+    sealed.write_program(
         "test-gpg",
         &format!(
             "#!/bin/sh\ntest -e {} && {{ echo no secret key >&2; exit 2; }}\n\
@@ -70,9 +70,9 @@ fn signer(sealed: &Sealed) {
             locked.display()
         ),
     );
-    let program = sealed.bin().join("test-gpg");
-    sealed.git(&["config", "gpg.program", program.to_str().expect("text")]);
-    sealed.git(&["config", "commit.gpgSign", "true"]);
+    let program = sealed.bin_dir().join("test-gpg");
+    sealed.run_git(&["config", "gpg.program", program.to_str().expect("text")]);
+    sealed.run_git(&["config", "commit.gpgSign", "true"]);
 }
 
 #[test]
@@ -86,13 +86,13 @@ fn commits_use_the_identity_of_an_included_file() {
             write_home(&sealed, ".gitconfig", global);
             write_home(&sealed, "who", INCLUDED);
             ralph(&sealed, backend, None, &["run", "-p", "base"]).expect_code(0);
-            assert_eq!(sealed.git(&["log", "-1", "--format=%an %cn"]), "Included Included\n");
+            assert_eq!(sealed.run_git(&["log", "-1", "--format=%an %cn"]), "Included Included\n");
         }
         let sealed = ready(repository(), &worker(), json!({}));
         let elsewhere = sealed.root().join("elsewhere");
         fs::write(&elsewhere, INCLUDED).expect("written");
         ralph(&sealed, backend, Some(&elsewhere), &["run", "-p", "base"]).expect_code(0);
-        assert_eq!(sealed.git(&["log", "-1", "--format=%an"]), "Included\n", "{backend}");
+        assert_eq!(sealed.run_git(&["log", "-1", "--format=%an"]), "Included\n", "{backend}");
     }
 }
 
@@ -108,7 +108,11 @@ fn agent_commits_use_the_identity_of_an_included_file() {
         let who = "[user]\n\tname = Included\n\temail = included@example.invalid\n";
         write_home(&sealed, "who", who);
         ralph(&sealed, backend, None, &["run", "-p", "base"]).expect_code(0);
-        assert_eq!(sealed.git(&["log", "-1", "--format=%an %s"]), "Included Work\n", "{backend}");
+        assert_eq!(
+            sealed.run_git(&["log", "-1", "--format=%an %s"]),
+            "Included Work\n",
+            "{backend}"
+        );
     }
 }
 
@@ -122,7 +126,7 @@ fn missing_git_identity_stops_before_the_first_agent_call() {
         .expect_stderr("git config user.name");
     assert!(sealed.runs().is_empty(), "no run was begun");
     // Without commits no identity is needed.
-    sealed.script(&worker(), &json!({}));
+    sealed.write_script(&worker(), &json!({}));
     ralph(&sealed, "none", None, &["run", "-p", "base"]).expect_code(0);
 }
 
@@ -132,11 +136,11 @@ fn commits_are_signed_in_a_sandbox_too() {
         let sealed = ready(repository(), &worker(), json!({}));
         signer(&sealed);
         let words = ["run", "-p", "base"];
-        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
         command.args(words).env("RALPH_SANDBOX_BACKEND", backend);
-        let end = Running::start(command).wait().expect_code(0);
+        let end = Running::start_command(command).wait_for_end().expect_code(0);
         assert!(!end.stderr.contains("not signed"), "{backend}: {}", end.stderr);
-        let commit = sealed.git(&["cat-file", "commit", "HEAD"]);
+        let commit = sealed.run_git(&["cat-file", "commit", "HEAD"]);
         assert!(commit.contains("\ngpgsig "), "{backend}: {commit}");
     }
 }
@@ -152,32 +156,32 @@ fn unusable_signing_key_is_found_before_the_first_agent_call() {
     signer(&sealed);
     let locked = sealed.root().join("locked");
     fs::write(&locked, "").expect("written");
-    let first = sealed.ralph(&["run", "-p", "base"]).expect_code(5);
+    let first = sealed.run_ralph(&["run", "-p", "base"]).expect_code(5);
     assert!(first.stderr.contains("could not be signed"), "{}", first.stderr);
     assert!(sealed.runs().is_empty(), "no run was begun");
     fs::remove_file(&locked).expect("removed");
-    let second = sealed.ralph(&["run", "-p", "base"]).expect_code(5);
+    let second = sealed.run_ralph(&["run", "-p", "base"]).expect_code(5);
     assert!(second.stderr.contains("no secret key"), "{}", second.stderr);
-    assert_eq!(sealed.read("work.txt"), "work\n");
+    assert_eq!(sealed.read_file("work.txt"), "work\n");
     fs::remove_file(&locked).expect("removed");
-    sealed.ralph(&["resume"]).expect_code(0);
-    assert_eq!(sealed.events_of("asked").len(), 1, "the work is not done twice");
-    assert!(sealed.git(&["cat-file", "commit", "HEAD"]).contains("\ngpgsig "));
-    assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "work\n");
+    sealed.run_ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.find_events("asked").len(), 1, "the work is not done twice");
+    assert!(sealed.run_git(&["cat-file", "commit", "HEAD"]).contains("\ngpgsig "));
+    assert_eq!(sealed.run_git(&["show", "HEAD:work.txt"]), "work\n");
 }
 
 #[test]
 fn a_repository_with_reftables_takes_commits() {
     for backend in [vec!["none"], backends()].concat() {
         let sealed = sealed();
-        sealed.git(&["init", "-q", "--ref-format=reftable", "--initial-branch=main"]);
+        sealed.run_git(&["init", "-q", "--ref-format=reftable", "--initial-branch=main"]);
         let sealed = ready(sealed, &worker(), json!({}));
-        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
         command.args(["run", "-p", "base"]).env("RALPH_SANDBOX_BACKEND", backend);
-        let end = Running::start(command).wait();
+        let end = Running::start_command(command).wait_for_end();
         assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
         assert_eq!(sealed.subjects(), ["ralph[1]: prompt", "Settings"], "{backend}");
-        assert_eq!(sealed.git(&["status", "--porcelain"]), "", "{backend}");
+        assert_eq!(sealed.run_git(&["status", "--porcelain"]), "", "{backend}");
     }
 }
 
@@ -185,15 +189,15 @@ fn a_repository_with_reftables_takes_commits() {
 fn a_hook_that_is_interrupted_interrupts_the_run() {
     let sealed = ready(repository(), &worker(), json!({}));
     hook(&sealed, "pre-commit", "touch ../in-hook; test -e ../go-on || sleep 60");
-    let mut running = sealed.start(&["run", "-p", "base"]);
+    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("../in-hook");
-    running.signal(Signal::INT);
+    running.send_signal(Signal::INT);
     running.wait_for("shutting down");
-    running.signal(Signal::INT);
-    let end = running.wait().expect_code(130);
+    running.send_signal(Signal::INT);
+    let end = running.wait_for_end().expect_code(130);
     assert!(!end.stderr.contains("set aside"), "{}", end.stderr);
     fs::write(sealed.root().join("go-on"), "").expect("written");
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["resume"]).expect_code(0);
     assert_eq!(sealed.subjects()[0], "ralph[1]: prompt");
 }
 
@@ -211,9 +215,9 @@ fn files_written_by_a_later_gate_are_checked_by_earlier_gates() {
     let rewrites = "test -e ../once || { touch ../once; echo broken >> work.txt; }";
     let gates = json!([{ "command": "! grep broken work.txt" }, { "command": rewrites }]);
     let sealed = ready(repository(), &calls, json!({ "gates": gates, "baseline": "off" }));
-    sealed.ralph(&["run", "-p", "base"]).expect_code(0);
-    assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "second\n");
-    let history = sealed.git(&["log", "-p", "--format="]);
+    sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
+    assert_eq!(sealed.run_git(&["show", "HEAD:work.txt"]), "second\n");
+    let history = sealed.run_git(&["log", "-p", "--format="]);
     assert!(!history.contains("broken"), "what failed was never committed: {history}");
     assert!(sealed.prompts()[1].contains("broken"), "{}", sealed.prompts()[1]);
 }
@@ -226,9 +230,9 @@ fn formatting_gate_causes_no_agent_call_and_is_checked() {
         { "command": "sed -i s/tabs/spaces/ work.txt" }
     ]);
     let sealed = ready(repository(), &calls, json!({ "gates": gates, "baseline": "off" }));
-    let end = sealed.ralph(&["run", "-p", "base"]).expect_code(0);
-    assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "spaces\n");
-    assert_eq!(sealed.events_of("asked").len(), 1);
+    let end = sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
+    assert_eq!(sealed.run_git(&["show", "HEAD:work.txt"]), "spaces\n");
+    assert_eq!(sealed.find_events("asked").len(), 1);
     let ran = fs::read_to_string(sealed.root().join("ran")).expect("the gate ran");
     assert_eq!(ran, "x\nx\n", "once before the formatter, once on its result");
     assert!(end.stderr.contains("all gates run again: work.txt"), "{}", end.stderr);
@@ -245,18 +249,18 @@ fn gates_that_always_change_files_fail_the_attempt_and_name_them() {
     ]);
     let gates = json!([{ "command": "echo x >> stamp.txt" }]);
     let sealed = ready(repository(), &calls, json!({ "gates": gates, "baseline": "off" }));
-    sealed.ralph(&["run", "-p", "base"]).expect_code(0);
-    assert_eq!(sealed.events_of("asked").len(), 2);
+    sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
+    assert_eq!(sealed.find_events("asked").len(), 2);
     assert!(sealed.prompts()[1].contains("change each time gates and hooks run"));
-    let files = sealed.git(&["ls-tree", "-r", "--name-only", "HEAD"]);
+    let files = sealed.run_git(&["ls-tree", "-r", "--name-only", "HEAD"]);
     assert!(files.contains("work.txt") && !files.contains("stamp.txt"), "{files}");
 }
 
 /// Runs ralph with this sandbox backend.
 fn inside(sealed: &Sealed, backend: &str, words: &[&str]) -> Finished {
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(words).env("RALPH_SANDBOX_BACKEND", backend);
-    Running::start(command).wait()
+    Running::start_command(command).wait_for_end()
 }
 
 #[test]
@@ -269,9 +273,9 @@ fn files_written_by_a_commit_hook_must_pass_the_gates() {
         "pre-commit",
         "for f in $(git diff --cached --name-only); do echo broken >> $f; git add $f; done",
     );
-    let before = sealed.git(&["rev-parse", "HEAD"]);
-    sealed.ralph(&["run", "-p", "base", "-m", "2"]).expect_code(1);
-    assert_eq!(sealed.git(&["rev-parse", "HEAD"]), before);
+    let before = sealed.run_git(&["rev-parse", "HEAD"]);
+    sealed.run_ralph(&["run", "-p", "base", "-m", "2"]).expect_code(1);
+    assert_eq!(sealed.run_git(&["rev-parse", "HEAD"]), before);
     assert!(sealed.prompts()[1].contains("grep broken work.txt"), "{}", sealed.prompts()[1]);
 }
 
@@ -291,10 +295,10 @@ fn formatting_hook_causes_no_agent_call() {
             hook(&sealed, "pre-commit", &text);
             let end = inside(&sealed, backend, &["run", "-p", "base"]);
             assert_eq!(end.code, Some(0), "{what}, {backend}: {}", end.stderr);
-            assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "spaces\n", "{what}, {backend}");
-            assert_eq!(sealed.events_of("asked").len(), 1, "{what}, {backend}");
-            assert_eq!(sealed.events_of("gate_checked").len(), 2, "{what}, {backend}");
-            assert_eq!(sealed.git(&["status", "--porcelain"]), "", "{what}, {backend}");
+            assert_eq!(sealed.run_git(&["show", "HEAD:work.txt"]), "spaces\n", "{what}, {backend}");
+            assert_eq!(sealed.find_events("asked").len(), 1, "{what}, {backend}");
+            assert_eq!(sealed.find_events("gate_checked").len(), 2, "{what}, {backend}");
+            assert_eq!(sealed.run_git(&["status", "--porcelain"]), "", "{what}, {backend}");
         }
     }
 }
@@ -316,11 +320,11 @@ fn hooks_in_the_home_run_in_a_sandbox_too() {
         .expect("written");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(hooks.join("pre-commit"), mode).expect("a mode");
-        sealed.git(&["config", "core.hooksPath", "~/.githooks"]);
+        sealed.run_git(&["config", "core.hooksPath", "~/.githooks"]);
         let end = inside(&sealed, backend, &["run", "-p", "base"]);
         assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
-        assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "spaces\n", "{backend}");
-        assert_eq!(sealed.events_of("asked").len(), 2, "{backend}");
+        assert_eq!(sealed.run_git(&["show", "HEAD:work.txt"]), "spaces\n", "{backend}");
+        assert_eq!(sealed.find_events("asked").len(), 2, "{backend}");
     }
 }
 
@@ -333,17 +337,17 @@ fn required_message_format_is_found_before_the_first_agent_call() {
     let sealed = ready(repository(), &worker(), json!({}));
     hook(&sealed, "commit-msg", CONVENTIONAL);
     sealed
-        .ralph(&["run", "-p", "base"])
+        .run_ralph(&["run", "-p", "base"])
         .expect_code(5)
         .expect_stderr("refuses the message")
         .expect_stderr("no conventional commit")
         .expect_stderr("commitMessage");
-    assert_eq!(sealed.events_of("asked").len(), 0);
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    assert_eq!(sealed.find_events("asked").len(), 0);
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["run", "-p", "base"]).env("RALPH_COMMIT_MESSAGE", "${TYPE}: ${SUBJECT}");
-    Running::start(command).wait().expect_code(0);
+    Running::start_command(command).wait_for_end().expect_code(0);
     assert_eq!(sealed.subjects()[0], "feat: prompt");
-    let body = sealed.git(&["log", "-1", "--format=%B"]);
+    let body = sealed.run_git(&["log", "-1", "--format=%B"]);
     assert!(body.contains("Ralph-Iteration: 1"), "{body}");
 }
 
@@ -351,13 +355,13 @@ fn required_message_format_is_found_before_the_first_agent_call() {
 fn a_message_that_is_refused_later_stops_the_run_and_loses_nothing() {
     let sealed = ready(repository(), &worker(), json!({}));
     hook(&sealed, "commit-msg", &format!("test -e work.txt || exit 0\n{CONVENTIONAL}"));
-    sealed.ralph(&["run", "-p", "base"]).expect_code(5).expect_stderr("commitMessage");
-    assert_eq!(sealed.read("work.txt"), "work\n");
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    sealed.run_ralph(&["run", "-p", "base"]).expect_code(5).expect_stderr("commitMessage");
+    assert_eq!(sealed.read_file("work.txt"), "work\n");
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["resume"]).env("RALPH_COMMIT_MESSAGE", "${TYPE}(it${ITERATION}): ${SUBJECT}");
-    Running::start(command).wait().expect_code(0);
+    Running::start_command(command).wait_for_end().expect_code(0);
     assert_eq!(sealed.subjects()[0], "feat(it1): prompt");
-    assert_eq!(sealed.events_of("asked").len(), 1, "the work is not done twice");
+    assert_eq!(sealed.find_events("asked").len(), 1, "the work is not done twice");
 }
 
 #[test]
@@ -368,15 +372,15 @@ fn protected_branch_is_found_before_the_first_agent_call() {
         "pre-commit",
         "test \"$(git symbolic-ref --short HEAD)\" != main || { echo do not commit to main; exit 1; }",
     );
-    sealed.git(&["branch", "-M", "main"]);
+    sealed.run_git(&["branch", "-M", "main"]);
     sealed
-        .ralph(&["run", "-p", "base"])
+        .run_ralph(&["run", "-p", "base"])
         .expect_code(5)
         .expect_stderr("refuses commits on `main`")
         .expect_stderr("git switch -c");
-    assert_eq!(sealed.events_of("asked").len(), 0);
-    sealed.git(&["switch", "-qc", "work"]);
-    sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    assert_eq!(sealed.find_events("asked").len(), 0);
+    sealed.run_git(&["switch", "-qc", "work"]);
+    sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
     assert_eq!(sealed.subjects()[0], "ralph[1]: prompt");
 }
 
@@ -384,7 +388,7 @@ fn protected_branch_is_found_before_the_first_agent_call() {
 fn message_template_with_unknown_variable_is_refused() {
     let sealed = ready(repository(), &worker(), json!({ "commitMessage": "${TPYE}: x" }));
     sealed
-        .ralph(&["run", "-p", "base"])
+        .run_ralph(&["run", "-p", "base"])
         .expect_code(2)
         .expect_stderr("there is no variable `${TPYE}`")
         .expect_stderr("${TYPE}");
@@ -399,22 +403,22 @@ fn a_push_out_of_a_sandbox_runs_no_hook() {
             { "when": { "role": "message" }, "do": [{ "text": "Add the work" }] },
             { "do": writes("work.txt", "work\n") }
         ]);
-        sealed.script(
+        sealed.write_script(
             &calls,
             &json!({ "scm": { "command": "git", "tasks": ["commit", "push -q origin HEAD"] } }),
         );
-        sealed.trust(&[]);
-        sealed.write(".gitignore", "/.ralph/\n");
-        sealed.git(&["add", "-A"]);
-        sealed.git(&["commit", "-qm", "Settings"]);
+        sealed.trust_project(&[]);
+        sealed.write_file(".gitignore", "/.ralph/\n");
+        sealed.run_git(&["add", "-A"]);
+        sealed.run_git(&["commit", "-qm", "Settings"]);
         let path = remote.to_str().expect("text");
-        sealed.git(&["init", "-q", "--bare", path]);
-        sealed.git(&["remote", "add", "origin", path]);
+        sealed.run_git(&["init", "-q", "--bare", path]);
+        sealed.run_git(&["remote", "add", "origin", path]);
         let ran = sealed.root().join("hook-ran");
         hook(&sealed, "pre-push", &format!("touch {}", ran.display()));
         let end = inside(&sealed, backend, &["run", "-p", "base"]);
         assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
-        let pushed = sealed.git(&["--git-dir", path, "log", "--all", "--format=%s"]);
+        let pushed = sealed.run_git(&["--git-dir", path, "log", "--all", "--format=%s"]);
         assert!(pushed.contains("Add the work"), "{backend}: {pushed}");
         let is_inside = backend != "none";
         assert_eq!(ran.exists(), !is_inside, "{backend}");

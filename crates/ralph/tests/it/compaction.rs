@@ -19,7 +19,7 @@ fn task(id: &str) -> Value {
 }
 
 fn write_plan(sealed: &Sealed, tasks: &[Value]) {
-    sealed.write("plan.json", &format!("{:#}\n", json!({ "project": "p", "tasks": tasks })));
+    sealed.write_file("plan.json", &format!("{:#}\n", json!({ "project": "p", "tasks": tasks })));
 }
 
 fn numbered(count: usize) -> Vec<Value> {
@@ -63,12 +63,12 @@ fn unwrapped_stderr(end: &Finished) -> String {
 
 /// The roles of the last run's iterations.
 fn roles(sealed: &Sealed) -> Vec<String> {
-    let started = sealed.events_of("iteration_started");
+    let started = sealed.find_events("iteration_started");
     started.iter().map(|event| event["role"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 fn latest(sealed: &Sealed) -> Value {
-    let text = sealed.read(".ralph/context/compacted-latest.json");
+    let text = sealed.read_file(".ralph/context/compacted-latest.json");
     serde_json::from_str(&text).expect("JSON")
 }
 
@@ -81,12 +81,12 @@ fn a_constraint_of_iteration_3_is_in_the_prompt_of_iteration_200() {
         { "when": { "iteration": 3 }, "do": [handoff(&[LIMIT])] },
         { "do": [handoff(&[])] }
     ]);
-    sealed.script(&calls, &settings(json!({ "maximumIterations": 167 })));
+    sealed.write_script(&calls, &settings(json!({ "maximumIterations": 167 })));
     write_plan(&sealed, &numbered(167));
-    let end = sealed.ralph(&["build", "--quiet"]).expect_code(0);
+    let end = sealed.run_ralph(&["build", "--quiet"]).expect_code(0);
     assert_eq!(roles(&sealed).len(), 200, "{}", end.stderr);
     assert_eq!(roles(&sealed).iter().filter(|role| *role == "compact").count(), 33);
-    let judged = sealed.events_of("judged");
+    let judged = sealed.find_events("judged");
     let last = judged.iter().rev().find(|it| !it["judgement"]["compacted"].is_null());
     let known = &last.expect("a compaction")["judgement"]["compacted"]["memory"];
     let constraint = "SQLite has one writer: writes wait";
@@ -95,9 +95,9 @@ fn a_constraint_of_iteration_3_is_in_the_prompt_of_iteration_200() {
     assert_eq!(known["carried_over"], json!([constraint]));
     assert_eq!(latest(&sealed)["active_constraints"], held);
     assert_eq!(latest(&sealed)["iteration"], 198);
-    let history = sealed.project().join(".ralph/context/compaction-history");
+    let history = sealed.project_dir().join(".ralph/context/compaction-history");
     assert_eq!(fs::read_dir(history).expect("a directory").count(), 32);
-    let state: Value = serde_json::from_str(&sealed.read(".ralph/state.json")).expect("JSON");
+    let state: Value = serde_json::from_str(&sealed.read_file(".ralph/state.json")).expect("JSON");
     assert_eq!(state["current_iteration"], 200);
     assert_eq!(state["last_compaction_iteration"], 198);
     assert_eq!(state["coding_iterations_since_compaction"], 2);
@@ -110,7 +110,7 @@ fn a_constraint_of_iteration_3_is_in_the_prompt_of_iteration_200() {
         let counted = sections.iter().filter(|section| section["name"] != "failure");
         counted.filter_map(|section| section["tokens"].as_u64()).sum()
     };
-    let asked = sealed.events_of("asked");
+    let asked = sealed.find_events("asked");
     assert!(asked.iter().all(|asked| counted(asked) <= 8000));
     assert!(counted(&asked[199]) > 100);
     assert!(prompts[199].len() < 2 * prompts[9].len(), "{}", prompts[199]);
@@ -127,12 +127,12 @@ fn compaction_changes_are_reverted_and_its_template_is_configurable() {
         { "do": [{ "run": { "command": "echo x > $RALPH_TASK.txt" } }, handoff(&[LIMIT])] }
     ]);
     let further = json!({ "review": { "enabled": false }, "memory": { "everyIterations": 1 } });
-    sealed.script(&calls, &further);
-    sealed.write(".ralph/prompts/compact.md", "KEEP IT SHORT\n");
+    sealed.write_script(&calls, &further);
+    sealed.write_file(".ralph/prompts/compact.md", "KEEP IT SHORT\n");
     write_plan(&sealed, &numbered(2));
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
-    let end = sealed.ralph(&["build"]).expect_code(0);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
+    let end = sealed.run_ralph(&["build"]).expect_code(0);
     assert_eq!(roles(&sealed), ["implement", "compact", "implement"]);
     for expect in [
         "Iteration 2/16: compact",
@@ -143,7 +143,7 @@ fn compaction_changes_are_reverted_and_its_template_is_configurable() {
     ] {
         assert!(unwrapped_stderr(&end).contains(expect), "{expect}\n{}", end.stderr);
     }
-    assert!(!sealed.project().join("scribble.txt").exists());
+    assert!(!sealed.project_dir().join("scribble.txt").exists());
     // Sections that its template lacks are added anyway.
     let prompt = &sealed.prompts()[1];
     assert!(prompt.contains("## Handoffs since then\nIteration 1:"), "{prompt}");
@@ -168,9 +168,9 @@ fn known_bug_stays_open_until_a_handoff_fixes_it() {
         { "when": { "iteration": 5 }, "do": [account(true)] },
         { "do": [handoff(&[])] }
     ]);
-    sealed.script(&calls, &settings(json!({ "memory": { "everyIterations": 1 } })));
+    sealed.write_script(&calls, &settings(json!({ "memory": { "everyIterations": 1 } })));
     write_plan(&sealed, &numbered(4));
-    sealed.ralph(&["build"]).expect_code(0);
+    sealed.run_ralph(&["build"]).expect_code(0);
     let open = |prompt: &str| prompt.contains("the login test is flaky (carried over)");
     let prompts = sealed.prompts();
     let open: Vec<bool> = prompts.iter().map(|prompt| open(prompt)).collect();
@@ -186,28 +186,28 @@ fn failed_compaction_is_reported_and_the_run_continues() {
         { "when": { "role": "compact" }, "do": [{ "text": "I would rather not." }] },
         { "do": [handoff(&[])] }
     ]);
-    sealed.script(&calls, &settings(json!({ "memory": { "everyIterations": 2 } })));
+    sealed.write_script(&calls, &settings(json!({ "memory": { "everyIterations": 2 } })));
     write_plan(&sealed, &numbered(3));
-    let end = sealed.ralph(&["build"]).expect_code(0);
+    let end = sealed.run_ralph(&["build"]).expect_code(0);
     assert_eq!(roles(&sealed), ["implement", "implement", "compact", "implement"]);
     let message =
         "compaction failed (malformed output): the answer contains no memory; the run continues";
     assert!(unwrapped_stderr(&end).contains(message), "{}", end.stderr);
-    assert!(!sealed.project().join(".ralph/context").exists());
+    assert!(!sealed.project_dir().join(".ralph/context").exists());
 }
 
 #[test]
 fn without_memory_nothing_is_compacted() {
     let sealed = sealed();
     let further = json!({ "memory": { "enabled": false, "everyIterations": 1 } });
-    sealed.script(&json!([{ "do": [handoff(&[])] }]), &settings(further));
+    sealed.write_script(&json!([{ "do": [handoff(&[])] }]), &settings(further));
     let wanting = json!({ "libraries": ["serde"], "needs_docs": true });
     let mut tasks = numbered(3);
     if let (Some(task), Some(wanting)) = (tasks[0].as_object_mut(), wanting.as_object()) {
         task.extend(wanting.clone());
     }
     write_plan(&sealed, &tasks);
-    sealed.ralph(&["build"]).expect_code(0);
+    sealed.run_ralph(&["build"]).expect_code(0);
     assert_eq!(roles(&sealed), ["implement", "implement", "implement"]);
 }
 
@@ -218,17 +218,17 @@ fn a_new_run_knows_what_the_last_one_found() {
         { "when": { "role": "compact" }, "do": [memory(json!({}))] },
         { "do": [handoff(&[LIMIT])] }
     ]);
-    sealed.script(&calls, &settings(json!({})));
+    sealed.write_script(&calls, &settings(json!({})));
     write_plan(&sealed, &numbered(3));
-    sealed.ralph(&["build", "--maximum-iterations", "1"]).expect_code(1);
-    sealed.script(
+    sealed.run_ralph(&["build", "--maximum-iterations", "1"]).expect_code(1);
+    sealed.write_script(
         &json!([
             { "when": { "role": "compact" }, "do": [memory(json!({}))] },
             { "do": [handoff(&[])] }
         ]),
         &settings(json!({ "memory": { "everyIterations": 1 } })),
     );
-    sealed.ralph(&["build"]).expect_code(0);
+    sealed.run_ralph(&["build"]).expect_code(0);
     assert_eq!(roles(&sealed), ["implement", "compact", "implement"]);
     assert!(sealed.prompts()[1].contains(LIMIT), "{}", sealed.prompts()[1]);
     let held = latest(&sealed)["active_constraints"][0]["constraint"].clone();
@@ -242,13 +242,13 @@ fn context_shows_the_compaction_that_comes_first_and_what_follows() {
         { "when": { "role": "compact" }, "do": [memory(json!({}))] },
         { "do": [handoff(&[LIMIT])] }
     ]);
-    sealed.script(&calls, &settings(json!({ "memory": { "everyIterations": 1 } })));
+    sealed.write_script(&calls, &settings(json!({ "memory": { "everyIterations": 1 } })));
     write_plan(&sealed, &numbered(2));
     let looked_at =
-        |words: &[&str]| sealed.ralph(&[&["context"], words].concat()).expect_code(0).stdout;
+        |words: &[&str]| sealed.run_ralph(&[&["context"], words].concat()).expect_code(0).stdout;
     let facts: Value = serde_json::from_str(&looked_at(&["--json"])).expect("JSON");
     assert_eq!(facts["compaction"], Value::Null);
-    sealed.ralph(&["build", "--maximum-iterations", "1"]).expect_code(1);
+    sealed.run_ralph(&["build", "--maximum-iterations", "1"]).expect_code(1);
     let facts: Value = serde_json::from_str(&looked_at(&["--json"])).expect("JSON");
     assert_eq!(
         (&facts["iteration"], &facts["role"], &facts["task"]),
@@ -266,7 +266,7 @@ fn context_shows_the_compaction_that_comes_first_and_what_follows() {
         assert!(shown.contains(expect), "{expect}\n{shown}");
     }
     // Both match the run's prompts: the first exactly, the second as far as it is known.
-    sealed.ralph(&["resume", "-m", "2"]).expect_code(0);
+    sealed.run_ralph(&["resume", "-m", "2"]).expect_code(0);
     let prompts = sealed.prompts();
     assert_eq!(first["prompt"], prompts[1]);
     let coding = facts["prompt"].as_str().expect("a prompt");
@@ -291,11 +291,11 @@ fn with_claude() -> Sealed {
     let version = "[ \"$1\" = --version ] && exec echo '2.1.325 (Claude Code)'";
     let argv = "echo \"$RALPH_ROLE $@\" | tr '\\n' ' ' >> ../argv; echo >> ../argv";
     let play = format!("exec {ralph} __sim {}", scenario.display());
-    sealed.program("claude", &format!("#!/bin/sh\n{version}\n{argv}\n{play}\n"));
+    sealed.write_program("claude", &format!("#!/bin/sh\n{version}\n{argv}\n{play}\n"));
     let settings = settings(json!({
         "agent": { "command": "claude" }, "memory": { "everyIterations": 1 }
     }));
-    sealed.write(".ralph/settings.json", &settings.to_string());
+    sealed.write_file(".ralph/settings.json", &settings.to_string());
     let mut tasks = numbered(3);
     tasks[1]["libraries"] = json!(["serde"]);
     write_plan(&sealed, &tasks);
@@ -321,13 +321,13 @@ fn an_attempt_has_a_turn_limit_only_where_the_user_sets_one() {
     let mut tasks = numbered(3);
     tasks[0]["max_turns"] = json!(15);
     write_plan(&sealed, &tasks);
-    let shown = sealed.ralph(&["build", "--dry-run"]).expect_code(0).stdout;
+    let shown = sealed.run_ralph(&["build", "--dry-run"]).expect_code(0).stdout;
     assert!(shown.contains("--max-turns 15"), "{shown}");
-    sealed.ralph(&["build", "1"]).expect_code(1);
-    let shown = sealed.ralph(&["resume", "--dry-run"]).expect_code(0).stdout;
+    sealed.run_ralph(&["build", "1"]).expect_code(1);
+    let shown = sealed.run_ralph(&["resume", "--dry-run"]).expect_code(0).stdout;
     assert!(!shown.contains("--max-turns"), "{shown}");
-    sealed.ralph(&["build", "1"]).expect_code(1);
-    let mut limited = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    sealed.run_ralph(&["build", "1"]).expect_code(1);
+    let mut limited = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     limited.env("RALPH_MAX_TURNS", "40").arg("build");
     assert!(limited.output().expect("it runs").status.success());
     let limits: Vec<Option<String>> = called(&sealed)
@@ -341,8 +341,8 @@ fn an_attempt_has_a_turn_limit_only_where_the_user_sets_one() {
 #[test]
 fn each_role_gets_the_servers_that_are_for_it() {
     let sealed = with_claude();
-    sealed.program("npx", "#!/bin/sh\nexit 1\n");
-    sealed.ralph(&["build"]).expect_code(0);
+    sealed.write_program("npx", "#!/bin/sh\nexit 1\n");
+    sealed.run_ralph(&["build"]).expect_code(0);
     assert_eq!(roles(&sealed), ["implement", "compact", "implement", "compact", "implement"]);
     let called = called(&sealed);
     for call in &called {
@@ -356,7 +356,8 @@ fn each_role_gets_the_servers_that_are_for_it() {
     assert_eq!(names(&called[1]), ["memory", "context7"]);
     assert_eq!(names(&called[3]), ["memory"]);
     let own = &servers(&called[3])["memory"];
-    let file = sealed.project().canonicalize().expect("it is there").join(".ralph/memory.jsonl");
+    let file =
+        sealed.project_dir().canonicalize().expect("it is there").join(".ralph/memory.jsonl");
     assert_eq!(own["args"], json!(["mcp", "memory", "--file", file]));
     assert_eq!(own["command"], env!("CARGO_BIN_EXE_ralph"));
 }
@@ -367,11 +368,11 @@ fn missing_npx_is_reported() {
     for program in ["sh", "tr"] {
         let place = ["/bin", "/usr/bin"].map(|place| Path::new(place).join(program));
         let place = place.iter().find(|place| place.exists()).expect("it is there");
-        std::os::unix::fs::symlink(place, sealed.bin().join(program)).expect("linked");
+        std::os::unix::fs::symlink(place, sealed.bin_dir().join(program)).expect("linked");
     }
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
-    command.arg("build").env("PATH", sealed.bin());
-    let end: Finished = Running::start(command).wait().expect_code(0);
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+    command.arg("build").env("PATH", sealed.bin_dir());
+    let end: Finished = Running::start_command(command).wait_for_end().expect_code(0);
     let message = "the libraries of t2 cannot be looked up: `npx` is not on the PATH";
     assert!(unwrapped_stderr(&end).contains(message), "{}", end.stderr);
     let called = called(&sealed);
@@ -382,13 +383,13 @@ fn missing_npx_is_reported() {
 fn user_servers_replace_ralphs() {
     let sealed = with_claude();
     let own = r#"{"mcpServers": {"notes": {"command": "notes"}}}"#;
-    sealed.write("servers.json", own);
-    let text = sealed.read(".ralph/settings.json");
+    sealed.write_file("servers.json", own);
+    let text = sealed.read_file(".ralph/settings.json");
     let mut settings: Value = serde_json::from_str(&text).expect("JSON");
     settings["mcp"] = json!({ "memory": "servers.json" });
-    sealed.write(".ralph/settings.json", &settings.to_string());
-    sealed.trust(&[]);
-    sealed.ralph(&["build"]).expect_code(0);
+    sealed.write_file(".ralph/settings.json", &settings.to_string());
+    sealed.trust_project(&[]);
+    sealed.run_ralph(&["build"]).expect_code(0);
     for call in [&called(&sealed)[1], &called(&sealed)[3]] {
         assert_eq!(servers(call), json!({ "notes": { "command": "notes" } }));
     }

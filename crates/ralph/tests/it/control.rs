@@ -25,8 +25,8 @@ fn two_calls() -> Value {
 
 /// Starts a run whose agent is in its first call.
 fn under_way(sealed: &Sealed) -> Running {
-    sealed.script(&two_calls(), &json!({}));
-    let running = sealed.start(&["run", "-p", "base"]);
+    sealed.write_script(&two_calls(), &json!({}));
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
     running
 }
@@ -36,43 +36,43 @@ fn inbox(sealed: &Sealed) -> PathBuf {
 }
 
 fn status(sealed: &Sealed) -> Value {
-    let finished = sealed.ralph(&["status", "--json"]).expect_code(0);
+    let finished = sealed.run_ralph(&["status", "--json"]).expect_code(0);
     serde_json::from_str(&finished.stdout).expect("JSON")
 }
 
 fn count(sealed: &Sealed, kind: &str) -> usize {
-    sealed.events_of(kind).len()
+    sealed.find_events(kind).len()
 }
 
 #[test]
 fn run_pauses_for_edits_and_resumes() {
     let sealed = sealed();
-    sealed.write("prompt.md", "old words");
-    sealed.script(&two_calls(), &json!({}));
-    let running = sealed.start(&["run", "-f", "prompt.md"]);
+    sealed.write_file("prompt.md", "old words");
+    sealed.write_script(&two_calls(), &json!({}));
+    let running = sealed.start_ralph(&["run", "-f", "prompt.md"]);
     sealed.wait_for("begun");
-    sealed.ralph(&["pause"]).expect_code(0).expect_stderr("to pause after the current step");
-    sealed.ralph(&["pause"]).expect_code(0).expect_stderr("was asked to pause before");
-    let shown = sealed.ralph(&["status"]).expect_code(0).stdout;
+    sealed.run_ralph(&["pause"]).expect_code(0).expect_stderr("to pause after the current step");
+    sealed.run_ralph(&["pause"]).expect_code(0).expect_stderr("was asked to pause before");
+    let shown = sealed.run_ralph(&["status"]).expect_code(0).stdout;
     assert!(shown.contains("pause asked at "), "{shown}");
     assert!(shown.contains(", after the current step"), "{shown}");
-    sealed.write("go-on", "");
-    let paused = sealed.ralph(&["pause", "--wait", "--json"]).expect_code(0).stdout;
+    sealed.write_file("go-on", "");
+    let paused = sealed.run_ralph(&["pause", "--wait", "--json"]).expect_code(0).stdout;
     assert!(paused.contains(r#""state":"done""#), "{paused}");
-    let shown = sealed.ralph(&["status"]).expect_code(0).stdout;
+    let shown = sealed.run_ralph(&["status"]).expect_code(0).stdout;
     assert!(shown.contains("paused since "), "{shown}");
     assert!(status(&sealed)["control"]["pausedSince"].is_i64());
-    assert!(sealed.read(".ralph/state.json").contains(r#""status": "paused""#));
-    sealed.write("prompt.md", "new words");
-    sealed.ralph(&["go"]).expect_code(0).expect_stderr("resumes");
-    running.wait().expect_code(0).expect_stderr("Paused; `ralph go` resumes");
+    assert!(sealed.read_file(".ralph/state.json").contains(r#""status": "paused""#));
+    sealed.write_file("prompt.md", "new words");
+    sealed.run_ralph(&["go"]).expect_code(0).expect_stderr("resumes");
+    running.wait_for_end().expect_code(0).expect_stderr("Paused; `ralph go` resumes");
     let prompts = sealed.prompts();
     let starts: Vec<&str> = prompts.iter().filter_map(|prompt| prompt.lines().next()).collect();
     assert_eq!(starts, ["old words", "new words"]);
     assert_eq!(count(&sealed, "paused"), 1);
-    let log = sealed.ralph(&["log"]).expect_code(0).stdout;
+    let log = sealed.run_ralph(&["log"]).expect_code(0).stdout;
     assert!(log.contains("asked to pause") && log.contains("asked to resume"), "{log}");
-    let report = sealed.ralph(&["report"]).expect_code(0).stdout;
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
     assert!(report.contains("## Control requests"), "{report}");
 }
 
@@ -81,26 +81,26 @@ fn paused_run_reacts_to_resume_stop_and_signals() {
     for way in ["resume", "stop", "signal"] {
         let sealed = sealed();
         let mut running = under_way(&sealed);
-        sealed.ralph(&["pause"]).expect_code(0);
-        sealed.write("go-on", "");
+        sealed.run_ralph(&["pause"]).expect_code(0);
+        sealed.write_file("go-on", "");
         running.wait_for("Paused; ");
         let code = match way {
             "resume" => {
-                sealed.ralph(&["resume"]).expect_code(0).expect_stderr("resumes");
+                sealed.run_ralph(&["resume"]).expect_code(0).expect_stderr("resumes");
                 0
             }
             "stop" => {
-                sealed.ralph(&["stop", "--wait"]).expect_code(0).expect_stderr("has ended");
+                sealed.run_ralph(&["stop", "--wait"]).expect_code(0).expect_stderr("has ended");
                 130
             }
             _ => {
-                running.signal(Signal::INT);
+                running.send_signal(Signal::INT);
                 130
             }
         };
-        running.wait().expect_code(code);
+        running.wait_for_end().expect_code(code);
         if code == 130 {
-            sealed.ralph(&["resume"]).expect_code(0);
+            sealed.run_ralph(&["resume"]).expect_code(0);
         }
         assert_eq!(count(&sealed, "asked"), 2, "{way}");
     }
@@ -110,12 +110,12 @@ fn paused_run_reacts_to_resume_stop_and_signals() {
 fn a_stop_lets_the_agent_finish_and_the_run_can_be_resumed() {
     let sealed = sealed();
     let running = under_way(&sealed);
-    sealed.ralph(&["stop"]).expect_code(0).expect_stderr("to stop after the current step");
-    sealed.write("go-on", "");
-    running.wait().expect_code(130).expect_stderr("ralph resume");
+    sealed.run_ralph(&["stop"]).expect_code(0).expect_stderr("to stop after the current step");
+    sealed.write_file("go-on", "");
+    running.wait_for_end().expect_code(130).expect_stderr("ralph resume");
     assert_eq!(count(&sealed, "replied"), 1, "the answer is kept");
-    sealed.ralph(&["go"]).expect_code(1).expect_stderr("`ralph resume` resumes run ");
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["go"]).expect_code(1).expect_stderr("`ralph resume` resumes run ");
+    sealed.run_ralph(&["resume"]).expect_code(0);
     assert_eq!(sealed.survivors(), [""; 0]);
 }
 
@@ -123,18 +123,18 @@ fn a_stop_lets_the_agent_finish_and_the_run_can_be_resumed() {
 fn note_is_in_exactly_one_prompt_with_its_author() {
     let sealed = sealed();
     let running = under_way(&sealed);
-    let mut note = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut note = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     note.args(["note", "-"]).env("USER", "ann").stdin(Stdio::piped()).stderr(Stdio::null());
     let mut child = note.spawn().expect("it starts");
     let mut stdin = child.stdin.take().expect("a pipe");
     stdin.write_all(b"Use tabs,\nnot spaces.\n").expect("written");
     drop(stdin);
     assert!(child.wait().expect("it ends").success());
-    sealed.ralph(&["note", "And", "be", "brief."]).expect_code(0);
-    let shown = sealed.ralph(&["status"]).expect_code(0).stdout;
+    sealed.run_ralph(&["note", "And", "be", "brief."]).expect_code(0);
+    let shown = sealed.run_ralph(&["status"]).expect_code(0).stdout;
     assert!(shown.contains("by ann, for the next prompt: Use tabs, not spaces."), "{shown}");
-    sealed.write("go-on", "");
-    running.wait().expect_code(0);
+    sealed.write_file("go-on", "");
+    running.wait_for_end().expect_code(0);
     let prompts = sealed.prompts();
     assert!(prompts[0].starts_with("base\n\nWhen everything is done"), "{}", prompts[0]);
     assert!(prompts[1].starts_with("base\n\n"), "{}", prompts[1]);
@@ -152,14 +152,14 @@ fn control_requests_survive_a_kill_and_apply_once() {
     let sealed = sealed();
     let running = under_way(&sealed);
     for request in [&["note", "Remember me."][..], &["stop"], &["pause"]] {
-        sealed.ralph(request).expect_code(0);
+        sealed.run_ralph(request).expect_code(0);
     }
-    running.signal(Signal::KILL);
-    running.wait();
-    sealed.write("go-on", "");
-    sealed.ralph(&["resume"]).expect_code(0);
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
+    sealed.write_file("go-on", "");
+    sealed.run_ralph(&["resume"]).expect_code(0);
     let void = |event: &&Value| event["refused"] == "the run ended and was resumed since";
-    assert_eq!(sealed.events_of("wished").iter().filter(void).count(), 2);
+    assert_eq!(sealed.find_events("wished").iter().filter(void).count(), 2);
     let reported = sealed.prompts().iter().filter(|it| it.contains("Remember me.")).count();
     assert_eq!((reported, count(&sealed, "wished")), (1, 3));
 }
@@ -179,12 +179,12 @@ fn tasks_under_way(sealed: &Sealed) -> Running {
             { "handoff": { "task_completed": { "summary": "Whole.", "fully_complete": true } } }
         ] }
     ]);
-    sealed.script(&calls, &json!({ "review": { "enabled": false } }));
+    sealed.write_script(&calls, &json!({ "review": { "enabled": false } }));
     let tasks = json!({ "project": "p", "tasks": [task("US-1"), task("US-2"), task("US-3")] });
-    sealed.write("plan.json", &format!("{tasks:#}\n"));
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Plan"]);
-    let running = sealed.start(&["build", "--plan", "plan.json"]);
+    sealed.write_file("plan.json", &format!("{tasks:#}\n"));
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Plan"]);
+    let running = sealed.start_ralph(&["build", "--plan", "plan.json"]);
     sealed.wait_for("../begun");
     running
 }
@@ -193,24 +193,24 @@ fn tasks_under_way(sealed: &Sealed) -> Running {
 fn a_task_that_is_being_worked_on_is_skipped_and_its_work_is_kept() {
     let sealed = repository();
     let running = tasks_under_way(&sealed);
-    sealed.ralph(&["skip", "US-9"]).expect_code(2).expect_stderr("did you mean `US-");
-    sealed.ralph(&["skip", "US-1"]).expect_code(0);
-    sealed.ralph(&["skip", " US-3 "]).expect_code(0);
-    sealed.ralph(&["skip", "US-1"]).expect_code(1).expect_stderr("that was requested before");
+    sealed.run_ralph(&["skip", "US-9"]).expect_code(2).expect_stderr("did you mean `US-");
+    sealed.run_ralph(&["skip", "US-1"]).expect_code(0);
+    sealed.run_ralph(&["skip", " US-3 "]).expect_code(0);
+    sealed.run_ralph(&["skip", "US-1"]).expect_code(1).expect_stderr("that was requested before");
     let asked = &status(&sealed)["control"]["skipsAsked"];
     assert_eq!(asked.as_array().map(Vec::len), Some(2), "{asked}");
-    sealed.write("../go-on", "");
-    running.wait().expect_code(0).expect_stderr("Task skipped on request");
-    let list: Value = serde_json::from_str(&sealed.read("plan.json")).expect("JSON");
+    sealed.write_file("../go-on", "");
+    running.wait_for_end().expect_code(0).expect_stderr("Task skipped on request");
+    let list: Value = serde_json::from_str(&sealed.read_file("plan.json")).expect("JSON");
     let found: Vec<&Value> =
         list["tasks"].as_array().expect("tasks").iter().map(|task| &task["status"]).collect();
     assert_eq!(found, ["skipped", "done", "skipped"]);
-    assert!(!sealed.project().join("half.txt").exists());
-    let branches = sealed.git(&["branch", "--list", "wip/*", "--format=%(refname:short)"]);
+    assert!(!sealed.project_dir().join("half.txt").exists());
+    let branches = sealed.run_git(&["branch", "--list", "wip/*", "--format=%(refname:short)"]);
     let branch = branches.trim();
     assert!(branch.starts_with("wip/ralph-fail-US-1-"), "{branches}");
-    assert_eq!(sealed.git(&["show", &format!("{branch}:half.txt")]), "half");
-    let log = sealed.ralph(&["log", "--task", "US-3"]).expect_code(0).stdout;
+    assert_eq!(sealed.run_git(&["show", &format!("{branch}:half.txt")]), "half");
+    let log = sealed.run_ralph(&["log", "--task", "US-3"]).expect_code(0).stdout;
     assert!(log.contains("Task US-3 is skipped") && !log.contains("US-1"), "{log}");
 }
 
@@ -226,33 +226,33 @@ fn control_requests_without_an_active_run_are_refused() {
         &["note", "-"],
     ] {
         sealed
-            .ralph(words)
+            .run_ralph(words)
             .expect_code(1)
             .expect_stderr("No run is active in this directory")
             .expect_stderr("`ralph run` or `ralph build` starts one");
     }
-    sealed.ralph(&["note"]).expect_code(2);
-    sealed.script(&crate::done(), &json!({}));
+    sealed.run_ralph(&["note"]).expect_code(2);
+    sealed.write_script(&crate::done(), &json!({}));
     crate::run(&sealed, &[]).expect_code(0);
-    sealed.ralph(&["status", "--watch"]).expect_code(0);
-    sealed.ralph(&["go"]).expect_code(1);
+    sealed.run_ralph(&["status", "--watch"]).expect_code(0);
+    sealed.run_ralph(&["go"]).expect_code(1);
 }
 
 #[test]
 fn bad_input_and_a_full_inbox_are_handled() {
     let sealed = sealed();
     let running = under_way(&sealed);
-    sealed.ralph(&["go"]).expect_code(1).expect_stderr("the run is not paused");
-    sealed.ralph(&["skip", "a"]).expect_code(1).expect_stderr("has no task list");
+    sealed.run_ralph(&["go"]).expect_code(1).expect_stderr("the run is not paused");
+    sealed.run_ralph(&["skip", "a"]).expect_code(1).expect_stderr("has no task list");
     let words: Vec<String> = vec!["y".repeat(100_000); 10];
     let long: Vec<&str> = ["note"].into_iter().chain(words.iter().map(String::as_str)).collect();
-    sealed.ralph(&long).expect_code(1).expect_stderr("1000009 characters, and 4000 fit");
-    sealed.ralph(&["note", " "]).expect_code(1).expect_stderr("it is empty");
+    sealed.run_ralph(&long).expect_code(1).expect_stderr("1000009 characters, and 4000 fit");
+    sealed.run_ralph(&["note", " "]).expect_code(1).expect_stderr("it is empty");
     // Two users at once.
     let both: Vec<_> =
-        ["one", "two"].map(|text| sealed.start(&["note", text])).into_iter().collect();
+        ["one", "two"].map(|text| sealed.start_ralph(&["note", text])).into_iter().collect();
     for sent in both {
-        sent.wait().expect_code(0);
+        sent.wait_for_end().expect_code(0);
     }
     let inbox = inbox(&sealed);
     for number in 0..300 {
@@ -260,8 +260,8 @@ fn bad_input_and_a_full_inbox_are_handled() {
     }
     std::os::unix::fs::symlink("/etc/passwd", inbox.join("000000000000001-00000001.json"))
         .expect("linked");
-    sealed.write("go-on", "");
-    let finished = running.wait().expect_code(0);
+    sealed.write_file("go-on", "");
+    let finished = running.wait_for_end().expect_code(0);
     assert!(finished.stderr.contains("in the run's inbox is not a valid"), "{}", finished.stderr);
     let second = sealed.prompts().pop().expect("a prompt");
     assert!(second.contains("\n\none") && second.contains("\n\ntwo"), "{second}");
@@ -272,15 +272,15 @@ fn a_log_is_followed_across_a_pause_an_end_and_a_resume() {
     let sealed = sealed();
     let mut running = under_way(&sealed);
     let seen = sealed.root().join("seen");
-    let mut log = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut log = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     log.args(["log", "--follow", "--forever"]).stdout(File::create(&seen).expect("a file"));
     let mut log = log.spawn().expect("it starts");
-    sealed.ralph(&["pause"]).expect_code(0);
-    sealed.write("go-on", "");
+    sealed.run_ralph(&["pause"]).expect_code(0);
+    sealed.write_file("go-on", "");
     running.wait_for("Paused; ");
-    sealed.ralph(&["stop"]).expect_code(0);
-    running.wait().expect_code(130);
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["stop"]).expect_code(0);
+    running.wait_for_end().expect_code(130);
+    sealed.run_ralph(&["resume"]).expect_code(0);
     let read = || fs::read_to_string(&seen).expect("a file");
     wait_until("the end in the log", || read().contains("Run ended: complete"));
     log.kill().expect("it follows for ever");
@@ -289,9 +289,9 @@ fn a_log_is_followed_across_a_pause_an_end_and_a_resume() {
     for words in ["Paused; ", "Run ended: interrupted", "resumes run", "Run ended: complete"] {
         assert!(seen.contains(words), "{words}: {seen}");
     }
-    let second = sealed.ralph(&["log", "--iteration", "2"]).expect_code(0).stdout;
+    let second = sealed.run_ralph(&["log", "--iteration", "2"]).expect_code(0).stdout;
     assert!(second.contains("Iteration 2/10") && !second.contains("Iteration 1/10"), "{second}");
-    let late = sealed.ralph(&["log", "--since", "1h"]).expect_code(0).stdout;
+    let late = sealed.run_ralph(&["log", "--since", "1h"]).expect_code(0).stdout;
     assert!(late.contains("Iteration 1/10"), "{late}");
-    sealed.ralph(&["log", "--since", "soon"]).expect_code(2).expect_stderr("is not a time");
+    sealed.run_ralph(&["log", "--since", "soon"]).expect_code(2).expect_stderr("is not a time");
 }

@@ -36,9 +36,9 @@ fn filters() -> Value {
 }
 
 fn talker(sealed: &Sealed, agent: &Value) {
-    sealed.program("talker", TALKER);
+    sealed.write_program("talker", TALKER);
     let settings = json!({ "agent": agent, "retries": { "max": 0 }, "preventSleep": false });
-    sealed.write(".ralph/settings.json", &format!("{settings:#}"));
+    sealed.write_file(".ralph/settings.json", &format!("{settings:#}"));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_whole_loop_counts_what_the_filters_select() {
         assert!(end.stderr.contains(text), "no {text:?} in\n{}", end.stderr);
     }
     assert!(!end.stderr.contains("\"tool\""), "{}", end.stderr);
-    let replies = sealed.events_of("replied");
+    let replies = sealed.find_events("replied");
     assert_eq!(replies.len(), 2);
     let reply = &replies[0]["reply"];
     assert_eq!((&reply["text"], &reply["signal"]), (&json!("Looking at\nit."), &Value::Null));
@@ -71,35 +71,35 @@ fn display_filter_selects_what_is_shown() {
     let end = run(&sealed, &[]).expect_code(0);
     assert!(end.stderr.contains("[ls]\n") && end.stderr.contains("...\n"), "{}", end.stderr);
     assert!(!end.stderr.contains("Looking at"), "{}", end.stderr);
-    assert_eq!(sealed.events_of("replied")[0]["reply"]["text"], "Looking at\nit.");
+    assert_eq!(sealed.find_events("replied")[0]["reply"]["text"], "Looking at\nit.");
 }
 
 #[test]
 fn a_file_of_assignments_and_the_environment_set_filters_too() {
     let sealed = sealed();
     talker(&sealed, &json!({}));
-    sealed.write(
+    sealed.write_file(
         "loop.conf",
         "AGENT_CLI=\"talker --json\"\nAGENT_OUTPUT_FORMAT=json\n\
          AGENT_RESPONSE_FILTER='select(.kind == \"say\") | .blocks[]?.text // empty'\n\
          RALPH_AGENT_DELTA_FILTER='select(.kind == \"piece\") | .text'\n",
     );
     run(&sealed, &["--config", "loop.conf"]).expect_code(0);
-    assert_eq!(sealed.events_of("replied")[0]["reply"]["text"], "Looking at\nit.");
-    assert_eq!(sealed.events_of("run_started")[0]["recipe"]["agent"]["kind"], "custom");
+    assert_eq!(sealed.find_events("replied")[0]["reply"]["text"], "Looking at\nit.");
+    assert_eq!(sealed.find_events("run_started")[0]["recipe"]["agent"]["kind"], "custom");
 
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["run", "-p", "base", "--agent", "talker"]);
     command.env("RALPH_AGENT_KIND", "custom").env("RALPH_AGENT_DELTA_FILTER", ".text // empty");
-    let end = ralph_testkit::sealed::Running::start(command).wait();
+    let end = ralph_testkit::sealed::Running::start_command(command).wait_for_end();
     end.expect_code(0).expect_stderr("agent custom (talker)");
 }
 
 #[test]
 fn invalid_filter_is_reported_with_position_before_the_run() {
     let sealed = sealed();
-    sealed.program("talker", TALKER);
-    sealed.write(
+    sealed.write_program("talker", TALKER);
+    sealed.write_file(
         ".ralph/settings.json",
         "{\n  \"agent\": {\n    \"command\": \"talker\",\n    \"kind\": \"custom\",\n    \"responseFilter\": \".a | select(.b\",\n    \"usageFilters\": { \"cost\": \".cost | floor\" }\n  }\n}\n",
     );
@@ -111,7 +111,7 @@ fn invalid_filter_is_reported_with_position_before_the_run() {
         .expect_stderr(
             ".ralph/settings.json:6:31: `agent.usageFilters.cost`: at character 9: there is no `floor`",
         );
-    sealed.write("loop.conf", "AGENT_CLI=talker\n\nAGENT_RESPONSE_FILTER='.a |'\n");
+    sealed.write_file("loop.conf", "AGENT_CLI=talker\n\nAGENT_RESPONSE_FILTER='.a |'\n");
     run(&sealed, &["--config", "loop.conf"]).expect_code(2).expect_stderr("loop.conf:3:");
     talker(&sealed, &json!({ "command": "talker", "kind": "custom" }));
     run(&sealed, &[]).expect_code(2).expect_stderr("needs a filter that selects its answer");
@@ -121,10 +121,10 @@ fn invalid_filter_is_reported_with_position_before_the_run() {
 #[test]
 fn unused_filters_are_warned_about() {
     let sealed = sealed();
-    sealed.program("talker", "#!/bin/sh\necho '<response>DONE</response>'\n");
+    sealed.write_program("talker", "#!/bin/sh\necho '<response>DONE</response>'\n");
     let agent = json!({ "command": "talker", "kind": "text", "displayFilter": ".x" });
     let settings = json!({ "agent": agent, "preventSleep": false });
-    sealed.write(".ralph/settings.json", &settings.to_string());
+    sealed.write_file(".ralph/settings.json", &settings.to_string());
     run(&sealed, &[])
         .expect_code(0)
         .expect_stderr("`agent.displayFilter` has no effect on an agent of kind `text`");
@@ -148,7 +148,7 @@ fn the_settings_in_the_documentation_are_accepted() {
     assert_eq!(examples.len(), 3);
     for example in examples {
         let sealed = sealed();
-        sealed.write(".ralph/settings.json", example);
+        sealed.write_file(".ralph/settings.json", example);
         run(&sealed, &["--dry-run"]).expect_code(0);
     }
 }

@@ -14,9 +14,9 @@ const REFUSED: &str = "reach beyond it, and you do not trust it";
 /// Writes a program into the project that leaves a trace outside of it.
 fn write_evil(sealed: &Sealed, path: &str) {
     let trace = sealed.root().join("ran");
-    sealed.write(path, &format!("#!/bin/sh\ntouch '{}'\n", trace.display()));
+    sealed.write_file(path, &format!("#!/bin/sh\ntouch '{}'\n", trace.display()));
     let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(sealed.project().join(path), mode).expect("a mode");
+    fs::set_permissions(sealed.project_dir().join(path), mode).expect("a mode");
 }
 
 fn has_run(sealed: &Sealed) -> bool {
@@ -31,9 +31,9 @@ fn worker(settings: &Value) -> Sealed {
         json!({ "when": { "role": "message" }, "do": [{ "text": "<response>Work</response>" }] });
     let work =
         json!({ "do": [{ "write": { "path": "w.txt", "text": "w" } }, { "claim": "DONE" }] });
-    sealed.script(&json!([message, work]), settings);
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "--quiet", "-m", "Settings"]);
+    sealed.write_script(&json!([message, work]), settings);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "--quiet", "-m", "Settings"]);
     sealed
 }
 
@@ -47,12 +47,13 @@ fn version_control_of_a_project_runs_nothing_on_the_host_without_trust() {
         ("git", json!(["-c core.fsmonitor=./evil.sh status"])),
         ("git", json!(["commit", "push --receive-pack=./evil.sh . HEAD:refs/heads/z"])),
     ] {
-        let sealed = worker(&json!({ "scm": { "command": command, "tasks": tasks } })).with_walls();
+        let sealed =
+            worker(&json!({ "scm": { "command": command, "tasks": tasks } })).with_sandbox();
         let end = run(&sealed, &[]).expect_code(2).expect_stderr(REFUSED);
         assert!(end.stderr.contains("evil.sh"), "{}", end.stderr);
         assert!(end.stderr.contains("outside of the sandbox, as you"), "{}", end.stderr);
         assert!(sealed.runs().is_empty() && !has_run(&sealed), "{command} {tasks}");
-        sealed.trust(&[]);
+        sealed.trust_project(&[]);
         let end = run(&sealed, &[]);
         assert!(command == "git" || has_run(&sealed), "{command} {tasks}: {}", end.stderr);
     }
@@ -66,26 +67,30 @@ fn version_control_of_a_project_runs_nothing_on_the_host_without_trust() {
 fn git_inside_the_project_is_not_used() {
     let sealed = worker(&json!({ "scm": { "command": "git", "tasks": ["push"] } }));
     write_evil(&sealed, "bin/git");
-    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", sealed.project().join("bin").display());
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let path =
+        format!("{}:/usr/local/bin:/usr/bin:/bin", sealed.project_dir().join("bin").display());
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["run", "-p", "base"]).env("PATH", path);
-    Running::start(command).wait().expect_code(2).expect_stderr("`scm.command` would run `git`");
+    Running::start_command(command)
+        .wait_for_end()
+        .expect_code(2)
+        .expect_stderr("`scm.command` would run `git`");
 }
 
 #[test]
 fn files_outside_of_the_project_need_trust() {
     let sealed = sealed();
-    sealed.program("helper", "#!/bin/sh\ncat > ../asked\necho '<response>DONE</response>'\n");
+    sealed.write_program("helper", "#!/bin/sh\ncat > ../asked\necho '<response>DONE</response>'\n");
     let home = sealed.root().join("home");
     fs::create_dir_all(home.join(".ssh")).expect("a directory");
     fs::write(home.join(".ssh/id"), "PRIVATE KEY\n").expect("written");
-    symlink(home.join(".ssh"), sealed.project().join("notes")).expect("a link");
-    sealed.write("inside.md", "Be brief.\n");
+    symlink(home.join(".ssh"), sealed.project_dir().join("notes")).expect("a link");
+    sealed.write_file("inside.md", "Be brief.\n");
     let absolute = home.join(".ssh/id").to_string_lossy().into_owned();
     let with = |settings: Value| {
         let mut all = json!({ "agent": { "command": "helper" } });
         all.as_object_mut().expect("one").extend(settings.as_object().expect("one").clone());
-        sealed.write(".ralph/settings.json", &all.to_string());
+        sealed.write_file(".ralph/settings.json", &all.to_string());
     };
     let agent = |file: &str| json!({ "agent": { "command": "helper", "systemPromptFile": file } });
     let directory = home.to_string_lossy().into_owned();
@@ -108,27 +113,27 @@ fn files_outside_of_the_project_need_trust() {
         assert!(!sealed.root().join("asked").exists(), "{settings}");
     }
     with(agent(&absolute));
-    sealed.trust(&[]);
+    sealed.trust_project(&[]);
     run(&sealed, &[]).expect_code(0);
     let asked = fs::read_to_string(sealed.root().join("asked")).expect("it was asked");
     assert!(asked.starts_with("PRIVATE KEY"), "{asked}");
-    sealed.ralph(&["trust", "--remove"]).expect_code(0);
+    sealed.run_ralph(&["trust", "--remove"]).expect_code(0);
     with(agent("inside.md"));
     run(&sealed, &[]).expect_code(0);
     // The user's own settings are not restricted.
     with(json!({}));
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["run", "-p", "base"]).env("RALPH_AGENT_SYSTEM_PROMPT_FILE", &absolute);
-    Running::start(command).wait().expect_code(0);
+    Running::start_command(command).wait_for_end().expect_code(0);
 }
 
 #[test]
 fn a_program_of_the_project_gets_no_login_without_trust() {
-    let sealed = sealed().with_walls();
+    let sealed = sealed().with_sandbox();
     write_evil(&sealed, "tools/claude");
-    let with = |settings: Value| sealed.write(".ralph/settings.json", &settings.to_string());
+    let with = |settings: Value| sealed.write_file(".ralph/settings.json", &settings.to_string());
     let own = json!({ "command": "./tools/claude" });
-    let absolute = sealed.project().join("tools/claude");
+    let absolute = sealed.project_dir().join("tools/claude");
     for (settings, key) in [
         (json!({ "agent": { "kind": "claude", "command": "./tools/claude" } }), "agent.command"),
         (json!({ "agent": own }), "agent.command"),
@@ -149,23 +154,23 @@ fn a_program_of_the_project_gets_no_login_without_trust() {
         let login = "with your login and keys for claude";
         assert!(end.stderr.contains(login), "{settings}: {}", end.stderr);
         // Not even to read its version.
-        sealed.ralph(&["doctor"]).expect_code(2);
+        sealed.run_ralph(&["doctor"]).expect_code(2);
         assert!(!has_run(&sealed), "{settings}");
     }
     with(json!({ "agent": own, "retries": { "max": 0 } }));
-    sealed.trust(&[]);
-    let end = sealed.ralph(&["run", "-p", "base", "--no-sandbox"]);
+    sealed.trust_project(&[]);
+    let end = sealed.run_ralph(&["run", "-p", "base", "--no-sandbox"]);
     assert!(has_run(&sealed), "{}", end.stderr);
     // Changed content is another program.
-    sealed.write("tools/claude", "#!/bin/sh\nexit 1\n");
+    sealed.write_file("tools/claude", "#!/bin/sh\nexit 1\n");
     run(&sealed, &[]).expect_code(2).expect_stderr("`agent.command` would start");
 }
 
 #[test]
 fn arguments_and_variables_of_an_agent_with_a_login_need_trust() {
     let sealed = sealed();
-    sealed.program("claude", "#!/bin/sh\nexit 1\n");
-    sealed.program("helper", "#!/bin/sh\necho '<response>DONE</response>'\n");
+    sealed.write_program("claude", "#!/bin/sh\nexit 1\n");
+    sealed.write_program("helper", "#!/bin/sh\necho '<response>DONE</response>'\n");
     for (agent, is_refused) in [
         (json!({ "command": "claude", "flags": ["--model opus", "--verbose"] }), false),
         (json!({ "command": "claude", "flags": ["--mcp-config", "x.json"] }), true),
@@ -178,8 +183,8 @@ fn arguments_and_variables_of_an_agent_with_a_login_need_trust() {
         (json!({ "command": "helper", "env": { "CI": "1", "LC_ALL": "C" } }), false),
         (json!({ "command": "claude", "model": "opus", "envDeny": ["*_API_KEY"] }), false),
     ] {
-        sealed.write(".ralph/settings.json", &json!({ "agent": agent }).to_string());
-        let end = sealed.ralph(&["run", "-p", "base", "--dry-run"]);
+        sealed.write_file(".ralph/settings.json", &json!({ "agent": agent }).to_string());
+        let end = sealed.run_ralph(&["run", "-p", "base", "--dry-run"]);
         let is_missing = end.code == Some(4);
         assert_eq!(end.stderr.contains(REFUSED), is_refused, "{agent}: {}", end.stderr);
         assert_eq!(end.code == Some(2), is_refused, "{agent}: {}", end.stderr);
@@ -187,21 +192,21 @@ fn arguments_and_variables_of_an_agent_with_a_login_need_trust() {
     }
     // The arguments are checked, no matter who chose the agent.
     let agent = json!({ "command": "helper", "flags": ["--settings={}"] });
-    sealed.write(".ralph/settings.json", &json!({ "agent": agent }).to_string());
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    sealed.write_file(".ralph/settings.json", &json!({ "agent": agent }).to_string());
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["run", "-p", "base"]).env("RALPH_AGENT_COMMAND", "claude");
-    Running::start(command).wait().expect_code(2).expect_stderr(REFUSED);
+    Running::start_command(command).wait_for_end().expect_code(2).expect_stderr(REFUSED);
 }
 
 #[test]
 fn servers_are_listed_and_asked_about_again_when_they_change() {
     let sealed = sealed();
-    sealed.script(&done(), &json!({ "mcp": { "coding": "servers.json" } }));
+    sealed.write_script(&done(), &json!({ "mcp": { "coding": "servers.json" } }));
     let write = |command: &str| {
         let server = json!({ "command": command, "args": ["--token", "s3cret", "a b"] });
         let docs = json!({ "url": "https://docs.example/mcp" });
         let servers = json!({ "mcpServers": { "one": server, "docs": docs } });
-        sealed.write("servers.json", &servers.to_string());
+        sealed.write_file("servers.json", &servers.to_string());
     };
     write("./server.sh");
     let end = run(&sealed, &[]).expect_code(2).expect_stderr(REFUSED);
@@ -209,7 +214,7 @@ fn servers_are_listed_and_asked_about_again_when_they_change() {
         assert!(end.stderr.contains(text), "{text}: {}", end.stderr);
     }
     assert!(!end.stderr.contains("s3cret"), "{}", end.stderr);
-    sealed.trust(&[]);
+    sealed.trust_project(&[]);
     run(&sealed, &[]).expect_code(0);
     write("./other.sh");
     run(&sealed, &[]).expect_code(2).expect_stderr("./other.sh");
@@ -219,9 +224,9 @@ fn servers_are_listed_and_asked_about_again_when_they_change() {
 
 #[test]
 fn trust_lists_what_would_run_or_be_read() {
-    let sealed = sealed().with_walls();
+    let sealed = sealed().with_sandbox();
     write_evil(&sealed, "evil.sh");
-    sealed.script(
+    sealed.write_script(
         &done(),
         &json!({
             "agent": { "kind": "claude", "command": "./evil.sh", "flags": ["--settings", "{}"],
@@ -232,7 +237,7 @@ fn trust_lists_what_would_run_or_be_read() {
         }),
     );
     let shown = |text: &str| text.replace(&sealed.root().display().to_string(), "ROOT");
-    let end = sealed.ralph(&["trust"]).expect_code(2);
+    let end = sealed.run_ralph(&["trust"]).expect_code(2);
     expect![[r#"
         The settings of ROOT/project reach beyond it:
           .ralph/settings.json:27:12: `sandbox.git` asks for "agent"; your bound is `not set` (default)
@@ -248,12 +253,12 @@ fn trust_lists_what_would_run_or_be_read() {
         hint: `ralph trust --yes` accepts what is shown above
     "#]]
     .assert_eq(&shown(&end.stderr));
-    sealed.trust(&[]);
-    let list = sealed.ralph(&["trust", "--list"]).expect_code(0).stdout;
+    sealed.trust_project(&[]);
+    let list = sealed.run_ralph(&["trust", "--list"]).expect_code(0).stdout;
     for text in ["scm.command: \"./evil.sh\"", "agent.env.MY_TOKEN: \"***\""] {
         assert!(list.contains(text), "{text}: {list}");
     }
-    let kept = fs::read_to_string(sealed.state().join("trust.json")).expect("a file");
+    let kept = fs::read_to_string(sealed.state_dir().join("trust.json")).expect("a file");
     assert!(!kept.contains("s3cret"), "{kept}");
 }
 
@@ -265,7 +270,7 @@ fn a_project_does_not_lift_permissions_that_the_user_withholds() {
     let user = json!({ "agent": { "skipPermissions": false } });
     fs::write(directory.join("settings.json"), user.to_string()).expect("written");
     let scripted = |further: Value| {
-        sealed.script(&done(), &json!({ "agents": further }));
+        sealed.write_script(&done(), &json!({ "agents": further }));
         run(&sealed, &["--dry-run"])
     };
     scripted(json!({})).expect_code(0);

@@ -204,9 +204,9 @@ fn check_commands_are_detected_from_project_files() {
     for (what, files, expect) in PROJECTS {
         let sealed = sealed();
         for (path, text) in files {
-            sealed.write(path, text);
+            sealed.write_file(path, text);
         }
-        let end = sealed.ralph(&["init", "--yes", "--dry-run"]).expect_code(0);
+        let end = sealed.run_ralph(&["init", "--yes", "--dry-run"]).expect_code(0);
         let found = end.stdout.lines().filter_map(|line| line.strip_prefix("found   "));
         // Agents may be installed on this machine.
         let found: Vec<&str> = found.filter(|line| !line.contains(" as the agent (")).collect();

@@ -70,7 +70,7 @@ pub(crate) fn stand_in(sealed: &Sealed, kind: &str, program: &str, body: &str) {
         other => panic!("no dialect `{other}`"),
     };
     let say = format!("say() {{ last=$1; {say}; }}\n");
-    sealed.program(program, &format!("{HEAD}{reads}{begin}{say}{body}\n{end}"));
+    sealed.write_program(program, &format!("{HEAD}{reads}{begin}{say}{body}\n{end}"));
 }
 
 /// Returns the arguments of every call.

@@ -26,8 +26,9 @@ fn example(name: &str) -> Sealed {
         }
     }
     let sealed = sealed();
-    copy(&examples().join(name), &sealed.project());
-    symlink(env!("CARGO_BIN_EXE_ralph"), sealed.bin().join("ralph")).expect("ralph on the PATH");
+    copy(&examples().join(name), &sealed.project_dir());
+    symlink(env!("CARGO_BIN_EXE_ralph"), sealed.bin_dir().join("ralph"))
+        .expect("ralph on the PATH");
     sealed
 }
 
@@ -38,14 +39,14 @@ fn examples() -> PathBuf {
 /// Runs the commands in the README of an example, line by line; every line must succeed.
 #[track_caller]
 fn follow(sealed: &Sealed, lines: &[&str]) -> Vec<Finished> {
-    let readme = sealed.read("README.md");
+    let readme = sealed.read_file("README.md");
     let (_, block) = readme.split_once("```sh\n").expect("commands in the README");
     let (block, _) = block.split_once("```").expect("an end of the commands");
     assert_eq!(block.lines().collect::<Vec<_>>(), lines, "the README has other commands");
     let run = |line: &&str| {
-        let mut command = sealed.command("sh");
+        let mut command = sealed.build_command("sh");
         command.args(["-c", line]);
-        Running::start(command).wait().expect_code(0)
+        Running::start_command(command).wait_for_end().expect_code(0)
     };
     lines.iter().map(run).collect()
 }
@@ -93,9 +94,9 @@ fn guardrail_failures_reach_the_prompt() {
         ["Convert between Celsius and Fahrenheit", "Show how to convert in both directions"];
     assert_eq!(made(&sealed), messages);
     assert_clean(&sealed);
-    let pushed = sealed.git(&["rev-parse", "@{upstream}"]);
-    assert_eq!(pushed, sealed.git(&["rev-parse", "HEAD"]));
-    let task = sealed.read("PROMPT.md");
+    let pushed = sealed.run_git(&["rev-parse", "@{upstream}"]);
+    assert_eq!(pushed, sealed.run_git(&["rev-parse", "HEAD"]));
+    let task = sealed.read_file("PROMPT.md");
     let prompts = sealed.prompts();
     let [first, replaced, prepended, appended, _, last, _] = &prompts[..] else {
         panic!("{prompts:#?}");
@@ -137,9 +138,9 @@ fn specifications_are_planned_built_and_tidied() {
     for reported in ["1 item is open", "There are uncommitted changes", "Plan: 3 of 3 items done"] {
         assert!(build.contains(reported), "{build}");
     }
-    assert!(!sealed.read(".ralph/implementation_plan.md").contains("- [ ]"));
+    assert!(!sealed.read_file(".ralph/implementation_plan.md").contains("- [ ]"));
     let long = |line: &str| line.chars().count() > 60;
-    assert!(!sealed.read("roman.sh").lines().any(long));
+    assert!(!sealed.read_file("roman.sh").lines().any(long));
     let prompts = sealed.prompts();
     assert_eq!(prompts.len(), 2);
     assert!(prompts[0].contains("lines of more than 60 characters"), "{}", prompts[0]);
@@ -160,12 +161,12 @@ fn the_orchestrator_rolls_back_and_amends_its_plan() {
     );
     assert_statuses(&sealed, &[("TASK-001", "done"), ("TASK-003", "done"), ("TASK-002", "done")]);
     assert_clean(&sealed);
-    let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
+    let kept = sealed.run_git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
     let [kept] = &kept.lines().collect::<Vec<_>>()[..] else { panic!("{kept}") };
-    assert!(sealed.git(&["show", &format!("{kept}:lib/add.sh")]).contains("XXX"));
+    assert!(sealed.run_git(&["show", &format!("{kept}:lib/add.sh")]).contains("XXX"));
     assert!(sealed.prompts()[1].contains("FAIL  lib/add.sh 1 2 3: wanted 6, got 3"));
-    assert!(sealed.read(".ralph/logs/amendments.log").contains("add TASK-003 after TASK-001"));
-    assert!(sealed.read(".ralph/handoffs/handoff-004.json").contains("USAGE.md"));
+    assert!(sealed.read_file(".ralph/logs/amendments.log").contains("add TASK-003 after TASK-001"));
+    assert!(sealed.read_file(".ralph/handoffs/handoff-004.json").contains("USAGE.md"));
 }
 
 #[test]
@@ -191,7 +192,7 @@ fn stories_are_planned_kept_by_the_agent_reviewed_and_archived() {
         ]
     );
     assert_eq!(made.len(), 10);
-    let archive = fs::read_dir(sealed.project().join("ralph-archive"));
+    let archive = fs::read_dir(sealed.project_dir().join("ralph-archive"));
     let archive = archive.expect("an archive").next().expect("one").expect("an entry").path();
     let kept = |name: &str| fs::read_to_string(archive.join(name)).expect(name);
     assert!(kept("summary.md").contains("## Completed: 2/2 tasks"), "{}", kept("summary.md"));
@@ -221,8 +222,8 @@ fn gated_tasks_escalate_and_are_judged() {
     assert_eq!(shifted, [3]);
     let reported = "count.sh: empty input gives nothing, not 0.";
     assert!(prompts.iter().any(|prompt| prompt.contains(reported)));
-    let checked = sealed.events_of("gate_checked");
+    let checked = sealed.find_events("gate_checked");
     let soft = checked.iter().filter(|event| event["result"]["gate"] == json!("quality"));
     assert!(soft.clone().count() == 2 && soft.clone().all(|it| it["result"]["status"] == "failed"));
-    assert_eq!(sealed.read("count.sh"), "wc -w | tr -d ' '\n");
+    assert_eq!(sealed.read_file("count.sh"), "wc -w | tr -d ' '\n");
 }

@@ -26,16 +26,16 @@ fn crashes_garbage_and_silence_are_repeated() {
         ),
     ] {
         let sealed = sealed();
-        sealed.script(&failing(3, &deeds), &json!({ "maximumIterations": 1 }));
+        sealed.write_script(&failing(3, &deeds), &json!({ "maximumIterations": 1 }));
         let end = run(&sealed, &[]);
         assert_eq!(end.code, Some(0), "{name}:\n{}", end.stderr);
-        assert_eq!(sealed.events_of("asked").len(), 4, "{name}");
-        assert_eq!(sealed.events_of("iteration_started").len(), 1, "{name}");
+        assert_eq!(sealed.find_events("asked").len(), 4, "{name}");
+        assert_eq!(sealed.find_events("iteration_started").len(), 1, "{name}");
         let sealed = crate::sealed();
-        sealed.script(&always(deeds), &json!({ "retries": { "max": 1, "backoff": "1ms" } }));
+        sealed.write_script(&always(deeds), &json!({ "retries": { "max": 1, "backoff": "1ms" } }));
         let end = run(&sealed, &[]);
         assert_eq!(end.code, Some(4), "{name}:\n{}", end.stderr);
-        assert_eq!(sealed.events_of("asked").len(), 2, "{name}");
+        assert_eq!(sealed.find_events("asked").len(), 2, "{name}");
         assert_eq!(sealed.survivors(), [""; 0], "{name}");
     }
 }
@@ -61,10 +61,10 @@ fn a_hang_is_ended_with_its_whole_tree_and_counts_as_an_attempt() {
     ] {
         let sealed = sealed();
         let calls = first_then(deeds, json!([{ "claim": "DONE" }]));
-        sealed.script(&calls, &json!({ "timeouts": timeouts }));
+        sealed.write_script(&calls, &json!({ "timeouts": timeouts }));
         let end = run(&sealed, &[]);
         assert_eq!(end.code, Some(0), "{name}:\n{}", end.stderr);
-        assert_eq!(sealed.events_of("iteration_started").len(), 2, "{name}");
+        assert_eq!(sealed.find_events("iteration_started").len(), 2, "{name}");
         assert!(sealed.prompts()[1].contains("was ended before it finished"), "{name}");
         assert_eq!(sealed.survivors(), [""; 0], "{name}");
     }
@@ -76,7 +76,7 @@ fn leftover_processes_are_ended_and_reported() {
         let sealed = sealed();
         let deeds =
             json!([{ "grandchild": { "kind": kind, "pidFile": "../pid" } }, { "claim": "DONE" }]);
-        sealed.script(&always(deeds), &json!({}));
+        sealed.write_script(&always(deeds), &json!({}));
         let end = run(&sealed, &[]);
         assert_eq!(end.code, Some(0), "{kind}:\n{}", end.stderr);
         assert!(end.stderr.contains("left behind"), "{kind}:\n{}", end.stderr);
@@ -95,10 +95,10 @@ fn a_usage_limit_is_waited_for_and_counts_nothing() {
         { "result": { "error": { "class": "rateLimited", "words": "You've hit your limit" } } }
     ]);
     let settings = json!({ "maximumIterations": 1, "retries": { "max": 0 } });
-    sealed.script(&failing(1, &deeds), &settings);
+    sealed.write_script(&failing(1, &deeds), &settings);
     let end = run(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.events_of("asked").len(), 2);
-    assert_eq!(sealed.events_of("waiting").len(), 1);
+    assert_eq!(sealed.find_events("asked").len(), 2);
+    assert_eq!(sealed.find_events("waiting").len(), 1);
     assert!(end.stderr.to_lowercase().contains("usage limit"), "{}", end.stderr);
 }
 
@@ -109,11 +109,11 @@ fn limit_beyond_the_longest_wait_stops_with_a_hint() {
         { "rateLimit": { "status": "rejected", "resets": { "in": 90000 } } },
         { "result": { "error": { "class": "rateLimited", "words": "You've hit your limit" } } }
     ]);
-    sealed.script(&always(deeds.clone()), &json!({}));
+    sealed.write_script(&always(deeds.clone()), &json!({}));
     run(&sealed, &[]).expect_code(1).expect_stderr("ralph resume");
-    sealed.script(&always(deeds), &json!({ "rateLimit": { "wait": false } }));
+    sealed.write_script(&always(deeds), &json!({ "rateLimit": { "wait": false } }));
     run(&sealed, &[]).expect_code(1);
-    assert_eq!(sealed.events_of("waiting").len(), 0);
+    assert_eq!(sealed.find_events("waiting").len(), 0);
 }
 
 #[test]
@@ -121,9 +121,9 @@ fn failures_that_a_retry_cannot_fix_stop_at_once() {
     for (class, words) in [("notLoggedIn", "Invalid API key"), ("badCall", "unknown option")] {
         let sealed = sealed();
         let deeds = json!([{ "result": { "error": { "class": class, "words": words } } }]);
-        sealed.script(&always(deeds), &json!({}));
+        sealed.write_script(&always(deeds), &json!({}));
         run(&sealed, &[]).expect_code(4).expect_stderr(words);
-        assert_eq!(sealed.events_of("asked").len(), 1, "{class}");
+        assert_eq!(sealed.find_events("asked").len(), 1, "{class}");
     }
 }
 
@@ -132,21 +132,21 @@ fn full_context_window_is_retried_once() {
     let sealed = sealed();
     let deeds =
         json!([{ "result": { "error": { "class": "contextExceeded", "words": "too long" } } }]);
-    sealed.script(&failing(2, &deeds), &json!({}));
+    sealed.write_script(&failing(2, &deeds), &json!({}));
     run(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.events_of("iteration_started").len(), 2);
+    assert_eq!(sealed.find_events("iteration_started").len(), 2);
 }
 
 #[test]
 fn budgets_end_the_run() {
     let working = || always(json!([{ "usage": { "input": 600, "cost": 0.3 } }, { "text": "Hm." }]));
     let sealed = sealed();
-    sealed.script(&working(), &json!({}));
+    sealed.write_script(&working(), &json!({}));
     run(&sealed, &["--max-cost", "0.5"]).expect_code(1).expect_stderr("cost budget used up");
-    assert_eq!(sealed.events_of("iteration_started").len(), 2);
+    assert_eq!(sealed.find_events("iteration_started").len(), 2);
     run(&sealed, &["--max-tokens", "1000"]).expect_code(1).expect_stderr("token budget used up");
     run(&sealed, &["--max-cost", "0.5", "--allow-incomplete"]).expect_code(0);
-    sealed.script(&always(json!(["hang"])), &json!({}));
+    sealed.write_script(&always(json!(["hang"])), &json!({}));
     run(&sealed, &["--max-time", "500ms"]).expect_code(1).expect_stderr("time budget used up");
     assert_eq!(sealed.survivors(), [""; 0]);
 }
@@ -162,7 +162,7 @@ fn gates_that_die_hang_or_do_not_exist_fail() {
         let sealed = sealed();
         let calls = first_then(json!([{ "claim": "DONE" }]), json!([{ "text": "Hm." }]));
         let gate = json!({ "command": command, "hardTimeout": "500ms", "softTimeout": "100ms" });
-        sealed.script(&calls, &json!({ "gates": [gate], "maximumIterations": 2 }));
+        sealed.write_script(&calls, &json!({ "gates": [gate], "maximumIterations": 2 }));
         run(&sealed, &[]).expect_code(1);
         let expect = format!("failed with exit code {code}.");
         assert!(sealed.prompts()[1].contains(&expect), "{}", sealed.prompts()[1]);
@@ -176,7 +176,7 @@ fn a_flood_is_survived() {
         let sealed = sealed();
         let deeds =
             json!([{ "flood": { "bytes": 40_000_000, "shape": shape } }, { "claim": "DONE" }]);
-        sealed.script(&always(deeds), &json!({ "streamAgentOutput": true }));
+        sealed.write_script(&always(deeds), &json!({ "streamAgentOutput": true }));
         run(&sealed, &["--quiet"]).expect_code(0);
     }
 }

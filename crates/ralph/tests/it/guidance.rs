@@ -25,7 +25,7 @@ const TOPICS: [&str; 10] = [
 
 /// Returns the commands that `ralph --help` lists.
 fn commands(sealed: &Sealed) -> BTreeSet<String> {
-    let help = sealed.ralph(&["--help"]).expect_code(0).stdout;
+    let help = sealed.run_ralph(&["--help"]).expect_code(0).stdout;
     let (_, list) = help.split_once("Commands:\n").expect("a list");
     let (list, _) = list.split_once("\n\n").expect("an end");
     let heads = list.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
@@ -36,7 +36,7 @@ fn commands(sealed: &Sealed) -> BTreeSet<String> {
 fn every_topic_fits_two_screens_and_a_narrow_terminal() {
     let sealed = sealed();
     for topic in TOPICS {
-        let text = sealed.ralph(&["help", topic]).expect_code(0).stdout;
+        let text = sealed.run_ralph(&["help", topic]).expect_code(0).stdout;
         assert!(text.lines().count() <= 48, "{topic}: {} lines", text.lines().count());
         assert!(text.lines().all(|line| line.chars().count() <= 79), "{topic}");
         assert!(
@@ -45,11 +45,11 @@ fn every_topic_fits_two_screens_and_a_narrow_terminal() {
         );
         assert!(!text.starts_with('#'), "{text}");
     }
-    let help = sealed.ralph(&["--help"]).expect_code(0).stdout;
+    let help = sealed.run_ralph(&["--help"]).expect_code(0).stdout;
     let missing: Vec<&&str> = TOPICS.iter().filter(|it| !help.contains(**it)).collect();
     assert!(missing.is_empty(), "{missing:?}");
-    assert!(sealed.ralph(&["help", "tasks"]).stdout.contains("`ralph tasks --help`"));
-    let bold = sealed.ralph(&["help", "cost", "--color", "always"]).expect_code(0).stdout;
+    assert!(sealed.run_ralph(&["help", "tasks"]).stdout.contains("`ralph tasks --help`"));
+    let bold = sealed.run_ralph(&["help", "cost", "--color", "always"]).expect_code(0).stdout;
     assert!(bold.starts_with("\u{1b}[1mCost"), "{bold:?}");
 }
 
@@ -57,16 +57,16 @@ fn every_topic_fits_two_screens_and_a_narrow_terminal() {
 fn commands_are_explained_too() {
     let sealed = sealed();
     for words in [&["run"][..], &["tasks", "add"], &["plugin", "install"]] {
-        let by_help = sealed.ralph(&[&["help"], words].concat()).expect_code(0).stdout;
-        let by_flag = sealed.ralph(&[words, &["--help"]].concat()).expect_code(0).stdout;
+        let by_help = sealed.run_ralph(&[&["help"], words].concat()).expect_code(0).stdout;
+        let by_flag = sealed.run_ralph(&[words, &["--help"]].concat()).expect_code(0).stdout;
         assert_eq!(by_help, by_flag, "{words:?}");
         // A command's own help has the same summary as the list above it.
-        let above = sealed.ralph(&[&words[..words.len() - 1], &["--help"]].concat()).stdout;
+        let above = sealed.run_ralph(&[&words[..words.len() - 1], &["--help"]].concat()).stdout;
         let about = by_flag.lines().next().expect("a first line");
         assert!(above.contains(about), "{about:?} is not in:\n{above}");
     }
-    let all = sealed.ralph(&["help"]).expect_code(0).stdout;
-    assert_eq!(all, sealed.ralph(&["--help"]).stdout);
+    let all = sealed.run_ralph(&["help"]).expect_code(0).stdout;
+    assert_eq!(all, sealed.run_ralph(&["--help"]).stdout);
     for (words, reported) in [
         (&["gate"][..], "did you mean `ralph help gates`?"),
         (&["biuld"], "did you mean `ralph help build`?"),
@@ -74,20 +74,20 @@ fn commands_are_explained_too() {
         (&["run", "fast"], "There is no topic and no command `fast`"),
         (&["zzz"], "topics: cost, exit-codes"),
     ] {
-        sealed.ralph(&[&["help"], words].concat()).expect_code(2).expect_stderr(reported);
+        sealed.run_ralph(&[&["help"], words].concat()).expect_code(2).expect_stderr(reported);
     }
 }
 
 #[test]
 fn global_options_are_accepted_before_the_command() {
     let sealed = repository();
-    sealed.script(&done(), &json!({}));
-    let project = sealed.project();
+    sealed.write_script(&done(), &json!({}));
+    let project = sealed.project_dir();
     let project = project.to_str().expect("text");
     let elsewhere = |words: &[&str]| {
-        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
         command.args(words).current_dir(sealed.root());
-        Running::start(command).wait()
+        Running::start_command(command).wait_for_end()
     };
     elsewhere(&["-C", project, "run", "-p", "base"]).expect_code(0);
     elsewhere(&["run", "-C", project, "-p", "base"]).expect_code(0);
@@ -101,7 +101,7 @@ fn global_options_are_accepted_before_the_command() {
 
 /// Requests completions as a shell does, and returns them with their descriptions.
 fn ask(sealed: &Sealed, line: &[&str]) -> Finished {
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command
         .args(["--", "ralph"])
         .args(line)
@@ -110,19 +110,19 @@ fn ask(sealed: &Sealed, line: &[&str]) -> Finished {
         .env("_CLAP_COMPLETE_COMP_TYPE", "9")
         .env("_CLAP_COMPLETE_SPACE", "true")
         .env("_CLAP_IFS", "\n");
-    Running::start(command).wait()
+    Running::start_command(command).wait_for_end()
 }
 
 fn project() -> Sealed {
     let sealed = repository();
-    sealed.write(
+    sealed.write_file(
         "ralph/tasks.json",
         r#"{"userStories": [
             {"id": "US-001", "title": "One", "description": "d", "acceptanceCriteria": ["a"], "passes": false},
             {"id": "US-002", "title": "Two", "description": "d", "acceptanceCriteria": ["a"], "passes": true}]}"#,
     );
-    sealed.script(&done(), &json!({}));
-    sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    sealed.write_script(&done(), &json!({}));
+    sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
     sealed
 }
 
@@ -130,7 +130,7 @@ fn project() -> Sealed {
 fn values_are_completed_from_the_project() {
     let sealed = project();
     let run = only_run(&sealed);
-    let directory = sealed.project();
+    let directory = sealed.project_dir();
     let directory = directory.to_str().expect("text");
     for (line, expect) in [
         (&["build", "--task", ""][..], &["US-001", "US-002"][..]),
@@ -158,8 +158,8 @@ fn values_are_completed_from_the_project() {
 #[test]
 fn completion_writes_nothing_and_fails_silently() {
     let sealed = sealed();
-    sealed.write("ralph/tasks.json", "{ broken");
-    sealed.write(".ralph/settings.json", "{ broken");
+    sealed.write_file("ralph/tasks.json", "{ broken");
+    sealed.write_file(".ralph/settings.json", "{ broken");
     for line in [&["build", "--task", ""][..], &["log", ""], &["-C", "nowhere", "log", ""]] {
         let end = ask(&sealed, line);
         assert!(end.stdout.lines().all(|word| word.starts_with('-')), "{line:?}: {}", end.stdout);
@@ -168,11 +168,11 @@ fn completion_writes_nothing_and_fails_silently() {
     let state = fs::read_dir(sealed.root().join("state")).expect("readable").count();
     let home = fs::read_dir(sealed.root().join("home")).expect("readable").count();
     assert_eq!((state, home), (0, 0));
-    assert_eq!(fs::read_dir(sealed.project()).expect("readable").count(), 2);
+    assert_eq!(fs::read_dir(sealed.project_dir()).expect("readable").count(), 2);
     // An unknown shell gets no answer either.
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["--", "ralph", ""]).env("RALPH_COMPLETE", "/bin/tcsh");
-    let end = Running::start(command).wait();
+    let end = Running::start_command(command).wait_for_end();
     assert_eq!((end.stdout.as_str(), end.stderr.as_str()), ("", ""));
     assert_ne!(end.code, Some(0));
 }
@@ -180,7 +180,7 @@ fn completion_writes_nothing_and_fails_silently() {
 #[test]
 fn a_real_bash_completes() {
     let sealed = project();
-    symlink(env!("CARGO_BIN_EXE_ralph"), sealed.bin().join("ralph")).expect("a link");
+    symlink(env!("CARGO_BIN_EXE_ralph"), sealed.bin_dir().join("ralph")).expect("a link");
     let script = r#"
         source <(ralph completions bash)
         complete_line() {
@@ -193,16 +193,16 @@ fn a_real_bash_completes() {
         complete_line ralph build --task US-
         complete_line ralph help over
     "#;
-    let mut command = sealed.command("bash");
+    let mut command = sealed.build_command("bash");
     command.args(["--norc", "-c", script]);
-    let end = Running::start(command).wait().expect_code(0);
+    let end = Running::start_command(command).wait_for_end().expect_code(0);
     let found: Vec<&str> = end.stdout.lines().map(str::trim_end).collect();
     assert_eq!(found, ["US-001", "US-002", "overnight"], "{}", end.stderr);
 }
 
 /// Returns whether a shell is installed. CI must have it.
 fn is_installed(sealed: &Sealed, shell: &str) -> bool {
-    let found = sealed.command("sh").args(["-c", &format!("command -v {shell}")]).output();
+    let found = sealed.build_command("sh").args(["-c", &format!("command -v {shell}")]).output();
     let is_there = found.expect("sh runs").status.success();
     assert!(is_there || env::var_os("CI").is_none(), "{shell} is missing in CI");
     is_there
@@ -210,12 +210,12 @@ fn is_installed(sealed: &Sealed, shell: &str) -> bool {
 
 /// Completes lines in a shell that has loaded its script, and returns its answer for each.
 fn complete_in(shell: &str, sealed: &Sealed, script: &str, lines: &[&str]) -> Vec<String> {
-    symlink(env!("CARGO_BIN_EXE_ralph"), sealed.bin().join("ralph")).expect("a link");
+    symlink(env!("CARGO_BIN_EXE_ralph"), sealed.bin_dir().join("ralph")).expect("a link");
     let file = sealed.root().join("script");
     fs::write(&file, script).expect("written");
-    let mut command = sealed.command(shell);
+    let mut command = sealed.build_command(shell);
     command.arg(file).args(lines);
-    let end = Running::start(command).wait().expect_code(0);
+    let end = Running::start_command(command).wait_for_end().expect_code(0);
     assert_eq!(end.stderr, "", "{}", end.stdout);
     end.stdout.lines().map(str::to_owned).collect()
 }
@@ -291,18 +291,18 @@ fn every_shell_has_its_script() {
         ("powershell", "Register-ArgumentCompleter"),
         ("elvish", "edit:completion:arg-completer"),
     ] {
-        let script = sealed.ralph(&["completions", shell]).expect_code(0).stdout;
+        let script = sealed.run_ralph(&["completions", shell]).expect_code(0).stdout;
         assert!(script.contains(sign), "{shell}: {script}");
         assert!(script.contains("RALPH_COMPLETE"), "{shell}: {script}");
     }
-    sealed.ralph(&["completions", "tcsh"]).expect_code(2).expect_stderr("tcsh");
+    sealed.run_ralph(&["completions", "tcsh"]).expect_code(2).expect_stderr("tcsh");
 }
 
 #[test]
 fn every_command_has_its_manual_page() {
     let sealed = sealed();
-    let end = sealed.ralph(&["man", "--out", "man/man1"]).expect_code(0);
-    let written: BTreeSet<String> = fs::read_dir(sealed.project().join("man/man1"))
+    let end = sealed.run_ralph(&["man", "--out", "man/man1"]).expect_code(0);
+    let written: BTreeSet<String> = fs::read_dir(sealed.project_dir().join("man/man1"))
         .expect("readable")
         .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
         .collect();
@@ -313,23 +313,24 @@ fn every_command_has_its_manual_page() {
         assert!(written.contains(&format!("ralph-{command}.1")), "{command}: {written:?}");
     }
     assert!(written.contains("ralph-tasks-add.1") && !written.iter().any(|it| it.contains("__")));
-    let page = sealed.ralph(&["man"]).expect_code(0).stdout;
-    assert_eq!(page, sealed.read("man/man1/ralph.1"));
+    let page = sealed.run_ralph(&["man"]).expect_code(0).stdout;
+    assert_eq!(page, sealed.read_file("man/man1/ralph.1"));
     assert!(page.contains(".TH ralph 1"), "{page}");
     // Rendered, if a renderer is installed.
     for (renderer, words) in [("man", &["-l"][..]), ("mandoc", &["-T", "ascii"])] {
-        let found = sealed.command("sh").args(["-c", &format!("command -v {renderer}")]).output();
+        let found =
+            sealed.build_command("sh").args(["-c", &format!("command -v {renderer}")]).output();
         if !found.expect("sh runs").status.success() {
             continue;
         }
         for name in ["ralph.1", "ralph-run.1", "ralph-tasks-add.1"] {
-            let mut command = sealed.command(renderer);
+            let mut command = sealed.build_command(renderer);
             command
                 .args(words)
                 .arg(format!("man/man1/{name}"))
                 .env("MANWIDTH", "80")
                 .env("MANPAGER", "cat");
-            let end = Running::start(command).wait().expect_code(0);
+            let end = Running::start_command(command).wait_for_end().expect_code(0);
             // Minimal systems have a `man` that only prints that it was removed.
             if !end.stdout.contains("minimized") {
                 assert!(end.stdout.contains("SYNOPSIS"), "{name}: {}", end.stdout);
@@ -337,6 +338,6 @@ fn every_command_has_its_manual_page() {
             }
         }
     }
-    sealed.write("file", "");
-    sealed.ralph(&["man", "--out", "file"]).expect_code(2).expect_stderr("Cannot write `file`");
+    sealed.write_file("file", "");
+    sealed.run_ralph(&["man", "--out", "file"]).expect_code(2).expect_stderr("Cannot write `file`");
 }

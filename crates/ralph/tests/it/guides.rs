@@ -68,25 +68,28 @@ fn project(name: &str) -> Sealed {
         "repository" | "rust" | "tasks" | "stories" | "fix-plan" | "loop" => repository(),
         other => panic!("no project is called {other}"),
     };
-    symlink(env!("CARGO_BIN_EXE_ralph"), sealed.bin().join("ralph")).expect("a link");
-    sealed.program("claude", "#!/bin/sh\necho '2.1.139 (Claude Code)'\n");
+    symlink(env!("CARGO_BIN_EXE_ralph"), sealed.bin_dir().join("ralph")).expect("a link");
+    sealed.write_program("claude", "#!/bin/sh\necho '2.1.139 (Claude Code)'\n");
     let story = |id: &str| {
         json!({ "id": id, "title": "Read dates", "description": "As a reader I find dates.",
                 "acceptanceCriteria": ["A year finds its notes"], "priority": 1, "passes": false })
     };
     let list = json!({ "project": "Notes", "branchName": "ralph/notes", "verifyCommands": ["make test"],
                        "userStories": [story("US-001"), story("US-002")] });
-    sealed.write("Makefile", "test:\n\t@true\n");
+    sealed.write_file("Makefile", "test:\n\t@true\n");
     match name {
-        "tasks" => sealed.write("ralph/tasks.json", &format!("{list:#}\n")),
+        "tasks" => sealed.write_file("ralph/tasks.json", &format!("{list:#}\n")),
         "stories" => {
-            sealed.write("scripts/ralph/prd.json", &format!("{list:#}\n"));
-            sealed.write("scripts/ralph/progress.txt", "# Log\n");
+            sealed.write_file("scripts/ralph/prd.json", &format!("{list:#}\n"));
+            sealed.write_file("scripts/ralph/progress.txt", "# Log\n");
         }
-        "fix-plan" => sealed.write("@fix_plan.md", "- [ ] Read dates\n- [x] Set up\n"),
+        "fix-plan" => sealed.write_file("@fix_plan.md", "- [ ] Read dates\n- [x] Set up\n"),
         "loop" => {
-            sealed.write("loop.sh", "while :; do cat PROMPT.md | claude -p --model opus; done\n");
-            sealed.write("PROMPT.md", "Do the next thing.\n");
+            sealed.write_file(
+                "loop.sh",
+                "while :; do cat PROMPT.md | claude -p --model opus; done\n",
+            );
+            sealed.write_file("PROMPT.md", "Do the next thing.\n");
         }
         _ => {}
     }
@@ -102,11 +105,11 @@ fn project(name: &str) -> Sealed {
     fs::write(&scenario, calls.to_string()).expect("written");
     let settings = json!({ "agent": { "command": "sim", "flags": [scenario] }, "memory": { "enabled": false },
                            "review": { "enabled": false }, "preventSleep": false });
-    sealed.write(".ralph/settings.local.json", &settings.to_string());
+    sealed.write_file(".ralph/settings.local.json", &settings.to_string());
     if name != "empty" {
-        sealed.write(".ralph/.gitignore", "*\n!settings.json\n!schema.json\n");
-        sealed.git(&["add", "-A"]);
-        sealed.git(&["commit", "--quiet", "-m", "Files"]);
+        sealed.write_file(".ralph/.gitignore", "*\n!settings.json\n!schema.json\n");
+        sealed.run_git(&["add", "-A"]);
+        sealed.run_git(&["commit", "--quiet", "-m", "Files"]);
     }
     sealed
 }
@@ -122,9 +125,9 @@ fn marked_commands_of_the_guides_work() {
                 current = Some((wanted, project(wanted)));
             }
             let Some((_, sealed)) = &current else { continue };
-            let mut command = sealed.command("sh");
+            let mut command = sealed.build_command("sh");
             command.args(["-e", "-c", &block.text]);
-            let end = Running::start(command).wait();
+            let end = Running::start_command(command).wait_for_end();
             let reported = format!("{name}:\n{}\n{}\n{}", block.text, end.stdout, end.stderr);
             assert_eq!(end.code, Some(0), "{reported}");
             count += 1;
@@ -163,7 +166,7 @@ fn every_command_line_in_the_docs_is_valid() {
         let mut asked = vec![*command];
         asked.extend(inner);
         asked.push("--help");
-        let help = sealed.ralph(&asked).expect_code(0).stdout;
+        let help = sealed.run_ralph(&asked).expect_code(0).stdout;
         for flag in flags.iter().take_while(|flag| **flag != "--") {
             let flag = flag.split('=').next().unwrap_or(flag);
             let is_known = help.contains(&format!(" {flag}")) || flag == "--help";
@@ -281,7 +284,7 @@ fn links_and_headings_are_read_as_github_reads_them() {
 
 #[test]
 fn settings_that_pages_name_are_settings() {
-    let schema = sealed().ralph(&["init", "--print-schema"]).expect_code(0).stdout;
+    let schema = sealed().run_ralph(&["init", "--print-schema"]).expect_code(0).stdout;
     let schema: Value = serde_json::from_str(&schema).expect("JSON");
     let top: BTreeSet<&str> = names(&schema["properties"]).collect();
     let mut all = BTreeSet::new();
@@ -327,7 +330,7 @@ fn collect<'a>(schema: &'a Value, found: &mut BTreeSet<&'a str>) {
 
 #[test]
 fn every_exit_code_is_explained() {
-    let page = sealed().ralph(&["help", "exit-codes"]).expect_code(0).stdout;
+    let page = sealed().run_ralph(&["help", "exit-codes"]).expect_code(0).stdout;
     for status in [
         ExitStatus::Complete,
         ExitStatus::Incomplete,
@@ -388,10 +391,10 @@ fn documented_exit_codes_and_messages_match_the_program() {
         assert!(text.contains(promise), "{page} does not say {promise:?} any more");
         let sealed = sealed();
         for (path, content) in files {
-            sealed.write(path, content);
+            sealed.write_file(path, content);
         }
         let words: Vec<&str> = words.split(' ').collect();
-        let end = sealed.ralph(&words).expect_code(code);
+        let end = sealed.run_ralph(&words).expect_code(code);
         assert!(end.stderr.contains(message), "{words:?}: {}", end.stderr);
     }
 }

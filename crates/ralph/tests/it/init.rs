@@ -13,13 +13,13 @@ const DOCUMENTS: [&str; 4] =
     ["ralph/prd.md", "ralph/tasks.json", "ralph/progress.txt", "ralph/prompt.md"];
 
 fn init(sealed: &Sealed, words: &[&str]) -> Finished {
-    sealed.ralph(&[&["init", "--workflow", "tasks"], words].concat())
+    sealed.run_ralph(&[&["init", "--workflow", "tasks"], words].concat())
 }
 
 #[test]
 fn a_fresh_project_gets_everything() {
     let sealed = repository();
-    sealed.write("Cargo.toml", "[package]\nname = \"x\"\n");
+    sealed.write_file("Cargo.toml", "[package]\nname = \"x\"\n");
     let end = init(&sealed, &["--name", "Search in notes"]).expect_code(0);
     expect![[r#"
         found   cargo test (Cargo.toml)
@@ -49,20 +49,21 @@ fn a_fresh_project_gets_everything() {
           "userStories": []
         }
     "#]]
-    .assert_eq(&sealed.read("ralph/tasks.json"));
-    assert!(sealed.read("ralph/prd.md").starts_with("# Search in notes\n"));
-    let progress = sealed.read("ralph/progress.txt");
+    .assert_eq(&sealed.read_file("ralph/tasks.json"));
+    assert!(sealed.read_file("ralph/prd.md").starts_with("# Search in notes\n"));
+    let progress = sealed.read_file("ralph/progress.txt");
     assert!(progress.contains("\nPRD: Search in notes\n"), "{progress}");
     assert!(progress.contains("\nStarted: 20"), "{progress}");
     assert!(progress.contains("\n## Codebase Patterns\n\n---\n"), "{progress}");
-    assert_eq!(sealed.read(".gitignore"), "/ralph/*.bak\n");
-    let mode = |path: &str| fs::metadata(sealed.project().join(path)).expect("there").permissions();
+    assert_eq!(sealed.read_file(".gitignore"), "/ralph/*.bak\n");
+    let mode =
+        |path: &str| fs::metadata(sealed.project_dir().join(path)).expect("there").permissions();
     assert_eq!(mode("ralph/prd.md").mode() & 0o600, 0o600);
     // The written files work at once.
-    sealed.ralph(&["tasks", "validate"]).expect_code(0);
-    sealed.ralph(&["tasks", "add", "A title", "--criterion", "It is there"]).expect_code(0);
-    sealed.ralph(&["doctor"]).expect_code(4);
-    let ignored = sealed.git(&["status", "--porcelain", "--untracked-files=all"]);
+    sealed.run_ralph(&["tasks", "validate"]).expect_code(0);
+    sealed.run_ralph(&["tasks", "add", "A title", "--criterion", "It is there"]).expect_code(0);
+    sealed.run_ralph(&["doctor"]).expect_code(4);
+    let ignored = sealed.run_git(&["status", "--porcelain", "--untracked-files=all"]);
     assert!(!ignored.contains(".bak"), "{ignored}");
 }
 
@@ -70,55 +71,55 @@ fn a_fresh_project_gets_everything() {
 fn schema_matches_the_settings_reference() {
     let sealed = sealed();
     init(&sealed, &["--name", "x"]).expect_code(0);
-    let printed = sealed.ralph(&["init", "--print-schema"]).expect_code(0).stdout;
-    assert_eq!(sealed.read(".ralph/schema.json"), printed);
-    assert!(sealed.read(".ralph/settings.json").contains("\"$schema\": \"./schema.json\""));
-    assert!(!sealed.project().join(".gitignore").exists(), "there is no repository");
+    let printed = sealed.run_ralph(&["init", "--print-schema"]).expect_code(0).stdout;
+    assert_eq!(sealed.read_file(".ralph/schema.json"), printed);
+    assert!(sealed.read_file(".ralph/settings.json").contains("\"$schema\": \"./schema.json\""));
+    assert!(!sealed.project_dir().join(".gitignore").exists(), "there is no repository");
 }
 
 #[test]
 fn existing_files_are_kept_and_reported() {
     let sealed = repository();
-    sealed.write("ralph/prd.md", "# Mine\n");
-    sealed.write(".gitignore", "/target");
-    sealed.write(".ralph/settings.json", "{ \"agent\": { \"command\": \"claude\" } }\n");
+    sealed.write_file("ralph/prd.md", "# Mine\n");
+    sealed.write_file(".gitignore", "/target");
+    sealed.write_file(".ralph/settings.json", "{ \"agent\": { \"command\": \"claude\" } }\n");
     let end = init(&sealed, &["--name", "x"]).expect_code(0);
     for line in
         ["kept    ralph/prd.md\n", "kept    .ralph/settings.json\n", "--force", "\"workflow\""]
     {
         assert!(end.stdout.contains(line), "{}", end.stdout);
     }
-    assert_eq!(sealed.read("ralph/prd.md"), "# Mine\n");
-    assert_eq!(sealed.read(".gitignore"), "/target\n/ralph/*.bak\n");
+    assert_eq!(sealed.read_file("ralph/prd.md"), "# Mine\n");
+    assert_eq!(sealed.read_file(".gitignore"), "/target\n/ralph/*.bak\n");
     assert!(!end.stdout.contains("Name your agent"), "{}", end.stdout);
-    let before: Vec<String> = DOCUMENTS.map(|path| sealed.read(path)).into();
+    let before: Vec<String> = DOCUMENTS.map(|path| sealed.read_file(path)).into();
     let again = init(&sealed, &["--name", "other"]).expect_code(0);
     assert!(!again.stdout.contains("wrote"), "{}", again.stdout);
-    assert_eq!(DOCUMENTS.map(|path| sealed.read(path)).to_vec(), before);
-    assert_eq!(sealed.read(".gitignore"), "/target\n/ralph/*.bak\n");
+    assert_eq!(DOCUMENTS.map(|path| sealed.read_file(path)).to_vec(), before);
+    assert_eq!(sealed.read_file(".gitignore"), "/target\n/ralph/*.bak\n");
 }
 
 #[test]
 fn force_keeps_backups() {
     let sealed = repository();
     init(&sealed, &["--name", "First"]).expect_code(0);
-    sealed.write("ralph/prd.md", "Mine, first.\n");
+    sealed.write_file("ralph/prd.md", "Mine, first.\n");
     init(&sealed, &["--name", "Second", "--force"]).expect_code(0);
-    assert_eq!(sealed.read("ralph/prd.md.bak"), "Mine, first.\n");
-    assert!(sealed.read("ralph/tasks.json").contains("ralph/second"));
-    assert!(!sealed.project().join("ralph/tasks.json.bak").exists(), "it was not written");
-    sealed.write("ralph/prd.md", "Mine, second.\n");
+    assert_eq!(sealed.read_file("ralph/prd.md.bak"), "Mine, first.\n");
+    assert!(sealed.read_file("ralph/tasks.json").contains("ralph/second"));
+    assert!(!sealed.project_dir().join("ralph/tasks.json.bak").exists(), "it was not written");
+    sealed.write_file("ralph/prd.md", "Mine, second.\n");
     let end = init(&sealed, &["--name", "Third", "--force"]).expect_code(0);
     assert!(end.stdout.contains("the old one is ralph/prd.md.2.bak"), "{}", end.stdout);
-    assert_eq!(sealed.read("ralph/prd.md.bak"), "Mine, first.\n");
-    assert_eq!(sealed.read("ralph/prd.md.2.bak"), "Mine, second.\n");
+    assert_eq!(sealed.read_file("ralph/prd.md.bak"), "Mine, first.\n");
+    assert_eq!(sealed.read_file("ralph/prd.md.2.bak"), "Mine, second.\n");
 }
 
 #[test]
 fn without_a_name_the_directory_gives_it() {
     let sealed = sealed();
     init(&sealed, &[]).expect_code(0);
-    assert!(sealed.read("ralph/tasks.json").contains("\"branchName\": \"ralph/project\""));
+    assert!(sealed.read_file("ralph/tasks.json").contains("\"branchName\": \"ralph/project\""));
 }
 
 #[test]
@@ -126,31 +127,31 @@ fn silly_names_write_nothing() {
     for name in ["", "  ", "?!", "a\nb", &"x".repeat(300)] {
         let sealed = sealed();
         init(&sealed, &["--name", name]).expect_code(2).expect_stderr("--name");
-        assert_eq!(fs::read_dir(sealed.project()).expect("readable").count(), 0, "{name:?}");
+        assert_eq!(fs::read_dir(sealed.project_dir()).expect("readable").count(), 0, "{name:?}");
     }
 }
 
 #[test]
 fn odd_places_are_refused() {
     let sealed = sealed();
-    sealed.write("ralph", "a file");
+    sealed.write_file("ralph", "a file");
     init(&sealed, &["--name", "x"])
         .expect_code(2)
         .expect_stderr("is a file, and must be a directory");
-    assert_eq!(sealed.read("ralph"), "a file");
+    assert_eq!(sealed.read_file("ralph"), "a file");
 
-    fs::remove_file(sealed.project().join("ralph")).expect("removed");
+    fs::remove_file(sealed.project_dir().join("ralph")).expect("removed");
     fs::create_dir(sealed.root().join("elsewhere")).expect("a directory");
-    symlink(sealed.root().join("elsewhere"), sealed.project().join("ralph")).expect("a link");
+    symlink(sealed.root().join("elsewhere"), sealed.project_dir().join("ralph")).expect("a link");
     init(&sealed, &["--name", "x"]).expect_code(2).expect_stderr("is a link");
     let through = fs::read_dir(sealed.root().join("elsewhere")).expect("readable").count();
     assert_eq!(through, 0);
 
-    fs::remove_file(sealed.project().join("ralph")).expect("removed");
-    fs::remove_dir_all(sealed.project().join(".ralph")).expect("removed");
-    sealed.write(".ralph", "a file");
+    fs::remove_file(sealed.project_dir().join("ralph")).expect("removed");
+    fs::remove_dir_all(sealed.project_dir().join(".ralph")).expect("removed");
+    sealed.write_file(".ralph", "a file");
     init(&sealed, &["--name", "x"]).expect_code(2).expect_stderr(".ralph");
-    assert!(!sealed.project().join("ralph").exists(), "nothing is written by halves");
+    assert!(!sealed.project_dir().join("ralph").exists(), "nothing is written by halves");
 }
 
 #[test]
@@ -158,32 +159,32 @@ fn a_link_in_place_of_a_document_is_not_written_through() {
     let sealed = sealed();
     let target = sealed.root().join("precious");
     fs::write(&target, "precious").expect("written");
-    fs::create_dir(sealed.project().join("ralph")).expect("a directory");
-    symlink(&target, sealed.project().join("ralph/prd.md")).expect("a link");
+    fs::create_dir(sealed.project_dir().join("ralph")).expect("a directory");
+    symlink(&target, sealed.project_dir().join("ralph/prd.md")).expect("a link");
     init(&sealed, &["--name", "x", "--force"]).expect_code(0);
     assert_eq!(fs::read_to_string(&target).expect("there"), "precious");
-    assert!(sealed.read("ralph/prd.md").starts_with("# x\n"));
+    assert!(sealed.read_file("ralph/prd.md").starts_with("# x\n"));
 }
 
 #[test]
 fn unwritable_directory_is_reported() {
     let sealed = sealed();
     let readonly = fs::Permissions::from_mode(0o555);
-    fs::set_permissions(sealed.project(), readonly).expect("a mode");
+    fs::set_permissions(sealed.project_dir(), readonly).expect("a mode");
     // Root may write anywhere.
-    let is_refused = fs::write(sealed.project().join("probe"), "").is_err();
+    let is_refused = fs::write(sealed.project_dir().join("probe"), "").is_err();
     if is_refused {
         init(&sealed, &["--name", "x"]).expect_code(2).expect_stderr("annot create");
     }
-    fs::set_permissions(sealed.project(), fs::Permissions::from_mode(0o755)).expect("a mode");
+    fs::set_permissions(sealed.project_dir(), fs::Permissions::from_mode(0o755)).expect("a mode");
 }
 
 #[test]
 fn a_project_gets_a_first_specification_and_the_gates_that_were_found() {
     let sealed = repository();
-    sealed.write("package.json", r#"{"scripts": {"test": "vitest run", "lint": "eslint ."}}"#);
+    sealed.write_file("package.json", r#"{"scripts": {"test": "vitest run", "lint": "eslint ."}}"#);
     let words = ["init", "--workflow", "specs", "--name", "Search in notes"];
-    let end = sealed.ralph(&words).expect_code(0);
+    let end = sealed.run_ralph(&words).expect_code(0);
     expect![[r#"
         found   npm run test (package.json)
         found   npm run lint (package.json)
@@ -201,7 +202,7 @@ fn a_project_gets_a_first_specification_and_the_gates_that_were_found() {
           5. ralph build    does the plan, one item an iteration
     "#]]
     .assert_eq(&end.stdout);
-    assert!(sealed.read("specs/overview.md").starts_with("# Search in notes\n"));
+    assert!(sealed.read_file("specs/overview.md").starts_with("# Search in notes\n"));
     expect![[r#"
         {
           "$schema": "./schema.json",
@@ -212,38 +213,38 @@ fn a_project_gets_a_first_specification_and_the_gates_that_were_found() {
           ]
         }
     "#]]
-    .assert_eq(&sealed.read(".ralph/settings.json"));
-    assert!(!sealed.project().join(".gitignore").exists(), "there is nothing to ignore");
-    sealed.git(&["add", "specs", ".ralph"]);
-    let staged = sealed.git(&["diff", "--cached", "--name-only"]);
+    .assert_eq(&sealed.read_file(".ralph/settings.json"));
+    assert!(!sealed.project_dir().join(".gitignore").exists(), "there is nothing to ignore");
+    sealed.run_git(&["add", "specs", ".ralph"]);
+    let staged = sealed.run_git(&["diff", "--cached", "--name-only"]);
     assert_eq!(staged, ".ralph/schema.json\n.ralph/settings.json\nspecs/overview.md\n");
-    sealed.ralph(&["doctor"]).expect_code(4);
+    sealed.run_ralph(&["doctor"]).expect_code(4);
 }
 
 #[test]
 fn specifications_that_are_there_stay() {
     let specs = ["init", "--workflow", "specs"];
     let sealed = repository();
-    sealed.write("specs/search.md", "# Search\n");
-    let end = sealed.ralph(&specs).expect_code(0);
+    sealed.write_file("specs/search.md", "# Search\n");
+    let end = sealed.run_ralph(&specs).expect_code(0);
     assert!(end.stdout.contains("kept    specs/\n"), "{}", end.stdout);
     assert!(end.stdout.contains("1. Write down in specs/ what"), "{}", end.stdout);
     assert!(end.stdout.contains("\"gates\": [{ \"kind\": \"test\""), "{}", end.stdout);
-    let there = fs::read_dir(sealed.project().join("specs")).expect("readable").count();
+    let there = fs::read_dir(sealed.project_dir().join("specs")).expect("readable").count();
     assert_eq!(there, 1);
 
     let sealed = repository();
-    sealed.ralph(&specs).expect_code(0);
-    let end = sealed.ralph(&specs).expect_code(0);
+    sealed.run_ralph(&specs).expect_code(0);
+    let end = sealed.run_ralph(&specs).expect_code(0);
     assert!(end.stdout.starts_with("kept    specs/overview.md\nkept    .ralph/"), "{}", end.stdout);
     let forced = [&specs[..], &["--force"]].concat();
-    sealed.ralph(&forced).expect_code(0);
-    assert!(!sealed.project().join("specs/overview.md.bak").exists(), "it was not written");
-    sealed.write("specs/overview.md", "Mine.\n");
-    let end = sealed.ralph(&forced).expect_code(0);
+    sealed.run_ralph(&forced).expect_code(0);
+    assert!(!sealed.project_dir().join("specs/overview.md.bak").exists(), "it was not written");
+    sealed.write_file("specs/overview.md", "Mine.\n");
+    let end = sealed.run_ralph(&forced).expect_code(0);
     assert!(end.stdout.contains("the old one is specs/overview.md.bak"), "{}", end.stdout);
-    assert_eq!(sealed.read("specs/overview.md.bak"), "Mine.\n");
-    let status = sealed.git(&["status", "--porcelain", "--untracked-files=all"]);
+    assert_eq!(sealed.read_file("specs/overview.md.bak"), "Mine.\n");
+    let status = sealed.run_git(&["status", "--porcelain", "--untracked-files=all"]);
     assert!(!status.contains(".bak"), "{status}");
 }
 
@@ -251,9 +252,9 @@ fn specifications_that_are_there_stay() {
 fn specifications_are_where_the_settings_say() {
     let settings = |directory: &str| format!("{{ \"specsDir\": \"{directory}\" }}\n");
     let sealed = sealed();
-    sealed.write(".ralph/settings.json", &settings("docs/specs/"));
-    sealed.write("Makefile", "test:\n\ttrue\n");
-    let end = sealed.ralph(&["init", "--workflow", "specs"]).expect_code(0);
+    sealed.write_file(".ralph/settings.json", &settings("docs/specs/"));
+    sealed.write_file("Makefile", "test:\n\ttrue\n");
+    let end = sealed.run_ralph(&["init", "--workflow", "specs"]).expect_code(0);
     for line in [
         "wrote   docs/specs/overview.md\n",
         "Set \"workflow\": \"specs\" in .ralph/settings.json.\n",
@@ -262,22 +263,22 @@ fn specifications_are_where_the_settings_say() {
     ] {
         assert!(end.stdout.contains(line), "{}", end.stdout);
     }
-    assert_eq!(sealed.read(".ralph/settings.json"), settings("docs/specs/"));
+    assert_eq!(sealed.read_file(".ralph/settings.json"), settings("docs/specs/"));
     for outside in ["../specs", "/specs"] {
-        sealed.write(".ralph/settings.json", &settings(outside));
-        let end = sealed.ralph(&["init", "--workflow", "specs"]).expect_code(2);
+        sealed.write_file(".ralph/settings.json", &settings(outside));
+        let end = sealed.run_ralph(&["init", "--workflow", "specs"]).expect_code(2);
         end.expect_stderr("is not in the project directory").expect_stderr("`specsDir`");
     }
-    sealed.write(".ralph/settings.json", "{}");
-    symlink(sealed.project().join("docs"), sealed.project().join("specs")).expect("a link");
-    sealed.ralph(&["init", "--workflow", "specs"]).expect_code(2).expect_stderr("is a link");
+    sealed.write_file(".ralph/settings.json", "{}");
+    symlink(sealed.project_dir().join("docs"), sealed.project_dir().join("specs")).expect("a link");
+    sealed.run_ralph(&["init", "--workflow", "specs"]).expect_code(2).expect_stderr("is a link");
 }
 
 #[test]
 fn a_prompt_needs_settings_alone() {
     let sealed = repository();
-    sealed.write("go.mod", "module notes\n");
-    let end = sealed.ralph(&["init", "--workflow", "prompt"]).expect_code(0);
+    sealed.write_file("go.mod", "module notes\n");
+    let end = sealed.run_ralph(&["init", "--workflow", "prompt"]).expect_code(0);
     expect![[r#"
         found   go test ./... (go.mod)
         found   go vet ./... (go.mod)
@@ -291,11 +292,11 @@ fn a_prompt_needs_settings_alone() {
           2. ralph run -p "Do this and that. When all is done, answer <response>DONE</response>."
     "#]]
     .assert_eq(&end.stdout);
-    assert!(sealed.read(".ralph/settings.json").contains("\"workflow\": \"prompt\""));
+    assert!(sealed.read_file(".ralph/settings.json").contains("\"workflow\": \"prompt\""));
     let mine =
         "{ \"agent\": { \"command\": \"amp\" }, \"guardrails\": [{ \"command\": \"./check\" }] }";
-    sealed.write(".ralph/settings.json", mine);
-    let end = sealed.ralph(&["init", "--workflow", "prompt"]).expect_code(0);
+    sealed.write_file(".ralph/settings.json", mine);
+    let end = sealed.run_ralph(&["init", "--workflow", "prompt"]).expect_code(0);
     expect![[r#"
         kept    .ralph/settings.json
 
@@ -305,32 +306,32 @@ fn a_prompt_needs_settings_alone() {
           1. ralph run -p "Do this and that. When all is done, answer <response>DONE</response>."
     "#]]
     .assert_eq(&end.stdout);
-    assert_eq!(sealed.read(".ralph/settings.json"), mine);
+    assert_eq!(sealed.read_file(".ralph/settings.json"), mine);
     for flag in [&["--name", "x"][..], &["--force"]] {
         let words = [&["init", "--workflow", "prompt"], flag].concat();
-        sealed.ralph(&words).expect_code(2).expect_stderr("a prompt has none");
+        sealed.run_ralph(&words).expect_code(2).expect_stderr("a prompt has none");
     }
 }
 
 #[test]
 fn contradictory_options_write_nothing() {
     let sealed = sealed();
-    sealed.ralph(&["init", "--workflow", "waterfall"]).expect_code(2);
-    sealed.ralph(&["init", "--name", "x"]).expect_code(2).expect_stderr("no terminal");
-    sealed.ralph(&["init", "--print-schema", "--yes"]).expect_code(2);
-    sealed.ralph(&["init", "--from", "x", "--workflow", "tasks"]).expect_code(2);
-    assert_eq!(fs::read_dir(sealed.project()).expect("readable").count(), 0);
+    sealed.run_ralph(&["init", "--workflow", "waterfall"]).expect_code(2);
+    sealed.run_ralph(&["init", "--name", "x"]).expect_code(2).expect_stderr("no terminal");
+    sealed.run_ralph(&["init", "--print-schema", "--yes"]).expect_code(2);
+    sealed.run_ralph(&["init", "--from", "x", "--workflow", "tasks"]).expect_code(2);
+    assert_eq!(fs::read_dir(sealed.project_dir()).expect("readable").count(), 0);
 }
 
 #[test]
 fn yes_uses_detected_values_and_reports_their_source() {
     let sealed = repository();
-    sealed.program("codex", "#!/bin/sh\necho 'codex-cli 0.139.0'\n");
-    sealed.program("amp", "#!/bin/sh\nexit 1\n");
-    sealed.write("backend/Cargo.toml", "[package]\n");
-    sealed.write("pyproject.toml", "[project]\n");
-    let end = sealed.ralph(&["init", "--yes"]).expect_code(0);
-    let codex = sealed.bin().join("codex");
+    sealed.write_program("codex", "#!/bin/sh\necho 'codex-cli 0.139.0'\n");
+    sealed.write_program("amp", "#!/bin/sh\nexit 1\n");
+    sealed.write_file("backend/Cargo.toml", "[package]\n");
+    sealed.write_file("pyproject.toml", "[project]\n");
+    let end = sealed.run_ralph(&["init", "--yes"]).expect_code(0);
+    let codex = sealed.bin_dir().join("codex");
     let reported =
         format!("found   codex 0.139.0 as the agent ({}); also installed: amp\n", codex.display());
     assert!(end.stdout.starts_with(&reported), "{}", end.stdout);
@@ -346,32 +347,32 @@ fn yes_uses_detected_values_and_reports_their_source() {
           ]
         }
     "#]]
-    .assert_eq(&sealed.read(".ralph/settings.json"));
+    .assert_eq(&sealed.read_file(".ralph/settings.json"));
     // Existing files decide about the workflow.
     let sealed = repository();
-    sealed.write("prd.json", r#"{"userStories": []}"#);
-    sealed.ralph(&["init", "--yes"]).expect_code(0);
-    assert!(sealed.read(".ralph/settings.json").contains("\"workflow\": \"tasks\""));
+    sealed.write_file("prd.json", r#"{"userStories": []}"#);
+    sealed.run_ralph(&["init", "--yes"]).expect_code(0);
+    assert!(sealed.read_file(".ralph/settings.json").contains("\"workflow\": \"tasks\""));
 }
 
 #[test]
 fn an_agent_that_your_own_settings_name_is_not_named_again() {
     let sealed = sealed();
-    sealed.program("claude", "#!/bin/sh\necho 2.1.3\n");
+    sealed.write_program("claude", "#!/bin/sh\necho 2.1.3\n");
     let own = sealed.root().join("home/.config/ralph");
     fs::create_dir_all(&own).expect("a directory");
     fs::write(own.join("settings.json"), r#"{"agent": {"command": "amp"}}"#).expect("written");
-    let end = sealed.ralph(&["init", "--yes"]).expect_code(0);
-    assert!(!sealed.read(".ralph/settings.json").contains("agent"), "{}", end.stdout);
+    let end = sealed.run_ralph(&["init", "--yes"]).expect_code(0);
+    assert!(!sealed.read_file(".ralph/settings.json").contains("agent"), "{}", end.stdout);
     assert!(end.stdout.contains("Your own settings hold here too"), "{}", end.stdout);
 }
 
 #[test]
 fn a_dry_run_shows_everything_and_writes_nothing() {
     let sealed = repository();
-    sealed.write("Makefile", "test:\n\ttrue\n");
-    let before = sealed.git(&["status", "--porcelain", "--untracked-files=all"]);
-    let end = sealed.ralph(&["init", "--workflow", "tasks", "--dry-run"]).expect_code(0);
+    sealed.write_file("Makefile", "test:\n\ttrue\n");
+    let before = sealed.run_git(&["status", "--porcelain", "--untracked-files=all"]);
+    let end = sealed.run_ralph(&["init", "--workflow", "tasks", "--dry-run"]).expect_code(0);
     expect![[r#"
         found   make test (Makefile)
         would write  ralph/prd.md
@@ -387,10 +388,10 @@ fn a_dry_run_shows_everything_and_writes_nothing() {
         would add    /ralph/*.bak to .gitignore
     "#]]
     .assert_eq(&end.stdout);
-    assert_eq!(sealed.git(&["status", "--porcelain", "--untracked-files=all"]), before);
-    sealed.write(".ralph/settings.json", "{}");
-    sealed.write(".gitignore", "*.bak\n");
-    let end = sealed.ralph(&["init", "--workflow", "tasks", "--dry-run"]).expect_code(0);
+    assert_eq!(sealed.run_git(&["status", "--porcelain", "--untracked-files=all"]), before);
+    sealed.write_file(".ralph/settings.json", "{}");
+    sealed.write_file(".gitignore", "*.bak\n");
+    let end = sealed.run_ralph(&["init", "--workflow", "tasks", "--dry-run"]).expect_code(0);
     assert!(end.stdout.contains("would keep   .ralph/settings.json\n"), "{}", end.stdout);
     assert!(!end.stdout.contains(".gitignore"), "{}", end.stdout);
 }
@@ -403,15 +404,15 @@ fn a_list_in_another_usual_place_is_kept() {
         let task = json!({ "id": "a", "title": "The a", "description": "Make a.", "status": "pending",
             "acceptance_criteria": ["a is there"] });
         let list = json!({ "project": "p", "tasks": [task], "verify_commands": ["true"] });
-        sealed.write("plan.json", &list.to_string());
-        let end = sealed.ralph(&[&["init"], words].concat()).expect_code(0);
+        sealed.write_file("plan.json", &list.to_string());
+        let end = sealed.run_ralph(&[&["init"], words].concat()).expect_code(0);
         let message = "found   plan.json as the task list (1 task)";
         assert!(end.stdout.contains(message), "{}", end.stdout);
         assert!(end.stdout.contains("must succeed: true"), "{}", end.stdout);
-        assert_eq!(sealed.read("plan.json"), list.to_string());
-        assert!(!sealed.project().join("ralph").exists(), "{words:?}");
-        assert!(sealed.read(".ralph/settings.json").contains("\"tasks\""));
-        let shown = sealed.ralph(&["tasks"]).expect_code(0);
+        assert_eq!(sealed.read_file("plan.json"), list.to_string());
+        assert!(!sealed.project_dir().join("ralph").exists(), "{words:?}");
+        assert!(sealed.read_file(".ralph/settings.json").contains("\"tasks\""));
+        let shown = sealed.run_ralph(&["tasks"]).expect_code(0);
         assert!(shown.stdout.contains("The a"), "{}", shown.stdout);
     }
 }
@@ -422,11 +423,11 @@ fn of_two_lists_the_used_one_is_reported() {
     init(&sealed, &["--name", "x"]).expect_code(0);
     let task = json!({ "id": "a", "title": "The a", "description": "Make a.", "status": "pending",
             "acceptance_criteria": ["a is there"] });
-    sealed.write("plan.json", &json!({ "project": "p", "tasks": [task] }).to_string());
+    sealed.write_file("plan.json", &json!({ "project": "p", "tasks": [task] }).to_string());
     let end = init(&sealed, &["--name", "x"]).expect_code(0);
     let message = "found   plan.json, which is not used: ralph/tasks.json is the task list";
     assert!(end.stdout.contains(message), "{}", end.stdout);
-    sealed.ralph(&["build"]).expect_code(2).expect_stderr("`plan.json` is there too");
+    sealed.run_ralph(&["build"]).expect_code(2).expect_stderr("`plan.json` is there too");
 }
 
 /// In a directory below a project its gates would not apply: a command reports where the project
@@ -435,12 +436,12 @@ fn of_two_lists_the_used_one_is_reported() {
 fn subdirectory_of_a_project_is_not_a_project() {
     let sealed = repository();
     let calls = json!([{ "do": [{ "claim": "DONE" }] }]);
-    sealed.script(&calls, &json!({ "guardrails": [{ "command": "false" }] }));
-    fs::create_dir_all(sealed.project().join("sub/deep")).expect("made");
+    sealed.write_script(&calls, &json!({ "guardrails": [{ "command": "false" }] }));
+    fs::create_dir_all(sealed.project_dir().join("sub/deep")).expect("made");
     let ralph = |directory: &str, words: &[&str]| {
-        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
-        command.current_dir(sealed.project().join(directory)).args(words);
-        Running::start(command).wait()
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
+        command.current_dir(sealed.project_dir().join(directory)).args(words);
+        Running::start_command(command).wait_for_end()
     };
     for words in [
         &["run", "-p", "x"][..],
@@ -456,12 +457,12 @@ fn subdirectory_of_a_project_is_not_a_project() {
         assert!(message.contains("belongs to the project in `../..`"), "{words:?}: {message}");
         let hint = format!("`ralph -C ../.. {}`", words[0]);
         assert!(message.contains(&hint), "{words:?}: {message}");
-        assert!(!sealed.project().join("sub/deep/.ralph").exists(), "{words:?}");
+        assert!(!sealed.project_dir().join("sub/deep/.ralph").exists(), "{words:?}");
     }
     ralph("sub/deep", &["status"]).expect_code(0);
     ralph("sub", &["-C", "..", "run", "-p", "x", "-m", "1"]).expect_code(1);
     // A directory with its own settings is a project, and so is one that is named.
-    sealed.write("sub/.ralph/settings.json", "{}");
+    sealed.write_file("sub/.ralph/settings.json", "{}");
     ralph("sub", &["init", "--workflow", "tasks"]).expect_code(0);
     ralph("sub/deep", &["tasks"]).expect_code(2).expect_stderr("-C ..");
     ralph("sub/deep", &["-C", ".", "init", "--workflow", "tasks"]).expect_code(0);

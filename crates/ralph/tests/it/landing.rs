@@ -17,9 +17,9 @@ fn worker() -> Value {
 }
 
 fn committed(sealed: &Sealed) {
-    sealed.write(".gitignore", "/.ralph/\n/ignored\n");
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.write_file(".gitignore", "/.ralph/\n/ignored\n");
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
 }
 
 fn scm() -> Value {
@@ -29,9 +29,9 @@ fn scm() -> Value {
 /// Files that a run must not touch.
 fn users_own(sealed: &Sealed) -> (String, String, String) {
     (
-        sealed.git(&["stash", "list"]),
-        sealed.git(&["config", "--list", "--local"]),
-        fs::read_to_string(sealed.project().join("ignored")).unwrap_or_default(),
+        sealed.run_git(&["stash", "list"]),
+        sealed.run_git(&["config", "--list", "--local"]),
+        fs::read_to_string(sealed.project_dir().join("ignored")).unwrap_or_default(),
     )
 }
 
@@ -40,16 +40,16 @@ fn work_that_passed_is_committed_with_the_message_of_the_agent() {
     let sealed = repository();
     let mut settings = scm();
     settings["guardrails"] = json!([{ "command": "test -f work.txt" }]);
-    sealed.script(&worker(), &settings);
+    sealed.write_script(&worker(), &settings);
     committed(&sealed);
-    sealed.write("ignored", "mine");
+    sealed.write_file("ignored", "mine");
     let before = users_own(&sealed);
     run(&sealed, &[]).expect_code(0);
     assert_eq!(sealed.subjects(), ["Add the work", "Settings", "Begin"]);
-    let body = sealed.git(&["log", "-1", "--format=%B"]);
+    let body = sealed.run_git(&["log", "-1", "--format=%B"]);
     assert!(body.contains("Ralph-Iteration: 1"), "{body}");
-    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
-    assert_eq!(sealed.git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
+    assert_eq!(sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
     assert_eq!(users_own(&sealed), before);
 }
 
@@ -59,51 +59,51 @@ fn work_that_failed_is_never_committed() {
     let mut settings = scm();
     settings["guardrails"] = json!([{ "command": "false" }]);
     settings["maximumIterations"] = json!(3);
-    sealed.script(&worker(), &settings);
+    sealed.write_script(&worker(), &settings);
     committed(&sealed);
     run(&sealed, &[]).expect_code(1);
     assert_eq!(sealed.subjects(), ["Settings", "Begin"]);
-    assert_eq!(sealed.read("work.txt"), "work\nwork\nwork\n", "it stays for the next attempt");
+    assert_eq!(sealed.read_file("work.txt"), "work\nwork\nwork\n", "it stays for the next attempt");
 }
 
 #[test]
 fn a_rollback_goes_back_and_keeps_what_it_removes() {
     let sealed = repository();
-    sealed.script(&worker(), &json!({ "guardrails": [{ "command": "false" }], "onFailure": "rollback", "maximumIterations": 2 }));
+    sealed.write_script(&worker(), &json!({ "guardrails": [{ "command": "false" }], "onFailure": "rollback", "maximumIterations": 2 }));
     committed(&sealed);
-    sealed.write("ignored", "mine");
-    sealed.write("README.md", "# Changed by the user\n");
-    sealed.write("untracked", "also the user's");
+    sealed.write_file("ignored", "mine");
+    sealed.write_file("README.md", "# Changed by the user\n");
+    sealed.write_file("untracked", "also the user's");
     run(&sealed, &[]).expect_code(1);
-    assert!(!sealed.project().join("work.txt").exists());
-    assert_eq!(sealed.read("README.md"), "# Changed by the user\n");
-    assert_eq!(sealed.read("untracked"), "also the user's");
-    assert_eq!(sealed.read("ignored"), "mine");
-    let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
+    assert!(!sealed.project_dir().join("work.txt").exists());
+    assert_eq!(sealed.read_file("README.md"), "# Changed by the user\n");
+    assert_eq!(sealed.read_file("untracked"), "also the user's");
+    assert_eq!(sealed.read_file("ignored"), "mine");
+    let kept = sealed.run_git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
     assert_eq!(kept.lines().count(), 2, "{kept}");
     let first = kept.lines().next().expect("a ref");
-    assert_eq!(sealed.git(&["show", &format!("{first}:work.txt")]), "work\n");
+    assert_eq!(sealed.run_git(&["show", &format!("{first}:work.txt")]), "work\n");
 }
 
 #[test]
 fn uncommitted_changes_are_refused_included_or_set_aside() {
     let sealed = repository();
-    sealed.script(&worker(), &scm());
+    sealed.write_script(&worker(), &scm());
     committed(&sealed);
-    sealed.write("README.md", "# Changed\n");
-    sealed.write("new.txt", "new");
+    sealed.write_file("README.md", "# Changed\n");
+    sealed.write_file("new.txt", "new");
     let end = run(&sealed, &[]).expect_code(2);
     for text in ["README.md", "new.txt", "--include-dirty", "--set-aside"] {
         assert!(end.stderr.contains(text), "{text}:\n{}", end.stderr);
     }
     assert_eq!(sealed.runs().len(), 0);
     run(&sealed, &["--set-aside"]).expect_code(0);
-    assert_eq!(sealed.git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
-    assert_eq!(sealed.read("README.md"), "# Changed\n");
-    assert_eq!(sealed.read("new.txt"), "new");
+    assert_eq!(sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
+    assert_eq!(sealed.read_file("README.md"), "# Changed\n");
+    assert_eq!(sealed.read_file("new.txt"), "new");
     run(&sealed, &["--include-dirty"]).expect_code(0);
     assert_eq!(
-        sealed.git(&["show", "--name-only", "--format=", "HEAD"]),
+        sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]),
         "README.md\nnew.txt\nwork.txt\n"
     );
 }
@@ -116,9 +116,9 @@ fn a_hook_that_refuses_is_feedback() {
         { "when": { "promptContains": "no tabs" }, "do": [{ "write": { "path": "work.txt", "text": "spaces" } }, { "claim": "DONE" }] },
         { "do": [{ "write": { "path": "work.txt", "text": "\ttabs" } }, { "claim": "DONE" }] }
     ]);
-    sealed.script(&calls, &scm());
+    sealed.write_script(&calls, &scm());
     committed(&sealed);
-    let hook = sealed.project().join(".git/hooks/pre-commit");
+    let hook = sealed.project_dir().join(".git/hooks/pre-commit");
     fs::create_dir_all(hook.parent().expect("a parent")).expect("a directory");
     fs::write(
         &hook,
@@ -129,16 +129,19 @@ fn a_hook_that_refuses_is_feedback() {
         .expect("a mode");
     run(&sealed, &[]).expect_code(0);
     assert_eq!(sealed.subjects(), ["Add the work", "Settings", "Begin"]);
-    assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "spaces");
+    assert_eq!(sealed.run_git(&["show", "HEAD:work.txt"]), "spaces");
 }
 
 #[test]
 fn nothing_to_commit_is_not_an_error() {
     let sealed = repository();
-    sealed.script(&json!([{ "when": { "role": "prompt" }, "do": [{ "claim": "DONE" }] }]), &scm());
+    sealed.write_script(
+        &json!([{ "when": { "role": "prompt" }, "do": [{ "claim": "DONE" }] }]),
+        &scm(),
+    );
     committed(&sealed);
     run(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.events_of("asked").len(), 1);
+    assert_eq!(sealed.find_events("asked").len(), 1);
 }
 
 #[test]
@@ -148,30 +151,33 @@ fn missing_agent_message_is_replaced_by_ralphs() {
         { "when": { "role": "message" }, "do": [{ "text": "```" }] },
         { "do": [{ "write": { "path": "work.txt", "text": "work" } }, { "claim": "DONE" }] }
     ]);
-    sealed.script(&calls, &scm());
+    sealed.write_script(&calls, &scm());
     committed(&sealed);
     run(&sealed, &[]).expect_code(0).expect_stderr("it holds no commit message");
     assert_eq!(sealed.subjects()[0], "ralph[1]: prompt");
-    assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "work");
+    assert_eq!(sealed.run_git(&["show", "HEAD:work.txt"]), "work");
 }
 
 #[test]
 fn a_push_that_fails_is_a_git_failure_and_can_be_repeated() {
     let sealed = repository();
-    sealed.script(
+    sealed.write_script(
         &worker(),
         &json!({ "scm": { "command": "git", "tasks": ["commit", "push origin main"] } }),
     );
     committed(&sealed);
-    sealed.trust(&[]);
+    sealed.trust_project(&[]);
     run(&sealed, &[]).expect_code(5).expect_stderr("git push origin main");
     assert_eq!(sealed.subjects().len(), 3, "the commit is there");
     let remote = sealed.root().join("remote.git");
-    sealed.git(&["init", "--bare", "--quiet", &remote.to_string_lossy()]);
-    sealed.git(&["remote", "add", "origin", &remote.to_string_lossy()]);
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_git(&["init", "--bare", "--quiet", &remote.to_string_lossy()]);
+    sealed.run_git(&["remote", "add", "origin", &remote.to_string_lossy()]);
+    sealed.run_ralph(&["resume"]).expect_code(0);
     assert_eq!(sealed.subjects().len(), 3, "nothing is committed twice");
-    assert_eq!(sealed.git(&["rev-parse", "origin/main"]), sealed.git(&["rev-parse", "HEAD"]));
+    assert_eq!(
+        sealed.run_git(&["rev-parse", "origin/main"]),
+        sealed.run_git(&["rev-parse", "HEAD"])
+    );
 }
 
 #[test]
@@ -183,20 +189,20 @@ fn changes_of_the_message_agent_are_not_committed() {
     ]);
     let mut settings = scm();
     settings["guardrails"] = json!([{ "command": "grep -q '^work$' work.txt" }]);
-    sealed.script(&calls, &settings);
+    sealed.write_script(&calls, &settings);
     committed(&sealed);
     run(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.git(&["show", "HEAD:work.txt"]), "work");
+    assert_eq!(sealed.run_git(&["show", "HEAD:work.txt"]), "work");
 }
 
 #[test]
 fn ralph_can_write_the_commit_message() {
     let sealed = repository();
-    sealed.script(&worker(), &json!({ "commit": "ralph", "commitPrefix": "loop" }));
+    sealed.write_script(&worker(), &json!({ "commit": "ralph", "commitPrefix": "loop" }));
     committed(&sealed);
     run(&sealed, &[]).expect_code(0);
     assert_eq!(sealed.subjects()[0], "loop[1]: prompt");
-    assert_eq!(sealed.events_of("asked").len(), 1);
+    assert_eq!(sealed.find_events("asked").len(), 1);
 }
 
 /// Commits three iterations, and returns the git commands of the last one.
@@ -204,9 +210,9 @@ fn asked_of_git(sealed: &Sealed, settings: &Value) -> Vec<String> {
     let log = sealed.root().join("git.log");
     let usual = "PATH=/usr/local/bin:/usr/bin:/bin";
     let script = format!("#!/bin/sh\necho \"$*\" >>{}\n{usual} exec git \"$@\"\n", log.display());
-    sealed.program("git", &script);
+    sealed.write_program("git", &script);
     let work = json!([{ "append": { "path": "work.txt", "text": "work\n" } }, { "text": "more" }]);
-    sealed.script(&json!([{ "do": work }]), settings);
+    sealed.write_script(&json!([{ "do": work }]), settings);
     committed(sealed);
     run(sealed, &["-m", "3"]).expect_code(1);
     assert_eq!(sealed.subjects().len(), 5);

@@ -10,17 +10,17 @@ use crate::{always, done, first_then, repository, run, sealed};
 
 /// Commits everything, so that only the agent changes the tree.
 fn commit_all(sealed: &Sealed) {
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
 }
 
 #[test]
 fn completion_signal_with_passing_gates_completes_the_work() {
     let sealed = sealed();
-    sealed.script(&done(), &json!({ "guardrails": [{ "command": "true" }] }));
+    sealed.write_script(&done(), &json!({ "guardrails": [{ "command": "true" }] }));
     let end = run(&sealed, &[]).expect_code(0);
     assert!(end.stderr.contains("Run ended: complete"), "{}", end.stderr);
-    assert_eq!(sealed.events_of("iteration_started").len(), 1);
+    assert_eq!(sealed.find_events("iteration_started").len(), 1);
     assert_eq!(sealed.survivors(), [""; 0]);
 }
 
@@ -37,7 +37,7 @@ fn feedback_joins_the_next_prompt_by_its_action() {
         let gate = json!({
             "command": "echo boom; test -f ok", "failAction": action, "hint": "Make ok."
         });
-        sealed.script(&calls, &json!({ "guardrails": [gate] }));
+        sealed.write_script(&calls, &json!({ "guardrails": [gate] }));
         run(&sealed, &[]).expect_code(0);
         let prompts = sealed.prompts();
         let message = "Guardrail \"echo boom; test -f ok\" failed with exit code 1.\n\
@@ -50,7 +50,7 @@ fn feedback_joins_the_next_prompt_by_its_action() {
         let has_base_below = prompts[1].contains("\n\nbase\n\n");
         assert_eq!(has_base_below, action == "PREPEND", "{action}: {}", prompts[1]);
         assert_eq!(prompts[1].contains("base"), action != "REPLACE", "{action}: {}", prompts[1]);
-        assert_eq!(sealed.read(".ralph/guardrail_1_echo_boom_test_f_ok.log"), "boom\n");
+        assert_eq!(sealed.read_file(".ralph/guardrail_1_echo_boom_test_f_ok.log"), "boom\n");
     }
 }
 
@@ -62,10 +62,10 @@ fn output_is_cut_for_the_prompt_and_whole_in_the_log() {
         json!([{ "write": { "path": "ok", "text": "" } }, { "claim": "DONE" }]),
     );
     let gate = json!({ "command": "printf 'äöüß%s' 1234567890; test -f ok" });
-    sealed.script(&calls, &json!({ "guardrails": [gate], "outputTruncateChars": 6 }));
+    sealed.write_script(&calls, &json!({ "guardrails": [gate], "outputTruncateChars": 6 }));
     run(&sealed, &[]).expect_code(0);
     assert!(sealed.prompts()[1].ends_with("Output (truncated):\näöüß12... [truncated]"));
-    let log = fs::read_dir(sealed.project().join(".ralph"))
+    let log = fs::read_dir(sealed.project_dir().join(".ralph"))
         .expect("a directory")
         .flatten()
         .find(|entry| entry.file_name().to_string_lossy().starts_with("guardrail_1_"))
@@ -95,7 +95,7 @@ fn signal_counts_only_in_the_final_answer() {
         ("stderr", json!([{ "stderr": "<response>DONE</response>" }, { "text": "Hm." }])),
     ] {
         let sealed = sealed();
-        sealed.script(&always(deeds), &json!({ "maximumIterations": 1 }));
+        sealed.write_script(&always(deeds), &json!({ "maximumIterations": 1 }));
         let end = run(&sealed, &[]).expect_code(1);
         assert!(end.stderr.contains("not complete after 1 iteration"), "{name}: {}", end.stderr);
     }
@@ -105,11 +105,11 @@ fn signal_counts_only_in_the_final_answer() {
 fn the_signal_is_read_in_any_case_and_both_tags() {
     for text in ["<Response> done </RESPONSE>", "All good.\n<promise>Done</promise>"] {
         let sealed = sealed();
-        sealed.script(&always(json!([{ "text": text }])), &json!({}));
+        sealed.write_script(&always(json!([{ "text": text }])), &json!({}));
         run(&sealed, &["-m", "1"]).expect_code(0);
     }
     let sealed = sealed();
-    sealed.script(
+    sealed.write_script(
         &always(json!([{ "delta": ["<resp", "onse>SHIP", " IT</respo", "nse>"] }])),
         &json!({}),
     );
@@ -119,21 +119,21 @@ fn the_signal_is_read_in_any_case_and_both_tags() {
 #[test]
 fn an_echoed_prompt_completes_nothing() {
     let sealed = sealed();
-    sealed.program("parrot", "#!/bin/sh\ncat\necho working\n");
-    sealed.program("honest", "#!/bin/sh\ncat\necho '<response>DONE</response>'\n");
+    sealed.write_program("parrot", "#!/bin/sh\ncat\necho working\n");
+    sealed.write_program("honest", "#!/bin/sh\ncat\necho '<response>DONE</response>'\n");
     let prompt = "Do it. Then say <response>DONE</response>.";
-    sealed.ralph(&["run", "-p", prompt, "--agent", "parrot", "-m", "1"]).expect_code(1);
-    sealed.ralph(&["run", "-p", prompt, "--agent", "honest", "-m", "1"]).expect_code(0);
+    sealed.run_ralph(&["run", "-p", prompt, "--agent", "parrot", "-m", "1"]).expect_code(1);
+    sealed.run_ralph(&["run", "-p", prompt, "--agent", "honest", "-m", "1"]).expect_code(0);
 }
 
 #[test]
 fn a_text_agent_gets_the_prompt_where_its_flags_want_it() {
     let sealed = sealed();
-    sealed.program(
+    sealed.write_program(
         "writer",
         "#!/bin/sh\necho \"arg: $2\" | head -1; cat\necho '<response>DONE</response>'\n",
     );
-    sealed.write(
+    sealed.write_file(
         ".ralph/settings.json",
         &json!({ "agent": { "command": "writer", "flags": ["--message", "{prompt}"] } })
             .to_string(),
@@ -145,21 +145,21 @@ fn a_text_agent_gets_the_prompt_where_its_flags_want_it() {
 #[test]
 fn prompt_file_is_read_each_time_and_its_loss_ends_the_run() {
     let sealed = sealed();
-    sealed.write("PROMPT.md", "one");
+    sealed.write_file("PROMPT.md", "one");
     let calls = json!([
         { "when": { "call": 1 }, "do": [{ "write": { "path": "PROMPT.md", "text": "two" } }, { "text": "Hm." }] },
         { "do": [{ "delete": { "path": "PROMPT.md" } }, { "text": "Hm." }] }
     ]);
-    sealed.script(&calls, &json!({}));
-    let end = sealed.ralph(&["run", "-f", "PROMPT.md"]).expect_code(2);
+    sealed.write_script(&calls, &json!({}));
+    let end = sealed.run_ralph(&["run", "-f", "PROMPT.md"]).expect_code(2);
     assert!(end.stderr.contains("PROMPT.md"), "{}", end.stderr);
     let first_lines = |sealed: &Sealed| -> Vec<String> {
         let prompts = sealed.prompts();
         prompts.iter().filter_map(|prompt| prompt.lines().next()).map(str::to_owned).collect()
     };
     assert_eq!(first_lines(&sealed), ["one", "two"]);
-    sealed.write("PROMPT.md", "three");
-    sealed.ralph(&["resume", "-m", "3"]);
+    sealed.write_file("PROMPT.md", "three");
+    sealed.run_ralph(&["resume", "-m", "3"]);
     assert_eq!(first_lines(&sealed).last().map(String::as_str), Some("three"));
 }
 
@@ -167,14 +167,14 @@ fn prompt_file_is_read_each_time_and_its_loss_ends_the_run() {
 fn prompt_without_a_tag_explains_how_to_finish() {
     let sealed = sealed();
     let calls = json!([{ "do": [{ "text": "All is done. <response>DONE</response>" }] }]);
-    sealed.script(&calls, &json!({ "guardrails": [{ "command": "true" }] }));
+    sealed.write_script(&calls, &json!({ "guardrails": [{ "command": "true" }] }));
     let note = "Fix the tests.\n\nThese checks run after you, and all must pass:\n- `true`\n\nWhen everything is done and the checks pass, end your final answer with <response>DONE</response>.";
-    let dry = sealed.ralph(&["run", "-p", "Fix the tests.", "--dry-run"]).expect_code(0).stdout;
+    let dry = sealed.run_ralph(&["run", "-p", "Fix the tests.", "--dry-run"]).expect_code(0).stdout;
     assert!(dry.contains("end your final answer with <response>DONE</response>"), "{dry}");
-    sealed.ralph(&["run", "-p", "Fix the tests."]).expect_code(0);
+    sealed.run_ralph(&["run", "-p", "Fix the tests."]).expect_code(0);
     assert!(sealed.prompts()[0].starts_with(note), "{:?}", sealed.prompts());
     let own = "Fix it, then answer <promise>DONE</promise>.";
-    sealed.ralph(&["run", "-p", own]).expect_code(0);
+    sealed.run_ralph(&["run", "-p", own]).expect_code(0);
     assert_eq!(sealed.prompts().last().map(String::as_str), Some(own), "it stays as it is");
 }
 
@@ -183,9 +183,9 @@ fn iterations_that_change_nothing_end_the_run() {
     for settings in [json!({ "guardrails": [{ "command": "true" }] }), json!({})] {
         let sealed = repository();
         let calls = json!([{ "do": [{ "text": "All tests pass, nothing to do." }] }]);
-        sealed.script(&calls, &settings);
+        sealed.write_script(&calls, &settings);
         commit_all(&sealed);
-        let end = sealed.ralph(&["run", "-p", "Fix the tests.", "-m", "9"]).expect_code(1);
+        let end = sealed.run_ralph(&["run", "-p", "Fix the tests.", "-m", "9"]).expect_code(1);
         let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         let words = "not complete: the last 3 iterations passed the checks and changed nothing, and none answered <response>DONE</response>";
         assert!(shown.contains(words), "{}", end.stderr);
@@ -205,9 +205,9 @@ fn an_agent_that_reads_that_nothing_changed_finishes() {
         { "when": reported, "do": [{ "text": "<response>DONE</response>" }] },
         { "do": [{ "write": { "path": "a.txt", "text": "a" } }, { "text": "Wrote it." }] }
     ]);
-    sealed.script(&calls, &json!({ "guardrails": [{ "command": "true" }] }));
+    sealed.write_script(&calls, &json!({ "guardrails": [{ "command": "true" }] }));
     commit_all(&sealed);
-    sealed.ralph(&["run", "-p", "Fix the tests.", "-m", "9"]).expect_code(0);
+    sealed.run_ralph(&["run", "-p", "Fix the tests.", "-m", "9"]).expect_code(0);
     assert_eq!(sealed.prompts().len(), 3);
 }
 
@@ -215,7 +215,7 @@ fn an_agent_that_reads_that_nothing_changed_finishes() {
 fn iteration_count_is_the_first_line() {
     let sealed = sealed();
     let settings = json!({ "includeIterationCountInPrompt": true, "maximumIterations": 2 });
-    sealed.script(&always(json!([{ "text": "Hm." }])), &settings);
+    sealed.write_script(&always(json!([{ "text": "Hm." }])), &settings);
     run(&sealed, &[]).expect_code(1);
     let prompts = sealed.prompts();
     assert!(prompts[0].starts_with("Iteration 1 of 2, 1 remaining.\n\nbase\n"), "{prompts:?}");
@@ -231,12 +231,13 @@ fn soft_gates_warn_and_hard_gates_stop_later_ones() {
         { "name": "never", "command": "touch never" },
         { "name": "always", "command": "touch always", "always": true }
     ]);
-    sealed.script(&done(), &json!({ "gates": gates, "maximumIterations": 1 }));
+    sealed.write_script(&done(), &json!({ "gates": gates, "maximumIterations": 1 }));
     run(&sealed, &[]).expect_code(1);
-    assert!(!sealed.project().join("never").exists());
-    assert!(sealed.project().join("always").exists());
+    assert!(!sealed.project_dir().join("never").exists());
+    assert!(sealed.project_dir().join("always").exists());
     let results: serde_json::Value =
-        serde_json::from_str(&sealed.read(".ralph/logs/validation/iter-1.json")).expect("JSON");
+        serde_json::from_str(&sealed.read_file(".ralph/logs/validation/iter-1.json"))
+            .expect("JSON");
     assert_eq!(results["results"].as_array().map(Vec::len), Some(3));
 }
 
@@ -245,7 +246,7 @@ fn the_same_tree_is_not_checked_twice() {
     let sealed = repository();
     let calls = first_then(json!([{ "text": "Hm." }]), json!([{ "claim": "DONE" }]));
     let gates = json!([{ "command": "echo x >> ../count" }, { "command": "echo y >> ../count", "cache": false }]);
-    sealed.script(&calls, &json!({ "gates": gates }));
+    sealed.write_script(&calls, &json!({ "gates": gates }));
     run(&sealed, &[]).expect_code(0);
     let count = fs::read_to_string(sealed.root().join("count")).expect("the gates ran");
     assert_eq!(count, "x\ny\ny\n");
@@ -254,7 +255,10 @@ fn the_same_tree_is_not_checked_twice() {
 #[test]
 fn agent_output_can_be_hidden() {
     let sealed = repository();
-    sealed.script(&always(json!([{ "text": "secret thoughts" }, { "claim": "DONE" }])), &json!({}));
+    sealed.write_script(
+        &always(json!([{ "text": "secret thoughts" }, { "claim": "DONE" }])),
+        &json!({}),
+    );
     let shown = run(&sealed, &[]).expect_code(0);
     assert!(shown.stderr.contains("secret thoughts"), "{}", shown.stderr);
     let hidden = run(&sealed, &["--no-stream-agent-output"]).expect_code(0);
@@ -273,8 +277,8 @@ fn verbose_explains_decisions() {
         "guardrails": [{ "command": "true" }],
         "agent": { "command": "sim", "flags": [sealed.root().join("scenario.json")], "env": { "MY_TOKEN": "hunter2" } }
     });
-    sealed.script(&done(), &settings);
-    sealed.trust(&[]);
+    sealed.write_script(&done(), &settings);
+    sealed.trust_project(&[]);
     let end = run(&sealed, &["--verbose"]).expect_code(0);
     for line in ["[ralph] Loading settings from", "[ralph] Agent command:", "base"] {
         assert!(end.stderr.contains(line), "{line}:\n{}", end.stderr);
@@ -289,21 +293,21 @@ fn a_dry_run_shows_everything_and_changes_nothing() {
         "guardrails": [{ "command": "make test" }],
         "scm": { "command": "git", "tasks": ["commit", "push"] }
     });
-    sealed.script(&done(), &settings);
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "settings"]);
+    sealed.write_script(&done(), &settings);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "settings"]);
     let end = run(&sealed, &["--dry-run"]).expect_code(0);
     for text in ["| base", "__sim", "make test", "git commit", "git push"] {
         assert!(end.stdout.contains(text), "{text}:\n{}", end.stdout);
     }
-    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
-    assert!(!Path::new(&sealed.state()).exists());
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
+    assert!(!Path::new(&sealed.state_dir()).exists());
 }
 
 #[test]
 fn terminal_escapes_of_an_agent_are_harmless() {
     let sealed = sealed();
-    sealed.script(
+    sealed.write_script(
         &always(json!([{ "text": "\u{1b}]0;title\u{7}\u{1b}[2Jred" }, { "claim": "DONE" }])),
         &json!({}),
     );
@@ -314,13 +318,13 @@ fn terminal_escapes_of_an_agent_are_harmless() {
 #[test]
 fn status_shows_the_current_state() {
     let sealed = sealed();
-    sealed.ralph(&["status"]).expect_code(0);
-    sealed.script(
+    sealed.run_ralph(&["status"]).expect_code(0);
+    sealed.write_script(
         &always(json!([{ "usage": { "input": 10, "cost": 0.5 } }, { "text": "Hm." }])),
         &json!({ "maximumIterations": 1 }),
     );
     run(&sealed, &[]).expect_code(1);
-    let end = sealed.ralph(&["status", "--json"]).expect_code(0);
+    let end = sealed.run_ralph(&["status", "--json"]).expect_code(0);
     let facts: serde_json::Value = serde_json::from_str(&end.stdout).expect("JSON");
     assert_eq!(facts["iteration"], 1);
     assert_eq!(facts["totals"]["usage"]["cost"], 500_000);
@@ -330,16 +334,16 @@ fn status_shows_the_current_state() {
 #[test]
 fn log_prints_events_in_three_formats() {
     let sealed = sealed();
-    sealed.ralph(&["log"]).expect_code(2).expect_stderr("no run");
-    sealed.script(&done(), &json!({ "guardrails": [{ "command": "true" }] }));
+    sealed.run_ralph(&["log"]).expect_code(2).expect_stderr("no run");
+    sealed.write_script(&done(), &json!({ "guardrails": [{ "command": "true" }] }));
     run(&sealed, &[]).expect_code(0);
-    let people = sealed.ralph(&["log"]).expect_code(0);
+    let people = sealed.run_ralph(&["log"]).expect_code(0);
     for text in ["Iteration 1/10", "Gate true: passed", "Run ended: complete"] {
         assert!(people.stdout.contains(text), "{text}:\n{}", people.stdout);
     }
-    let events = sealed.ralph(&["log", "--json", "--follow"]).expect_code(0);
+    let events = sealed.run_ralph(&["log", "--json", "--follow"]).expect_code(0);
     assert_eq!(events.stdout.lines().count(), sealed.events().len());
-    let raw = sealed.ralph(&["log", "--raw"]).expect_code(0);
+    let raw = sealed.run_ralph(&["log", "--raw"]).expect_code(0);
     assert!(raw.stdout.contains("<response>DONE</response>"), "{}", raw.stdout);
-    sealed.ralph(&["log", "nonsense"]).expect_code(2).expect_stderr("nonsense");
+    sealed.run_ralph(&["log", "nonsense"]).expect_code(2).expect_stderr("nonsense");
 }

@@ -88,5 +88,5 @@ fn first_then(first: Value, then: Value) -> Value {
 
 /// Runs `ralph run -p base` with further arguments.
 fn run(sealed: &Sealed, words: &[&str]) -> ralph_testkit::sealed::Finished {
-    sealed.ralph(&[&["run", "-p", "base"], words].concat())
+    sealed.run_ralph(&[&["run", "-p", "base"], words].concat())
 }

@@ -32,9 +32,9 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 /// Runs `ralph init --from`, and checks that existing files are unchanged.
 #[track_caller]
 fn migrate(sealed: &Sealed, words: &[&str]) -> String {
-    let before = files(&sealed.project());
-    let end = sealed.ralph(&[&["init", "--from"], words].concat()).expect_code(0);
-    let after = files(&sealed.project());
+    let before = files(&sealed.project_dir());
+    let end = sealed.run_ralph(&[&["init", "--from"], words].concat()).expect_code(0);
+    let after = files(&sealed.project_dir());
     for (name, bytes) in &before {
         assert_eq!(after.get(name), Some(bytes), "{name} was changed");
     }
@@ -57,16 +57,16 @@ fn with_sim(sealed: &Sealed) {
         "memory": { "enabled": false },
         "preventSleep": false,
     });
-    sealed.write(".ralph/settings.local.json", &settings.to_string());
+    sealed.write_file(".ralph/settings.local.json", &settings.to_string());
 }
 
 #[track_caller]
 fn build(sealed: &Sealed) {
     with_sim(sealed);
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "--quiet", "-m", "Let ralph continue"]);
-    let end = sealed.ralph(&["build"]).expect_code(0);
-    let list: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "--quiet", "-m", "Let ralph continue"]);
+    let end = sealed.run_ralph(&["build"]).expect_code(0);
+    let list: Value = serde_json::from_str(&sealed.read_file("ralph/tasks.json")).expect("JSON");
     let stories = list["userStories"].as_array().expect("stories");
     assert!(stories.iter().all(|story| story["passes"] == true), "{list:#}\n{}", end.stderr);
 }
@@ -87,11 +87,12 @@ const LOOP: &str = "#!/bin/bash\nset -e\nMAX_ITERATIONS=${1:-12}\nfor i in $(seq
 #[test]
 fn stories_of_another_loop_are_done() {
     let sealed = repository();
-    sealed.write("Makefile", "test:\n\ttrue\n");
-    sealed.write("scripts/ralph/prd.json", STORIES);
-    sealed.write("scripts/ralph/progress.txt", "# Log\n\n## Codebase Patterns\n- Mine\n\n---\n");
-    sealed.write("scripts/ralph/prompt.md", "Read prd.json and do the next story.\n");
-    sealed.write("scripts/ralph/ralph.sh", LOOP);
+    sealed.write_file("Makefile", "test:\n\ttrue\n");
+    sealed.write_file("scripts/ralph/prd.json", STORIES);
+    sealed
+        .write_file("scripts/ralph/progress.txt", "# Log\n\n## Codebase Patterns\n- Mine\n\n---\n");
+    sealed.write_file("scripts/ralph/prompt.md", "Read prd.json and do the next story.\n");
+    sealed.write_file("scripts/ralph/ralph.sh", LOOP);
     let reported = migrate(&sealed, &["."]);
     for line in [
         "found   scripts/ralph/prd.json: 2 stories, 1 of them done, for the branch ralph/search\n",
@@ -107,19 +108,20 @@ fn stories_of_another_loop_are_done() {
     ] {
         assert!(reported.contains(line), "{line}\n{reported}");
     }
-    let list: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
+    let list: Value = serde_json::from_str(&sealed.read_file("ralph/tasks.json")).expect("JSON");
     assert_eq!(list["verifyCommands"], json!(["make test"]));
     assert_eq!(list["userStories"][1]["own"], json!([1]), "what ralph does not know stays");
-    let settings: Value = serde_json::from_str(&sealed.read(".ralph/settings.json")).expect("JSON");
+    let settings: Value =
+        serde_json::from_str(&sealed.read_file(".ralph/settings.json")).expect("JSON");
     assert_eq!(settings["agent"], json!({ "command": "claude", "flags": ["--model", "opus"] }));
     assert_eq!(settings["maximumIterations"], 12);
     assert_eq!(settings["delaySeconds"], 2);
-    assert!(sealed.read("ralph/progress.txt").contains("- Mine\n"));
-    sealed.write(".ralph/settings.json", "{ \"workflow\": \"tasks\" }");
+    assert!(sealed.read_file("ralph/progress.txt").contains("- Mine\n"));
+    sealed.write_file(".ralph/settings.json", "{ \"workflow\": \"tasks\" }");
     build(&sealed);
-    assert_eq!(sealed.read("scripts/ralph/prd.json"), STORIES);
+    assert_eq!(sealed.read_file("scripts/ralph/prd.json"), STORIES);
     // The second time there are files to lose.
-    let end = sealed.ralph(&["init", "--from", "."]).expect_code(2);
+    let end = sealed.run_ralph(&["init", "--from", "."]).expect_code(2);
     end.expect_stderr("There is a task list already").expect_stderr("--force");
 }
 
@@ -127,10 +129,10 @@ fn stories_of_another_loop_are_done() {
 fn items_of_a_fix_plan_become_stories_and_are_done() {
     let sealed = repository();
     let plan = "# Fix plan\n\n## High Priority\n- [x] Set up\n- [ ] Read dates\n  - [ ] ISO dates\n\n## Low\n- [ ] Tidy up\n";
-    sealed.write("@fix_plan.md", plan);
-    sealed.write("PROMPT.md", "Study specs/* and @fix_plan.md.\n");
-    sealed.write("AGENT.md", "Build with `make`.\n");
-    sealed.write("specs/dates.md", "# Dates\n");
+    sealed.write_file("@fix_plan.md", plan);
+    sealed.write_file("PROMPT.md", "Study specs/* and @fix_plan.md.\n");
+    sealed.write_file("AGENT.md", "Build with `make`.\n");
+    sealed.write_file("specs/dates.md", "# Dates\n");
     let reported = migrate(&sealed, &["@fix_plan.md", "--name", "Dates"]);
     for line in [
         "found   @fix_plan.md: 3 items, 1 of them done; each becomes a story\n",
@@ -141,26 +143,26 @@ fn items_of_a_fix_plan_become_stories_and_are_done() {
     ] {
         assert!(reported.contains(line), "{line}\n{reported}");
     }
-    let list: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
+    let list: Value = serde_json::from_str(&sealed.read_file("ralph/tasks.json")).expect("JSON");
     assert_eq!(list["branchName"], "ralph/dates");
     assert_eq!(list["userStories"][1]["id"], "FIX-002");
     assert_eq!(list["userStories"][1]["description"], "High Priority");
     assert_eq!(list["userStories"][1]["acceptanceCriteria"], json!(["ISO dates"]));
     assert_eq!(list["userStories"][0]["passes"], true);
-    let orders = sealed.read("ralph/prompt.md");
+    let orders = sealed.read_file("ralph/prompt.md");
     assert!(orders.contains("are in `specs`") && orders.contains("Build with `make`."), "{orders}");
     build(&sealed);
-    assert_eq!(sealed.read("@fix_plan.md"), plan);
+    assert_eq!(sealed.read_file("@fix_plan.md"), plan);
 }
 
 #[test]
 fn a_loop_around_a_prompt_becomes_settings() {
     let sealed = repository();
-    sealed.write(
+    sealed.write_file(
         "loop.sh",
         "while :; do cat PROMPT.md | claude -p --dangerously-skip-permissions; git push; done\n",
     );
-    sealed.write("PROMPT.md", "Do the next thing. <promise>COMPLETE</promise> when done.\n");
+    sealed.write_file("PROMPT.md", "Do the next thing. <promise>COMPLETE</promise> when done.\n");
     let reported = migrate(&sealed, &["loop.sh"]);
     for line in [
         "found   loop.sh: the agent is claude\n",
@@ -170,19 +172,19 @@ fn a_loop_around_a_prompt_becomes_settings() {
     ] {
         assert!(reported.contains(line), "{line}\n{reported}");
     }
-    assert!(sealed.read(".ralph/settings.json").contains("\"workflow\": \"prompt\""));
+    assert!(sealed.read_file(".ralph/settings.json").contains("\"workflow\": \"prompt\""));
     with_sim(&sealed);
-    sealed.ralph(&["prompt", "PROMPT.md"]).expect_code(0);
-    assert!(sealed.read("done.txt").contains("one more"));
+    sealed.run_ralph(&["prompt", "PROMPT.md"]).expect_code(0);
+    assert!(sealed.read_file("done.txt").contains("one more"));
 
     let sealed = repository();
-    sealed.write("loop.sh", "for i in {1..3}; do codex exec - < PROMPT.md; done\n");
+    sealed.write_file("loop.sh", "for i in {1..3}; do codex exec - < PROMPT.md; done\n");
     let reported = migrate(&sealed, &["loop.sh"]);
     assert!(
         reported.contains("left    PROMPT.md: the script reads it, but it is not there\n"),
         "{reported}"
     );
-    sealed.write("PROMPT.md", "Do the next thing.\n");
+    sealed.write_file("PROMPT.md", "Do the next thing.\n");
     let reported = migrate(&sealed, &["."]);
     assert!(
         reported.contains("Add to PROMPT.md: When all is done, answer <response>DONE"),
@@ -194,9 +196,9 @@ fn a_loop_around_a_prompt_becomes_settings() {
 #[test]
 fn unknown_projects_are_refused() {
     let sealed = sealed();
-    sealed.write("notes.md", "Nothing to do.\n");
-    sealed.write("build.sh", "make\n");
-    sealed.write("broken/prd.json", r#"{"userStories": [{"id": "A", "title": "x"}]}"#);
+    sealed.write_file("notes.md", "Nothing to do.\n");
+    sealed.write_file("build.sh", "make\n");
+    sealed.write_file("broken/prd.json", r#"{"userStories": [{"id": "A", "title": "x"}]}"#);
     for (from, reported) in [
         (".", "There is nothing of another loop in `.`"),
         ("nowhere", "Cannot read `nowhere`"),
@@ -204,19 +206,19 @@ fn unknown_projects_are_refused() {
         ("build.sh", "There is nothing of another loop in `build.sh`"),
         ("broken", "userStories[0]"),
     ] {
-        sealed.ralph(&["init", "--from", from]).expect_code(2).expect_stderr(reported);
-        assert!(!sealed.project().join(".ralph").exists(), "{from}");
-        assert!(!sealed.project().join("ralph").exists(), "{from}");
+        sealed.run_ralph(&["init", "--from", from]).expect_code(2).expect_stderr(reported);
+        assert!(!sealed.project_dir().join(".ralph").exists(), "{from}");
+        assert!(!sealed.project_dir().join("ralph").exists(), "{from}");
     }
 }
 
 #[test]
 fn a_dry_run_shows_the_list() {
     let sealed = sealed();
-    sealed.write("prd.json", STORIES);
-    let end = sealed.ralph(&["init", "--from", ".", "--dry-run"]).expect_code(0);
+    sealed.write_file("prd.json", STORIES);
+    let end = sealed.run_ralph(&["init", "--from", ".", "--dry-run"]).expect_code(0);
     for part in ["would write  ralph/tasks.json\n", "      \"id\": \"US-002\",\n"] {
         assert!(end.stdout.contains(part.trim_start()), "{}", end.stdout);
     }
-    assert!(!sealed.project().join("ralph").exists());
+    assert!(!sealed.project_dir().join("ralph").exists());
 }

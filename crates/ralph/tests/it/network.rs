@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use expect_test::expect;
-use ralph_core::sandbox::reach::Reach;
+use ralph_core::sandbox::allowlist::NetworkAllowlist;
 use ralph_core::sandbox::{NetworkMode, NetworkPolicy};
-use ralph_io::sandbox::proxy::{Handover, Limits as ProxyLimits, Proxy, Resolve};
+use ralph_io::sandbox::proxy::{Handover, Proxy, ProxyLimits, Resolve};
 
 const RALPH: &str = env!("CARGO_BIN_EXE_ralph");
 
@@ -40,8 +40,8 @@ fn proxy(port: u16) -> Proxy {
         allow_private: vec!["127.0.0.1".into()],
     };
     let resolve: Resolve = Arc::new(|_| Ok(vec![Ipv4Addr::LOCALHOST.into()]));
-    let reach = Reach::read(&policy, &[]).expect("rules");
-    Proxy::with(reach, resolve, ProxyLimits::default())
+    let reach = NetworkAllowlist::from_policy(&policy, &[]).expect("rules");
+    Proxy::with_resolver(reach, resolve, ProxyLimits::default())
 }
 
 fn connect(proxy: &str, host: &str, port: u16) -> Output {
@@ -65,7 +65,7 @@ fn connect(proxy: &str, host: &str, port: u16) -> Output {
 fn connect_moves_bytes_through_the_proxy_or_says_why_not() {
     let port = origin();
     let proxy = proxy(port);
-    let (_service, at) = proxy.listen().expect("a listener");
+    let (_service, at) = proxy.listen_on_loopback().expect("a listener");
     let address = format!("http://127.0.0.1:{at}");
     let good = connect(&address, "good.test", port);
     assert_eq!(String::from_utf8_lossy(&good.stdout), "SSH-2.0-HELLO");
@@ -135,7 +135,7 @@ fn a_listener_from_an_empty_network_leads_to_the_proxy_and_nowhere_else() {
     .assert_eq(&String::from_utf8_lossy(&output.stdout));
     // The launcher has ended, so there is nothing left to serve.
     let deadline = Instant::now() + Duration::from_secs(30);
-    while proxy.connections() > 0 {
+    while proxy.open_connections() > 0 {
         assert!(Instant::now() < deadline, "its connections have ended");
         thread::yield_now();
     }

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
-use ralph_testkit::receiver::{Answer, Receiver};
+use ralph_testkit::receiver::{Receiver, ReceiverAnswer};
 use ralph_testkit::sealed::{Finished, Running, Sealed, wait_until};
 use serde_json::{Value, json};
 
@@ -24,34 +24,34 @@ fn user(sealed: &Sealed, notify: &Value) {
 /// A project that completes at once, for a user with these notification settings.
 fn notifying_project(notify: &Value) -> Sealed {
     let sealed = sealed();
-    sealed.script(&done(), &json!({}));
+    sealed.write_script(&done(), &json!({}));
     user(&sealed, notify);
     sealed
 }
 
 /// Settings for a webhook on loopback, with short timeouts.
 fn hook(receiver: &Receiver) -> Value {
-    let url = receiver.url("/hook/T0/secret");
+    let url = receiver.build_url("/hook/T0/secret");
     json!({ "url": url, "allowPrivate": true, "backoff": "10ms", "timeout": "5s" })
 }
 
 fn with_variables(sealed: &Sealed, words: &[&str], variables: &[(&str, &str)]) -> Finished {
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(words).envs(variables.iter().copied());
-    Running::start(command).wait()
+    Running::start_command(command).wait_for_end()
 }
 
 /// Returns the warnings about notifications in the journal.
 fn warnings(sealed: &Sealed) -> Vec<String> {
-    let warned = sealed.events_of("warned").into_iter();
+    let warned = sealed.find_events("warned").into_iter();
     let texts = warned.filter_map(|event| event["text"].as_str().map(str::to_owned));
     texts.filter(|text| text.contains("notice")).collect()
 }
 
 #[test]
 fn webhook_is_retried_and_signed() {
-    let answers = [500, 503, 200].map(Answer::status).to_vec();
-    let receiver = Receiver::start(answers);
+    let answers = [500, 503, 200].map(ReceiverAnswer::with_status).to_vec();
+    let receiver = Receiver::start_server(answers);
     let mut webhook = hook(&receiver);
     webhook["secretEnv"] = json!("HOOK_SIGNING");
     let sealed = notifying_project(&json!({ "webhook": webhook }));
@@ -62,14 +62,14 @@ fn webhook_is_retried_and_signed() {
     end.expect_stderr("`notify.webhook.secretEnv`: the variable `HOOK_SIGNING` is not set")
         .expect_stderr("hint: export HOOK_SIGNING, or remove the key: then nothing is signed");
     with_variables(&sealed, &words, &[("HOOK_SIGNING", "whsec_AAAAAAAAAAAA")]).expect_code(0);
-    let requests = receiver.heard();
+    let requests = receiver.requests();
     assert_eq!(requests.len(), 3);
     assert_eq!(requests[2].path, "/hook/T0/secret");
     let headers = &requests[2].headers;
     assert!(headers["webhook-id"].contains(".end-"), "{headers:?}");
     assert!(headers["webhook-timestamp"].parse::<u64>().is_ok(), "{headers:?}");
     assert!(headers["webhook-signature"].starts_with("v1,"), "{headers:?}");
-    let body = requests[2].json();
+    let body = requests[2].to_json();
     assert_eq!(body["title"], json!("ralph: project: complete"));
     let text = body["text"].as_str().expect("text");
     assert!(text.starts_with("ralph: project: complete\n1 iteration"), "{text}");
@@ -80,9 +80,9 @@ fn webhook_is_retried_and_signed() {
 
 #[test]
 fn failing_notification_channel_is_one_warning() {
-    let elsewhere = Receiver::start(vec![Answer::status(200)]);
-    let location = format!("location: {}\r\n", elsewhere.url("/"));
-    let says = |status, headers: &str, body: &str| Answer::Says {
+    let elsewhere = Receiver::start_server(vec![ReceiverAnswer::with_status(200)]);
+    let location = format!("location: {}\r\n", elsewhere.build_url("/"));
+    let says = |status, headers: &str, body: &str| ReceiverAnswer::Respond {
         status,
         headers: headers.to_owned(),
         body: body.to_owned(),
@@ -92,9 +92,9 @@ fn failing_notification_channel_is_one_warning() {
         (says(301, &location, ""), 4, "answered 301, and redirects are not followed"),
         (says(308, &location, ""), 4, "answered 308, and redirects are not followed"),
         (says(500, "", &"x".repeat(3_000_000)), 1, "answered 500: xxx"),
-        (Answer::Hangs, 1, "no answer within 100 ms"),
+        (ReceiverAnswer::Hang, 1, "no answer within 100 ms"),
     ] {
-        let receiver = Receiver::start(vec![answer]);
+        let receiver = Receiver::start_server(vec![answer]);
         let mut webhook = hook(&receiver);
         webhook["retries"] = json!(retries);
         if expect.starts_with("no answer") {
@@ -109,21 +109,21 @@ fn failing_notification_channel_is_one_warning() {
         let events = sealed.events();
         let last = events.iter().rposition(|event| event["type"] == "run_ended");
         assert!(last.is_some_and(|at| at < events.len()), "the run ended in order");
-        sealed.ralph(&["status"]).expect_code(0);
+        sealed.run_ralph(&["status"]).expect_code(0);
     }
-    assert_eq!(elsewhere.heard(), []);
+    assert_eq!(elsewhere.requests(), []);
 }
 
 #[test]
 fn private_address_needs_permission() {
-    let receiver = Receiver::start(vec![Answer::status(200)]);
-    let url = receiver.url("/").replace("http://", "https://");
+    let receiver = Receiver::start_server(vec![ReceiverAnswer::with_status(200)]);
+    let url = receiver.build_url("/").replace("http://", "https://");
     let sealed = notifying_project(&json!({ "webhook": { "url": url } }));
     run(&sealed, &[]).expect_code(0);
     let warned = warnings(&sealed).concat();
     assert!(warned.contains("a loopback address, which needs `allowPrivate`"), "{warned}");
-    assert_eq!(receiver.heard(), []);
-    user(&sealed, &json!({ "webhook": { "url": receiver.url("/") } }));
+    assert_eq!(receiver.requests(), []);
+    user(&sealed, &json!({ "webhook": { "url": receiver.build_url("/") } }));
     run(&sealed, &[])
         .expect_code(2)
         .expect_stderr(
@@ -138,7 +138,7 @@ fn a_command_gets_each_occasion_on_stdin() {
     let handoff = |task: &str| json!({"task_completed": {"task_id": task, "summary": "Did it.", "fully_complete": true}});
     let mut blocked = handoff("T2");
     blocked["blocked"] = json!({"needs": "an API key", "why": "there is none"});
-    sealed.script(
+    sealed.write_script(
         &json!([
             {"when": {"task": "T1"}, "do": [{"append": {"path": "bad", "text": "x"}}, {"handoff": handoff("T1")}]},
             {"do": [{"handoff": blocked}]},
@@ -147,13 +147,13 @@ fn a_command_gets_each_occasion_on_stdin() {
     );
     let task = |id: &str, order: u32| json!({"id": id, "title": format!("Do {id}"), "description": "d", "status": "pending", "order": order, "acceptance_criteria": ["c"], "depends_on": []});
     let plan = json!({"project": "p", "tasks": [task("T1", 1), task("T2", 2)]});
-    sealed.write("plan.json", &plan.to_string());
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-q", "-m", "plan"]);
+    sealed.write_file("plan.json", &plan.to_string());
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-q", "-m", "plan"]);
     let log = sealed.root().join("notified");
     let command = format!("printf '%s ' \"$RALPH_NOTICE\" >> {0}; cat >> {0}", log.display());
     user(&sealed, &json!({ "command": command }));
-    sealed.ralph(&["build", "--skip-review"]).expect_code(1);
+    sealed.run_ralph(&["build", "--skip-review"]).expect_code(1);
     let text = fs::read_to_string(log).expect("it was notified");
     let notices: Vec<(String, Value)> = text
         .lines()
@@ -182,7 +182,7 @@ fn hanging_notify_command_is_ended_and_reported() {
 
 #[test]
 fn the_end_of_a_run_waits_no_longer_than_the_settings_say() {
-    let receiver = Receiver::start(vec![Answer::Hangs]);
+    let receiver = Receiver::start_server(vec![ReceiverAnswer::Hang]);
     let sealed = notifying_project(&json!({ "webhook": hook(&receiver), "patience": "100ms" }));
     run(&sealed, &[]).expect_code(0);
     assert_eq!(warnings(&sealed), ["a notice by webhook did not arrive: 1 not sent in time"]);
@@ -192,7 +192,7 @@ fn the_end_of_a_run_waits_no_longer_than_the_settings_say() {
 fn desktop_and_terminal_get_notifications() {
     let sealed = notifying_project(&json!({ "desktop": true }));
     let shown = sealed.root().join("shown");
-    sealed.program(
+    sealed.write_program(
         "notify-send",
         &format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >> {}\n", shown.display()),
     );
@@ -208,45 +208,45 @@ fn desktop_and_terminal_get_notifications() {
 
 #[test]
 fn untrusted_project_cannot_send_notifications() {
-    let receiver = Receiver::start(vec![Answer::status(200)]);
+    let receiver = Receiver::start_server(vec![ReceiverAnswer::with_status(200)]);
     for (section, key) in [
         (json!({ "notify": { "command": "touch notified" } }), "notify.command"),
         (json!({ "notify": { "webhook": hook(&receiver) } }), "notify.webhook.url"),
-        (json!({ "otel": { "endpoint": receiver.url("") } }), "otel.endpoint"),
+        (json!({ "otel": { "endpoint": receiver.build_url("") } }), "otel.endpoint"),
         (json!({ "otel": { "enabled": true } }), "otel.enabled"),
         (json!({ "otel": { "headersEnv": "HOME" } }), "otel.headersEnv"),
     ] {
         let sealed = sealed();
-        sealed.script(&done(), &section);
+        sealed.write_script(&done(), &section);
         let end = run(&sealed, &[]).expect_code(2).expect_stderr("you do not trust it");
         assert!(end.stderr.contains(&format!("`{key}` asks for")), "{}", end.stderr);
-        sealed.ralph(&["notify", "--test"]).expect_code(2);
-        assert!(!sealed.project().join("notified").exists());
+        sealed.run_ralph(&["notify", "--test"]).expect_code(2);
+        assert!(!sealed.project_dir().join("notified").exists());
     }
-    assert_eq!(receiver.heard(), []);
+    assert_eq!(receiver.requests(), []);
     // A project may choose how the user is notified, without starting anything.
     let sealed = sealed();
-    sealed.script(&done(), &json!({ "notify": { "on": ["failure"], "desktop": false } }));
+    sealed.write_script(&done(), &json!({ "notify": { "on": ["failure"], "desktop": false } }));
     run(&sealed, &[]).expect_code(0);
-    sealed.script(&done(), &json!({ "notify": { "command": "touch notified" } }));
-    sealed.ralph(&["trust", "--yes"]).expect_code(0);
+    sealed.write_script(&done(), &json!({ "notify": { "command": "touch notified" } }));
+    sealed.run_ralph(&["trust", "--yes"]).expect_code(0);
     run(&sealed, &[]).expect_code(0);
-    assert!(sealed.project().join("notified").exists());
+    assert!(sealed.project_dir().join("notified").exists());
 }
 
 #[test]
 fn resumed_run_notifies_only_new_events() {
-    let receiver = Receiver::start(vec![Answer::status(200)]);
+    let receiver = Receiver::start_server(vec![ReceiverAnswer::with_status(200)]);
     let sealed = sealed();
     let calls = first_then(json!([{ "text": "not yet" }]), json!([{ "claim": "DONE" }]));
-    sealed.script(&calls, &json!({}));
+    sealed.write_script(&calls, &json!({}));
     user(&sealed, &json!({ "webhook": hook(&receiver) }));
     run(&sealed, &["-m", "1"]).expect_code(1);
-    sealed.ralph(&["resume", "-m", "2"]).expect_code(0);
+    sealed.run_ralph(&["resume", "-m", "2"]).expect_code(0);
     let occasions: Vec<Value> = receiver
-        .heard()
+        .requests()
         .iter()
-        .map(|request| request.json()["ralph"]["occasion"].clone())
+        .map(|request| request.to_json()["ralph"]["occasion"].clone())
         .collect();
     assert_eq!(occasions, ["budget", "finish"]);
     let run = sealed.runs().pop().expect("a run");
@@ -256,19 +256,19 @@ fn resumed_run_notifies_only_new_events() {
 
 #[test]
 fn secrets_do_not_leave_in_a_notice() {
-    let receiver = Receiver::start(vec![Answer::status(200)]);
+    let receiver = Receiver::start_server(vec![ReceiverAnswer::with_status(200)]);
     let sealed = sealed();
     let words = "the key is hunter2-tulip-9931 indeed";
-    sealed.script(
+    sealed.write_script(
         &always(json!([{ "result": { "error": { "class": "crashed", "words": words } } }])),
         &json!({}),
     );
     user(&sealed, &json!({ "webhook": hook(&receiver) }));
     let variables = [("SHOP_API_KEY", "hunter2-tulip-9931"), ("RALPH_RETRIES_MAX", "0")];
     with_variables(&sealed, &["run", "-p", "base"], &variables).expect_code(4);
-    let requests = receiver.heard();
+    let requests = receiver.requests();
     assert_eq!(requests.len(), 1);
-    assert_eq!(requests[0].json()["ralph"]["occasion"], json!("failure"));
+    assert_eq!(requests[0].to_json()["ralph"]["occasion"], json!("failure"));
     assert!(!requests[0].body.contains("hunter2"), "{}", requests[0].body);
 }
 
@@ -276,27 +276,27 @@ fn secrets_do_not_leave_in_a_notice() {
 fn notify_test_reports_each_channel() {
     let sealed = sealed();
     sealed
-        .ralph(&["notify", "--test"])
+        .run_ralph(&["notify", "--test"])
         .expect_code(2)
         .expect_stderr("No notification channel is set")
         .expect_stderr("hint: set `notify.desktop`");
-    let receiver = Receiver::start([200, 404].map(Answer::status).to_vec());
+    let receiver = Receiver::start_server([200, 404].map(ReceiverAnswer::with_status).to_vec());
     let mut webhook = hook(&receiver);
     webhook["topic"] = json!("mine");
     user(&sealed, &json!({ "webhook": webhook, "command": "exit 7", "desktop": true }));
-    sealed.program("notify-send", "#!/bin/sh\nexit 0\n");
-    let listed = sealed.ralph(&["notify"]).expect_code(0).stdout;
+    sealed.write_program("notify-send", "#!/bin/sh\nexit 0\n");
+    let listed = sealed.run_ralph(&["notify"]).expect_code(0).stdout;
     assert_eq!(listed, "desktop   set\nwebhook   set\ncommand   set\n");
-    assert_eq!(receiver.heard(), []);
-    let host = receiver.url("").replace("http://", "");
-    let message = sealed.ralph(&["notify", "--test"]).expect_code(1).stdout;
+    assert_eq!(receiver.requests(), []);
+    let host = receiver.build_url("").replace("http://", "");
+    let message = sealed.run_ralph(&["notify", "--test"]).expect_code(1).stdout;
     assert_eq!(
         message.replace(&host, "HOST"),
         "desktop   delivered: notify-send took it\nwebhook   delivered: HOST answered 200\ncommand   failed: exit code 7\n"
     );
-    let body = receiver.heard()[0].json();
+    let body = receiver.requests()[0].to_json();
     assert_eq!((&body["topic"], &body["ralph"]["occasion"]), (&json!("mine"), &json!("test")));
-    let facts = sealed.ralph(&["notify", "--test", "--json"]).expect_code(1).stdout;
+    let facts = sealed.run_ralph(&["notify", "--test", "--json"]).expect_code(1).stdout;
     let facts: Value = serde_json::from_str(&facts).expect("JSON");
     assert_eq!(facts["channels"][1]["delivered"], json!(false));
 }
@@ -314,7 +314,7 @@ impl Encrypted {
         let place = sealed.root().join("tls");
         fs::create_dir(&place).expect("a directory");
         let openssl = |words: &str| {
-            let mut command = sealed.command("openssl");
+            let mut command = sealed.build_command("openssl");
             command.current_dir(&place).args(words.split(' ')).stderr(Stdio::null());
             command
         };
@@ -391,14 +391,14 @@ fn own_certificate_authority_is_trusted_by_variable() {
         assert!(end.stdout.contains(&message), "{}{}", end.stdout, end.stderr);
     }
     let authority = server.authority.to_str().expect("text").to_owned();
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(words).env("SSL_CERT_FILE", &authority);
-    let trial = Running::start(command);
+    let trial = Running::start_command(command);
     let request = server.answer();
     assert!(
         request.starts_with("POST /hook HTTP/1.1\r\n") && request.contains("a test"),
         "{request}"
     );
-    let end = trial.wait().expect_code(0);
+    let end = trial.wait_for_end().expect_code(0);
     assert!(end.stdout.contains("answered 204"), "{}", end.stdout);
 }

@@ -16,7 +16,7 @@ fn with_agent(name: &str, calls: &Value) -> Sealed {
     let text = json!({ "dialect": name, "calls": calls });
     fs::write(&scenario, text.to_string()).expect("written");
     let ralph = env!("CARGO_BIN_EXE_ralph");
-    sealed.program(
+    sealed.write_program(
         name,
         &format!(
             "#!/bin/sh\n[ \"$1\" = --version ] && exec echo '999.0.0'\nfor prompt do :; done\n\
@@ -46,12 +46,12 @@ fn check(name: &str, shown: &str) {
         ]),
     );
     let prompt = "When all is done, say <response>DONE</response>.";
-    let end = sealed.ralph(&["run", "-p", prompt, "--agent", name]).expect_code(0);
+    let end = sealed.run_ralph(&["run", "-p", prompt, "--agent", name]).expect_code(0);
     for text in [shown, "tokens: 10 in / 5 out", "sorry"] {
         assert!(end.stderr.contains(text), "{name}, {text}: {}", end.stderr);
     }
-    assert_eq!(sealed.events_of("iteration_started").len(), 2, "{name}: {}", end.stderr);
-    assert_eq!(sealed.events_of("waiting").len(), 1, "{name}: {}", end.stderr);
+    assert_eq!(sealed.find_events("iteration_started").len(), 2, "{name}: {}", end.stderr);
+    assert_eq!(sealed.find_events("waiting").len(), 1, "{name}: {}", end.stderr);
 }
 
 #[test]

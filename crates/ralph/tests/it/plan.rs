@@ -56,21 +56,21 @@ fn calls(deeds: &[Value]) -> Value {
 /// A repository with committed agent settings and uncommitted documents.
 fn project(calls: &Value, further: &Value) -> Sealed {
     let sealed = repository();
-    sealed.script(calls, further);
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
-    sealed.ralph(&["init", "--workflow", "tasks", "--name", "Notes"]).expect_code(0);
-    sealed.write("ralph/prd.md", PRD);
+    sealed.write_script(calls, further);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.run_ralph(&["init", "--workflow", "tasks", "--name", "Notes"]).expect_code(0);
+    sealed.write_file("ralph/prd.md", PRD);
     sealed
 }
 
 fn plan(sealed: &Sealed, words: &[&str]) -> Finished {
-    sealed.ralph(&[&["plan"], words].concat())
+    sealed.run_ralph(&[&["plan"], words].concat())
 }
 
 #[track_caller]
 fn assert_clean(sealed: &Sealed) {
-    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
 }
 
 #[test]
@@ -79,8 +79,8 @@ fn a_good_list_is_committed_at_once_with_the_documents() {
     let end = plan(&sealed, &[]).expect_code(0).expect_stderr("Iteration 1/3: plan");
     assert!(end.stderr.contains("Complete: the hard gates passed\n"), "{}", end.stderr);
     assert_eq!(sealed.subjects()[0], "ralph[1]: plan — 2 stories for notes");
-    assert_eq!(sealed.read("ralph/tasks.json"), good());
-    let files = sealed.git(&["show", "--name-only", "--format=", "HEAD"]);
+    assert_eq!(sealed.read_file("ralph/tasks.json"), good());
+    let files = sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]);
     assert_eq!(
         files.lines().collect::<Vec<_>>(),
         [".gitignore", "ralph/prd.md", "ralph/progress.txt", "ralph/prompt.md", "ralph/tasks.json"]
@@ -89,7 +89,7 @@ fn a_good_list_is_committed_at_once_with_the_documents() {
     let prompt = &sealed.prompts()[0];
     assert!(prompt.contains("Read `ralph/prd.md` first"), "{prompt}");
     assert!(prompt.contains("Do not commit."), "{prompt}");
-    sealed.ralph(&["tasks", "validate", "--untouched"]).expect_code(0);
+    sealed.run_ralph(&["tasks", "validate", "--untouched"]).expect_code(0);
 }
 
 #[test]
@@ -114,22 +114,22 @@ fn last_draft_is_available_to_fix() {
     let draft = list(&[story("US-001", &["US-009"]), story("US-002", &[])]);
     let sealed = project(&calls(&[json!([writes(&draft)]), fix]), &json!({}));
     plan(&sealed, &[]).expect_code(0);
-    assert!(sealed.read("ralph/tasks.json").contains("\"US-002\""));
+    assert!(sealed.read_file("ralph/tasks.json").contains("\"US-002\""));
 }
 
 #[test]
 fn list_that_stays_invalid_keeps_the_old_one() {
     let sealed = project(&always(json!([writes(&bad()), { "text": "Done." }])), &json!({}));
-    let before = sealed.read("ralph/tasks.json");
+    let before = sealed.read_file("ralph/tasks.json");
     let end = plan(&sealed, &["2"]).expect_code(1);
     assert!(end.stderr.contains("The task file is restored"), "{}", end.stderr);
-    assert_eq!(sealed.read("ralph/tasks.json"), before);
+    assert_eq!(sealed.read_file("ralph/tasks.json"), before);
     assert_eq!(sealed.subjects()[0], "Settings", "nothing is committed");
-    assert_eq!(sealed.events_of("iteration_started").len(), 2);
-    sealed.write("ralph/tasks.json", &good());
-    fs::remove_file(sealed.project().join("ralph/tasks.json")).expect("removed");
+    assert_eq!(sealed.find_events("iteration_started").len(), 2);
+    sealed.write_file("ralph/tasks.json", &good());
+    fs::remove_file(sealed.project_dir().join("ralph/tasks.json")).expect("removed");
     plan(&sealed, &["1"]).expect_code(1);
-    assert!(!sealed.project().join("ralph/tasks.json").exists(), "there was none before");
+    assert!(!sealed.project_dir().join("ralph/tasks.json").exists(), "there was none before");
 }
 
 #[test]
@@ -138,11 +138,11 @@ fn resumed_run_continues_its_draft() {
         "path": "ralph/tasks.json", "find": "US-009", "replace": "US-002" } }]);
     let draft = list(&[story("US-001", &["US-009"]), story("US-002", &[])]);
     let sealed = project(&calls(&[json!([writes(&draft)]), fix]), &json!({}));
-    let before = sealed.read("ralph/tasks.json");
+    let before = sealed.read_file("ralph/tasks.json");
     plan(&sealed, &["1"]).expect_code(1);
-    assert_eq!(sealed.read("ralph/tasks.json"), before);
-    sealed.ralph(&["resume", "-m", "2"]).expect_code(0);
-    assert_eq!(sealed.read("ralph/tasks.json"), draft.replace("US-009", "US-002"));
+    assert_eq!(sealed.read_file("ralph/tasks.json"), before);
+    sealed.run_ralph(&["resume", "-m", "2"]).expect_code(0);
+    assert_eq!(sealed.read_file("ralph/tasks.json"), draft.replace("US-009", "US-002"));
     assert_eq!(sealed.subjects()[0], "ralph[2]: plan — 2 stories for notes");
     assert_clean(&sealed);
 }
@@ -153,17 +153,17 @@ fn interrupted_plan_keeps_the_old_list_until_resumed() {
         writes(&good()), { "touch": "../at-work" }, { "waitFor": { "path": "../go-on" } }
     ]);
     let sealed = project(&calls(&[waits.clone(), waits]), &json!({}));
-    let before = sealed.read("ralph/tasks.json");
-    let mut running = sealed.start(&["plan"]);
+    let before = sealed.read_file("ralph/tasks.json");
+    let mut running = sealed.start_ralph(&["plan"]);
     sealed.wait_for("../at-work");
-    running.signal(Signal::INT);
+    running.send_signal(Signal::INT);
     running.wait_for("shutting down");
-    running.signal(Signal::INT);
-    running.wait().expect_code(130);
-    assert_eq!(sealed.read("ralph/tasks.json"), before);
+    running.send_signal(Signal::INT);
+    running.wait_for_end().expect_code(130);
+    assert_eq!(sealed.read_file("ralph/tasks.json"), before);
     fs::write(sealed.root().join("go-on"), "").expect("written");
-    sealed.ralph(&["resume"]).expect_code(0);
-    assert_eq!(sealed.read("ralph/tasks.json"), good());
+    sealed.run_ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.read_file("ralph/tasks.json"), good());
     assert_clean(&sealed);
 }
 
@@ -173,13 +173,13 @@ fn killed_plan_can_be_resumed() {
         writes(&bad()), { "touch": "../at-work" }, { "waitFor": { "path": "../go-on" } }
     ]);
     let sealed = project(&calls(&[waits, json!([writes(&good())])]), &json!({}));
-    let running = sealed.start(&["plan"]);
+    let running = sealed.start_ralph(&["plan"]);
     sealed.wait_for("../at-work");
-    running.signal(Signal::KILL);
-    running.wait();
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
     plan(&sealed, &[]).expect_code(2).expect_stderr("`ralph resume` continues");
-    sealed.ralph(&["resume"]).expect_code(0);
-    assert_eq!(sealed.read("ralph/tasks.json"), good());
+    sealed.run_ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.read_file("ralph/tasks.json"), good());
     assert_clean(&sealed);
 }
 
@@ -199,14 +199,14 @@ fn other_changes_of_the_planner_are_reverted_and_refused() {
     for path in ["- README.md", "- ralph/prd.md", "- src/new.rs"] {
         assert!(prompt.contains(path), "{prompt}");
     }
-    assert_eq!(sealed.read("ralph/prd.md"), PRD);
-    assert_eq!(sealed.read("README.md"), "# Project\n");
-    assert!(!sealed.project().join("src").exists());
-    assert!(sealed.read("ralph/progress.txt").ends_with("Planned.\n"));
+    assert_eq!(sealed.read_file("ralph/prd.md"), PRD);
+    assert_eq!(sealed.read_file("README.md"), "# Project\n");
+    assert!(!sealed.project_dir().join("src").exists());
+    assert!(sealed.read_file("ralph/progress.txt").ends_with("Planned.\n"));
     assert_eq!(sealed.subjects()[0], "ralph[2]: plan — 2 stories for notes");
-    let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
+    let kept = sealed.run_git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
     let kept = kept.lines().next().expect("a ref");
-    assert_eq!(sealed.git(&["show", &format!("{kept}:src/new.rs")]), "fn main() {}");
+    assert_eq!(sealed.run_git(&["show", &format!("{kept}:src/new.rs")]), "fn main() {}");
     assert_clean(&sealed);
 }
 
@@ -247,14 +247,14 @@ fn started_stories_are_rejected_as_a_plan() {
 #[test]
 fn missing_requirements_stop_before_the_first_agent_call() {
     let sealed = repository();
-    sealed.script(&calls(&[json!([writes(&good())])]), &json!({}));
+    sealed.write_script(&calls(&[json!([writes(&good())])]), &json!({}));
     plan(&sealed, &[]).expect_code(2).expect_stderr("neither `specs/` nor `ralph/prd.md`");
-    sealed.ralph(&["init", "--workflow", "tasks"]).expect_code(0);
+    sealed.run_ralph(&["init", "--workflow", "tasks"]).expect_code(0);
     plan(&sealed, &[]).expect_code(2).expect_stderr("still the bare template");
-    sealed.write("ralph/prd.md", " \n");
+    sealed.write_file("ralph/prd.md", " \n");
     plan(&sealed, &[]).expect_code(2).expect_stderr("it is empty");
-    fs::remove_file(sealed.project().join("ralph/prd.md")).expect("removed");
-    fs::create_dir(sealed.project().join("ralph/prd.md")).expect("a directory");
+    fs::remove_file(sealed.project_dir().join("ralph/prd.md")).expect("removed");
+    fs::create_dir(sealed.project_dir().join("ralph/prd.md")).expect("a directory");
     plan(&sealed, &[]).expect_code(2).expect_stderr("it is a directory");
     assert_eq!(sealed.runs().len(), 0);
 }
@@ -268,12 +268,12 @@ fn progress_is_not_thrown_away() {
         ("{ broken".to_owned(), "not valid JSON"),
     ] {
         let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
-        sealed.write("ralph/tasks.json", &text);
+        sealed.write_file("ralph/tasks.json", &text);
         plan(&sealed, &[]).expect_code(2).expect_stderr(message).expect_stderr("--force");
-        assert_eq!(sealed.read("ralph/tasks.json"), text);
+        assert_eq!(sealed.read_file("ralph/tasks.json"), text);
         plan(&sealed, &["--force"]).expect_code(0).expect_stderr("is kept as .ralph/tasks-");
-        assert_eq!(sealed.read("ralph/tasks.json"), good());
-        let backups = fs::read_dir(sealed.project().join(".ralph")).expect("readable");
+        assert_eq!(sealed.read_file("ralph/tasks.json"), good());
+        let backups = fs::read_dir(sealed.project_dir().join(".ralph")).expect("readable");
         let backup = backups
             .flatten()
             .find(|entry| entry.file_name().to_string_lossy().ends_with(".json.bak"))
@@ -286,22 +286,22 @@ fn progress_is_not_thrown_away() {
 #[test]
 fn an_untouched_list_is_refreshed() {
     let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
-    sealed.write("ralph/tasks.json", &list(&[story("OLD-1", &[])]));
+    sealed.write_file("ralph/tasks.json", &list(&[story("OLD-1", &[])]));
     plan(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.read("ralph/tasks.json"), good());
+    assert_eq!(sealed.read_file("ralph/tasks.json"), good());
 }
 
 #[test]
 fn uncommitted_user_changes_are_refused() {
     let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
-    sealed.write("README.md", "# Mine\n");
+    sealed.write_file("README.md", "# Mine\n");
     let end = plan(&sealed, &[]).expect_code(2).expect_stderr("README.md");
     assert!(!end.stderr.contains("prd.md"), "{}", end.stderr);
     plan(&sealed, &["--set-aside"]).expect_code(0).expect_stderr("are back");
-    assert_eq!(sealed.read("README.md"), "# Mine\n");
-    assert_eq!(sealed.git(&["status", "--porcelain"]), " M README.md\n");
+    assert_eq!(sealed.read_file("README.md"), "# Mine\n");
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), " M README.md\n");
     assert_eq!(sealed.subjects()[0], "ralph[1]: plan — 2 stories for notes");
-    assert!(sealed.git(&["show", "HEAD:ralph/prd.md"]).contains("searched"));
+    assert!(sealed.run_git(&["show", "HEAD:ralph/prd.md"]).contains("searched"));
 }
 
 #[test]
@@ -311,13 +311,13 @@ fn build_accepts_uncommitted_documents() {
         { "handoff": { "task_completed": { "summary": "Done.", "fully_complete": true } } }
     ] }]);
     let sealed = project(&deeds, &json!({ "review": { "enabled": false } }));
-    sealed.write("ralph/tasks.json", &good());
-    sealed.ralph(&["build"]).expect_code(0);
+    sealed.write_file("ralph/tasks.json", &good());
+    sealed.run_ralph(&["build"]).expect_code(0);
     assert_eq!(
         sealed.subjects()[..2],
         ["ralph[2]: US-002 — The US-002", "ralph[1]: US-001 — The US-001"]
     );
-    assert!(sealed.git(&["show", "--name-only", "HEAD~1"]).contains("ralph/prd.md"));
+    assert!(sealed.run_git(&["show", "--name-only", "HEAD~1"]).contains("ralph/prd.md"));
     assert_clean(&sealed);
 }
 
@@ -326,7 +326,7 @@ fn settings_select_committer_and_agent() {
     let sealed = project(&calls(&[json!([writes(&good())])]), &json!({ "commit": "none" }));
     plan(&sealed, &[]).expect_code(0);
     assert_eq!(sealed.subjects()[0], "Settings");
-    assert_eq!(sealed.read("ralph/tasks.json"), good());
+    assert_eq!(sealed.read_file("ralph/tasks.json"), good());
 
     let other = json!({ "agents": { "plan": { "command": "no-such-agent" } } });
     let sealed = project(&calls(&[json!([writes(&good())])]), &other);
@@ -351,7 +351,7 @@ fn code_gates_do_not_run_for_plans() {
 #[test]
 fn a_dry_run_shows_prompt_and_gate() {
     let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
-    let before = sealed.git(&["status", "--porcelain"]);
+    let before = sealed.run_git(&["status", "--porcelain"]);
     let end = plan(&sealed, &["--dry-run"]).expect_code(0);
     assert!(end.stdout.contains("Up to 3 iterations, until the gates pass."), "{}", end.stdout);
     assert!(end.stdout.contains("| Read `ralph/prd.md` first, whole."), "{}", end.stdout);
@@ -360,14 +360,14 @@ fn a_dry_run_shows_prompt_and_gate() {
         "{}",
         end.stdout
     );
-    assert_eq!(sealed.git(&["status", "--porcelain"]), before);
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), before);
     assert_eq!(sealed.runs().len(), 0);
 }
 
 #[test]
 fn the_project_may_have_a_prompt_of_its_own() {
     let sealed = project(&calls(&[json!([writes(&good())])]), &json!({}));
-    sealed.write(".ralph/prompts/plan.md", "Cut ${PRD_FILE} into ${TASKS_FILE}.\n");
+    sealed.write_file(".ralph/prompts/plan.md", "Cut ${PRD_FILE} into ${TASKS_FILE}.\n");
     plan(&sealed, &[]).expect_code(0);
     assert_eq!(sealed.prompts()[0].trim_end(), "Cut ralph/prd.md into ralph/tasks.json.");
 }
@@ -381,38 +381,38 @@ fn plans_of_another_kind_and_wrong_numbers_are_refused() {
     plan(&sealed, &["3", "-m", "4"]).expect_code(2).expect_stderr("given twice");
     let outside = json!({ "tasks": { "file": "../tasks.json" } });
     let sealed = repository();
-    sealed.script(&calls(&[]), &outside);
+    sealed.write_script(&calls(&[]), &outside);
     plan(&sealed, &[]).expect_code(2).expect_stderr("`tasks.file` is \"../tasks.json\"");
-    sealed.trust(&[]);
+    sealed.trust_project(&[]);
     plan(&sealed, &[]).expect_code(2).expect_stderr("is not in the project directory");
 }
 
 #[test]
 fn without_a_repository_there_is_nothing_to_commit_to() {
     let sealed = sealed();
-    sealed.script(&calls(&[json!([writes(&good())])]), &json!({}));
-    sealed.write("ralph/prd.md", PRD);
+    sealed.write_script(&calls(&[json!([writes(&good())])]), &json!({}));
+    sealed.write_file("ralph/prd.md", PRD);
     plan(&sealed, &[]).expect_code(5).expect_stderr("git init");
-    sealed.script(
+    sealed.write_script(
         &calls(&[json!([writes(&bad())]), json!([writes(&good())])]),
         &json!({ "commit": "none" }),
     );
     plan(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.read("ralph/tasks.json"), good());
+    assert_eq!(sealed.read_file("ralph/tasks.json"), good());
 }
 
 #[test]
 fn a_project_within_a_repository_is_planned_in() {
     let sealed = repository();
     let deeds = json!([writes(&good()), { "write": { "path": "../other.txt", "text": "x" } }]);
-    sealed.script(&calls(&[deeds, json!([{ "text": "Sorry." }])]), &json!({}));
-    sealed.write("sub/.ralph/settings.json", &sealed.read(".ralph/settings.json"));
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
-    sealed.write("sub/ralph/prd.md", PRD);
+    sealed.write_script(&calls(&[deeds, json!([{ "text": "Sorry." }])]), &json!({}));
+    sealed.write_file("sub/.ralph/settings.json", &sealed.read_file(".ralph/settings.json"));
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.write_file("sub/ralph/prd.md", PRD);
     plan(&sealed, &["-C", "sub"]).expect_code(0);
-    assert_eq!(sealed.read("sub/ralph/tasks.json"), good());
-    assert!(!sealed.project().join("other.txt").exists());
+    assert_eq!(sealed.read_file("sub/ralph/tasks.json"), good());
+    assert!(!sealed.project_dir().join("other.txt").exists());
     assert_clean(&sealed);
 }
 
@@ -424,8 +424,10 @@ fn link_instead_of_the_list_is_refused() {
         { "symlink": { "path": "ralph/tasks.json", "to": "../.git/elsewhere.json" } }
     ]);
     let sealed = project(&calls(&[deeds]), &json!({}));
-    let before = sealed.read("ralph/tasks.json");
+    let before = sealed.read_file("ralph/tasks.json");
     plan(&sealed, &["1"]).expect_code(1);
-    assert!(sealed.project().join("ralph/tasks.json").symlink_metadata().expect("there").is_file());
-    assert_eq!(sealed.read("ralph/tasks.json"), before);
+    assert!(
+        sealed.project_dir().join("ralph/tasks.json").symlink_metadata().expect("there").is_file()
+    );
+    assert_eq!(sealed.read_file("ralph/tasks.json"), before);
 }

@@ -63,17 +63,17 @@ fn scene(shape: &str, places: &[&str]) -> Sealed {
         ] },
         { "do": [{ "run": { "command": "echo $RALPH_TASK > $RALPH_TASK.txt" } }, handoff] }
     ]);
-    sealed.script(&calls, &json!({ "review": { "enabled": false } }));
+    sealed.write_script(&calls, &json!({ "review": { "enabled": false } }));
     let task = |id: &str| {
         json!({
             "id": id, "title": id, "description": "Make it, see AGENTS.md.", "status": "pending", "acceptance_criteria": ["a"]
         })
     };
     let list: Value = json!({ "project": "p", "tasks": [task("a"), task("b")] });
-    sealed.write("plan.json", &list.to_string());
-    sealed.write("progress.txt", "# Progress\n");
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.write_file("plan.json", &list.to_string());
+    sealed.write_file("progress.txt", "# Progress\n");
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
     sealed
 }
 
@@ -86,7 +86,7 @@ fn assert_untouched(sealed: &Sealed, shape: &str) {
     for prompt in sealed.prompts() {
         assert!(!prompt.contains(SECRET), "{shape}: {prompt}");
     }
-    let report = sealed.ralph(&["report"]);
+    let report = sealed.run_ralph(&["report"]);
     assert!(!report.stdout.contains(SECRET), "{shape}");
     for event in sealed.events() {
         assert!(!event.to_string().contains(SECRET), "{shape}: {event}");
@@ -98,10 +98,10 @@ fn replaced_files_neither_stop_nor_redirect_a_run() {
     for shape in ["link", "zero", "pipe", "directory", "socket", "huge"] {
         let sealed = scene(shape, &PLACES);
         let _socket = UnixListener::bind(sealed.root().join("outside/socket")).expect("a socket");
-        let end = sealed.ralph(&["build"]);
+        let end = sealed.run_ralph(&["build"]);
         // A link at a protected path fails the task; later tasks do not fail.
         assert!(matches!(end.code, Some(0 | 1)), "{shape}: {}", end.stderr);
-        assert_eq!(sealed.read("b.txt"), "b\n", "{shape}");
+        assert_eq!(sealed.read_file("b.txt"), "b\n", "{shape}");
         assert_untouched(&sealed, shape);
     }
 }
@@ -113,8 +113,8 @@ fn directory_replaced_by_a_link_is_not_followed() {
         let outside = sealed.root().join("outside");
         let command = format!("rm -rf {directory}; ln -s {} {directory}", outside.display());
         let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "Did it." }, { "claim": "DONE" }] }]);
-        sealed.script(&calls, &json!({ "gates": [{ "name": "g", "command": "echo fine" }] }));
-        sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+        sealed.write_script(&calls, &json!({ "gates": [{ "name": "g", "command": "echo fine" }] }));
+        sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
         assert_untouched(&sealed, directory);
     }
 }
@@ -125,9 +125,9 @@ fn prompt_file_replaced_by_a_link_ends_the_run() {
         let sealed = scene("link", &[]);
         let command = planting(shape, "base.md", &sealed);
         let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "On it." }] }]);
-        sealed.script(&calls, &json!({}));
-        sealed.write("base.md", "Do it.");
-        let end = sealed.ralph(&["run", "--prompt-file", "base.md"]);
+        sealed.write_script(&calls, &json!({}));
+        sealed.write_file("base.md", "Do it.");
+        let end = sealed.run_ralph(&["run", "--prompt-file", "base.md"]);
         assert_ne!(end.code, Some(0), "{shape}: {}", end.stderr);
         assert!(end.stderr.contains("base.md"), "{shape}: {}", end.stderr);
         assert_eq!(sealed.prompts().len(), 1, "{shape}");
@@ -140,12 +140,12 @@ fn new_autorun_files_are_listed_at_the_end() {
     let sealed = scene("link", &[]);
     let command = "mkdir -p .vscode; echo '{}' > .vscode/tasks.json; echo x > run.sh; chmod +x run.sh; echo x > src.txt";
     let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "Did it." }, { "claim": "DONE" }] }]);
-    sealed.script(&calls, &json!({ "commit": "ralph" }));
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Agent"]);
-    let end = sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    sealed.write_script(&calls, &json!({ "commit": "ralph" }));
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Agent"]);
+    let end = sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
     assert!(end.stderr.contains("2 changed autorun files"), "{}", end.stderr);
-    let report = sealed.ralph(&["report"]).expect_code(0).stdout;
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
     assert!(report.contains("- `.vscode/tasks.json`: editor settings"), "{report}");
     assert!(report.contains("- `run.sh`: a new executable"), "{report}");
     assert!(!report.contains("src.txt"), "{report}");

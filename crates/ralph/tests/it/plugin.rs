@@ -16,7 +16,7 @@ const CLAUDE: &str = "#!/bin/sh\n\
 
 fn with_claude(rest: &str) -> Sealed {
     let sealed = sealed();
-    sealed.program("claude", &format!("{CLAUDE}{rest}\n"));
+    sealed.write_program("claude", &format!("{CLAUDE}{rest}\n"));
     sealed
 }
 
@@ -27,12 +27,12 @@ fn calls(sealed: &Sealed) -> Vec<String> {
 }
 
 fn json_of(sealed: &Sealed, words: &[&str], code: i32) -> Value {
-    let end = sealed.ralph(&[words, &["--json"]].concat()).expect_code(code);
+    let end = sealed.run_ralph(&[words, &["--json"]].concat()).expect_code(code);
     serde_json::from_str(&end.stdout).unwrap_or_else(|error| panic!("{error}: {}", end.stdout))
 }
 
 fn place(sealed: &Sealed) -> PathBuf {
-    PathBuf::from(sealed.ralph(&["plugin", "path"]).expect_code(0).stdout.trim())
+    PathBuf::from(sealed.run_ralph(&["plugin", "path"]).expect_code(0).stdout.trim())
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn the_path_holds_the_plugin_whatever_was_done_to_it() {
     assert_eq!(facts["written"], true);
     let path = place(&sealed);
     assert_eq!(facts["path"], json!(path));
-    assert!(path.starts_with(sealed.state().join("plugin")), "{}", path.display());
+    assert!(path.starts_with(sealed.state_dir().join("plugin")), "{}", path.display());
     let hooks = path.join("hooks/hooks.json");
     let text = fs::read_to_string(&hooks).expect("written");
     assert_eq!(json_of(&sealed, &["plugin", "path"], 0)["written"], false);
@@ -56,15 +56,15 @@ fn the_path_holds_the_plugin_whatever_was_done_to_it() {
 #[test]
 fn unwritable_plugin_directory_is_reported() {
     let sealed = sealed();
-    fs::create_dir_all(sealed.state()).expect("a directory");
-    fs::write(sealed.state().join("plugin"), "in the way").expect("a file");
-    sealed.ralph(&["plugin", "path"]).expect_code(2).expect_stderr("cannot be written to");
+    fs::create_dir_all(sealed.state_dir()).expect("a directory");
+    fs::write(sealed.state_dir().join("plugin"), "in the way").expect("a file");
+    sealed.run_ralph(&["plugin", "path"]).expect_code(2).expect_stderr("cannot be written to");
 }
 
 #[test]
 fn install_without_claude_prints_the_commands() {
     let sealed = sealed();
-    let end = sealed.ralph(&["plugin", "install"]).expect_code(0);
+    let end = sealed.run_ralph(&["plugin", "install"]).expect_code(0);
     let market = sealed.root().join("home/.local/share/ralph/claude-marketplace");
     assert!(
         end.stdout.contains("is not yet registered with Claude Code (`claude` was not found"),
@@ -89,7 +89,10 @@ fn install_without_claude_prints_the_commands() {
     );
     // A plugin that the user has changed is kept.
     fs::write(copies[0].join("plugin/README.md"), "mine").expect("changed");
-    sealed.ralph(&["plugin", "install"]).expect_code(2).expect_stderr("is not as ralph wrote it");
+    sealed
+        .run_ralph(&["plugin", "install"])
+        .expect_code(2)
+        .expect_stderr("is not as ralph wrote it");
     assert_eq!(fs::read_to_string(copies[0].join("plugin/README.md")).expect("kept"), "mine");
 }
 
@@ -97,7 +100,7 @@ fn install_without_claude_prints_the_commands() {
 fn install_runs_the_claude_commands() {
     let sealed = with_claude("[ \"$3\" = list ] && echo '[]' || echo done");
     for _ in 0..2 {
-        sealed.ralph(&["plugin", "install", "--project"]).expect_code(0);
+        sealed.run_ralph(&["plugin", "install", "--project"]).expect_code(0);
     }
     let once = [
         "plugin marketplace list --json",
@@ -122,7 +125,7 @@ fn only_ralphs_own_old_plugin_is_replaced() {
         let sealed = with_claude(&format!(
             "[ \"$3\" = list ] && echo '[{{\"name\":\"other\",\"path\":\"/x\"}},{{\"name\":\"ralph\",\"path\":\"'\"{path}\"'\"}}]'; exit 0"
         ));
-        let end = sealed.ralph(&["plugin", "install"]).expect_code(code);
+        let end = sealed.run_ralph(&["plugin", "install"]).expect_code(code);
         if code == 0 {
             let calls = calls(&sealed);
             assert_eq!(calls[3..], ["plugin update ralph@ralph --scope user"], "{calls:?}");
@@ -138,24 +141,24 @@ fn only_ralphs_own_old_plugin_is_replaced() {
 fn a_claude_that_refuses_is_quoted() {
     let sealed =
         with_claude("[ \"$3\" = list ] && exec echo '[]'; echo 'policy forbids it' >&2; exit 1");
-    sealed.ralph(&["plugin", "install"]).expect_code(4).expect_stderr("policy forbids it");
+    sealed.run_ralph(&["plugin", "install"]).expect_code(4).expect_stderr("policy forbids it");
     let sealed = with_claude("echo 'No marketplaces configured'");
-    sealed.ralph(&["plugin", "install"]).expect_code(4).expect_stderr("update Claude Code");
-    sealed.ralph(&["plugin", "install", "--user", "--project"]).expect_code(2);
+    sealed.run_ralph(&["plugin", "install"]).expect_code(4).expect_stderr("update Claude Code");
+    sealed.run_ralph(&["plugin", "install", "--user", "--project"]).expect_code(2);
 }
 
 #[test]
 fn validating_finds_mistakes() {
     let sealed = sealed();
-    let end = sealed.ralph(&["plugin", "validate"]).expect_code(0);
+    let end = sealed.run_ralph(&["plugin", "validate"]).expect_code(0);
     assert!(end.stdout.contains("Claude Code is not there to be asked"), "{}", end.stdout);
-    let copy = sealed.project().join("copy");
-    let status = sealed.command("cp").arg("-r").arg(place(&sealed)).arg(&copy).status();
+    let copy = sealed.project_dir().join("copy");
+    let status = sealed.build_command("cp").arg("-r").arg(place(&sealed)).arg(&copy).status();
     assert!(status.expect("cp runs").success());
-    sealed.ralph(&["plugin", "validate", "copy"]).expect_code(0);
+    sealed.run_ralph(&["plugin", "validate", "copy"]).expect_code(0);
     fs::write(copy.join("hooks/hooks.json"), "{").expect("broken");
     fs::remove_file(copy.join("LICENSE")).expect("removed");
-    let end = sealed.ralph(&["plugin", "validate", "copy"]).expect_code(2);
+    let end = sealed.run_ralph(&["plugin", "validate", "copy"]).expect_code(2);
     for words in ["hooks/hooks.json: EOF while parsing", "LICENSE: there is no such file"] {
         assert!(end.stderr.contains(words), "no {words:?} in {}", end.stderr);
     }
@@ -164,7 +167,7 @@ fn validating_finds_mistakes() {
     assert_eq!(facts["problems"].as_array().map(Vec::len), Some(2));
 
     let sealed = with_claude("echo 'unknown field' ; exit 1");
-    sealed.ralph(&["plugin", "validate"]).expect_code(2).expect_stderr("unknown field");
+    sealed.run_ralph(&["plugin", "validate"]).expect_code(2).expect_stderr("unknown field");
     assert!(calls(&sealed)[0].starts_with("plugin validate /state/ralph/plugin/"));
 }
 
@@ -180,7 +183,7 @@ fn answering(lines: &str) -> Sealed {
 const INIT: &str = r#"echo '{"type":"system","subtype":"init","session_id":"s","model":"m"}'"#;
 
 fn run(sealed: &Sealed) -> String {
-    sealed.ralph(&["run", "-p", "base", "--agent", "claude", "-m", "2"]).expect_code(1).stderr
+    sealed.run_ralph(&["run", "-p", "base", "--agent", "claude", "-m", "2"]).expect_code(1).stderr
 }
 
 #[test]
@@ -192,7 +195,7 @@ fn run_passes_the_plugin_and_warns_once_if_no_hook_ran() {
         1,
         "{message}"
     );
-    let warned = sealed.events_of("warned");
+    let warned = sealed.find_events("warned");
     let warned = warned.iter().filter(|it| it["text"].to_string().contains("hooks did not run"));
     assert_eq!(warned.count(), 1);
     let expect = format!("--plugin-dir {} --include-hook-events", place(&sealed).display());
@@ -222,10 +225,11 @@ fn plugin_changes_of_an_agent_are_replaced() {
 #[test]
 fn read_only_commands_write_no_plugin() {
     let sealed = answering(INIT);
-    let end = sealed.ralph(&["run", "-p", "base", "--agent", "claude", "--dry-run"]).expect_code(0);
+    let end =
+        sealed.run_ralph(&["run", "-p", "base", "--agent", "claude", "--dry-run"]).expect_code(0);
     assert!(end.stdout.contains("--plugin-dir"), "{}", end.stdout);
     let hooks = |sealed: &Sealed| {
-        let end = sealed.ralph(&["doctor", "--json"]);
+        let end = sealed.run_ralph(&["doctor", "--json"]);
         let facts: Value = serde_json::from_str(&end.stdout).expect("JSON");
         let checks = facts["checks"].as_array().expect("checks").clone();
         checks.into_iter().find(|check| check["name"] == "hooks").expect("it looks at hooks")
@@ -233,14 +237,14 @@ fn read_only_commands_write_no_plugin() {
     let found = hooks(&sealed);
     assert_eq!(found["health"], "good", "{found}");
     assert!(found["title"].to_string().contains("written by the next run"), "{found}");
-    assert!(!sealed.state().join("plugin").exists());
+    assert!(!sealed.state_dir().join("plugin").exists());
 
-    sealed.program("claude", "#!/bin/sh\necho '2.1.90 (Claude Code)'\n");
+    sealed.write_program("claude", "#!/bin/sh\necho '2.1.90 (Claude Code)'\n");
     let found = hooks(&sealed);
     assert_eq!(found["health"], "doubtful", "{found}");
     assert!(found["title"].to_string().contains("2.1.90 is too old"), "{found}");
     assert!(found["hints"].to_string().contains("2.1.145 or newer"), "{found}");
 
-    fs::remove_file(sealed.bin().join("claude")).expect("removed");
+    fs::remove_file(sealed.bin_dir().join("claude")).expect("removed");
     assert_eq!(hooks(&sealed)["health"], "absent");
 }

@@ -18,14 +18,14 @@ const SECOND_TIME: &str =
     "if [ \"$call\" = 1 ]; then say 'Not yet.'; else say '<response>DONE</response>'; fi";
 
 fn run(sealed: &Sealed, config: &str) -> Finished {
-    sealed.write("config", config);
+    sealed.write_file("config", config);
     // An invalid config cannot be trusted; the run reports its errors.
-    sealed.ralph(&["trust", "--yes", "--config", "config"]);
-    sealed.ralph(&["run", "-p", PROMPT, "--config", "config"])
+    sealed.run_ralph(&["trust", "--yes", "--config", "config"]);
+    sealed.run_ralph(&["run", "-p", PROMPT, "--config", "config"])
 }
 
 fn recipe(sealed: &Sealed) -> Value {
-    sealed.events_of("run_started")[0]["recipe"].clone()
+    sealed.find_events("run_started")[0]["recipe"].clone()
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_type_is_enough_to_drive_its_program_and_to_read_it() {
         let sealed = sealed();
         stand_in(&sealed, kind, program, SECOND_TIME);
         let end = run(&sealed, &format!("AGENT_TYPE=\"{kind}\"\n")).expect_code(0);
-        assert_eq!(sealed.events_of("iteration_started").len(), 2, "{kind}: {}", end.stderr);
+        assert_eq!(sealed.find_events("iteration_started").len(), 2, "{kind}: {}", end.stderr);
         let agent = &recipe(&sealed)["agent"];
         assert_eq!((&agent["kind"], &agent["command"]), (&json!(kind), &json!(program)));
         let calls = arguments(&sealed);
@@ -60,11 +60,14 @@ fn a_wrapper_is_driven_and_read_as_its_type() {
     for kind in ["amp", "claude", "cline", "codex"] {
         let sealed = sealed();
         stand_in(&sealed, kind, "real", SECOND_TIME);
-        sealed.program("my wrapper", "#!/bin/sh\necho wrapped >> ../wrapped\nexec real \"$@\"\n");
-        let wrapper = sealed.bin().join("my wrapper");
+        sealed.write_program(
+            "my wrapper",
+            "#!/bin/sh\necho wrapped >> ../wrapped\nexec real \"$@\"\n",
+        );
+        let wrapper = sealed.bin_dir().join("my wrapper");
         let config = format!("AGENT_TYPE={kind}\nAGENT_CLI=\"'{}'\"\n", wrapper.display());
         run(&sealed, &config).expect_code(0);
-        assert_eq!(sealed.events_of("replied")[0]["reply"]["text"], "Not yet.", "{kind}");
+        assert_eq!(sealed.find_events("replied")[0]["reply"]["text"], "Not yet.", "{kind}");
         assert_eq!(recipe(&sealed)["agent"]["kind"], kind);
         let calls = arguments(&sealed);
         assert!(calls[0].iter().any(|word| word.contains("json")), "{kind}: {calls:?}");
@@ -168,7 +171,7 @@ fn filters_are_read_from_their_jq_commands() {
         ),
     ] {
         let sealed = sealed();
-        sealed.program("talker", TALKER);
+        sealed.write_program("talker", TALKER);
         let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
         let config = format!(
             "AGENT_TYPE=text\nAGENT_CLI=talker\nAGENT_OUTPUT_FORMAT=json\n\
@@ -179,7 +182,7 @@ fn filters_are_read_from_their_jq_commands() {
         let end = run(&sealed, &config).expect_code(0);
         let shown = end.stderr;
         assert!(shown.contains("Working.\n") && shown.contains("[ls]\n"), "{shown}");
-        let reply = &sealed.events_of("replied")[0]["reply"];
+        let reply = &sealed.find_events("replied")[0]["reply"];
         assert_eq!(reply["text"], "<response>DONE</response>", "{config}");
     }
 }
@@ -187,7 +190,7 @@ fn filters_are_read_from_their_jq_commands() {
 #[test]
 fn unsupported_filters_are_reported_with_position() {
     let sealed = sealed();
-    sealed.program("talker", TALKER);
+    sealed.write_program("talker", TALKER);
     let lead = "AGENT_TYPE=text\nAGENT_CLI=talker\nAGENT_OUTPUT_FORMAT=json\n";
     for (line, expect) in [
         (
@@ -264,12 +267,12 @@ fn the_other_names_are_settings_and_variables() {
 fn flags_and_variables_count_more_than_the_file() {
     let sealed = sealed();
     stand_in(&sealed, "text", "mine", "say 'Hm.'");
-    sealed.write("config", "AGENT_CLI=mine\nMAX_RETRIES=7\nRALPH_MAX_ITERATIONS=4\n");
-    sealed.ralph(&["run", "-p", "x", "--config", "config", "-m", "1"]).expect_code(1);
+    sealed.write_file("config", "AGENT_CLI=mine\nMAX_RETRIES=7\nRALPH_MAX_ITERATIONS=4\n");
+    sealed.run_ralph(&["run", "-p", "x", "--config", "config", "-m", "1"]).expect_code(1);
     assert_eq!(recipe(&sealed)["limits"]["iterations"], 1);
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["run", "-p", "x", "--config", "config", "-m", "1"]).env("RALPH_RETRIES_MAX", "2");
-    ralph_testkit::sealed::Running::start(command).wait().expect_code(1);
+    ralph_testkit::sealed::Running::start_command(command).wait_for_end().expect_code(1);
     assert_eq!(recipe(&sealed)["retries"]["max"], 2);
 }
 
@@ -294,7 +297,7 @@ fn the_forms_that_people_write_are_read() {
 fn nothing_in_the_file_is_ever_run() {
     let sealed = sealed();
     stand_in(&sealed, "text", "mine", "say '<response>DONE</response>'");
-    sealed.write("evil.sh", "touch ../ran\n");
+    sealed.write_file("evil.sh", "touch ../ran\n");
     for (line, place) in [
         ("A=$(touch ../ran)", "2:3"),
         ("A=\"x $(touch ../ran)\"", "2:6"),
@@ -345,14 +348,15 @@ fn nothing_in_the_file_is_ever_run() {
 #[test]
 fn unreadable_config_is_reported_with_a_hint() {
     let sealed = sealed();
-    let file =
-        |name: &str, bytes: &[u8]| fs::write(sealed.project().join(name), bytes).expect("written");
+    let file = |name: &str, bytes: &[u8]| {
+        fs::write(sealed.project_dir().join(name), bytes).expect("written")
+    };
     file("bom", b"\xef\xbb\xbfAGENT_CLI=mine\n");
     file("utf-16", b"\xff\xfeA\0=\0x\0\n\0");
     file("latin-1", b"AGENT_CLI=mine\nNAME=caf\xe9\n");
     file("huge", &b"A=x\n".repeat(300_000));
-    fs::create_dir(sealed.project().join("folder")).expect("a directory");
-    symlink("nowhere", sealed.project().join("dangling")).expect("a link");
+    fs::create_dir(sealed.project_dir().join("folder")).expect("a directory");
+    symlink("nowhere", sealed.project_dir().join("dangling")).expect("a link");
     for (name, expect) in [
         ("bom", "save it as UTF-8 without a byte-order mark"),
         ("utf-16", "begins with a byte-order mark"),
@@ -362,7 +366,7 @@ fn unreadable_config_is_reported_with_a_hint() {
         ("dangling", "cannot be read"),
         ("missing", "no such file"),
     ] {
-        let end = sealed.ralph(&["run", "-p", "x", "--config", name]).expect_code(2);
+        let end = sealed.run_ralph(&["run", "-p", "x", "--config", name]).expect_code(2);
         let reported = end.stderr.replace("\n  ", " ");
         assert!(reported.contains(name) && reported.contains(expect), "{name}: {reported}");
     }

@@ -35,11 +35,11 @@ fn build() -> (Sealed, Finished) {
     ]);
     let gates =
         json!([{"command": "test ! -f bad || { echo 'error: race in the bucket'; exit 1; }"}]);
-    sealed.script(&calls, &json!({"guardrails": gates, "tasks": {"maxAttempts": 2}}));
-    sealed.write("plan.json", PLAN);
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-q", "-m", "plan"]);
-    let end = sealed.ralph(&["build", "--skip-review"]).expect_code(1);
+    sealed.write_script(&calls, &json!({"guardrails": gates, "tasks": {"maxAttempts": 2}}));
+    sealed.write_file("plan.json", PLAN);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-q", "-m", "plan"]);
+    let end = sealed.run_ralph(&["build", "--skip-review"]).expect_code(1);
     (sealed, end)
 }
 
@@ -60,7 +60,7 @@ fn check_in_order(text: &str, parts: &[&str]) {
 fn run_over_a_list_is_reported() {
     let (sealed, end) = build();
     let branch =
-        sealed.git(&["branch", "--list", "--format=%(refname:short)", "wip/ralph-fail-T2-*"]);
+        sealed.run_git(&["branch", "--list", "--format=%(refname:short)", "wip/ralph-fail-T2-*"]);
     let branch = branch.trim();
     check_in_order(
         &end.stderr,
@@ -75,7 +75,7 @@ fn run_over_a_list_is_reported() {
             "ralph report",
         ],
     );
-    let report = sealed.ralph(&["report"]).expect_code(0).stdout;
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
     check_in_order(
         &report,
         &[
@@ -99,9 +99,9 @@ fn run_over_a_list_is_reported() {
             "## Next\n\n```sh\ngit diff main...",
         ],
     );
-    let named = parsed(&sealed.ralph(&["report", "--json"]).expect_code(0).stdout);
+    let named = parsed(&sealed.run_ralph(&["report", "--json"]).expect_code(0).stdout);
     let run = named["run"].as_str().expect("an id");
-    assert_eq!(sealed.ralph(&["report", run]).expect_code(0).stdout, report);
+    assert_eq!(sealed.run_ralph(&["report", run]).expect_code(0).stdout, report);
     assert_eq!(named["progress"]["done"], json!(1));
     assert_eq!(named["failed"][0]["branch"], json!(branch));
     assert_eq!(named["failed"][0]["error"], json!("error: race in the bucket"));
@@ -114,7 +114,7 @@ fn run_over_a_list_is_reported() {
 #[test]
 fn status_starts_with_questions_for_the_user() {
     let (sealed, _) = build();
-    let status = sealed.ralph(&["status"]).expect_code(0).stdout;
+    let status = sealed.run_ralph(&["status"]).expect_code(0).stdout;
     assert!(status.starts_with("Blocked    T3 needs an API key (there is none)\n"), "{status}");
     check_in_order(
         &status,
@@ -127,7 +127,7 @@ fn status_starts_with_questions_for_the_user() {
             "T4  pending  Use the limit\n",
         ],
     );
-    let facts = parsed(&sealed.ralph(&["status", "--json"]).expect_code(0).stdout);
+    let facts = parsed(&sealed.run_ralph(&["status", "--json"]).expect_code(0).stdout);
     assert_eq!(facts["questions"][0]["task"], json!("T3"));
     assert_eq!(facts["progress"]["failed"], json!(2));
     assert_eq!(facts["tasks"][1]["failedAttempts"], json!(2));
@@ -136,10 +136,10 @@ fn status_starts_with_questions_for_the_user() {
 #[test]
 fn prompt_run_has_a_report_too() {
     let sealed = sealed();
-    sealed.ralph(&["report"]).expect_code(2).expect_stderr("no run in this directory yet");
-    sealed.script(&done(), &json!({ "guardrails": [{ "command": "true" }] }));
+    sealed.run_ralph(&["report"]).expect_code(2).expect_stderr("no run in this directory yet");
+    sealed.write_script(&done(), &json!({ "guardrails": [{ "command": "true" }] }));
     run(&sealed, &[]).expect_code(0);
-    let report = sealed.ralph(&["report"]).expect_code(0).stdout;
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
     check_in_order(
         &report,
         &[
@@ -149,6 +149,6 @@ fn prompt_run_has_a_report_too() {
             "| true | hard | 1 | 100% |",
         ],
     );
-    let end = sealed.ralph(&["report", "20000101-000000-none"]).expect_code(2);
+    let end = sealed.run_ralph(&["report", "20000101-000000-none"]).expect_code(2);
     end.expect_stderr("no run `20000101-000000-none`").expect_stderr("hint: ");
 }

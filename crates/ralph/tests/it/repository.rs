@@ -14,33 +14,33 @@ fn ready(commit: &str) -> Sealed {
     let calls = json!([
         { "do": [{ "append": { "path": "work.txt", "text": "work\n" } }, { "claim": "DONE" }] }
     ]);
-    sealed.script(&calls, &json!({ "commit": commit }));
-    sealed.write(".gitignore", "/.ralph/\n");
-    sealed.write("text", "one\n");
+    sealed.write_script(&calls, &json!({ "commit": commit }));
+    sealed.write_file(".gitignore", "/.ralph/\n");
+    sealed.write_file("text", "one\n");
     commit_all(&sealed, "Settings");
-    sealed.git(&["checkout", "-q", "-b", "other"]);
-    sealed.write("text", "two\n");
+    sealed.run_git(&["checkout", "-q", "-b", "other"]);
+    sealed.write_file("text", "two\n");
     commit_all(&sealed, "Other");
-    sealed.git(&["checkout", "-q", "main"]);
-    sealed.write("text", "three\n");
+    sealed.run_git(&["checkout", "-q", "main"]);
+    sealed.write_file("text", "three\n");
     commit_all(&sealed, "Main");
     sealed
 }
 
 fn commit_all(sealed: &Sealed, message: &str) {
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", message]);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", message]);
 }
 
 /// Runs a git command that is expected to fail.
 fn git_in_conflict(sealed: &Sealed, words: &[&str]) {
-    let mut command: Command = sealed.command("git");
+    let mut command: Command = sealed.build_command("git");
     let end = command.args(words).output().expect("it runs");
     assert!(!end.status.success(), "git {words:?} is in conflict");
 }
 
 fn warnings(sealed: &Sealed) -> Vec<String> {
-    let events = sealed.events_of("warned");
+    let events = sealed.find_events("warned");
     events.iter().filter_map(|event| event["text"].as_str().map(str::to_owned)).collect()
 }
 
@@ -61,11 +61,11 @@ fn git_operation_in_progress_is_refused_with_a_hint() {
                 .expect_stderr(remedy);
         }
         assert_eq!(sealed.runs().len(), 0, "{operation}");
-        sealed.git(&[operation, "--abort"]);
+        sealed.run_git(&[operation, "--abort"]);
         run(&sealed, &[]).expect_code(0);
     }
     let sealed = ready("ralph");
-    sealed.git(&["bisect", "start", "HEAD", "HEAD~2"]);
+    sealed.run_git(&["bisect", "start", "HEAD", "HEAD~2"]);
     run(&sealed, &[]).expect_code(5).expect_stderr("git bisect reset");
 }
 
@@ -74,19 +74,19 @@ fn git_operation_in_progress_is_allowed_without_commits() {
     let sealed = ready("none");
     git_in_conflict(&sealed, &["merge", "other"]);
     run(&sealed, &[]).expect_code(0);
-    assert!(sealed.project().join(".git/MERGE_HEAD").exists());
+    assert!(sealed.project_dir().join(".git/MERGE_HEAD").exists());
 }
 
 #[test]
 fn commits_go_onto_a_detached_head_with_a_warning() {
     let sealed = ready("ralph");
-    let main = sealed.git(&["rev-parse", "main"]);
-    sealed.git(&["checkout", "-q", "--detach"]);
+    let main = sealed.run_git(&["rev-parse", "main"]);
+    sealed.run_git(&["checkout", "-q", "--detach"]);
     run(&sealed, &[]).expect_code(0).expect_stderr("HEAD is detached");
-    assert_eq!(sealed.git(&["rev-parse", "main", "HEAD~1"]), format!("{main}{main}"));
-    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+    assert_eq!(sealed.run_git(&["rev-parse", "main", "HEAD~1"]), format!("{main}{main}"));
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
     let sealed = ready("none");
-    sealed.git(&["checkout", "-q", "--detach"]);
+    sealed.run_git(&["checkout", "-q", "--detach"]);
     run(&sealed, &[]).expect_code(0);
     assert!(!warnings(&sealed).iter().any(|text| text.contains("detached")));
 }
@@ -94,14 +94,14 @@ fn commits_go_onto_a_detached_head_with_a_warning() {
 #[test]
 fn a_sparse_checkout_is_worked_in_and_stays_sparse() {
     let sealed = ready("ralph");
-    sealed.write("far/away", "far\n");
+    sealed.write_file("far/away", "far\n");
     commit_all(&sealed, "Far");
-    sealed.git(&["sparse-checkout", "set", "near"]);
-    assert!(!sealed.project().join("far").exists());
+    sealed.run_git(&["sparse-checkout", "set", "near"]);
+    assert!(!sealed.project_dir().join("far").exists());
     run(&sealed, &[]).expect_code(0);
-    assert!(!sealed.project().join("far").exists());
-    assert_eq!(sealed.git(&["show", "HEAD:far/away"]), "far\n");
-    assert_eq!(sealed.git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
+    assert!(!sealed.project_dir().join("far").exists());
+    assert_eq!(sealed.run_git(&["show", "HEAD:far/away"]), "far\n");
+    assert_eq!(sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
 }
 
 #[test]
@@ -109,14 +109,14 @@ fn submodules_are_left_unchanged() {
     let sealed = ready("ralph");
     let module = sealed.root().join("module");
     let module = module.to_str().expect("text");
-    sealed.git(&["init", "-q", module]);
-    sealed.git(&["-C", module, "commit", "-q", "--allow-empty", "-m", "Module"]);
+    sealed.run_git(&["init", "-q", module]);
+    sealed.run_git(&["-C", module, "commit", "-q", "--allow-empty", "-m", "Module"]);
     let allow = "protocol.file.allow=always";
-    sealed.git(&["-c", allow, "submodule", "--quiet", "add", "--", module, "sub"]);
+    sealed.run_git(&["-c", allow, "submodule", "--quiet", "add", "--", module, "sub"]);
     commit_all(&sealed, "Submodule");
     run(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
-    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+    assert_eq!(sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn a_lock_that_the_agent_leaves_behind_does_not_stop_the_commit() {
             { "claim": "DONE" }
         ] }
     ]);
-    sealed.script(&calls, &json!({ "commit": "ralph" }));
+    sealed.write_script(&calls, &json!({ "commit": "ralph" }));
     run(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
-    assert_eq!(sealed.git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
+    assert_eq!(sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]), "work.txt\n");
 }

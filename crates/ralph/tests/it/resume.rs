@@ -22,10 +22,10 @@ fn work(sealed: &Sealed) {
         "guardrails": [{ "command": "sleep 0.02; test -f 1" }],
         "scm": { "command": "git", "tasks": ["commit"] }
     });
-    sealed.script(&calls, &settings);
-    sealed.write(".gitignore", "/.ralph/\n");
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.write_script(&calls, &settings);
+    sealed.write_file(".gitignore", "/.ralph/\n");
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
 }
 
 #[test]
@@ -33,17 +33,17 @@ fn locks_of_a_killed_git_are_moved_away() {
     for next in [&["resume"][..], &["run", "-p", "base", "--include-dirty"]] {
         let sealed = repository();
         work(&sealed);
-        let running = sealed.start(&["run", "-p", "base"]);
+        let running = sealed.start_ralph(&["run", "-p", "base"]);
         wait_until("the first commit is due", || {
             sealed.events().iter().any(|event| event["role"] == "message")
         });
-        running.signal(Signal::KILL);
-        running.wait();
+        running.send_signal(Signal::KILL);
+        running.wait_for_end();
         assert_eq!(sealed.survivors(), [""; 0]);
         for lock in ["HEAD.lock", "index.lock", "refs/heads/main.lock"] {
-            fs::write(sealed.project().join(".git").join(lock), "").expect("written");
+            fs::write(sealed.project_dir().join(".git").join(lock), "").expect("written");
         }
-        sealed.ralph(next).expect_code(0).expect_stderr("git was killed with the run");
+        sealed.run_ralph(next).expect_code(0).expect_stderr("git was killed with the run");
         assert_eq!(sealed.subjects().len(), 5, "{next:?}");
     }
 }
@@ -70,16 +70,16 @@ fn restored_files_before_a_kill_are_reported_on_resume() {
         ] },
         { "do": [{ "write": { "path": "two.txt", "text": "2\n" } }, { "claim": "DONE" }] }
     ]);
-    sealed.script(&calls, &json!({ "commit": "ralph" }));
-    sealed.write(".gitignore", "/.ralph/\n");
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
-    sealed.program("git", DEADLY_GIT);
+    sealed.write_script(&calls, &json!({ "commit": "ralph" }));
+    sealed.write_file(".gitignore", "/.ralph/\n");
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.write_program("git", DEADLY_GIT);
     let died = run(&sealed, &[]);
     assert_eq!(died.code, None, "{}", died.stderr);
-    assert!(!sealed.read(".git/config").contains("mine"), "it died after it had put it back");
-    assert_eq!(sealed.events_of("observed").len(), 0, "it died before it could say so");
-    sealed.ralph(&["resume"]).expect_code(0);
+    assert!(!sealed.read_file(".git/config").contains("mine"), "it died after it had put it back");
+    assert_eq!(sealed.find_events("observed").len(), 0, "it died before it could say so");
+    sealed.run_ralph(&["resume"]).expect_code(0);
     let prompts = sealed.prompts();
     let reported = prompts.last().expect("a prompt");
     assert!(reported.contains("These files belong to git itself"), "{reported}");
@@ -95,8 +95,8 @@ fn received_answer_is_not_requested_again() {
         { "append": { "path": "calls", "text": "call\n" } },
         { "claim": "DONE" }, { "result": "success" }, { "touch": "begun" }, { "sleep": 8.0 }
     ]);
-    sealed.script(&always(deeds), &json!({}));
-    let running = sealed.start(&["run", "-p", "base"]);
+    sealed.write_script(&always(deeds), &json!({}));
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
     // The result is in the pipe; ralph reads it soon.
     let run = sealed.runs().pop().expect("a run");
@@ -110,11 +110,11 @@ fn received_answer_is_not_requested_again() {
         })
     };
     wait_until("the result is in the raw stream", has_result);
-    running.signal(Signal::KILL);
-    running.wait();
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
     assert_eq!(sealed.survivors(), [""; 0]);
-    sealed.ralph(&["resume"]).expect_code(0);
-    assert_eq!(sealed.read("calls"), "call\n");
+    sealed.run_ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.read_file("calls"), "call\n");
 }
 
 #[test]
@@ -124,12 +124,12 @@ fn a_run_can_be_resumed_with_more_iterations() {
         { "when": { "iteration": 3 }, "do": [{ "claim": "DONE" }] },
         { "do": [{ "text": "Hm." }] }
     ]);
-    sealed.script(&calls, &json!({}));
+    sealed.write_script(&calls, &json!({}));
     run(&sealed, &["-m", "2"]).expect_code(1).expect_stderr("ralph resume -m");
-    sealed.ralph(&["resume"]).expect_code(1);
-    sealed.ralph(&["resume", "-m", "4"]).expect_code(0);
+    sealed.run_ralph(&["resume"]).expect_code(1);
+    sealed.run_ralph(&["resume", "-m", "4"]).expect_code(0);
     assert_eq!(sealed.runs().len(), 1);
-    sealed.ralph(&["resume"]).expect_code(2).expect_stderr("is complete");
+    sealed.run_ralph(&["resume"]).expect_code(2).expect_stderr("is complete");
 }
 
 #[test]
@@ -139,61 +139,61 @@ fn the_recipe_of_a_run_is_fixed_when_it_begins() {
         { "run": { "command": "sed -i s/false/true/ .ralph/settings.json" } },
         { "claim": "DONE" }
     ]);
-    sealed.script(
+    sealed.write_script(
         &always(loosen),
         &json!({ "guardrails": [{ "command": "false" }], "maximumIterations": 2 }),
     );
     run(&sealed, &[]).expect_code(1);
-    assert!(sealed.read(".ralph/settings.json").contains("\"true\""));
-    sealed.ralph(&["resume", "-m", "3"]).expect_code(1);
+    assert!(sealed.read_file(".ralph/settings.json").contains("\"true\""));
+    sealed.run_ralph(&["resume", "-m", "3"]).expect_code(1);
 }
 
 #[test]
 fn torn_journal_resumes_and_a_damaged_one_is_reported() {
     let sealed = sealed();
-    sealed.script(&always(json!([{ "text": "Hm." }])), &json!({ "maximumIterations": 1 }));
+    sealed.write_script(&always(json!([{ "text": "Hm." }])), &json!({ "maximumIterations": 1 }));
     run(&sealed, &[]).expect_code(1);
     let journal = sealed.runs()[0].join("journal.jsonl");
     let whole = fs::read_to_string(&journal).expect("a journal");
     fs::write(&journal, format!("{whole}{{\"seq\":99,\"at")).expect("written");
-    sealed.ralph(&["resume"]).expect_code(1);
+    sealed.run_ralph(&["resume"]).expect_code(1);
     let mut lines: Vec<&str> = whole.lines().collect();
     lines[2] = "{ damaged";
     fs::write(&journal, lines.join("\n") + "\n").expect("written");
-    sealed.ralph(&["resume"]).expect_code(2).expect_stderr("Line 3");
+    sealed.run_ralph(&["resume"]).expect_code(2).expect_stderr("Line 3");
 }
 
 #[test]
 fn views_that_were_damaged_are_written_again() {
     let sealed = sealed();
-    sealed.script(&done(), &json!({}));
-    sealed.write(".ralph/state.json", "{ damaged");
+    sealed.write_script(&done(), &json!({}));
+    sealed.write_file(".ralph/state.json", "{ damaged");
     run(&sealed, &[]).expect_code(0);
-    let state: Value = serde_json::from_str(&sealed.read(".ralph/state.json")).expect("JSON");
+    let state: Value = serde_json::from_str(&sealed.read_file(".ralph/state.json")).expect("JSON");
     assert_eq!(state["current_iteration"], 1);
 }
 
 #[test]
 fn run_resumes_in_its_own_directory() {
     let sealed = repository();
-    sealed.script(&always(json!([{ "text": "Hm." }])), &json!({ "maximumIterations": 1 }));
-    sealed.write("sub/file", "");
+    sealed.write_script(&always(json!([{ "text": "Hm." }])), &json!({ "maximumIterations": 1 }));
+    sealed.write_file("sub/file", "");
     run(&sealed, &[]).expect_code(1);
-    sealed.ralph(&["resume", "-C", "sub"]).expect_code(2).expect_stderr("belongs to");
+    sealed.run_ralph(&["resume", "-C", "sub"]).expect_code(2).expect_stderr("belongs to");
 }
 
 #[test]
 fn runs_of_a_moved_directory_are_listed() {
     let sealed = sealed();
-    sealed.script(&always(json!([{ "text": "Hm." }])), &json!({ "maximumIterations": 1 }));
+    sealed.write_script(&always(json!([{ "text": "Hm." }])), &json!({ "maximumIterations": 1 }));
     run(&sealed, &[]).expect_code(1);
-    let end = sealed.ralph(&["resume", "--list"]).expect_code(0);
+    let end = sealed.run_ralph(&["resume", "--list"]).expect_code(0);
     assert!(end.stdout.contains("not complete after 1 iteration"), "{}", end.stdout);
-    fs::rename(sealed.project(), sealed.root().join("elsewhere")).expect("moved");
-    fs::create_dir(sealed.project()).expect("a directory");
-    fs::remove_dir(sealed.project()).expect("removed");
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    fs::rename(sealed.project_dir(), sealed.root().join("elsewhere")).expect("moved");
+    fs::create_dir(sealed.project_dir()).expect("a directory");
+    fs::remove_dir(sealed.project_dir()).expect("removed");
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.current_dir(sealed.root().join("elsewhere")).args(["resume", "--list"]);
-    let end = ralph_testkit::sealed::Running::start(command).wait().expect_code(0);
+    let end = ralph_testkit::sealed::Running::start_command(command).wait_for_end().expect_code(0);
     assert!(end.stdout.contains("was moved"), "{}", end.stdout);
 }

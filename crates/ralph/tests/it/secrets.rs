@@ -19,9 +19,9 @@ const OTHER: &str = "sparrow-4711-of-agent";
 const TOKEN: &str = "ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5";
 
 fn ralph(sealed: &Sealed, words: &[&str]) -> Finished {
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(words).env("CANARY_TOKEN", CANARY);
-    Running::start(command).wait()
+    Running::start_command(command).wait_for_end()
 }
 
 /// A shell command that prints the secrets in every encoding.
@@ -81,7 +81,7 @@ fn content(path: &Path) -> String {
 
 #[track_caller]
 fn assert_nothing_leaked(sealed: &Sealed, ends: &[&Finished]) {
-    let own = [sealed.project().join(".ralph"), sealed.state()];
+    let own = [sealed.project_dir().join(".ralph"), sealed.state_dir()];
     let mut seen = 0;
     for path in own.iter().flat_map(|place| files(place)).filter(|path| path.is_file()) {
         if path.ends_with("settings.json") {
@@ -100,7 +100,7 @@ fn assert_nothing_leaked(sealed: &Sealed, ends: &[&Finished]) {
             assert!(!end.stdout.contains(&form), "stdout shows {form}");
         }
     }
-    for message in sealed.git(&["log", "--all", "--format=%B"]).lines() {
+    for message in sealed.run_git(&["log", "--all", "--format=%B"]).lines() {
         assert!(!forbidden().iter().any(|form| message.contains(form)), "{message}");
     }
 }
@@ -123,7 +123,7 @@ fn no_file_and_no_screen_shows_a_secret() {
             further
         ])
     };
-    sealed.script(
+    sealed.write_script(
         &json!([{ "do": work(handoff) }]),
         &json!({
             "agent": { "command": "sim", "flags": [sealed.root().join("scenario.json")], "env": { "OTHER_SECRET": OTHER } },
@@ -132,11 +132,11 @@ fn no_file_and_no_screen_shows_a_secret() {
         }),
     );
     let task = json!({ "id": "T1", "title": "One", "description": "Do it.", "status": "pending", "acceptance_criteria": ["a"] });
-    sealed.write("plan.json", &json!({ "project": "p", "tasks": [task] }).to_string());
-    sealed.write(".gitignore", "/.ralph/\n");
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
-    sealed.trust(&[]);
+    sealed.write_file("plan.json", &json!({ "project": "p", "tasks": [task] }).to_string());
+    sealed.write_file(".gitignore", "/.ralph/\n");
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.trust_project(&[]);
     let build = ralph(&sealed, &["build", "--verbose"]).expect_code(0);
     let report = ralph(&sealed, &["report"]).expect_code(0);
     let status = ralph(&sealed, &["status"]);
@@ -152,16 +152,16 @@ fn no_file_and_no_screen_shows_a_secret() {
 #[test]
 fn everything_a_run_writes_is_for_its_owner_only() {
     let sealed = repository();
-    sealed.script(
+    sealed.write_script(
         &json!([{ "do": [{ "text": "Hello" }, { "claim": "DONE" }] }]),
         &json!({ "gates": [{ "name": "g", "command": "echo checked" }] }),
     );
     ralph(&sealed, &["run", "-p", "base"]).expect_code(0);
     // The index belongs to git, and is in a directory closed to others.
     let users = [".ralph/settings.json".to_owned(), "index".to_owned()];
-    let mut places = files(&sealed.state());
-    places.extend(files(&sealed.project().join(".ralph")));
-    places.push(sealed.state());
+    let mut places = files(&sealed.state_dir());
+    places.extend(files(&sealed.project_dir().join(".ralph")));
+    places.push(sealed.state_dir());
     let is_ours = |path: &PathBuf| !users.iter().any(|name| path.ends_with(name));
     for path in places.into_iter().filter(is_ours) {
         let mode = fs::metadata(&path).expect("there").permissions().mode();
@@ -177,22 +177,22 @@ fn agent_secrets_are_not_in_the_journal_and_resume_restores_them() {
         "maximumIterations": 1,
     });
     let calls = json!([{ "do": [{ "run": { "command": "printf %s \"$OTHER_SECRET\" > seen.txt" } }, { "text": "Seen." }] }]);
-    sealed.script(&calls, &settings);
-    sealed.trust(&[]);
+    sealed.write_script(&calls, &settings);
+    sealed.trust_project(&[]);
     ralph(&sealed, &["run", "-p", "base"]).expect_code(1);
-    let started = &sealed.events_of("run_started")[0];
+    let started = &sealed.find_events("run_started")[0];
     assert_eq!(started["recipe"]["agent"]["env"], json!({ "OTHER_SECRET": "***", "PLAIN": "x" }));
-    fs::remove_file(sealed.project().join("seen.txt")).expect("removed");
+    fs::remove_file(sealed.project_dir().join("seen.txt")).expect("removed");
     ralph(&sealed, &["resume", "--maximum-iterations", "2"]).expect_code(1);
-    assert_eq!(sealed.read("seen.txt"), OTHER);
-    sealed.script(&calls, &json!({}));
+    assert_eq!(sealed.read_file("seen.txt"), OTHER);
+    sealed.write_script(&calls, &json!({}));
     let end = ralph(&sealed, &["resume", "--maximum-iterations", "3"]).expect_code(2);
     assert!(end.stderr.contains("OTHER_SECRET"), "{}", end.stderr);
 }
 
 fn staged(commit: &str, agent_commits: &str) -> (Sealed, Value) {
     let sealed = repository();
-    sealed.write(".gitignore", "/.ralph/\n");
+    sealed.write_file(".gitignore", "/.ralph/\n");
     let clean = json!({ "when": { "promptContains": "hold secrets" }, "do": [
         { "run": { "command": format!("git rm -q --cached config.py 2>/dev/null; echo 'key = env()' > config.py; {agent_commits}") } },
         { "claim": "DONE" }
@@ -209,9 +209,9 @@ fn staged(commit: &str, agent_commits: &str) -> (Sealed, Value) {
         "scm" => json!({ "scm": { "command": "git", "tasks": ["commit"] } }),
         who => json!({ "commit": who }),
     };
-    sealed.script(&calls, &settings);
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.write_script(&calls, &settings);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
     (sealed, calls)
 }
 
@@ -224,7 +224,7 @@ fn work_with_a_secret_is_refused_fed_back_and_never_committed() {
         let reported = reported.expect("feedback for the agent");
         assert!(reported.contains("- config.py:2: a known secret"), "{reported}");
         assert!(!reported.contains(CANARY));
-        let history = sealed.git(&["log", "-p", "--all", "--format=%H"]);
+        let history = sealed.run_git(&["log", "-p", "--all", "--format=%H"]);
         assert!(!history.contains(CANARY), "{commit}: {history}");
         assert!(history.contains("+key = env()"), "{commit}: {}", end.stderr);
     }
@@ -235,9 +235,9 @@ fn a_secret_in_the_agents_own_commit_is_named_and_completion_refused() {
     let again = "git add -A && { git log -1 --format=%s | grep -q Mine && git commit -q --amend --no-edit || git commit -qm Mine; }";
     let (sealed, _) = staged("agent", again);
     ralph(&sealed, &["run", "-p", "base"]).expect_code(0);
-    let verdicts = sealed.events_of("judged");
+    let verdicts = sealed.find_events("judged");
     assert_eq!(verdicts[0]["judgement"]["verdict"]["gates"], json!(["secrets"]));
-    let history = sealed.git(&["log", "-p", "--format=%H"]);
+    let history = sealed.run_git(&["log", "-p", "--format=%H"]);
     assert!(!history.contains(CANARY), "{history}");
 }
 
@@ -249,15 +249,15 @@ fn secret_patterns_can_be_allowed_but_known_values_cannot() {
         { "when": { "call": 1 }, "do": [text(TOKEN), { "claim": "DONE" }] },
         { "do": [text(CANARY), { "claim": "DONE" }] }
     ]);
-    sealed.write(".gitignore", "/.ralph/\n");
-    sealed.script(
+    sealed.write_file(".gitignore", "/.ralph/\n");
+    sealed.write_script(
         &calls,
         &json!({ "commit": "ralph", "secrets": { "allow": ["tests/**"] }, "maximumIterations": 1 }),
     );
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
     ralph(&sealed, &["run", "-p", "base"]).expect_code(0);
-    assert_eq!(sealed.read("tests/fixture.txt"), TOKEN);
+    assert_eq!(sealed.read_file("tests/fixture.txt"), TOKEN);
     ralph(&sealed, &["run", "-p", "base"]).expect_code(1);
     assert_eq!(sealed.subjects().len(), 3);
 }

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use crate::{done, first_then, repository, run, sealed};
 
 fn serve(sealed: &Sealed, words: &[&str]) -> (Running, String, u16) {
-    let mut server = sealed.start(&[&["serve", "--json"], words].concat());
-    let about: Value = serde_json::from_str(&server.next_line()).expect("JSON");
+    let mut server = sealed.start_ralph(&[&["serve", "--json"], words].concat());
+    let about: Value = serde_json::from_str(&server.read_line()).expect("JSON");
     let port = about["port"].as_u64().and_then(|port| u16::try_from(port).ok()).expect("a port");
     (server, about["url"].as_str().expect("an address").to_owned(), port)
 }
@@ -37,7 +37,7 @@ fn get(port: u16, path: &str) -> String {
 #[test]
 fn runs_are_listed_and_control_needs_an_active_one() {
     let sealed = repository();
-    sealed.script(&done(), &json!({}));
+    sealed.write_script(&done(), &json!({}));
     run(&sealed, &[]).expect_code(0);
     let before = fs::read(sealed.runs()[0].join("journal.jsonl")).expect("a journal");
     let (_server, url, port) = serve(&sealed, &[]);
@@ -66,7 +66,7 @@ fn a_port_that_is_taken_is_named() {
     let sealed = sealed();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port().to_string();
-    let end = sealed.ralph(&["serve", "--port", &port]).expect_code(2);
+    let end = sealed.run_ralph(&["serve", "--port", &port]).expect_code(2);
     end.expect_stderr(&format!("ort {port} of 127.0.0.1 is in use"))
         .expect_stderr("hint: leave --port out");
 }
@@ -76,18 +76,18 @@ fn page_contains_no_secret_and_marks_missing_diffs() {
     let sealed = repository();
     let secret = "ghp_0123456789abcdefABCDEF0123456789abcd";
     let first = json!([{ "write": { "path": "config.txt", "text": format!("token = {secret}\nplain\n") } }, { "text": "not yet" }]);
-    sealed.script(
+    sealed.write_script(
         &first_then(first, json!([{ "claim": "DONE" }])),
         &json!({ "guardrails": [{ "command": "true" }] }),
     );
     run(&sealed, &["-m", "3"]);
-    let page = sealed.ralph(&["report", "--html", "-"]).expect_code(0).stdout;
+    let page = sealed.run_ralph(&["report", "--html", "-"]).expect_code(0).stdout;
     assert!(!page.contains(secret), "a secret that git has is masked in the page");
     assert!(page.contains("+plain"), "{page}");
-    fs::remove_dir_all(sealed.project().join(".git/objects")).expect("removed");
-    fs::create_dir(sealed.project().join(".git/objects")).expect("made");
+    fs::remove_dir_all(sealed.project_dir().join(".git/objects")).expect("removed");
+    fs::create_dir(sealed.project_dir().join(".git/objects")).expect("made");
     let run = sealed.runs()[0].file_name().expect("a name").to_string_lossy().into_owned();
-    let page = sealed.ralph(&["report", &run, "--html", "-"]).expect_code(0).stdout;
+    let page = sealed.run_ralph(&["report", &run, "--html", "-"]).expect_code(0).stdout;
     assert!(page.contains("The diff is not available"), "{page}");
 }
 
@@ -106,7 +106,7 @@ fn keys(port: u16, token: &str) -> Vec<String> {
 #[test]
 fn only_requests_of_the_page_are_accepted() {
     let sealed = repository();
-    sealed.script(&done(), &json!({}));
+    sealed.write_script(&done(), &json!({}));
     run(&sealed, &[]).expect_code(0);
     let (_server, url, port) = serve(&sealed, &[]);
     let token = token(&url);
@@ -175,8 +175,10 @@ fn only_requests_of_the_page_are_accepted() {
 #[test]
 fn a_browser_is_handed_an_address_without_the_secret() {
     let sealed = repository();
-    sealed
-        .program("xdg-open", "#!/bin/sh\nprintf %s \"$*\" > ../opening\nmv ../opening ../opened\n");
+    sealed.write_program(
+        "xdg-open",
+        "#!/bin/sh\nprintf %s \"$*\" > ../opening\nmv ../opening ../opened\n",
+    );
     let (_server, url, port) = serve(&sealed, &["--open"]);
     wait_until("a browser", || sealed.root().join("opened").exists());
     let opened = fs::read_to_string(sealed.root().join("opened")).expect("an address");
@@ -190,9 +192,9 @@ fn a_browser_is_handed_an_address_without_the_secret() {
 #[test]
 fn several_runs_each_have_a_page() {
     let sealed = repository();
-    sealed.script(&done(), &json!({}));
+    sealed.write_script(&done(), &json!({}));
     run(&sealed, &[]).expect_code(0);
-    sealed.script(&crate::always(json!([{ "text": "not yet" }])), &json!({}));
+    sealed.write_script(&crate::always(json!([{ "text": "not yet" }])), &json!({}));
     run(&sealed, &["-m", "2"]).expect_code(1);
     for words in [&[][..], &["--all"]] {
         let (_server, url, port) = serve(&sealed, words);
@@ -216,7 +218,7 @@ fn server_token_is_kept_on_request() {
     let (_second, again, _) = serve(&sealed, &words);
     assert_eq!(token(&url), token(&again));
     let refused = |what: &str| {
-        let end = sealed.ralph(&[&["serve"], &words[..]].concat()).expect_code(2);
+        let end = sealed.run_ralph(&[&["serve"], &words[..]].concat()).expect_code(2);
         end.expect_stderr(what);
     };
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("a mode");
@@ -260,14 +262,14 @@ fn lengthen(journal: &Path, iterations: u64) -> u64 {
 #[test]
 fn long_journal_is_read_once_for_all_requests() {
     let sealed = repository();
-    sealed.script(&crate::always(json!([{ "text": "not yet" }])), &json!({}));
+    sealed.write_script(&crate::always(json!([{ "text": "not yet" }])), &json!({}));
     run(&sealed, &["-m", "1"]).expect_code(1);
     let place = sealed.runs().remove(0);
     let journal = place.join("journal.jsonl");
     let length = lengthen(&journal, 10_000);
     // A run is active while its lock is held.
     let state = place.ancestors().nth(2).expect("a state directory");
-    let _lock = ralph_io::store::Lock::acquire(state, ralph_io::clock::now()).expect("free");
+    let _lock = ralph_io::store::RunLock::acquire(state, ralph_io::clock::now()).expect("free");
     // Not by a known process: the server is a child of this one, and control requests of agents
     // are refused.
     fs::write(state.join("lock"), "").expect("written");

@@ -13,7 +13,8 @@ use crate::{always, done, first_then, repository, run, sealed};
 
 /// Returns the session logs of a project, oldest first.
 fn files(sealed: &Sealed) -> Vec<PathBuf> {
-    let logs = fs::read_dir(sealed.project().join(".ralph/logs")).into_iter().flatten().flatten();
+    let logs =
+        fs::read_dir(sealed.project_dir().join(".ralph/logs")).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = logs
         .map(|entry| entry.path())
         .filter(|path| path.to_string_lossy().contains("/session-"))
@@ -65,7 +66,7 @@ fn the_blocks_of_a_whole_session() {
         ] },
         { "do": [{ "write": { "path": "ok", "text": "" } }, { "claim": "DONE" }] },
     ]);
-    sealed.script(&calls, &json!({ "guardrails": [{ "command": "test -f ok" }] }));
+    sealed.write_script(&calls, &json!({ "guardrails": [{ "command": "test -f ok" }] }));
     run(&sealed, &[]).expect_code(0);
     expect![[r"
         [warning] this is no git repository: nothing can be compared or undone
@@ -134,7 +135,7 @@ fn the_blocks_of_a_whole_session() {
 fn repeated_calls_are_counted_and_failed_ones_are_not() {
     for times in 0..=3 {
         let sealed = sealed();
-        sealed.script(&crashing(times), &json!({}));
+        sealed.write_script(&crashing(times), &json!({}));
         run(&sealed, &[]).expect_code(0);
         let log = logged(&sealed);
         assert_eq!(values(&log, "Retries"), [times.to_string()]);
@@ -147,15 +148,15 @@ fn repeated_calls_are_counted_and_failed_ones_are_not() {
 fn retries_that_are_used_up_end_the_run_with_their_number() {
     for most in 0..=3 {
         let sealed = sealed();
-        sealed.script(&always(json!([{ "exit": 1 }])), &json!({}));
+        sealed.write_script(&always(json!([{ "exit": 1 }])), &json!({}));
         let scenario = sealed.root().join("scenario.json");
         let config = format!(
             "AGENT_CLI=\"sim {}\"\nMAX_RETRIES={most}\nRALPH_RETRIES_BACKOFF=1ms\n",
             scenario.display()
         );
-        sealed.write("config", &config);
+        sealed.write_file("config", &config);
         run(&sealed, &["--config", "config"]).expect_code(4);
-        assert_eq!(sealed.events_of("asked").len(), most + 1);
+        assert_eq!(sealed.find_events("asked").len(), most + 1);
         let log = logged(&sealed);
         assert_eq!(values(&log, "Retries"), [most.to_string()]);
         assert_eq!(values(&log, "Status"), ["failed: crashed"]);
@@ -173,7 +174,7 @@ fn retry_count_restarts_with_each_iteration() {
         { "when": { "call": 4 }, "do": [{ "exit": 1 }] },
         { "do": [{ "claim": "DONE" }] },
     ]);
-    sealed.script(&calls, &json!({ "retries": { "max": 2, "backoff": "1ms" } }));
+    sealed.write_script(&calls, &json!({ "retries": { "max": 2, "backoff": "1ms" } }));
     run(&sealed, &[]).expect_code(0);
     let log = logged(&sealed);
     assert_eq!(values(&log, "Retries"), ["2", "1"]);
@@ -188,7 +189,7 @@ fn rate_limit_wait_is_not_a_retry() {
         { "rateLimit": { "status": "rejected", "resets": { "in": 1 } } },
         { "result": { "error": { "class": "rateLimited", "words": "You've hit your limit" } } },
     ]);
-    sealed.script(&first_then(limited, json!([{ "claim": "DONE" }])), &json!({}));
+    sealed.write_script(&first_then(limited, json!([{ "claim": "DONE" }])), &json!({}));
     run(&sealed, &[]).expect_code(0);
     let log = logged(&sealed);
     assert!(log.contains("[usage limit] You've hit your limit\n"), "{log}");
@@ -213,17 +214,17 @@ fn check_end(place: Place, calls: Value, settings: Value, words: &[&str], expect
         Place::Directory => sealed(),
         Place::Repository => repository(),
     };
-    sealed.script(&calls, &settings);
-    sealed.write("PROMPT.md", "base");
+    sealed.write_script(&calls, &settings);
+    sealed.write_file("PROMPT.md", "base");
     let words = [&["run", "-f", "PROMPT.md"], words].concat();
-    let end = sealed.ralph(&words);
+    let end = sealed.run_ralph(&words);
     check_summary(&sealed, &end, expect);
 }
 
 /// Compares counts, the beginning of the reason, code and last status with the log.
 #[track_caller]
 fn check_summary(sealed: &Sealed, end: &Finished, expect: [&str; 4]) {
-    let project = sealed.project().to_string_lossy().into_owned();
+    let project = sealed.project_dir().to_string_lossy().into_owned();
     let log = logged(sealed).replace(&project, "PROJECT");
     let last = |name: &str| values(&log, name).pop().unwrap_or_default();
     let counts =
@@ -352,13 +353,13 @@ fn failed_landing_is_not_a_success() {
 fn interrupted_run_is_logged_and_resumes_in_a_new_session() {
     let sealed = sealed();
     let waiting = json!([{ "text": "Working." }, { "touch": "begun" }, "hang"]);
-    sealed.script(&first_then(waiting, json!([{ "claim": "DONE" }])), &json!({}));
-    let mut running = sealed.start(&["run", "-p", "base"]);
+    sealed.write_script(&first_then(waiting, json!([{ "claim": "DONE" }])), &json!({}));
+    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
-    running.signal(Signal::INT);
+    running.send_signal(Signal::INT);
     running.wait_for("shutting down");
-    running.signal(Signal::INT);
-    let end = running.wait().expect_code(130);
+    running.send_signal(Signal::INT);
+    let end = running.wait_for_end().expect_code(130);
     check_summary(&sealed, &end, ["1 0 0", "interrupted", "130", "interrupted"]);
     let before = files(&sealed);
     let log = logged(&sealed);
@@ -366,7 +367,7 @@ fn interrupted_run_is_logged_and_resumes_in_a_new_session() {
     // The file name contains seconds.
     let second = second_now();
     wait_until("another second", || second_now() != second);
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["resume"]).expect_code(0);
     let after = files(&sealed);
     assert_eq!((before.len(), after.len()), (1, 2));
     expect![[r"
@@ -427,15 +428,15 @@ fn lines_are_there_while_the_agent_still_works() {
         { "waitFor": { "path": "go-on", "seconds": 50.0 } },
         { "claim": "DONE" },
     ]);
-    sealed.script(&always(deeds), &json!({}));
-    let running = sealed.start(&["run", "-p", "base"]);
+    sealed.write_script(&always(deeds), &json!({}));
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
     wait_until("the log has the words", || logged(&sealed).ends_with("\n[tool] Bash(make)\n"));
     let log = logged(&sealed);
     assert!(log.contains("ITERATION 1\n") && log.contains("\nFirst words.\n"), "{log}");
     assert!(!log.contains("COMPLETE"), "{log}");
-    sealed.write("go-on", "");
-    running.wait().expect_code(0);
+    sealed.write_file("go-on", "");
+    running.wait_for_end().expect_code(0);
     assert_eq!(values(&logged(&sealed), "Exit Code"), ["0"]);
 }
 
@@ -444,7 +445,7 @@ fn a_flood_leaves_room_for_the_footer() {
     let sealed = sealed();
     let deeds =
         json!([{ "flood": { "bytes": 20_000_000, "shape": "events" } }, { "claim": "DONE" }]);
-    sealed.script(&always(deeds), &json!({}));
+    sealed.write_script(&always(deeds), &json!({}));
     run(&sealed, &["--quiet"]).expect_code(0);
     let log = logged(&sealed);
     assert!(log.len() < 6 << 20, "{}", log.len());
@@ -456,7 +457,7 @@ fn a_flood_leaves_room_for_the_footer() {
 fn control_characters_in_agent_output_are_escaped() {
     let sealed = sealed();
     let text = "\u{1b}[2J\u{1b}]0;owned\u{7}gone\r\u{8}";
-    sealed.script(&always(json!([{ "text": text }, { "claim": "DONE" }])), &json!({}));
+    sealed.write_script(&always(json!([{ "text": text }, { "claim": "DONE" }])), &json!({}));
     run(&sealed, &[]).expect_code(0);
     let log = logged(&sealed);
     assert!(log.chars().all(|it| it == '\n' || !it.is_control()), "{log:?}");
@@ -469,10 +470,10 @@ fn log_level_controls_ralphs_own_log() {
         [("debug", true, true), ("info", true, false), ("warn", false, false)]
     {
         let sealed = sealed();
-        sealed.script(&done(), &json!({ "log": { "level": level } }));
+        sealed.write_script(&done(), &json!({ "log": { "level": level } }));
         run(&sealed, &[]).expect_code(0);
         let log =
-            fs::read_to_string(sealed.project().join(".ralph/logs/ralph.log")).expect("a log");
+            fs::read_to_string(sealed.project_dir().join(".ralph/logs/ralph.log")).expect("a log");
         assert!(log.contains("Run ended: complete"), "{level}: {log}");
         assert_eq!(log.contains("Iteration 1/10"), happens, "{level}: {log}");
         assert_eq!(log.contains("[ralph] "), why, "{level}: {log}");

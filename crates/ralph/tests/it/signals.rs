@@ -24,70 +24,70 @@ fn stubborn() -> Value {
 fn the_first_signal_lets_the_agent_finish() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let sealed = sealed();
-        sealed.script(
+        sealed.write_script(
             &always(patient()),
             &json!({ "guardrails": [{ "command": "touch gate-ran" }] }),
         );
-        let mut running = sealed.start(&["run", "-p", "base"]);
+        let mut running = sealed.start_ralph(&["run", "-p", "base"]);
         sealed.wait_for("begun");
-        running.signal(signal);
+        running.send_signal(signal);
         running.wait_for("Received signal, shutting down...");
-        sealed.write("go-on", "");
-        running.wait().expect_code(130).expect_stderr("ralph resume");
-        assert_eq!(sealed.events_of("replied").len(), 1, "the answer is kept");
+        sealed.write_file("go-on", "");
+        running.wait_for_end().expect_code(130).expect_stderr("ralph resume");
+        assert_eq!(sealed.find_events("replied").len(), 1, "the answer is kept");
         assert_eq!(sealed.survivors(), [""; 0]);
-        assert!(!sealed.project().join("gate-ran").exists());
-        sealed.ralph(&["resume"]).expect_code(0);
-        assert_eq!(sealed.events_of("asked").len(), 1, "it was not asked again");
-        assert!(sealed.project().join("gate-ran").exists());
+        assert!(!sealed.project_dir().join("gate-ran").exists());
+        sealed.run_ralph(&["resume"]).expect_code(0);
+        assert_eq!(sealed.find_events("asked").len(), 1, "it was not asked again");
+        assert!(sealed.project_dir().join("gate-ran").exists());
     }
 }
 
 #[test]
 fn the_second_signal_ends_the_tree() {
     let sealed = sealed();
-    sealed.script(&first_then(stubborn(), json!([{ "claim": "DONE" }])), &json!({}));
-    let mut running = sealed.start(&["run", "-p", "base"]);
+    sealed.write_script(&first_then(stubborn(), json!([{ "claim": "DONE" }])), &json!({}));
+    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
-    running.signal(Signal::INT);
+    running.send_signal(Signal::INT);
     running.wait_for("shutting down");
-    running.signal(Signal::INT);
-    running.wait().expect_code(130);
+    running.send_signal(Signal::INT);
+    running.wait_for_end().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["resume"]).expect_code(0);
 }
 
 #[test]
 fn the_third_signal_leaves_at_once() {
     let sealed = sealed();
-    sealed.script(&first_then(stubborn(), json!([{ "claim": "DONE" }])), &json!({}));
-    let mut running = sealed.start(&["run", "-p", "base"]);
+    sealed.write_script(&first_then(stubborn(), json!([{ "claim": "DONE" }])), &json!({}));
+    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
-    running.signal(Signal::TERM);
+    running.send_signal(Signal::TERM);
     running.wait_for("shutting down");
-    running.signal(Signal::TERM);
+    running.send_signal(Signal::TERM);
     running.wait_for("second signal");
-    running.signal(Signal::TERM);
-    running.wait().expect_code(130);
+    running.send_signal(Signal::TERM);
+    running.wait_for_end().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["resume"]).expect_code(0);
 }
 
 #[test]
 fn a_gate_that_is_interrupted_is_run_again() {
     let sealed = sealed();
     let gate = json!({ "command": "touch begun; test -f go-on || sleep 50" });
-    sealed.script(&always(json!([{ "claim": "DONE" }])), &json!({ "guardrails": [gate] }));
-    let mut running = sealed.start(&["run", "-p", "base"]);
+    sealed.write_script(&always(json!([{ "claim": "DONE" }])), &json!({ "guardrails": [gate] }));
+    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
-    running.signal(Signal::INT);
+    running.send_signal(Signal::INT);
     running.wait_for("shutting down");
-    running.signal(Signal::INT);
-    running.wait().expect_code(130);
+    running.send_signal(Signal::INT);
+    running.wait_for_end().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);
-    sealed.write("go-on", "");
-    sealed.ralph(&["resume"]).expect_code(0);
-    assert_eq!(sealed.events_of("asked").len(), 1);
+    sealed.write_file("go-on", "");
+    sealed.run_ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.find_events("asked").len(), 1);
 }
 
 #[test]
@@ -97,20 +97,20 @@ fn a_wait_is_over_at_the_first_signal() {
         { "rateLimit": { "status": "rejected", "resets": { "in": 3000 } } },
         { "result": { "error": { "class": "rateLimited", "words": "limit" } } }
     ]);
-    sealed.script(&always(limited), &json!({}));
-    let mut running = sealed.start(&["run", "-p", "base"]);
+    sealed.write_script(&always(limited), &json!({}));
+    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     running.wait_for("waiting until");
-    running.signal(Signal::INT);
-    running.wait().expect_code(130);
+    running.send_signal(Signal::INT);
+    running.wait_for_end().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);
 }
 
 #[test]
 fn a_second_start_in_the_same_work_tree_is_refused() {
     let sealed = crate::repository();
-    sealed.write("sub/file", "");
-    sealed.script(&always(patient()), &json!({}));
-    let running = sealed.start(&["run", "-p", "base"]);
+    sealed.write_file("sub/file", "");
+    sealed.write_script(&always(patient()), &json!({}));
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
     let expect = format!("Another run is active (pid {}, since ", running.id());
     for words in [
@@ -118,21 +118,21 @@ fn a_second_start_in_the_same_work_tree_is_refused() {
         &["resume"],
         &["run", "-p", "x", "-C", "sub", "--agent", "true"],
     ] {
-        sealed.ralph(words).expect_code(3).expect_stderr(&expect);
+        sealed.run_ralph(words).expect_code(3).expect_stderr(&expect);
     }
-    let status = sealed.ralph(&["status"]).expect_code(0);
+    let status = sealed.run_ralph(&["status"]).expect_code(0);
     assert!(status.stdout.contains("active"), "{}", status.stdout);
-    sealed.write("go-on", "");
-    running.wait().expect_code(0);
+    sealed.write_file("go-on", "");
+    running.wait_for_end().expect_code(0);
 }
 
 #[test]
 fn a_closed_terminal_does_not_lose_the_run() {
     let sealed = sealed();
-    sealed.script(&always(json!([{ "text": "x\n" }, { "claim": "DONE" }])), &json!({}));
+    sealed.write_script(&always(json!([{ "text": "x\n" }, { "claim": "DONE" }])), &json!({}));
     let ralph = env!("CARGO_BIN_EXE_ralph");
-    let mut command = sealed.command("sh");
+    let mut command = sealed.build_command("sh");
     command.args(["-c", &format!("{ralph} run -p base 2>&1 >/dev/null | head -c 1; exit 0")]);
-    ralph_testkit::sealed::Running::start(command).wait();
-    assert_eq!(sealed.events_of("run_ended")[0]["outcome"]["end"], "complete");
+    ralph_testkit::sealed::Running::start_command(command).wait_for_end();
+    assert_eq!(sealed.find_events("run_ended")[0]["outcome"]["end"], "complete");
 }

@@ -14,11 +14,11 @@ const ITEMS: &str = "# Plan\n\n- [x] Read the header\n- [ ] Read the body (specs
                      ```md\n- [ ] an example\n```\n1. [ ] Tell where a mistake is\n";
 
 fn status(sealed: &Sealed) -> String {
-    sealed.ralph(&["status"]).expect_code(0).stdout
+    sealed.run_ralph(&["status"]).expect_code(0).stdout
 }
 
 fn facts(sealed: &Sealed) -> Value {
-    let text = sealed.ralph(&["status", "--json"]).expect_code(0).stdout;
+    let text = sealed.run_ralph(&["status", "--json"]).expect_code(0).stdout;
     serde_json::from_str(&text).expect("JSON")
 }
 
@@ -26,7 +26,7 @@ fn facts(sealed: &Sealed) -> Value {
 #[track_caller]
 fn check(sealed: &Sealed, expect: &Expect) {
     let mut shown = status(sealed);
-    for id in sealed.git(&["log", "--format=%H"]).lines() {
+    for id in sealed.run_git(&["log", "--format=%H"]).lines() {
         shown = shown.replace(&id[..9], "COMMIT");
     }
     expect.assert_eq(&shown);
@@ -40,9 +40,9 @@ fn a_plan_is_shown_before_the_first_run() {
         facts(&sealed),
         json!({ "run": null, "plan": null, "lastCommits": null, "proposals": 0 })
     );
-    sealed.write(PLAN, ITEMS);
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Plan \u{1b}[31mthe\u{1b}[0m parser\n\nIn short."]);
+    sealed.write_file(PLAN, ITEMS);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Plan \u{1b}[31mthe\u{1b}[0m parser\n\nIn short."]);
     check(
         &sealed,
         &expect![[r"
@@ -69,8 +69,8 @@ fn a_plan_is_shown_before_the_first_run() {
             "problem": null,
         })
     );
-    let head = sealed.git(&["rev-parse", "--short=9", "HEAD"]);
-    let at: i64 = sealed.git(&["log", "-1", "--format=%ct"]).trim().parse().expect("a number");
+    let head = sealed.run_git(&["rev-parse", "--short=9", "HEAD"]);
+    let at: i64 = sealed.run_git(&["log", "-1", "--format=%ct"]).trim().parse().expect("a number");
     let commit = json!({ "commit": head.trim(), "at": at * 1000, "subject": "Plan the parser" });
     assert_eq!(facts["lastCommits"][0], commit);
 }
@@ -78,10 +78,10 @@ fn a_plan_is_shown_before_the_first_run() {
 #[test]
 fn plan_is_shown_with_the_last_run() {
     let sealed = sealed();
-    sealed.script(&done(), &json!({}));
+    sealed.write_script(&done(), &json!({}));
     run(&sealed, &[]).expect_code(0);
     assert!(!status(&sealed).contains("Plan"));
-    sealed.write(PLAN, ITEMS);
+    sealed.write_file(PLAN, ITEMS);
     let shown = status(&sealed);
     assert!(shown.starts_with("Run        "), "{shown}");
     assert!(shown.contains("\n\nPlan       1 of 3 items done ("), "{shown}");
@@ -99,18 +99,18 @@ fn a_run_that_makes_a_plan_shows_it() {
         { "run": { "command": "git add -A && git commit -qm 'Plan the parser'" } },
         { "claim": "COMPLETE" },
     ]);
-    sealed.script(&always(deeds), &json!({}));
-    sealed.write("specs/parser.md", "# The parser\n\nIt reads headers and bodies.\n");
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Specify the parser"]);
-    sealed.ralph(&["plan"]).expect_code(0);
+    sealed.write_script(&always(deeds), &json!({}));
+    sealed.write_file("specs/parser.md", "# The parser\n\nIt reads headers and bodies.\n");
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Specify the parser"]);
+    sealed.run_ralph(&["plan"]).expect_code(0);
     let shown = status(&sealed);
     assert!(shown.contains("\n\nPlan       1 of 3 items done ("), "{shown}");
     assert!(shown.contains("  just now  Plan the parser\n"), "{shown}");
     assert!(shown.contains("  just now  Specify the parser\n"), "{shown}");
-    let report = sealed.ralph(&["report"]).expect_code(0).stdout;
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
     assert!(report.contains("## Completed: yes\n\n1 of 3 items of the plan done.\n"), "{report}");
-    fs::remove_file(sealed.project().join(PLAN)).expect("removed");
+    fs::remove_file(sealed.project_dir().join(PLAN)).expect("removed");
     let shown = status(&sealed);
     assert!(shown.contains("\n\nPlan       none yet: `ralph plan` makes it\n"), "{shown}");
 }
@@ -118,28 +118,28 @@ fn a_run_that_makes_a_plan_shows_it() {
 #[test]
 fn the_settings_say_whether_a_plan_is_expected() {
     let sealed = sealed();
-    sealed.write(".ralph/settings.json", r#"{ "workflow": "specs" }"#);
+    sealed.write_file(".ralph/settings.json", r#"{ "workflow": "specs" }"#);
     let missing = "No run yet in this directory.\n\nPlan       none yet: `ralph plan` makes it\n";
     assert_eq!(status(&sealed), missing);
     assert_eq!(facts(&sealed)["plan"], Value::Null);
-    sealed.write(PLAN, ITEMS);
+    sealed.write_file(PLAN, ITEMS);
     assert!(status(&sealed).contains("Plan       1 of 3"));
-    sealed.write(".ralph/settings.json", r#"{ "workflow": "tasks" }"#);
+    sealed.write_file(".ralph/settings.json", r#"{ "workflow": "tasks" }"#);
     assert_eq!(status(&sealed), "No run yet in this directory.\n");
 }
 
 #[test]
 fn plan_changes_are_reported() {
     let sealed = sealed();
-    let place = sealed.project().join(PLAN);
+    let place = sealed.project_dir().join(PLAN);
     let plan = || {
         let shown = status(&sealed);
         let (_, plan) = shown.split_once("\n\n").expect("a plan");
         plan.to_owned()
     };
-    sealed.write(PLAN, " \n");
+    sealed.write_file(PLAN, " \n");
     assert_eq!(plan(), format!("Plan       {PLAN} is empty: `ralph plan` creates it again\n"));
-    sealed.write(PLAN, "All is done, believe me.");
+    sealed.write_file(PLAN, "All is done, believe me.");
     assert_eq!(plan(), format!("Plan       no check boxes in {PLAN}\n"));
     fs::write(&place, b"- [ ] gr\xfc\xdfe\n- [x] b\n").expect("written");
     assert_eq!(
@@ -159,12 +159,12 @@ fn plan_changes_are_reported() {
 #[test]
 fn at_most_five_commits_are_shown_and_none_of_a_fresh_repository() {
     let sealed = sealed();
-    sealed.git(&["init", "-q"]);
-    sealed.write(PLAN, "- [x] all\n");
+    sealed.run_git(&["init", "-q"]);
+    sealed.write_file(PLAN, "- [x] all\n");
     assert!(!status(&sealed).contains("Last commits"));
     for number in 1..=7 {
         let message = format!("commit {number}");
-        sealed.git(&["commit", "-q", "--allow-empty", "-m", &message]);
+        sealed.run_git(&["commit", "-q", "--allow-empty", "-m", &message]);
     }
     let shown = status(&sealed);
     let (_, commits) = shown.split_once("Last commits\n").expect("commits");

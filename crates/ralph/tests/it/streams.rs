@@ -27,20 +27,20 @@ const CODEX: [&str; 4] = [
 fn with_agent(name: &str, script: &str, stream: &[u8]) -> Sealed {
     let sealed = sealed();
     fs::write(sealed.root().join("stream"), stream).expect("written");
-    sealed.program(name, &format!("#!/bin/sh\n{script}\n"));
+    sealed.write_program(name, &format!("#!/bin/sh\n{script}\n"));
     let settings = json!({
         "agent": { "command": name },
         "retries": { "max": 0 },
         "maximumIterations": 1,
         "preventSleep": false,
     });
-    sealed.write(".ralph/settings.json", &settings.to_string());
+    sealed.write_file(".ralph/settings.json", &settings.to_string());
     sealed
 }
 
 /// Returns the journal event of the only call.
 fn reply(sealed: &Sealed) -> Value {
-    let mut replies = sealed.events_of("replied");
+    let mut replies = sealed.find_events("replied");
     assert_eq!(replies.len(), 1);
     replies.pop().expect("a reply")["reply"].clone()
 }
@@ -205,7 +205,7 @@ const LONG_ANSWER: &str = "yes 'a line for a terminal without a reader' | head -
 #[test]
 fn unread_pipe_does_not_block_the_agent() {
     let sealed = with_agent("plainly", LONG_ANSWER, b"");
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["run", "-p", "base"]).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
     wait_until("the agent has said all", || sealed.root().join("answered").exists());
@@ -228,7 +228,7 @@ fn stopped_terminal_does_not_block_the_agent() {
     let slave = File::options().read(true).write(true).open(name).expect("the other end");
     // Ctrl-S: nothing goes out until Ctrl-Q.
     File::from(master.try_clone().expect("cloned")).write_all(b"\x13").expect("stopped");
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command
         .args(["run", "-p", "base"])
         .env("TERM", "xterm")
@@ -259,10 +259,10 @@ fn result_after_termination_is_not_a_success() {
              while :; do sleep 0.05; done";
         let sealed = with_agent(name, script, format!("{}\n", first.join("\n")).as_bytes());
         fs::write(sealed.root().join("last"), format!("{last}\n")).expect("written");
-        let settings = sealed.read(".ralph/settings.json");
+        let settings = sealed.read_file(".ralph/settings.json");
         let mut settings: Value = serde_json::from_str(&settings).expect("JSON");
         settings["timeouts"] = json!({ "idle": "1s" });
-        sealed.write(".ralph/settings.json", &settings.to_string());
+        sealed.write_file(".ralph/settings.json", &settings.to_string());
         run(&sealed, &[]).expect_code(1).expect_stderr("idle timeout");
         let raw = String::from_utf8_lossy(&raw(&sealed)).into_owned();
         assert!(raw.contains(last), "{name} said it: {raw}");

@@ -10,13 +10,13 @@ use crate::{always, done, repository, run, sealed};
 fn later_layers_win_up_to_the_flags() {
     let sealed = sealed();
     let hm = always(json!([{ "text": "Hm." }]));
-    sealed.script(&hm, &json!({ "maximumIterations": 5 }));
-    sealed.write(".ralph/settings.local.json", r#"{ "maximumIterations": 4 }"#);
+    sealed.write_script(&hm, &json!({ "maximumIterations": 5 }));
+    sealed.write_file(".ralph/settings.local.json", r#"{ "maximumIterations": 4 }"#);
     let iterations = |words: &[&str], variables: &[(&str, &str)]| {
-        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
         command.args([&["run", "-p", "base"], words].concat()).envs(variables.iter().copied());
-        Running::start(command).wait().expect_code(1);
-        sealed.events_of("iteration_started").len()
+        Running::start_command(command).wait_for_end().expect_code(1);
+        sealed.find_events("iteration_started").len()
     };
     assert_eq!(iterations(&[], &[]), 4, "the local file");
     assert_eq!(iterations(&[], &[("RALPH_MAXIMUM_ITERATIONS", "3")]), 3, "the environment");
@@ -27,25 +27,28 @@ fn later_layers_win_up_to_the_flags() {
 #[test]
 fn a_key_value_file_is_read_and_never_executed() {
     let sealed = sealed();
-    sealed.program("teller", "#!/bin/sh\necho \"$@\"; echo '<response>DONE</response>'\n");
-    sealed.write("conf", "AGENT_CLI=teller\nAGENT_ARGS=\"--loud 'a b'\"\nRALPH_MAX_ITERATIONS=1\n");
+    sealed.write_program("teller", "#!/bin/sh\necho \"$@\"; echo '<response>DONE</response>'\n");
+    sealed.write_file(
+        "conf",
+        "AGENT_CLI=teller\nAGENT_ARGS=\"--loud 'a b'\"\nRALPH_MAX_ITERATIONS=1\n",
+    );
     let end = run(&sealed, &["--config", "conf"]).expect_code(0);
     assert!(end.stderr.contains("--loud a b"), "{}", end.stderr);
-    sealed.write("evil", "AGENT_CLI=teller\nX=$(touch pwned)\n");
+    sealed.write_file("evil", "AGENT_CLI=teller\nX=$(touch pwned)\n");
     run(&sealed, &["--config", "evil"]).expect_code(2).expect_stderr("evil:2");
-    assert!(!sealed.project().join("pwned").exists());
+    assert!(!sealed.project_dir().join("pwned").exists());
 }
 
 #[test]
 fn agents_see_the_variables_they_are_meant_to_see() {
     let sealed = sealed();
-    sealed.program("teller", "#!/bin/sh\nenv | sort; echo '<response>DONE</response>'\n");
+    sealed.write_program("teller", "#!/bin/sh\nenv | sort; echo '<response>DONE</response>'\n");
     let agent = json!({ "command": "teller", "env": { "ADDED": "yes" }, "envDeny": ["*_SECRET"] });
-    sealed.write(".ralph/settings.json", &json!({ "agent": agent }).to_string());
-    sealed.trust(&[]);
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    sealed.write_file(".ralph/settings.json", &json!({ "agent": agent }).to_string());
+    sealed.trust_project(&[]);
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["run", "-p", "base"]).env("MY_SECRET", "hunter2").env("MINE", "kept");
-    let end = Running::start(command).wait().expect_code(0);
+    let end = Running::start_command(command).wait_for_end().expect_code(0);
     for line in
         ["ADDED=yes", "MINE=kept", "RALPH_ROLE=prompt", "RALPH_ITERATION=1", "RALPH_RUN_ID="]
     {
@@ -57,16 +60,16 @@ fn agents_see_the_variables_they_are_meant_to_see() {
 #[test]
 fn another_agent_may_write_commit_messages() {
     let sealed = repository();
-    sealed.program("scribe", "#!/bin/sh\necho 'Written by the scribe'\n");
+    sealed.write_program("scribe", "#!/bin/sh\necho 'Written by the scribe'\n");
     let work = json!([{ "write": { "path": "work.txt", "text": "" } }, { "claim": "DONE" }]);
     let settings = json!({
         "agents": { "message": { "command": "scribe" } },
         "scm": { "command": "git", "tasks": ["commit"] }
     });
-    sealed.script(&always(work), &settings);
-    sealed.write(".gitignore", "/.ralph/\n");
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.write_script(&always(work), &settings);
+    sealed.write_file(".gitignore", "/.ralph/\n");
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
     run(&sealed, &[]).expect_code(0);
     assert_eq!(sealed.subjects()[0], "Written by the scribe");
 }
@@ -74,12 +77,12 @@ fn another_agent_may_write_commit_messages() {
 #[test]
 fn the_machine_is_kept_awake_and_let_go_again() {
     let sealed = sealed();
-    sealed.program(
+    sealed.write_program(
         "systemd-inhibit",
         "#!/bin/sh\necho \"$@\" > ../inhibited\nwhile [ \"${1#--}\" != \"$1\" ]; do shift; done\nexec \"$@\"\n",
     );
     let deeds = json!([{ "waitFor": { "path": "../inhibited" } }, { "claim": "DONE" }]);
-    sealed.script(&always(deeds), &json!({ "preventSleep": true }));
+    sealed.write_script(&always(deeds), &json!({ "preventSleep": true }));
     run(&sealed, &[]).expect_code(0);
     let words = std::fs::read_to_string(sealed.root().join("inhibited")).expect("it was called");
     assert!(words.contains("--what=idle:sleep"), "{words}");
@@ -90,11 +93,11 @@ fn the_machine_is_kept_awake_and_let_go_again() {
 fn iterations_wait_for_the_delay() {
     let sealed = sealed();
     let settings = json!({ "delaySeconds": 1, "maximumIterations": 2 });
-    sealed.script(&always(json!([{ "text": "Hm." }])), &settings);
+    sealed.write_script(&always(json!([{ "text": "Hm." }])), &settings);
     let begun = std::time::Instant::now();
     run(&sealed, &[]).expect_code(1);
     assert!(begun.elapsed().as_secs() >= 1, "a second between the two");
-    assert_eq!(sealed.events_of("waiting")[0]["reason"], "delay");
+    assert_eq!(sealed.find_events("waiting")[0]["reason"], "delay");
 }
 
 #[test]
@@ -105,7 +108,7 @@ fn gate_strategy_is_applied() {
         let sealed = sealed();
         let settings =
             json!({ "gates": gates, "validationStrategy": strategy, "maximumIterations": 1 });
-        sealed.script(&done(), &settings);
+        sealed.write_script(&done(), &settings);
         assert_eq!(run(&sealed, &[]).code, Some(code), "{strategy}");
     }
 }

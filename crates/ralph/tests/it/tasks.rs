@@ -83,8 +83,8 @@ fn parsed(text: &str) -> Value {
 #[test]
 fn plan_is_listed_with_the_next_task() {
     let sealed = sealed();
-    sealed.write("plan.json", PLAN);
-    let end = sealed.ralph(&["tasks"]).expect_code(0);
+    sealed.write_file("plan.json", PLAN);
+    let end = sealed.run_ralph(&["tasks"]).expect_code(0);
     expect![[r#"
         compass: 1 of 3 tasks done
 
@@ -95,8 +95,8 @@ fn plan_is_listed_with_the_next_task() {
         Next: implement TASK-002, Write the parser
     "#]]
     .assert_eq(&end.stdout);
-    assert_eq!(sealed.ralph(&["tasks", "list"]).stdout, end.stdout);
-    let end = sealed.ralph(&["tasks", "show", "TASK-002"]).expect_code(0);
+    assert_eq!(sealed.run_ralph(&["tasks", "list"]).stdout, end.stdout);
+    let end = sealed.run_ralph(&["tasks", "show", "TASK-002"]).expect_code(0);
     expect![[r#"
         TASK-002  Write the parser
 
@@ -117,8 +117,8 @@ fn plan_is_listed_with_the_next_task() {
 #[test]
 fn facts_come_as_json() {
     let sealed = sealed();
-    sealed.write("ralph/tasks.json", STORIES);
-    let end = sealed.ralph(&["tasks", "list", "--json"]).expect_code(0);
+    sealed.write_file("ralph/tasks.json", STORIES);
+    let end = sealed.run_ralph(&["tasks", "list", "--json"]).expect_code(0);
     expect![[r#"
         {
           "file": "ralph/tasks.json",
@@ -174,9 +174,9 @@ fn facts_come_as_json() {
         }
     "#]]
     .assert_eq(&end.stdout);
-    let end = sealed.ralph(&["tasks", "--json", "show", "US-001"]).expect_code(0);
+    let end = sealed.run_ralph(&["tasks", "--json", "show", "US-001"]).expect_code(0);
     assert_eq!(parsed(&end.stdout)["task"]["review"]["count"], json!(1));
-    let end = sealed.ralph(&["tasks", "validate", "--json"]).expect_code(0);
+    let end = sealed.run_ralph(&["tasks", "validate", "--json"]).expect_code(0);
     let valid = json!({"file": "ralph/tasks.json", "valid": true, "problems": []});
     assert_eq!(parsed(&end.stdout), valid);
 }
@@ -184,7 +184,7 @@ fn facts_come_as_json() {
 #[test]
 fn task_is_added_in_the_format_of_its_file() {
     let sealed = sealed();
-    sealed.write("plan.json", PLAN);
+    sealed.write_file("plan.json", PLAN);
     let words = [
         "tasks",
         "add",
@@ -198,8 +198,8 @@ fn task_is_added_in_the_format_of_its_file() {
         "-d",
         "To the world.",
     ];
-    sealed.ralph(&words).expect_code(0);
-    let text = sealed.read("plan.json");
+    sealed.run_ralph(&words).expect_code(0);
+    let text = sealed.read_file("plan.json");
     let added =
         text.strip_prefix(PLAN.trim_end_matches("\n  ]\n}\n")).expect("the rest is as it was");
     expect![[r#"
@@ -223,14 +223,14 @@ fn task_is_added_in_the_format_of_its_file() {
         }
     "#]]
     .assert_eq(added);
-    assert_eq!(sealed.read("plan.json.bak"), PLAN);
-    sealed.ralph(&["tasks", "validate"]).expect_code(0);
+    assert_eq!(sealed.read_file("plan.json.bak"), PLAN);
+    sealed.run_ralph(&["tasks", "validate"]).expect_code(0);
 
-    sealed.write("prd.json", PRD);
+    sealed.write_file("prd.json", PRD);
     let words = ["tasks", "add", "B", "--criteria", "x", "--plan", "prd.json", "--json"];
-    let end = sealed.ralph(&words).expect_code(0);
+    let end = sealed.run_ralph(&words).expect_code(0);
     assert_eq!(parsed(&end.stdout)["task"]["id"], json!("US-002"));
-    let text = sealed.read("prd.json");
+    let text = sealed.read_file("prd.json");
     let added =
         text.strip_prefix(PRD.trim_end_matches("\n    ]\n}\n")).expect("the rest is as it was");
     expect![[r#"
@@ -255,41 +255,46 @@ fn task_is_added_in_the_format_of_its_file() {
 #[test]
 fn set_status_changes_only_that_value() {
     let sealed = sealed();
-    sealed.write("plan.json", PLAN);
-    sealed.ralph(&["tasks", "set-status", "TASK-003", "skipped"]).expect_code(0);
+    sealed.write_file("plan.json", PLAN);
+    sealed.run_ralph(&["tasks", "set-status", "TASK-003", "skipped"]).expect_code(0);
     let at = PLAN.rfind("pending").expect("there");
     let expect = format!("{}skipped{}", &PLAN[..at], &PLAN[at + "pending".len()..]);
-    assert_eq!(sealed.read("plan.json"), expect);
+    assert_eq!(sealed.read_file("plan.json"), expect);
 
-    sealed.write("ralph/tasks.json", STORIES);
-    sealed.ralph(&["tasks", "set-status", "US-001", "done", "--note", "Looked at."]).expect_code(0);
+    sealed.write_file("ralph/tasks.json", STORIES);
+    sealed
+        .run_ralph(&["tasks", "set-status", "US-001", "done", "--note", "Looked at."])
+        .expect_code(0);
     let expect = STORIES
         .replace("\"passes\": false", "\"passes\": true")
         .replace("needs_review", "approved")
         .replace("\"notes\": \"\"", "\"notes\": \"Looked at.\"");
-    assert_eq!(sealed.read("ralph/tasks.json"), expect);
-    sealed.ralph(&["tasks", "set-status", "US-001", "pending"]).expect_code(0);
-    let list = parsed(&sealed.ralph(&["tasks", "--json"]).expect_code(0).stdout);
+    assert_eq!(sealed.read_file("ralph/tasks.json"), expect);
+    sealed.run_ralph(&["tasks", "set-status", "US-001", "pending"]).expect_code(0);
+    let list = parsed(&sealed.run_ralph(&["tasks", "--json"]).expect_code(0).stdout);
     assert_eq!(list["next"], json!({"role": "implement", "task": "US-001"}));
 }
 
 #[test]
 fn the_settings_name_the_file() {
     let sealed = sealed();
-    sealed.write("plan.json", PLAN);
-    sealed.write("work/mine.json", PRD);
-    sealed.write(".ralph/settings.json", "{\"tasks\": {\"file\": \"work/mine.json\"}}");
-    let list = parsed(&sealed.ralph(&["tasks", "--json"]).expect_code(0).stdout);
+    sealed.write_file("plan.json", PLAN);
+    sealed.write_file("work/mine.json", PRD);
+    sealed.write_file(".ralph/settings.json", "{\"tasks\": {\"file\": \"work/mine.json\"}}");
+    let list = parsed(&sealed.run_ralph(&["tasks", "--json"]).expect_code(0).stdout);
     assert_eq!((&list["file"], &list["form"]), (&json!("work/mine.json"), &json!("userStories")));
-    let list = parsed(&sealed.ralph(&["tasks", "--json", "--plan", "plan.json"]).stdout);
+    let list = parsed(&sealed.run_ralph(&["tasks", "--json", "--plan", "plan.json"]).stdout);
     assert_eq!(list["form"], json!("tasks"));
 }
 
 #[test]
 fn bad_input_changes_nothing_and_prints_a_hint() {
     let sealed = sealed();
-    sealed.ralph(&["tasks"]).expect_code(2).expect_stderr("ralph/tasks.json, plan.json, prd.json");
-    sealed.write("plan.json", PLAN);
+    sealed
+        .run_ralph(&["tasks"])
+        .expect_code(2)
+        .expect_stderr("ralph/tasks.json, plan.json, prd.json");
+    sealed.write_file("plan.json", PLAN);
     let add = ["tasks", "add", "T", "--criterion", "x"];
     for (words, expect) in [
         (vec!["tasks", "show", "TASK-02"], "did you mean `TASK-0"),
@@ -308,12 +313,12 @@ fn bad_input_changes_nothing_and_prints_a_hint() {
         (vec!["tasks", "--plan", "."], "is not a file"),
         (vec!["tasks", "fly"], "fly"),
     ] {
-        let end = sealed.ralph(&words).expect_code(2);
+        let end = sealed.run_ralph(&words).expect_code(2);
         assert!(end.stderr.contains(expect), "{words:?}: {}", end.stderr);
         assert_eq!(end.stdout, "", "{words:?}");
     }
-    assert_eq!(sealed.read("plan.json"), PLAN);
-    assert!(!sealed.project().join("plan.json.bak").exists());
+    assert_eq!(sealed.read_file("plan.json"), PLAN);
+    assert!(!sealed.project_dir().join("plan.json.bak").exists());
 }
 
 #[test]
@@ -323,16 +328,16 @@ fn all_errors_of_a_list_are_reported_at_once() {
         .replace("[\"TASK-001\"]", "[\"TASK-003\"]")
         .replace("\"status\": \"done\"", "\"status\": \"dnoe\"")
         .replace("[\"There is a page\"]", "[]");
-    sealed.write("plan.json", &text);
-    let end = sealed.ralph(&["tasks", "validate"]).expect_code(2);
+    sealed.write_file("plan.json", &text);
+    let end = sealed.run_ralph(&["tasks", "validate"]).expect_code(2);
     expect![[r#"
         error: There are 3 mistakes in the task file:
           plan.json:11:17: tasks[0].status: unknown status `dnoe` (did you mean `done`?)
           plan.json:30:21: tasks[1].depends_on: task `TASK-002` waits for itself: TASK-002 → TASK-003 → TASK-002 (remove one of these dependencies)
           plan.json:38:30: tasks[2].acceptance_criteria: task `TASK-003` has no acceptance criteria (add conditions for being done)
     "#]].assert_eq(&end.stderr);
-    assert_eq!(sealed.ralph(&["tasks", "list"]).expect_code(2).stderr, end.stderr);
-    let end = sealed.ralph(&["tasks", "validate", "--json"]).expect_code(2);
+    assert_eq!(sealed.run_ralph(&["tasks", "list"]).expect_code(2).stderr, end.stderr);
+    let end = sealed.run_ralph(&["tasks", "validate", "--json"]).expect_code(2);
     let facts = parsed(&end.stdout);
     assert_eq!(facts["valid"], json!(false));
     assert_eq!(facts["problems"][0]["path"], json!("tasks[0].status"));
@@ -343,10 +348,13 @@ fn all_errors_of_a_list_are_reported_at_once() {
 fn a_hostile_file_cannot_reach_the_terminal() {
     let sealed = sealed();
     let text = PLAN.replace("Write the parser", "\\u001b]0;owned\\u0007\\u001b[2Jx\\r\\ny");
-    sealed.write("plan.json", &text);
-    let end = sealed.ralph(&["tasks", "--color", "never"]).expect_code(0);
+    sealed.write_file("plan.json", &text);
+    let end = sealed.run_ralph(&["tasks", "--color", "never"]).expect_code(0);
     assert!(!end.stdout.contains(['\u{1b}', '\r', '\u{7}']), "{:?}", end.stdout);
-    sealed.write("plan.json", &text.replace("\"status\": \"done\"", "\"status\": \"\\u001b[2J\""));
-    let end = sealed.ralph(&["tasks"]).expect_code(2);
+    sealed.write_file(
+        "plan.json",
+        &text.replace("\"status\": \"done\"", "\"status\": \"\\u001b[2J\""),
+    );
+    let end = sealed.run_ralph(&["tasks"]).expect_code(2);
     assert!(!end.stderr.contains('\u{1b}'), "{:?}", end.stderr);
 }

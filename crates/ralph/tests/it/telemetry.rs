@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use ralph_testkit::receiver::{Answer, Heard, Receiver};
+use ralph_testkit::receiver::{ReceivedRequest, Receiver, ReceiverAnswer};
 use ralph_testkit::sealed::{Finished, Running, Sealed};
 use serde_json::{Value, json};
 
@@ -17,14 +17,14 @@ fn project() -> Sealed {
         json!([usage, { "claim": "DONE" }]),
         json!([{ "write": { "path": "built", "text": "" } }, usage, { "claim": "DONE" }]),
     );
-    sealed.script(&calls, &json!({ "guardrails": [{ "command": "test -f built" }] }));
+    sealed.write_script(&calls, &json!({ "guardrails": [{ "command": "test -f built" }] }));
     sealed
 }
 
 fn ralph(sealed: &Sealed, words: &[&str], variables: &[(&str, &str)]) -> Finished {
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(words).envs(variables.iter().copied());
-    Running::start(command).wait()
+    Running::start_command(command).wait_for_end()
 }
 
 fn texts<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
@@ -32,12 +32,12 @@ fn texts<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
 }
 
 /// Returns the spans of requests, each checked against the rules of the encoding.
-fn spans(requests: &[Heard]) -> Vec<Value> {
+fn spans(requests: &[ReceivedRequest]) -> Vec<Value> {
     let requests = requests.iter().filter(|request| request.path == "/v1/traces");
     let mut found = Vec::new();
     for request in requests {
         assert_eq!(request.headers["content-type"], "application/json");
-        let body = request.json();
+        let body = request.to_json();
         for span in texts(&body, "/resourceSpans/0/scopeSpans/0/spans") {
             check_span(span);
             found.push(span.clone());
@@ -95,16 +95,16 @@ fn ids(spans: &[Value]) -> BTreeSet<String> {
 
 #[test]
 fn a_run_is_sent_as_one_trace_with_its_figures() {
-    let collector = Receiver::start(vec![Answer::status(200)]);
+    let collector = Receiver::start_server(vec![ReceiverAnswer::with_status(200)]);
     let sealed = project();
-    let url = collector.url("");
+    let url = collector.build_url("");
     let variables = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", url.as_str()),
         ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=a%20b"),
         ("OTEL_SERVICE_NAME", "night-shift"),
     ];
     ralph(&sealed, &["run", "-p", "SECRET-PROMPT", "--otel"], &variables).expect_code(0);
-    let requests = collector.heard();
+    let requests = collector.requests();
     assert!(requests.iter().all(|request| request.headers["x-tenant"] == "a b"));
     assert!(requests.iter().all(|request| !request.body.contains("SECRET-PROMPT")));
     let found = spans(&requests);
@@ -123,54 +123,54 @@ fn a_run_is_sent_as_one_trace_with_its_figures() {
     let gates = named(&found, "gate test -f built");
     assert_eq!(gates[0]["status"], json!({ "code": 2, "message": "failed" }));
     assert_eq!(gates[1]["status"], json!({}));
-    let service = requests[0].json()["resourceSpans"][0]["resource"]["attributes"][0].clone();
+    let service = requests[0].to_json()["resourceSpans"][0]["resource"]["attributes"][0].clone();
     assert_eq!(service["value"]["stringValue"], json!("night-shift"));
     let figures =
-        requests.iter().rfind(|request| request.path == "/v1/metrics").expect("figures").json();
+        requests.iter().rfind(|request| request.path == "/v1/metrics").expect("figures").to_json();
     let metrics = texts(&figures, "/resourceMetrics/0/scopeMetrics/0/metrics");
     let count = |name: &str| metrics.iter().filter(|metric| metric["name"] == name).count();
     for name in ["ralph.iterations", "ralph.gates", "ralph.cost", "gen_ai.client.token.usage"] {
         assert_eq!(count(name), 1, "{name}");
     }
     // The same run, sent again later, is the same trace.
-    let later = Receiver::start(vec![Answer::status(200)]);
+    let later = Receiver::start_server(vec![ReceiverAnswer::with_status(200)]);
     let output_text = ralph(
         &sealed,
         &["otel", "export"],
-        &[("OTEL_EXPORTER_OTLP_ENDPOINT", later.url("").as_str())],
+        &[("OTEL_EXPORTER_OTLP_ENDPOINT", later.build_url("").as_str())],
     );
     assert!(output_text.expect_code(0).stdout.ends_with(&format!("{} spans.\n", found.len())));
-    assert_eq!(ids(&spans(&later.heard())), ids(&found));
+    assert_eq!(ids(&spans(&later.requests())), ids(&found));
 }
 
 #[test]
 fn nothing_is_sent_unless_it_is_switched_on() {
-    let collector = Receiver::start(vec![Answer::status(200)]);
-    let url = collector.url("");
+    let collector = Receiver::start_server(vec![ReceiverAnswer::with_status(200)]);
+    let url = collector.build_url("");
     let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", url.as_str());
     for further in [("X", "x"), ("RALPH_OTEL", "false")] {
         ralph(&project(), &["run", "-p", "base"], &[endpoint, further]).expect_code(0);
     }
     let off = [endpoint, ("RALPH_OTEL", "true"), ("OTEL_SDK_DISABLED", "true")];
     ralph(&project(), &["run", "-p", "base"], &off).expect_code(0);
-    assert_eq!(collector.heard(), []);
+    assert_eq!(collector.requests(), []);
     let on = [("RALPH_OTEL", "true"), endpoint];
     ralph(&project(), &["run", "-p", "base"], &on).expect_code(0);
-    assert!(!collector.heard().is_empty());
+    assert!(!collector.requests().is_empty());
 }
 
 #[test]
 fn a_collector_that_is_down_or_hangs_is_one_warning() {
-    let hanging = Receiver::start(vec![Answer::Hangs]);
-    let rejecting = Receiver::start(vec![Answer::Says {
+    let hanging = Receiver::start_server(vec![ReceiverAnswer::Hang]);
+    let rejecting = Receiver::start_server(vec![ReceiverAnswer::Respond {
         status: 200,
         headers: String::new(),
         body: r#"{"partialSuccess":{"rejectedSpans":"2","errorMessage":"too old"}}"#.to_owned(),
     }]);
     for (url, expect) in [
         ("http://127.0.0.1:9".to_owned(), "telemetry did not arrive: cannot reach 127.0.0.1:9"),
-        (hanging.url(""), "telemetry was not sent in time"),
-        (rejecting.url(""), "rejected 2 entries: too old"),
+        (hanging.build_url(""), "telemetry was not sent in time"),
+        (rejecting.build_url(""), "rejected 2 entries: too old"),
     ] {
         let sealed = project();
         let variables = [
@@ -180,7 +180,7 @@ fn a_collector_that_is_down_or_hangs_is_one_warning() {
         ];
         ralph(&sealed, &["run", "-p", "base"], &variables).expect_code(0);
         let warned: Vec<String> = sealed
-            .events_of("warned")
+            .find_events("warned")
             .iter()
             .map(|event| event["text"].as_str().unwrap_or_default().to_owned())
             .filter(|text| text.contains("telemetry"))
@@ -192,22 +192,22 @@ fn a_collector_that_is_down_or_hangs_is_one_warning() {
 
 #[test]
 fn resumed_run_continues_its_trace() {
-    let collector = Receiver::start(vec![Answer::status(200)]);
+    let collector = Receiver::start_server(vec![ReceiverAnswer::with_status(200)]);
     let sealed = project();
     let directory = sealed.root().join("home/.config/ralph");
     fs::create_dir_all(&directory).expect("a directory");
-    let settings = json!({ "otel": { "endpoint": collector.url("/base/") } });
+    let settings = json!({ "otel": { "endpoint": collector.build_url("/base/") } });
     fs::write(directory.join("settings.json"), settings.to_string()).expect("written");
     ralph(&sealed, &["run", "-p", "base", "-m", "1"], &[]).expect_code(1);
-    let before = collector.heard().len();
+    let before = collector.requests().len();
     ralph(&sealed, &["resume", "-m", "2"], &[]).expect_code(0);
     let paths: BTreeSet<String> =
-        collector.heard().into_iter().map(|request| request.path).collect();
+        collector.requests().into_iter().map(|request| request.path).collect();
     assert_eq!(paths, ["/base/v1/metrics", "/base/v1/traces"].map(str::to_owned).into());
-    let requests: Vec<Heard> = collector
-        .heard()
+    let requests: Vec<ReceivedRequest> = collector
+        .requests()
         .into_iter()
-        .map(|request| Heard { path: request.path.replace("/base", ""), ..request })
+        .map(|request| ReceivedRequest { path: request.path.replace("/base", ""), ..request })
         .collect();
     let (first, second) = (spans(&requests[..before]), spans(&requests[before..]));
     assert_eq!(first[0]["traceId"], second[0]["traceId"]);
@@ -216,7 +216,7 @@ fn resumed_run_continues_its_trace() {
     assert_eq!(two["parentSpanId"], one["spanId"]);
     // The metrics continue from their last values.
     let last =
-        requests.iter().rfind(|request| request.path == "/v1/metrics").expect("figures").json();
+        requests.iter().rfind(|request| request.path == "/v1/metrics").expect("figures").to_json();
     let metrics = texts(&last, "/resourceMetrics/0/scopeMetrics/0/metrics");
     let iterations = metrics.iter().find(|metric| metric["name"] == "ralph.iterations");
     let points = texts(iterations.expect("counted"), "/sum/dataPoints");

@@ -12,7 +12,7 @@ use crate::{always, sealed};
 /// Runs `ralph run` with a terminal of 60 columns as its stderr, and returns what it wrote.
 pub(crate) fn on_a_terminal(sealed: &Sealed, variables: &[(&str, &str)]) -> String {
     let (mut master, other) = terminal(60);
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command
         .args(["run", "-p", "base"])
         .env("TERM", "xterm")
@@ -32,7 +32,7 @@ pub(crate) fn on_a_terminal(sealed: &Sealed, variables: &[(&str, &str)]) -> Stri
 #[test]
 fn a_terminal_gets_color_and_rewritten_lines() {
     let sealed = sealed();
-    sealed.script(
+    sealed.write_script(
         &always(json!([{ "claim": "DONE" }])),
         &json!({ "guardrails": [{ "command": "true" }] }),
     );
@@ -50,7 +50,7 @@ fn a_terminal_gets_color_and_rewritten_lines() {
 #[test]
 fn ralphs_lines_fit_the_terminal_width() {
     let sealed = sealed();
-    sealed.script(&always(json!([{ "claim": "DONE" }])), &json!({}));
+    sealed.write_script(&always(json!([{ "claim": "DONE" }])), &json!({}));
     let seen = on_a_terminal(&sealed, &[("NO_COLOR", "1")]);
     let warning: Vec<&str> =
         seen.lines().skip_while(|line| !line.contains("no git")).take(2).collect();
@@ -67,7 +67,7 @@ fn an_agent_cannot_reach_the_terminal() {
         { "garbage": { "text": format!("{evil}\n") } },
         { "claim": "DONE" }
     ]);
-    sealed.script(&always(deeds), &json!({}));
+    sealed.write_script(&always(deeds), &json!({}));
     let seen = on_a_terminal(&sealed, &[]);
     assert!(seen.contains("words"), "{seen:?}");
     for sequence in ["\u{1b}]", "\u{1b}[2J", "\u{1b}[H", "\u{9b}", "\u{7}", "owned"] {

@@ -14,8 +14,8 @@ use crate::{done, run, sealed};
 
 /// A project that completes at once, with these sections in its settings.
 fn project(settings: &Value) -> Sealed {
-    let sealed = sealed().with_walls();
-    sealed.script(&done(), settings);
+    let sealed = sealed().with_sandbox();
+    sealed.write_script(&done(), settings);
     sealed
 }
 
@@ -27,9 +27,9 @@ fn user(sealed: &Sealed, text: &str) {
 }
 
 fn with_variables(sealed: &Sealed, words: &[&str], variables: &[(&str, &str)]) -> Finished {
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(words).envs(variables.iter().copied());
-    Running::start(command).wait()
+    Running::start_command(command).wait_for_end()
 }
 
 fn shown(sealed: &Sealed, text: &str) -> String {
@@ -43,7 +43,7 @@ fn on_a_terminal(sealed: &Sealed, words: &[&str], answer: &str) -> (Option<i32>,
     unlockpt(&master).expect("unlocked");
     let name = ptsname(&master, Vec::new()).expect("a name").into_string().expect("text");
     let end = || File::options().read(true).write(true).open(&name).expect("the other end");
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(words).stdin(Stdio::from(end())).stderr(Stdio::from(end())).stdout(Stdio::null());
     let mut child = command.spawn().expect("it starts");
     // The command also holds the other end open.
@@ -81,11 +81,11 @@ fn loosened_settings_are_refused_with_key_position_and_hints() {
     assert!(sealed.runs().is_empty(), "nothing has begun");
     // Settings that start nothing can be displayed.
     for words in [&["status"][..], &["log"], &["report"], &["context"], &["resume", "--list"]] {
-        let message = sealed.ralph(words).stderr;
+        let message = sealed.run_ralph(words).stderr;
         assert!(!message.contains("do not trust"), "{words:?}: {message}");
     }
     for words in [&["run", "-p", "x", "--dry-run"][..], &["resume"]] {
-        sealed.ralph(words).expect_code(2).expect_stderr("you do not trust it");
+        sealed.run_ralph(words).expect_code(2).expect_stderr("you do not trust it");
     }
 }
 
@@ -123,8 +123,8 @@ fn every_kind_of_loosening_is_refused_and_every_tightening_taken() {
         assert_eq!(end.stderr.contains("you do not trust it"), is_refused, "{section}");
         // The local file and a given file of the project are not trusted either.
         let settings = json!({ "sandbox": section }).to_string();
-        sealed.script(&done(), &json!({}));
-        sealed.write(".ralph/settings.local.json", &settings);
+        sealed.write_script(&done(), &json!({}));
+        sealed.write_file(".ralph/settings.local.json", &settings);
         assert_eq!(run(&sealed, &["--dry-run"]).code, Some(expect), "local: {section}");
     }
 }
@@ -149,23 +149,23 @@ fn flags_and_variables_are_trusted() {
 
 #[test]
 fn given_file_is_trusted_unless_it_is_in_the_project() {
-    let sealed = sealed().with_walls();
-    sealed.script(&done(), &json!({ "sandbox": { "git": "agent" } }));
-    let text = sealed.read(".ralph/settings.json");
-    sealed.write("given.json", &text);
+    let sealed = sealed().with_sandbox();
+    sealed.write_script(&done(), &json!({ "sandbox": { "git": "agent" } }));
+    let text = sealed.read_file(".ralph/settings.json");
+    sealed.write_file("given.json", &text);
     let outside = sealed.root().join("given.json");
     fs::write(&outside, &text).expect("written");
     let outside = outside.to_string_lossy().into_owned();
     run(&sealed, &["--config", &outside]).expect_code(0);
     let end = run(&sealed, &["--config", "given.json"]).expect_code(2);
     assert!(end.stderr.contains("`ralph trust --config given.json`"), "{}", end.stderr);
-    symlink(&outside, sealed.project().join("link.json")).expect("a link");
+    symlink(&outside, sealed.project_dir().join("link.json")).expect("a link");
     run(&sealed, &["--config", "link.json"]).expect_code(2);
-    sealed.write("lines.conf", "RALPH_SANDBOX_GIT=agent\nAGENT_CLI=true\n");
+    sealed.write_file("lines.conf", "RALPH_SANDBOX_GIT=agent\nAGENT_CLI=true\n");
     let end = run(&sealed, &["--config", "lines.conf"]).expect_code(2);
     assert!(end.stderr.contains("lines.conf:1:19: `sandbox.git` asks for"), "{}", end.stderr);
     // Trust in one file does not cover another.
-    sealed.ralph(&["trust", "--yes", "--config", "given.json"]).expect_code(0);
+    sealed.run_ralph(&["trust", "--yes", "--config", "given.json"]).expect_code(0);
     run(&sealed, &["--config", "given.json"]).expect_code(0);
     run(&sealed, &[]).expect_code(2);
 }
@@ -219,7 +219,7 @@ fn mistakes_in_the_users_settings_name_the_file() {
     symlink("nowhere", &place).expect("a link");
     run(&sealed, &[]).expect_code(2).expect_stderr("cannot be read");
     // The demo ignores the user's settings.
-    sealed.ralph(&["demo", "--fast"]).expect_code(0);
+    sealed.run_ralph(&["demo", "--fast"]).expect_code(0);
 }
 
 #[test]
@@ -248,16 +248,16 @@ fn the_usual_variables_say_where_the_users_settings_are() {
 fn without_a_home_nothing_is_trusted_and_nothing_breaks() {
     let sealed = project(&json!({ "sandbox": { "git": "agent" } }));
     let homeless = |words: &[&str]| {
-        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
         command.args(words).env_remove("HOME").env_remove("XDG_STATE_HOME");
         command.env("RALPH_STATE_DIR", sealed.root().join("state"));
-        Running::start(command).wait()
+        Running::start_command(command).wait_for_end()
     };
     homeless(&["run", "-p", "x"])
         .expect_code(2)
         .expect_stderr("put it into your own settings, for");
     homeless(&["trust", "--yes"]).expect_code(2).expect_stderr("no place for ralph's state");
-    sealed.script(&done(), &json!({ "sandbox": { "git": "ro" } }));
+    sealed.write_script(&done(), &json!({ "sandbox": { "git": "ro" } }));
     homeless(&["run", "-p", "x"]).expect_code(0);
 }
 
@@ -280,22 +280,25 @@ fn trust_is_given_on_a_terminal_after_everything_was_shown() {
     let (code, seen) = on_a_terminal(&sealed, &["trust", "."], "y\n");
     assert_eq!(code, Some(0), "{seen}");
     run(&sealed, &[]).expect_code(0);
-    let file = sealed.state().join("trust.json");
+    let file = sealed.state_dir().join("trust.json");
     let mode = fs::metadata(&file).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     // Without a terminal nothing is accepted silently.
     fs::remove_file(&file).expect("removed");
-    let end = sealed.ralph(&["trust"]).expect_code(2).expect_stderr("`sandbox.network.mode`");
+    let end = sealed.run_ralph(&["trust"]).expect_code(2).expect_stderr("`sandbox.network.mode`");
     assert!(end.stderr.contains("ralph trust --yes"), "{}", end.stderr);
-    sealed.ralph(&["trust", "--yes", "--quiet"]).expect_code(0).expect_stderr("asks for \"host\"");
+    sealed
+        .run_ralph(&["trust", "--yes", "--quiet"])
+        .expect_code(0)
+        .expect_stderr("asks for \"host\"");
     run(&sealed, &[]).expect_code(0);
-    sealed.ralph(&["trust"]).expect_code(0).expect_stderr("is trusted with all");
+    sealed.run_ralph(&["trust"]).expect_code(0).expect_stderr("is trusted with all");
 }
 
 #[test]
 fn declined_trust_is_requested_again() {
     let sealed = project(&json!({ "sandbox": { "rw": ["/data", "/more"] } }));
-    sealed.ralph(&["trust", "--yes"]).expect_code(0);
+    sealed.run_ralph(&["trust", "--yes"]).expect_code(0);
     run(&sealed, &[]).expect_code(0);
     for (section, code) in [
         (json!({ "rw": ["/data"] }), 0),
@@ -304,7 +307,7 @@ fn declined_trust_is_requested_again() {
         (json!({ "rw": ["/data"], "git": "agent" }), 2),
         (json!({ "backend": "none" }), 2),
     ] {
-        sealed.script(&done(), &json!({ "sandbox": section }));
+        sealed.write_script(&done(), &json!({ "sandbox": section }));
         assert_eq!(run(&sealed, &[]).code, Some(code), "{section}");
     }
     // The same project at another path is another project.
@@ -313,19 +316,22 @@ fn declined_trust_is_requested_again() {
     let settings = json!({ "sandbox": { "rw": ["/data"] } }).to_string();
     fs::write(other.join(".ralph/settings.json"), settings).expect("written");
     let other = other.to_string_lossy().into_owned();
-    sealed.ralph(&["run", "-C", &other, "-p", "x"]).expect_code(2).expect_stderr("do not trust");
+    sealed
+        .run_ralph(&["run", "-C", &other, "-p", "x"])
+        .expect_code(2)
+        .expect_stderr("do not trust");
 }
 
 #[test]
 fn trust_is_listed_and_revoked() {
     let sealed = project(&json!({ "sandbox": { "git": "agent", "env": ["A", "B_*"] } }));
     let list = |words: &[&str]| {
-        let end = sealed.ralph(&[&["trust", "--list"], words].concat()).expect_code(0);
+        let end = sealed.run_ralph(&[&["trust", "--list"], words].concat()).expect_code(0);
         shown(&sealed, &end.stdout)
     };
     assert_eq!(list(&[]), "No project is trusted.\n");
-    sealed.ralph(&["trust", "--remove"]).expect_code(2).expect_stderr("is not trusted");
-    sealed.ralph(&["trust", "--yes"]).expect_code(0);
+    sealed.run_ralph(&["trust", "--remove"]).expect_code(2).expect_stderr("is not trusted");
+    sealed.run_ralph(&["trust", "--yes"]).expect_code(0);
     expect![[r#"
         ROOT/project
           sandbox.env: ["A","B_*"]
@@ -339,29 +345,29 @@ fn trust_is_listed_and_revoked() {
         (&json!("ROOT/project"), &json!("agent"), &json!(true))
     );
     let parent = sealed.root().to_string_lossy().into_owned();
-    sealed.ralph(&["trust", "-C", &parent, "--remove", "project"]).expect_code(0);
+    sealed.run_ralph(&["trust", "-C", &parent, "--remove", "project"]).expect_code(0);
     assert_eq!(list(&[]), "No project is trusted.\n");
     run(&sealed, &[]).expect_code(2);
     // A deleted directory is still known by its path.
-    sealed.ralph(&["trust", "--yes"]).expect_code(0);
+    sealed.run_ralph(&["trust", "--yes"]).expect_code(0);
     let moved = sealed.root().join("moved");
-    fs::rename(sealed.project(), &moved).expect("moved");
-    let gone = sealed.project().to_string_lossy().into_owned();
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    fs::rename(sealed.project_dir(), &moved).expect("moved");
+    let gone = sealed.project_dir().to_string_lossy().into_owned();
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.current_dir(&moved).args(["trust", "--remove", &gone]);
-    Running::start(command).wait().expect_code(0);
+    Running::start_command(command).wait_for_end().expect_code(0);
 }
 
 #[test]
 fn nothing_is_recorded_without_loosened_settings() {
     let sealed = project(&json!({ "sandbox": { "git": "ro" } }));
-    sealed.ralph(&["trust", "--yes"]).expect_code(0).expect_stderr("there is nothing to trust");
-    assert!(!sealed.state().join("trust.json").exists());
+    sealed.run_ralph(&["trust", "--yes"]).expect_code(0).expect_stderr("there is nothing to trust");
+    assert!(!sealed.state_dir().join("trust.json").exists());
     // Settings written by `init` loosen nothing and need no trust.
     let fresh = crate::repository();
-    fresh.ralph(&["init", "--workflow", "prompt"]).expect_code(0);
-    fresh.ralph(&["trust"]).expect_code(0).expect_stderr("there is nothing to trust");
-    assert!(!fresh.state().join("trust.json").exists());
+    fresh.run_ralph(&["init", "--workflow", "prompt"]).expect_code(0);
+    fresh.run_ralph(&["trust"]).expect_code(0).expect_stderr("there is nothing to trust");
+    assert!(!fresh.state_dir().join("trust.json").exists());
 }
 
 #[test]
@@ -371,24 +377,24 @@ fn agents_cannot_trust_their_own_project() {
         let end = with_variables(&sealed, &["trust", "--yes"], &[(name, "x")]).expect_code(2);
         assert!(end.stderr.contains(name), "{}", end.stderr);
     }
-    assert!(!sealed.state().join("trust.json").exists());
+    assert!(!sealed.state_dir().join("trust.json").exists());
 }
 
 #[test]
 fn damaged_trust_file_trusts_nothing_with_a_hint() {
     let sealed = project(&json!({ "sandbox": { "git": "agent" } }));
-    fs::create_dir_all(sealed.state()).expect("a directory");
-    let file = sealed.state().join("trust.json");
+    fs::create_dir_all(sealed.state_dir()).expect("a directory");
+    let file = sealed.state_dir().join("trust.json");
     for text in ["{", r#"{ "version": 99, "projects": [] }"#] {
         fs::write(&file, text).expect("written");
         for words in [&["run", "-p", "x"][..], &["trust", "--yes"], &["trust", "--list"]] {
-            let end = sealed.ralph(words).expect_code(2);
+            let end = sealed.run_ralph(words).expect_code(2);
             assert!(shown(&sealed, &end.stderr).contains("ROOT/state/ralph/trust.json"));
         }
         assert_eq!(fs::read_to_string(&file).expect("there"), text, "it is left alone");
     }
     // Settings that loosen nothing need no trust.
-    sealed.script(&done(), &json!({}));
+    sealed.write_script(&done(), &json!({}));
     run(&sealed, &[]).expect_code(0);
 }
 
@@ -396,7 +402,7 @@ fn damaged_trust_file_trusts_nothing_with_a_hint() {
 fn doctor_shows_the_origin_of_settings() {
     let sealed = project(&json!({ "sandbox": { "git": "agent", "limits": { "pids": 9 } } }));
     let isolation = |code: i32| {
-        let end = sealed.ralph(&["doctor"]).expect_code(code);
+        let end = sealed.run_ralph(&["doctor"]).expect_code(code);
         let text = shown(&sealed, &end.stdout);
         let section = text.split_once("Isolation\n").expect("a section").1;
         assert!(section.contains("    landlock: "), "{section}");
@@ -417,7 +423,7 @@ fn doctor_shows_the_origin_of_settings() {
     "#]]
     .assert_eq(&isolation(2));
     user(&sealed, r#"{ "sandbox": { "network": { "mode": "none" } } }"#);
-    sealed.ralph(&["trust", "--yes"]).expect_code(0);
+    sealed.run_ralph(&["trust", "--yes"]).expect_code(0);
     expect![[r#"
         ✔ you have settings of your own
             ROOT/home/.config/ralph/settings.json
@@ -430,9 +436,9 @@ fn doctor_shows_the_origin_of_settings() {
 
     "#]]
     .assert_eq(&isolation(0));
-    let all = sealed.ralph(&["doctor", "--verbose"]).expect_code(0).stdout;
+    let all = sealed.run_ralph(&["doctor", "--verbose"]).expect_code(0).stdout;
     assert!(all.contains("sandbox.limits.output: \"64M\" (default)"), "{all}");
-    let facts = sealed.ralph(&["doctor", "--json"]).expect_code(0).stdout;
+    let facts = sealed.run_ralph(&["doctor", "--json"]).expect_code(0).stdout;
     let facts: Value = serde_json::from_str(&facts).expect("JSON");
     let force = facts["isolation"].as_array().expect("a list");
     let mode = force.iter().find(|it| it["key"] == "sandbox.network.mode").expect("the key");
@@ -450,7 +456,7 @@ fn doctor_shows_the_origin_of_settings() {
 fn init_mentions_the_user_settings() {
     let sealed = crate::repository();
     user(&sealed, r#"{ "agent": { "command": "claude" } }"#);
-    let end = sealed.ralph(&["init", "--workflow", "prompt"]).expect_code(0);
+    let end = sealed.run_ralph(&["init", "--workflow", "prompt"]).expect_code(0);
     let message = shown(&sealed, &end.stdout);
     assert!(
         message.contains("Your own settings hold here too: ROOT/home/.config/ralph/settings.json")

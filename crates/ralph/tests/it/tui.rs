@@ -36,7 +36,7 @@ impl<'a> Tmux<'a> {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = self.sealed.command("tmux");
+        let mut command = self.sealed.build_command("tmux");
         command.arg("-S").arg(&self.socket).args(words);
         command
     }
@@ -128,7 +128,7 @@ fn project() -> Sealed {
         "review": { "enabled": false },
         "guardrails": [{ "command": "true" }]
     });
-    sealed.script(&calls, &further);
+    sealed.write_script(&calls, &further);
     let task = |id: &str| -> Value {
         json!({
             "id": id, "title": format!("The {id}"), "description": "Make it.",
@@ -136,9 +136,9 @@ fn project() -> Sealed {
         })
     };
     let plan = json!({ "project": "p", "tasks": [task("parser"), task("printer")] });
-    sealed.write("plan.json", &format!("{plan:#}\n"));
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.write_file("plan.json", &format!("{plan:#}\n"));
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
     sealed
 }
 
@@ -213,7 +213,7 @@ fn stopped_and_continued_the_screen_is_whole_again() {
     tmux.shows("stopping after this step");
     go_on(&sealed);
     tmux.shows("Run ended");
-    assert!(sealed.events_of("wished").iter().any(|it| it["asked"]["wish"]["wish"] == "stop"));
+    assert!(sealed.find_events("wished").iter().any(|it| it["asked"]["wish"]["wish"] == "stop"));
     assert_eq!(tmux.do_it(&["display", "-p", "#{alternate_on}"]).trim(), "0");
 }
 
@@ -245,8 +245,8 @@ fn a_terminal_that_vanishes_does_not_end_a_run() {
     tmux.shows("I begin with the parser");
     drop(tmux);
     go_on(&sealed);
-    wait_until("the end", || !sealed.events_of("run_ended").is_empty());
-    assert_eq!(sealed.events_of("run_ended")[0]["outcome"]["end"], "complete");
+    wait_until("the end", || !sealed.find_events("run_ended").is_empty());
+    assert_eq!(sealed.find_events("run_ended")[0]["outcome"]["end"], "complete");
 }
 
 /// Runs `ralph build --tui` on a terminal whose other end is closed once the agent works. Returns
@@ -292,11 +292,11 @@ fn hangup_stops_a_run_after_its_step_unless_nohup() {
         assert!(used < 20, "{used} ticks: {words:?}");
         go_on(&sealed);
         assert_eq!(child.wait().expect("it ends").code(), Some(code), "{words:?}");
-        assert_eq!(sealed.events_of("run_ended")[0]["outcome"]["end"], end);
+        assert_eq!(sealed.find_events("run_ended")[0]["outcome"]["end"], end);
         assert_eq!(sealed.survivors(), Vec::<String>::new());
-        assert!(sealed.project().join("parser.txt").exists(), "the step was finished");
+        assert!(sealed.project_dir().join("parser.txt").exists(), "the step was finished");
         if end == "interrupted" {
-            sealed.ralph(&["resume"]).expect_code(0);
+            sealed.run_ralph(&["resume"]).expect_code(0);
         }
     }
 }
@@ -312,8 +312,8 @@ fn a_narrow_screen_without_color_shows_any_bytes() {
         { "run": { "command": "echo x > $RALPH_TASK.txt" } },
         { "handoff": { "task_completed": { "summary": "Wrote it.", "fully_complete": true } } }
     ]));
-    sealed.script(&calls, &json!({ "review": { "enabled": false } }));
-    sealed.git(&["commit", "-qam", "Other calls"]);
+    sealed.write_script(&calls, &json!({ "review": { "enabled": false } }));
+    sealed.run_git(&["commit", "-qam", "Other calls"]);
     let Some(tmux) = Tmux::start(&sealed) else { return };
     let painted = |tmux: &Tmux<'_>| tmux.do_it(&["capture-pane", "-p", "-e"]);
     tmux.ralph("build --tui");
@@ -353,11 +353,11 @@ fn plan_progress_is_shown_during_a_run() {
         json!([{ "text": "One." }, writes, commits]),
         json!([{ "text": "Waiting." }, waits]),
     );
-    sealed.script(&calls, &json!({ "workflow": "specs" }));
-    sealed.write("specs/items.md", "# Items\n");
-    sealed.write(file, &plan(0));
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Plan"]);
+    sealed.write_script(&calls, &json!({ "workflow": "specs" }));
+    sealed.write_file("specs/items.md", "# Items\n");
+    sealed.write_file(file, &plan(0));
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Plan"]);
     let Some(tmux) = Tmux::start(&sealed) else { return };
     tmux.ralph("build --tui 2");
     tmux.shows("Waiting.");
@@ -377,7 +377,7 @@ fn plan_progress_is_shown_during_a_run() {
 fn a_finished_run_is_shown_again() {
     let sealed = project();
     go_on(&sealed);
-    sealed.ralph(&["build"]).expect_code(0);
+    sealed.run_ralph(&["build"]).expect_code(0);
     let Some(tmux) = Tmux::start(&sealed) else { return };
     tmux.ralph("log --tui");
     tmux.shows("replay x8");
@@ -400,7 +400,7 @@ fn a_finished_run_is_shown_again() {
 #[test]
 fn tui_follows_and_controls_another_run() {
     let sealed = project();
-    let running = sealed.start(&["build"]);
+    let running = sealed.start_ralph(&["build"]);
     wait_until("the agent", || sealed.root().join("begun").exists());
     let Some(tmux) = Tmux::start(&sealed) else { return };
     tmux.ralph("log --tui --follow");
@@ -409,7 +409,7 @@ fn tui_follows_and_controls_another_run() {
     tmux.do_it(&["send-keys", "-l", "Mind the gap"]);
     tmux.key("Enter");
     go_on(&sealed);
-    running.wait().expect_code(0);
+    running.wait_for_end().expect_code(0);
     tmux.shows("ended: complete");
     tmux.key("q");
     tmux.ended("0");
@@ -420,10 +420,10 @@ fn tui_follows_and_controls_another_run() {
 fn without_a_terminal_lines_are_printed_with_a_note() {
     let sealed = project();
     go_on(&sealed);
-    let ran = sealed.ralph(&["build", "--tui"]).expect_code(0);
+    let ran = sealed.run_ralph(&["build", "--tui"]).expect_code(0);
     let ran = ran.expect_stderr("no full screen: stdin and the output are no terminal");
     ran.expect_stderr("Task printer: done");
-    let ran = sealed.ralph(&["log", "--tui"]).expect_code(2);
+    let ran = sealed.run_ralph(&["log", "--tui"]).expect_code(2);
     ran.expect_stderr("There can be no full screen here");
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn terminal(columns: u16) -> (File, File) {
 /// Starts a command in a session with a controlling terminal, which sends it Ctrl-C and the
 /// hangup.
 pub(crate) fn session(sealed: &Sealed, terminal: File, kind: &str, words: &[&str]) -> Child {
-    let mut command = sealed.command("setsid");
+    let mut command = sealed.build_command("setsid");
     command
         .arg("--ctty")
         .args(words)

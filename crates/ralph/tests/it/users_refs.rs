@@ -23,21 +23,21 @@ impl UsersRefs {
     /// Makes branches, tags, notes and stashes whose commits are nowhere else.
     pub(crate) fn make(sealed: &Sealed) -> Self {
         let commit = |subject: &str| {
-            sealed.git(&["commit", "--quiet", "--allow-empty", "-m", subject]);
+            sealed.run_git(&["commit", "--quiet", "--allow-empty", "-m", subject]);
         };
-        sealed.git(&["checkout", "--quiet", "-b", "other"]);
+        sealed.run_git(&["checkout", "--quiet", "-b", "other"]);
         commit("Other");
-        sealed.git(&["checkout", "--quiet", "-b", "precious", "main"]);
+        sealed.run_git(&["checkout", "--quiet", "-b", "precious", "main"]);
         commit("Precious");
-        sealed.git(&["checkout", "--quiet", "--detach", "main"]);
+        sealed.run_git(&["checkout", "--quiet", "--detach", "main"]);
         commit("Tagged");
-        sealed.git(&["tag", "v1"]);
-        sealed.git(&["tag", "--annotate", "-m", "Two", "v2"]);
-        sealed.git(&["checkout", "--quiet", "main"]);
-        sealed.git(&["notes", "add", "-m", "A note"]);
+        sealed.run_git(&["tag", "v1"]);
+        sealed.run_git(&["tag", "--annotate", "-m", "Two", "v2"]);
+        sealed.run_git(&["checkout", "--quiet", "main"]);
+        sealed.run_git(&["notes", "add", "-m", "A note"]);
         for name in ["one", "two"] {
-            sealed.write("README.md", &format!("# {name}\n"));
-            sealed.git(&["stash", "push", "--quiet", "-m", name]);
+            sealed.write_file("README.md", &format!("# {name}\n"));
+            sealed.run_git(&["stash", "push", "--quiet", "-m", name]);
         }
         Self::read(sealed)
     }
@@ -47,11 +47,11 @@ impl UsersRefs {
         let format = "--format=%(refname) %(objectname)";
         let words = [&["for-each-ref", format, "refs/stash"], &places[..]].concat();
         Self {
-            refs: sealed.git(&words),
-            stashes: sealed.git(&["stash", "list"]),
-            patch: sealed.git(&["stash", "show", "--patch", "stash@{1}"]),
-            reflog: sealed.git(&["reflog", "show", "precious"]),
-            log_of_main: sealed.git(&["reflog", "show", "--format=%H %gs", "main"]),
+            refs: sealed.run_git(&words),
+            stashes: sealed.run_git(&["stash", "list"]),
+            patch: sealed.run_git(&["stash", "show", "--patch", "stash@{1}"]),
+            reflog: sealed.run_git(&["reflog", "show", "precious"]),
+            log_of_main: sealed.run_git(&["reflog", "show", "--format=%H %gs", "main"]),
         }
     }
 
@@ -59,7 +59,7 @@ impl UsersRefs {
     pub(crate) fn move_back(&self, sealed: &Sealed) {
         for name in ["refs/heads/other", "refs/tags/v2"] {
             let line = self.refs.lines().find(|line| line.starts_with(name)).expect("a ref");
-            sealed.git(&["update-ref", name, &line[name.len() + 1..]]);
+            sealed.run_git(&["update-ref", name, &line[name.len() + 1..]]);
         }
     }
 
@@ -72,7 +72,7 @@ impl UsersRefs {
         assert_eq!(now.patch, self.patch, "{about}");
         assert_eq!(now.reflog, self.reflog, "{about}");
         assert!(now.log_of_main.ends_with(&self.log_of_main), "{about}: {}", now.log_of_main);
-        sealed.git(&["fsck", "--no-progress"]);
+        sealed.run_git(&["fsck", "--no-progress"]);
     }
 }
 
@@ -85,15 +85,15 @@ pub(crate) fn all_backends() -> Vec<&'static str> {
 
 /// Runs ralph in a backend.
 pub(crate) fn ralph_in(sealed: &Sealed, backend: &str, words: &[&str]) -> Finished {
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(words).env("RALPH_SANDBOX_BACKEND", backend);
-    Running::start(command).wait()
+    Running::start_command(command).wait_for_end()
 }
 
 /// Asserts that the output and the next prompt report what was restored.
 #[track_caller]
 pub(crate) fn expect_report(sealed: &Sealed, end: &Finished) {
-    let report = sealed.ralph(&["report"]).stdout;
+    let report = sealed.run_ralph(&["report"]).stdout;
     let prompts = sealed.prompts();
     for name in [
         "refs/heads/precious (deleted)",

@@ -82,7 +82,7 @@ fn answer(sealed: &Sealed, columns: u16, answers: &[(&str, &str)]) -> Ended {
 }
 
 fn is_untouched(sealed: &Sealed) -> bool {
-    fs::read_dir(sealed.project()).expect("readable").count() == 0
+    fs::read_dir(sealed.project_dir()).expect("readable").count() == 0
 }
 
 #[test]
@@ -116,9 +116,9 @@ fn answers_become_settings() {
           }
         }
     "#]]
-    .assert_eq(&sealed.read(".ralph/settings.json"));
+    .assert_eq(&sealed.read_file(".ralph/settings.json"));
     // The written settings are valid.
-    sealed.ralph(&["doctor"]).expect_code(4);
+    sealed.run_ralph(&["doctor"]).expect_code(4);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn ctrl_c_and_the_end_of_input_write_nothing_at_any_question() {
 #[test]
 fn invalid_answers_are_asked_again() {
     let sealed = sealed();
-    sealed.write("Makefile", "test:\n\ttrue\n");
+    sealed.write_file("Makefile", "test:\n\ttrue\n");
     let end = answer(
         &sealed,
         80,
@@ -179,7 +179,7 @@ fn invalid_answers_are_asked_again() {
         ],
     );
     assert_eq!(end.code, Some(0), "{}", end.seen);
-    let settings = sealed.read(".ralph/settings.json");
+    let settings = sealed.read_file(".ralph/settings.json");
     for part in [
         "\"maximumIterations\": 25,",
         "\"completionResponse\": \"SHIPPED\"",
@@ -198,14 +198,14 @@ fn twenty_columns_are_enough() {
     let end = answer(&sealed, 20, &quickly(None, "amp"));
     assert_eq!(end.code, Some(0), "{}", end.seen);
     assert!(!end.seen.contains('\u{1b}'), "{:?}", end.seen);
-    let settings = sealed.read(".ralph/settings.json");
+    let settings = sealed.read_file(".ralph/settings.json");
     assert!(!settings.contains("scm") && !settings.contains("guardrails"), "{settings}");
 }
 
 #[test]
 fn init_without_a_terminal_asks_nothing() {
     let sealed = sealed();
-    let end = sealed.ralph(&["init"]).expect_code(2);
+    let end = sealed.run_ralph(&["init"]).expect_code(2);
     end.expect_stderr("there is no terminal").expect_stderr("ralph init --yes");
     assert!(is_untouched(&sealed));
 }
@@ -214,14 +214,14 @@ fn init_without_a_terminal_asks_nothing() {
 fn existing_settings_are_shown_before_they_are_replaced() {
     let sealed = sealed();
     let mine = "{\n  \"agent\": { \"command\": \"codex\", \"env\": { \"API_KEY\": \"sk-very-secret\" } },\n  \"maximumIterations\": 3\n}\n";
-    sealed.write(".ralph/settings.json", mine);
+    sealed.write_file(".ralph/settings.json", mine);
     for line in ["", "n", "no", "x"] {
         let end =
             answer(&sealed, 80, &[("Loaded from .ralph/settings.json\nOverwrite? (y/N): ", line)]);
         assert_eq!(end.code, Some(0), "{}", end.seen);
-        assert_eq!(sealed.read(".ralph/settings.json"), mine, "{line:?}");
+        assert_eq!(sealed.read_file(".ralph/settings.json"), mine, "{line:?}");
     }
-    sealed.write(".ralph/settings.local.json", "{ \"agent\": { \"command\": \"amp\" } }\n");
+    sealed.write_file(".ralph/settings.local.json", "{ \"agent\": { \"command\": \"amp\" } }\n");
     let mut typist = Typist::start(&sealed, &["init"], 80);
     typist.wait_for(OVERWRITE);
     let shown = typist.seen.clone();
@@ -244,42 +244,42 @@ fn existing_settings_are_shown_before_they_are_replaced() {
         Loaded from .ralph/settings.json (with local overlay from settings.local.json)
         Overwrite? (y/N): "#]]
     .assert_eq(&shown);
-    assert_eq!(sealed.read(".ralph/settings.json"), mine);
+    assert_eq!(sealed.read_file(".ralph/settings.json"), mine);
     let end = answer(&sealed, 80, &quickly(Some((OVERWRITE, "Y")), "claude"));
     assert_eq!(end.code, Some(0), "{}", end.seen);
     assert!(end.seen.contains("the old one is .ralph/settings.json.bak"), "{}", end.seen);
-    assert_eq!(sealed.read(".ralph/settings.json.bak"), mine);
-    assert!(sealed.read(".ralph/settings.json").contains("\"claude\""));
+    assert_eq!(sealed.read_file(".ralph/settings.json.bak"), mine);
+    assert!(sealed.read_file(".ralph/settings.json").contains("\"claude\""));
 }
 
 #[test]
 fn settings_with_mistakes_can_be_replaced() {
     let sealed = sealed();
-    sealed.write(".ralph/settings.json", "{ \"agnet\": 1 }");
+    sealed.write_file(".ralph/settings.json", "{ \"agnet\": 1 }");
     let end = answer(&sealed, 80, &quickly(Some(("unknown key `agnet`", "y")), "claude"));
     assert_eq!(end.code, Some(0), "{}", end.seen);
-    sealed.ralph(&["doctor"]).expect_code(4);
+    sealed.run_ralph(&["doctor"]).expect_code(4);
 }
 
 #[test]
 fn documents_of_the_other_workflows_are_made() {
     let sealed = repository();
-    sealed.program("claude", "#!/bin/sh\necho '2.1.3 (Claude Code)'\n");
+    sealed.write_program("claude", "#!/bin/sh\necho '2.1.3 (Claude Code)'\n");
     let end = answer(&sealed, 80, &TASKS);
     assert!(end.seen.contains("Installed: claude 2.1.3\n"), "{}", end.seen);
     assert_eq!(end.code, Some(0), "{}", end.seen);
     assert!(end.seen.contains("After every story these must succeed: make test\n"), "{}", end.seen);
-    assert!(sealed.read("ralph/tasks.json").contains("ralph/search-in-notes"));
-    assert!(!sealed.read(".ralph/settings.json").contains("maximumIterations"));
-    sealed.ralph(&["tasks", "validate"]).expect_code(0);
+    assert!(sealed.read_file("ralph/tasks.json").contains("ralph/search-in-notes"));
+    assert!(!sealed.read_file(".ralph/settings.json").contains("maximumIterations"));
+    sealed.run_ralph(&["tasks", "validate"]).expect_code(0);
 
     let sealed = repository();
-    sealed.write("specs/search.md", "# Search\n");
+    sealed.write_file("specs/search.md", "# Search\n");
     let mut answers = SPECS;
     answers[0] = ("Workflow (prompt|specs|tasks) [specs]: ", "");
     let end = answer(&sealed, 80, &answers);
     assert_eq!(end.code, Some(0), "{}", end.seen);
-    let settings = sealed.read(".ralph/settings.json");
+    let settings = sealed.read_file(".ralph/settings.json");
     assert!(
         settings.contains("\"workflow\": \"specs\",\n  \"maximumIterations\": 7,"),
         "{settings}"

@@ -7,13 +7,13 @@ use ralph_core::recipe::AgentKind;
 use ralph_core::version::Version;
 
 use crate::call::tests::context;
-use crate::rehearsal::request;
-use crate::{Translator, Weight, translator};
+use crate::test_support::build_request;
+use crate::{LineActivity, Translator, create_translator};
 
 const SUCCESS: &str = r#"{"type":"result","subtype":"success","is_error":false,"terminal_reason":"completed","num_turns":1,"result":"Fine."}"#;
 
 fn listening() -> Translator {
-    translator(&request(AgentKind::Claude, &[], "Do it."), Path::new("/project"))
+    create_translator(&build_request(AgentKind::Claude, &[], "Do it."), Path::new("/project"))
 }
 
 /// A line in which a hook answers.
@@ -50,7 +50,7 @@ fn missing_hooks_are_reported() {
     ] {
         let mut translator = listening();
         for line in &lines {
-            translator.line(line);
+            translator.parse_line(line);
         }
         assert_eq!(translator.missing_hooks(), expect, "{lines:#?}");
     }
@@ -66,21 +66,21 @@ fn hook_lines_are_not_shown() {
         r#"{"type":"system","subtype":"notification","key":"stop-hook-error","text":"x"}"#
             .to_owned(),
     ] {
-        let parsed = listening().line(&line);
-        assert_eq!((parsed.events, parsed.weight), (Vec::new(), Weight::Noise), "{line}");
+        let parsed = listening().parse_line(&line);
+        assert_eq!((parsed.events, parsed.activity), (Vec::new(), LineActivity::Idle), "{line}");
     }
     // The message to the agent is also shown to the user.
     let feedback = r#"{"type":"user","message":{"content":[{"type":"text","text":"Stop hook feedback:\nUS-1 is not approved"}]}}"#;
-    let shown = format!("{:?}", listening().line(feedback).events);
+    let shown = format!("{:?}", listening().parse_line(feedback).events);
     assert!(shown.contains("Stop hook feedback: US-1 is not approved"), "{shown}");
 }
 
 #[test]
 fn plugin_is_added_to_the_users_plugins() {
     let given = |flags: &[&str], version: Option<Version>| {
-        let mut request = request(AgentKind::Claude, flags, "Do it.");
-        request.agent.capabilities = crate::capabilities(AgentKind::Claude, version);
-        let call = crate::call(&request, &context()).expect("a small prompt fits");
+        let mut request = build_request(AgentKind::Claude, flags, "Do it.");
+        request.agent.capabilities = crate::detect_capabilities(AgentKind::Claude, version);
+        let call = crate::build_call(&request, &context()).expect("a small prompt fits");
         let words: Vec<&str> = call.args.iter().map(String::as_str).collect();
         let plugins = words.windows(2).filter(|pair| pair[0] == "--plugin-dir");
         let shows = words.iter().filter(|word| **word == "--include-hook-events").count();
@@ -103,9 +103,9 @@ fn plugin_is_added_to_the_users_plugins() {
 #[test]
 fn each_call_has_its_own_session_id_unless_set_by_user() {
     let session = |flags: &[&str], ask| {
-        let mut request = request(AgentKind::Claude, flags, "Do it.");
+        let mut request = build_request(AgentKind::Claude, flags, "Do it.");
         request.ask = AskNumber(ask);
-        let call = crate::call(&request, &context()).expect("a small prompt fits");
+        let call = crate::build_call(&request, &context()).expect("a small prompt fits");
         let words: Vec<String> = call.args;
         let named = words.windows(2).find(|pair| pair[0] == "--session-id");
         named.map(|pair| pair[1].clone())

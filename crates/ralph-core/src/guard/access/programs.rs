@@ -1,8 +1,8 @@
 //! Programs with known effects on the paths in their arguments.
 
-use super::{Found, Mode};
+use super::{AccessCollector, AccessMode};
 use crate::guard::arguments::Arguments;
-use crate::guard::lower::{Command, Word, found_name};
+use crate::guard::lower::{ShellCommand, Word, new_name_placeholder};
 
 /// Programs that print or copy their operands.
 const READERS: [&str; 44] = [
@@ -61,106 +61,114 @@ const NAMERS: [&str; 45] = [
     "getent",
 ];
 
-impl Found {
+impl AccessCollector {
     /// Adds the accesses of a program by its arguments.
     #[expect(clippy::too_many_lines, reason = "one arm for each program")]
-    pub(super) fn program(&mut self, name: &str, command: &Command) {
+    pub(super) fn add_program(&mut self, name: &str, command: &ShellCommand) {
         let words = command.arguments();
         let plain = Arguments::new(words, &[]);
         match name {
             "rm" | "unlink" | "rmdir" | "srm" | "trash" | "trash-put" => {
-                self.all(plain.operands(), Mode::Remove);
+                self.add_all(plain.find_operands(), AccessMode::Remove);
             }
             "shred" => {
                 let arguments = Arguments::new(words, &["-n", "-s"]);
-                self.all(arguments.operands(), Mode::Remove);
+                self.add_all(arguments.find_operands(), AccessMode::Remove);
             }
             "touch" | "mkdir" | "mkfifo" | "mknod" | "tee" | "sponge" | "truncate"
             | "fallocate" => {
                 let values = ["-s", "-m", "-r", "-d", "-t", "-l", "-o", "--size", "--length"];
-                self.all(Arguments::new(words, &values).operands(), Mode::Write);
+                self.add_all(Arguments::new(words, &values).find_operands(), AccessMode::Write);
             }
             "chmod" | "chown" | "chgrp" | "chattr" | "setfacl" | "setcap" => {
-                self.all(plain.operands().into_iter().skip(1), Mode::Write);
+                self.add_all(plain.find_operands().into_iter().skip(1), AccessMode::Write);
             }
-            "mv" => self.copied(words, Some(Mode::Remove)),
-            "cp" | "install" | "ln" | "ditto" => self.copied(words, None),
+            "mv" => self.add_copy(words, Some(AccessMode::Remove)),
+            "cp" | "install" | "ln" | "ditto" => self.add_copy(words, None),
             "rsync" => {
-                self.copied(words, None);
+                self.add_copy(words, None);
                 let deletes = words.iter().any(|word| word.raw().starts_with("--delete"));
-                if let Some(to) = plain.operands().last().filter(|_| deletes) {
+                if let Some(to) = plain.find_operands().last().filter(|_| deletes) {
                     self.add_text(
-                        &format!("{}/{}", to.raw().trim_end_matches('/'), found_name()),
-                        Mode::Remove,
+                        &format!("{}/{}", to.raw().trim_end_matches('/'), new_name_placeholder()),
+                        AccessMode::Remove,
                     );
                 }
             }
             "scp" | "sftp" => {
                 let arguments = Arguments::new(words, &["-i", "-P", "-F", "-o", "-l", "-S"]);
-                let mut local: Vec<&Word> = arguments.operands();
+                let mut local: Vec<&Word> = arguments.find_operands();
                 let to = local.pop();
                 local.retain(|word| !is_remote(word));
-                self.all(local, Mode::ReadAll);
-                self.all(to.filter(|to| !is_remote(to)), Mode::Write);
+                self.add_all(local, AccessMode::ReadAll);
+                self.add_all(to.filter(|to| !is_remote(to)), AccessMode::Write);
             }
             "dd" => {
                 for word in words {
                     match word.raw().split_once('=') {
-                        Some(("of", path)) => self.add_text(path, Mode::Write),
-                        Some(("if", path)) => self.add_text(path, Mode::Read),
+                        Some(("of", path)) => self.add_text(path, AccessMode::Write),
+                        Some(("if", path)) => self.add_text(path, AccessMode::Read),
                         Some(_) | None => {}
                     }
                 }
             }
             "sed" | "gsed" | "perl" | "ruby" if words.iter().any(|it| edits_in_place(it.raw())) => {
-                self.all(scripted(words), Mode::Write);
+                self.add_all(skip_script(words), AccessMode::Write);
             }
-            "sed" | "gsed" | "awk" | "gawk" | "mawk" => self.all(scripted(words), Mode::Read),
+            "sed" | "gsed" | "awk" | "gawk" | "mawk" => {
+                self.add_all(skip_script(words), AccessMode::Read)
+            }
             "grep" | "egrep" | "fgrep" | "rg" | "ag" | "ack" | "zgrep" => {
-                self.searched(name, words);
+                self.add_search(name, words);
             }
-            "find" | "fd" => self.found(words),
-            "tar" | "gtar" | "bsdtar" => self.archived(words),
+            "find" | "fd" => self.add_find(words),
+            "tar" | "gtar" | "bsdtar" => self.add_archive(words),
             "zip" | "7z" => {
-                let mut operands = plain.operands().into_iter();
-                self.all(operands.next(), Mode::Write);
-                self.all(operands, Mode::ReadAll);
+                let mut operands = plain.find_operands().into_iter();
+                self.add_all(operands.next(), AccessMode::Write);
+                self.add_all(operands, AccessMode::ReadAll);
             }
             "unzip" => {
-                self.texts(&plain, &["-d"], Mode::Write);
+                self.add_flag_values(&plain, &["-d"], AccessMode::Write);
             }
-            "curl" => self.transferred(words),
+            "curl" => self.add_transfer(words),
             "wget" => {
                 let arguments = Arguments::new(words, &["-O", "-P", "-o", "-a", "-i"]);
                 let to = ["-O", "-P", "-o", "-a", "--output-document", "--directory-prefix"];
-                self.texts(&arguments, &to, Mode::Write);
-                self.texts(&arguments, &["--post-file", "--body-file", "-i"], Mode::Read);
+                self.add_flag_values(&arguments, &to, AccessMode::Write);
+                self.add_flag_values(
+                    &arguments,
+                    &["--post-file", "--body-file", "-i"],
+                    AccessMode::Read,
+                );
             }
-            "git" => self.git(words),
+            "git" => self.add_git(words),
             "ssh-keygen" => {
-                let makes = !plain.has(&["-l", "-y", "-R", "-F", "-B"]);
-                let mode = if makes { Mode::Write } else { Mode::Read };
-                self.texts(&plain, &["-f"], mode);
+                let makes = !plain.has_any(&["-l", "-y", "-R", "-F", "-B"]);
+                let mode = if makes { AccessMode::Write } else { AccessMode::Read };
+                self.add_flag_values(&plain, &["-f"], mode);
             }
             "gzip" | "gunzip" | "bzip2" | "bunzip2" | "xz" | "unxz" | "zstd" | "patch"
             | "split" => {
-                self.all(plain.operands(), Mode::Write);
+                self.add_all(plain.find_operands(), AccessMode::Write);
             }
             "gcc" | "cc" | "clang" | "g++" | "c++" | "rustc" | "ld" | "pandoc" | "as" => {
-                self.texts(&plain, &["-o", "--output"], Mode::Write);
+                self.add_flag_values(&plain, &["-o", "--output"], AccessMode::Write);
             }
-            "source" | "." => self.all(plain.operands().into_iter().take(1), Mode::Execute),
-            "defaults" | "plutil" if plain.has(&["write", "delete"]) => {
-                self.all(plain.operands().into_iter().skip(1).take(1), Mode::Write);
+            "source" | "." => {
+                self.add_all(plain.find_operands().into_iter().take(1), AccessMode::Execute)
+            }
+            "defaults" | "plutil" if plain.has_any(&["write", "delete"]) => {
+                self.add_all(plain.find_operands().into_iter().skip(1).take(1), AccessMode::Write);
             }
             _ if NAMERS.contains(&name) => {}
             _ if READERS.contains(&name) => {
                 let arguments = Arguments::new(words, &[]);
-                self.all(arguments.operands(), Mode::Read);
-                self.texts(&arguments, &["-in", "-inkey", "--in"], Mode::Read);
-                self.texts(&arguments, &["-out", "--output"], Mode::Write);
+                self.add_all(arguments.find_operands(), AccessMode::Read);
+                self.add_flag_values(&arguments, &["-in", "-inkey", "--in"], AccessMode::Read);
+                self.add_flag_values(&arguments, &["-out", "--output"], AccessMode::Write);
                 if name == "sort" {
-                    self.texts(&arguments, &["-o"], Mode::Write);
+                    self.add_flag_values(&arguments, &["-o"], AccessMode::Write);
                 }
             }
             _ => {
@@ -171,157 +179,170 @@ impl Found {
                         None => Some(text),
                     };
                     if let Some(value) = value {
-                        self.add_text(value.trim_start_matches('@'), Mode::Use);
+                        self.add_text(value.trim_start_matches('@'), AccessMode::Use);
                     }
                 }
             }
         }
     }
 
-    fn all<'a>(&mut self, paths: impl IntoIterator<Item = &'a Word>, mode: Mode) {
+    fn add_all<'a>(&mut self, paths: impl IntoIterator<Item = &'a Word>, mode: AccessMode) {
         for path in paths {
-            self.add(path, mode);
+            self.add_access(path, mode);
         }
     }
 
     /// Adds the values of the given flags.
-    fn texts(&mut self, arguments: &Arguments<'_>, flags: &[&str], mode: Mode) {
-        for text in arguments.texts(flags) {
+    fn add_flag_values(&mut self, arguments: &Arguments<'_>, flags: &[&str], mode: AccessMode) {
+        for text in arguments.find_flag_values(flags) {
             self.add_text(&text, mode);
         }
     }
 
     /// Adds the sources, and the destination both as a file and as a directory that receives them.
-    fn copied(&mut self, words: &[Word], sources_go: Option<Mode>) {
+    fn add_copy(&mut self, words: &[Word], sources_go: Option<AccessMode>) {
         let values =
             ["-t", "--target-directory", "-m", "-o", "-g", "-e", "--rsh", "--exclude", "-S"];
         let arguments = Arguments::new(words, &values);
-        let mut sources = arguments.operands();
-        let destination = match arguments.value(&["-t", "--target-directory"]) {
+        let mut sources = arguments.find_operands();
+        let destination = match arguments.find_value(&["-t", "--target-directory"]) {
             Some(to) => Some(to),
             None if sources.len() > 1 => sources.pop(),
             None => None,
         };
         for source in &sources {
             if !is_remote(source) {
-                self.add(source, sources_go.unwrap_or(Mode::ReadAll));
+                self.add_access(source, sources_go.unwrap_or(AccessMode::ReadAll));
             }
         }
         let Some(destination) = destination.filter(|to| !is_remote(to)) else { return };
-        self.add(destination, Mode::Write);
+        self.add_access(destination, AccessMode::Write);
         for source in sources {
             let name = source.raw().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
             if !matches!(name, "." | "..") {
                 let inner = format!("{}/{name}", destination.raw().trim_end_matches('/'));
-                self.add_text(&inner, Mode::Write);
+                self.add_text(&inner, AccessMode::Write);
             }
         }
     }
 
-    fn searched(&mut self, name: &str, words: &[Word]) {
+    fn add_search(&mut self, name: &str, words: &[Word]) {
         let values = ["-e", "-f", "-A", "-B", "-C", "-m", "-g", "-t", "--include", "--exclude"];
         let arguments = Arguments::new(words, &values);
-        let has_pattern = arguments.value(&["-e", "--regexp", "-f"]).is_some();
-        let recursive = !name.ends_with("grep") || arguments.short('r') || arguments.short('R');
-        let mode = if recursive { Mode::ReadAll } else { Mode::Read };
+        let has_pattern = arguments.find_value(&["-e", "--regexp", "-f"]).is_some();
+        let recursive = !name.ends_with("grep")
+            || arguments.has_short_flag('r')
+            || arguments.has_short_flag('R');
+        let mode = if recursive { AccessMode::ReadAll } else { AccessMode::Read };
         let skipped = usize::from(!has_pattern);
-        self.all(arguments.operands().into_iter().skip(skipped), mode);
-        self.texts(&arguments, &["-f", "--file"], Mode::Read);
+        self.add_all(arguments.find_operands().into_iter().skip(skipped), mode);
+        self.add_flag_values(&arguments, &["-f", "--file"], AccessMode::Read);
     }
 
-    fn found(&mut self, words: &[Word]) {
+    fn add_find(&mut self, words: &[Word]) {
         let removes = words.iter().any(|word| word.raw() == "-delete");
         for root in crate::guard::lower::find_roots(words) {
             if removes {
-                let name = crate::guard::lower::name_of_found(words);
+                let name = crate::guard::lower::new_find_placeholder(words);
                 self.add_text(
                     &format!("{}/{name}", root.raw().trim_end_matches('/')),
-                    Mode::Remove,
+                    AccessMode::Remove,
                 );
             }
         }
         let arguments = Arguments::new(words, &[]);
-        self.texts(&arguments, &["-fprint", "-fprintf", "-fls"], Mode::Write);
+        self.add_flag_values(&arguments, &["-fprint", "-fprintf", "-fls"], AccessMode::Write);
     }
 
-    fn archived(&mut self, words: &[Word]) {
+    fn add_archive(&mut self, words: &[Word]) {
         let arguments = Arguments::new(words, &["-f", "-C", "--file", "--directory", "-T", "-X"]);
         let first = words.first().map(Word::raw).unwrap_or_default();
         let letters = if first.starts_with("--") { "" } else { first.trim_start_matches('-') };
-        let is = |letter: char, long: &str| letters.contains(letter) || arguments.has(&[long]);
-        let mut operands = arguments.operands();
+        let is = |letter: char, long: &str| letters.contains(letter) || arguments.has_any(&[long]);
+        let mut operands = arguments.find_operands();
         // In `tar cf FILE ...` the letters and the file are words without a dash.
         if !first.starts_with('-') && !operands.is_empty() {
             operands.remove(0);
         }
-        let file = match arguments.value(&["-f", "--file"]) {
+        let file = match arguments.find_value(&["-f", "--file"]) {
             Some(file) => Some(file),
             None if letters.contains('f') && !operands.is_empty() => Some(operands.remove(0)),
             None => None,
         };
-        let directory = arguments.value(&["-C", "--directory"]);
+        let directory = arguments.find_value(&["-C", "--directory"]);
         if is('x', "--extract") {
-            self.all(file.filter(|file| file.raw() != "-"), Mode::Read);
-            self.all(directory, Mode::Write);
+            self.add_all(file.filter(|file| file.raw() != "-"), AccessMode::Read);
+            self.add_all(directory, AccessMode::Write);
         } else if is('c', "--create") || is('r', "--append") || is('u', "--update") {
-            self.all(file.filter(|file| file.raw() != "-"), Mode::Write);
+            self.add_all(file.filter(|file| file.raw() != "-"), AccessMode::Write);
             for operand in operands {
                 match directory.filter(|_| !operand.raw().starts_with('/')) {
                     Some(to) => {
-                        self.add_text(&format!("{}/{}", to.raw(), operand.raw()), Mode::ReadAll);
+                        self.add_text(
+                            &format!("{}/{}", to.raw(), operand.raw()),
+                            AccessMode::ReadAll,
+                        );
                     }
-                    None => self.add(operand, Mode::ReadAll),
+                    None => self.add_access(operand, AccessMode::ReadAll),
                 }
             }
         }
     }
 
-    fn transferred(&mut self, words: &[Word]) {
+    fn add_transfer(&mut self, words: &[Word]) {
         let arguments = Arguments::new(words, &[]);
         let to = ["-o", "--output", "--output-dir", "-c", "--cookie-jar", "-D", "--dump-header"];
-        self.texts(&arguments, &to, Mode::Write);
-        self.texts(&arguments, &["-T", "--upload-file", "-K", "--config"], Mode::Read);
-        self.texts(&arguments, &["--netrc-file", "--key", "-b", "--cookie"], Mode::Use);
-        for (value, _) in super::super::network::sent_files(words) {
-            self.add_text(&value, Mode::Read);
+        self.add_flag_values(&arguments, &to, AccessMode::Write);
+        self.add_flag_values(
+            &arguments,
+            &["-T", "--upload-file", "-K", "--config"],
+            AccessMode::Read,
+        );
+        self.add_flag_values(
+            &arguments,
+            &["--netrc-file", "--key", "-b", "--cookie"],
+            AccessMode::Use,
+        );
+        for (value, _) in super::super::network::find_sent_files(words) {
+            self.add_text(&value, AccessMode::Read);
         }
     }
 
-    fn git(&mut self, words: &[Word]) {
-        let git = super::super::git::Git::new(words);
-        let operands = git.rest.operands();
+    fn add_git(&mut self, words: &[Word]) {
+        let git = super::super::git::GitCall::new(words);
+        let operands = git.rest.find_operands();
         let placed = |word: &Word| match git.directory {
             Some(directory) if !word.raw().starts_with('/') => {
                 format!("{}/{}", directory.raw(), word.raw())
             }
             Some(_) | None => word.raw().to_owned(),
         };
-        match git.verb {
+        match git.subcommand {
             // Commands often name a whole tree but rarely change all of it, so parent directories
             // do not count.
             "checkout" | "restore" | "rm" | "mv" | "clean" => {
                 for operand in operands {
-                    self.add_text(&placed(operand), Mode::Write);
+                    self.add_text(&placed(operand), AccessMode::Write);
                 }
             }
             "clone" => {
                 if let Some(to) = operands.get(1) {
-                    self.add_text(&placed(to), Mode::Write);
+                    self.add_text(&placed(to), AccessMode::Write);
                 }
             }
             "init" => {
                 if let Some(to) = operands.first() {
-                    self.add_text(&placed(to), Mode::Write);
+                    self.add_text(&placed(to), AccessMode::Write);
                 }
             }
             "worktree" if operands.first().is_some_and(|it| it.raw() == "add") => {
                 if let Some(to) = operands.get(1) {
-                    self.add_text(&placed(to), Mode::Write);
+                    self.add_text(&placed(to), AccessMode::Write);
                 }
             }
             "hash-object" | "diff" | "archive" => {
                 for operand in operands {
-                    self.add_text(&placed(operand), Mode::Use);
+                    self.add_text(&placed(operand), AccessMode::Use);
                 }
             }
             _ => {}
@@ -330,7 +351,7 @@ impl Found {
 }
 
 /// Returns the operands of a program whose first operand is a script.
-fn scripted(words: &[Word]) -> Vec<&Word> {
+fn skip_script(words: &[Word]) -> Vec<&Word> {
     const VALUES: [&str; 9] =
         ["-e", "-f", "-v", "-F", "--expression", "--file", "-pe", "-ne", "-pie"];
     let arguments = Arguments::new(words, &VALUES);
@@ -345,7 +366,7 @@ fn scripted(words: &[Word]) -> Vec<&Word> {
                 && text.len() > 2)
     });
     let skipped = usize::from(!is_given);
-    arguments.operands().into_iter().skip(skipped).collect()
+    arguments.find_operands().into_iter().skip(skipped).collect()
 }
 
 fn edits_in_place(word: &str) -> bool {

@@ -12,7 +12,7 @@ const DEEPEST: usize = 8;
 const MOST_BRACES: usize = 64;
 
 /// Expands the braces of a word, keeping quotes. Returns `None` if there are too many results.
-pub(super) fn expand(word: &str) -> Option<Vec<String>> {
+pub(super) fn expand_braces(word: &str) -> Option<Vec<String>> {
     if !word.contains('{') {
         return Some(vec![word.to_owned()]);
     }
@@ -23,21 +23,21 @@ pub(super) fn expand(word: &str) -> Option<Vec<String>> {
         return None;
     }
     let characters: Vec<char> = word.chars().collect();
-    within(&characters, DEEPEST)
+    expand_level(&characters, DEEPEST)
 }
 
-fn within(word: &[char], depth: usize) -> Option<Vec<String>> {
+fn expand_level(word: &[char], depth: usize) -> Option<Vec<String>> {
     let plain = || Some(vec![word.iter().collect()]);
     if depth == 0 {
         return plain();
     }
-    let Some((open, close)) = group(word) else { return plain() };
+    let Some((open, close)) = find_group(word) else { return plain() };
     let (front, inner, back) = (&word[..open], &word[open + 1..close], &word[close + 1..]);
-    let members: Vec<String> = match (alternatives(inner), sequence(inner)) {
+    let members: Vec<String> = match (split_alternatives(inner), expand_sequence(inner)) {
         (Some(parts), _) => {
             let mut members = Vec::new();
             for part in parts {
-                members.extend(within(part, depth - 1)?);
+                members.extend(expand_level(part, depth - 1)?);
             }
             members
         }
@@ -46,7 +46,7 @@ fn within(word: &[char], depth: usize) -> Option<Vec<String>> {
         (None, None) => return plain(),
     };
     let front: String = front.iter().collect();
-    let backs = within(back, depth)?;
+    let backs = expand_level(back, depth)?;
     if members.len().saturating_mul(backs.len()) > MOST {
         return None;
     }
@@ -58,27 +58,27 @@ fn within(word: &[char], depth: usize) -> Option<Vec<String>> {
 }
 
 /// Returns the position of the first braces that expand.
-fn group(word: &[char]) -> Option<(usize, usize)> {
+fn find_group(word: &[char]) -> Option<(usize, usize)> {
     let mut at = 0;
     while at < word.len() {
         match word[at] {
             '{' => {
-                if let Some(close) = closing(word, at) {
+                if let Some(close) = find_closing(word, at) {
                     let inner = &word[at + 1..close];
-                    if alternatives(inner).is_some() || sequence(inner).is_some() {
+                    if split_alternatives(inner).is_some() || expand_sequence(inner).is_some() {
                         return Some((at, close));
                     }
                 }
                 at += 1;
             }
-            _ => at = after(word, at),
+            _ => at = skip_unit(word, at),
         }
     }
     None
 }
 
 /// Returns the position after a character, a quoted part or an expansion.
-fn after(word: &[char], at: usize) -> usize {
+fn skip_unit(word: &[char], at: usize) -> usize {
     let end = |from: usize, wanted: char| {
         let found = word.get(from..).and_then(|rest| rest.iter().position(|it| *it == wanted));
         found.map_or(word.len(), |position| from + position + 1)
@@ -115,7 +115,7 @@ fn after(word: &[char], at: usize) -> usize {
     }
 }
 
-fn closing(word: &[char], open: usize) -> Option<usize> {
+fn find_closing(word: &[char], open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     let mut at = open;
     while at < word.len() {
@@ -131,14 +131,14 @@ fn closing(word: &[char], open: usize) -> Option<usize> {
                 }
                 at += 1;
             }
-            _ => at = after(word, at),
+            _ => at = skip_unit(word, at),
         }
     }
     None
 }
 
 /// Returns the parts between commas, if there is a comma.
-fn alternatives(inner: &[char]) -> Option<Vec<&[char]>> {
+fn split_alternatives(inner: &[char]) -> Option<Vec<&[char]>> {
     let mut parts = Vec::new();
     let (mut begin, mut depth, mut at) = (0, 0_usize, 0);
     while at < inner.len() {
@@ -156,7 +156,7 @@ fn alternatives(inner: &[char]) -> Option<Vec<&[char]>> {
                 at += 1;
                 begin = at;
             }
-            _ => at = after(inner, at),
+            _ => at = skip_unit(inner, at),
         }
     }
     parts.push(&inner[begin.min(inner.len())..]);
@@ -164,7 +164,7 @@ fn alternatives(inner: &[char]) -> Option<Vec<&[char]>> {
 }
 
 /// Returns the members of `1..9`, `a..e` or `1..9..2`; none if there are too many.
-fn sequence(inner: &[char]) -> Option<Vec<String>> {
+fn expand_sequence(inner: &[char]) -> Option<Vec<String>> {
     let text: String = inner.iter().collect();
     let mut parts = text.split("..");
     let (from, to, step) = (parts.next()?, parts.next()?, parts.next());
@@ -216,10 +216,10 @@ mod tests {
             ("{,x}", vec!["", "x"]),
         ] {
             let expect: Vec<String> = expect.into_iter().map(str::to_owned).collect();
-            assert_eq!(expand(word), Some(expect), "{word}");
+            assert_eq!(expand_braces(word), Some(expect), "{word}");
         }
-        assert_eq!(expand("{1..100000}"), None);
-        assert_eq!(expand(&"{a,b}".repeat(20)), None);
-        assert_eq!(expand(&"{a,".repeat(5000)), None);
+        assert_eq!(expand_braces("{1..100000}"), None);
+        assert_eq!(expand_braces(&"{a,b}".repeat(20)), None);
+        assert_eq!(expand_braces(&"{a,".repeat(5000)), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Decoders: escapes, base64, hexadecimal digits, `tr`.
 
 /// Decodes `$'...'` and the backslash escapes of `echo -e` and `printf`.
-pub(super) fn escapes(text: &str) -> String {
+pub(super) fn decode_escapes(text: &str) -> String {
     let mut decoded = String::new();
     let mut rest = text.chars().peekable();
     let digits = |rest: &mut std::iter::Peekable<std::str::Chars<'_>>, most: usize, radix: u32| {
@@ -56,7 +56,7 @@ pub(super) fn escapes(text: &str) -> String {
 }
 
 /// Decodes base64, also the URL-safe alphabet. Ignores other characters.
-pub(crate) fn base64(text: &str) -> Option<String> {
+pub(crate) fn decode_base64(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let (mut bits, mut count) = (0_u32, 0);
     for it in text.bytes() {
@@ -81,7 +81,7 @@ pub(crate) fn base64(text: &str) -> Option<String> {
 }
 
 /// Decodes pairs of hexadecimal digits, with or without spaces.
-pub(crate) fn hex(text: &str) -> Option<String> {
+pub(crate) fn decode_hex(text: &str) -> Option<String> {
     let text = text.replace("\\x", "").replace("0x", "");
     let digits: Option<Vec<u32>> =
         text.chars().filter(|it| !it.is_whitespace()).map(|it| it.to_digit(16)).collect();
@@ -96,8 +96,8 @@ pub(crate) fn hex(text: &str) -> Option<String> {
 }
 
 /// Translates characters as `tr FROM TO` does, for plain sets and ranges.
-pub(super) fn translate(text: &str, from: &str, to: &str) -> String {
-    let (from, to) = (set(from), set(to));
+pub(super) fn translate_chars(text: &str, from: &str, to: &str) -> String {
+    let (from, to) = (expand_char_set(from), expand_char_set(to));
     text.chars()
         .map(|it| match from.iter().position(|other| *other == it) {
             Some(at) => to.get(at).or(to.last()).copied().unwrap_or(it),
@@ -107,18 +107,18 @@ pub(super) fn translate(text: &str, from: &str, to: &str) -> String {
 }
 
 /// Removes the characters of a set, as `tr -d SET` does.
-pub(super) fn delete(text: &str, unwanted: &str) -> String {
-    let unwanted = set(unwanted);
+pub(super) fn delete_chars(text: &str, unwanted: &str) -> String {
+    let unwanted = expand_char_set(unwanted);
     text.chars().filter(|it| !unwanted.contains(it)).collect()
 }
 
-fn set(text: &str) -> Vec<char> {
+fn expand_char_set(text: &str) -> Vec<char> {
     let text = match text {
         "[:lower:]" => "a-z",
         "[:upper:]" => "A-Z",
         other => other,
     };
-    let characters: Vec<char> = escapes(text).chars().collect();
+    let characters: Vec<char> = decode_escapes(text).chars().collect();
     let mut members = Vec::new();
     let mut at = 0;
     while at < characters.len() {
@@ -142,14 +142,14 @@ mod tests {
 
     #[test]
     fn encoded_text_is_decoded() {
-        assert_eq!(escapes(r"\x72\155 -rf\040\u002f\n\q"), "rm -rf /\nq");
-        assert_eq!(base64("cm0gLXJmIC8K").as_deref(), Some("rm -rf /\n"));
-        assert_eq!(base64("aGk=").as_deref(), Some("hi"));
-        assert_eq!(base64("a!"), None);
-        assert_eq!(hex("726d 20 2f").as_deref(), Some("rm /"));
-        assert_eq!(hex("7"), None);
-        assert_eq!(translate("ez -es /", "a-z", "n-za-m"), "rm -rf /");
-        assert_eq!(translate("abc", "[:lower:]", "[:upper:]"), "ABC");
-        assert_eq!(delete("r_m", "_"), "rm");
+        assert_eq!(decode_escapes(r"\x72\155 -rf\040\u002f\n\q"), "rm -rf /\nq");
+        assert_eq!(decode_base64("cm0gLXJmIC8K").as_deref(), Some("rm -rf /\n"));
+        assert_eq!(decode_base64("aGk=").as_deref(), Some("hi"));
+        assert_eq!(decode_base64("a!"), None);
+        assert_eq!(decode_hex("726d 20 2f").as_deref(), Some("rm /"));
+        assert_eq!(decode_hex("7"), None);
+        assert_eq!(translate_chars("ez -es /", "a-z", "n-za-m"), "rm -rf /");
+        assert_eq!(translate_chars("abc", "[:lower:]", "[:upper:]"), "ABC");
+        assert_eq!(delete_chars("r_m", "_"), "rm");
     }
 }

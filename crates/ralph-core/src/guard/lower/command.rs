@@ -6,7 +6,7 @@ use super::word::Word;
 
 /// The state of the shell before the first command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Start {
+pub struct ShellState {
     pub cwd: String,
     pub home: Option<String>,
     pub variables: BTreeMap<String, String>,
@@ -14,16 +14,16 @@ pub struct Start {
 
 /// A shell text as the list of commands that it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Lowered {
+pub struct LoweredScript {
     /// The commands, in the order in which they occur.
-    pub commands: Vec<Command>,
+    pub commands: Vec<ShellCommand>,
     /// Why there may be more commands than these.
-    pub trouble: Option<Trouble>,
+    pub error: Option<LoweringError>,
 }
 
 /// Why a text cannot be lowered completely; the most severe reason last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Trouble {
+pub enum LoweringError {
     /// The parser does not accept the text.
     Syntax,
     /// Shells or brackets are nested too deep.
@@ -34,7 +34,7 @@ pub enum Trouble {
 
 /// One program with its arguments, or assignments alone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Command {
+pub struct ShellCommand {
     /// The program and its arguments, without the wrappers.
     pub argv: Vec<Word>,
     /// The wrappers that were removed, outermost first.
@@ -52,7 +52,7 @@ pub struct Command {
     pub cwd: Option<String>,
     /// The variables in its words whose values are unknown.
     pub variables: Vec<String>,
-    pub setting: Setting,
+    pub execution: CommandExecution,
     /// What it prints, as far as the text determines it.
     pub(super) output: Word,
     /// The file that its output is redirected to.
@@ -61,7 +61,7 @@ pub struct Command {
 
 /// How a command is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Setting {
+pub struct CommandExecution {
     /// Whether the shell does not wait for it.
     pub background: bool,
     /// How many instances of it may run.
@@ -100,11 +100,11 @@ pub enum RedirectMode {
     Both,
 }
 
-impl Command {
+impl ShellCommand {
     /// Returns the name of the program without its directory; empty if there is no program or its
     /// name is unknown.
     pub fn name(&self) -> &str {
-        self.argv.first().map(program_name).unwrap_or_default()
+        self.argv.first().map(parse_program_name).unwrap_or_default()
     }
 
     /// Returns the arguments.
@@ -113,23 +113,23 @@ impl Command {
     }
 }
 
-impl Command {
+impl ShellCommand {
     /// Returns the absolute path of the file that its output is redirected to, if known.
-    pub(super) fn written_file(&self, cwd: Option<&str>) -> Option<String> {
-        absolute(self.stdout.as_ref()?, cwd)
+    pub(super) fn find_written_file(&self, cwd: Option<&str>) -> Option<String> {
+        resolve_path(self.stdout.as_ref()?, cwd)
     }
 }
 
 /// Returns the absolute path that a word names, if known.
-pub(super) fn absolute(word: &Word, cwd: Option<&str>) -> Option<String> {
-    let path = word.known()?;
+pub(super) fn resolve_path(word: &Word, cwd: Option<&str>) -> Option<String> {
+    let path = word.as_known()?;
     let whole = if path.starts_with('/') { path.to_owned() } else { format!("{}/{path}", cwd?) };
-    let plain = crate::guard::lexical(std::path::Path::new(&whole));
+    let plain = crate::guard::normalize_lexically(std::path::Path::new(&whole));
     plain.to_str().map(str::to_owned)
 }
 
 /// Returns the file name of the program that a word names.
-pub(super) fn program_name(word: &Word) -> &str {
+pub(super) fn parse_program_name(word: &Word) -> &str {
     let name = word.raw().rsplit('/').next().unwrap_or_default();
-    if super::word::is_open(name) { "" } else { name }
+    if super::word::has_marks(name) { "" } else { name }
 }

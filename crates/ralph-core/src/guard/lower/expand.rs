@@ -5,8 +5,8 @@ use brush_parser::word::{
     Parameter, ParameterExpr, SpecialParameter, TildeExpr, WordPiece, WordPieceWithSource,
 };
 
-use super::walk::{Walker, work};
-use super::word::{UNKNOWN, Word, marked};
+use super::walk::{Walker, count_work};
+use super::word::{UNKNOWN, Word, mark_globs};
 use super::{braces, codec, parse};
 
 /// The longest text that a word may expand to; a longer one counts as unknown.
@@ -14,32 +14,32 @@ const LONGEST_WORD: usize = 64 * 1024;
 
 /// Whether a part of a word is quoted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Quotes {
-    None,
-    Around,
+enum QuoteState {
+    Unquoted,
+    Quoted,
 }
 
 /// The words that a word expands to: the finished ones and the current one.
 #[derive(Default)]
-struct Fields {
+struct WordFields {
     done: Vec<String>,
     current: Option<String>,
 }
 
-impl Fields {
-    fn push(&mut self, text: &str) {
+impl WordFields {
+    fn push_text(&mut self, text: &str) {
         self.current.get_or_insert_default().push_str(text);
     }
 
-    fn end(&mut self) {
+    fn end_field(&mut self) {
         self.done.extend(self.current.take());
     }
 
     /// Adds text, split at separators.
-    fn split(&mut self, text: &str, separators: &str) {
+    fn push_split(&mut self, text: &str, separators: &str) {
         for it in text.chars() {
             if separators.contains(it) {
-                self.end();
+                self.end_field();
             } else {
                 self.current.get_or_insert_default().push(it);
             }
@@ -49,105 +49,121 @@ impl Fields {
 
 impl Walker {
     /// Returns the words that a word expands to.
-    pub(super) fn words(&mut self, word: &str) -> Vec<Word> {
-        let Some(alternatives) = braces::expand(word) else { return vec![Word::unknown()] };
+    pub(super) fn expand_word(&mut self, word: &str) -> Vec<Word> {
+        let Some(alternatives) = braces::expand_braces(word) else { return vec![Word::unknown()] };
         let mut words = Vec::new();
         for alternative in alternatives {
-            if !self.spend(work(&alternative)) {
+            if !self.spend_work(count_work(&alternative)) {
                 break;
             }
-            let mut fields = Fields::default();
-            match parse::pieces(&alternative) {
-                Ok(pieces) => self.pieces(&pieces, Quotes::None, &mut fields),
+            let mut fields = WordFields::default();
+            match parse::parse_pieces(&alternative) {
+                Ok(pieces) => self.expand_pieces(&pieces, QuoteState::Unquoted, &mut fields),
                 Err(error) => {
-                    self.fail(error);
-                    fields.push(&UNKNOWN.to_string());
+                    self.record_error(error);
+                    fields.push_text(&UNKNOWN.to_string());
                 }
             }
-            fields.end();
-            words.extend(fields.done.into_iter().map(bounded));
+            fields.end_field();
+            words.extend(fields.done.into_iter().map(limit_word));
         }
         words
     }
 
     /// Expands a word without splitting, as in an assignment.
-    pub(super) fn one_word(&mut self, word: &str) -> Word {
-        if !self.spend(work(word)) {
+    pub(super) fn expand_unsplit(&mut self, word: &str) -> Word {
+        if !self.spend_work(count_work(word)) {
             return Word::unknown();
         }
-        match parse::pieces(word) {
-            Ok(pieces) => self.joined(&pieces),
+        match parse::parse_pieces(word) {
+            Ok(pieces) => self.join_pieces(&pieces),
             Err(error) => {
-                self.fail(error);
+                self.record_error(error);
                 Word::unknown()
             }
         }
     }
 
     /// Returns the text of a here-document.
-    pub(super) fn document(&mut self, document: &ast::IoHereDocument) -> Word {
-        if !self.spend(work(&document.doc.value)) {
+    pub(super) fn expand_document(&mut self, document: &ast::IoHereDocument) -> Word {
+        if !self.spend_work(count_work(&document.doc.value)) {
             return Word::unknown();
         }
         if !document.requires_expansion {
             return Word::new(&document.doc.value);
         }
-        match parse::document(&document.doc.value) {
-            Ok(pieces) => self.joined(&pieces),
+        match parse::parse_document(&document.doc.value) {
+            Ok(pieces) => self.join_pieces(&pieces),
             Err(error) => {
-                self.fail(error);
+                self.record_error(error);
                 Word::unknown()
             }
         }
     }
 
-    fn joined(&mut self, pieces: &[WordPieceWithSource]) -> Word {
-        let mut fields = Fields::default();
-        self.pieces(pieces, Quotes::Around, &mut fields);
-        fields.end();
-        bounded(fields.done.join(" "))
+    fn join_pieces(&mut self, pieces: &[WordPieceWithSource]) -> Word {
+        let mut fields = WordFields::default();
+        self.expand_pieces(pieces, QuoteState::Quoted, &mut fields);
+        fields.end_field();
+        limit_word(fields.done.join(" "))
     }
 
-    fn pieces(&mut self, pieces: &[WordPieceWithSource], quotes: Quotes, fields: &mut Fields) {
+    fn expand_pieces(
+        &mut self,
+        pieces: &[WordPieceWithSource],
+        quotes: QuoteState,
+        fields: &mut WordFields,
+    ) {
         for piece in pieces {
             match (&piece.piece, quotes) {
-                (WordPiece::Text(text), Quotes::None) => fields.push(&marked(text)),
-                (WordPiece::Text(text), Quotes::Around)
-                | (WordPiece::SingleQuotedText(text), _) => {
-                    fields.push(text);
+                (WordPiece::Text(text), QuoteState::Unquoted) => {
+                    fields.push_text(&mark_globs(text))
                 }
-                (WordPiece::AnsiCQuotedText(text), _) => fields.push(&codec::escapes(text)),
+                (WordPiece::Text(text), QuoteState::Quoted)
+                | (WordPiece::SingleQuotedText(text), _) => {
+                    fields.push_text(text);
+                }
+                (WordPiece::AnsiCQuotedText(text), _) => {
+                    fields.push_text(&codec::decode_escapes(text))
+                }
                 (
                     WordPiece::DoubleQuotedSequence(inner)
                     | WordPiece::GettextDoubleQuotedSequence(inner),
                     _,
                 ) => {
-                    fields.push("");
-                    self.pieces(inner, Quotes::Around, fields);
+                    fields.push_text("");
+                    self.expand_pieces(inner, QuoteState::Quoted, fields);
                 }
                 (WordPiece::EscapeSequence(text), _) => {
                     let text = text.strip_prefix('\\').unwrap_or(text);
-                    fields.push(if text == "\n" { "" } else { text });
+                    fields.push_text(if text == "\n" { "" } else { text });
                 }
-                (WordPiece::TildeExpansion(tilde), _) => fields.push(&self.tilde(tilde)),
-                (WordPiece::ArithmeticExpression(_), _) => fields.push(&UNKNOWN.to_string()),
+                (WordPiece::TildeExpansion(tilde), _) => {
+                    fields.push_text(&self.expand_tilde(tilde))
+                }
+                (WordPiece::ArithmeticExpression(_), _) => fields.push_text(&UNKNOWN.to_string()),
                 (WordPiece::ParameterExpansion(expression), _) => {
-                    self.parameter_piece(expression, quotes, fields);
+                    self.expand_parameter_piece(expression, quotes, fields);
                 }
                 (
                     WordPiece::CommandSubstitution(code)
                     | WordPiece::BackquotedCommandSubstitution(code),
                     _,
                 ) => {
-                    let printed = self.substitution(code);
-                    self.value(&printed, quotes, fields);
+                    let printed = self.walk_substitution(code);
+                    self.push_value(&printed, quotes, fields);
                 }
             }
         }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "only lists are of interest")]
-    fn parameter_piece(&mut self, expression: &ParameterExpr, quotes: Quotes, fields: &mut Fields) {
+    fn expand_parameter_piece(
+        &mut self,
+        expression: &ParameterExpr,
+        quotes: QuoteState,
+        fields: &mut WordFields,
+    ) {
         // `$@` and `${array[@]}` expand to several words even in quotes.
         let list = match expression {
             ParameterExpr::Parameter { parameter, indirect: false } => match parameter {
@@ -163,47 +179,47 @@ impl Walker {
             _ => None,
         };
         let Some(list) = list else {
-            let value = self.parameter(expression);
-            return self.value(&value, quotes, fields);
+            let value = self.expand_parameter(expression);
+            return self.push_value(&value, quotes, fields);
         };
         for (position, word) in list.iter().enumerate() {
             if position > 0 {
-                fields.end();
+                fields.end_field();
             }
-            self.value(word, quotes, fields);
+            self.push_value(word, quotes, fields);
         }
     }
 
     /// Adds a value: as a whole within quotes, otherwise split, with active globs.
-    fn value(&mut self, value: &Word, quotes: Quotes, fields: &mut Fields) {
-        if !self.spend(work(value.raw())) {
-            return fields.push(&UNKNOWN.to_string());
+    fn push_value(&mut self, value: &Word, quotes: QuoteState, fields: &mut WordFields) {
+        if !self.spend_work(count_work(value.raw())) {
+            return fields.push_text(&UNKNOWN.to_string());
         }
         match quotes {
-            Quotes::Around => fields.push(value.raw()),
-            Quotes::None => {
+            QuoteState::Quoted => fields.push_text(value.raw()),
+            QuoteState::Unquoted => {
                 let separators = match self.variables.get("IFS").map(Vec::as_slice) {
-                    Some([separators]) => separators.quoted(),
+                    Some([separators]) => separators.to_quoted(),
                     Some(_) | None => " \t\n".to_owned(),
                 };
-                fields.split(&marked(value.raw()), &separators);
+                fields.push_split(&mark_globs(value.raw()), &separators);
             }
         }
     }
 
     /// Walks a command substitution and returns what it prints.
-    pub(super) fn substitution(&mut self, code: &str) -> Word {
+    pub(super) fn walk_substitution(&mut self, code: &str) -> Word {
         let from = self.commands.len();
         let (stdin, fed_by) = (self.stdin.take(), std::mem::take(&mut self.fed_by));
-        let (choice, choices) = (self.world, self.worlds);
-        self.apart(|walker| walker.text(code));
+        let (choice, choices) = (self.value_choice, self.value_choices);
+        self.walk_subshell(|walker| walker.walk_nested_text(code));
         (self.stdin, self.fed_by) = (stdin, fed_by);
-        (self.world, self.worlds) = (choice, choices);
-        let printed = self.printed(from);
-        Word::marked(printed.raw().trim_end_matches('\n').to_owned())
+        (self.value_choice, self.value_choices) = (choice, choices);
+        let printed = self.collect_output(from);
+        Word::from_marked(printed.raw().trim_end_matches('\n').to_owned())
     }
 
-    fn tilde(&self, tilde: &TildeExpr) -> String {
+    fn expand_tilde(&self, tilde: &TildeExpr) -> String {
         let unknown = || UNKNOWN.to_string();
         match tilde {
             TildeExpr::Home => self.home.clone().unwrap_or_else(unknown),
@@ -217,6 +233,6 @@ impl Walker {
     }
 }
 
-fn bounded(text: String) -> Word {
-    if text.len() > LONGEST_WORD { Word::unknown() } else { Word::marked(text) }
+fn limit_word(text: String) -> Word {
+    if text.len() > LONGEST_WORD { Word::unknown() } else { Word::from_marked(text) }
 }

@@ -2,56 +2,61 @@
 
 use brush_parser::word::{Parameter, ParameterExpr, SpecialParameter, SubstringMatchKind};
 
-use super::simple::MOST_WORLDS;
+use super::simple::MOST_VALUE_CHOICES;
 use super::walk::Walker;
-use super::word::{Word, replaced};
+use super::word::{Word, replace_bounded};
 
 impl Walker {
     /// Returns the value of a parameter expansion.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the other kinds change a value")]
-    pub(super) fn parameter(&mut self, expression: &ParameterExpr) -> Word {
+    pub(super) fn expand_parameter(&mut self, expression: &ParameterExpr) -> Word {
         match expression {
             ParameterExpr::Parameter { parameter, indirect } => {
-                let value = self.named(parameter, *indirect);
-                value.unwrap_or_else(|| self.nothing_known(parameter))
+                let value = self.find_parameter(parameter, *indirect);
+                value.unwrap_or_else(|| self.record_unknown(parameter))
             }
             ParameterExpr::UseDefaultValues { parameter, indirect, default_value, .. } => {
-                match self.named(parameter, *indirect).filter(|value| !value.raw().is_empty()) {
+                match self
+                    .find_parameter(parameter, *indirect)
+                    .filter(|value| !value.raw().is_empty())
+                {
                     Some(value) => value,
-                    None => self.one_word(default_value.as_deref().unwrap_or_default()),
+                    None => self.expand_unsplit(default_value.as_deref().unwrap_or_default()),
                 }
             }
             ParameterExpr::AssignDefaultValues { parameter, indirect, default_value, .. } => {
-                let known = self.named(parameter, *indirect);
+                let known = self.find_parameter(parameter, *indirect);
                 if let Some(value) = known.filter(|value| !value.raw().is_empty()) {
                     return value;
                 }
-                let value = self.one_word(default_value.as_deref().unwrap_or_default());
+                let value = self.expand_unsplit(default_value.as_deref().unwrap_or_default());
                 if let Parameter::Named(name) = parameter {
-                    self.assign(name, value.clone());
+                    self.assign_variable(name, value.clone());
                 }
                 value
             }
             // A variable without a known value may still be set.
             ParameterExpr::UseAlternativeValue {
                 parameter, indirect, alternative_value, ..
-            } => match self.named(parameter, *indirect) {
+            } => match self.find_parameter(parameter, *indirect) {
                 Some(value) if value.raw().is_empty() => Word::default(),
-                Some(_) | None => self.one_word(alternative_value.as_deref().unwrap_or_default()),
+                Some(_) | None => {
+                    self.expand_unsplit(alternative_value.as_deref().unwrap_or_default())
+                }
             },
-            ParameterExpr::IndicateErrorIfNullOrUnset { parameter, indirect, .. } => {
-                self.named(parameter, *indirect).unwrap_or_else(|| self.nothing_known(parameter))
-            }
+            ParameterExpr::IndicateErrorIfNullOrUnset { parameter, indirect, .. } => self
+                .find_parameter(parameter, *indirect)
+                .unwrap_or_else(|| self.record_unknown(parameter)),
             ParameterExpr::ParameterLength { .. }
             | ParameterExpr::VariableNames { .. }
             | ParameterExpr::MemberKeys { .. } => Word::unknown(),
-            other => self.changed(other),
+            other => self.expand_modified(other),
         }
     }
 
     /// Returns the value of an expansion that modifies a parameter.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the other kinds are done elsewhere")]
-    fn changed(&mut self, expression: &ParameterExpr) -> Word {
+    fn expand_modified(&mut self, expression: &ParameterExpr) -> Word {
         let (parameter, indirect) = match expression {
             ParameterExpr::RemoveSmallestSuffixPattern { parameter, indirect, .. }
             | ParameterExpr::RemoveLargestSuffixPattern { parameter, indirect, .. }
@@ -66,22 +71,24 @@ impl Walker {
             | ParameterExpr::ReplaceSubstring { parameter, indirect, .. } => (parameter, *indirect),
             _ => return Word::unknown(),
         };
-        let Some(value) = self.named(parameter, indirect) else {
-            return self.nothing_known(parameter);
+        let Some(value) = self.find_parameter(parameter, indirect) else {
+            return self.record_unknown(parameter);
         };
-        let Some(text) = value.known() else { return Word::unknown() };
+        let Some(text) = value.as_known() else { return Word::unknown() };
         let changed = match expression {
             ParameterExpr::Substring { offset, length, .. } => {
                 let length = length.as_ref().map(|length| length.value.as_str());
-                substring(text, &offset.value, length)
+                take_substring(text, &offset.value, length)
             }
-            ParameterExpr::UppercasePattern { pattern, .. } if is_any(pattern.as_deref()) => {
+            ParameterExpr::UppercasePattern { pattern, .. } if matches_any(pattern.as_deref()) => {
                 Some(text.to_uppercase())
             }
-            ParameterExpr::LowercasePattern { pattern, .. } if is_any(pattern.as_deref()) => {
+            ParameterExpr::LowercasePattern { pattern, .. } if matches_any(pattern.as_deref()) => {
                 Some(text.to_lowercase())
             }
-            ParameterExpr::UppercaseFirstChar { pattern, .. } if is_any(pattern.as_deref()) => {
+            ParameterExpr::UppercaseFirstChar { pattern, .. }
+                if matches_any(pattern.as_deref()) =>
+            {
                 let mut rest = text.chars();
                 let first = rest.next().map(|it| it.to_uppercase().to_string());
                 Some(first.unwrap_or_default() + rest.as_str())
@@ -89,41 +96,51 @@ impl Walker {
             ParameterExpr::RemoveSmallestSuffixPattern { pattern, .. }
             | ParameterExpr::RemoveLargestSuffixPattern { pattern, .. } => {
                 let pattern = pattern.clone().unwrap_or_default();
-                self.plain_pattern(&pattern).and_then(|pattern| match pattern.strip_suffix('*') {
-                    None => Some(text.strip_suffix(pattern.as_str()).unwrap_or(text).to_owned()),
-                    Some("/") => {
-                        let cut = match expression {
-                            ParameterExpr::RemoveLargestSuffixPattern { .. } => text.find('/'),
-                            _ => text.rfind('/'),
-                        };
-                        Some(cut.map_or(text, |cut| &text[..cut]).to_owned())
+                self.expand_simple_pattern(&pattern).and_then(|pattern| {
+                    match pattern.strip_suffix('*') {
+                        None => {
+                            Some(text.strip_suffix(pattern.as_str()).unwrap_or(text).to_owned())
+                        }
+                        Some("/") => {
+                            let cut = match expression {
+                                ParameterExpr::RemoveLargestSuffixPattern { .. } => text.find('/'),
+                                _ => text.rfind('/'),
+                            };
+                            Some(cut.map_or(text, |cut| &text[..cut]).to_owned())
+                        }
+                        Some(_) => None,
                     }
-                    Some(_) => None,
                 })
             }
             ParameterExpr::RemoveSmallestPrefixPattern { pattern, .. }
             | ParameterExpr::RemoveLargestPrefixPattern { pattern, .. } => {
                 let pattern = pattern.clone().unwrap_or_default();
-                self.plain_pattern(&pattern).and_then(|pattern| match pattern.strip_prefix('*') {
-                    None => Some(text.strip_prefix(pattern.as_str()).unwrap_or(text).to_owned()),
-                    Some("/") => {
-                        let cut = match expression {
-                            ParameterExpr::RemoveLargestPrefixPattern { .. } => text.rfind('/'),
-                            _ => text.find('/'),
-                        };
-                        Some(cut.map_or(text, |cut| &text[cut + 1..]).to_owned())
+                self.expand_simple_pattern(&pattern).and_then(|pattern| {
+                    match pattern.strip_prefix('*') {
+                        None => {
+                            Some(text.strip_prefix(pattern.as_str()).unwrap_or(text).to_owned())
+                        }
+                        Some("/") => {
+                            let cut = match expression {
+                                ParameterExpr::RemoveLargestPrefixPattern { .. } => text.rfind('/'),
+                                _ => text.find('/'),
+                            };
+                            Some(cut.map_or(text, |cut| &text[cut + 1..]).to_owned())
+                        }
+                        Some(_) => None,
                     }
-                    Some(_) => None,
                 })
             }
             ParameterExpr::ReplaceSubstring { pattern, replacement, match_kind, .. } => {
-                let replacement = self.one_word(replacement.as_deref().unwrap_or_default());
-                let (text, pattern) = (text.to_owned(), self.plain_pattern(pattern));
+                let replacement = self.expand_unsplit(replacement.as_deref().unwrap_or_default());
+                let (text, pattern) = (text.to_owned(), self.expand_simple_pattern(pattern));
                 pattern
                     .filter(|pattern| !pattern.is_empty() && !pattern.contains('*'))
-                    .zip(replacement.known())
+                    .zip(replacement.as_known())
                     .and_then(|(pattern, replacement)| match match_kind {
-                        SubstringMatchKind::Anywhere => replaced(&text, &pattern, replacement),
+                        SubstringMatchKind::Anywhere => {
+                            replace_bounded(&text, &pattern, replacement)
+                        }
                         SubstringMatchKind::FirstOccurrence => {
                             Some(text.replacen(&pattern, replacement, 1))
                         }
@@ -139,21 +156,21 @@ impl Walker {
             }
             _ => None,
         };
-        changed.map_or_else(Word::unknown, Word::marked)
+        changed.map_or_else(Word::unknown, Word::from_marked)
     }
 
     /// Returns a pattern that has at most one `*`, at an end.
-    fn plain_pattern(&mut self, pattern: &str) -> Option<String> {
-        let pattern = self.one_word(pattern);
-        let text = pattern.known()?.to_owned();
+    fn expand_simple_pattern(&mut self, pattern: &str) -> Option<String> {
+        let pattern = self.expand_unsplit(pattern);
+        let text = pattern.as_known()?.to_owned();
         let inner = text.trim_start_matches('*').trim_end_matches('*');
         (!inner.contains(['*', '?', '['])).then(|| text.replace("**", "*"))
     }
 
     /// Returns the value of a parameter, if known.
-    fn named(&mut self, parameter: &Parameter, indirect: bool) -> Option<Word> {
+    fn find_parameter(&mut self, parameter: &Parameter, indirect: bool) -> Option<Word> {
         let value = match parameter {
-            Parameter::Named(name) => self.variable(name),
+            Parameter::Named(name) => self.find_variable(name),
             Parameter::Positional(number) => {
                 let at = usize::try_from(*number).ok()?.checked_sub(1)?;
                 match self.positional.get(at) {
@@ -162,7 +179,7 @@ impl Walker {
                 }
             }
             Parameter::Special(SpecialParameter::AllPositionalParameters { .. }) => {
-                Some(joined(&self.positional))
+                Some(join_words(&self.positional))
             }
             // Within a script that the text has written, `$0` is its name.
             Parameter::Special(SpecialParameter::ShellName) => {
@@ -176,18 +193,18 @@ impl Walker {
                 members.get(at).cloned()
             }
             Parameter::NamedWithAllIndices { name, .. } => {
-                self.arrays.get(name).map(|members| joined(members))
+                self.arrays.get(name).map(|members| join_words(members))
             }
         };
         if !indirect {
             return value;
         }
-        let name = value?.known()?.to_owned();
-        self.variable(&name)
+        let name = value?.as_known()?.to_owned();
+        self.find_variable(&name)
     }
 
     /// Returns the value of a variable in the current combination of possible values.
-    pub(super) fn variable(&mut self, name: &str) -> Option<Word> {
+    pub(super) fn find_variable(&mut self, name: &str) -> Option<Word> {
         match name {
             "PWD" => return self.cwd.as_deref().map(Word::new),
             "HOME" if !self.variables.contains_key("HOME") => {
@@ -199,19 +216,19 @@ impl Walker {
         let Some(values) = values else {
             return self.arrays.get(name).and_then(|members| members.first().cloned());
         };
-        self.worlds = self.worlds.max(values.len());
-        values.get(self.world % values.len().max(1)).cloned()
+        self.value_choices = self.value_choices.max(values.len());
+        values.get(self.value_choice % values.len().max(1)).cloned()
     }
 
     /// Sets a variable. Under a condition the previous value remains possible as well.
-    pub(super) fn assign(&mut self, name: &str, value: Word) {
+    pub(super) fn assign_variable(&mut self, name: &str, value: Word) {
         let values = self.variables.entry(name.to_owned()).or_default();
         if self.conditions == 0 {
             values.clear();
         }
         if !values.contains(&value) {
             values.push(value);
-            if values.len() > MOST_WORLDS {
+            if values.len() > MOST_VALUE_CHOICES {
                 *values = vec![Word::unknown()];
             }
         }
@@ -220,28 +237,28 @@ impl Walker {
         }
     }
 
-    fn nothing_known(&mut self, parameter: &Parameter) -> Word {
+    fn record_unknown(&mut self, parameter: &Parameter) -> Word {
         if let Parameter::Named(name) | Parameter::NamedWithIndex { name, .. } = parameter {
-            self.nameless.push(name.clone());
+            self.unknown_variables.push(name.clone());
         }
         if let Parameter::Special(SpecialParameter::ProcessId) = parameter {
-            self.nameless.push("$".to_owned());
+            self.unknown_variables.push("$".to_owned());
         }
         Word::unknown()
     }
 }
 
 /// Returns whether a pattern matches any text.
-fn is_any(pattern: Option<&str>) -> bool {
+fn matches_any(pattern: Option<&str>) -> bool {
     pattern.is_none_or(|pattern| matches!(pattern, "" | "?"))
 }
 
-fn joined(words: &[Word]) -> Word {
-    Word::marked(words.iter().map(Word::raw).collect::<Vec<_>>().join(" "))
+fn join_words(words: &[Word]) -> Word {
+    Word::from_marked(words.iter().map(Word::raw).collect::<Vec<_>>().join(" "))
 }
 
 /// Returns the value of `${x:OFFSET:LENGTH}`, for plain numbers.
-fn substring(text: &str, offset: &str, length: Option<&str>) -> Option<String> {
+fn take_substring(text: &str, offset: &str, length: Option<&str>) -> Option<String> {
     let characters: Vec<char> = text.chars().collect();
     let count = i64::try_from(characters.len()).ok()?;
     let place = |at: i64| usize::try_from(if at < 0 { count + at } else { at }.clamp(0, count));

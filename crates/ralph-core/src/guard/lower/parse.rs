@@ -8,7 +8,7 @@ use brush_parser::ast::{IoFd, Program};
 use brush_parser::word::WordPieceWithSource;
 use brush_parser::{ParserOptions, Token, parse_tokens, uncached_tokenize_str, word};
 
-use super::command::Trouble;
+use super::command::LoweringError;
 
 /// The longest text; a here-document that writes a file may be as long.
 pub(super) const LONGEST: usize = 1 << 20;
@@ -23,43 +23,43 @@ const DEEPEST_BRACKETS: usize = 12;
 const DEEPEST_COMPOUNDS: usize = 40;
 
 /// Returns the options of the parser.
-pub(super) fn options() -> ParserOptions {
+pub(super) fn new_parser_options() -> ParserOptions {
     ParserOptions::default()
 }
 
 /// Parses a text, and returns its number of words and operators too.
-pub(super) fn program(text: &str) -> Result<(Program, usize), Trouble> {
-    bounded(text)?;
-    let options = options();
+pub(super) fn parse_program(text: &str) -> Result<(Program, usize), LoweringError> {
+    check_size(text)?;
+    let options = new_parser_options();
     let tokens = uncached_tokenize_str(text, &options.tokenizer_options())
-        .map_err(|_error| Trouble::Syntax)?;
+        .map_err(|_error| LoweringError::Syntax)?;
     if tokens.len() > MOST_TOKENS {
-        return Err(Trouble::TooMuch);
+        return Err(LoweringError::TooMuch);
     }
-    nested(&tokens)?;
-    numbered(&tokens)?;
-    let program = parse_tokens(&tokens, &options).map_err(|_error| Trouble::Syntax)?;
+    check_nesting(&tokens)?;
+    check_descriptors(&tokens)?;
+    let program = parse_tokens(&tokens, &options).map_err(|_error| LoweringError::Syntax)?;
     Ok((program, tokens.len()))
 }
 
 /// Splits a word into its pieces.
-pub(super) fn pieces(text: &str) -> Result<Vec<WordPieceWithSource>, Trouble> {
-    bounded(text)?;
-    stacked(text)?;
-    word::parse(text, &options()).map_err(|_error| Trouble::Syntax)
+pub(super) fn parse_pieces(text: &str) -> Result<Vec<WordPieceWithSource>, LoweringError> {
+    check_size(text)?;
+    check_directory_stack(text)?;
+    word::parse(text, &new_parser_options()).map_err(|_error| LoweringError::Syntax)
 }
 
 /// Splits a here-document into its pieces.
-pub(super) fn document(text: &str) -> Result<Vec<WordPieceWithSource>, Trouble> {
-    bounded(text)?;
-    stacked(text)?;
-    word::parse_heredoc(text, &options()).map_err(|_error| Trouble::Syntax)
+pub(super) fn parse_document(text: &str) -> Result<Vec<WordPieceWithSource>, LoweringError> {
+    check_size(text)?;
+    check_directory_stack(text)?;
+    word::parse_heredoc(text, &new_parser_options()).map_err(|_error| LoweringError::Syntax)
 }
 
 /// Rejects text that is too long, or that nests substitutions too deep.
-fn bounded(text: &str) -> Result<(), Trouble> {
+fn check_size(text: &str) -> Result<(), LoweringError> {
     if text.len() > LONGEST {
-        return Err(Trouble::TooMuch);
+        return Err(LoweringError::TooMuch);
     }
     let mut depth = 0_usize;
     let mut before = ' ';
@@ -70,7 +70,7 @@ fn bounded(text: &str) -> Result<(), Trouble> {
             _ => {}
         }
         if depth > DEEPEST_COMPOUNDS {
-            return Err(Trouble::TooDeep);
+            return Err(LoweringError::TooDeep);
         }
         before = it;
     }
@@ -78,7 +78,7 @@ fn bounded(text: &str) -> Result<(), Trouble> {
 }
 
 /// Rejects brackets and compound commands that are nested too deep.
-fn nested(tokens: &[Token]) -> Result<(), Trouble> {
+fn check_nesting(tokens: &[Token]) -> Result<(), LoweringError> {
     let (mut brackets, mut compounds) = (0_usize, 0_usize);
     for token in tokens {
         match token {
@@ -95,14 +95,14 @@ fn nested(tokens: &[Token]) -> Result<(), Trouble> {
             },
         }
         if brackets > DEEPEST_BRACKETS || compounds > DEEPEST_COMPOUNDS {
-            return Err(Trouble::TooDeep);
+            return Err(LoweringError::TooDeep);
         }
     }
     Ok(())
 }
 
 /// Rejects a redirection of an impossibly large file descriptor.
-fn numbered(tokens: &[Token]) -> Result<(), Trouble> {
+fn check_descriptors(tokens: &[Token]) -> Result<(), LoweringError> {
     let is_beyond = |pair: &[Token]| match pair {
         [Token::Word(number, before), Token::Operator(operator, after)] => {
             operator.starts_with(['<', '>'])
@@ -112,15 +112,15 @@ fn numbered(tokens: &[Token]) -> Result<(), Trouble> {
         }
         _ => false,
     };
-    if tokens.windows(2).any(is_beyond) { Err(Trouble::Syntax) } else { Ok(()) }
+    if tokens.windows(2).any(is_beyond) { Err(LoweringError::Syntax) } else { Ok(()) }
 }
 
 /// Rejects an impossibly large index into the directory stack, such as `~99999999999999999999`.
-fn stacked(text: &str) -> Result<(), Trouble> {
+fn check_directory_stack(text: &str) -> Result<(), LoweringError> {
     let is_beyond = |after: &str| {
         let after = after.strip_prefix(['+', '-']).unwrap_or(after);
         let digits = after.len() - after.trim_start_matches(|it: char| it.is_ascii_digit()).len();
         digits > 0 && after[..digits].parse::<usize>().is_err()
     };
-    if text.split('~').skip(1).any(is_beyond) { Err(Trouble::Syntax) } else { Ok(()) }
+    if text.split('~').skip(1).any(is_beyond) { Err(LoweringError::Syntax) } else { Ok(()) }
 }

@@ -5,67 +5,67 @@ use brush_parser::ast::{
     IoFileRedirectKind, IoFileRedirectTarget, IoRedirect, ProcessSubstitutionKind,
 };
 
-use super::command::{Command, Redirect, RedirectMode, absolute};
-use super::walk::{COMMAND, Walker, work};
-use super::within::{ShellWords, is_shell, shell_code};
+use super::command::{Redirect, RedirectMode, ShellCommand, resolve_path};
+use super::nested_code::{ShellSource, is_shell, parse_shell_source};
+use super::walk::{COMMAND_UNITS, Walker, count_work};
 use super::word::{UNKNOWN, Word};
 
 /// The most values of one variable that are tried; with more, the variable counts as unknown.
-pub(super) const MOST_WORLDS: usize = 4;
+pub(super) const MOST_VALUE_CHOICES: usize = 4;
 
 impl Walker {
-    pub(super) fn simple(&mut self, simple: &ast::SimpleCommand) {
+    pub(super) fn walk_simple(&mut self, simple: &ast::SimpleCommand) {
         let mut choice = 0;
         loop {
-            (self.world, self.worlds) = (choice, 1);
+            (self.value_choice, self.value_choices) = (choice, 1);
             let from = self.commands.len();
-            let command = self.resolved(simple);
-            let choices = self.worlds.min(MOST_WORLDS);
-            let feeders = self.unread(from);
-            self.emit(command, &feeders);
+            let command = self.resolve_simple(simple);
+            let choices = self.value_choices.min(MOST_VALUE_CHOICES);
+            let feeders = self.find_unread(from);
+            self.emit_command(command, &feeders);
             choice += 1;
-            if choice >= choices || !self.may_go_on() {
+            if choice >= choices || !self.spend_one() {
                 break;
             }
         }
-        (self.world, self.worlds) = (0, 1);
+        (self.value_choice, self.value_choices) = (0, 1);
     }
 
     /// Resolves the words of a command.
-    fn resolved(&mut self, simple: &ast::SimpleCommand) -> Command {
-        let nameless = std::mem::take(&mut self.nameless);
-        let mut command = Command {
+    fn resolve_simple(&mut self, simple: &ast::SimpleCommand) -> ShellCommand {
+        let nameless = std::mem::take(&mut self.unknown_variables);
+        let mut command = ShellCommand {
             stdin: self.stdin.clone(),
             fed_by: self.fed_by.clone(),
             cwd: self.cwd.clone(),
-            setting: self.setting,
-            ..Command::default()
+            execution: self.execution,
+            ..ShellCommand::default()
         };
         let lasts = simple.word_or_name.is_none();
         for item in simple.prefix.iter().flat_map(|prefix| &prefix.0) {
             match item {
                 CommandPrefixOrSuffixItem::AssignmentWord(assignment, _) => {
-                    let assigned = self.assigned(assignment);
+                    let assigned = self.resolve_assignment(assignment);
                     if lasts && let Some((name, value)) = &assigned {
-                        self.assign(name, value.clone());
+                        self.assign_variable(name, value.clone());
                     }
                     command.assigns.extend(assigned);
                 }
                 CommandPrefixOrSuffixItem::IoRedirect(redirect) => {
-                    self.redirect(redirect, &mut command);
+                    self.apply_redirect(redirect, &mut command);
                 }
                 CommandPrefixOrSuffixItem::Word(word) => {
-                    let words = self.words(&word.value);
+                    let words = self.expand_word(&word.value);
                     command.argv.extend(words);
                 }
                 CommandPrefixOrSuffixItem::ProcessSubstitution(kind, subshell) => {
-                    let word = self.process_substitution(kind, subshell, &mut command);
+                    let word = self.walk_process_substitution(kind, subshell, &mut command);
                     command.argv.push(word);
                 }
             }
         }
         if let Some(word) = &simple.word_or_name {
-            let words = self.words(&word.value);
+            let words = self.expand_word(&word.value);
             command.argv.extend(words);
         }
         let declares =
@@ -74,37 +74,37 @@ impl Walker {
             match item {
                 CommandPrefixOrSuffixItem::AssignmentWord(assignment, word) => {
                     if declares {
-                        let assigned = self.assigned(assignment);
+                        let assigned = self.resolve_assignment(assignment);
                         if let Some((name, value)) = &assigned {
-                            self.assign(name, value.clone());
+                            self.assign_variable(name, value.clone());
                             let assignment_text = format!("{name}={}", value.raw());
-                            command.argv.push(Word::marked(assignment_text));
+                            command.argv.push(Word::from_marked(assignment_text));
                         }
                         command.assigns.extend(assigned);
                     } else {
-                        let words = self.words(&word.value);
+                        let words = self.expand_word(&word.value);
                         command.argv.extend(words);
                     }
                 }
                 CommandPrefixOrSuffixItem::Word(word) => {
-                    let words = self.words(&word.value);
+                    let words = self.expand_word(&word.value);
                     command.argv.extend(words);
                 }
                 CommandPrefixOrSuffixItem::IoRedirect(redirect) => {
-                    self.redirect(redirect, &mut command);
+                    self.apply_redirect(redirect, &mut command);
                 }
                 CommandPrefixOrSuffixItem::ProcessSubstitution(kind, subshell) => {
-                    let word = self.process_substitution(kind, subshell, &mut command);
+                    let word = self.walk_process_substitution(kind, subshell, &mut command);
                     command.argv.push(word);
                 }
             }
         }
-        command.variables = std::mem::replace(&mut self.nameless, nameless);
+        command.variables = std::mem::replace(&mut self.unknown_variables, nameless);
         command
     }
 
     /// Returns the name and the value of an assignment; arrays are only stored.
-    fn assigned(&mut self, assignment: &Assignment) -> Option<(String, Word)> {
+    fn resolve_assignment(&mut self, assignment: &Assignment) -> Option<(String, Word)> {
         let name = match &assignment.name {
             AssignmentName::VariableName(name) => name.clone(),
             AssignmentName::ArrayElementName(name, _) => {
@@ -114,10 +114,10 @@ impl Walker {
         };
         match &assignment.value {
             AssignmentValue::Scalar(word) => {
-                let value = self.assigned_value(&word.value);
+                let value = self.expand_assigned(&word.value);
                 let value = if assignment.append {
-                    let before = self.variable(&name).unwrap_or_default();
-                    Word::marked(format!("{}{}", before.raw(), value.raw()))
+                    let before = self.find_variable(&name).unwrap_or_default();
+                    Word::from_marked(format!("{}{}", before.raw(), value.raw()))
                 } else {
                     value
                 };
@@ -126,7 +126,7 @@ impl Walker {
             AssignmentValue::Array(members) => {
                 let mut words = Vec::new();
                 for (_, word) in members {
-                    words.extend(self.words(&word.value));
+                    words.extend(self.expand_word(&word.value));
                 }
                 let kept = self.arrays.entry(name).or_default();
                 if !assignment.append {
@@ -139,41 +139,43 @@ impl Walker {
     }
 
     /// Returns the value of an assignment, in which a tilde may follow a colon.
-    fn assigned_value(&mut self, text: &str) -> Word {
-        let value = self.one_word(text);
+    fn expand_assigned(&mut self, text: &str) -> Word {
+        let value = self.expand_unsplit(text);
         match &self.home {
             Some(home) if value.raw().contains(":~/") => {
-                Word::marked(value.raw().replace(":~/", &format!(":{home}/")))
+                Word::from_marked(value.raw().replace(":~/", &format!(":{home}/")))
             }
             Some(_) | None => value,
         }
     }
 
-    pub(super) fn redirect(&mut self, redirect: &IoRedirect, command: &mut Command) {
+    pub(super) fn apply_redirect(&mut self, redirect: &IoRedirect, command: &mut ShellCommand) {
         match redirect {
-            IoRedirect::File(fd, kind, target) => self.file(*fd, kind, target, command),
+            IoRedirect::File(fd, kind, target) => {
+                self.apply_file_redirect(*fd, kind, target, command)
+            }
             IoRedirect::HereDocument(_, document) => {
-                command.stdin = Some(self.document(document));
+                command.stdin = Some(self.expand_document(document));
                 command.fed_by.clear();
             }
             IoRedirect::HereString(_, word) => {
-                command.stdin = Some(self.one_word(&word.value));
+                command.stdin = Some(self.expand_unsplit(&word.value));
                 command.fed_by.clear();
             }
             IoRedirect::OutputAndError(word, _) => {
-                let path = self.one_file(&word.value);
+                let path = self.expand_file(&word.value);
                 command.stdout = Some(path.clone());
                 command.redirects.push(Redirect { path, mode: RedirectMode::Write });
             }
         }
     }
 
-    fn file(
+    fn apply_file_redirect(
         &mut self,
         fd: Option<i32>,
         kind: &IoFileRedirectKind,
         target: &IoFileRedirectTarget,
-        command: &mut Command,
+        command: &mut ShellCommand,
     ) {
         let mode = match kind {
             IoFileRedirectKind::Read | IoFileRedirectKind::DuplicateInput => RedirectMode::Read,
@@ -185,9 +187,9 @@ impl Walker {
         };
         let path = match target {
             IoFileRedirectTarget::Fd(_) => return,
-            IoFileRedirectTarget::Filename(word) => self.one_file(&word.value),
+            IoFileRedirectTarget::Filename(word) => self.expand_file(&word.value),
             IoFileRedirectTarget::Duplicate(word) => {
-                let path = self.one_file(&word.value);
+                let path = self.expand_file(&word.value);
                 // A duplicated or closed descriptor.
                 let text = path.raw().trim_end_matches('-');
                 if text.chars().all(|it| it.is_ascii_digit()) {
@@ -196,17 +198,17 @@ impl Walker {
                 path
             }
             IoFileRedirectTarget::ProcessSubstitution(kind, subshell) => {
-                let word = self.process_substitution(kind, subshell, command);
+                let word = self.walk_process_substitution(kind, subshell, command);
                 if mode == RedirectMode::Read {
                     command.stdin =
-                        absolute(&word, None).and_then(|at| self.files.get(&at).cloned());
+                        resolve_path(&word, None).and_then(|at| self.files.get(&at).cloned());
                 }
                 return;
             }
         };
         match mode {
             RedirectMode::Read if fd.is_none_or(|fd| fd == 0) => {
-                let at = absolute(&path, self.cwd.as_deref());
+                let at = resolve_path(&path, self.cwd.as_deref());
                 let known = at.and_then(|at| self.files.get(&at).cloned());
                 command.stdin = Some(known.unwrap_or_else(Word::unknown));
                 command.fed_by.clear();
@@ -220,17 +222,17 @@ impl Walker {
     }
 
     /// Returns the file of a redirection.
-    fn one_file(&mut self, word: &str) -> Word {
-        let mut words = self.words(word);
+    fn expand_file(&mut self, word: &str) -> Word {
+        let mut words = self.expand_word(word);
         if words.len() == 1 { words.remove(0) } else { Word::unknown() }
     }
 
     /// Walks a process substitution and returns a word for its file.
-    fn process_substitution(
+    fn walk_process_substitution(
         &mut self,
         kind: &ProcessSubstitutionKind,
         subshell: &ast::SubshellCommand,
-        command: &mut Command,
+        command: &mut ShellCommand,
     ) -> Word {
         let from = self.commands.len();
         let path = format!("/dev/fd/{}", 63 + from);
@@ -238,64 +240,66 @@ impl Walker {
         if matches!(kind, ProcessSubstitutionKind::Write) {
             self.stdin = Some(Word::unknown());
         }
-        self.apart(|walker| walker.list(&subshell.list));
+        self.walk_subshell(|walker| walker.walk_list(&subshell.list));
         (self.stdin, self.fed_by) = (stdin, fed_by);
         if matches!(kind, ProcessSubstitutionKind::Read) {
-            let printed = self.printed(from);
+            let printed = self.collect_output(from);
             self.files.insert(path.clone(), printed);
-            command.fed_by.extend(self.unread(from));
+            command.fed_by.extend(self.find_unread(from));
         }
-        Word::marked(path)
+        Word::from_marked(path)
     }
 
     /// Adds a command, and everything that it runs itself.
-    pub(super) fn emit(&mut self, command: Command, feeders: &[usize]) {
-        for command in self.peeled(command) {
+    pub(super) fn emit_command(&mut self, command: ShellCommand, feeders: &[usize]) {
+        for command in self.peel_wrappers(command) {
             let words = command.argv.iter().chain(command.assigns.iter().map(|(_, value)| value));
-            if !self.spend(COMMAND + words.map(|word| work(word.raw())).sum::<usize>()) {
+            if !self
+                .spend_work(COMMAND_UNITS + words.map(|word| count_work(word.raw())).sum::<usize>())
+            {
                 return;
             }
-            self.add(command, feeders);
+            self.add_command(command, feeders);
         }
     }
 
-    fn add(&mut self, mut command: Command, feeders: &[usize]) {
+    fn add_command(&mut self, mut command: ShellCommand, feeders: &[usize]) {
         let name = command.name().to_owned();
         let reader = if name.is_empty() { UNKNOWN.to_string() } else { name.clone() };
-        self.feed(feeders, &reader);
-        command.setting.recursive |= self.calls.contains(&name) || self.runs_itself(&command);
-        command.output = self.folded(&command);
-        if !self.spend(work(command.output.raw())) {
+        self.record_reader(feeders, &reader);
+        command.execution.recursive |= self.calls.contains(&name) || self.runs_itself(&command);
+        command.output = self.find_output(&command);
+        if !self.spend_work(count_work(command.output.raw())) {
             return;
         }
-        if let Some(file) = command.written_file(self.cwd.as_deref()) {
+        if let Some(file) = command.find_written_file(self.cwd.as_deref()) {
             self.files.insert(file, std::mem::take(&mut command.output));
         }
         self.commands.push(command.clone());
-        self.changes_shell(&name, &command);
-        self.runs_more(&name, &command, feeders);
+        self.apply_builtin(&name, &command);
+        self.walk_nested(&name, &command, feeders);
     }
 
     /// Returns whether a command runs the script that is being walked, directly or in a shell.
-    fn runs_itself(&self, command: &Command) -> bool {
-        let script = match shell_code(command.arguments()) {
-            ShellWords::Script(script, _) if is_shell(command.name()) => Some(script),
-            ShellWords::Script(..) | ShellWords::Code(..) | ShellWords::Input => None,
+    fn runs_itself(&self, command: &ShellCommand) -> bool {
+        let script = match parse_shell_source(command.arguments()) {
+            ShellSource::Script(script, _) if is_shell(command.name()) => Some(script),
+            ShellSource::Script(..) | ShellSource::Code(..) | ShellSource::Input => None,
         };
         let program = command.argv.first().filter(|word| word.raw().contains('/'));
         [script, program].into_iter().flatten().any(|word| {
-            absolute(word, command.cwd.as_deref()).is_some_and(|at| self.calls.contains(&at))
+            resolve_path(word, command.cwd.as_deref()).is_some_and(|at| self.calls.contains(&at))
         })
     }
 
     /// Applies the effect of a builtin on the shell.
-    fn changes_shell(&mut self, name: &str, command: &Command) {
+    fn apply_builtin(&mut self, name: &str, command: &ShellCommand) {
         let arguments = command.arguments();
         let operands = || arguments.iter().filter(|word| !word.raw().starts_with('-'));
         match name {
             "cd" | "pushd" => {
                 self.cwd = match (operands().next(), arguments.iter().any(|it| it.raw() == "-")) {
-                    (Some(to), _) => absolute(to, self.cwd.as_deref()),
+                    (Some(to), _) => resolve_path(to, self.cwd.as_deref()),
                     (None, false) if name == "cd" => self.home.clone(),
                     (None, _) => None,
                 };
@@ -314,11 +318,11 @@ impl Walker {
                 let names: Vec<&Word> = operands().collect();
                 for (at, word) in names.iter().enumerate() {
                     let value = match names.len() {
-                        1 => Word::marked(line.clone()),
+                        1 => Word::from_marked(line.clone()),
                         _ => line
                             .split_whitespace()
                             .nth(at)
-                            .map_or_else(Word::unknown, |part| Word::marked(part.to_owned())),
+                            .map_or_else(Word::unknown, |part| Word::from_marked(part.to_owned())),
                     };
                     self.variables.insert(word.raw().to_owned(), vec![value]);
                 }
@@ -326,8 +330,9 @@ impl Walker {
             "mapfile" | "readarray" => {
                 if let Some(word) = operands().next_back() {
                     let text = self.stdin.clone().unwrap_or_else(Word::unknown);
-                    if self.spend(text.raw().lines().count()) {
-                        let lines = text.raw().lines().map(|line| Word::marked(line.to_owned()));
+                    if self.spend_work(text.raw().lines().count()) {
+                        let lines =
+                            text.raw().lines().map(|line| Word::from_marked(line.to_owned()));
                         self.arrays.insert(word.raw().to_owned(), lines.collect());
                     }
                 }
@@ -342,14 +347,14 @@ impl Walker {
             }
             "printf" if arguments.first().is_some_and(|word| word.raw() == "-v") => {
                 if let Some(variable) = arguments.get(1).map(|word| word.raw().to_owned()) {
-                    let shorter = Command {
+                    let shorter = ShellCommand {
                         argv: std::iter::once(Word::new("printf"))
                             .chain(arguments.iter().skip(2).cloned())
                             .collect(),
-                        ..Command::default()
+                        ..ShellCommand::default()
                     };
-                    let value = self.folded(&shorter);
-                    self.assign(&variable, value);
+                    let value = self.find_output(&shorter);
+                    self.assign_variable(&variable, value);
                 }
             }
             _ => {}

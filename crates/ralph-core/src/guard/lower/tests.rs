@@ -6,15 +6,15 @@ use super::*;
 
 /// Returns the commands that a text lowers to, one per line.
 fn lowered(text: &str) -> Vec<String> {
-    let start = Start {
+    let start = ShellState {
         cwd: "/p".into(),
         home: Some("/home/dev".into()),
         variables: BTreeMap::from([("USER".to_owned(), "dev".to_owned())]),
     };
-    let lowered = lower(text, &start);
-    assert_eq!(lowered.trouble, None, "{text}");
+    let lowered = lower_text(text, &start);
+    assert_eq!(lowered.error, None, "{text}");
     let commands = lowered.commands.iter().filter(|it| !it.argv.is_empty());
-    commands.map(crate::guard::shown).collect()
+    commands.map(crate::guard::format_command).collect()
 }
 
 #[track_caller]
@@ -119,8 +119,9 @@ fn code_within_code_is_followed() {
 #[test]
 fn directories_are_followed() {
     let cwd = |text: &str| {
-        let start = Start { cwd: "/p".into(), home: Some("/h".into()), ..Start::default() };
-        lower(text, &start).commands.last().and_then(|command| command.cwd.clone())
+        let start =
+            ShellState { cwd: "/p".into(), home: Some("/h".into()), ..ShellState::default() };
+        lower_text(text, &start).commands.last().and_then(|command| command.cwd.clone())
     };
     for (text, expect) in [
         ("a", Some("/p")),
@@ -138,16 +139,19 @@ fn directories_are_followed() {
 
 #[test]
 fn incomplete_lowering_is_reported() {
-    let error_of = |text: &str| lower(text, &Start::default()).trouble;
-    assert_eq!(error_of("a | | b"), Some(Trouble::Syntax));
+    let error_of = |text: &str| lower_text(text, &ShellState::default()).error;
+    assert_eq!(error_of("a | | b"), Some(LoweringError::Syntax));
     assert_eq!(
         error_of("f() { g; }; g() { f; }; f"),
         None,
         "a function that calls itself is met once"
     );
-    assert_eq!(error_of(&format!("{}a{}", "(".repeat(14), ")".repeat(14))), Some(Trouble::TooDeep));
-    assert_eq!(error_of(&"a;".repeat(20_000)), Some(Trouble::TooMuch));
-    assert_eq!(error_of(&format!("{}a", "eval ".repeat(10))), Some(Trouble::TooDeep));
+    assert_eq!(
+        error_of(&format!("{}a{}", "(".repeat(14), ")".repeat(14))),
+        Some(LoweringError::TooDeep)
+    );
+    assert_eq!(error_of(&"a;".repeat(20_000)), Some(LoweringError::TooMuch));
+    assert_eq!(error_of(&format!("{}a", "eval ".repeat(10))), Some(LoweringError::TooDeep));
 }
 
 #[test]
@@ -175,9 +179,10 @@ fn wrappers_within_wrappers_are_peeled_off() {
     let lines = format!("printf '{}' | while read x; do a $x; done", "x\\n".repeat(40));
     assert_eq!(lowered(&lines).last().map(String::as_str), Some("a ‹?›"));
     check("xargs -a list -I{} a {}", &["a ‹?›"]);
-    let wrapped = |count: usize| lower(&format!("{}a", "nice ".repeat(count)), &Start::default());
-    assert_eq!(wrapped(8).trouble, None);
-    assert_eq!(wrapped(9).trouble, Some(Trouble::TooDeep));
+    let wrapped =
+        |count: usize| lower_text(&format!("{}a", "nice ".repeat(count)), &ShellState::default());
+    assert_eq!(wrapped(8).error, None);
+    assert_eq!(wrapped(9).error, Some(LoweringError::TooDeep));
 }
 
 /// Texts that cause far more work than their length suggests.
@@ -209,8 +214,8 @@ fn expensive_texts() -> Vec<(&'static str, String)> {
 #[test]
 fn work_is_bounded_whatever_a_text_asks_for() {
     for (name, text) in expensive_texts() {
-        let lowered = lower(&text, &Start { cwd: "/p".into(), ..Start::default() });
-        assert!(lowered.trouble >= Some(Trouble::TooDeep), "{name}: {:?}", lowered.trouble);
+        let lowered = lower_text(&text, &ShellState { cwd: "/p".into(), ..ShellState::default() });
+        assert!(lowered.error >= Some(LoweringError::TooDeep), "{name}: {:?}", lowered.error);
         let commands = &lowered.commands;
         assert!(commands.len() <= 3_000, "{name}: {} commands", commands.len());
         let lengths = commands.iter().flat_map(|it| &it.argv).map(|word| word.raw().len());
@@ -228,10 +233,9 @@ fn text_that_would_fill_the_memory_is_not_known() {
         format!("printf x {}| xargs a", "| { cat; cat; } ".repeat(40)),
         format!("{doubled}echo $x | xargs -Ia a $x"),
     ] {
-        let lowered = lower(&text, &Start::default());
+        let lowered = lower_text(&text, &ShellState::default());
         let last = lowered.commands.last().expect("a command");
-        let is_reported =
-            lowered.trouble.is_some() || last.argv.iter().any(|word| !word.is_known());
+        let is_reported = lowered.error.is_some() || last.argv.iter().any(|word| !word.is_known());
         assert!(is_reported, "{text}: {last:?}");
         assert!(last.argv.iter().all(|word| word.raw().len() <= 1 << 20));
     }
@@ -239,8 +243,8 @@ fn text_that_would_fill_the_memory_is_not_known() {
 
 #[test]
 fn the_most_severe_error_wins() {
-    let error_of = |text: &str| lower(text, &Start::default()).trouble;
+    let error_of = |text: &str| lower_text(text, &ShellState::default()).error;
     let deep = format!("{}a", "eval ".repeat(10));
-    assert_eq!(error_of(&format!("eval '('; {deep}")), Some(Trouble::TooDeep));
-    assert_eq!(error_of(&format!("{deep}; eval '('")), Some(Trouble::TooDeep));
+    assert_eq!(error_of(&format!("eval '('; {deep}")), Some(LoweringError::TooDeep));
+    assert_eq!(error_of(&format!("{deep}; eval '('")), Some(LoweringError::TooDeep));
 }

@@ -8,10 +8,10 @@ use brush_parser::ast::{
     RedirectList, SeparatorOperator,
 };
 
-use super::command::{Command, Lowered, Setting, Start, Trouble};
+use super::command::{CommandExecution, LoweredScript, LoweringError, ShellCommand, ShellState};
+use super::loops::{self, LoopBound};
 use super::parse;
-use super::rounds::{self, Rounds};
-use super::word::{Word, unmarked};
+use super::word::{Word, strip_marks};
 
 /// The deepest nesting of shells in shells and functions in functions.
 const DEEPEST: usize = 8;
@@ -23,29 +23,29 @@ const DEEPEST: usize = 8;
 const MOST_WORK: usize = 60_000;
 
 /// Bytes of text per unit of work.
-const BYTES: usize = 64;
+const BYTES_PER_UNIT: usize = 64;
 
 /// Units for a command: every rule checks it, whatever its words are.
-pub(super) const COMMAND: usize = 20;
+pub(super) const COMMAND_UNITS: usize = 20;
 
 /// Units for a function definition: it is copied, and its length is unknown.
-const FUNCTION: usize = 100;
+const FUNCTION_UNITS: usize = 100;
 
 /// Variables that a subshell saves per unit of work.
-const VARIABLES: usize = 8;
+const VARIABLES_PER_UNIT: usize = 8;
 
 /// Returns the units of work for a text.
-pub(super) fn work(text: &str) -> usize {
-    1 + text.len() / BYTES
+pub(super) fn count_work(text: &str) -> usize {
+    1 + text.len() / BYTES_PER_UNIT
 }
 
 /// The most iterations of one loop that are walked one by one.
-const MOST_ROUNDS: usize = 32;
+const MOST_LOOP_ITERATIONS: usize = 32;
 
 /// The state of the walk.
 pub(super) struct Walker {
-    pub(super) commands: Vec<Command>,
-    pub(super) trouble: Option<Trouble>,
+    pub(super) commands: Vec<ShellCommand>,
+    pub(super) error: Option<LoweringError>,
     /// The possible values of each variable; several if they depend on a condition.
     pub(super) variables: BTreeMap<String, Vec<Word>>,
     pub(super) arrays: BTreeMap<String, Vec<Word>>,
@@ -62,17 +62,17 @@ pub(super) struct Walker {
     pub(super) files: BTreeMap<String, Word>,
     /// The code of `trap`, run at the end.
     pub(super) traps: Vec<String>,
-    pub(super) setting: Setting,
+    pub(super) execution: CommandExecution,
     /// The number of conditions around the current command.
     pub(super) conditions: usize,
     /// Which of several values of the variables is used, and how many there are.
-    pub(super) world: usize,
-    pub(super) worlds: usize,
+    pub(super) value_choice: usize,
+    pub(super) value_choices: usize,
     /// The variables in the current words whose values are unknown.
-    pub(super) nameless: Vec<String>,
+    pub(super) unknown_variables: Vec<String>,
     depth: usize,
     /// The units of work that are left.
-    left: usize,
+    work_left: usize,
 }
 
 /// The value of its condition with which a loop continues.
@@ -85,7 +85,7 @@ enum LoopsWhile {
 }
 
 /// The state that a subshell cannot change.
-pub(super) struct Saved {
+pub(super) struct SubshellSnapshot {
     variables: BTreeMap<String, Vec<Word>>,
     arrays: BTreeMap<String, Vec<Word>>,
     positional: Vec<Word>,
@@ -94,12 +94,12 @@ pub(super) struct Saved {
 }
 
 impl Walker {
-    pub(super) fn new(start: &Start) -> Self {
+    pub(super) fn new(start: &ShellState) -> Self {
         let variables =
             start.variables.iter().map(|(name, value)| (name.clone(), vec![Word::new(value)]));
         Self {
             commands: Vec::new(),
-            trouble: None,
+            error: None,
             variables: variables.collect(),
             arrays: BTreeMap::new(),
             positional: Vec::new(),
@@ -111,66 +111,66 @@ impl Walker {
             fed_by: Vec::new(),
             files: BTreeMap::new(),
             traps: Vec::new(),
-            setting: Setting::default(),
+            execution: CommandExecution::default(),
             conditions: 0,
-            world: 0,
-            worlds: 1,
-            nameless: Vec::new(),
+            value_choice: 0,
+            value_choices: 1,
+            unknown_variables: Vec::new(),
             depth: 0,
-            left: MOST_WORK,
+            work_left: MOST_WORK,
         }
     }
 
-    pub(super) fn finish(mut self) -> Lowered {
+    pub(super) fn finish(mut self) -> LoweredScript {
         for code in std::mem::take(&mut self.traps) {
-            self.text(&code);
+            self.walk_nested_text(&code);
         }
-        Lowered { commands: self.commands, trouble: self.trouble }
+        LoweredScript { commands: self.commands, error: self.error }
     }
 
     /// Records an error; the most severe one is kept.
-    pub(super) fn fail(&mut self, error: Trouble) {
-        self.trouble = self.trouble.max(Some(error));
+    pub(super) fn record_error(&mut self, error: LoweringError) {
+        self.error = self.error.max(Some(error));
     }
 
     /// Spends units of work, and returns whether the walk may continue.
-    pub(super) fn spend(&mut self, work: usize) -> bool {
-        self.left = self.left.saturating_sub(work);
-        if self.left == 0 {
-            self.fail(Trouble::TooMuch);
+    pub(super) fn spend_work(&mut self, work: usize) -> bool {
+        self.work_left = self.work_left.saturating_sub(work);
+        if self.work_left == 0 {
+            self.record_error(LoweringError::TooMuch);
         }
-        self.left > 0
+        self.work_left > 0
     }
 
     /// Spends one unit of work, and returns whether the walk may continue.
-    pub(super) fn may_go_on(&mut self) -> bool {
-        self.spend(1)
+    pub(super) fn spend_one(&mut self) -> bool {
+        self.spend_work(1)
     }
 
     /// Walks a text within the text, in the current shell.
-    pub(super) fn text(&mut self, text: &str) {
-        if self.spend(work(text)) {
-            self.whole(text);
+    pub(super) fn walk_nested_text(&mut self, text: &str) {
+        if self.spend_work(count_work(text)) {
+            self.walk_text(text);
         }
     }
 
     /// Walks the whole text.
-    pub(super) fn whole(&mut self, text: &str) {
-        self.deeper(|walker| match parse::program(&unmarked(text)) {
-            Ok((program, tokens)) if walker.spend(tokens) => {
+    pub(super) fn walk_text(&mut self, text: &str) {
+        self.walk_deeper(|walker| match parse::parse_program(&strip_marks(text)) {
+            Ok((program, tokens)) if walker.spend_work(tokens) => {
                 for list in &program.complete_commands {
-                    walker.list(list);
+                    walker.walk_list(list);
                 }
             }
             Ok(_) => {}
-            Err(error) => walker.fail(error),
+            Err(error) => walker.record_error(error),
         });
     }
 
     /// Walks one level deeper, if the limit allows it.
-    pub(super) fn deeper(&mut self, walk: impl FnOnce(&mut Self)) {
+    pub(super) fn walk_deeper(&mut self, walk: impl FnOnce(&mut Self)) {
         if self.depth >= DEEPEST {
-            self.fail(Trouble::TooDeep);
+            self.record_error(LoweringError::TooDeep);
             return;
         }
         self.depth += 1;
@@ -178,8 +178,8 @@ impl Walker {
         self.depth -= 1;
     }
 
-    pub(super) fn save(&self) -> Saved {
-        Saved {
+    pub(super) fn save_state(&self) -> SubshellSnapshot {
+        SubshellSnapshot {
             variables: self.variables.clone(),
             arrays: self.arrays.clone(),
             positional: self.positional.clone(),
@@ -188,7 +188,7 @@ impl Walker {
         }
     }
 
-    pub(super) fn restore(&mut self, saved: Saved) {
+    pub(super) fn restore_state(&mut self, saved: SubshellSnapshot) {
         self.variables = saved.variables;
         self.arrays = saved.arrays;
         self.positional = saved.positional;
@@ -197,19 +197,19 @@ impl Walker {
     }
 
     /// Walks in a subshell.
-    pub(super) fn apart(&mut self, walk: impl FnOnce(&mut Self)) {
+    pub(super) fn walk_subshell(&mut self, walk: impl FnOnce(&mut Self)) {
         let arrays: usize = self.arrays.values().map(Vec::len).sum();
         let kept = self.variables.len() + self.functions.len() + self.positional.len() + arrays;
-        if !self.spend(1 + kept / VARIABLES) {
+        if !self.spend_work(1 + kept / VARIABLES_PER_UNIT) {
             return;
         }
-        let saved = self.save();
+        let saved = self.save_state();
         walk(self);
-        self.restore(saved);
+        self.restore_state(saved);
     }
 
     /// Returns what the commands from an index on print that no other command reads.
-    pub(super) fn printed(&mut self, from: usize) -> Word {
+    pub(super) fn collect_output(&mut self, from: usize) -> Word {
         let unread = self.commands.get(from..).unwrap_or_default().iter();
         let unread = unread.filter(|it| it.feeds.is_none() && !it.output.raw().is_empty());
         let outputs: Vec<Word> = unread.map(|command| command.output.clone()).collect();
@@ -218,19 +218,19 @@ impl Walker {
         }
         // Each of several commands may print as much as it reads.
         let length = outputs.iter().map(|it| it.raw().len()).fold(0, usize::saturating_add);
-        if length > parse::LONGEST || !self.spend(length / BYTES) {
+        if length > parse::LONGEST || !self.spend_work(length / BYTES_PER_UNIT) {
             return Word::unknown();
         }
-        Word::marked(outputs.iter().map(Word::raw).collect())
+        Word::from_marked(outputs.iter().map(Word::raw).collect())
     }
 
     /// Returns the commands from an index on whose output is not read yet.
-    pub(super) fn unread(&self, from: usize) -> Vec<usize> {
+    pub(super) fn find_unread(&self, from: usize) -> Vec<usize> {
         (from..self.commands.len()).filter(|at| self.commands[*at].feeds.is_none()).collect()
     }
 
     /// Records the program that reads the output of some commands.
-    pub(super) fn feed(&mut self, readers: &[usize], name: &str) {
+    pub(super) fn record_reader(&mut self, readers: &[usize], name: &str) {
         for at in readers {
             if let Some(command) = self.commands.get_mut(*at) {
                 command.feeds.get_or_insert_with(|| name.to_owned());
@@ -238,104 +238,104 @@ impl Walker {
         }
     }
 
-    pub(super) fn list(&mut self, list: &CompoundList) {
+    pub(super) fn walk_list(&mut self, list: &CompoundList) {
         for ast::CompoundListItem(and_or, separator) in &list.0 {
-            if !self.may_go_on() {
+            if !self.spend_one() {
                 return;
             }
-            let before = self.setting;
+            let before = self.execution;
             if matches!(separator, SeparatorOperator::Async) {
-                self.setting.background = true;
+                self.execution.background = true;
             }
-            self.pipeline(&and_or.first);
+            self.walk_pipeline(&and_or.first);
             self.conditions += 1;
             for next in &and_or.additional {
                 match next {
-                    AndOr::And(pipeline) | AndOr::Or(pipeline) => self.pipeline(pipeline),
+                    AndOr::And(pipeline) | AndOr::Or(pipeline) => self.walk_pipeline(pipeline),
                 }
             }
             self.conditions -= 1;
-            self.setting = before;
+            self.execution = before;
         }
     }
 
-    fn pipeline(&mut self, pipeline: &Pipeline) {
+    fn walk_pipeline(&mut self, pipeline: &Pipeline) {
         if let [command] = pipeline.seq.as_slice() {
-            self.command(command);
+            self.walk_command(command);
             return;
         }
         let (stdin, fed_by) = (self.stdin.clone(), self.fed_by.clone());
         let mut from = self.commands.len();
         for (position, command) in pipeline.seq.iter().enumerate() {
             if position > 0 {
-                self.stdin = Some(self.printed(from));
-                self.fed_by = self.unread(from);
+                self.stdin = Some(self.collect_output(from));
+                self.fed_by = self.find_unread(from);
                 from = self.commands.len();
             }
             let feeders = self.fed_by.clone();
-            self.apart(|walker| walker.command(command));
+            self.walk_subshell(|walker| walker.walk_command(command));
             if position > 0 {
-                let name = self.commands.get(from).map_or("", Command::name).to_owned();
-                self.feed(&feeders, &name);
+                let name = self.commands.get(from).map_or("", ShellCommand::name).to_owned();
+                self.record_reader(&feeders, &name);
             }
         }
         (self.stdin, self.fed_by) = (stdin, fed_by);
     }
 
-    fn command(&mut self, command: &ast::Command) {
-        if !self.may_go_on() {
+    fn walk_command(&mut self, command: &ast::Command) {
+        if !self.spend_one() {
             return;
         }
         match command {
-            ast::Command::Simple(simple) => self.simple(simple),
+            ast::Command::Simple(simple) => self.walk_simple(simple),
             ast::Command::Compound(compound, redirects) => {
-                self.redirected(redirects.as_ref(), |walker| walker.compound(compound));
+                self.walk_redirected(redirects.as_ref(), |walker| walker.walk_compound(compound));
             }
             ast::Command::Function(function) => {
-                if !self.spend(FUNCTION) {
+                if !self.spend_work(FUNCTION_UNITS) {
                     return;
                 }
                 let body = Rc::new(function.body.clone());
                 self.functions.insert(function.fname.value.clone(), body);
             }
             ast::Command::ExtendedTest(test, redirects) => {
-                self.redirected(redirects.as_ref(), |walker| walker.test(&test.expr));
+                self.walk_redirected(redirects.as_ref(), |walker| walker.walk_test(&test.expr));
             }
         }
     }
 
     /// Walks the body of a function with the arguments of a call.
-    pub(super) fn call(&mut self, name: &str, body: &Rc<FunctionBody>, arguments: Vec<Word>) {
+    pub(super) fn walk_call(&mut self, name: &str, body: &Rc<FunctionBody>, arguments: Vec<Word>) {
         let FunctionBody(compound, redirects) = body.as_ref();
         let positional = std::mem::replace(&mut self.positional, arguments);
         self.calls.push(name.to_owned());
-        self.deeper(|walker| {
-            walker.redirected(redirects.as_ref(), |walker| walker.compound(compound));
+        self.walk_deeper(|walker| {
+            walker.walk_redirected(redirects.as_ref(), |walker| walker.walk_compound(compound));
         });
         self.calls.pop();
         self.positional = positional;
     }
 
     /// Walks with redirections that apply to several commands.
-    fn redirected(&mut self, redirects: Option<&RedirectList>, walk: impl FnOnce(&mut Self)) {
+    fn walk_redirected(&mut self, redirects: Option<&RedirectList>, walk: impl FnOnce(&mut Self)) {
         let Some(RedirectList(redirects)) = redirects else { return walk(self) };
-        let mut carrier = Command { cwd: self.cwd.clone(), ..Command::default() };
+        let mut carrier = ShellCommand { cwd: self.cwd.clone(), ..ShellCommand::default() };
         for redirect in redirects {
-            self.redirect(redirect, &mut carrier);
+            self.apply_redirect(redirect, &mut carrier);
         }
         let (stdin, fed_by) = (self.stdin.clone(), self.fed_by.clone());
         if let Some(given) = carrier.stdin.take() {
             self.stdin = Some(given);
             self.fed_by = Vec::new();
         }
-        let written = carrier.written_file(self.cwd.as_deref());
+        let written = carrier.find_written_file(self.cwd.as_deref());
         let from = self.commands.len();
         self.commands.push(carrier);
         walk(self);
         if let Some(file) = written {
-            let printed = self.printed(from);
+            let printed = self.collect_output(from);
             self.files.insert(file, printed);
-            let unread = self.unread(from);
+            let unread = self.find_unread(from);
             for at in unread {
                 self.commands[at].output = Word::default();
             }
@@ -343,130 +343,133 @@ impl Walker {
         (self.stdin, self.fed_by) = (stdin, fed_by);
     }
 
-    fn compound(&mut self, compound: &CompoundCommand) {
+    fn walk_compound(&mut self, compound: &CompoundCommand) {
         match compound {
             CompoundCommand::Arithmetic(_) => {}
-            CompoundCommand::BraceGroup(group) => self.list(&group.list),
+            CompoundCommand::BraceGroup(group) => self.walk_list(&group.list),
             CompoundCommand::Subshell(subshell) => {
-                self.apart(|walker| walker.list(&subshell.list));
+                self.walk_subshell(|walker| walker.walk_list(&subshell.list));
             }
-            CompoundCommand::ForClause(clause) => self.for_clause(clause),
+            CompoundCommand::ForClause(clause) => self.walk_for(clause),
             CompoundCommand::ArithmeticForClause(clause) => {
                 let condition = clause.condition.as_ref().map(|it| it.value.trim());
                 let rounds = match condition {
-                    None | Some("") => Rounds::Endless,
-                    Some(text) if rounds::number(text) == Some(true) => Rounds::Endless,
-                    Some(_) => Rounds::Bounded,
+                    None | Some("") => LoopBound::Endless,
+                    Some(text) if loops::parse_arithmetic_truth(text) == Some(true) => {
+                        LoopBound::Endless
+                    }
+                    Some(_) => LoopBound::Bounded,
                 };
-                self.in_loop(rounds, |walker| walker.list(&clause.body.list));
+                self.walk_loop_body(rounds, |walker| walker.walk_list(&clause.body.list));
             }
             CompoundCommand::CaseClause(clause) => {
-                self.one_word(&clause.value.value);
+                self.expand_unsplit(&clause.value.value);
                 self.conditions += 1;
                 for item in &clause.cases {
                     if let Some(list) = &item.cmd {
-                        self.list(list);
+                        self.walk_list(list);
                     }
                 }
                 self.conditions -= 1;
             }
             CompoundCommand::IfClause(clause) => {
-                self.list(&clause.condition);
+                self.walk_list(&clause.condition);
                 self.conditions += 1;
-                self.list(&clause.then);
+                self.walk_list(&clause.then);
                 for other in clause.elses.iter().flatten() {
                     if let Some(condition) = &other.condition {
-                        self.list(condition);
+                        self.walk_list(condition);
                     }
-                    self.list(&other.body);
+                    self.walk_list(&other.body);
                 }
                 self.conditions -= 1;
             }
-            CompoundCommand::WhileClause(clause) => self.while_clause(clause, LoopsWhile::True),
-            CompoundCommand::UntilClause(clause) => self.while_clause(clause, LoopsWhile::False),
+            CompoundCommand::WhileClause(clause) => self.walk_while(clause, LoopsWhile::True),
+            CompoundCommand::UntilClause(clause) => self.walk_while(clause, LoopsWhile::False),
             CompoundCommand::Coprocess(coprocess) => {
-                let before = self.setting;
-                self.setting.background = true;
-                self.command(&coprocess.body);
-                self.setting = before;
+                let before = self.execution;
+                self.execution.background = true;
+                self.walk_command(&coprocess.body);
+                self.execution = before;
             }
         }
     }
 
-    fn for_clause(&mut self, clause: &ast::ForClauseCommand) {
+    fn walk_for(&mut self, clause: &ast::ForClauseCommand) {
         let values = match &clause.values {
-            Some(words) => words.iter().flat_map(|word| self.words(&word.value)).collect(),
+            Some(words) => words.iter().flat_map(|word| self.expand_word(&word.value)).collect(),
             None => self.positional.clone(),
         };
         let name = clause.variable_name.clone();
-        if values.len() > MOST_ROUNDS {
+        if values.len() > MOST_LOOP_ITERATIONS {
             self.variables.insert(name, vec![Word::unknown()]);
-            return self.in_loop(Rounds::Bounded, |walker| walker.list(&clause.body.list));
+            return self
+                .walk_loop_body(LoopBound::Bounded, |walker| walker.walk_list(&clause.body.list));
         }
         for value in values {
-            if !self.may_go_on() {
+            if !self.spend_one() {
                 return;
             }
             self.variables.insert(name.clone(), vec![value]);
-            self.in_loop(Rounds::Bounded, |walker| walker.list(&clause.body.list));
+            self.walk_loop_body(LoopBound::Bounded, |walker| walker.walk_list(&clause.body.list));
         }
     }
 
     /// Walks a loop. If it reads lines that are known, each line is walked.
-    fn while_clause(&mut self, clause: &ast::WhileOrUntilClauseCommand, on: LoopsWhile) {
+    fn walk_while(&mut self, clause: &ast::WhileOrUntilClauseCommand, on: LoopsWhile) {
         let ast::WhileOrUntilClauseCommand(condition, body, _) = clause;
         let lines: Vec<String> = match &self.stdin {
             Some(text) if !text.raw().is_empty() => {
-                text.raw().lines().take(MOST_ROUNDS + 1).map(str::to_owned).collect()
+                text.raw().lines().take(MOST_LOOP_ITERATIONS + 1).map(str::to_owned).collect()
             }
             Some(_) | None => Vec::new(),
         };
-        if !self.spend(lines.iter().map(|line| work(line)).sum()) {
+        if !self.spend_work(lines.iter().map(|line| count_work(line)).sum()) {
             return;
         }
         let from = self.commands.len();
         let stdin = self.stdin.clone();
-        if lines.len() > MOST_ROUNDS {
+        if lines.len() > MOST_LOOP_ITERATIONS {
             self.stdin = Some(Word::unknown());
         }
-        if lines.is_empty() || lines.len() > MOST_ROUNDS {
-            self.list(condition);
+        if lines.is_empty() || lines.len() > MOST_LOOP_ITERATIONS {
+            self.walk_list(condition);
         }
-        let constant = rounds::constant(condition, &self.commands[from..]);
+        let constant = loops::find_constant_condition(condition, &self.commands[from..]);
         let rounds = match (on, constant) {
-            (LoopsWhile::True, Some(true)) | (LoopsWhile::False, Some(false)) => Rounds::Endless,
-            (LoopsWhile::True | LoopsWhile::False, _) => Rounds::Bounded,
+            (LoopsWhile::True, Some(true)) | (LoopsWhile::False, Some(false)) => LoopBound::Endless,
+            (LoopsWhile::True | LoopsWhile::False, _) => LoopBound::Bounded,
         };
-        if lines.is_empty() || lines.len() > MOST_ROUNDS {
-            self.in_loop(rounds, |walker| walker.list(&body.list));
+        if lines.is_empty() || lines.len() > MOST_LOOP_ITERATIONS {
+            self.walk_loop_body(rounds, |walker| walker.walk_list(&body.list));
             self.stdin = stdin;
             return;
         }
         for line in lines {
-            if !self.may_go_on() {
+            if !self.spend_one() {
                 return;
             }
-            self.stdin = Some(Word::marked(line));
-            self.list(condition);
-            self.in_loop(Rounds::Bounded, |walker| walker.list(&body.list));
+            self.stdin = Some(Word::from_marked(line));
+            self.walk_list(condition);
+            self.walk_loop_body(LoopBound::Bounded, |walker| walker.walk_list(&body.list));
         }
         self.stdin = stdin;
     }
 
     /// Walks the substitutions in a test.
-    fn test(&mut self, test: &ExtendedTestExpr) {
+    fn walk_test(&mut self, test: &ExtendedTestExpr) {
         match test {
             ExtendedTestExpr::And(left, right) | ExtendedTestExpr::Or(left, right) => {
-                self.test(left);
-                self.test(right);
+                self.walk_test(left);
+                self.walk_test(right);
             }
             ExtendedTestExpr::Not(inner) | ExtendedTestExpr::Parenthesized(inner) => {
-                self.test(inner);
+                self.walk_test(inner);
             }
-            ExtendedTestExpr::UnaryTest(_, word) => drop(self.one_word(&word.value)),
+            ExtendedTestExpr::UnaryTest(_, word) => drop(self.expand_unsplit(&word.value)),
             ExtendedTestExpr::BinaryTest(_, left, right) => {
-                self.one_word(&left.value);
-                self.one_word(&right.value);
+                self.expand_unsplit(&left.value);
+                self.expand_unsplit(&right.value);
             }
         }
     }

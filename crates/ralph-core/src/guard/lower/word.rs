@@ -36,12 +36,12 @@ impl Word {
     }
 
     /// Returns a word of text with marks; if it is too long, the word is unknown.
-    pub(super) fn marked(text: String) -> Self {
+    pub(super) fn from_marked(text: String) -> Self {
         if text.len() > LONGEST { Self::unknown() } else { Self(text.into()) }
     }
 
     /// Returns a word of a part of another word's raw text.
-    pub(in crate::guard) fn of_raw(text: &str) -> Self {
+    pub(in crate::guard) fn from_raw(text: &str) -> Self {
         Self(text.into())
     }
 
@@ -56,7 +56,7 @@ impl Word {
     }
 
     /// Returns the text, if every character is known.
-    pub fn known(&self) -> Option<&str> {
+    pub fn as_known(&self) -> Option<&str> {
         (!self.0.contains([UNKNOWN, STAR, ONE, CLASS])).then_some(&*self.0)
     }
 
@@ -67,29 +67,29 @@ impl Word {
             .chars()
             .map(|it| match it {
                 UNKNOWN => "${__unknown}".to_owned(),
-                other => plain(other).to_string(),
+                other => unmark_char(other).to_string(),
             })
             .collect()
     }
 
     /// Returns the text before the first unknown part or glob.
-    pub(in crate::guard) fn certain(&self) -> &str {
+    pub(in crate::guard) fn certain_prefix(&self) -> &str {
         self.0.split([UNKNOWN, STAR, ONE, CLASS]).next().unwrap_or_default()
     }
 
     /// Returns the text with its globs taken literally, as in quotes.
-    pub(super) fn quoted(&self) -> String {
-        self.0.chars().map(plain).collect()
+    pub(super) fn to_quoted(&self) -> String {
+        self.0.chars().map(unmark_char).collect()
     }
 }
 
 /// Returns whether a text has an unknown part or a glob.
-pub(crate) fn is_open(text: &str) -> bool {
+pub(crate) fn has_marks(text: &str) -> bool {
     text.contains([UNKNOWN, STAR, ONE, CLASS])
 }
 
 /// Returns the text with its glob characters marked.
-pub(super) fn marked(text: &str) -> String {
+pub(super) fn mark_globs(text: &str) -> String {
     text.chars()
         .map(|it| match it {
             '*' => STAR,
@@ -101,18 +101,18 @@ pub(super) fn marked(text: &str) -> String {
 }
 
 /// Removes characters that could be taken for marks.
-pub(super) fn unmarked(text: &str) -> String {
+pub(super) fn strip_marks(text: &str) -> String {
     text.replace([UNKNOWN, STAR, ONE, CLASS], "\u{FFFD}")
 }
 
 /// Replaces every occurrence of a part, unless the result gets too long: an input of a hundred
 /// bytes can ask for gigabytes.
-pub(super) fn replaced(text: &str, part: &str, with: &str) -> Option<String> {
+pub(super) fn replace_bounded(text: &str, part: &str, with: &str) -> Option<String> {
     let longest = text.matches(part).count().saturating_mul(with.len()).saturating_add(text.len());
     (longest <= LONGEST).then(|| text.replace(part, with))
 }
 
-fn plain(character: char) -> char {
+fn unmark_char(character: char) -> char {
     match character {
         STAR => '*',
         ONE => '?',
@@ -126,7 +126,7 @@ impl fmt::Display for Word {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.chars().try_for_each(|it| match it {
             UNKNOWN => formatter.write_str("‹?›"),
-            other => write!(formatter, "{}", plain(other)),
+            other => write!(formatter, "{}", unmark_char(other)),
         })
     }
 }

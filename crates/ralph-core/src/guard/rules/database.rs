@@ -4,29 +4,33 @@
 //! condition selects may be deleted. Database files are treated like servers: they are rarely in
 //! git. The rules do not see what runs inside a script or a migration.
 
-use super::{Act, Rule, command};
+use super::{CheckedCommand, GuardRule, new_command_rule};
 use crate::guard::arguments::Arguments;
-use crate::guard::category::Category;
-use crate::guard::lower::{Command, STAR, Word};
+use crate::guard::category::GuardCategory;
+use crate::guard::lower::{STAR, ShellCommand, Word};
 
 const TEST: &str = "Use a test database whose name says so, such as `app_test`.";
 
-const fn rule(id: &'static str, refused: &'static str, check: fn(&Act<'_>) -> bool) -> Rule {
-    command(id, Category::Database, refused, TEST, check)
+const fn new_rule(
+    id: &'static str,
+    refused: &'static str,
+    check: fn(&CheckedCommand<'_>) -> bool,
+) -> GuardRule {
+    new_command_rule(id, GuardCategory::Database, refused, TEST, check)
 }
 
-pub(super) const RULES: &[Rule] = &[
-    rule("db.drop", "drops or empties tables of a database", |it| {
-        within(it, |it| {
+pub(super) const RULES: &[GuardRule] = &[
+    new_rule("db.drop", "drops or empties tables of a database", |it| {
+        check_inner(it, |it| {
             is_client(it) && !is_for_tests(it) && {
-                let statements = statements(it);
-                statements.iter().any(|text| destroys(text, &statements, keeping(it)))
+                let statements = find_statements(it);
+                statements.iter().any(|text| destroys_data(text, &statements, find_storage(it)))
             }
         })
     }),
-    rule("db.drop-database", "removes a whole database", |it| {
-        within(it, |it| {
-            let names = it.operands();
+    new_rule("db.drop-database", "removes a whole database", |it| {
+        check_inner(it, |it| {
+            let names = it.list_operands();
             let test = names.iter().any(|name| is_test_name(name));
             match it.name() {
                 "dropdb" | "dropuser" => !names.is_empty() && !test,
@@ -36,13 +40,15 @@ pub(super) const RULES: &[Rule] = &[
             }
         })
     }),
-    rule("db.flush", "empties a store", |it| within(it, flushes)),
-    rule("db.reset", "empties a database through its framework", |it| within(it, resets)),
+    new_rule("db.flush", "empties a store", |it| check_inner(it, flushes_store)),
+    new_rule("db.reset", "empties a database through its framework", |it| {
+        check_inner(it, resets_tables)
+    }),
 ];
 
 /// Checks a command, or the command that it runs in a container or through a package manager. Paths
 /// inside a container differ from the host's, so only these rules look there.
-fn within(checked: &Act<'_>, check: fn(&Act<'_>) -> bool) -> bool {
+fn check_inner(checked: &CheckedCommand<'_>, check: fn(&CheckedCommand<'_>) -> bool) -> bool {
     let words: Vec<&str> = checked.command.argv.iter().map(Word::raw).collect();
     let found = match checked.name() {
         "npx" | "bunx" | "pnpx" | "bundle" | "poetry" | "uv" | "pipenv" | "pdm" | "rye"
@@ -55,7 +61,7 @@ fn within(checked: &Act<'_>, check: fn(&Act<'_>) -> bool) -> bool {
     let Some(at) = found else { return check(checked) };
     let mut inner = checked.command.clone();
     inner.argv.drain(..at);
-    check(&Act { command: &inner, ..*checked })
+    check(&CheckedCommand { command: &inner, ..*checked })
 }
 
 /// Returns whether a word names a program that these rules know.
@@ -103,11 +109,11 @@ const FRAMEWORKS: [&str; 16] = [
     "dotnet",
 ];
 
-fn is_client(checked: &Act<'_>) -> bool {
-    checked.is(&CLIENTS)
+fn is_client(checked: &CheckedCommand<'_>) -> bool {
+    checked.is_program(&CLIENTS)
 }
 
-fn flushes(checked: &Act<'_>) -> bool {
+fn flushes_store(checked: &CheckedCommand<'_>) -> bool {
     let texts = || {
         let given = checked.words().iter().map(Word::raw);
         given.chain(checked.command.stdin.iter().map(Word::raw))
@@ -122,7 +128,7 @@ fn flushes(checked: &Act<'_>) -> bool {
         "redis-cli" | "valkey-cli" | "keydb-cli" => {
             has(&["FLUSHALL", "FLUSHDB", "SHUTDOWN"])
                 || has(&["DEL", "UNLINK"])
-                    && checked.sources().iter().any(|source| lists_all_keys(source))
+                    && checked.find_sources().iter().any(|source| lists_all_keys(source))
         }
         "mongo" | "mongosh" => {
             let empties = texts().any(|text| {
@@ -133,29 +139,33 @@ fn flushes(checked: &Act<'_>) -> bool {
             });
             empties && !is_for_tests(checked)
         }
-        "etcdctl" => has(&["DEL"]) && checked.has(&["--prefix"]),
+        "etcdctl" => has(&["DEL"]) && checked.has_word(&["--prefix"]),
         "curl" => {
-            checked.arguments().texts(&["-X", "--request"]).iter().any(|it| it == "DELETE")
-                && checked.operands().iter().any(|at| at.contains(":9200/"))
+            checked
+                .arguments()
+                .find_flag_values(&["-X", "--request"])
+                .iter()
+                .any(|it| it == "DELETE")
+                && checked.list_operands().iter().any(|at| at.contains(":9200/"))
         }
         _ => false,
     }
 }
 
 /// Returns whether a command lists every key of a store.
-fn lists_all_keys(source: &Command) -> bool {
+fn lists_all_keys(source: &ShellCommand) -> bool {
     let arguments = Arguments::new(source.arguments(), &[]);
     let any = |pattern: &str| matches!(pattern, "*" | "") || pattern.starts_with(['*', STAR]);
     let keys =
         source.arguments().windows(2).find(|pair| pair[0].raw().eq_ignore_ascii_case("keys"));
-    let scanned = arguments.texts(&["--pattern"]);
+    let scanned = arguments.find_flag_values(&["--pattern"]);
     matches!(source.name(), "redis-cli" | "valkey-cli" | "keydb-cli")
         && (keys.is_some_and(|pair| any(pair[1].raw()))
-            || arguments.has(&["--scan"]) && scanned.iter().all(|pattern| any(pattern)))
+            || arguments.has_any(&["--scan"]) && scanned.iter().all(|pattern| any(pattern)))
 }
 
 /// Returns whether a framework's tool drops tables outside a test environment.
-fn resets(checked: &Act<'_>) -> bool {
+fn resets_tables(checked: &CheckedCommand<'_>) -> bool {
     const ENVIRONMENTS: [&str; 8] = [
         "RAILS_ENV",
         "RACK_ENV",
@@ -166,38 +176,39 @@ fn resets(checked: &Act<'_>) -> bool {
         "DJANGO_SETTINGS_MODULE",
         "FLASK_ENV",
     ];
-    let in_tests = checked.set(&ENVIRONMENTS).iter().any(|value| is_test_name(value.raw()))
-        || checked
-            .arguments()
-            .texts(&["--env", "-e", "--settings"])
-            .iter()
-            .any(|it| is_test_name(it));
-    let operands = checked.operands();
+    let in_tests =
+        checked.find_assigned(&ENVIRONMENTS).iter().any(|value| is_test_name(value.raw()))
+            || checked
+                .arguments()
+                .find_flag_values(&["--env", "-e", "--settings"])
+                .iter()
+                .any(|it| is_test_name(it));
+    let operands = checked.list_operands();
     let verb = |words: &[&str]| operands.iter().any(|word| words.contains(word));
     let resets = match checked.name() {
         "prisma" => {
             verb(&["migrate"]) && verb(&["reset"])
-                || verb(&["db"]) && checked.has(&["--force-reset"])
+                || verb(&["db"]) && checked.has_word(&["--force-reset"])
         }
         "rails" | "rake" => verb(&["db:drop", "db:reset", "db:drop:all", "db:truncate_all"]),
         "manage.py" | "django-admin" => verb(&["flush", "reset_db", "sqlflush"]),
         "artisan" => verb(&["migrate:fresh", "migrate:reset", "migrate:refresh", "db:wipe"]),
         "sequelize" | "sequelize-cli" => verb(&["db:drop", "db:migrate:undo:all"]),
         "typeorm" => verb(&["schema:drop"]),
-        "knex" => verb(&["migrate:rollback"]) && checked.has(&["--all"]),
+        "knex" => verb(&["migrate:rollback"]) && checked.has_word(&["--all"]),
         "mix" => verb(&["ecto.drop", "ecto.reset"]),
         "alembic" => verb(&["downgrade"]) && verb(&["base"]),
         "supabase" => verb(&["db"]) && verb(&["reset"]),
         "dotnet" | "dotnet-ef" => verb(&["database"]) && verb(&["drop"]),
         _ => false,
     };
-    resets && !in_tests && !checked.only_asks()
+    resets && !in_tests && !checked.is_help_request()
 }
 
 /// Returns whether the client's database is named as a test database, or is in a directory for
 /// temporary files.
-fn is_for_tests(checked: &Act<'_>) -> bool {
-    let mut names = checked.arguments().texts(&["-d", "--dbname", "-D", "--database"]);
+fn is_for_tests(checked: &CheckedCommand<'_>) -> bool {
+    let mut names = checked.arguments().find_flag_values(&["-d", "--dbname", "-D", "--database"]);
     let values = [
         "-d",
         "--dbname",
@@ -218,16 +229,16 @@ fn is_for_tests(checked: &Act<'_>) -> bool {
         "--eval",
         "-separator",
     ];
-    let operands = Arguments::new(checked.words(), &values).operands();
+    let operands = Arguments::new(checked.words(), &values).find_operands();
     names.extend(operands.into_iter().take(1).map(|word| word.raw().to_owned()));
-    let set = checked.set(&["PGDATABASE", "DATABASE_URL"]);
+    let set = checked.find_assigned(&["PGDATABASE", "DATABASE_URL"]);
     names.extend(set.into_iter().map(|word| word.raw().to_owned()));
     let is_temporary = |name: &String| {
         let at = std::path::Path::new(name);
-        checked.around.temporary.iter().any(|directory| at.starts_with(directory))
+        checked.context.temporary.iter().any(|directory| at.starts_with(directory))
     };
     names.iter().any(|name| is_test_name(name))
-        || keeping(checked) == Keeping::File && names.iter().any(is_temporary)
+        || find_storage(checked) == DatabaseStorage::File && names.iter().any(is_temporary)
 }
 
 /// Returns whether a name contains a word such as `test`. For a URL, only the database name counts.
@@ -249,7 +260,7 @@ fn is_test_name(name: &str) -> bool {
 }
 
 /// Returns the statements that are passed to a client.
-fn statements(checked: &Act<'_>) -> Vec<String> {
+fn find_statements(checked: &CheckedCommand<'_>) -> Vec<String> {
     let mut texts: Vec<String> = checked.words().iter().map(|word| word.raw().to_owned()).collect();
     texts.extend(checked.command.stdin.iter().map(|text| text.raw().to_owned()));
     texts
@@ -260,25 +271,29 @@ fn statements(checked: &Act<'_>) -> Vec<String> {
 
 /// How a database is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keeping {
+enum DatabaseStorage {
     /// In a file, usually a local one.
     File,
     /// On a server.
     Server,
 }
 
-fn keeping(checked: &Act<'_>) -> Keeping {
-    if checked.is(&["sqlite3", "sqlite", "duckdb"]) { Keeping::File } else { Keeping::Server }
+fn find_storage(checked: &CheckedCommand<'_>) -> DatabaseStorage {
+    if checked.is_program(&["sqlite3", "sqlite", "duckdb"]) {
+        DatabaseStorage::File
+    } else {
+        DatabaseStorage::Server
+    }
 }
 
 /// Returns whether a statement, one of `all`, destroys data.
-fn destroys(statement: &str, all: &[String], keeping: Keeping) -> bool {
-    let words = words(statement);
+fn destroys_data(statement: &str, all: &[String], keeping: DatabaseStorage) -> bool {
+    let words = split_words(statement);
     let at = |index: usize| words.get(index).copied().unwrap_or_default();
     // A statement may follow a long flag, as in `--execute=DROP ...`.
     let skipped = usize::from(matches!(at(0), "execute" | "command"));
     let (first, second) = (at(skipped), at(skipped + 1));
-    let is_server = keeping == Keeping::Server;
+    let is_server = keeping == DatabaseStorage::Server;
     match first {
         "drop" => match second {
             "database" | "schema" | "role" | "user" | "owned" => true,
@@ -291,14 +306,14 @@ fn destroys(statement: &str, all: &[String], keeping: Keeping) -> bool {
             _ => false,
         },
         "truncate" => true,
-        "delete" => second == "from" && takes_all(&words),
+        "delete" => second == "from" && affects_all_rows(&words),
         // Migrations of a file database often fill a new column this way.
-        "update" => is_server && words.contains(&"set") && takes_all(&words),
+        "update" => is_server && words.contains(&"set") && affects_all_rows(&words),
         _ => false,
     }
 }
 
-fn words(statement: &str) -> Vec<&str> {
+fn split_words(statement: &str) -> Vec<&str> {
     statement
         .split(|it: char| !it.is_alphanumeric() && it != '_')
         .filter(|word| !word.is_empty())
@@ -306,7 +321,7 @@ fn words(statement: &str) -> Vec<&str> {
 }
 
 /// Returns whether a statement has no condition, or one that is true for every row.
-fn takes_all(words: &[&str]) -> bool {
+fn affects_all_rows(words: &[&str]) -> bool {
     let condition = words.iter().position(|word| *word == "where");
     condition.is_none_or(|at| matches!(words[at + 1..], ["true" | "1"] | ["1", "1"]))
 }
@@ -315,7 +330,7 @@ fn takes_all(words: &[&str]) -> bool {
 fn is_rebuilt(table: &str, all: &[String]) -> bool {
     is_test_name(table)
         || all.iter().any(|statement| {
-            let words = words(statement);
+            let words = split_words(statement);
             words.first() == Some(&"create") && words.contains(&"table") && words.contains(&table)
                 || words.windows(3).any(|it| it == ["rename", "to", table])
         })

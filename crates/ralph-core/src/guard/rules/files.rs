@@ -2,28 +2,28 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Rule, Touch, path};
-use crate::guard::access::Mode;
-use crate::guard::category::Category;
-use crate::guard::place::{Extent, Spot};
+use super::{CheckedPath, GuardRule, new_path_rule};
+use crate::guard::access::AccessMode;
+use crate::guard::category::GuardCategory;
+use crate::guard::place::{GlobExtent, PathLocation};
 
 const INSIDE: &str = "Work inside the project, or in a temporary directory.";
 
 /// Rules on devices; they are checked before all other rules on paths.
-pub(super) const DEVICES: &[Rule] = &[
-    path(
+pub(super) const DEVICES: &[GuardRule] = &[
+    new_path_rule(
         "revshell.dev-tcp",
-        Category::RemoteAccess,
+        GuardCategory::RemoteAccess,
         "connects the shell to the network",
         "Use a program that is made for the request, such as `curl`.",
         |it| it.is_below(&["/dev/tcp", "/dev/udp"]),
     ),
-    path(
+    new_path_rule(
         "disk.device",
-        Category::Disk,
+        GuardCategory::Disk,
         "writes to a device",
         "Write to a file in the project.",
-        |it| it.changes() && it.is_below(&["/dev"]) && !it.is_below(&HARMLESS_DEVICES),
+        |it| it.changes_path() && it.is_below(&["/dev"]) && !it.is_below(&HARMLESS_DEVICES),
     ),
 ];
 
@@ -103,125 +103,133 @@ const SENSITIVE: [&str; 14] = [
 ];
 
 /// Rules on writing and removing.
-pub(super) const RULES: &[Rule] = &[
-    path(
+pub(super) const RULES: &[GuardRule] = &[
+    new_path_rule(
         "priv.sudoers",
-        Category::Privilege,
+        GuardCategory::Privilege,
         "changes who may become root",
         "Do the work with the rights you have.",
         |it| {
-            it.changes()
+            it.changes_path()
                 && it.is_below(&["/etc/sudoers", "/etc/sudoers.d", "/etc/pam.d", "/etc/doas.conf"])
         },
     ),
-    path(
+    new_path_rule(
         "persist.startup-files",
-        Category::Persistence,
+        GuardCategory::Persistence,
         "is run at every login or shell start",
         "Put what the project needs into a script of the project.",
         |it| {
-            it.changes()
+            it.changes_path()
                 && (it.is_in_home(&STARTUP) || it.is_below(&SYSTEM_STARTUP))
                 && !it.is_whole_home()
         },
     ),
-    path(
+    new_path_rule(
         "persist.git-hooks",
-        Category::Persistence,
+        GuardCategory::Persistence,
         "is run by git later",
         "Put checks into a script of the project; ralph runs them as gates.",
-        |it| it.placed.mode == Mode::Write && it.is_in_project(&[".git/hooks"]),
+        |it| it.placed.mode == AccessMode::Write && it.is_in_project(&[".git/hooks"]),
     ),
-    path(
+    new_path_rule(
         "git.repository-files",
-        Category::Git,
+        GuardCategory::Git,
         "belongs to git itself",
         "Use git's own commands.",
         |it| {
-            it.changes()
+            it.changes_path()
                 && it.placed.places().iter().any(|place| {
                     place.components().any(|part| part.as_os_str() == ".git")
                         && place.file_name().is_some_and(|name| name != ".git")
-                        && it.in_project(place)
+                        && it.contains_place(place)
                 })
         },
     ),
-    path(
+    new_path_rule(
         "git.remove-repository",
-        Category::Git,
+        GuardCategory::Git,
         "removes the history of the project",
         "Leave `.git` alone; a commit that is wrong can be reverted.",
         |it| {
             let names_it = |project: &PathBuf| {
                 let git = project.join(".git");
-                match &it.placed.spot {
+                match &it.placed.location {
                     // `*` does not match names that begin with a dot.
-                    Spot::In { directories, .. } => {
+                    PathLocation::In { directories, .. } => {
                         directories.iter().any(|place| place.starts_with(&git))
                     }
-                    Spot::At(_) | Spot::Unknown => it.placed.hits(&git),
+                    PathLocation::At(_) | PathLocation::Unknown => it.placed.affects_root(&git),
                 }
             };
-            it.placed.mode == Mode::Remove
+            it.placed.mode == AccessMode::Remove
                 && !it.is_above_project()
-                && it.around.protected.project.iter().any(names_it)
+                && it.context.protected.project.iter().any(names_it)
         },
     ),
-    path(
+    new_path_rule(
         "fs.remove-project",
-        Category::Filesystem,
+        GuardCategory::Filesystem,
         "removes the whole project, or everything in it",
         "Remove only what you made, by name.",
-        |it| it.placed.mode == Mode::Remove && it.is_above_project(),
+        |it| it.placed.mode == AccessMode::Remove && it.is_above_project(),
     ),
-    path(
+    new_path_rule(
         "fs.remove-outside",
-        Category::Filesystem,
+        GuardCategory::Filesystem,
         "removes files outside the project",
         INSIDE,
-        |it| it.placed.mode == Mode::Remove && it.is_outside(),
+        |it| it.placed.mode == AccessMode::Remove && it.is_outside(),
     ),
-    path(
+    new_path_rule(
         "path.sensitive",
-        Category::SensitivePath,
+        GuardCategory::SensitivePath,
         "holds keys, or settings of other programs",
         "Leave it alone, and say in your answer what is missing.",
-        |it| it.changes() && it.is_in_home(&SENSITIVE) && it.is_outside(),
+        |it| it.changes_path() && it.is_in_home(&SENSITIVE) && it.is_outside(),
     ),
-    path(
+    new_path_rule(
         "sysconf.etc",
-        Category::SystemConfiguration,
+        GuardCategory::SystemConfiguration,
         "belongs to the system's configuration",
         "Configure the project, not the machine.",
         |it| {
-            it.changes()
+            it.changes_path()
                 && it.is_below(&["/etc", "/proc", "/sys", "/boot", "/private/etc", "/var/lib"])
                 && it.is_outside()
         },
     ),
-    path("path.outside", Category::SensitivePath, "is outside the project", INSIDE, |it| {
-        it.placed.mode == Mode::Write && it.is_outside()
-    }),
-    path(
+    new_path_rule(
+        "path.outside",
+        GuardCategory::SensitivePath,
+        "is outside the project",
+        INSIDE,
+        |it| it.placed.mode == AccessMode::Write && it.is_outside(),
+    ),
+    new_path_rule(
         "unresolvable.remove",
-        Category::Unresolvable,
+        GuardCategory::Unresolvable,
         "removes files that the guard cannot determine from the command",
         "Name what is to be removed, or set the variable in the same command.",
         |it| {
-            let recursive = it.act.is_some_and(|checked| {
-                checked.is(&["rm"])
-                    && (checked.short('r') || checked.short('R') || checked.has(&["--recursive"]))
-                    || checked.is(&["shred", "srm"])
+            let recursive = it.checked_command.is_some_and(|checked| {
+                checked.is_program(&["rm"])
+                    && (checked.has_short_flag('r')
+                        || checked.has_short_flag('R')
+                        || checked.has_word(&["--recursive"]))
+                    || checked.is_program(&["shred", "srm"])
             });
-            it.placed.mode == Mode::Remove && it.placed.spot == Spot::Unknown && recursive
+            it.placed.mode == AccessMode::Remove
+                && it.placed.location == PathLocation::Unknown
+                && recursive
         },
     ),
 ];
 
-impl Touch<'_> {
+impl CheckedPath<'_> {
     /// Returns whether the path is written or removed.
-    pub(super) fn changes(&self) -> bool {
-        matches!(self.placed.mode, Mode::Write | Mode::Remove)
+    pub(super) fn changes_path(&self) -> bool {
+        matches!(self.placed.mode, AccessMode::Write | AccessMode::Remove)
     }
 
     /// Returns whether it is at or below one of the given absolute paths.
@@ -233,7 +241,7 @@ impl Touch<'_> {
     /// Returns whether it is at or below one of the given paths in any user's home directory.
     pub(super) fn is_in_home(&self, below: &[&str]) -> bool {
         self.placed.places().iter().any(|place| {
-            self.homes(place).iter().any(|home| {
+            self.find_homes(place).iter().any(|home| {
                 place
                     .strip_prefix(home)
                     .is_ok_and(|rest| below.iter().any(|it| rest.starts_with(it)))
@@ -242,8 +250,8 @@ impl Touch<'_> {
     }
 
     /// Returns the home directories that contain a path: the user's, or another user's by its name.
-    pub(super) fn homes(&self, place: &Path) -> Vec<PathBuf> {
-        let mut homes: Vec<PathBuf> = self.around.home.iter().map(PathBuf::from).collect();
+    pub(super) fn find_homes(&self, place: &Path) -> Vec<PathBuf> {
+        let mut homes: Vec<PathBuf> = self.context.home.iter().map(PathBuf::from).collect();
         homes.push("/root".into());
         for root in ["/home", "/Users"] {
             let user = place.strip_prefix(root).ok().and_then(|rest| rest.components().next());
@@ -255,33 +263,33 @@ impl Touch<'_> {
 
     /// Returns whether it is at or below one of the given paths in the project.
     fn is_in_project(&self, below: &[&str]) -> bool {
-        let project = &self.around.protected.project;
+        let project = &self.context.protected.project;
         self.placed.places().iter().any(|place| {
             project.iter().any(|project| below.iter().any(|it| place.starts_with(project.join(it))))
         })
     }
 
-    fn in_project(&self, place: &Path) -> bool {
-        self.around.protected.project.iter().any(|project| place.starts_with(project))
+    fn contains_place(&self, place: &Path) -> bool {
+        self.context.protected.project.iter().any(|project| place.starts_with(project))
     }
 
     /// Returns whether it is a home directory or a parent of one.
     fn is_whole_home(&self) -> bool {
-        let home = self.around.home.as_deref().map(Path::new);
+        let home = self.context.home.as_deref().map(Path::new);
         home.is_some_and(|home| self.placed.places().iter().any(|place| home.starts_with(place)))
     }
 
     /// Returns whether it is the project directory or a parent of it.
     fn is_above_project(&self) -> bool {
-        let project = &self.around.protected.project;
-        match &self.placed.spot {
-            Spot::At(places) => {
+        let project = &self.context.protected.project;
+        match &self.placed.location {
+            PathLocation::At(places) => {
                 places.iter().any(|place| project.iter().any(|it| it.starts_with(place)))
             }
-            Spot::In { directories, extent: Extent::All, .. } => {
+            PathLocation::In { directories, extent: GlobExtent::All, .. } => {
                 directories.iter().any(|place| project.iter().any(|it| it.starts_with(place)))
             }
-            Spot::In { extent: Extent::Some, .. } | Spot::Unknown => false,
+            PathLocation::In { extent: GlobExtent::Matching, .. } | PathLocation::Unknown => false,
         }
     }
 
@@ -289,23 +297,23 @@ impl Touch<'_> {
     fn is_outside(&self) -> bool {
         let is_whole = |place: &Path, root: &Path| {
             place == root
-                && match &self.placed.spot {
-                    Spot::At(_) => true,
-                    Spot::In { extent, .. } => *extent == Extent::All,
-                    Spot::Unknown => false,
+                && match &self.placed.location {
+                    PathLocation::At(_) => true,
+                    PathLocation::In { extent, .. } => *extent == GlobExtent::All,
+                    PathLocation::Unknown => false,
                 }
         };
         self.placed.places().iter().any(|place| {
-            let home = self.around.home.as_deref().map(Path::new);
-            let temporary = self.around.temporary.iter().any(|root| {
+            let home = self.context.home.as_deref().map(Path::new);
+            let temporary = self.context.temporary.iter().any(|root| {
                 // A home in a temporary directory counts as a home.
                 let is_home =
                     home.is_some_and(|home| home.starts_with(root) && place.starts_with(home));
-                let is_whole = self.placed.mode == Mode::Remove && is_whole(place, root);
+                let is_whole = self.placed.mode == AccessMode::Remove && is_whole(place, root);
                 place.starts_with(root) && !is_whole && !is_home
             });
             let is_device = HARMLESS_DEVICES.iter().any(|device| place.starts_with(device));
-            !self.in_project(place) && !temporary && !is_device
+            !self.contains_place(place) && !temporary && !is_device
         })
     }
 }

@@ -4,114 +4,123 @@
 
 use std::path::Path;
 
-use super::{Act, Check, Rule, Touch, command, path};
-use crate::guard::access::Mode;
-use crate::guard::category::Category;
-use crate::guard::git::Git;
-use crate::guard::lower::{Command, Word};
+use super::{CheckedCommand, CheckedPath, GuardRule, RuleCheck, new_command_rule, new_path_rule};
+use crate::guard::access::AccessMode;
+use crate::guard::category::GuardCategory;
+use crate::guard::git::GitCall;
+use crate::guard::lower::{ShellCommand, Word};
 use crate::prompt::role::PRD;
-use crate::task::Keeper;
+use crate::task::ListOwner;
 
 const SAY: &str = "If this blocks your work, say so in your answer.";
 
-pub(super) const RULES: &[Rule] = &[
-    path("loop.state", Category::LoopIntegrity, "holds the trusted state of the run", SAY, |it| {
-        owner(it) == Some(Owner::State)
-    }),
-    path(
+pub(super) const RULES: &[GuardRule] = &[
+    new_path_rule(
+        "loop.state",
+        GuardCategory::LoopIntegrity,
+        "holds the trusted state of the run",
+        SAY,
+        |it| find_owner(it) == Some(PathOwner::State),
+    ),
+    new_path_rule(
         "loop.settings",
-        Category::LoopIntegrity,
+        GuardCategory::LoopIntegrity,
         "belongs to ralph's settings; an agent must not change its own instructions",
         SAY,
-        |it| owner(it) == Some(Owner::Settings),
+        |it| find_owner(it) == Some(PathOwner::Settings),
     ),
-    path(
+    new_path_rule(
         "loop.own-files",
-        Category::LoopIntegrity,
+        GuardCategory::LoopIntegrity,
         "holds files of ralph's own; an agent must not change its own instructions and records",
         SAY,
-        |it| owner(it) == Some(Owner::OwnFiles),
+        |it| find_owner(it) == Some(PathOwner::OwnFiles),
     ),
-    path(
+    new_path_rule(
         "loop.task-file",
-        Category::LoopIntegrity,
+        GuardCategory::LoopIntegrity,
         "has the task list, which ralph writes",
         "Report progress in your answer instead.",
-        |it| owner(it) == Some(Owner::TaskFile),
+        |it| find_owner(it) == Some(PathOwner::TaskFile),
     ),
-    path(
+    new_path_rule(
         "loop.requirements",
-        Category::LoopIntegrity,
+        GuardCategory::LoopIntegrity,
         "has the requirements, which are read-only",
         SAY,
-        |it| owner(it) == Some(Owner::Requirements),
+        |it| find_owner(it) == Some(PathOwner::Requirements),
     ),
-    path(
+    new_path_rule(
         "loop.protected-path",
-        Category::LoopIntegrity,
+        GuardCategory::LoopIntegrity,
         "is protected in this project",
         SAY,
-        |it| owner(it) == Some(Owner::Protected),
+        |it| find_owner(it) == Some(PathOwner::Protected),
     ),
-    path(
+    new_path_rule(
         "loop.hook-settings",
-        Category::LoopIntegrity,
+        GuardCategory::LoopIntegrity,
         "holds settings that switch hooks on and off",
         SAY,
-        hook_settings,
+        changes_hook_settings,
     ),
-    command(
+    new_command_rule(
         "loop.meddling",
-        Category::LoopIntegrity,
+        GuardCategory::LoopIntegrity,
         "would interfere with the run that this session belongs to",
         "Say in your answer what you want to be done.",
-        |it| it.command.argv.first().is_some_and(|it| it.raw() == "ralph") && meddles(it.words()),
+        |it| {
+            it.command.argv.first().is_some_and(|it| it.raw() == "ralph")
+                && controls_ralph(it.words())
+        },
     ),
-    command(
+    new_command_rule(
         "loop.kill",
-        Category::LoopIntegrity,
+        GuardCategory::LoopIntegrity,
         "would end the run that this session belongs to, or its agent",
         "End only processes that you started, by their id.",
         kills_the_loop,
     ),
-    command(
+    new_command_rule(
         "loop.environment",
-        Category::LoopIntegrity,
+        GuardCategory::LoopIntegrity,
         "changes the variables by which the run is found",
         "Leave the variables of ralph as they are.",
         |it| {
             const OURS: [&str; 3] = ["RALPH_ACTIVE", "RALPH_RUN_ID", "RALPH_EXE"];
-            !it.set(&OURS).is_empty()
-                || it.is(&["unset"]) && it.operands().iter().any(|name| OURS.contains(name))
-                || it.command.wrappers.iter().any(|it| it == "env") && it.has(&["RALPH_ACTIVE"])
+            !it.find_assigned(&OURS).is_empty()
+                || it.is_program(&["unset"])
+                    && it.list_operands().iter().any(|name| OURS.contains(name))
+                || it.command.wrappers.iter().any(|it| it == "env")
+                    && it.has_word(&["RALPH_ACTIVE"])
         },
     ),
-    command(
+    new_command_rule(
         "loop.git-hooks",
-        Category::LoopIntegrity,
+        GuardCategory::LoopIntegrity,
         "changes which hooks git runs",
         "Leave `core.hooksPath` alone; hooks that fail have a reason.",
         |it| {
-            it.is(&["git"])
-                && Git::new(it.words()).sets_running_key()
+            it.is_program(&["git"])
+                && GitCall::new(it.words()).sets_running_key()
                 && it
                     .words()
                     .iter()
                     .any(|word| word.raw().to_ascii_lowercase().contains("core.hookspath"))
         },
     ),
-    Rule {
+    GuardRule {
         id: "loop.denied",
-        category: Category::LoopIntegrity,
+        category: GuardCategory::LoopIntegrity,
         refused: "is denied by the settings of this project",
         instead: SAY,
-        check: Check::Hook,
+        check: RuleCheck::Hook,
     },
 ];
 
 /// What a protected path belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
+enum PathOwner {
     Settings,
     OwnFiles,
     State,
@@ -127,33 +136,33 @@ const OWN: &str = ".ralph";
 const PLAN: &str = "implementation_plan.md";
 
 /// Returns what a path belongs to that is written or removed.
-fn owner(checked_path: &Touch<'_>) -> Option<Owner> {
+fn find_owner(checked_path: &CheckedPath<'_>) -> Option<PathOwner> {
     let placed = checked_path.placed;
-    if !matches!(placed.mode, Mode::Write | Mode::Remove) {
+    if !matches!(placed.mode, AccessMode::Write | AccessMode::Remove) {
         return None;
     }
-    let protected = &checked_path.around.protected;
-    if protected.state.iter().any(|state| placed.hits(state)) {
-        return Some(Owner::State);
+    let protected = &checked_path.context.protected;
+    if protected.state.iter().any(|state| placed.affects_root(state)) {
+        return Some(PathOwner::State);
     }
     for project in &protected.project {
         let own = project.join(OWN);
         let is_plan = !placed.places().is_empty()
             && placed.places().iter().all(|place| place.starts_with(&own))
             && placed.places().iter().all(|place| *place == own.join(PLAN));
-        if placed.hits(&own) && !is_plan {
+        if placed.affects_root(&own) && !is_plan {
             let place = placed.places().iter().find_map(|place| place.strip_prefix(&own).ok());
             let name = place.and_then(Path::to_str).unwrap_or_default();
             let is_settings = name.starts_with("settings") && !name.contains('/');
-            return Some(if is_settings { Owner::Settings } else { Owner::OwnFiles });
+            return Some(if is_settings { PathOwner::Settings } else { PathOwner::OwnFiles });
         }
     }
     for file in &protected.tasks_file {
-        if protected.keeper == Some(Keeper::Ralph) && placed.hits(file) {
-            return Some(Owner::TaskFile);
+        if protected.keeper == Some(ListOwner::Ralph) && placed.affects_root(file) {
+            return Some(PathOwner::TaskFile);
         }
-        if placed.hits(&file.with_file_name(PRD)) {
-            return Some(Owner::Requirements);
+        if placed.affects_root(&file.with_file_name(PRD)) {
+            return Some(PathOwner::Requirements);
         }
     }
     // After the owners with a more specific reason: a run also protects the requirements by a
@@ -164,10 +173,10 @@ fn owner(checked_path: &Touch<'_>) -> Option<Owner> {
             below.is_some_and(|below| protected.patterns.iter().any(|it| it.matches(below)))
         })
     });
-    is_protected.then_some(Owner::Protected)
+    is_protected.then_some(PathOwner::Protected)
 }
 
-fn hook_settings(checked_path: &Touch<'_>) -> bool {
+fn changes_hook_settings(checked_path: &CheckedPath<'_>) -> bool {
     const FILES: [&str; 4] = [
         ".claude/settings.json",
         ".claude/settings.local.json",
@@ -175,28 +184,28 @@ fn hook_settings(checked_path: &Touch<'_>) -> bool {
         ".claude/plugins",
     ];
     let placed = checked_path.placed;
-    let home = checked_path.around.home.as_deref().map(Path::new);
-    matches!(placed.mode, Mode::Write | Mode::Remove)
+    let home = checked_path.context.home.as_deref().map(Path::new);
+    matches!(placed.mode, AccessMode::Write | AccessMode::Remove)
         && checked_path
-            .around
+            .context
             .protected
             .project
             .iter()
             .map(std::path::PathBuf::as_path)
             .chain(home)
-            .any(|root| FILES.iter().any(|file| placed.hits(&root.join(file))))
-        && !is_far_above(checked_path)
+            .any(|root| FILES.iter().any(|file| placed.affects_root(&root.join(file))))
+        && !removes_project(checked_path)
 }
 
 /// Returns whether the project or a parent of it is removed; other rules have a better reason for
 /// that.
-fn is_far_above(checked_path: &Touch<'_>) -> bool {
-    let project = &checked_path.around.protected.project;
+fn removes_project(checked_path: &CheckedPath<'_>) -> bool {
+    let project = &checked_path.context.protected.project;
     checked_path.placed.places().iter().any(|place| project.iter().any(|it| it.starts_with(place)))
 }
 
 /// Returns whether a call of `ralph` does more than print something.
-fn meddles(words: &[Word]) -> bool {
+fn controls_ralph(words: &[Word]) -> bool {
     let words: Vec<&str> = words.iter().map(Word::raw).collect();
     let elsewhere = words.iter().position(|word| matches!(*word, "-C" | "--project-dir"));
     let is_value = |at: usize| elsewhere.is_some_and(|flag| at == flag + 1);
@@ -216,16 +225,16 @@ fn meddles(words: &[Word]) -> bool {
     !harmless && !asks_for_help
 }
 
-fn kills_the_loop(checked: &Act<'_>) -> bool {
+fn kills_the_loop(checked: &CheckedCommand<'_>) -> bool {
     let names_it = |word: &str| word.contains("ralph") || matches!(word, "claude" | "[c]laude");
     match checked.name() {
-        "pkill" | "killall" => checked.operands().iter().any(|word| names_it(word)),
+        "pkill" | "killall" => checked.list_operands().iter().any(|word| names_it(word)),
         "kill" | "tkill" => {
-            let asks = |command: &&Command| {
+            let asks = |command: &&ShellCommand| {
                 matches!(command.name(), "pgrep" | "pidof" | "ps" | "grep" | "awk" | "lsof")
                     && command.arguments().iter().any(|word| names_it(word.raw()))
             };
-            checked.sources().iter().any(asks)
+            checked.find_sources().iter().any(asks)
                 || checked.command.variables.iter().any(|name| name == "PPID")
         }
         _ => false,

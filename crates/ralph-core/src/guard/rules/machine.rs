@@ -1,9 +1,9 @@
 //! Rules on the machine: disks, resources, rights, configuration, scheduled commands.
 
-use super::{Rule, command};
-use crate::guard::category::Category;
-use crate::guard::interpreter::{self, Deed};
-use crate::guard::lower::{Command, Copies, Word};
+use super::{GuardRule, new_command_rule};
+use crate::guard::category::GuardCategory;
+use crate::guard::interpreter::{self, CodeAction};
+use crate::guard::lower::{Copies, ShellCommand, Word};
 
 const RIGHTS: &str = "Do the work with the rights you have; say in your answer what needs more.";
 const MACHINE: &str = "Leave the machine as it is; say in your answer what it needs.";
@@ -11,10 +11,10 @@ const MACHINE: &str = "Leave the machine as it is; say in your answer what it ne
 /// The most that may be written at once: 10 GiB.
 const LARGEST: u64 = 10 << 30;
 
-pub(super) const RULES: &[Rule] = &[
-    command(
+pub(super) const RULES: &[GuardRule] = &[
+    new_command_rule(
         "disk.format",
-        Category::Disk,
+        GuardCategory::Disk,
         "formats or repartitions a disk",
         "Work on files.",
         |it| {
@@ -40,39 +40,40 @@ pub(super) const RULES: &[Rule] = &[
             ];
             let formats =
                 it.name().starts_with("mkfs") || it.name() == "mke2fs" || it.name() == "newfs";
-            let lists = it.has(&["-l", "--list", "print"]) || it.only_asks();
+            let lists = it.has_word(&["-l", "--list", "print"]) || it.is_help_request();
             (formats || TOOLS.contains(&it.name())) && !lists
-                || it.is(&["diskutil"])
-                    && (it.operand(0).starts_with("erase")
-                        || it.operand(0).starts_with("partition"))
-                || it.is(&["efibootmgr", "bootctl", "update-grub"]) && !it.words().is_empty()
+                || it.is_program(&["diskutil"])
+                    && (it.find_operand(0).starts_with("erase")
+                        || it.find_operand(0).starts_with("partition"))
+                || it.is_program(&["efibootmgr", "bootctl", "update-grub"])
+                    && !it.words().is_empty()
         },
     ),
-    command("disk.mount", Category::Disk, "changes what is mounted", MACHINE, |it| {
-        it.is(&["mount", "umount", "losetup", "pivot_root"])
-            && !it.operands().is_empty()
-            && !it.only_asks()
+    new_command_rule("disk.mount", GuardCategory::Disk, "changes what is mounted", MACHINE, |it| {
+        it.is_program(&["mount", "umount", "losetup", "pivot_root"])
+            && !it.list_operands().is_empty()
+            && !it.is_help_request()
     }),
-    command(
+    new_command_rule(
         "dos.fork-bomb",
-        Category::Exhaustion,
+        GuardCategory::Exhaustion,
         "starts processes without end",
         "Start a fixed number of processes.",
         |it| {
-            let setting = it.command.setting;
+            let setting = it.command.execution;
             let is_piped = it.command.feeds.is_some() || !it.command.fed_by.is_empty();
             setting.recursive && (setting.background || is_piped)
                 || setting.copies == Copies::Endless
                     && setting.background
-                    && !it.is(&["wait", "true", ":"])
-                || setting.copies == Copies::AsInput && is_fed_without_end(&it.sources())
-                || interpreter::code(it.name(), it.command)
-                    .is_some_and(|code| interpreter::does(&code, Deed::Multiplies))
+                    && !it.is_program(&["wait", "true", ":"])
+                || setting.copies == Copies::AsInput && is_fed_without_end(&it.find_sources())
+                || interpreter::find_inline_code(it.name(), it.command)
+                    .is_some_and(|code| interpreter::does_action(&code, CodeAction::ForksEndlessly))
         },
     ),
-    command(
+    new_command_rule(
         "dos.flood",
-        Category::Exhaustion,
+        GuardCategory::Exhaustion,
         "writes without end",
         "Bound it, for example with `head`.",
         |it| {
@@ -84,10 +85,10 @@ pub(super) const RULES: &[Rule] = &[
                 it.mode == crate::guard::lower::RedirectMode::Write && it.path.raw() != "/dev/null"
             });
             match it.name() {
-                "yes" => it.command.feeds.is_none() && !it.only_asks(),
+                "yes" => it.command.feeds.is_none() && !it.is_help_request(),
                 "cat" | "tee" | "cp" => {
                     (reads_endless || from_redirect)
-                        && (goes_to_file || !it.is(&["cat"]))
+                        && (goes_to_file || !it.is_program(&["cat"]))
                         && it.command.feeds.is_none()
                 }
                 "dd" => {
@@ -106,20 +107,24 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     ),
-    command(
+    new_command_rule(
         "dos.large-file",
-        Category::Exhaustion,
+        GuardCategory::Exhaustion,
         "makes a file of more than 10 GiB",
         "Make a smaller one.",
         |it| {
             let sizes = match it.name() {
-                "fallocate" => it.arguments().texts(&["-l", "--length"]),
-                "truncate" => it.arguments().texts(&["-s", "--size"]),
-                "head" => it.arguments().texts(&["-c", "--bytes"]),
-                "mkfile" => it.operands().first().map(|it| (*it).to_owned()).into_iter().collect(),
+                "fallocate" => it.arguments().find_flag_values(&["-l", "--length"]),
+                "truncate" => it.arguments().find_flag_values(&["-s", "--size"]),
+                "head" => it.arguments().find_flag_values(&["-c", "--bytes"]),
+                "mkfile" => {
+                    it.list_operands().first().map(|it| (*it).to_owned()).into_iter().collect()
+                }
                 "dd" => {
                     let value = |name: &str| {
-                        it.words().iter().find_map(|word| size(word.raw().strip_prefix(name)?))
+                        it.words()
+                            .iter()
+                            .find_map(|word| parse_size(word.raw().strip_prefix(name)?))
                     };
                     let total =
                         value("bs=").unwrap_or(512).saturating_mul(value("count=").unwrap_or(0));
@@ -129,24 +134,24 @@ pub(super) const RULES: &[Rule] = &[
             };
             sizes
                 .iter()
-                .filter_map(|it| size(it.trim_start_matches('+')))
+                .filter_map(|it| parse_size(it.trim_start_matches('+')))
                 .any(|size| size > LARGEST)
         },
     ),
-    command(
+    new_command_rule(
         "dos.stress",
-        Category::Exhaustion,
+        GuardCategory::Exhaustion,
         "exhausts the machine's resources on purpose",
         "Test with less.",
         |it| {
-            it.is(&["stress", "stress-ng", "hping3", "slowloris", "ab-flood", "siege"])
-                && !it.only_asks()
-                || it.is(&["ping"]) && it.short('f')
+            it.is_program(&["stress", "stress-ng", "hping3", "slowloris", "ab-flood", "siege"])
+                && !it.is_help_request()
+                || it.is_program(&["ping"]) && it.has_short_flag('f')
         },
     ),
-    command(
+    new_command_rule(
         "priv.become-root",
-        Category::Privilege,
+        GuardCategory::Privilege,
         "runs a command with the rights of another user",
         RIGHTS,
         |it| {
@@ -155,7 +160,7 @@ pub(super) const RULES: &[Rule] = &[
                 .wrappers
                 .iter()
                 .any(|it| it == "sudo" || it == "doas" || it == "setpriv");
-            let itself = it.is(&[
+            let itself = it.is_program(&[
                 "sudo",
                 "doas",
                 "su",
@@ -165,47 +170,60 @@ pub(super) const RULES: &[Rule] = &[
                 "gosu",
                 "su-exec",
                 "machinectl",
-            ]) && !it.only_asks()
-                && !it.has(&["-V", "-h"]);
+            ]) && !it.is_help_request()
+                && !it.has_word(&["-V", "-h"]);
             wraps || itself
         },
     ),
-    command(
+    new_command_rule(
         "priv.set-id",
-        Category::Privilege,
+        GuardCategory::Privilege,
         "makes a program run with the rights of its owner",
         RIGHTS,
         |it| {
-            let mode = it.operand(0);
+            let mode = it.find_operand(0);
             let symbolic = mode.contains('s') && mode.contains('+')
                 || mode.contains('=') && mode.contains('s');
             let digits = mode.len() >= 4
                 && mode.chars().all(|it| it.is_digit(8))
                 && mode.trim_start_matches('0').len() == 4
                 && !mode.trim_start_matches('0').starts_with('1');
-            it.is(&["chmod"]) && (symbolic || digits)
-                || it.is(&["setcap", "capsh"])
+            it.is_program(&["chmod"]) && (symbolic || digits)
+                || it.is_program(&["setcap", "capsh"])
                     && !it.words().is_empty()
-                    && !it.has(&["-v", "--print"])
-                || it.is(&["install"])
-                    && it.arguments().texts(&["-m", "--mode"]).iter().any(|mode| {
+                    && !it.has_word(&["-v", "--print"])
+                || it.is_program(&["install"])
+                    && it.arguments().find_flag_values(&["-m", "--mode"]).iter().any(|mode| {
                         mode.len() == 4 && mode.starts_with(['2', '4', '6']) || mode.contains("+s")
                     })
         },
     ),
-    command("priv.ownership", Category::Privilege, "gives files to root", RIGHTS, |it| {
-        it.is(&["chown"]) && matches!(it.operand(0).split(':').next(), Some("root" | "0"))
-    }),
-    command("priv.accounts", Category::Privilege, "changes users and groups", MACHINE, |it| {
-        it.is(&[
-            "useradd", "usermod", "userdel", "groupadd", "groupmod", "groupdel", "passwd",
-            "chpasswd", "adduser", "addgroup", "deluser", "gpasswd", "visudo", "chsh", "newusers",
-            "vipw", "vigr", "dscl",
-        ]) && !it.only_asks()
-    }),
-    command(
+    new_command_rule(
+        "priv.ownership",
+        GuardCategory::Privilege,
+        "gives files to root",
+        RIGHTS,
+        |it| {
+            it.is_program(&["chown"])
+                && matches!(it.find_operand(0).split(':').next(), Some("root" | "0"))
+        },
+    ),
+    new_command_rule(
+        "priv.accounts",
+        GuardCategory::Privilege,
+        "changes users and groups",
+        MACHINE,
+        |it| {
+            it.is_program(&[
+                "useradd", "usermod", "userdel", "groupadd", "groupmod", "groupdel", "passwd",
+                "chpasswd", "adduser", "addgroup", "deluser", "gpasswd", "visudo", "chsh",
+                "newusers", "vipw", "vigr", "dscl",
+            ]) && !it.is_help_request()
+        },
+    ),
+    new_command_rule(
         "sysconf.services",
-        Category::SystemConfiguration,
+        GuardCategory::SystemConfiguration,
         "changes the services of the machine",
         MACHINE,
         |it| {
@@ -239,20 +257,20 @@ pub(super) const RULES: &[Rule] = &[
             let keeps = ["enable", "reenable", "link", "edit", "preset"];
             match it.name() {
                 "systemctl" => {
-                    let verb = it.operand(0);
+                    let verb = it.find_operand(0);
                     !shows.contains(&verb)
                         && !ends.contains(&verb)
                         && !keeps.contains(&verb)
-                        && !it.only_asks()
+                        && !it.is_help_request()
                 }
                 "service" => matches!(
-                    it.operand(1),
+                    it.find_operand(1),
                     "start" | "stop" | "restart" | "reload" | "force-reload"
                 ),
-                "rc-service" | "sv" => it.operands().len() > 1,
+                "rc-service" | "sv" => it.list_operands().len() > 1,
                 "launchctl" => {
                     matches!(
-                        it.operand(0),
+                        it.find_operand(0),
                         "unload" | "bootout" | "disable" | "remove" | "stop" | "kill"
                     )
                 }
@@ -260,13 +278,13 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     ),
-    command(
+    new_command_rule(
         "sysconf.firewall",
-        Category::SystemConfiguration,
+        GuardCategory::SystemConfiguration,
         "changes the firewall",
         MACHINE,
         |it| {
-            let shows = it.has(&[
+            let shows = it.has_word(&[
                 "-L",
                 "-S",
                 "--list",
@@ -286,28 +304,30 @@ pub(super) const RULES: &[Rule] = &[
                     !shows && !it.words().is_empty()
                 }
                 "iptables-restore" | "ip6tables-restore" => true,
-                "nft" => !matches!(it.operand(0), "list" | "" | "monitor"),
-                "ufw" => !matches!(it.operand(0), "status" | "show" | "version" | ""),
-                "pfctl" => it.short('d') || it.short('F') || it.short('f'),
+                "nft" => !matches!(it.find_operand(0), "list" | "" | "monitor"),
+                "ufw" => !matches!(it.find_operand(0), "status" | "show" | "version" | ""),
+                "pfctl" => {
+                    it.has_short_flag('d') || it.has_short_flag('F') || it.has_short_flag('f')
+                }
                 _ => false,
             }
         },
     ),
-    command(
+    new_command_rule(
         "sysconf.kernel",
-        Category::SystemConfiguration,
+        GuardCategory::SystemConfiguration,
         "changes the kernel, the clock or the network",
         MACHINE,
         |it| {
-            let (first, second) = (it.operand(0), it.operand(1));
+            let (first, second) = (it.find_operand(0), it.find_operand(1));
             match it.name() {
                 "sysctl" => {
-                    it.short('w')
-                        || it.short('p')
-                        || it.operands().iter().any(|word| word.contains('='))
+                    it.has_short_flag('w')
+                        || it.has_short_flag('p')
+                        || it.list_operands().iter().any(|word| word.contains('='))
                 }
                 "modprobe" | "insmod" | "rmmod" | "kexec" | "depmod" => {
-                    !it.words().is_empty() && !it.only_asks()
+                    !it.words().is_empty() && !it.is_help_request()
                 }
                 "setenforce" | "auditctl" | "apparmor_parser" | "aa-disable" | "aa-complain" => {
                     !it.words().is_empty()
@@ -315,39 +335,45 @@ pub(super) const RULES: &[Rule] = &[
                 "hostnamectl" | "timedatectl" | "localectl" | "hostname-set" => {
                     first.starts_with("set-")
                 }
-                "date" => it.has(&["-s", "--set"]),
+                "date" => it.has_word(&["-s", "--set"]),
                 "ip" => matches!(
                     second,
                     "add" | "del" | "delete" | "set" | "flush" | "replace" | "change"
                 ),
                 "route" => matches!(first, "add" | "del" | "delete" | "flush"),
-                "ifconfig" => it.has(&["up", "down"]),
+                "ifconfig" => it.has_word(&["up", "down"]),
                 "resolvectl" => matches!(first, "dns" | "domain" | "revert"),
                 "networksetup" | "scutil" => {
                     it.words().iter().any(|it| it.raw().starts_with("-set") || it.raw() == "--set")
                 }
-                "csrutil" | "spctl" => it.has(&["disable", "--master-disable", "--global-disable"]),
-                "update-alternatives" => it.has(&["--set", "--install", "--remove"]),
+                "csrutil" | "spctl" => {
+                    it.has_word(&["disable", "--master-disable", "--global-disable"])
+                }
+                "update-alternatives" => it.has_word(&["--set", "--install", "--remove"]),
                 "chkconfig" | "update-rc.d" => !it.words().is_empty(),
                 _ => false,
             }
         },
     ),
-    command(
+    new_command_rule(
         "sysconf.packages",
-        Category::SystemConfiguration,
+        GuardCategory::SystemConfiguration,
         "removes packages of the system",
         MACHINE,
         |it| {
-            let verb = it.operand(0);
+            let verb = it.find_operand(0);
             match it.name() {
                 "apt" | "apt-get" | "aptitude" => matches!(
                     verb,
                     "remove" | "purge" | "autoremove" | "dist-upgrade" | "full-upgrade"
                 ),
                 "dnf" | "yum" | "zypper" => matches!(verb, "remove" | "erase" | "autoremove"),
-                "dpkg" => it.short('r') || it.short('P') || it.has(&["--remove", "--purge"]),
-                "rpm" => it.short('e') || it.has(&["--erase"]),
+                "dpkg" => {
+                    it.has_short_flag('r')
+                        || it.has_short_flag('P')
+                        || it.has_word(&["--remove", "--purge"])
+                }
+                "rpm" => it.has_short_flag('e') || it.has_word(&["--erase"]),
                 "pacman" => it.words().first().is_some_and(|word| word.raw().starts_with("-R")),
                 "apk" => verb == "del",
                 "apt-key" => verb == "add",
@@ -356,50 +382,61 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     ),
-    command(
+    new_command_rule(
         "sysconf.crontab",
-        Category::SystemConfiguration,
+        GuardCategory::SystemConfiguration,
         "removes or edits scheduled jobs",
         MACHINE,
-        |it| it.is(&["crontab"]) && (it.short('r') || it.short('e') || it.short('i')),
+        |it| {
+            it.is_program(&["crontab"])
+                && (it.has_short_flag('r') || it.has_short_flag('e') || it.has_short_flag('i'))
+        },
     ),
-    command(
+    new_command_rule(
         "persist.schedule",
-        Category::Persistence,
+        GuardCategory::Persistence,
         "schedules a command to run later, unattended",
         "Run it now, or say in your answer what should be scheduled.",
         |it| match it.name() {
-            "crontab" => !it.short('l') && !it.short('r') && !it.only_asks(),
-            "at" | "batch" => !it.short('l') && !it.only_asks() && !it.short('V'),
+            "crontab" => {
+                !it.has_short_flag('l') && !it.has_short_flag('r') && !it.is_help_request()
+            }
+            "at" | "batch" => {
+                !it.has_short_flag('l') && !it.is_help_request() && !it.has_short_flag('V')
+            }
             "systemctl" => {
-                matches!(it.operand(0), "enable" | "reenable" | "link" | "edit" | "preset")
+                matches!(it.find_operand(0), "enable" | "reenable" | "link" | "edit" | "preset")
             }
             "systemd-run" => true,
             "launchctl" => {
-                matches!(it.operand(0), "load" | "bootstrap" | "enable" | "submit" | "kickstart")
+                matches!(
+                    it.find_operand(0),
+                    "load" | "bootstrap" | "enable" | "submit" | "kickstart"
+                )
             }
-            "loginctl" => it.operand(0) == "enable-linger",
-            "schtasks" => it.has(&["/create"]),
+            "loginctl" => it.find_operand(0) == "enable-linger",
+            "schtasks" => it.has_word(&["/create"]),
             _ => it.command.wrappers.iter().any(|it| it == "systemd-run"),
         },
     ),
 ];
 
 /// Returns whether one of the commands prints endlessly and none of them stops it.
-fn is_fed_without_end(sources: &[&Command]) -> bool {
-    let endless = |it: &&Command| {
+fn is_fed_without_end(sources: &[&ShellCommand]) -> bool {
+    let endless = |it: &&ShellCommand| {
         let device = |path: &str| path.starts_with("/dev/") && path != "/dev/null";
         it.name() == "yes"
-            || it.setting.copies == Copies::Endless
+            || it.execution.copies == Copies::Endless
             || it.name() == "seq" && it.arguments().iter().any(|word| word.raw() == "inf")
             || it.arguments().iter().any(|word| device(word.raw()))
     };
-    let ends = |it: &&Command| it.name() == "head" || it.wrappers.iter().any(|it| it == "timeout");
+    let ends =
+        |it: &&ShellCommand| it.name() == "head" || it.wrappers.iter().any(|it| it == "timeout");
     sources.iter().any(endless) && !sources.iter().any(ends)
 }
 
 /// Parses a size such as `500G`.
-fn size(text: &str) -> Option<u64> {
+fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim_end_matches("iB").trim_end_matches('B');
     let digits = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..)? {

@@ -1,33 +1,34 @@
 //! Rules on the network: sending data, and access to this machine.
 
-use super::{Act, Rule, command};
+use super::{CheckedCommand, GuardRule, new_command_rule};
 use crate::guard::arguments::Arguments;
-use crate::guard::category::Category;
-use crate::guard::git::Git;
-use crate::guard::interpreter::{self, Deed};
+use crate::guard::category::GuardCategory;
+use crate::guard::git::GitCall;
+use crate::guard::interpreter::{self, CodeAction};
 use crate::guard::is_remote;
 use crate::guard::lower::{UNKNOWN, Word, is_shell};
 use crate::guard::network::{
-    SentFrom, addresses, host, is_elsewhere, is_local, sent_files, sent_texts,
+    SentFrom, find_addresses, find_sent_files, find_sent_literals, is_local, is_remote_address,
+    parse_host,
 };
 
 const ASK: &str = "Say in your answer what should be sent where, and let the user do it.";
 
-pub(super) const RULES: &[Rule] = &[
-    command(
+pub(super) const RULES: &[GuardRule] = &[
+    new_command_rule(
         "revshell.netcat",
-        Category::RemoteAccess,
+        GuardCategory::RemoteAccess,
         "gives a shell to the other end of a network connection",
         "Do not connect a shell to the network.",
         |it| {
             let runs = || {
-                it.arguments().short('e')
-                    || it.arguments().short('c')
-                    || it.has(&["--exec", "--sh-exec"])
+                it.arguments().has_short_flag('e')
+                    || it.arguments().has_short_flag('c')
+                    || it.has_word(&["--exec", "--sh-exec"])
             };
             let shell = || {
                 it.command.feeds.as_deref().is_some_and(is_shell)
-                    || it.sources().iter().any(|command| is_shell(command.name()))
+                    || it.find_sources().iter().any(|command| is_shell(command.name()))
             };
             match it.name() {
                 "nc" | "ncat" | "netcat" | "nc.traditional" | "telnet" => runs() || shell(),
@@ -40,123 +41,133 @@ pub(super) const RULES: &[Rule] = &[
                                 || text.starts_with("SHELL:")
                         })
                 }
-                "openssl" => it.operand(0) == "s_client" && shell(),
+                "openssl" => it.find_operand(0) == "s_client" && shell(),
                 _ => false,
             }
         },
     ),
-    command(
+    new_command_rule(
         "revshell.interpreter",
-        Category::RemoteAccess,
+        GuardCategory::RemoteAccess,
         "connects a shell to the network",
         "Do not connect a shell to the network.",
         |it| {
-            interpreter::code(it.name(), it.command)
-                .is_some_and(|code| interpreter::does(&code, Deed::Connects))
+            interpreter::find_inline_code(it.name(), it.command)
+                .is_some_and(|code| interpreter::does_action(&code, CodeAction::Connects))
         },
     ),
-    command(
+    new_command_rule(
         "revshell.tunnel",
-        Category::RemoteAccess,
+        GuardCategory::RemoteAccess,
         "opens a way into this machine",
         "Test against `localhost`.",
         |it| match it.name() {
-            "ssh" | "autossh" => ['R', 'L', 'D', 'w'].iter().any(|flag| it.short(*flag)),
+            "ssh" | "autossh" => ['R', 'L', 'D', 'w'].iter().any(|flag| it.has_short_flag(*flag)),
             "ngrok" | "localtunnel" | "lt" | "frpc" | "chisel" | "bore" | "zrok" => {
-                !it.only_asks() && !it.words().is_empty()
+                !it.is_help_request() && !it.words().is_empty()
             }
-            "cloudflared" => it.operand(0) == "tunnel",
-            "tailscale" => matches!(it.operand(0), "up" | "funnel" | "serve"),
+            "cloudflared" => it.find_operand(0) == "tunnel",
+            "tailscale" => matches!(it.find_operand(0), "up" | "funnel" | "serve"),
             "sshd" | "dropbear" => true,
             _ => false,
         },
     ),
-    command(
+    new_command_rule(
         "revshell.remote",
-        Category::RemoteAccess,
+        GuardCategory::RemoteAccess,
         "works on another machine",
         "Work on this one; say in your answer what another one needs.",
         |it| match it.name() {
             "ssh" | "mosh" | "rsh" | "rlogin" | "telnet" => {
                 let values = ["-i", "-p", "-F", "-o", "-l", "-J", "-E", "-c", "-b"];
-                let to =
-                    Arguments::new(it.words(), &values).operands().first().map(|word| word.raw());
+                let to = Arguments::new(it.words(), &values)
+                    .find_operands()
+                    .first()
+                    .map(|word| word.raw());
                 let is_forge = |to: &str| to.starts_with("git@");
-                to.is_some_and(|to| !is_forge(to) && !is_local(host(to)))
-                    && !it.has(&["-V", "-G", "-Q"])
+                to.is_some_and(|to| !is_forge(to) && !is_local(parse_host(to)))
+                    && !it.has_word(&["-V", "-G", "-Q"])
             }
             _ => false,
         },
     ),
-    command(
+    new_command_rule(
         "exfil.upload",
-        Category::Exfiltration,
+        GuardCategory::Exfiltration,
         "sends a file to another machine",
         ASK,
-        uploads,
+        uploads_file,
     ),
-    command(
+    new_command_rule(
         "exfil.pipe",
-        Category::Exfiltration,
+        GuardCategory::Exfiltration,
         "sends the output of a command to another machine",
         ASK,
         sends_input,
     ),
-    command(
+    new_command_rule(
         "exfil.substitution",
-        Category::Exfiltration,
+        GuardCategory::Exfiltration,
         "puts the output of a command into a request to another machine",
         ASK,
         |it| {
-            let asks = it.is(&[
+            let asks = it.is_program(&[
                 "curl", "wget", "http", "https", "xh", "dig", "nslookup", "host", "ping", "nc",
             ]);
             asks && it.words().iter().any(|word| !word.is_known())
-                && it.sources().iter().any(|command| READERS.contains(&command.name()))
-                && speaks_elsewhere(it)
+                && it.find_sources().iter().any(|command| READERS.contains(&command.name()))
+                && contacts_remote(it)
         },
     ),
-    command(
+    new_command_rule(
         "exfil.secret-variable",
-        Category::Exfiltration,
+        GuardCategory::Exfiltration,
         "puts a secret into a request to another machine",
         "Send a secret in a header, to the service that it belongs to.",
         |it| {
-            it.is(&["curl", "wget", "http", "dig", "nslookup", "ping"])
+            it.is_program(&["curl", "wget", "http", "dig", "nslookup", "ping"])
                 && it.command.variables.iter().any(|name| is_secret_name(name))
-                && (addresses(it.name(), it.words())
+                && (find_addresses(it.name(), it.words())
                     .iter()
-                    .any(|at| at.contains(UNKNOWN) && !host(at).contains(UNKNOWN))
-                    || sent_texts(it.words()).iter().any(|text| text.contains(UNKNOWN)))
-                && speaks_elsewhere(it)
+                    .any(|at| at.contains(UNKNOWN) && !parse_host(at).contains(UNKNOWN))
+                    || find_sent_literals(it.words()).iter().any(|text| text.contains(UNKNOWN)))
+                && contacts_remote(it)
         },
     ),
-    command("exfil.copy", Category::Exfiltration, "copies files to another machine", ASK, |it| {
-        match it.name() {
+    new_command_rule(
+        "exfil.copy",
+        GuardCategory::Exfiltration,
+        "copies files to another machine",
+        ASK,
+        |it| match it.name() {
             "scp" | "rsync" => {
                 let values = ["-i", "-P", "-F", "-o", "-e", "--rsh", "--exclude", "-l"];
-                let to = Arguments::new(it.words(), &values).operands().pop();
-                to.is_some_and(|to| is_remote(to) && !is_local(host(to.raw())))
+                let to = Arguments::new(it.words(), &values).find_operands().pop();
+                to.is_some_and(|to| is_remote(to) && !is_local(parse_host(to.raw())))
             }
             "sftp" | "ftp" | "lftp" | "tftp" | "croc" | "wormhole" | "magic-wormhole" => {
-                !it.operands().is_empty()
+                !it.list_operands().is_empty()
             }
-            "rclone" => matches!(it.operand(0), "copy" | "sync" | "move" | "copyto" | "moveto"),
-            "gh" => it.operand(0) == "gist" && it.operand(1) == "create",
+            "rclone" => {
+                matches!(it.find_operand(0), "copy" | "sync" | "move" | "copyto" | "moveto")
+            }
+            "gh" => it.find_operand(0) == "gist" && it.find_operand(1) == "create",
             "mail" | "mailx" | "sendmail" | "mutt" | "msmtp" => !it.words().is_empty(),
             _ => false,
-        }
-    }),
-    command(
+        },
+    ),
+    new_command_rule(
         "exfil.push-elsewhere",
-        Category::Exfiltration,
+        GuardCategory::Exfiltration,
         "pushes to an address that is no remote of this repository",
         "Push to a remote that the user has set up.",
         |it| {
-            let git = Git::new(it.words());
-            let to = git.rest.operands().first().map(|word| word.raw()).unwrap_or_default();
+            let git = GitCall::new(it.words());
+            let to = git.rest.find_operands().first().map(|word| word.raw()).unwrap_or_default();
             let elsewhere = to.contains("://") || to.contains('@') && to.contains(':');
-            it.is(&["git"]) && git.verb == "push" && (elsewhere || is_new_remote(it, to))
+            it.is_program(&["git"])
+                && git.subcommand == "push"
+                && (elsewhere || is_new_remote(it, to))
         },
     ),
 ];
@@ -188,27 +199,29 @@ pub(super) fn is_secret_name(name: &str) -> bool {
 }
 
 /// Returns whether an earlier command has set the address of a remote.
-fn is_new_remote(checked: &Act<'_>, name: &str) -> bool {
+fn is_new_remote(checked: &CheckedCommand<'_>, name: &str) -> bool {
     let before = checked.all.iter().take_while(|command| !std::ptr::eq(*command, checked.command));
     before.filter(|command| command.name() == "git").any(|command| {
-        let git = Git::new(command.arguments());
-        let words: Vec<&str> = git.rest.operands().into_iter().map(Word::raw).collect();
-        git.verb == "remote" && matches!(words[..], ["add" | "set-url", it, ..] if it == name)
+        let git = GitCall::new(command.arguments());
+        let words: Vec<&str> = git.rest.find_operands().into_iter().map(Word::raw).collect();
+        git.subcommand == "remote" && matches!(words[..], ["add" | "set-url", it, ..] if it == name)
     })
 }
 
-fn speaks_elsewhere(checked: &Act<'_>) -> bool {
+fn contacts_remote(checked: &CheckedCommand<'_>) -> bool {
     match checked.name() {
         "curl" | "wget" | "http" | "https" | "xh" => {
-            addresses(checked.name(), checked.words()).iter().any(|address| is_elsewhere(address))
+            find_addresses(checked.name(), checked.words())
+                .iter()
+                .any(|address| is_remote_address(address))
         }
         _ => true,
     }
 }
 
-fn uploads(checked: &Act<'_>) -> bool {
+fn uploads_file(checked: &CheckedCommand<'_>) -> bool {
     let sends = match checked.name() {
-        "curl" => sent_files(checked.words()).iter().any(|(_, from)| *from == SentFrom::File),
+        "curl" => find_sent_files(checked.words()).iter().any(|(_, from)| *from == SentFrom::File),
         "wget" => checked.words().iter().any(|word| {
             word.raw().starts_with("--post-file") || word.raw().starts_with("--body-file")
         }),
@@ -219,22 +232,22 @@ fn uploads(checked: &Act<'_>) -> bool {
         }),
         _ => false,
     };
-    sends && speaks_elsewhere(checked)
+    sends && contacts_remote(checked)
 }
 
-fn sends_input(checked: &Act<'_>) -> bool {
+fn sends_input(checked: &CheckedCommand<'_>) -> bool {
     let is_fed = !checked.command.fed_by.is_empty()
         || !checked.command.redirects.is_empty() && checked.command.stdin.is_some();
     match checked.name() {
         "curl" => {
-            sent_files(checked.words()).iter().any(|(_, from)| *from == SentFrom::Input)
+            find_sent_files(checked.words()).iter().any(|(_, from)| *from == SentFrom::Input)
                 && is_fed
-                && speaks_elsewhere(checked)
+                && contacts_remote(checked)
         }
         "nc" | "ncat" | "netcat" | "telnet" | "socat" => {
-            let listens = checked.short('l') || checked.has(&["--listen"]);
-            let only_looks = checked.short('z');
-            let to = Arguments::new(checked.words(), &["-w", "-p", "-s", "-q"]).operands();
+            let listens = checked.has_short_flag('l') || checked.has_word(&["--listen"]);
+            let only_looks = checked.has_short_flag('z');
+            let to = Arguments::new(checked.words(), &["-w", "-p", "-s", "-q"]).find_operands();
             let to = to.first().map(|word| word.raw()).unwrap_or_default();
             let to = to
                 .split_once(':')
@@ -244,14 +257,14 @@ fn sends_input(checked: &Act<'_>) -> bool {
                         && !kind.contains('.')
                 })
                 .map_or(to, |(_, rest)| rest);
-            is_fed && !listens && !only_looks && is_elsewhere(to)
+            is_fed && !listens && !only_looks && is_remote_address(to)
         }
         "ssh" => {
             is_fed
-                && !checked.operands().is_empty()
-                && checked.operands().iter().all(|it| !is_local(it))
+                && !checked.list_operands().is_empty()
+                && checked.list_operands().iter().all(|it| !is_local(it))
         }
-        "openssl" => checked.operand(0) == "s_client" && is_fed,
+        "openssl" => checked.find_operand(0) == "s_client" && is_fed,
         "wall" | "write" => is_fed,
         _ => false,
     }

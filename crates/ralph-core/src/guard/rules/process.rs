@@ -1,15 +1,15 @@
 //! Rules on the machine's power, other processes, and containers. Ending processes is in `kills`.
 
-use super::{Act, Rule, command};
-use crate::guard::category::Category;
+use super::{CheckedCommand, GuardRule, new_command_rule};
+use crate::guard::category::GuardCategory;
 
 const OWN: &str = "End only processes that you started, by their id.";
 const PLAIN: &str = "Run the container without it.";
 
-pub(super) const RULES: &[Rule] = &[
-    command(
+pub(super) const RULES: &[GuardRule] = &[
+    new_command_rule(
         "proc.power",
-        Category::Process,
+        GuardCategory::Process,
         "turns the machine off",
         "Leave the machine running.",
         |it| {
@@ -25,10 +25,10 @@ pub(super) const RULES: &[Rule] = &[
                 "isolate",
             ];
             match it.name() {
-                "shutdown" | "reboot" | "halt" | "poweroff" | "telinit" => !it.only_asks(),
-                "init" => matches!(it.operand(0), "0" | "1" | "6"),
-                "systemctl" | "loginctl" => ends.contains(&it.operand(0)),
-                "pmset" => it.operand(0) == "sleepnow",
+                "shutdown" | "reboot" | "halt" | "poweroff" | "telinit" => !it.is_help_request(),
+                "init" => matches!(it.find_operand(0), "0" | "1" | "6"),
+                "systemctl" | "loginctl" => ends.contains(&it.find_operand(0)),
+                "pmset" => it.find_operand(0) == "sleepnow",
                 "osascript" => it
                     .words()
                     .iter()
@@ -37,22 +37,30 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     ),
-    command("proc.debug", Category::Process, "reaches into another process", OWN, |it| {
-        it.is(&["gdb", "strace", "ltrace", "reptyr", "gcore"]) && it.arguments().short('p')
-            || it.command.wrappers.iter().any(|wrapper| wrapper == "strace") && it.is(&["-p"])
-    }),
-    command(
+    new_command_rule(
+        "proc.debug",
+        GuardCategory::Process,
+        "reaches into another process",
+        OWN,
+        |it| {
+            it.is_program(&["gdb", "strace", "ltrace", "reptyr", "gcore"])
+                && it.arguments().has_short_flag('p')
+                || it.command.wrappers.iter().any(|wrapper| wrapper == "strace")
+                    && it.is_program(&["-p"])
+        },
+    ),
+    new_command_rule(
         "container.privileged",
-        Category::Container,
+        GuardCategory::Container,
         "gives a container access to the host",
         PLAIN,
         |it| {
-            let runs = matches!(it.operand(0), "run" | "create" | "exec")
-                || it.has(&["run", "create", "exec"]);
+            let runs = matches!(it.find_operand(0), "run" | "create" | "exec")
+                || it.has_word(&["run", "create", "exec"]);
             is_engine(it)
                 && runs
-                && (it.has(&["--privileged", "--device"]) || {
-                    let value = |flags: &[&str]| it.arguments().texts(flags);
+                && (it.has_word(&["--privileged", "--device"]) || {
+                    let value = |flags: &[&str]| it.arguments().find_flag_values(flags);
                     value(&["--pid", "--ipc", "--userns", "--uts", "--cgroupns"])
                         .iter()
                         .any(|it| it == "host")
@@ -76,43 +84,44 @@ pub(super) const RULES: &[Rule] = &[
                 })
         },
     ),
-    command(
+    new_command_rule(
         "container.mount",
-        Category::Container,
+        GuardCategory::Container,
         "mounts the host into a container",
         "Mount only the project.",
-        |it| is_engine(it) && mounts(it).iter().any(|source| is_host(it, source)),
+        |it| is_engine(it) && find_mounts(it).iter().any(|source| is_host(it, source)),
     ),
-    command(
+    new_command_rule(
         "container.escape",
-        Category::Container,
+        GuardCategory::Container,
         "escapes its container",
         "Stay in the current environment.",
         |it| {
             let roots = ["/proc/1", "/host", "/mnt/host", "/rootfs"];
             let into = |path: &str| roots.iter().any(|root| path.starts_with(root));
-            it.is(&["nsenter"]) && !it.only_asks()
-                || it.is(&["ctr", "runc", "crictl"]) && it.has(&["run", "exec", "--privileged"])
+            it.is_program(&["nsenter"]) && !it.is_help_request()
+                || it.is_program(&["ctr", "runc", "crictl"])
+                    && it.has_word(&["run", "exec", "--privileged"])
                 || it.command.wrappers.iter().any(|it| it == "chroot" || it == "unshare")
-                || it.is(&["chroot"])
-                || it.is(&["docker"])
-                    && it.arguments().texts(&["-H", "--host"]).iter().any(|it| into(it))
+                || it.is_program(&["chroot"])
+                || it.is_program(&["docker"])
+                    && it.arguments().find_flag_values(&["-H", "--host"]).iter().any(|it| into(it))
         },
     ),
-    command(
+    new_command_rule(
         "container.prune",
-        Category::Container,
+        GuardCategory::Container,
         "removes containers, images or volumes of others",
         "Remove only what you made, by name.",
         |it| {
-            let (first, second) = (it.operand(0), it.operand(1));
+            let (first, second) = (it.find_operand(0), it.find_operand(1));
             let all = it.words().iter().any(|word| !word.is_known());
             is_engine(it)
                 && (second == "prune"
-                    && !it.has(&["--help"])
+                    && !it.has_word(&["--help"])
                     && (matches!(first, "system" | "volume")
-                        || it.short('a')
-                        || it.has(&["--all"]))
+                        || it.has_short_flag('a')
+                        || it.has_word(&["--all"]))
                     || matches!(first, "rm" | "rmi" | "kill" | "stop")
                         && all
                         && it.is_fed_by(&["docker", "podman"])
@@ -121,19 +130,19 @@ pub(super) const RULES: &[Rule] = &[
     ),
 ];
 
-fn is_engine(checked: &Act<'_>) -> bool {
-    checked.is(&["docker", "podman", "nerdctl", "docker-compose"])
+fn is_engine(checked: &CheckedCommand<'_>) -> bool {
+    checked.is_program(&["docker", "podman", "nerdctl", "docker-compose"])
 }
 
 /// Returns the sources that are mounted into a container.
-fn mounts(checked: &Act<'_>) -> Vec<String> {
-    let volumes = checked.arguments().texts(&["-v", "--volume"]);
+fn find_mounts(checked: &CheckedCommand<'_>) -> Vec<String> {
+    let volumes = checked.arguments().find_flag_values(&["-v", "--volume"]);
     let mut sources: Vec<String> = volumes
         .iter()
         .filter_map(|it| it.split_once(':'))
         .map(|(source, _)| source.to_owned())
         .collect();
-    for mount in checked.arguments().texts(&["--mount"]) {
+    for mount in checked.arguments().find_flag_values(&["--mount"]) {
         let source = mount
             .split(',')
             .find_map(|part| part.strip_prefix("source=").or_else(|| part.strip_prefix("src=")));
@@ -143,13 +152,13 @@ fn mounts(checked: &Act<'_>) -> Vec<String> {
 }
 
 /// Returns whether a path belongs to the host, or gives access to it.
-fn is_host(checked: &Act<'_>, source: &str) -> bool {
+fn is_host(checked: &CheckedCommand<'_>, source: &str) -> bool {
     const PARTS: [&str; 11] = [
         "/etc", "/root", "/proc", "/sys", "/dev", "/boot", "/var/run", "/run", "/usr", "/var/lib",
         "/bin",
     ];
     let path = std::path::Path::new(source);
-    let home = checked.around.home.as_deref().map(std::path::Path::new);
+    let home = checked.context.home.as_deref().map(std::path::Path::new);
     let is_home = home.is_some_and(|home| {
         home.starts_with(path) && path.is_absolute()
             || [".ssh", ".aws", ".kube", ".docker", ".gnupg", ".claude"]

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::network::is_secret_name;
-use super::{Act, Rule, Touch, command, path};
-use crate::guard::access::Mode;
-use crate::guard::category::Category;
+use super::{CheckedCommand, CheckedPath, GuardRule, new_command_rule, new_path_rule};
+use crate::guard::access::AccessMode;
+use crate::guard::category::GuardCategory;
 use crate::guard::lower::Word;
-use crate::guard::network::{host, is_local};
+use crate::guard::network::{is_local, parse_host};
 
 const WITHOUT: &str = "Do without it; say in your answer what needs a secret.";
 
@@ -99,64 +99,76 @@ const LOADING: [&str; 22] = [
     "LESSOPEN",
 ];
 
-pub(super) const RULES: &[Rule] = &[
-    path("cred.secret-files", Category::Credentials, "holds secrets", WITHOUT, |it| {
-        looks(it) && it.placed.places().iter().any(|place| is_secret(it, place))
-            || it.placed.mode == Mode::Remove
-                && it.act.is_some_and(|checked| checked.is(&["mv"]))
-                && it.placed.places().iter().any(|place| is_secret(it, place))
-    }),
-    path(
+pub(super) const RULES: &[GuardRule] = &[
+    new_path_rule(
+        "cred.secret-files",
+        GuardCategory::Credentials,
+        "holds secrets",
+        WITHOUT,
+        |it| {
+            reads_path(it) && it.placed.places().iter().any(|place| is_secret(it, place))
+                || it.placed.mode == AccessMode::Remove
+                    && it.checked_command.is_some_and(|checked| checked.is_program(&["mv"]))
+                    && it.placed.places().iter().any(|place| is_secret(it, place))
+        },
+    ),
+    new_path_rule(
         "cred.home",
-        Category::Credentials,
+        GuardCategory::Credentials,
         "contains secrets among other files",
         "Copy or search only what the work needs.",
         |it| {
-            let home = it.around.home.as_deref().map(Path::new);
-            it.placed.mode == Mode::ReadAll
-                && home.is_some_and(|home| it.placed.hits(&home.join(".ssh")))
+            let home = it.context.home.as_deref().map(Path::new);
+            it.placed.mode == AccessMode::ReadAll
+                && home.is_some_and(|home| it.placed.affects_root(&home.join(".ssh")))
                 && !it.placed.places().iter().any(|place| is_secret(it, place))
         },
     ),
-    path(
+    new_path_rule(
         "cred.env-file",
-        Category::Credentials,
+        GuardCategory::Credentials,
         "holds the project's secrets",
         "Look at `.env.example`, or ask for what you need in your answer.",
         |it| {
-            matches!(it.placed.mode, Mode::Read)
+            matches!(it.placed.mode, AccessMode::Read)
                 && it.placed.places().iter().any(|place| {
                     let name = place.file_name().map(|it| it.to_string_lossy().into_owned());
                     name.is_some_and(|name| is_env_file(&name))
                 })
-                || it.placed.mode == Mode::ReadAll
+                || it.placed.mode == AccessMode::ReadAll
                     && it.placed.places().iter().any(|place| {
                         place.file_name().is_some_and(|name| is_env_file(&name.to_string_lossy()))
                     })
         },
     ),
-    path(
+    new_path_rule(
         "cred.process",
-        Category::Credentials,
+        GuardCategory::Credentials,
         "shows the environment of a process",
         WITHOUT,
         |it| {
-            looks(it)
+            reads_path(it)
                 && it.placed.places().iter().any(|place| {
                     place.starts_with("/proc")
                         && place.file_name().is_some_and(|it| it == "environ" || it == "mem")
                 })
         },
     ),
-    command("cred.store", Category::Credentials, "reads from a secret store", WITHOUT, asks_store),
-    command("cred.print", Category::Credentials, "prints a secret", WITHOUT, |it| {
+    new_command_rule(
+        "cred.store",
+        GuardCategory::Credentials,
+        "reads from a secret store",
+        WITHOUT,
+        reads_secret_store,
+    ),
+    new_command_rule("cred.print", GuardCategory::Credentials, "prints a secret", WITHOUT, |it| {
         let prints = it.command.feeds.is_none() && it.command.redirects.is_empty();
         let named = it.command.variables.iter().any(|name| is_secret_name(name));
         match it.name() {
             "echo" | "printf" => prints && named && it.words().iter().any(|word| !word.is_known()),
-            "printenv" => prints && it.operands().iter().any(|name| is_secret_name(name)),
+            "printenv" => prints && it.list_operands().iter().any(|name| is_secret_name(name)),
             "grep" | "rg" | "egrep" => {
-                let wanted = it.operand(0).to_ascii_lowercase();
+                let wanted = it.find_operand(0).to_ascii_lowercase();
                 it.is_fed_by(&["env", "printenv", "set", "export"])
                     && ["token", "secret", "key", "passw", "cred"]
                         .iter()
@@ -165,9 +177,9 @@ pub(super) const RULES: &[Rule] = &[
             _ => false,
         }
     }),
-    command(
+    new_command_rule(
         "env.loader",
-        Category::Environment,
+        GuardCategory::Environment,
         "makes other programs load code",
         "Run the program as it is.",
         |it| {
@@ -179,26 +191,28 @@ pub(super) const RULES: &[Rule] = &[
             })
         },
     ),
-    command(
+    new_command_rule(
         "env.path",
-        Category::Environment,
+        GuardCategory::Environment,
         "puts a world-writable directory into the program search path",
         "Name the program by its path.",
         |it| {
-            it.set(&["PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "NODE_PATH"]).iter().any(|value| {
-                value.raw().split(':').any(|part| {
-                    matches!(part, "." | "./")
-                        || ["/tmp", "/var/tmp", "/dev/shm"]
-                            .iter()
-                            .any(|root| Path::new(part).starts_with(root))
-                        || part.starts_with("..")
-                })
-            })
+            it.find_assigned(&["PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "NODE_PATH"]).iter().any(
+                |value| {
+                    value.raw().split(':').any(|part| {
+                        matches!(part, "." | "./")
+                            || ["/tmp", "/var/tmp", "/dev/shm"]
+                                .iter()
+                                .any(|root| Path::new(part).starts_with(root))
+                            || part.starts_with("..")
+                    })
+                },
+            )
         },
     ),
-    command(
+    new_command_rule(
         "env.trust",
-        Category::Environment,
+        GuardCategory::Environment,
         "sends traffic through a proxy, or weakens certificate checks",
         "Leave proxies and certificates as the user has set them up.",
         |it| {
@@ -211,35 +225,35 @@ pub(super) const RULES: &[Rule] = &[
                 "all_proxy",
             ];
             let elsewhere = |value: &&Word| {
-                !value.raw().is_empty() && value.is_known() && !is_local(host(value.raw()))
+                !value.raw().is_empty() && value.is_known() && !is_local(parse_host(value.raw()))
             };
-            it.set(&proxies).iter().any(elsewhere)
+            it.find_assigned(&proxies).iter().any(elsewhere)
                 || it
-                    .set(&["NODE_TLS_REJECT_UNAUTHORIZED", "PYTHONHTTPSVERIFY"])
+                    .find_assigned(&["NODE_TLS_REJECT_UNAUTHORIZED", "PYTHONHTTPSVERIFY"])
                     .iter()
                     .any(|it| it.raw() == "0")
                 || it
-                    .set(&["GIT_SSL_NO_VERIFY"])
+                    .find_assigned(&["GIT_SSL_NO_VERIFY"])
                     .iter()
                     .any(|it| !matches!(it.raw(), "0" | "false" | ""))
         },
     ),
 ];
 
-fn looks(checked_path: &Touch<'_>) -> bool {
-    matches!(checked_path.placed.mode, Mode::Read | Mode::ReadAll | Mode::Use)
+fn reads_path(checked_path: &CheckedPath<'_>) -> bool {
+    matches!(checked_path.placed.mode, AccessMode::Read | AccessMode::ReadAll | AccessMode::Use)
 }
 
-fn is_secret(checked_path: &Touch<'_>, place: &Path) -> bool {
+fn is_secret(checked_path: &CheckedPath<'_>, place: &Path) -> bool {
     let name = place.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
     let is_public =
         place.extension().is_some_and(|it| it == "pub") || name.starts_with("known_hosts");
-    if is_public && !checked_path.placed.said.raw().ends_with('/') {
+    if is_public && !checked_path.placed.path.raw().ends_with('/') {
         return false;
     }
     SYSTEM.iter().any(|root| place.starts_with(root))
         || place.starts_with("/etc/ssh") && name.ends_with("_key")
-        || checked_path.homes(place).iter().any(|home| {
+        || checked_path.find_homes(place).iter().any(|home| {
             place.strip_prefix(home).is_ok_and(|rest| SECRETS.iter().any(|it| rest.starts_with(it)))
         })
         || matches!(
@@ -263,8 +277,8 @@ fn is_env_file(name: &str) -> bool {
     }
 }
 
-fn asks_store(checked: &Act<'_>) -> bool {
-    let (first, second) = (checked.operand(0), checked.operand(1));
+fn reads_secret_store(checked: &CheckedCommand<'_>) -> bool {
+    let (first, second) = (checked.find_operand(0), checked.find_operand(1));
     match checked.name() {
         "security" => first.starts_with("find-") || first.starts_with("dump-") || first == "export",
         "secret-tool" => matches!(first, "lookup" | "search"),
@@ -272,42 +286,42 @@ fn asks_store(checked: &Act<'_>) -> bool {
         "op" => matches!(first, "read" | "item" | "inject"),
         "bw" | "lpass" => matches!(first, "get" | "show" | "export" | "list"),
         "vault" => matches!(first, "read" | "kv" | "token") && second != "list",
-        "gpg" | "gpg2" => checked.has(&["--export-secret-keys", "--export-secret-subkeys"]),
+        "gpg" | "gpg2" => checked.has_word(&["--export-secret-keys", "--export-secret-subkeys"]),
         "aws" => {
             first == "secretsmanager" && second == "get-secret-value"
-                || first == "ssm" && checked.has(&["--with-decryption"])
+                || first == "ssm" && checked.has_word(&["--with-decryption"])
                 || first == "configure" && matches!(second, "get" | "export-credentials")
                 || first == "sts" && second.starts_with("get-session")
                 || first == "ecr" && second == "get-login-password"
         }
         "gcloud" => {
-            checked.has(&["print-access-token", "print-identity-token"])
-                || first == "secrets" && checked.has(&["access"])
+            checked.has_word(&["print-access-token", "print-identity-token"])
+                || first == "secrets" && checked.has_word(&["access"])
         }
         "az" => {
             first == "account" && second == "get-access-token"
-                || first == "keyvault" && checked.has(&["secret"])
+                || first == "keyvault" && checked.has_word(&["secret"])
         }
         "kubectl" | "oc" => {
             matches!(first, "get" | "describe")
                 && matches!(second.split(['/', ',']).next(), Some("secret" | "secrets"))
         }
-        "gh" => first == "auth" && (second == "token" || checked.has(&["--show-token", "-t"])),
+        "gh" => first == "auth" && (second == "token" || checked.has_word(&["--show-token", "-t"])),
         "heroku" => first == "config",
         "docker" | "podman" => first == "secret" && second == "inspect",
         "git" => first == "credential" && matches!(second, "fill" | "get"),
-        "ssh-add" => checked.short('L') && checked.has(&["--private"]),
+        "ssh-add" => checked.has_short_flag('L') && checked.has_word(&["--private"]),
         "keyring" => first == "get",
         _ => false,
     }
 }
 
 /// Returns whether options in a variable make a program load code from another place.
-fn is_loading_option(checked: &Act<'_>, name: &str, value: &str) -> bool {
+fn is_loading_option(checked: &CheckedCommand<'_>, name: &str, value: &str) -> bool {
     let words: Vec<&str> = value.split_whitespace().collect();
     let outside = |path: &str| {
         let in_project = checked
-            .around
+            .context
             .protected
             .project
             .iter()

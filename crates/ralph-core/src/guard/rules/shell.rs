@@ -1,20 +1,20 @@
 //! Rules on hidden commands, and on commands that the guard cannot resolve.
 
-use super::{Check, Rule};
-use crate::guard::category::Category;
-use crate::guard::interpreter::{self, Deed};
-use crate::guard::lower::{ShellWords, Trouble, is_shell, shell_code};
+use super::{GuardRule, RuleCheck};
+use crate::guard::category::GuardCategory;
+use crate::guard::interpreter::{self, CodeAction};
+use crate::guard::lower::{LoweringError, ShellSource, is_shell, parse_shell_source};
 
 const PLAIN: &str = "Write the command out in full.";
 
-const fn rule(
+const fn new_rule(
     id: &'static str,
-    category: Category,
+    category: GuardCategory,
     refused: &'static str,
     instead: &'static str,
-    check: Check,
-) -> Rule {
-    Rule { id, category, refused, instead, check }
+    check: RuleCheck,
+) -> GuardRule {
+    GuardRule { id, category, refused, instead, check }
 }
 
 /// Variables that conventionally name programs.
@@ -45,45 +45,45 @@ const PROGRAMS: [&str; 24] = [
     "CHROME_BIN",
 ];
 
-pub(super) const RULES: &[Rule] = &[
-    rule(
+pub(super) const RULES: &[GuardRule] = &[
+    new_rule(
         "obfus.decoded-code",
-        Category::Obfuscation,
+        GuardCategory::Obfuscation,
         "runs code that it decodes first",
         PLAIN,
-        Check::Command(|it| {
+        RuleCheck::Command(|it| {
             let decoders = [
                 "base64", "base32", "xxd", "openssl", "gpg", "rev", "uudecode", "tr", "gunzip",
                 "zcat", "xz", "bzip2",
             ];
             let runs = is_shell(it.name())
-                && !matches!(shell_code(it.words()), ShellWords::Script(_, _))
-                || it.is(&["eval", "source", "."]);
+                && !matches!(parse_shell_source(it.words()), ShellSource::Script(_, _))
+                || it.is_program(&["eval", "source", "."]);
             runs && it.is_fed_by(&decoders)
-                || interpreter::code(it.name(), it.command)
-                    .is_some_and(|code| interpreter::does(&code, Deed::Decodes))
+                || interpreter::find_inline_code(it.name(), it.command)
+                    .is_some_and(|code| interpreter::does_action(&code, CodeAction::Decodes))
         }),
     ),
-    rule(
+    new_rule(
         "unresolvable.shell",
-        Category::Unresolvable,
+        GuardCategory::Unresolvable,
         "passes commands to a shell that the guard cannot determine",
         "Run a script by its name, or write the commands out.",
-        Check::Command(|it| {
+        RuleCheck::Command(|it| {
             let unknown = || it.command.stdin.as_ref().is_some_and(|text| !text.is_known());
             is_shell(it.name())
-                && shell_code(it.words()) == ShellWords::Input
+                && parse_shell_source(it.words()) == ShellSource::Input
                 && unknown()
                 && (!it.command.fed_by.is_empty() || it.command.redirects.is_empty())
-                && !it.only_asks()
+                && !it.is_help_request()
         }),
     ),
-    rule(
+    new_rule(
         "unresolvable.program",
-        Category::Unresolvable,
+        GuardCategory::Unresolvable,
         "runs a program that the guard cannot determine from the command",
         "Name the program, or set the variable in the same command.",
-        Check::Command(|it| {
+        RuleCheck::Command(|it| {
             let unnamed = it.command.argv.first().is_some_and(|word| !word.is_known())
                 && it.name().is_empty();
             let by_custom =
@@ -91,47 +91,53 @@ pub(super) const RULES: &[Rule] = &[
             unnamed && !by_custom
         }),
     ),
-    rule(
+    new_rule(
         "unresolvable.syntax",
-        Category::Unresolvable,
+        GuardCategory::Unresolvable,
         "cannot be read as shell",
         PLAIN,
-        Check::Trouble(Trouble::Syntax),
+        RuleCheck::Lowering(LoweringError::Syntax),
     ),
-    rule(
+    new_rule(
         "unresolvable.too-deep",
-        Category::Unresolvable,
+        GuardCategory::Unresolvable,
         "nests commands too deeply for the guard to follow",
         PLAIN,
-        Check::Trouble(Trouble::TooDeep),
+        RuleCheck::Lowering(LoweringError::TooDeep),
     ),
-    rule(
+    new_rule(
         "unresolvable.too-much",
-        Category::Unresolvable,
+        GuardCategory::Unresolvable,
         "is too long for the guard to follow",
         "Write it to a script of the project, and run that.",
-        Check::Trouble(Trouble::TooMuch),
+        RuleCheck::Lowering(LoweringError::TooMuch),
     ),
-    rule(
+    new_rule(
         "unresolvable.deadline",
-        Category::Unresolvable,
+        GuardCategory::Unresolvable,
         "took the guard too long to check",
         "Write it shorter.",
-        Check::Hook,
+        RuleCheck::Hook,
     ),
-    rule("unresolvable.failure", Category::Unresolvable, "made the guard fail", PLAIN, Check::Hook),
-    rule(
+    new_rule(
+        "unresolvable.failure",
+        GuardCategory::Unresolvable,
+        "made the guard fail",
+        PLAIN,
+        RuleCheck::Hook,
+    ),
+    new_rule(
         "unresolvable.input",
-        Category::Unresolvable,
+        GuardCategory::Unresolvable,
         "cannot be read by the guard",
         "Make the call smaller.",
-        Check::Hook,
+        RuleCheck::Hook,
     ),
-    rule(
+    new_rule(
         "unresolvable.state",
-        Category::Unresolvable,
+        GuardCategory::Unresolvable,
         "belongs to a run whose state cannot be read",
         "End the session; ralph starts another one.",
-        Check::Hook,
+        RuleCheck::Hook,
     ),
 ];

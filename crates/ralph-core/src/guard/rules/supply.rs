@@ -1,10 +1,10 @@
 //! Rules on the supply chain: running unreviewed code, and publishing.
 
-use super::{Act, Rule, command};
-use crate::guard::access::{Mode, accesses};
-use crate::guard::category::Category;
-use crate::guard::lower::{Command, ShellWords, Word, is_shell, shell_code};
-use crate::guard::network::{addresses, host, is_local, is_number};
+use super::{CheckedCommand, GuardRule, new_command_rule};
+use crate::guard::access::{AccessMode, find_accesses};
+use crate::guard::category::GuardCategory;
+use crate::guard::lower::{ShellCommand, ShellSource, Word, is_shell, parse_shell_source};
+use crate::guard::network::{find_addresses, is_local, is_numeric_host, parse_host};
 
 const LOOK: &str =
     "Download it, look at it, and use the project's package manager where there is one.";
@@ -27,65 +27,73 @@ const FETCHERS: [&str; 12] = [
     "axel",
 ];
 
-pub(super) const RULES: &[Rule] = &[
-    command(
+pub(super) const RULES: &[GuardRule] = &[
+    new_command_rule(
         "supply.pipe-to-shell",
-        Category::SupplyChain,
+        GuardCategory::SupplyChain,
         "runs downloaded code that was not reviewed",
         LOOK,
         |it| is_fetched(it) && reads_program(it),
     ),
-    command(
+    new_command_rule(
         "supply.download-and-run",
-        Category::SupplyChain,
+        GuardCategory::SupplyChain,
         "runs what the same command has just downloaded",
         LOOK,
         |it| {
-            let runs =
-                accesses(it.command).into_iter().filter(|access| access.mode == Mode::Execute);
-            let mut names = runs.map(|access| plain(access.path.raw())).collect::<Vec<_>>();
+            let runs = find_accesses(it.command)
+                .into_iter()
+                .filter(|access| access.mode == AccessMode::Execute);
+            let mut names =
+                runs.map(|access| strip_dot_slash(access.path.raw())).collect::<Vec<_>>();
             if is_interpreter(it.name()) {
-                names.extend(it.operands().first().map(|script| plain(script)));
+                names.extend(it.list_operands().first().map(|script| strip_dot_slash(script)));
             }
             names.retain(|name| !name.is_empty());
             let mut before =
                 it.all.iter().take_while(|command| !std::ptr::eq(*command, it.command));
             !names.is_empty()
-                && before.any(|command| downloaded(command).iter().any(|it| names.contains(it)))
+                && before.any(|command| find_downloads(command).iter().any(|it| names.contains(it)))
         },
     ),
-    command("supply.publish", Category::SupplyChain, "publishes to a registry", USER, publishes),
-    command(
+    new_command_rule(
+        "supply.publish",
+        GuardCategory::SupplyChain,
+        "publishes to a registry",
+        USER,
+        publishes_package,
+    ),
+    new_command_rule(
         "supply.registry",
-        Category::SupplyChain,
+        GuardCategory::SupplyChain,
         "takes packages from another registry",
         REGISTRY,
-        other_registry,
+        uses_other_registry,
     ),
-    command(
+    new_command_rule(
         "supply.untrusted-source",
-        Category::SupplyChain,
+        GuardCategory::SupplyChain,
         "installs from a bare IP address or without encryption",
         REGISTRY,
         |it| {
             let installs = match it.name() {
                 "pip" | "pip3" | "pipx" | "uv" | "npm" | "pnpm" | "yarn" | "gem" | "cargo"
                 | "go" | "bun" => true,
-                name if name.starts_with("python") => it.has(&["pip"]),
+                name if name.starts_with("python") => it.has_word(&["pip"]),
                 _ => false,
             };
             installs
-                && it.operands().iter().any(|word| {
+                && it.list_operands().iter().any(|word| {
                     let address = word.trim_start_matches("git+");
                     address.contains("://")
-                        && !is_local(host(address))
-                        && (address.starts_with("http://") || is_number(host(address)))
+                        && !is_local(parse_host(address))
+                        && (address.starts_with("http://") || is_numeric_host(parse_host(address)))
                 })
         },
     ),
 ];
 
-fn is_fetched(checked: &Act<'_>) -> bool {
+fn is_fetched(checked: &CheckedCommand<'_>) -> bool {
     checked.is_fed_by(&FETCHERS)
 }
 
@@ -98,36 +106,38 @@ fn is_interpreter(name: &str) -> bool {
 }
 
 /// Returns whether a command runs what it reads.
-fn reads_program(checked: &Act<'_>) -> bool {
+fn reads_program(checked: &CheckedCommand<'_>) -> bool {
     let is_stream =
         |word: &str| word == "-" || word.starts_with("/dev/fd/") || word == "/dev/stdin";
     let name = checked.name();
     if is_shell(name) {
-        return match shell_code(checked.words()) {
-            ShellWords::Input => true,
-            ShellWords::Code(code, _) => !code.is_known(),
-            ShellWords::Script(script, _) => is_stream(script.raw()),
+        return match parse_shell_source(checked.words()) {
+            ShellSource::Input => true,
+            ShellSource::Code(code, _) => !code.is_known(),
+            ShellSource::Script(script, _) => is_stream(script.raw()),
         };
     }
     if matches!(name, "eval") {
         return true;
     }
     if matches!(name, "source" | ".") {
-        return checked.operands().first().is_some_and(|word| is_stream(word));
+        return checked.list_operands().first().is_some_and(|word| is_stream(word));
     }
     is_interpreter(name)
         && (checked.words().is_empty()
             || checked.words().first().is_some_and(|word| is_stream(word.raw()))
-            || checked.has(&["-c", "-e"]) && checked.words().iter().any(|word| !word.is_known()))
+            || checked.has_word(&["-c", "-e"])
+                && checked.words().iter().any(|word| !word.is_known()))
 }
 
 /// Returns the files that a command downloads.
-fn downloaded(command: &Command) -> Vec<String> {
+fn find_downloads(command: &ShellCommand) -> Vec<String> {
     if !FETCHERS.contains(&command.name()) {
         return Vec::new();
     }
-    let written = accesses(command).into_iter().filter(|access| access.mode == Mode::Write);
-    let mut files: Vec<String> = written.map(|access| plain(access.path.raw())).collect();
+    let written =
+        find_accesses(command).into_iter().filter(|access| access.mode == AccessMode::Write);
+    let mut files: Vec<String> = written.map(|access| strip_dot_slash(access.path.raw())).collect();
     let by_address = command.name() == "wget"
         || command.arguments().iter().any(|word| {
             let text = word.raw();
@@ -135,22 +145,22 @@ fn downloaded(command: &Command) -> Vec<String> {
                 || text.starts_with('-') && !text.starts_with("--") && text.contains('O')
         });
     if by_address {
-        let found = addresses(command.name(), command.arguments());
+        let found = find_addresses(command.name(), command.arguments());
         let names = found.iter().filter_map(|address| address.rsplit('/').next());
-        files.extend(names.filter(|name| !name.is_empty()).map(plain));
+        files.extend(names.filter(|name| !name.is_empty()).map(strip_dot_slash));
     }
     files
 }
 
-fn plain(path: &str) -> String {
+fn strip_dot_slash(path: &str) -> String {
     path.trim_start_matches("./").to_owned()
 }
 
-fn publishes(checked: &Act<'_>) -> bool {
-    if checked.has(&["--dry-run", "-n", "--help"]) {
+fn publishes_package(checked: &CheckedCommand<'_>) -> bool {
+    if checked.has_word(&["--dry-run", "-n", "--help"]) {
         return false;
     }
-    let verb = checked.operand(0);
+    let verb = checked.find_operand(0);
     match checked.name() {
         "npm" | "pnpm" | "yarn" | "bun" => {
             matches!(
@@ -164,25 +174,29 @@ fn publishes(checked: &Act<'_>) -> bool {
                     | "login"
                     | "adduser"
                     | "dist-tag"
-            ) || verb == "npm" && checked.operand(1) == "publish"
+            ) || verb == "npm" && checked.find_operand(1) == "publish"
         }
         "cargo" => matches!(verb, "publish" | "yank" | "owner" | "login"),
         "twine" => verb == "upload",
         "poetry" | "uv" | "flit" | "hatch" | "pdm" | "lerna" | "vsce" | "ovsx" => verb == "publish",
         "gem" => matches!(verb, "push" | "yank" | "owner"),
-        "mvn" | "mvnw" => checked.operands().contains(&"deploy"),
-        "gradle" | "gradlew" => checked.operands().iter().any(|task| task.starts_with("publish")),
-        "dotnet" => verb == "nuget" && checked.operand(1) == "push",
+        "mvn" | "mvnw" => checked.list_operands().contains(&"deploy"),
+        "gradle" | "gradlew" => {
+            checked.list_operands().iter().any(|task| task.starts_with("publish"))
+        }
+        "dotnet" => verb == "nuget" && checked.find_operand(1) == "push",
         "docker" | "podman" | "buildah" => {
-            verb == "push" || verb == "image" && checked.operand(1) == "push"
+            verb == "push" || verb == "image" && checked.find_operand(1) == "push"
         }
         "helm" => verb == "push",
-        name if name.starts_with("python") => checked.has(&["twine"]) && checked.has(&["upload"]),
+        name if name.starts_with("python") => {
+            checked.has_word(&["twine"]) && checked.has_word(&["upload"])
+        }
         _ => false,
     }
 }
 
-fn other_registry(checked: &Act<'_>) -> bool {
+fn uses_other_registry(checked: &CheckedCommand<'_>) -> bool {
     const USUAL: [&str; 8] = [
         "pypi.org",
         "files.pythonhosted.org",
@@ -194,7 +208,7 @@ fn other_registry(checked: &Act<'_>) -> bool {
         "proxy.golang.org",
     ];
     let is_other = |address: &str| {
-        let host = host(address);
+        let host = parse_host(address);
         address.contains('.') && !USUAL.contains(&host) && !is_local(host)
             || address.starts_with("http://") && !is_local(host)
     };
@@ -219,12 +233,13 @@ fn other_registry(checked: &Act<'_>) -> bool {
         "UV_DEFAULT_INDEX",
         "YARN_REGISTRY",
     ];
-    let by_variable = checked.set(&variables).iter().any(|value| is_other(value.raw()));
+    let by_variable = checked.find_assigned(&variables).iter().any(|value| is_other(value.raw()));
     let words = checked.words();
-    let by_flag = || checked.arguments().texts(&flags).iter().any(|value| is_other(value));
+    let by_flag =
+        || checked.arguments().find_flag_values(&flags).iter().any(|value| is_other(value));
     let configured = || {
-        matches!(checked.operand(0), "config" | "set")
-            && checked.operands().contains(&"set") | (checked.operand(0) == "set")
+        matches!(checked.find_operand(0), "config" | "set")
+            && checked.list_operands().contains(&"set") | (checked.find_operand(0) == "set")
             && words.iter().any(|word| {
                 ["registry", "index-url", "proxy"].iter().any(|key| word.raw().contains(key))
             })
@@ -239,10 +254,10 @@ fn other_registry(checked: &Act<'_>) -> bool {
                 by_flag() || configured()
             }
             "go" => {
-                checked.operand(0) == "env"
+                checked.find_operand(0) == "env"
                     && words.iter().any(|word| word.raw().starts_with("GOPROXY="))
             }
-            name if name.starts_with("python") => checked.has(&["pip"]) && by_flag(),
+            name if name.starts_with("python") => checked.has_word(&["pip"]) && by_flag(),
             _ => false,
         }
 }

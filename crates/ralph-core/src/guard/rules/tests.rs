@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::super::tests::guard_context;
-use super::super::{Policy, ToolCall, look};
+use super::super::{GuardPolicy, GuardedToolCall, inspect_call};
 use super::*;
-use crate::guard::{Decision, lower::Trouble};
-use crate::task::Keeper;
+use crate::guard::{GuardDecision, lower::LoweringError};
+use crate::task::ListOwner;
 
 #[rustfmt::skip]
 const TABLE: &[(&str, &str, &str)] = &[
@@ -121,42 +121,42 @@ const OTHERS: [&str; 6] = [
 
 #[test]
 fn every_rule_refuses_its_command_and_not_a_similar_one() {
-    let context = guard_context(Keeper::Ralph, "/home/dev/proj");
+    let context = guard_context(ListOwner::Ralph, "/home/dev/proj");
     let mut wrong = Vec::new();
     for (id, refused, passes) in TABLE {
-        let findings = look(&ToolCall::Shell((*refused).into()), &context);
+        let findings = inspect_call(&GuardedToolCall::Shell((*refused).into()), &context);
         if !findings.refusals.iter().any(|refusal| refusal.rule == *id) {
             let found: Vec<&str> = findings.refusals.iter().map(|it| it.rule).collect();
             wrong.push(format!("{id} does not refuse `{refused}`: {found:?}"));
         }
-        let findings = look(&ToolCall::Shell((*passes).into()), &context);
-        if Policy::default().decide(&findings) != Decision::Pass {
+        let findings = inspect_call(&GuardedToolCall::Shell((*passes).into()), &context);
+        if GuardPolicy::default().decide_call(&findings) != GuardDecision::Pass {
             wrong.push(format!("`{passes}` does not pass: {:?}", findings.refusals));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let shown: BTreeSet<&str> = TABLE.iter().map(|(id, _, _)| *id).chain(OTHERS).collect();
-    let all: BTreeSet<&str> = rules().map(|rule| rule.id).collect();
+    let all: BTreeSet<&str> = list_rules().map(|rule| rule.id).collect();
     assert_eq!(shown, all);
 }
 
 #[test]
 fn a_text_that_is_too_long_is_refused() {
-    let call = ToolCall::Shell("x;".repeat(600_000));
-    let findings = look(&call, &guard_context(Keeper::Ralph, "/home/dev/proj"));
-    assert_eq!(findings.lowered.trouble, Some(Trouble::TooMuch));
+    let call = GuardedToolCall::Shell("x;".repeat(600_000));
+    let findings = inspect_call(&call, &guard_context(ListOwner::Ralph, "/home/dev/proj"));
+    assert_eq!(findings.lowered.error, Some(LoweringError::TooMuch));
     assert!(findings.refusals.iter().any(|it| it.rule == "unresolvable.too-much"));
 }
 
 /// Returns the table of all rules as in the documentation.
 fn documented() -> String {
     let mut text = String::new();
-    for category in Category::ALL {
+    for category in GuardCategory::ALL {
         text.push_str(&format!(
             "\n### {}\n\n| rule | refuses what |\n|---|---|\n",
             category.name()
         ));
-        for rule in rules().filter(|rule| rule.category == category) {
+        for rule in list_rules().filter(|rule| rule.category == category) {
             text.push_str(&format!("| `{}` | {} |\n", rule.id, rule.refused));
         }
     }

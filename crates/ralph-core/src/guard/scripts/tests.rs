@@ -4,11 +4,12 @@ use super::*;
 
 /// Returns the scripts of a command, relative to the project directory.
 fn scripts(command: &str) -> Vec<String> {
-    let start = Start { cwd: "/p".into(), home: Some("/home/dev".into()), ..Start::default() };
+    let start =
+        ShellState { cwd: "/p".into(), home: Some("/home/dev".into()), ..ShellState::default() };
     let below = |path: &Path| path.strip_prefix("/p").ok().map(|it| it.display().to_string());
-    let name = |place: ScriptPlace| match place {
-        ScriptPlace::File(path) => below(&path),
-        ScriptPlace::Matching { directory, pattern } => {
+    let name = |place: ScriptLocation| match place {
+        ScriptLocation::File(path) => below(&path),
+        ScriptLocation::Matching { directory, pattern } => {
             let pattern = pattern.as_str().to_owned();
             below(&directory).map(|it| format!("{it}:{pattern}"))
         }

@@ -7,7 +7,7 @@ use proptest::test_runner::TestRunner;
 
 use super::*;
 use crate::memory::ActiveConstraint;
-use crate::memory::since::{Found, Open};
+use crate::memory::since_compaction::{FoundConstraint, OpenIssue};
 
 fn constraint(text: &str) -> ActiveConstraint {
     ActiveConstraint { constraint: text.into(), source_iteration: None }
@@ -22,20 +22,20 @@ fn memory(constraints: &[&str], issues: &[&str]) -> Memory {
     }
 }
 
-fn found(text: &str, follows: &str) -> Found {
+fn found(text: &str, follows: &str) -> FoundConstraint {
     let entry = ActiveConstraint {
         constraint: format!("{text}: {follows}"),
         source_iteration: Some("3".into()),
     };
-    Found { constraint: text.into(), entry }
+    FoundConstraint { constraint: text.into(), entry }
 }
 
-fn open(issue: &str) -> Open {
-    Open { issue: issue.into(), business_of: None }
+fn open(issue: &str) -> OpenIssue {
+    OpenIssue { issue: issue.into(), business_of: None }
 }
 
-fn resolved(item: &str) -> Resolved {
-    Resolved { item: item.into(), reason: "r".into() }
+fn resolved(item: &str) -> ResolvedItem {
+    ResolvedItem { item: item.into(), reason: "r".into() }
 }
 
 #[track_caller]
@@ -43,11 +43,11 @@ fn check(
     former: &Memory,
     new: Memory,
     named: &[&str],
-    since: &Since,
+    since: &SinceCompaction,
     expect: (&[&str], &[&str], &[&str]),
 ) {
     let resolved = named.iter().map(|item| resolved(item)).collect();
-    let answer = Answer { memory: new, resolved };
+    let answer = MemoryAnswer { memory: new, resolved };
     let memory = carry_over(Some(former), answer, since).memory;
     let constraints = memory.active_constraints.iter().map(|it| it.constraint.as_str());
     assert_eq!(constraints.collect::<Vec<_>>(), expect.0);
@@ -59,7 +59,7 @@ fn check(
 fn what_an_answer_does_not_mention_is_kept_and_marked() {
     let former =
         memory(&["SQLite has one writer", "no network in CI"], &["the login test is flaky"]);
-    let nothing = Since::default();
+    let nothing = SinceCompaction::default();
     check(
         &former,
         memory(&["sqlite has ONE writer."], &[]),
@@ -79,7 +79,10 @@ fn what_an_answer_does_not_mention_is_kept_and_marked() {
         &nothing,
         (&["SQLite has one writer"], &[], &[]),
     );
-    let fixed = Since { mended: vec!["The login test is flaky.".into()], ..Since::default() };
+    let fixed = SinceCompaction {
+        fixed: vec!["The login test is flaky.".into()],
+        ..SinceCompaction::default()
+    };
     check(
         &former,
         memory(&[], &[]),
@@ -111,12 +114,12 @@ fn what_an_answer_does_not_mention_is_kept_and_marked() {
 #[test]
 fn what_handoffs_found_is_added_unless_it_is_mentioned() {
     let nothing = memory(&[], &[]);
-    let since = Since {
+    let since = SinceCompaction {
         found: vec![
             found("git is old", "never use merge-tree"),
             found("CI has no network", "vendor"),
         ],
-        ..Since::default()
+        ..SinceCompaction::default()
     };
     check(
         &nothing,
@@ -141,9 +144,9 @@ fn what_handoffs_found_is_added_unless_it_is_mentioned() {
 #[test]
 fn what_handoffs_left_open_is_an_issue_unless_mentioned_or_resolved() {
     let nothing = memory(&[], &[]);
-    let since = Since {
+    let since = SinceCompaction {
         open: vec![open("the login test is flaky"), open("write the manual")],
-        ..Since::default()
+        ..SinceCompaction::default()
     };
     check(
         &nothing,
@@ -160,7 +163,7 @@ fn what_handoffs_left_open_is_an_issue_unless_mentioned_or_resolved() {
         (&[], &["the login test is flaky"], &["the login test is flaky"]),
     );
     // A run that ends before a compaction leaves it to the next run.
-    let left = left(None, &since).expect("something is left");
+    let left = build_final_memory(None, &since).expect("something is left");
     assert_eq!(left.unresolved_issues, ["the login test is flaky", "write the manual"]);
 }
 
@@ -168,8 +171,8 @@ fn what_handoffs_left_open_is_an_issue_unless_mentioned_or_resolved() {
 fn a_source_that_an_answer_forgets_is_kept() {
     let known = ActiveConstraint { source_iteration: Some("3".into()), ..constraint("old git") };
     let former = Memory { active_constraints: vec![known.clone()], ..memory(&[], &[]) };
-    let answer = Answer { memory: memory(&["old git"], &[]), resolved: Vec::new() };
-    let compacted = carry_over(Some(&former), answer, &Since::default());
+    let answer = MemoryAnswer { memory: memory(&["old git"], &[]), resolved: Vec::new() };
+    let compacted = carry_over(Some(&former), answer, &SinceCompaction::default());
     assert_eq!(compacted.memory.active_constraints, [known]);
 }
 
@@ -178,8 +181,8 @@ fn what_exceeds_a_bound_is_named() {
     let many: Vec<String> = (0..130).map(|count| format!("limit number {count} holds")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let long = "long ".repeat(200);
-    let answer = Answer { memory: memory(&many, &[&long]), resolved: Vec::new() };
-    let since = Since { more_found: 5, ..Since::default() };
+    let answer = MemoryAnswer { memory: memory(&many, &[&long]), resolved: Vec::new() };
+    let since = SinceCompaction { more_found: 5, ..SinceCompaction::default() };
     let compacted = carry_over(None, answer, &since);
     assert_eq!(compacted.memory.active_constraints.len(), MOST_ITEMS);
     assert_eq!(compacted.memory.unresolved_issues[0].chars().count(), ITEM_CHARS);
@@ -214,10 +217,10 @@ prop_compose! {
         texts in prop::collection::vec((sentence(), sentence()), 0..4),
         fixed in prop::collection::vec(sentence(), 0..2),
         left in prop::collection::vec(sentence(), 0..3),
-    ) -> Since {
+    ) -> SinceCompaction {
         let found = texts.iter().map(|(text, follows)| found(text, follows)).collect();
         let open = left.iter().map(|issue| open(issue)).collect();
-        Since { found, open, mended: fixed, ..Since::default() }
+        SinceCompaction { found, open, fixed: fixed, ..SinceCompaction::default() }
     }
 }
 
@@ -230,8 +233,8 @@ fn texts(memory: &Memory) -> Vec<&str> {
 struct Round<'a> {
     former: &'a Memory,
     answered: &'a Memory,
-    named: &'a [Resolved],
-    since: &'a Since,
+    named: &'a [ResolvedItem],
+    since: &'a SinceCompaction,
     after: &'a Compacted,
 }
 
@@ -242,18 +245,18 @@ impl Round<'_> {
         let there = texts(&self.after.memory);
         let after: Vec<Sentence> = there.iter().map(|text| Sentence::new(text)).collect();
         let left_out: Vec<Sentence> =
-            self.after.left_out.iter().map(|text| Sentence::new(&clip(text))).collect();
-        let named = self.named.iter().map(|it| &it.item).chain(&self.since.mended);
+            self.after.left_out.iter().map(|text| Sentence::new(&clip_item(text))).collect();
+        let named = self.named.iter().map(|it| &it.item).chain(&self.since.fixed);
         let named: Vec<Sentence> = named.map(|text| Sentence::new(text)).collect();
-        let is_in = |all: &[Sentence], it: &Sentence| all.iter().any(|other| other.says(it));
+        let is_in = |all: &[Sentence], it: &Sentence| all.iter().any(|other| other.covers(it));
         // Only the first fifty dropped items are named.
-        let has_more = self.after.left_out.len() > NAMED;
+        let has_more = self.after.left_out.len() > MAX_NAMED_ITEMS;
         let is_kept = |it: &Sentence| is_in(&after, it) || is_in(&left_out, it) || has_more;
-        let is_lost = |text: &&str| !is_kept(&Sentence::new(&clip(text)));
+        let is_lost = |text: &&str| !is_kept(&Sentence::new(&clip_item(text)));
         let is_gone = |text: &&str| {
             // Most items are there verbatim; only the rest needs the expensive comparison.
             let settles = |it: &Sentence| is_kept(it) || is_in(&named, it);
-            !there.contains(text) && !settles(&Sentence::new(&clip(text)))
+            !there.contains(text) && !settles(&Sentence::new(&clip_item(text)))
         };
         let mut wrong: Vec<&str> = Vec::new();
         wrong.extend(texts(self.answered).into_iter().filter(is_lost));
@@ -278,8 +281,8 @@ proptest! {
         named in prop::collection::vec(sentence(), 0..3),
         since in any_since(),
     ) {
-        let named: Vec<Resolved> = named.iter().map(|item| resolved(item)).collect();
-        let answer = Answer { memory: new.clone(), resolved: named.clone() };
+        let named: Vec<ResolvedItem> = named.iter().map(|item| resolved(item)).collect();
+        let answer = MemoryAnswer { memory: new.clone(), resolved: named.clone() };
         let after = carry_over(Some(&former), answer, &since);
         prop_assert_eq!(&after.left_out, &[""; 0]);
         let round =
@@ -294,18 +297,18 @@ proptest! {
         named in prop::collection::vec(sentence(), 0..3),
         since in any_since(),
     ) {
-        let named: Vec<Resolved> = named.iter().map(|item| resolved(item)).collect();
-        let answer = Answer { memory: new, resolved: named.clone() };
+        let named: Vec<ResolvedItem> = named.iter().map(|item| resolved(item)).collect();
+        let answer = MemoryAnswer { memory: new, resolved: named.clone() };
         let once = carry_over(Some(&former), answer, &since).memory;
-        let again = Answer { memory: once.clone(), resolved: named };
+        let again = MemoryAnswer { memory: once.clone(), resolved: named };
         prop_assert_eq!(&carry_over(Some(&former), again, &since).memory, &once);
     }
 
     #[test]
     fn clipping_twice_changes_nothing(text in "[a ä\n]{380,420}") {
-        let once = clip(&text);
+        let once = clip_item(&text);
         prop_assert!(once.chars().count() <= ITEM_CHARS);
-        prop_assert_eq!(clip(&once), once);
+        prop_assert_eq!(clip_item(&once), once);
     }
 }
 
@@ -317,11 +320,11 @@ fn a_memory_stays_small_after_any_number_of_compactions() {
     let mut sizes = Vec::new();
     for round in 0..150 {
         let long = format!("round {round:03} {}", "ä".repeat(2_000));
-        let mut since = Since::default();
+        let mut since = SinceCompaction::default();
         since.found.push(found(&format!("limit {round:03} holds"), "so be it"));
         since.open.push(open(&format!("fault {round:03} is there")));
         let new = memory(&[&long], &[&format!("issue {round:03} is open")]);
-        let answer = Answer { memory: new, resolved: Vec::new() };
+        let answer = MemoryAnswer { memory: new, resolved: Vec::new() };
         let compacted = carry_over(known.as_ref(), answer, &since);
         sizes.push(serde_json::to_string(&compacted).expect("serializable").len());
         known = Some(compacted.memory);
@@ -338,7 +341,7 @@ fn a_memory_stays_small_after_any_number_of_compactions() {
 #[test]
 fn a_thousand_random_compactions_forget_nothing_and_stay_small() {
     let mut runner = TestRunner::deterministic();
-    let mut draw = |strategy: &BoxedStrategy<(Memory, Since, Vec<usize>, Vec<usize>)>| {
+    let mut draw = |strategy: &BoxedStrategy<(Memory, SinceCompaction, Vec<usize>, Vec<usize>)>| {
         strategy.new_tree(&mut runner).expect("a value").current()
     };
     // It resolves about as much as there is new, so that the memory grows and shrinks.
@@ -351,9 +354,9 @@ fn a_thousand_random_compactions_forget_nothing_and_stay_small() {
         let known: Vec<String> = texts(&former).into_iter().map(str::to_owned).collect();
         let pick = |at: usize| known.get(at % known.len().max(1)).cloned();
         answered.unresolved_issues.extend(repeated.into_iter().filter_map(pick));
-        let named: Vec<Resolved> =
+        let named: Vec<ResolvedItem> =
             settled.into_iter().filter_map(pick).map(|item| resolved(&item)).collect();
-        let answer = Answer { memory: answered.clone(), resolved: named.clone() };
+        let answer = MemoryAnswer { memory: answered.clone(), resolved: named.clone() };
         let after = carry_over(Some(&former), answer, &since);
         let checked = Round {
             former: &former,

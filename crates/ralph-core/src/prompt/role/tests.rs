@@ -26,12 +26,12 @@ const FOR_PROJECTS: [&str; 9] = [
 fn the_defaults_use_every_section_and_nothing_unknown() {
     let mut used = BTreeSet::new();
     for prompt in RolePrompt::ALL {
-        for name in template::names(prompt.template()) {
+        for name in template::find_names(prompt.template()) {
             assert!(known().contains(name), "{name} in {}", prompt.name());
             used.insert(name);
         }
-        for name in prompt.never_lost() {
-            let count = template::names(prompt.template()).filter(|it| *it == name).count();
+        for name in prompt.required_variables() {
+            let count = template::find_names(prompt.template()).filter(|it| *it == name).count();
             assert_eq!(count, 1, "{name} in {}", prompt.name());
         }
     }
@@ -53,26 +53,29 @@ fn the_guide_lists_every_variable() {
 
 #[track_caller]
 fn check(template: &str, prompt_md: &str, expect: &str, warnings: &[&str]) {
-    let beside =
-        Beside { tasks: "plan.json".into(), prompt: prompt_md.into(), ..Beside::default() };
+    let beside = CompanionFiles {
+        tasks: "plan.json".into(),
+        prompt: prompt_md.into(),
+        ..CompanionFiles::default()
+    };
     let vars = BTreeMap::from([
         ("PROJECT".to_owned(), "${TASK}".to_owned()),
         ("TASK".to_owned(), "not this".to_owned()),
     ]);
-    let frame = Frame {
+    let frame = RoleFrame {
         template: Some(template),
         iteration: IterationNumber(2),
         limit: 9,
         vars: &vars,
-        beside: &beside,
+        companions: &beside,
         gates: &[],
     };
-    let values = Values::from([
+    let values = TemplateValues::from([
         ("TASK", "the task".to_owned()),
         ("KEEPING", "the rules".to_owned()),
         ("ANSWER", "how to answer".to_owned()),
     ]);
-    let rendered = render(RolePrompt::Fix, &frame, values);
+    let rendered = render_role_prompt(RolePrompt::Fix, &frame, values);
     assert_eq!(rendered.text, expect);
     assert_eq!(rendered.warnings, warnings);
 }
@@ -112,8 +115,12 @@ fn a_template_of_the_project_loses_nothing_that_matters() {
 #[test]
 fn long_patterns_are_cut_with_a_note() {
     let log = format!("## Codebase Patterns\n{}", "- ä pattern\n".repeat(1000));
-    let beside = Beside { progress: Some("ralph/progress.txt".into()), log, ..Beside::default() };
-    let shown = patterns(&beside);
+    let beside = CompanionFiles {
+        progress: Some("ralph/progress.txt".into()),
+        log,
+        ..CompanionFiles::default()
+    };
+    let shown = format_patterns(&beside);
     assert!(shown.ends_with("…\n(This was cut; `ralph/progress.txt` has all of it.)"), "{shown}");
     assert!((PATTERNS_CHARS..PATTERNS_CHARS + 200).contains(&shown.chars().count()));
 }
@@ -126,10 +133,10 @@ fn unreadable_companion_files_are_reported() {
         _ => Ok(None),
     };
     let (beside, unusable) =
-        Beside::gather(Path::new("/p/ralph/tasks.json"), Path::new("/p"), read);
+        CompanionFiles::read_files(Path::new("/p/ralph/tasks.json"), Path::new("/p"), read);
     // Requirements of any size are there to be read.
     let prd = Some("ralph/prd.md".to_owned());
     let tasks = "ralph/tasks.json".to_owned();
-    assert_eq!(beside, Beside { tasks, prd, ..Beside::default() });
+    assert_eq!(beside, CompanionFiles { tasks, prd, ..CompanionFiles::default() });
     assert_eq!(unusable, [PromptError { message: "broken".into() }]);
 }

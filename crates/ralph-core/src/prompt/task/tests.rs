@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::handoff::read;
 use crate::ids::{IterationNumber, TaskId};
-use crate::prompt::keeping::Commits;
-use crate::prompt::role::Beside;
+use crate::prompt::list_ownership::Commits;
+use crate::prompt::role::CompanionFiles;
 use crate::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use crate::stuck::ErrorHash;
-use crate::task::{Keeper, ListForm};
+use crate::task::{ListForm, ListOwner};
 
 static NO_VARS: BTreeMap<String, String> = BTreeMap::new();
 
@@ -25,9 +25,9 @@ fn reviewed(status: ReviewStatus, count: u32, feedback: &str) -> Task {
     Task { review: ReviewState { status, count, feedback: feedback.into() }, ..task() }
 }
 
-fn ralph() -> Keeping<'static> {
-    Keeping {
-        keeper: Keeper::Ralph,
+fn ralph() -> ListOwnership<'static> {
+    ListOwnership {
+        owner: ListOwner::Ralph,
         commits: Commits::Ralph,
         file: "plan.json",
         form: ListForm::Plan,
@@ -38,9 +38,9 @@ fn ralph() -> Keeping<'static> {
     }
 }
 
-fn agent() -> Keeping<'static> {
-    Keeping {
-        keeper: Keeper::Agent,
+fn agent() -> ListOwnership<'static> {
+    ListOwnership {
+        owner: ListOwner::Agent,
         commits: Commits::Agent,
         file: "ralph/tasks.json",
         form: ListForm::Stories,
@@ -48,8 +48,8 @@ fn agent() -> Keeping<'static> {
     }
 }
 
-fn beside() -> Beside {
-    Beside {
+fn beside() -> CompanionFiles {
+    CompanionFiles {
         tasks: "ralph/tasks.json".into(),
         prompt: "<!-- Standing orders. -->\nUse tabs.\n".into(),
         prd: Some("ralph/prd.md".into()),
@@ -58,12 +58,19 @@ fn beside() -> Beside {
     }
 }
 
-fn frame<'a>(beside: &'a Beside, gates: &'a [String]) -> Frame<'a> {
-    Frame { template: None, iteration: IterationNumber(2), limit: 9, vars: &NO_VARS, beside, gates }
+fn frame<'a>(beside: &'a CompanionFiles, gates: &'a [String]) -> RoleFrame<'a> {
+    RoleFrame {
+        template: None,
+        iteration: IterationNumber(2),
+        limit: 9,
+        vars: &NO_VARS,
+        companions: beside,
+        gates,
+    }
 }
 
 #[track_caller]
-fn text(rendered: Rendered) -> String {
+fn text(rendered: RenderedPrompt) -> String {
     assert_eq!(rendered.warnings, Vec::<String>::new());
     rendered.text
 }
@@ -113,16 +120,17 @@ fn a_first_attempt_gets_the_task() {
 
         ## Your answer
         End with a handoff: what you did, where you deviated from the plan and why, bugs, decisions, constraints, tests added, and what is left. Be exact; the next iteration knows nothing but this.
-    "]].assert_eq(&text(implement(
-        &TaskParts::first(&task, ralph()),
-        &frame(&Beside::default(), &gates),
+    "]].assert_eq(&text(render_implement(
+        &TaskParts::for_first_attempt(&task, ralph()),
+        &frame(&CompanionFiles::default(), &gates),
     )));
 }
 
 #[test]
 fn files_next_to_the_list_are_included() {
     let (task, beside) = (task(), beside());
-    let prompt = text(implement(&TaskParts::first(&task, ralph()), &frame(&beside, &[])));
+    let prompt =
+        text(render_implement(&TaskParts::for_first_attempt(&task, ralph()), &frame(&beside, &[])));
     let (_, part) = prompt.split_once("First attempt.\n\n").expect("it begins with the task");
     let (part, end) = part.split_once("## How to work\n").expect("it continues");
     expect_test::expect![[r"
@@ -143,8 +151,10 @@ fn files_next_to_the_list_are_included() {
 #[test]
 fn a_fix_gets_the_review_feedback() {
     let task = reviewed(ReviewStatus::ChangesRequested, 1, "Fix b.rs:3.\n");
-    let parts =
-        TaskParts { review_feedback: &task.review.feedback, ..TaskParts::first(&task, ralph()) };
+    let parts = TaskParts {
+        review_feedback: &task.review.feedback,
+        ..TaskParts::for_first_attempt(&task, ralph())
+    };
     expect_test::expect![[r"
         ## Current task
         ID: T-1
@@ -183,7 +193,7 @@ fn a_fix_gets_the_review_feedback() {
 
         ## Your answer
         End with a handoff: what you did, where you deviated from the plan and why, bugs, decisions, constraints, tests added, and what is left. Be exact; the next iteration knows nothing but this.
-    "]].assert_eq(&text(fix(&parts, &frame(&Beside::default(), &[]))));
+    "]].assert_eq(&text(render_fix(&parts, &frame(&CompanionFiles::default(), &[]))));
 }
 
 #[test]
@@ -202,7 +212,7 @@ fn a_stuck_task_gets_what_not_to_repeat() {
         files: vec!["a.rs".into()],
         escalation: Escalation::None,
     }];
-    let beside = Beside::default();
+    let beside = CompanionFiles::default();
     let stuck = TaskParts {
         record: Some("---\nRECORD\n"),
         outputs: &outputs,
@@ -210,9 +220,9 @@ fn a_stuck_task_gets_what_not_to_repeat() {
         escalation: Escalation::ContextExpansion,
         patch: "-old\n+new",
         context: &[("lib.rs".to_owned(), "fn x() {}\n".to_owned())],
-        ..TaskParts::first(&task, ralph())
+        ..TaskParts::for_first_attempt(&task, ralph())
     };
-    let prompt = text(implement(&stuck, &frame(&beside, &[])));
+    let prompt = text(render_implement(&stuck, &frame(&beside, &[])));
     for part in [
         "RECORD",
         "## Another approach is required",
@@ -224,25 +234,25 @@ fn a_stuck_task_gets_what_not_to_repeat() {
         assert!(prompt.contains(part), "{part} is missing in:\n{prompt}");
     }
     let shifted = TaskParts { escalation: Escalation::StrategyShift, ..stuck };
-    let shifted = text(implement(&shifted, &frame(&beside, &[])));
+    let shifted = text(render_implement(&shifted, &frame(&beside, &[])));
     assert!(!shifted.contains("lib.rs"), "{shifted}");
 }
 
 #[test]
 fn a_review_must_verify_the_work() {
     let task = reviewed(ReviewStatus::NeedsReview, 1, "");
-    let account = read::read([], "All done.", &TaskId("T-1".into()), &[]);
+    let account = read::read_handoff([], "All done.", &TaskId("T-1".into()), &[]);
     let (from, to) = (TreeId("1a2b".into()), TreeId("3c4d".into()));
     let gates = ["cargo test".to_owned()];
     let parts = ReviewParts {
         patch: "+code",
         range: Some((&from, &to)),
-        account: Some(&account),
+        handoff: Some(&account),
         last_feedback: "Fix b.rs:3.",
         keeping: Some(ralph()),
-        ..ReviewParts::of(Some(&task))
+        ..ReviewParts::for_task(Some(&task))
     };
-    let beside = Beside::default();
+    let beside = CompanionFiles::default();
     expect_test::expect![[r"
         You review another agent's work. You did not write it, and you do not fix it: you judge what is there, by evidence, and state what needs fixing. Another agent fixes it.
 
@@ -285,19 +295,19 @@ fn a_review_must_verify_the_work() {
 
         ## Your answer
         Answer with `verdict` (`approved` or `changes_requested`), `feedback` (what to fix; empty if approved) and `criteria` (one entry for each criterion, with `met` and the `evidence` you found; an approval without evidence for each does not count).
-    "]].assert_eq(&text(review(&parts, &frame(&beside, &gates))));
+    "]].assert_eq(&text(render_review(&parts, &frame(&beside, &gates))));
 }
 
 #[test]
 fn a_gate_asks_how_good_the_work_is() {
     let parts = ReviewParts {
         asked: "Make it ${TASK}.",
-        focus: Focus::Quality,
+        focus: ReviewFocus::Quality,
         patch: "+code",
         hint: Some("Speed matters."),
-        ..ReviewParts::of(None)
+        ..ReviewParts::for_task(None)
     };
-    let beside = Beside::default();
+    let beside = CompanionFiles::default();
     expect_test::expect![[r"
         You review another agent's work. You did not write it, and you do not fix it: you judge how good it is, and state what needs fixing. Another agent fixes it.
 
@@ -320,14 +330,15 @@ fn a_gate_asks_how_good_the_work_is() {
 
         ## Your answer
         Answer with `verdict` (`approved` or `changes_requested`), `feedback` (what to fix; empty if approved) and `criteria` (one entry for each criterion, with `met` and the `evidence` you found; an approval without evidence for each does not count).
-    "]].assert_eq(&text(review(&parts, &frame(&beside, &[]))));
+    "]].assert_eq(&text(render_review(&parts, &frame(&beside, &[]))));
 }
 
 #[test]
 fn an_agent_that_owns_the_list_implements() {
     let (task, beside) = (task(), beside());
     let frame = frame(&beside, &[]);
-    let prompt_for = |keeping| text(implement(&TaskParts::first(&task, keeping), &frame));
+    let prompt_for =
+        |keeping| text(render_implement(&TaskParts::for_first_attempt(&task, keeping), &frame));
     expect_test::expect![[r#"
         You maintain the task list yourself, in `ralph/tasks.json`. After your turn ralph compares it with the earlier version and reverts every change that your role may not make.
         - Once everything is done and the checks pass, set `reviewStatus` of T-1, null or missing so far, to "needs_review", and say in `notes` what was done. Never set `passes` to true, never approve, and leave every `reviewCount` as it is: only a review does that.
@@ -337,7 +348,7 @@ fn an_agent_that_owns_the_list_implements() {
         - Commit everything, the list included, as `feat: [T-1] - Login`. Leave nothing uncommitted. Do not push.
         - Do not answer `<promise>COMPLETE</promise>`: the task still waits for its review.
     "#]].assert_eq(&keeping_in(&prompt_for(agent())));
-    let skip = Keeping { review: ReviewPolicy::Skip, ..agent() };
+    let skip = ListOwnership { review: ReviewPolicy::Skip, ..agent() };
     expect_test::expect![[r"
         You maintain the task list yourself, in `ralph/tasks.json`. After your turn ralph compares it with the earlier version and reverts every change that your role may not make.
         - Once everything is done and the checks pass, set `passes` of T-1 to true, and say in `notes` what was done. Leave `reviewStatus`, `reviewCount` and `reviewFeedback` as they are.
@@ -368,9 +379,10 @@ fn an_agent_that_owns_the_list_implements() {
 #[test]
 fn an_agent_that_owns_a_plan_uses_its_names() {
     let task = task();
-    let plan = Keeping { form: ListForm::Plan, file: "plan.json", ..agent() };
-    let beside = Beside::default();
-    let prompt = text(implement(&TaskParts::first(&task, plan), &frame(&beside, &[])));
+    let plan = ListOwnership { form: ListForm::Plan, file: "plan.json", ..agent() };
+    let beside = CompanionFiles::default();
+    let prompt =
+        text(render_implement(&TaskParts::for_first_attempt(&task, plan), &frame(&beside, &[])));
     expect_test::expect![[r#"
         You maintain the task list yourself, in `plan.json`. After your turn ralph compares it with the earlier version and reverts every change that your role may not make.
         - Once everything is done and the checks pass, set `review_status` of T-1, null or missing so far, to "needs_review", and say in `notes` what was done. Never set `status` to "done", never approve, and leave every `review_count` as it is: only a review does that.
@@ -379,15 +391,17 @@ fn an_agent_that_owns_a_plan_uses_its_names() {
         - Commit everything, the list included, as `feat: [T-1] - Login`. Leave nothing uncommitted. Do not push.
         - Do not answer `<promise>COMPLETE</promise>`: the task still waits for its review.
     "#]].assert_eq(&keeping_in(&prompt));
-    let ralphs = Keeping { commits: Commits::Ralph, ..plan };
-    let prompt = text(implement(&TaskParts::first(&task, ralphs), &frame(&beside, &[])));
+    let ralphs = ListOwnership { commits: Commits::Ralph, ..plan };
+    let prompt =
+        text(render_implement(&TaskParts::for_first_attempt(&task, ralphs), &frame(&beside, &[])));
     assert!(prompt.contains("\n- Do not commit: that is done for you"), "{prompt}");
 }
 
 #[test]
 fn an_agent_that_owns_the_list_fixes() {
     let (task, beside) = (reviewed(ReviewStatus::ChangesRequested, 1, "Fix it."), beside());
-    let parts = TaskParts { review_feedback: "Fix it.", ..TaskParts::first(&task, agent()) };
+    let parts =
+        TaskParts { review_feedback: "Fix it.", ..TaskParts::for_first_attempt(&task, agent()) };
     expect_test::expect![[r#"
         You maintain the task list yourself, in `ralph/tasks.json`. After your turn ralph compares it with the earlier version and reverts every change that your role may not make.
         - Once every point is fixed and the checks pass, set `reviewStatus` of T-1 from "changes_requested" back to "needs_review", clear `reviewFeedback` to "", and add to `notes` what was fixed. Never set `passes` to true, never approve, and leave every `reviewCount` as it is: only a review does that.
@@ -396,7 +410,7 @@ fn an_agent_that_owns_the_list_fixes() {
         - A blocker, or work that you could not finish: leave the status of the task alone, and write into `ralph/progress.txt` what is missing and why. The next iteration knows nothing else.
         - Commit everything, the list included, as `fix: [T-1] - address review feedback`. Leave nothing uncommitted. Do not push.
         - Do not answer `<promise>COMPLETE</promise>`: the task still waits for its review.
-    "#]].assert_eq(&keeping_in(&text(fix(&parts, &frame(&beside, &[])))));
+    "#]].assert_eq(&keeping_in(&text(render_fix(&parts, &frame(&beside, &[])))));
 }
 
 #[test]
@@ -404,8 +418,8 @@ fn an_agent_that_owns_the_list_reviews() {
     let beside = beside();
     let prompt_for = |count| {
         let task = reviewed(ReviewStatus::NeedsReview, count, "");
-        let parts = ReviewParts { keeping: Some(agent()), ..ReviewParts::of(Some(&task)) };
-        text(review(&parts, &frame(&beside, &[])))
+        let parts = ReviewParts { keeping: Some(agent()), ..ReviewParts::for_task(Some(&task)) };
+        text(render_review(&parts, &frame(&beside, &[])))
     };
     expect_test::expect![[r#"
         You maintain the task list yourself, in `ralph/tasks.json`. After your turn ralph compares it with the earlier version and reverts every change that your role may not make.
@@ -434,6 +448,9 @@ fn the_task_list_is_no_part_of_the_work() {
     let list = "diff --git a/ralph/tasks.json b/ralph/tasks.json\n+  \"notes\": \"\"\n";
     let other = "diff --git a/x/tasks.json b/x/tasks.json\n+x\n";
     let file = std::path::Path::new("/home/me/project/ralph/tasks.json");
-    assert_eq!(without_file(&format!("{work}{list}{other}"), file), format!("{work}{other}"));
-    assert_eq!(without_file(list, file), "");
+    assert_eq!(
+        remove_file_from_patch(&format!("{work}{list}{other}"), file),
+        format!("{work}{other}")
+    );
+    assert_eq!(remove_file_from_patch(list, file), "");
 }

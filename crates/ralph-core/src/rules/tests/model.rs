@@ -57,7 +57,7 @@ fn edit() -> impl Strategy<Value = Edit> {
         .prop_map(|(touched, removed, added, swap)| Edit { touched, removed, added, swap })
 }
 
-fn any_context() -> impl Strategy<Value = Turn> {
+fn any_context() -> impl Strategy<Value = EditContext> {
     let role = prop_oneof![
         Just(Role::Implement),
         Just(Role::Review),
@@ -68,7 +68,7 @@ fn any_context() -> impl Strategy<Value = Turn> {
     let policy = prop_oneof![3 => Just(FRESH), 1 => Just(ReviewPolicy::Skip)];
     (role, task, policy).prop_map(|(role, task, review)| {
         let task = task.map(|at| known().tasks[at].id.clone());
-        Turn { role, task, review }
+        EditContext { role, task, review }
     })
 }
 
@@ -121,7 +121,7 @@ fn state(status: TaskStatus, review: &ReviewState) -> String {
 }
 
 /// Returns every state that the task may have after an iteration on it; feedback is one of three.
-fn allowed(before: &Task, context: &Turn) -> BTreeSet<String> {
+fn allowed(before: &Task, context: &EditContext) -> BTreeSet<String> {
     let count = before.review.count;
     let mut states = BTreeSet::from([state(before.status, &before.review)]);
     let is_reviewed = context.review != ReviewPolicy::Skip;
@@ -159,13 +159,13 @@ fn allowed(before: &Task, context: &Turn) -> BTreeSet<String> {
 }
 
 /// Returns the ids of the tasks with illegal changes.
-fn offending(after: &TaskList, context: &Turn) -> BTreeSet<TaskId> {
+fn offending(after: &TaskList, context: &EditContext) -> BTreeSet<TaskId> {
     let known = known();
     let changed = |before: &Task, after: &Task| {
         state(before.status, &before.review) != state(after.status, &after.review)
     };
     let moved: Vec<&TaskId> = (known.tasks.iter())
-        .filter(|before| after.task(&before.id).is_some_and(|after| changed(before, after)))
+        .filter(|before| after.find_task(&before.id).is_some_and(|after| changed(before, after)))
         .map(|before| &before.id)
         .collect();
     let may_move = |id: &TaskId| match &context.task {
@@ -174,7 +174,7 @@ fn offending(after: &TaskList, context: &Turn) -> BTreeSet<TaskId> {
     };
     let mut offending = BTreeSet::new();
     for before in &known.tasks {
-        let is_fine = after.task(&before.id).is_some_and(|after| {
+        let is_fine = after.find_task(&before.id).is_some_and(|after| {
             let is_moved = changed(before, after);
             let is_where_it_may =
                 allowed(before, context).contains(&state(after.status, &after.review));
@@ -187,7 +187,7 @@ fn offending(after: &TaskList, context: &Turn) -> BTreeSet<TaskId> {
             offending.insert(before.id.clone());
         }
     }
-    for task in after.tasks.iter().filter(|task| known.task(&task.id).is_none()) {
+    for task in after.tasks.iter().filter(|task| known.find_task(&task.id).is_none()) {
         let is_untouched = state(task.status, &task.review) == "o none 0 " && task.attempts == 0;
         if !is_untouched || !matches!(context.role, Role::Implement | Role::Fix) {
             offending.insert(task.id.clone());
@@ -198,7 +198,7 @@ fn offending(after: &TaskList, context: &Turn) -> BTreeSet<TaskId> {
 
 /// Returns the review of a task after reconciling: an open review is dropped if the task is done in
 /// a run without reviews.
-fn kept(status: TaskStatus, review: &ReviewState, context: &Turn) -> ReviewState {
+fn kept(status: TaskStatus, review: &ReviewState, context: &EditContext) -> ReviewState {
     let is_open =
         matches!(review.status, ReviewStatus::NeedsReview | ReviewStatus::ChangesRequested);
     if context.review == ReviewPolicy::Skip && status == TaskStatus::Done && is_open {
@@ -209,10 +209,10 @@ fn kept(status: TaskStatus, review: &ReviewState, context: &Turn) -> ReviewState
 }
 
 /// Returns the list with pending and in progress as in the known list.
-fn without_flips(list: &TaskList, context: &Turn) -> TaskList {
+fn without_flips(list: &TaskList, context: &EditContext) -> TaskList {
     let mut list = list.clone();
     for task in &mut list.tasks {
-        let was = known().task(&task.id).map_or(TaskStatus::Pending, |known| known.status);
+        let was = known().find_task(&task.id).map_or(TaskStatus::Pending, |known| known.status);
         if letter(task.status) == 'o' && letter(was) == 'o' {
             task.status = was;
         }
@@ -229,14 +229,14 @@ proptest! {
     #[test]
     fn random_edits_are_judged_as_the_model_does(edit in edit(), context in any_context()) {
         let after = apply(&edit);
-        let before = Snapshot::of(&known());
-        let found = transitions(&before, &after, &context);
+        let before = ListSnapshot::from_list(&known());
+        let found = find_illegal_changes(&before, &after, &context);
         let reported: BTreeSet<TaskId> = found.iter().filter_map(|it| it.task.clone()).collect();
         prop_assert_eq!(reported, offending(&after, &context));
-        let reconciled = reconcile(&known(), &after, &context);
-        prop_assert_eq!(transitions(&before, &reconciled.list, &context), vec![]);
+        let reconciled = reconcile_edit(&known(), &after, &context);
+        prop_assert_eq!(find_illegal_changes(&before, &reconciled.list, &context), vec![]);
         prop_assert!(reconciled.list.validate().len() <= known().validate().len());
-        let again = reconcile(&known(), &reconciled.list, &context);
+        let again = reconcile_edit(&known(), &reconciled.list, &context);
         prop_assert_eq!(&again.list, &reconciled.list);
         prop_assert_eq!(again.violations, vec![]);
         if found.is_empty() {
@@ -252,13 +252,13 @@ proptest! {
     ) {
         let after = apply(&edit);
         if let (Some(before), Some(now)) = (
-            context.task.as_ref().and_then(|given| known().task(given).cloned()),
-            context.task.as_ref().and_then(|given| after.task(given).cloned()),
+            context.task.as_ref().and_then(|given| known().find_task(given).cloned()),
+            context.task.as_ref().and_then(|given| after.find_task(given).cloned()),
         ) {
             let states: Vec<String> = allowed(&before, &context).into_iter().collect();
             let is_legal = states.contains(&state(now.status, &now.review));
-            let list = reconcile(&known(), &after, &context).list;
-            let kept = list.task(&before.id).expect("nothing is lost");
+            let list = reconcile_edit(&known(), &after, &context).list;
+            let kept = list.find_task(&before.id).expect("nothing is lost");
             let expect = if is_legal {
                 state(now.status, &self::kept(now.status, &now.review, &context))
             } else {

@@ -17,34 +17,34 @@ fn hosts_are_normalized() {
         ("[::1]", Ok("[::1]")),
         ("::1", Ok("[::1]")),
         ("[::ffff:127.0.0.1]", Ok("127.0.0.1")),
-        ("", Err(HostMistake::Empty)),
-        (".", Err(HostMistake::Empty)),
-        ("a..b", Err(HostMistake::EmptyLabel)),
-        (".example.com", Err(HostMistake::EmptyLabel)),
-        ("example.com..", Err(HostMistake::EmptyLabel)),
-        ("münchen.example", Err(HostMistake::Character)),
-        ("a b.example", Err(HostMistake::Character)),
-        ("a@b.example", Err(HostMistake::Character)),
-        ("a\0.example", Err(HostMistake::Character)),
-        ("example.com%00", Err(HostMistake::Character)),
-        ("[::1", Err(HostMistake::OpenBracket)),
-        ("[fe80::1%eth0]", Err(HostMistake::NotAnAddress)),
-        ("[10.0.0.1]", Err(HostMistake::NotAnAddress)),
+        ("", Err(HostProblem::Empty)),
+        (".", Err(HostProblem::Empty)),
+        ("a..b", Err(HostProblem::EmptyLabel)),
+        (".example.com", Err(HostProblem::EmptyLabel)),
+        ("example.com..", Err(HostProblem::EmptyLabel)),
+        ("münchen.example", Err(HostProblem::Character)),
+        ("a b.example", Err(HostProblem::Character)),
+        ("a@b.example", Err(HostProblem::Character)),
+        ("a\0.example", Err(HostProblem::Character)),
+        ("example.com%00", Err(HostProblem::Character)),
+        ("[::1", Err(HostProblem::OpenBracket)),
+        ("[fe80::1%eth0]", Err(HostProblem::NotAnAddress)),
+        ("[10.0.0.1]", Err(HostProblem::NotAnAddress)),
         // What inet_aton and old resolvers read as 127.0.0.1.
-        ("127.1", Err(HostMistake::NotAnAddress)),
-        ("2130706433", Err(HostMistake::NotAnAddress)),
-        ("017700000001", Err(HostMistake::NotAnAddress)),
-        ("0x7f000001", Err(HostMistake::NotAnAddress)),
-        ("0177.0.0.1", Err(HostMistake::NotAnAddress)),
-        ("0x7f.1", Err(HostMistake::NotAnAddress)),
-        ("127.0.0.0x1", Err(HostMistake::NotAnAddress)),
-        ("1.2.3.4.5", Err(HostMistake::NotAnAddress)),
+        ("127.1", Err(HostProblem::NotAnAddress)),
+        ("2130706433", Err(HostProblem::NotAnAddress)),
+        ("017700000001", Err(HostProblem::NotAnAddress)),
+        ("0x7f000001", Err(HostProblem::NotAnAddress)),
+        ("0177.0.0.1", Err(HostProblem::NotAnAddress)),
+        ("0x7f.1", Err(HostProblem::NotAnAddress)),
+        ("127.0.0.0x1", Err(HostProblem::NotAnAddress)),
+        ("1.2.3.4.5", Err(HostProblem::NotAnAddress)),
     ] {
-        let read = Host::read(text).map(|host| host.to_string());
+        let read = Host::parse_host(text).map(|host| host.to_string());
         assert_eq!(read.as_deref(), expect.as_ref().copied(), "{text:?}");
     }
-    assert_eq!(Host::read(&"a".repeat(64)), Err(HostMistake::TooLong));
-    assert_eq!(Host::read(&"a.".repeat(128)), Err(HostMistake::TooLong));
+    assert_eq!(Host::parse_host(&"a".repeat(64)), Err(HostProblem::TooLong));
+    assert_eq!(Host::parse_host(&"a.".repeat(128)), Err(HostProblem::TooLong));
 }
 
 #[test]
@@ -73,10 +73,10 @@ fn patterns_match_whole_names_and_their_own_ports() {
         ("[::ffff:10.0.0.1]", "10.0.0.1", 443, true, true),
         ("*.0.0.example", "10.0.0.1", 443, false, false),
     ] {
-        let read = HostPattern::read(pattern).expect(pattern);
-        let host = Host::read(host).expect(host);
-        assert_eq!(read.allows(&host, port), allows, "{pattern} allows {host}:{port}");
-        assert_eq!(read.denies(&host, port), denies, "{pattern} denies {host}:{port}");
+        let read = HostPattern::parse_pattern(pattern).expect(pattern);
+        let host = Host::parse_host(host).expect(host);
+        assert_eq!(read.allows_host(&host, port), allows, "{pattern} allows {host}:{port}");
+        assert_eq!(read.denies_host(&host, port), denies, "{pattern} denies {host}:{port}");
     }
 }
 
@@ -103,7 +103,7 @@ fn invalid_patterns_are_refused_with_a_reason() {
         "127.1",
         "[::1",
     ] {
-        let error = HostPattern::read(pattern).expect_err(pattern);
+        let error = HostPattern::parse_pattern(pattern).expect_err(pattern);
         messages.push_str(&format!("{error}\n"));
     }
     expect![[r#"
@@ -142,7 +142,7 @@ fn authorities_have_a_host_and_a_port() {
         ("user@example.com:443", None),
         ("example.com:443:443", None),
     ] {
-        let read = read_authority(text).map(|(host, port)| (host.to_string(), port));
+        let read = parse_authority(text).map(|(host, port)| (host.to_string(), port));
         let read = read.as_ref().map(|(host, port)| (host.as_str(), *port));
         assert_eq!(read, expect, "{text}");
     }
@@ -151,13 +151,13 @@ fn authorities_have_a_host_and_a_port() {
 proptest! {
     #[test]
     fn parsing_never_panics_and_round_trips(text in ".{0,40}") {
-        if let Ok(host) = Host::read(&text) {
-            prop_assert_eq!(Host::read(&host.to_string()), Ok(host));
+        if let Ok(host) = Host::parse_host(&text) {
+            prop_assert_eq!(Host::parse_host(&host.to_string()), Ok(host));
         }
-        if let Ok(pattern) = HostPattern::read(&text) {
-            prop_assert_eq!(HostPattern::read(&pattern.to_string()), Ok(pattern));
+        if let Ok(pattern) = HostPattern::parse_pattern(&text) {
+            prop_assert_eq!(HostPattern::parse_pattern(&pattern.to_string()), Ok(pattern));
         }
-        let _ = read_authority(&text);
+        let _ = parse_authority(&text);
     }
 
     #[test]
@@ -165,9 +165,9 @@ proptest! {
         above in "[a-z]{1,3}\\.[a-z]{2,3}",
         name in "([a-z]{1,3}\\.){0,3}[a-z]{1,3}\\.[a-z]{2,3}",
     ) {
-        let pattern = HostPattern::read(&format!("*.{above}")).expect("a pattern");
-        let host = Host::read(&name).expect("a name");
-        prop_assert_eq!(pattern.allows(&host, 443), name.ends_with(&format!(".{above}")));
+        let pattern = HostPattern::parse_pattern(&format!("*.{above}")).expect("a pattern");
+        let host = Host::parse_host(&name).expect("a name");
+        prop_assert_eq!(pattern.allows_host(&host, 443), name.ends_with(&format!(".{above}")));
     }
 }
 
@@ -181,6 +181,6 @@ fn the_host_of_an_address_is_found() {
         ("socks5://example.com", None),
         ("sk-not-a-url", None),
     ] {
-        assert_eq!(pattern_for_url(url).as_deref(), expect, "{url}");
+        assert_eq!(format_url_pattern(url).as_deref(), expect, "{url}");
     }
 }

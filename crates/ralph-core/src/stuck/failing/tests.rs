@@ -5,7 +5,7 @@ use super::*;
 #[track_caller]
 fn check(output: &str, expect: &[&str]) {
     let mut checks = FailingChecks::default();
-    checks.feed(output);
+    checks.feed_text(output);
     assert_eq!(checks.names(), expect, "{output}");
 }
 
@@ -54,10 +54,10 @@ fn names_are_few_and_short() {
     let lines: Vec<String> =
         (0..300).map(|count| format!("not ok {count} - n{count:03}")).collect();
     let mut checks = FailingChecks::default();
-    checks.feed(&lines.join("\n"));
+    checks.feed_text(&lines.join("\n"));
     let names = checks.names();
     assert_eq!((names.len(), names[0].as_str(), names[99].as_str()), (100, "n000", "n099"));
     let mut checks = FailingChecks::default();
-    checks.feed(&format!("not ok 1 - {}\n", "ä".repeat(500)));
+    checks.feed_text(&format!("not ok 1 - {}\n", "ä".repeat(500)));
     assert_eq!(checks.names()[0].chars().count(), 200);
 }

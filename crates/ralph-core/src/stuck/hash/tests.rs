@@ -4,8 +4,8 @@ use super::*;
 
 fn hash(text: &str) -> ErrorHash {
     let mut hasher = ErrorHasher::new("test");
-    hasher.feed(text);
-    hasher.finish()
+    hasher.feed_text(text);
+    hasher.finish_hash()
 }
 
 #[test]
@@ -26,10 +26,10 @@ fn a_flood_of_different_lines_is_hashed_in_bounded_memory() {
     let mut backwards = flood.clone();
     backwards.reverse();
     let mut hasher = ErrorHasher::new("test");
-    hasher.feed(&flood.join("\n"));
-    hasher.seen.compact();
+    hasher.feed_text(&flood.join("\n"));
+    hasher.seen.compact_set();
     assert!(hasher.seen.set.is_none());
-    assert_eq!(hasher.finish(), hash(&backwards.join("\n")));
+    assert_eq!(hasher.finish_hash(), hash(&backwards.join("\n")));
     backwards[7].push('!');
     assert_ne!(hash(&flood.join("\n")), hash(&backwards.join("\n")));
 }
@@ -37,9 +37,9 @@ fn a_flood_of_different_lines_is_hashed_in_bounded_memory() {
 #[test]
 fn the_project_directory_is_ignored() {
     let at = |directory: &str| {
-        let mut hasher = ErrorHasher::in_directory("test", directory);
-        hasher.feed(&format!("error in {directory}/src/deep/down/lib.rs\nin {directory}\n"));
-        hasher.finish()
+        let mut hasher = ErrorHasher::for_directory("test", directory);
+        hasher.feed_text(&format!("error in {directory}/src/deep/down/lib.rs\nin {directory}\n"));
+        hasher.finish_hash()
     };
     assert_eq!(at("/home/one/project"), at("/srv/jobs/another"));
 }

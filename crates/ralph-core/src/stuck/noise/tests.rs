@@ -32,7 +32,7 @@ fn progress_and_what_passed_do_not_count() {
         "",
         "    12 | const x = 1;",
     ] {
-        assert_eq!(bearing(line), None, "{line}");
+        assert_eq!(strip_noise(line), None, "{line}");
     }
     for line in [
         "test tests::adds ... FAILED",
@@ -48,7 +48,7 @@ fn progress_and_what_passed_do_not_count() {
         "=== what is it",
     ] {
         let expect = if line == "..." { None } else { Some(line.trim_start()) };
-        assert_eq!(bearing(line), expect, "{line}");
+        assert_eq!(strip_noise(line), expect, "{line}");
     }
-    assert_eq!(bearing("FAILED a.py::b - assert '/tmp/..."), Some("FAILED a.py::b"));
+    assert_eq!(strip_noise("FAILED a.py::b - assert '/tmp/..."), Some("FAILED a.py::b"));
 }

@@ -13,7 +13,7 @@ const TEMPORARY: [&str; 8] = [
 ];
 
 /// Removes the project directory from a line.
-pub(super) fn without_directory(line: &str, directory: &str) -> String {
+pub(super) fn strip_directory(line: &str, directory: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(at) = rest.find(directory) {
@@ -39,33 +39,33 @@ pub(super) fn without_directory(line: &str, directory: &str) -> String {
 }
 
 /// Writes the stable part of a path and returns true, if the word is a path.
-pub(super) fn wash(word: &str, out: &mut String) -> bool {
+pub(super) fn scrub_path(word: &str, out: &mut String) -> bool {
     if let Some((scheme, rest)) = word.split_once("://") {
         if scheme == "file" {
-            return wash(rest, out);
+            return scrub_path(rest, out);
         }
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         out.push_str(scheme);
         out.push_str("://");
-        out.push_str(without_port(host).unwrap_or(host));
+        out.push_str(strip_port(host).unwrap_or(host));
         out.push_str(path);
         return true;
     }
     if word.starts_with('/') && word.len() > 1 {
-        absolute(without_place(word), out);
+        scrub_absolute(strip_position(word), out);
         return true;
     }
     if word.contains('/') {
-        let word = without_place(word);
-        out.push_str(without_build_hash(word));
+        let word = strip_position(word);
+        out.push_str(strip_build_hash(word));
         return true;
     }
-    let place = without_place(word);
+    let place = strip_position(word);
     if place.len() < word.len() && super::shapes::is_file(place) {
         out.push_str(place);
         return true;
     }
-    if let Some(host) = without_port(word) {
+    if let Some(host) = strip_port(word) {
         out.push_str(host);
         out.push(super::GAP);
         return true;
@@ -73,7 +73,7 @@ pub(super) fn wash(word: &str, out: &mut String) -> bool {
     false
 }
 
-fn absolute(path: &str, out: &mut String) {
+fn scrub_absolute(path: &str, out: &mut String) {
     let temporary = TEMPORARY.iter().find_map(|root| path.strip_prefix(root));
     let mut names = path.rsplit('/').filter(|name| !name.is_empty());
     let (last, parent) = (names.next().unwrap_or_default(), names.next());
@@ -83,7 +83,7 @@ fn absolute(path: &str, out: &mut String) {
                 out.push_str(parent);
                 out.push('/');
             }
-            out.push_str(without_build_hash(last));
+            out.push_str(strip_build_hash(last));
         }
         Some(below) => {
             if !super::shapes::is_file(last) || is_random(last) {
@@ -109,7 +109,7 @@ fn is_random(name: &str) -> bool {
 }
 
 /// Removes `:line` and `:line:column` from the end of a word.
-pub(super) fn without_place(word: &str) -> &str {
+pub(super) fn strip_position(word: &str) -> &str {
     let mut place = word;
     for _ in 0..2 {
         match place.rsplit_once(':') {
@@ -123,7 +123,7 @@ pub(super) fn without_place(word: &str) -> &str {
 }
 
 /// Removes the port after a host, if the word has one.
-fn without_port(word: &str) -> Option<&str> {
+fn strip_port(word: &str) -> Option<&str> {
     let (host, port) = word.rsplit_once(':')?;
     let is_port = (4..=5).contains(&port.len()) && super::shapes::is_number(port);
     let is_host = host.is_empty() || host == "localhost" || host.contains(['.', ':']);
@@ -131,7 +131,7 @@ fn without_port(word: &str) -> Option<&str> {
 }
 
 /// Removes the hash that cargo appends to build artifacts.
-fn without_build_hash(path: &str) -> &str {
+fn strip_build_hash(path: &str) -> &str {
     match path.rsplit_once('-') {
         Some((name, hash)) if hash.len() == 16 && super::shapes::is_hex(hash) => name,
         Some(_) | None => path,

@@ -2,7 +2,7 @@
 
 /// What the shape of a word says about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum WordShape {
     /// Never the same twice.
     Always,
     /// Volatile, unless it is a value that a test compares.
@@ -14,38 +14,38 @@ pub(super) enum Shape {
 }
 
 /// Classifies a word by its shape.
-pub(super) fn of(word: &str) -> Shape {
+pub(super) fn classify_word(word: &str) -> WordShape {
     if let Some(digits) = word.trim_start_matches('+').strip_prefix("0x") {
         return match digits.len() {
-            _ if !is_hex(digits) => Shape::Other,
+            _ if !is_hex(digits) => WordShape::Other,
             // Offsets into functions, as in the traces of Go.
-            _ if word.starts_with('+') => Shape::Always,
+            _ if word.starts_with('+') => WordShape::Always,
             // Addresses of 64 bits; values of 32 bits have at most 8 digits.
-            9.. => Shape::Always,
-            6..=8 => Shape::Unstable,
-            _ => Shape::Other,
+            9.. => WordShape::Always,
+            6..=8 => WordShape::Unstable,
+            _ => WordShape::Other,
         };
     }
     if is_uuid(word) || is_worker(word) {
-        return Shape::Always;
+        return WordShape::Always;
     }
     if is_date(word) || (word.len() >= 16 && is_hex(word)) {
-        return Shape::Unstable;
+        return WordShape::Unstable;
     }
     if let Some((part, whole)) = word.split_once('/')
         && is_number(part)
         && is_number(whole)
     {
-        return Shape::Fraction;
+        return WordShape::Fraction;
     }
     if word.strip_suffix('%').is_some_and(is_number) {
-        return Shape::Percent;
+        return WordShape::Percent;
     }
-    Shape::Other
+    WordShape::Other
 }
 
 /// Writes the stable part of a partly volatile word and returns true, if it is one.
-pub(super) fn wash_parts(word: &str, out: &mut String) -> bool {
+pub(super) fn scrub_parts(word: &str, out: &mut String) -> bool {
     // A Java object: its class and its address.
     if let Some((class, identity)) = word.rsplit_once('@')
         && (5..=8).contains(&identity.len())
@@ -59,7 +59,7 @@ pub(super) fn wash_parts(word: &str, out: &mut String) -> bool {
     // `node:12345` in its warnings, `seed:42`.
     if let Some((name, number)) = word.rsplit_once(':')
         && is_number(number)
-        && (name == "node" || super::key(name) == super::Key::Volatile)
+        && (name == "node" || super::classify_key(name) == super::NumberRole::Volatile)
     {
         out.push_str(name);
         return true;
@@ -138,7 +138,7 @@ pub(super) fn is_year(number: &str) -> bool {
 }
 
 /// Returns whether a position in a file follows, as in `main.ts(3,7): error`.
-pub(super) fn is_place(rest: &str) -> bool {
+pub(super) fn is_position(rest: &str) -> bool {
     let end = rest.find(|next: char| !(next.is_ascii_digit() || next == ',')).unwrap_or(0);
     end > 0 && rest[end..].starts_with("):")
 }
@@ -156,7 +156,7 @@ const UNITS: [&str; 15] = [
 ];
 
 /// Returns the number of decimals of a duration such as `1.25s` or `1m3s`; `None` otherwise.
-pub(super) fn duration(word: &str) -> Option<usize> {
+pub(super) fn count_duration_decimals(word: &str) -> Option<usize> {
     let mut decimals = 0;
     let mut rest = word;
     while !rest.is_empty() {
@@ -174,7 +174,7 @@ pub(super) fn duration(word: &str) -> Option<usize> {
 }
 
 /// Returns the length of the unit after a number, with the space before it.
-pub(super) fn unit_behind(rest: &str) -> Option<usize> {
+pub(super) fn measure_unit(rest: &str) -> Option<usize> {
     let unit = rest.strip_prefix(' ')?;
     let end = unit.find(|next: char| !next.is_alphabetic()).unwrap_or(unit.len());
     // A single letter is a unit only if no word can follow.

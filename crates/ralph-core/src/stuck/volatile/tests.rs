@@ -3,7 +3,7 @@
 use super::*;
 
 fn wash(line: &str) -> String {
-    Washer::new("").wash(line).to_owned()
+    VolatileScrubber::new("").scrub_line(line).to_owned()
 }
 
 /// Lines of the same failure in two runs.

@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 use super::*;
 
 const REVIEW: ReviewPolicy = ReviewPolicy::Fresh { cap: 5 };
-const RETRY: Retrying = Retrying::WhileAttemptsLeft { usual: 2 };
+const RETRY: RetryPolicy = RetryPolicy::WhileAttemptsLeft { usual: 2 };
 
 fn task(id: &str, order: i64, depends_on: &[&str], status: TaskStatus) -> Task {
     let depends_on = depends_on.iter().map(|id| TaskId((*id).into())).collect();
@@ -24,19 +24,19 @@ fn list(tasks: Vec<Task>) -> TaskList {
     TaskList { tasks, ..TaskList::default() }
 }
 
-fn describe_next(next: &Next<'_>) -> String {
+fn describe_next(next: &NextWork<'_>) -> String {
     match next {
-        Next::Fix(task) => format!("fix {}", task.id),
-        Next::Review(task) => format!("review {}", task.id),
-        Next::Implement(task) => format!("implement {}", task.id),
-        Next::Nothing { .. } => "nothing".into(),
-        Next::AllDone => "all done".into(),
+        NextWork::Fix(task) => format!("fix {}", task.id),
+        NextWork::Review(task) => format!("review {}", task.id),
+        NextWork::Implement(task) => format!("implement {}", task.id),
+        NextWork::Nothing { .. } => "nothing".into(),
+        NextWork::AllDone => "all done".into(),
     }
 }
 
 #[track_caller]
 fn check(tasks: Vec<Task>, expect: &str) {
-    assert_eq!(describe_next(&list(tasks).next(REVIEW, RETRY)), expect);
+    assert_eq!(describe_next(&list(tasks).choose_next(REVIEW, RETRY)), expect);
 }
 
 #[test]
@@ -68,11 +68,11 @@ fn failed_tasks_are_tried_again_while_attempts_are_left() {
         (2, Some(2), RETRY, "implement a"),
         (3, Some(2), RETRY, "nothing"),
         (1, Some(0), RETRY, "nothing"),
-        (0, None, Retrying::Never, "nothing"),
+        (0, None, RetryPolicy::Never, "nothing"),
     ] {
         let list = failed(attempts, max_retries);
         assert_eq!(
-            describe_next(&list.next(REVIEW, retrying)),
+            describe_next(&list.choose_next(REVIEW, retrying)),
             expect,
             "{attempts} {max_retries:?}"
         );
@@ -94,14 +94,14 @@ fn without_reviews_everything_is_implemented() {
     let mut fix = task("fix", 1, &[], TaskStatus::Pending);
     fix.review.status = ReviewStatus::ChangesRequested;
     let list = list(vec![fix]);
-    assert_eq!(describe_next(&list.next(ReviewPolicy::Skip, RETRY)), "implement fix");
+    assert_eq!(describe_next(&list.choose_next(ReviewPolicy::Skip, RETRY)), "implement fix");
 }
 
 #[track_caller]
 fn check_blocked(tasks: Vec<Task>, expect: &Expect) {
     let list = list(tasks);
     let mut text = String::new();
-    for blockage in list.blocked_chains() {
+    for blockage in list.find_blockages() {
         let waiting: Vec<_> =
             blockage.waiting.iter().map(|it| format!("{} ({})", it.task, it.through)).collect();
         let Blockage { blocker, status, .. } = &blockage;
@@ -140,8 +140,8 @@ fn a_chain_as_long_as_the_list_is_followed() {
         tasks.push(task(&at.to_string(), at, &[&(at - 1).to_string()], TaskStatus::Pending));
     }
     let list = list(tasks);
-    let next = list.next(REVIEW, Retrying::Never);
-    let Next::Nothing { blocked } = next else {
+    let next = list.choose_next(REVIEW, RetryPolicy::Never);
+    let NextWork::Nothing { blocked } = next else {
         panic!("nothing can begin, not {}", describe_next(&next));
     };
     assert_eq!(blocked.len(), 1);

@@ -96,7 +96,7 @@ fn every_sign_of_work_in_a_plan_is_reported() {
         task `b` was begun: a review gave feedback (in a plan no task has begun)
         task `b` was begun: its count of failed attempts is 1 (in a plan no task has begun)
     "#]]
-    .assert_eq(&format_problems(&list.begun_problems()));
+    .assert_eq(&format_problems(&list.find_begun_tasks()));
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn diff(before: &str, after: &str) -> String {
 #[track_caller]
 fn check(text: &str, changes: &[TaskChange], expect: &Expect) {
     let mut file = file(text);
-    file.apply(changes).expect("possible");
+    file.apply_changes(changes).expect("possible");
     expect.assert_eq(&diff(text, file.text()));
     let again = TaskFile::from_text(Path::new("plan.json"), file.text().to_owned());
     assert_eq!(again.expect("valid").list(), file.list());
@@ -353,7 +353,7 @@ fn a_first_task_looks_like_its_file() {
 fn removing_leaves_the_others_as_they_are() {
     for name in ["T1", "T2"] {
         let mut file = file(PLAN);
-        file.apply(&[TaskChange::Remove { task: id(name) }]).expect("possible");
+        file.apply_changes(&[TaskChange::Remove { task: id(name) }]).expect("possible");
         let other = if name == "T1" { "T2" } else { "T1" };
         let again = self::file(file.text());
         assert_eq!(again.list().tasks.len(), 1);
@@ -361,7 +361,7 @@ fn removing_leaves_the_others_as_they_are() {
     }
     let both = ["T1", "T2"].map(|name| TaskChange::Remove { task: id(name) });
     let mut file = file(PLAN);
-    file.apply(&both).expect("possible");
+    file.apply_changes(&both).expect("possible");
     assert!(file.text().contains("\"tasks\": []"), "{}", file.text());
 }
 
@@ -373,7 +373,7 @@ fn an_impossible_change_leaves_everything_as_it_was() {
         TaskChange::Remove { task: id("T2") },
         TaskChange::SetNotes { task: id("T2"), notes: "x".into() },
     ];
-    assert_eq!(file.apply(&changes), Err(ChangeError::UnknownTask(id("T2"))));
+    assert_eq!(file.apply_changes(&changes), Err(ChangeError::UnknownTask(id("T2"))));
     assert_eq!(file.text(), PLAN);
     assert_eq!(file.list(), self::file(PLAN).list());
 }
@@ -421,19 +421,19 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 /// Optional entries of a task, known and unknown.
-fn extras(dialect: Dialect) -> impl Strategy<Value = Vec<(String, Value)>> {
+fn extras(dialect: ListDialect) -> impl Strategy<Value = Vec<(String, Value)>> {
     let known = [
-        (Field::Order, json!(7)),
-        (Field::Skills, json!(["s"])),
-        (Field::NeedsDocs, json!(true)),
-        (Field::RetryCount, json!(2)),
-        (Field::MaxRetries, json!(3)),
-        (Field::ReviewStatus, Value::Null),
-        (Field::ReviewCount, json!(1)),
-        (Field::ReviewFeedback, json!("f")),
-        (Field::Notes, json!("n")),
+        (TaskFileField::Order, json!(7)),
+        (TaskFileField::Skills, json!(["s"])),
+        (TaskFileField::NeedsDocs, json!(true)),
+        (TaskFileField::RetryCount, json!(2)),
+        (TaskFileField::MaxRetries, json!(3)),
+        (TaskFileField::ReviewStatus, Value::Null),
+        (TaskFileField::ReviewCount, json!(1)),
+        (TaskFileField::ReviewFeedback, json!("f")),
+        (TaskFileField::Notes, json!("n")),
     ]
-    .map(|(field, value)| (dialect.name(field).to_owned(), value));
+    .map(|(field, value)| (dialect.key_for(field).to_owned(), value));
     let unknown = [
         ("x-number", json!(1.5e300)),
         ("x-deep", json!({"id": "T0", "status": [{"tasks": [[]]}]})),
@@ -446,7 +446,7 @@ fn extras(dialect: Dialect) -> impl Strategy<Value = Vec<(String, Value)>> {
 }
 
 fn document() -> impl Strategy<Value = String> {
-    let dialects = prop_oneof![Just(Dialect::Plan), Just(Dialect::Stories)];
+    let dialects = prop_oneof![Just(ListDialect::Plan), Just(ListDialect::Stories)];
     let tasks = dialects.prop_flat_map(|dialect| {
         let task = (texts(), extras(dialect), any::<bool>(), any::<bool>());
         (Just(dialect), prop::collection::vec(task, 0..5))
@@ -460,29 +460,29 @@ fn document() -> impl Strategy<Value = String> {
             .into_iter()
             .enumerate()
             .map(|(at, (title, extras, is_done, depends))| {
-                let name = |field| dialect.name(field).to_owned();
+                let name = |field| dialect.key_for(field).to_owned();
                 let depends_on: Vec<_> =
                     (0..at).filter(|_| depends).map(|it| format!("T{it}")).collect();
                 let status = match dialect {
-                    Dialect::Plan => json!(if is_done { "done" } else { "in_progress" }),
-                    Dialect::Stories => json!(is_done),
+                    ListDialect::Plan => json!(if is_done { "done" } else { "in_progress" }),
+                    ListDialect::Stories => json!(is_done),
                 };
                 let status_field = match dialect {
-                    Dialect::Plan => Field::Status,
-                    Dialect::Stories => Field::Passes,
+                    ListDialect::Plan => TaskFileField::Status,
+                    ListDialect::Stories => TaskFileField::Passes,
                 };
                 let own = [
-                    (name(Field::Title), json!(title)),
-                    (name(Field::Id), json!(format!("T{at}"))),
-                    (name(Field::Description), json!("d")),
+                    (name(TaskFileField::Title), json!(title)),
+                    (name(TaskFileField::Id), json!(format!("T{at}"))),
+                    (name(TaskFileField::Description), json!("d")),
                     (name(status_field), status),
-                    (name(Field::AcceptanceCriteria), json!(["a", title])),
-                    (name(Field::DependsOn), json!(depends_on)),
+                    (name(TaskFileField::AcceptanceCriteria), json!(["a", title])),
+                    (name(TaskFileField::DependsOn), json!(depends_on)),
                 ];
                 Value::Object(extras.into_iter().chain(own).collect())
             })
             .collect();
-        let value = json!({"x": [1, {"y": null}], dialect.tasks(): tasks, "z": "end"});
+        let value = json!({"x": [1, {"y": null}], dialect.tasks_key(): tasks, "z": "end"});
         let mut text = String::from(if has_mark { "\u{feff}" } else { "" });
         odd(&value, &mut spaces.into_iter().cycle(), &mut text);
         text
@@ -532,11 +532,11 @@ fn change() -> impl Strategy<Value = TaskChange> {
 }
 
 /// Returns the raw members of a task that ralph does not know, and the raw other tasks.
-fn untouched(document: &Document, touched: &TaskId) -> Vec<String> {
+fn untouched(document: &TaskDocument, touched: &TaskId) -> Vec<String> {
     let mut raw = Vec::new();
     for (place, task) in document.places.tasks.iter().zip(&document.list.tasks) {
         if task.id == *touched {
-            let members = json_text::members(&document.text, place);
+            let members = json_text::find_members(&document.text, place);
             raw.extend(
                 members
                     .into_iter()
@@ -557,18 +557,18 @@ proptest! {
     fn unchanged_parts_stay_to_the_byte(text in document(), changes in prop::collection::vec(change(), 0..5)) {
         let read = |text: &str| {
             let start = if text.starts_with('\u{feff}') { 3 } else { 0 };
-            let root = json_text::root(text, start).expect("JSON");
-            crate::formats::task_reader::read(text, &root)
+            let root = json_text::find_root(text, start).expect("JSON");
+            crate::formats::task_reader::parse_list(text, &root)
         };
         let (list, places) = read(&text).map_err(|found| TestCaseError::fail(format!("{found:?}")))?;
-        let mut document = Document { text: text.clone(), list, places, edits: 0 };
-        document.apply(&[]).expect("nothing to do");
+        let mut document = TaskDocument { text: text.clone(), list, places, edits: 0 };
+        document.apply_changes(&[]).expect("nothing to do");
         prop_assert_eq!(&document.text, &text);
         for change in &changes {
             let before = document.clone();
             let mut expect = before.list.clone();
-            let can = expect.apply(change);
-            prop_assert_eq!(document.apply(std::slice::from_ref(change)), can.clone());
+            let can = expect.apply_change(change);
+            prop_assert_eq!(document.apply_changes(std::slice::from_ref(change)), can.clone());
             if can.is_err() {
                 prop_assert_eq!(&document, &before);
                 continue;
@@ -576,14 +576,14 @@ proptest! {
             prop_assert_eq!(&document.list, &expect);
             prop_assert!(document.edits > before.edits || document.text == before.text);
             let removed = matches!(change, TaskChange::Remove { .. });
-            let mut kept = untouched(&before, change.task());
+            let mut kept = untouched(&before, change.task_id());
             if removed {
-                let place = before.list.place(change.task()).expect("it was there");
+                let place = before.list.find_index(change.task_id()).expect("it was there");
                 let raw = before.text[before.places.tasks[place].clone()].to_owned();
-                let members = json_text::members(&raw, &(0..raw.len()));
+                let members = json_text::find_members(&raw, &(0..raw.len()));
                 kept.retain(|it| !members.iter().any(|member| member.key.starts_with('x') && raw[member.key_range.start..member.value.end] == **it));
             }
-            prop_assert_eq!(untouched(&document, change.task()), kept, "{:?}\n{}\n{}", change, before.text, document.text);
+            prop_assert_eq!(untouched(&document, change.task_id()), kept, "{:?}\n{}\n{}", change, before.text, document.text);
             match read(&document.text) {
                 Ok((list, places)) => {
                     prop_assert_eq!(&list, &expect);

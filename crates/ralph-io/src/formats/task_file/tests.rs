@@ -236,10 +236,10 @@ fn a_file_is_replaced_with_a_backup_and_its_permissions() {
     file.write().expect("nothing to write");
     assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1);
 
-    file.apply(&done()).expect("possible");
+    file.apply_changes(&done()).expect("possible");
     file.write().expect("written");
     assert_eq!(fs::read_to_string(&path).expect("readable"), GOOD.replace("pending", "done"));
-    assert_eq!(fs::read_to_string(backup_of(&path)).expect("readable"), GOOD);
+    assert_eq!(fs::read_to_string(build_backup_path(&path)).expect("readable"), GOOD);
     let mode = fs::metadata(&path).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o664);
     assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 2);
@@ -251,7 +251,7 @@ fn changes_of_others_are_not_overwritten() {
     let path = directory.path().join("plan.json");
     fs::write(&path, GOOD).expect("a file");
     let mut file = TaskFile::read(&path).expect("valid");
-    file.apply(&done()).expect("possible");
+    file.apply_changes(&done()).expect("possible");
     fs::write(&path, "{}").expect("another program");
     assert!(matches!(file.write(), Err(WriteError::Changed(_))));
     assert_eq!(fs::read_to_string(&path).expect("readable"), "{}");
@@ -343,7 +343,7 @@ fn a_link_stays_a_link() {
     fs::write(&real, GOOD).expect("a file");
     symlink("real.json", &link).expect("a link");
     let mut file = TaskFile::read(&link).expect("valid");
-    file.apply(&done()).expect("possible");
+    file.apply_changes(&done()).expect("possible");
     file.write().expect("written");
     assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
     assert_eq!(fs::read_to_string(&real).expect("readable"), GOOD.replace("pending", "done"));
@@ -358,7 +358,7 @@ proptest! {
         text.replace_range(at..(at + length).min(text.len()), &with);
         if let Ok(mut file) = TaskFile::from_text(Path::new("plan.json"), text.clone()) {
             prop_assert_eq!(file.text(), &text);
-            let _ = file.apply(&done());
+            let _ = file.apply_changes(&done());
         }
     }
 }

@@ -9,19 +9,20 @@ use ralph_core::units::Millis;
 use super::*;
 
 fn gate(name: &str, command: &str) -> Gate {
-    Gate { name: name.into(), ..Gate::command(GateKind::Test, command) }
+    Gate { name: name.into(), ..Gate::for_command(GateKind::Test, command) }
 }
 
 struct Project {
     directory: tempfile::TempDir,
-    layout: Layout,
+    layout: ProjectLayout,
 }
 
 impl Project {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let root = directory.path().join("state");
-        let layout = Layout::locate(directory.path(), directory.path(), &root).expect("located");
+        let layout =
+            ProjectLayout::for_project(directory.path(), directory.path(), &root).expect("located");
         Self { directory, layout }
     }
 
@@ -30,7 +31,7 @@ impl Project {
             ("PATH".into(), std::env::var_os("PATH").expect("set")),
             ("GREETING".into(), "hello".into()),
         ];
-        CommandGates::new(self.layout.clone(), env, Watch::detached(), gates)
+        CommandGates::new(self.layout.clone(), env, Watch::new_detached(), gates)
     }
 
     fn check(&self, gate: &Gate) -> GateResult {
@@ -52,7 +53,7 @@ fn run(gates: &mut CommandGates, gate: &Gate) -> GateResult {
         severity: gate.severity,
         output_chars: 40,
     };
-    gates.check(&order, &mut |_| {})
+    gates.run_gate(&order, &mut |_| {})
 }
 
 #[test]
@@ -192,11 +193,11 @@ fn a_link_in_the_place_of_the_log_is_not_followed() {
 fn a_log_does_not_grow_without_end() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("log");
-    let mut log = Log::create(&path, 10).expect("created");
+    let mut log = GateLog::create(&path, 10).expect("created");
     for _ in 0..3 {
         log.write(b"abcd").expect("written");
     }
-    log.note(None).expect("written");
+    log.add_note(None).expect("written");
     let text = fs::read_to_string(&path).expect("readable");
     assert_eq!(text, "abcdabcdab\n[ralph] 2 more bytes were not kept\n");
 }

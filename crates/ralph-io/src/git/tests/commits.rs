@@ -13,7 +13,7 @@ fn a_commit_has_the_surveyed_tree_and_the_trailers() {
     let order = order_for(1, &mut git);
     // What changes after the survey was not checked, and is not committed.
     world.write("a.txt", "changed again\n");
-    let commit = made(git.commit(&order));
+    let commit = made(git.commit_tree(&order));
     assert_eq!(commit, world.git(&["rev-parse", "HEAD"]));
     let TreeId(tree) = order.tree.clone().expect("a tree");
     assert_eq!(world.git(&["rev-parse", "HEAD^{tree}"]), tree);
@@ -27,7 +27,7 @@ fn a_commit_has_the_surveyed_tree_and_the_trailers() {
     assert_eq!(world.git(&["diff", "--cached"]), "");
     assert_eq!(world.git(&["status", "--porcelain"]), " M a.txt\n?? .ralph/");
     // Asked again after a crash, it is not done twice.
-    assert_eq!(made(world.open().commit(&order)), commit);
+    assert_eq!(made(world.open().commit_tree(&order)), commit);
     assert_eq!(world.git(&["rev-list", "--count", "HEAD"]), "2");
     assert_eq!(world.ralphs_refs(), Vec::<String>::new());
 }
@@ -40,7 +40,7 @@ fn trailers_of_an_agents_making_are_not_taken_for_ours() {
     world.git(&["commit", "--quiet", "--allow-empty", "-m", forged]);
     world.write("a.txt", "changed\n");
     let order = order_for(1, &mut git);
-    let commit = made(git.commit(&order));
+    let commit = made(git.commit_tree(&order));
     assert_eq!(world.git(&["rev-parse", "HEAD^{tree}"]), order.tree.expect("a tree").0);
     assert_eq!(commit, world.git(&["rev-parse", "HEAD"]));
 }
@@ -59,7 +59,7 @@ fn staged_changes_stay_or_are_kept_on_a_ref() {
     world.write("differs.txt", "in the work tree\n");
     let mut git = world.open();
     let order = order_for(7, &mut git);
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     // The commit passed `differs.txt` over as it was staged, so that is kept; `reverted.txt` is
     // staged as before.
     assert_eq!(world.git(&["diff", "--cached", "--name-only"]), "reverted.txt");
@@ -75,17 +75,17 @@ fn changes_staged_after_our_commit_are_seen_at_the_next() {
     for iteration in 1..=2 {
         world.write("a.txt", &format!("changed {iteration}\n"));
         let order = order_for(iteration, &mut git);
-        made(git.commit(&order));
+        made(git.commit_tree(&order));
     }
     world.write("a.txt", "changed once more\n");
     let order = order_for(3, &mut git);
     world.write("late.txt", "staged\n");
     world.git(&["add", "late.txt"]);
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     assert_eq!(world.git(&["diff", "--cached", "--name-only"]), "late.txt");
     world.write("late.txt", "in the work tree\n");
     let order = order_for(4, &mut git);
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     assert_eq!(world.git(&["status", "--porcelain"]), "");
     let kept = format!("refs/ralph/kept/{}/4-index:late.txt", mark(4).run);
     assert_eq!(world.git(&["show", &kept]), "staged");
@@ -99,7 +99,7 @@ fn an_index_in_which_the_agent_added_everything_is_left_alone() {
     let before = fs::read(world.at(".git/index")).expect("readable");
     let mut git = world.open();
     let order = order_for(1, &mut git);
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     assert_eq!(fs::read(world.at(".git/index")).expect("readable"), before);
     assert_eq!(world.git(&["status", "--porcelain"]), "");
 }
@@ -112,7 +112,7 @@ fn runtime_files_that_an_agent_staged_are_not_committed() {
     world.git(&["add", "--all"]);
     let mut git = world.open();
     let order = order_for(1, &mut git);
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     let committed = world.git(&["ls-tree", "-r", "--name-only", "HEAD", ".ralph/"]);
     assert_eq!(committed, ".ralph/settings.json");
     assert_eq!(world.git(&["diff", "--cached", "--name-only"]), ".ralph/state.json");
@@ -124,7 +124,7 @@ fn nothing_to_commit_is_not_an_error() {
     world.write(".ralph/state.json", "runtime\n");
     let mut git = world.open();
     let order = order_for(1, &mut git);
-    assert_eq!(git.commit(&order), Ok(CommitResult::Nothing));
+    assert_eq!(git.commit_tree(&order), Ok(CommitResult::Nothing));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn hooks_run_and_may_refuse() {
         let before = world.users();
         let mut git = world.open();
         let order = order_for(1, &mut git);
-        match git.commit(&order) {
+        match git.commit_tree(&order) {
             Ok(CommitResult::MessageRefused { output }) => {
                 assert!(output.contains("not good enough"), "{hook}: {output}");
             }
@@ -148,7 +148,7 @@ fn hooks_run_and_may_refuse() {
         assert_eq!(world.users(), before, "{hook}");
         // Once fixed, the same order succeeds.
         world.remove(format!(".git/hooks/{hook}"));
-        made(git.commit(&order));
+        made(git.commit_tree(&order));
     }
 }
 
@@ -161,7 +161,7 @@ fn the_hook_before_a_commit_sees_the_tree_in_its_index_and_may_refuse() {
     );
     let mut git = world.open();
     world.write("a.txt", "changed\n");
-    let tree = git.survey().expect("surveyed").expect("a repository").tree;
+    let tree = git.survey_tree().expect("surveyed").expect("a repository").tree;
     let before = world.users();
     let refused = HookResult::Refused { output: "a.txt".into() };
     assert_eq!(git.run_commit_hook(&tree), Ok(refused));
@@ -175,7 +175,7 @@ fn the_hook_before_a_commit_sees_the_tree_in_its_index_and_may_refuse() {
     // What is committed is what was ordered, whatever a hook did to the work tree.
     let order = order_for(1, &mut git);
     world.script(".git/hooks/commit-msg", "echo late >a.txt; git add a.txt");
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     assert_eq!(world.git(&["show", "HEAD:a.txt"]), "formatted");
 }
 
@@ -183,15 +183,15 @@ fn the_hook_before_a_commit_sees_the_tree_in_its_index_and_may_refuse() {
 fn hooks_are_tried_on_head() {
     let world = World::new();
     let mut git = world.open();
-    assert_eq!(git.try_hooks(&mark(1), Some("ralph: work")), Ok(HookTrial::Passed));
+    assert_eq!(git.test_commit_hooks(&mark(1), Some("ralph: work")), Ok(HookTrial::Passed));
     world.write("a.txt", "the user's\n");
     world.script(".git/hooks/pre-commit", "git diff --cached --name-only; exit 1");
     let (output, branch) = (String::new(), Some("main".into()));
     let refused = HookTrial::CommitRefused { output, branch };
-    assert_eq!(git.try_hooks(&mark(1), Some("ralph: work")), Ok(refused));
+    assert_eq!(git.test_commit_hooks(&mark(1), Some("ralph: work")), Ok(refused));
     world.script(".git/hooks/commit-msg", "head -n 1 \"$1\"; exit 1");
     let refused = HookTrial::MessageRefused { output: "ralph: work".into() };
-    assert_eq!(git.try_hooks(&mark(1), Some("ralph: work")), Ok(refused));
+    assert_eq!(git.test_commit_hooks(&mark(1), Some("ralph: work")), Ok(refused));
     assert_eq!(fs::read_to_string(world.at("a.txt")).expect("readable"), "the user's\n");
 }
 
@@ -202,9 +202,9 @@ fn a_missing_identity_is_an_error_with_gits_message() {
     world.git(&["config", "user.useConfigOnly", "true"]);
     world.write("a.txt", "changed\n");
     let mut git = world.open();
-    git.checkpoint(&mark(1), Depth::Tree).expect("needs no identity");
+    git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("needs no identity");
     let order = order_for(1, &mut git);
-    let error = git.commit(&order).expect_err("refused").to_string();
+    let error = git.commit_tree(&order).expect_err("refused").to_string();
     assert!(error.contains("git commit-tree` failed (exit code 128)"), "{error}");
     let error = world.repository().check_identity().expect_err("no address").to_string();
     assert!(error.contains("git does not know who commits here"), "{error}");
@@ -218,13 +218,13 @@ fn the_first_commit_and_a_detached_head_work() {
     world.write("a.txt", "a\n");
     let mut git = world.open();
     let order = order_for(1, &mut git);
-    let first = made(git.commit(&order));
-    assert_eq!(made(world.open().commit(&order)), first);
+    let first = made(git.commit_tree(&order));
+    assert_eq!(made(world.open().commit_tree(&order)), first);
     assert_eq!(world.git(&["status", "--porcelain"]), "");
     world.git(&["checkout", "--quiet", "--detach"]);
     world.write("a.txt", "b\n");
     let order = order_for(2, &mut git);
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     assert_eq!(world.git(&["rev-list", "--count", "HEAD"]), "2");
     assert_eq!(world.git(&["rev-list", "--count", "main"]), "1");
     assert_eq!(world.git(&["status", "--porcelain"]), "");
@@ -237,9 +237,9 @@ fn a_linked_work_tree_has_its_own_index() {
     world.git(&["worktree", "add", "--quiet", linked.to_str().expect("text")]);
     fs::write(linked.join("a.txt"), "linked\n").expect("written");
     let before = world.users();
-    let mut git = Git::new(world.repository_of(&linked), world.directory.path().join("run"));
+    let mut git = GitVcs::new(world.repository_of(&linked), world.directory.path().join("run"));
     let order = order_for(1, &mut git);
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     assert_eq!(world.git_in(&linked, &["status", "--porcelain"]), "");
     let after = world.users();
     assert_eq!((after.index, after.files, after.head), (before.index, before.files, before.head));
@@ -254,12 +254,12 @@ fn a_lock_of_another_git_is_named_with_a_remedy() {
     fs::write(world.directory.path().join("run/index.lock"), "").expect("written");
     let mut git = world.open();
     let order = order_for(1, &mut git);
-    let error = git.commit(&order).expect_err("refused").to_string();
+    let error = git.commit_tree(&order).expect_err("refused").to_string();
     assert!(error.contains("index.lock': File exists"), "{error}");
     assert!(error.contains("hint: another git program is at work"), "{error}");
     // The commit was made; once the lock is gone, the index follows.
     world.remove(".git/index.lock");
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     assert_eq!(world.git(&["rev-list", "--count", "HEAD"]), "2");
     assert_eq!(world.git(&["status", "--porcelain"]), "");
 }
@@ -274,13 +274,13 @@ fn a_message_is_taken_as_it_is() {
     ] {
         world.write("a.txt", message);
         let order = CommitOrder { message: message.into(), ..order_for(iteration, &mut git) };
-        made(git.commit(&order));
+        made(git.commit_tree(&order));
         let written = world.git(&["log", "-1", "--format=%B"]);
         assert!(written.starts_with(message), "{written}");
     }
     world.write("a.txt", "again\n");
     let order = CommitOrder { message: " \n".into(), ..order_for(3, &mut git) };
-    git.commit(&order).expect_err("empty");
+    git.commit_tree(&order).expect_err("empty");
 }
 
 #[test]
@@ -292,10 +292,10 @@ fn other_programs_commit_in_their_own_way() {
         mark: mark(1),
         message: "work".into(),
         tree: None,
-        on: None,
+        expected_head: None,
         command: world.at("hg").to_str().expect("text").into(),
     };
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     assert_eq!(fs::read_to_string(world.at("said")).expect("written"), "commit -m work\n");
 }
 
@@ -304,11 +304,11 @@ fn a_failed_push_reports_why() {
     let world = World::new();
     let mut git = world.open();
     let push = ["push", "nowhere", "main"].map(str::to_owned);
-    let ScmResult::Failed { output } = git.scm("git", &push).expect("ran") else {
+    let ScmResult::Failed { output } = git.run_scm("git", &push).expect("ran") else {
         unreachable!("there is no such remote");
     };
     assert!(output.contains("'nowhere' does not appear to be a git repository"), "{output}");
-    assert_eq!(git.scm("git", &["status".to_owned()]), Ok(ScmResult::Done));
+    assert_eq!(git.run_scm("git", &["status".to_owned()]), Ok(ScmResult::Done));
 }
 
 #[test]
@@ -317,15 +317,16 @@ fn a_commit_in_a_shared_shell_is_the_one_that_was_ordered() {
     let mut git = world.open_with_shared_shell();
     for iteration in 1..=2 {
         world.write("a.txt", &format!("{iteration}\n"));
-        let checkpoint = git.checkpoint(&mark(iteration), Depth::Tree).expect("noted");
+        let checkpoint =
+            git.create_checkpoint(&mark(iteration), CheckpointDepth::Tree).expect("noted");
         world.write("dir/b.txt", &format!("{iteration}\n"));
         let order = order_for(iteration, &mut git);
-        let commit = made(git.commit(&order));
+        let commit = made(git.commit_tree(&order));
         assert_eq!(commit, world.git(&["rev-parse", "HEAD"]));
         assert_eq!(world.git(&["status", "--porcelain"]), "");
-        let survey = git.survey().expect("surveyed").expect("a repository");
+        let survey = git.survey_tree().expect("surveyed").expect("a repository");
         assert_eq!(survey.tree.0, world.git(&["rev-parse", "HEAD^{tree}"]));
-        assert_eq!(survey.changes, Changes::None);
+        assert_eq!(survey.changes, TreeDiff::Clean);
         let name = format!("refs/ralph/checkpoints/{}/{iteration}", mark(1).run);
         let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = checkpoint else {
             unreachable!("a tree in {checkpoint:?}");
@@ -344,12 +345,12 @@ fn an_index_without_a_sum_does_not_become_the_users() {
         world.git(&["update-index", "--force-write-index"]);
         world.write("a.txt", skips);
         let order = order_for(iteration, &mut git);
-        let call = git.repository.git(&["update-index", "--force-write-index"]);
-        let call = call.setting("index.skipHash=true").index(git.shadow.index());
-        git.repository.commands.output(call).expect("written");
-        assert!(!shadow::has_sum(git.shadow.index()).expect("readable"), "{skips}");
-        made(git.commit(&order));
-        assert_eq!(shadow::has_sum(&index).ok(), Some(has_sum), "{skips}");
+        let call = git.repository.build_plumbing(&["update-index", "--force-write-index"]);
+        let call = call.with_setting("index.skipHash=true").with_index(git.shadow.index_path());
+        git.repository.commands.run_for_output(call).expect("written");
+        assert!(!shadow::has_checksum(git.shadow.index_path()).expect("readable"), "{skips}");
+        made(git.commit_tree(&order));
+        assert_eq!(shadow::has_checksum(&index).ok(), Some(has_sum), "{skips}");
         assert_eq!(world.git(&["diff", "--cached"]), "");
         assert_eq!(world.git(&["status", "--porcelain"]), "");
     }
@@ -365,19 +366,19 @@ fn commits_of_others_since_the_survey_are_not_undone() {
     world.write("mine.txt", "a person's\n");
     world.git(&["add", "mine.txt"]);
     world.git(&["commit", "--quiet", "-m", "mine", "--", "mine.txt"]);
-    let moved = git.commit(&order);
+    let moved = git.commit_tree(&order);
     assert!(matches!(moved, Ok(CommitResult::Moved { .. })), "{moved:?}");
     assert_eq!(world.git(&["log", "-1", "--format=%s"]), "mine");
     // As a part of the work it is looked at, and committed with it.
     world.git(&["reset", "--quiet", "--soft", &before]);
     let order = order_for(1, &mut git);
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     assert_eq!(world.git(&["show", "HEAD:mine.txt"]), "a person's");
 
     world.write("a.txt", "changed again\n");
     let order = order_for(2, &mut git);
     world.git(&["switch", "--quiet", "-c", "other"]);
-    let moved = match git.commit(&order) {
+    let moved = match git.commit_tree(&order) {
         Ok(CommitResult::Moved { now, .. }) => now.to_string(),
         other => panic!("{other:?}"),
     };
@@ -410,12 +411,12 @@ fn a_commit_that_cannot_be_signed_is_not_made_and_can_be_made_later() {
     world.write("a.txt", "changed\n");
     let mut git = world.open();
     let order = order_for(1, &mut git);
-    let error = git.commit(&order).expect_err("locked").to_string();
+    let error = git.commit_tree(&order).expect_err("locked").to_string();
     assert!(error.contains("no secret key"), "{error}");
     assert!(error.contains("hint: "), "{error}");
     assert_eq!(world.git(&["rev-list", "--count", "HEAD"]), "1");
     fs::remove_file(locked).expect("removed");
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     assert!(world.git(&["cat-file", "commit", "HEAD"]).contains("\ngpgsig "));
     assert_eq!(world.git(&["status", "--porcelain"]), "");
 }
@@ -429,11 +430,11 @@ fn an_included_file_of_the_work_tree_cannot_name_another_program_that_signs() {
     world.git(&["add", "--all"]);
     world.git(&["-c", "commit.gpgSign=false", "commit", "--quiet", "-m", "second"]);
     let mut git = world.open();
-    git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
     world.script("evil", "touch ../evil-ran; exit 1");
     world.write("team.gitconfig", "[gpg]\n\tprogram = ./evil\n[core]\n\thooksPath = .\n");
     let order = order_for(1, &mut git);
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     assert!(!world.directory.path().join("evil-ran").exists());
     assert!(world.git(&["cat-file", "commit", "HEAD"]).contains("\ngpgsig "));
 }
@@ -450,7 +451,7 @@ fn a_merge_in_progress_is_concluded() {
     world.git(&["merge", "--quiet", "--no-commit", "other"]);
     let mut git = world.open();
     let order = order_for(1, &mut git);
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     assert_eq!(world.git(&["log", "-1", "--format=%P"]).split(' ').count(), 2);
     assert_eq!(world.repository().operation(), None);
     assert_eq!(world.git(&["status", "--porcelain"]), "");
@@ -469,7 +470,7 @@ fn a_hook_without_a_shebang_and_one_in_another_directory_are_run() {
     world.write("tools/hooks/pre-commit", "exit 1\n");
     let mut git = world.open();
     let order = order_for(1, &mut git);
-    made(git.commit(&order));
+    made(git.commit_tree(&order));
     let message = world.git(&["log", "-1", "--format=%B"]);
     assert!(message.ends_with("\nuser@example.com"), "{message}");
 }

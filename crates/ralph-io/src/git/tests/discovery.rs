@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn discover(world: &World, directory: &Path) -> Result<Discovery, String> {
-    let found = Repository::discover(directory, world.env.clone(), Watch::detached());
+fn discover(world: &World, directory: &Path) -> Result<RepositoryDiscovery, String> {
+    let found = GitRepository::discover(directory, world.env.clone(), Watch::new_detached());
     found.map_err(|error| error.to_string())
 }
 
@@ -11,7 +11,7 @@ fn discover(world: &World, directory: &Path) -> Result<Discovery, String> {
 fn directories_without_a_work_tree_are_distinguished() {
     let world = World::new();
     let outside = tempfile::tempdir().expect("a directory");
-    assert!(matches!(discover(&world, outside.path()), Ok(Discovery::None)));
+    assert!(matches!(discover(&world, outside.path()), Ok(RepositoryDiscovery::NotFound)));
 
     world.git_in(outside.path(), &["init", "--quiet", "--bare"]);
     let error = discover(&world, outside.path()).expect_err("refused");
@@ -20,8 +20,8 @@ fn directories_without_a_work_tree_are_distinguished() {
     assert!(error.ends_with("lies in a git directory, not in a work tree"), "{error}");
 
     let env = vec![("PATH".into(), outside.path().into())];
-    let found = Repository::discover(&world.top(), env, Watch::detached());
-    assert!(matches!(found, Ok(Discovery::NoGit)), "{found:?}");
+    let found = GitRepository::discover(&world.top(), env, Watch::new_detached());
+    assert!(matches!(found, Ok(RepositoryDiscovery::NoGit)), "{found:?}");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn the_whole_work_tree_is_found_from_a_directory_within() {
 #[test]
 fn uncommitted_paths_are_listed_but_runtime_files_are_not() {
     let world = World::new();
-    assert_eq!(world.repository().dirty().expect("listed"), []);
+    assert_eq!(world.repository().list_dirty().expect("listed"), []);
     world.write("a.txt", "changed\n");
     world.remove("dir/b.txt");
     for name in odd_names() {
@@ -60,7 +60,7 @@ fn uncommitted_paths_are_listed_but_runtime_files_are_not() {
     let before = fs::read(world.at(".git/index")).expect("readable");
     let mut found: Vec<(PathBuf, DirtyKind)> = world
         .repository()
-        .dirty()
+        .list_dirty()
         .expect("listed")
         .into_iter()
         .map(|it| (it.path, it.kind))
@@ -86,27 +86,27 @@ fn a_merge_in_progress_is_reported() {
 fn without_a_repository_there_are_no_checkpoints() {
     let directory = tempfile::tempdir().expect("a directory");
     let world = World::empty();
-    let mut none = NoRepository::new(directory.path(), world.env.clone(), Watch::detached());
-    assert_eq!(none.checkpoint(&mark(1), Depth::Tree), Ok(Checkpoint::None));
-    assert_eq!(none.survey(), Ok(None));
-    assert_eq!(none.rollback(&mark(1), &Checkpoint::None), Ok(None));
+    let mut none = NoRepository::new(directory.path(), world.env.clone(), Watch::new_detached());
+    assert_eq!(none.create_checkpoint(&mark(1), CheckpointDepth::Tree), Ok(Checkpoint::None));
+    assert_eq!(none.survey_tree(), Ok(None));
+    assert_eq!(none.roll_back(&mark(1), &Checkpoint::None), Ok(None));
     let mut order = CommitOrder {
         mark: mark(1),
         message: "m".into(),
         tree: None,
-        on: None,
+        expected_head: None,
         command: "git".into(),
     };
-    let error = none.commit(&order).expect_err("refused").to_string();
+    let error = none.commit_tree(&order).expect_err("refused").to_string();
     assert!(error.contains("is not in a git repository"), "{error}");
     // Another program than git commits in its own way.
     order.command = "true".into();
-    assert_eq!(none.commit(&order), Ok(CommitResult::Made(CommitId(String::new()))));
+    assert_eq!(none.commit_tree(&order), Ok(CommitResult::Made(CommitId(String::new()))));
     order.command = "false".into();
-    none.commit(&order).expect_err("failed");
-    assert_eq!(none.scm("true", &["push".into()]), Ok(ScmResult::Done));
-    let failed = none.scm("ls", &["/nonexistent".into()]).expect("ran");
+    none.commit_tree(&order).expect_err("failed");
+    assert_eq!(none.run_scm("true", &["push".into()]), Ok(ScmResult::Done));
+    let failed = none.run_scm("ls", &["/nonexistent".into()]).expect("ran");
     assert!(matches!(failed, ScmResult::Failed { output } if output.contains("/nonexistent")));
-    let error = none.scm("no-such-program", &[]).expect_err("not found").to_string();
+    let error = none.run_scm("no-such-program", &[]).expect_err("not found").to_string();
     assert!(error.contains("was not found"), "{error}");
 }

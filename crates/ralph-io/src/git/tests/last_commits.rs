@@ -11,19 +11,19 @@ fn commit(world: &mut World, message: &str, seconds: &str) {
 }
 
 fn subjects(world: &World, count: u32) -> Vec<String> {
-    let lines = world.repository().last_commits(count).expect("listed");
+    let lines = world.repository().list_last_commits(count).expect("listed");
     lines.into_iter().map(|line| line.subject).collect()
 }
 
 #[test]
 fn commits_are_listed_newest_first() {
     let mut world = World::empty();
-    assert_eq!(world.repository().last_commits(5), Ok(Vec::new()));
+    assert_eq!(world.repository().list_last_commits(5), Ok(Vec::new()));
     commit(&mut world, "one\n\nbody", "1700000001");
     commit(&mut world, "two\nlines", "1700000002");
     commit(&mut world, "", "1700000003");
     let id = |revision: &str| world.git(&["rev-parse", "--short=9", revision]);
-    let line = |revision: &str, seconds, subject: &str| CommitLine {
+    let line = |revision: &str, seconds, subject: &str| CommitSummary {
         id: id(revision),
         at: Timestamp::from_seconds(seconds),
         subject: subject.to_owned(),
@@ -34,11 +34,11 @@ fn commits_are_listed_newest_first() {
         line("HEAD~2", 1_700_000_001, "one"),
     ];
     let repository = world.repository();
-    assert_eq!(repository.last_commits(5).expect("listed"), expect);
-    assert_eq!(repository.last_commits(2).expect("listed"), expect[..2]);
-    assert_eq!(repository.last_commits(0).expect("listed"), []);
+    assert_eq!(repository.list_last_commits(5).expect("listed"), expect);
+    assert_eq!(repository.list_last_commits(2).expect("listed"), expect[..2]);
+    assert_eq!(repository.list_last_commits(0).expect("listed"), []);
     world.git(&["checkout", "--quiet", "--detach", "HEAD~1"]);
-    assert_eq!(world.repository().last_commits(5).expect("listed"), expect[1..]);
+    assert_eq!(world.repository().list_last_commits(5).expect("listed"), expect[1..]);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn settings_of_the_user_change_nothing() {
     let world = World::new();
     world.write("a.txt", "more\n");
     world.git(&["commit", "--quiet", "-am", "grüße"]);
-    let before = world.repository().last_commits(5).expect("listed");
+    let before = world.repository().list_last_commits(5).expect("listed");
     assert_eq!(subjects(&world, 5), ["grüße", "first"]);
     world.script(".git/spy", "touch \"$(dirname \"$0\")/spied\"; cat");
     let spy = world.at(".git/spy").to_string_lossy().into_owned();
@@ -67,7 +67,7 @@ fn settings_of_the_user_change_nothing() {
     ] {
         world.git(&["config", name, value]);
     }
-    assert_eq!(world.repository().last_commits(5), Ok(before));
+    assert_eq!(world.repository().list_last_commits(5), Ok(before));
     assert!(!world.at(".git/spied").exists());
 }
 
@@ -86,6 +86,6 @@ fn a_repository_that_is_gone_is_an_error() {
     let world = World::new();
     let repository = world.repository();
     fs::remove_dir_all(world.at(".git")).expect("removed");
-    let error = repository.last_commits(5).expect_err("refused").to_string();
+    let error = repository.list_last_commits(5).expect_err("refused").to_string();
     assert!(error.contains("not a git repository"), "{error}");
 }

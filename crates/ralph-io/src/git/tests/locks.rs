@@ -47,7 +47,7 @@ fn locks_left_by_the_agents_git_are_removed() {
     let world = World::new();
     let directory = world.at(".git");
     let mut git = world.open();
-    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    let checkpoint = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
     world.write("a.txt", "changed\n");
     leave(&directory, &GITS);
     leave(&directory, &OTHERS);
@@ -69,7 +69,7 @@ fn locks_in_submodules_are_removed() {
     let directory = world.at(".git/modules/libs/deep/sub");
     leave(&directory, &["modules/inner/HEAD"]);
     let mut git = world.open();
-    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    let checkpoint = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
     world.write("libs/deep/sub/a.txt", "changed\n");
     leave(&directory, &LEFT);
     git.observe(&checkpoint, &[]).expect("observed");
@@ -82,7 +82,7 @@ fn a_lock_from_before_the_checkpoint_stays() {
     let directory = world.at(".git");
     leave(&directory, &GITS);
     let mut git = world.open();
-    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    let checkpoint = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
     git.observe(&checkpoint, &[]).expect("observed");
     assert_eq!(there(&directory, &GITS), GITS);
 }
@@ -96,8 +96,8 @@ fn work_trees_share_some_locks_and_wait_for_each_other() {
     world.git(&["worktree", "add", "--quiet", linked.to_str().expect("text")]);
     let common = world.at(".git");
     let own = common.join("worktrees/linked");
-    let mut git = Git::new(world.repository_of(&linked), world.directory.path().join("run"));
-    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    let mut git = GitVcs::new(world.repository_of(&linked), world.directory.path().join("run"));
+    let checkpoint = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
     leave(&common, &SHARED);
     leave(&own, &OWN);
 

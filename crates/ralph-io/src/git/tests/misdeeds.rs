@@ -197,7 +197,7 @@ fn rich() -> World {
 /// A world after a misdeed.
 struct After {
     world: World,
-    git: Git,
+    git: GitVcs,
     checkpoint: Checkpoint,
     /// What the user had.
     before: Users,
@@ -208,7 +208,7 @@ struct After {
 fn after(rich: &World, misdeed: &Misdeed) -> After {
     let world = rich.copy();
     let mut git = world.open();
-    let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
+    let checkpoint = git.create_checkpoint(&mark(3), CheckpointDepth::Tree).expect("noted");
     let before = world.users();
     world.write("a.txt", "agent\n");
     world.write("agents.txt", "agent\n");
@@ -264,7 +264,7 @@ fn every_history_is_restored_under_the_work() {
         let name = misdeed.name;
         let mut after = after(&rich, misdeed);
         let left = tip(&after.world);
-        let kept = after.git.put_history_back(&mark(3), &after.checkpoint).expect(name);
+        let kept = after.git.reset_history(&mark(3), &after.checkpoint).expect(name);
         let has_moved = misdeed.history != History::Same;
         let expected = format!("refs/ralph/kept/{}/3-history", mark(3).run);
         assert_eq!(kept, has_moved.then_some(expected), "{name}");
@@ -275,13 +275,13 @@ fn every_history_is_restored_under_the_work() {
         nothing_is_lost(&after, left.as_deref(), name);
         // Done again after a crash.
         let now = (after.world.users(), after.world.ralphs_refs());
-        let again = after.world.open().put_history_back(&mark(3), &after.checkpoint);
+        let again = after.world.open().reset_history(&mark(3), &after.checkpoint);
         assert_eq!(again, Ok(kept), "{name}");
         assert_eq!((after.world.users(), after.world.ralphs_refs()), now, "{name}");
         // The work can be committed now, on top of what the user had.
         let parent = tip(&after.world).expect("a commit");
         let order = order_for(3, &mut after.git);
-        made(after.git.commit(&order));
+        made(after.git.commit_tree(&order));
         assert_eq!(after.world.git(&["rev-parse", "HEAD^@"]), parent, "{name}");
         let TreeId(tree) = order.tree.expect("a tree");
         assert_eq!(after.world.git(&["rev-parse", "HEAD^{tree}"]), tree, "{name}");
@@ -297,7 +297,7 @@ fn every_work_goes_to_a_failure_branch_and_the_checkpoint_is_restored() {
         let mut after = after(&rich, misdeed);
         let left = tip(&after.world);
         let order = shelve_order(3, &after.checkpoint);
-        let failed_work = after.git.shelve(&order).expect(name);
+        let failed_work = after.git.save_to_failure_branch(&order).expect(name);
         assert_eq!(failed_work.branch, order.branch, "{name}");
         is_unharmed(&after, name);
         nothing_is_lost(&after, left.as_deref(), name);
@@ -321,7 +321,7 @@ fn every_work_goes_to_a_failure_branch_and_the_checkpoint_is_restored() {
             assert_eq!(after.world.git(&["cat-file", "blob", &spec]), text, "{name}: {path}");
         }
         let now = (after.world.users(), after.world.ralphs_refs());
-        assert_eq!(after.world.open().shelve(&order), Ok(failed_work), "{name}");
+        assert_eq!(after.world.open().save_to_failure_branch(&order), Ok(failed_work), "{name}");
         assert_eq!((after.world.users(), after.world.ralphs_refs()), now, "{name}");
     }
 }
@@ -333,7 +333,7 @@ fn every_misdeed_can_be_rolled_back() {
         let name = misdeed.name;
         let mut after = after(&rich, misdeed);
         let left = tip(&after.world);
-        let kept = after.git.rollback(&mark(3), &after.checkpoint).expect(name);
+        let kept = after.git.roll_back(&mark(3), &after.checkpoint).expect(name);
         assert!(kept.is_some(), "{name}");
         is_unharmed(&after, name);
         nothing_is_lost(&after, left.as_deref(), name);
@@ -358,12 +358,12 @@ fn a_missing_or_damaged_head_is_written_again() {
             let world = World::new();
             world.git(&[&["checkout", "--quiet"], &[detached][..detached.len().min(1)]].concat());
             let mut git = world.open();
-            let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
+            let checkpoint = git.create_checkpoint(&mark(3), CheckpointDepth::Tree).expect("noted");
             let before = world.users();
             deed(&world.at(".git/HEAD"));
             let seen = git.observe(&checkpoint, &[]).expect(name).expect("a repository");
             assert_eq!(seen.history, History::Same, "{name} {detached}");
-            assert_eq!(git.rollback(&mark(3), &checkpoint), Ok(None), "{name} {detached}");
+            assert_eq!(git.roll_back(&mark(3), &checkpoint), Ok(None), "{name} {detached}");
             assert_eq!(world.users(), before, "{name} {detached}");
         }
     }
@@ -381,9 +381,10 @@ fn files_restored_before_a_crash_are_reported_by_the_resumed_run() {
     ];
     for (deed, expect) in deeds {
         let world = World::new();
-        let checkpoint = world.open().checkpoint(&mark(1), Depth::Tree).expect("noted");
-        let look = |git: &mut Git| {
-            git.observe(&checkpoint, &[]).expect("observed").expect("a repository").meddling
+        let checkpoint =
+            world.open().create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
+        let look = |git: &mut GitVcs| {
+            git.observe(&checkpoint, &[]).expect("observed").expect("a repository").git_tampering
         };
         deed(&world);
         let mut dies = world.open();
@@ -394,7 +395,10 @@ fn files_restored_before_a_crash_are_reported_by_the_resumed_run() {
         assert_eq!(look(&mut resumed), [""; 0], "it was reported");
         assert_eq!(look(&mut world.open()), [""; 0], "nor is it reported again");
         deed(&world);
-        assert_eq!(world.open().checkpoint(&mark(2), Depth::Tree).expect("noted"), checkpoint);
+        assert_eq!(
+            world.open().create_checkpoint(&mark(2), CheckpointDepth::Tree).expect("noted"),
+            checkpoint
+        );
         assert_eq!(look(&mut world.open()), [""; 0], "an iteration begins with what there is");
     }
 }

@@ -2,14 +2,14 @@
 
 mod commits;
 mod discovery;
+mod failure_branches;
 mod last_commits;
 mod locks;
 mod misdeeds;
 mod observations;
 mod random;
 mod rollbacks;
-mod shelves;
-mod sides;
+mod set_asides;
 mod surveys;
 mod unfinished;
 
@@ -20,16 +20,17 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_core::event::{Changes, Checkpoint, CommitId, TreeId};
+use ralph_core::event::{Checkpoint, CommitId, TreeDiff, TreeId};
 use ralph_core::ids::{IterationNumber, RunId, TaskId};
 use ralph_core::ports::{
-    CommitOrder, CommitResult, Depth, HookResult, HookTrial, Mark, ScmResult, ShelveOrder, Vcs as _,
+    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, HookResult, HookTrial,
+    IterationMark, ScmResult, Vcs as _,
 };
 
-use ralph_core::shelf::failure_branch;
+use ralph_core::failure_branch::name_failure_branch;
 
 use super::*;
-use crate::process::{Limits, Spawn, Stdin, Watch, capture};
+use crate::process::{ProcessLimits, Spawn, StdinSource, Watch, capture_output};
 
 /// A repository on the branch `main`, and a directory for a run.
 struct World {
@@ -132,10 +133,10 @@ impl World {
                 .filter(|(name, _)| !hidden.iter().any(|hidden| name == hidden))
                 .cloned()
                 .collect(),
-            stdin: Stdin::Null,
-            limits: Limits::default(),
+            stdin: StdinSource::Null,
+            limits: ProcessLimits::default(),
         };
-        let ran = capture(&spawn, &Watch::detached(), 1 << 20);
+        let ran = capture_output(&spawn, &Watch::new_detached(), 1 << 20);
         if ran.end.ending.is_success() {
             Ok(String::from_utf8_lossy(&ran.stdout).trim_end().to_owned())
         } else {
@@ -143,25 +144,25 @@ impl World {
         }
     }
 
-    fn repository(&self) -> Repository {
+    fn repository(&self) -> GitRepository {
         self.repository_of(&self.top())
     }
 
-    fn repository_of(&self, project: &Path) -> Repository {
-        match Repository::discover(project, self.env.clone(), Watch::detached()) {
-            Ok(Discovery::Repository(repository)) => *repository,
+    fn repository_of(&self, project: &Path) -> GitRepository {
+        match GitRepository::discover(project, self.env.clone(), Watch::new_detached()) {
+            Ok(RepositoryDiscovery::Repository(repository)) => *repository,
             other => unreachable!("a repository, not {other:?}"),
         }
     }
 
-    fn open(&self) -> Git {
-        Git::new(self.repository(), self.directory.path().join("run"))
+    fn open(&self) -> GitVcs {
+        GitVcs::new(self.repository(), self.directory.path().join("run"))
     }
 
     /// Opens it as a run in a sandbox does, but without the sandbox.
-    fn open_with_shared_shell(&self) -> Git {
+    fn open_with_shared_shell(&self) -> GitVcs {
         let mut git = self.open();
-        git.repository.commands = git.repository.commands.clone().in_one_breath();
+        git.repository.commands = git.repository.commands.clone().with_shared_shell();
         git
     }
 
@@ -241,8 +242,8 @@ fn files(top: &Path) -> BTreeMap<PathBuf, String> {
     found
 }
 
-fn mark(iteration: u32) -> Mark {
-    Mark {
+fn mark(iteration: u32) -> IterationMark {
+    IterationMark {
         run: RunId("20261114-231500-k3f9".into()),
         iteration: IterationNumber(iteration),
         task: None,
@@ -266,22 +267,22 @@ fn odd_names() -> [PathBuf; 4] {
     ]
 }
 
-fn order_for(iteration: u32, git: &mut Git) -> CommitOrder {
-    let survey = git.survey().expect("surveyed").expect("a repository");
+fn order_for(iteration: u32, git: &mut GitVcs) -> CommitOrder {
+    let survey = git.survey_tree().expect("surveyed").expect("a repository");
     CommitOrder {
         mark: mark(iteration),
         message: "ralph: work".into(),
         tree: Some(survey.tree),
-        on: survey.checked_out,
+        expected_head: survey.checked_out,
         command: "git".into(),
     }
 }
 
-fn shelve_order(iteration: u32, checkpoint: &Checkpoint) -> ShelveOrder {
+fn shelve_order(iteration: u32, checkpoint: &Checkpoint) -> FailureBranchOrder {
     let task = TaskId("auth".into());
-    ShelveOrder {
-        branch: failure_branch(&task, "20261114-231500"),
-        mark: Mark { task: Some(task), ..mark(iteration) },
+    FailureBranchOrder {
+        branch: name_failure_branch(&task, "20261114-231500"),
+        mark: IterationMark { task: Some(task), ..mark(iteration) },
         checkpoint: checkpoint.clone(),
         message: "ralph: auth failed\n\nIterations: 3/5\nLast gate: test".into(),
         files: vec![("failure/state.md".into(), "# Why\n".into())],

@@ -95,7 +95,7 @@ fn plain_files(world: &World) -> BTreeMap<PathBuf, String> {
 /// A random world in which a random agent was at work.
 struct Aftermath {
     world: World,
-    git: Git,
+    git: GitVcs,
     checkpoint: Checkpoint,
     /// The paths in the checkpoint's tree.
     noted: Vec<PathBuf>,
@@ -121,7 +121,7 @@ impl Aftermath {
         }
         let mut git =
             if seed.is_multiple_of(2) { world.open() } else { world.open_with_shared_shell() };
-        let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
+        let checkpoint = git.create_checkpoint(&mark(3), CheckpointDepth::Tree).expect("noted");
         let Checkpoint::Git { tree: Some(TreeId(tree)), .. } = &checkpoint else {
             unreachable!("a tree in {checkpoint:?}");
         };
@@ -193,7 +193,7 @@ impl Aftermath {
 fn no_agent_makes_a_rollback_lose_anything() {
     for seed in 0..WORLDS {
         let mut after = Aftermath::new(seed);
-        let back = after.git.rollback(&mark(3), &after.checkpoint);
+        let back = after.git.roll_back(&mark(3), &after.checkpoint);
         back.unwrap_or_else(|error| unreachable!("{seed}: {error}"));
         after.files_are_back(seed);
         after.history_is_back(seed);
@@ -208,8 +208,10 @@ fn no_agent_makes_a_failure_branch_lose_anything() {
             after.git.observe(&after.checkpoint, &[]).expect("observed").expect("a repository");
         let TreeId(work) = seen.tree;
         let order = shelve_order(3, &after.checkpoint);
-        let failed_work =
-            after.git.shelve(&order).unwrap_or_else(|error| unreachable!("{seed}: {error}"));
+        let failed_work = after
+            .git
+            .save_to_failure_branch(&order)
+            .unwrap_or_else(|error| unreachable!("{seed}: {error}"));
         after.files_are_back(seed);
         after.history_is_back(seed);
         let world = &after.world;
@@ -217,7 +219,7 @@ fn no_agent_makes_a_failure_branch_lose_anything() {
             world.git(&["diff-tree", "-r", "--name-status", &work, &failed_work.commit.0]);
         assert_eq!(report_files, "A\tfailure/state.md", "{seed}");
         let now = world.users();
-        assert_eq!(world.open().shelve(&order), Ok(failed_work), "{seed}");
+        assert_eq!(world.open().save_to_failure_branch(&order), Ok(failed_work), "{seed}");
         assert_eq!(world.users(), now, "{seed}");
     }
 }
@@ -226,7 +228,7 @@ fn no_agent_makes_a_failure_branch_lose_anything() {
 fn no_agent_makes_a_restored_history_lose_anything() {
     for seed in 200..200 + WORLDS {
         let mut after = Aftermath::new(seed);
-        let kept = after.git.put_history_back(&mark(3), &after.checkpoint);
+        let kept = after.git.reset_history(&mark(3), &after.checkpoint);
         let kept = kept.unwrap_or_else(|error| unreachable!("{seed}: {error}"));
         assert_eq!(plain_files(&after.world), after.worst, "{seed}");
         if kept.is_none() {
@@ -234,7 +236,7 @@ fn no_agent_makes_a_restored_history_lose_anything() {
             after.users.index = after.world.users().index;
         }
         after.history_is_back(seed);
-        let again = after.world.open().put_history_back(&mark(3), &after.checkpoint);
+        let again = after.world.open().reset_history(&mark(3), &after.checkpoint);
         assert_eq!(again, Ok(kept), "{seed}");
     }
 }

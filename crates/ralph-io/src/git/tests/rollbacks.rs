@@ -8,11 +8,11 @@ use super::*;
 #[track_caller]
 fn check(world: &World, iteration: impl FnOnce()) -> Option<String> {
     let mut git = world.open();
-    let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
+    let checkpoint = git.create_checkpoint(&mark(3), CheckpointDepth::Tree).expect("noted");
     let before = world.users();
     iteration();
     let worst = files(&world.top());
-    let kept = git.rollback(&mark(3), &checkpoint).expect("back");
+    let kept = git.roll_back(&mark(3), &checkpoint).expect("back");
     let after = world.users();
     assert_eq!(after.files, before.files);
     assert_eq!((&after.head, &after.stash), (&before.head, &before.stash));
@@ -39,7 +39,7 @@ fn check(world: &World, iteration: impl FnOnce()) -> Option<String> {
         }
     }
     // Asked again after a crash, it finds nothing to do and knows the ref.
-    assert_eq!(world.open().rollback(&mark(3), &checkpoint), Ok(kept.clone()));
+    assert_eq!(world.open().roll_back(&mark(3), &checkpoint), Ok(kept.clone()));
     assert_eq!(world.users(), after);
     kept
 }
@@ -255,11 +255,11 @@ fn a_submodule_is_not_moved() {
     ]);
     world.git(&["commit", "--quiet", "-m", "submodule"]);
     let mut git = world.open();
-    let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
+    let checkpoint = git.create_checkpoint(&mark(3), CheckpointDepth::Tree).expect("noted");
     world.git_in(&world.at("sub"), &["commit", "--quiet", "--allow-empty", "-m", "inner"]);
     world.write("sub/inner.txt", "inner\n");
     world.write("a.txt", "changed\n");
-    assert_eq!(git.rollback(&mark(3), &checkpoint), Ok(Some(kept_ref())));
+    assert_eq!(git.roll_back(&mark(3), &checkpoint), Ok(Some(kept_ref())));
     assert_eq!(fs::read_to_string(world.at("a.txt")).expect("there"), "a\n");
     assert_eq!(fs::read_to_string(world.at("sub/inner.txt")).expect("there"), "inner\n");
     assert_eq!(world.git_in(&world.at("sub"), &["log", "-1", "--format=%s"]), "inner");
@@ -286,11 +286,11 @@ fn ignored_files_in_the_way_are_kept_too() {
 fn a_repository_in_the_way_stops_it_before_anything_is_lost() {
     let world = World::new();
     let mut git = world.open();
-    let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
+    let checkpoint = git.create_checkpoint(&mark(3), CheckpointDepth::Tree).expect("noted");
     world.remove("a.txt");
     world.write("a.txt/file", "inner\n");
     world.git_in(&world.at("a.txt"), &["init", "--quiet"]);
-    let error = git.rollback(&mark(3), &checkpoint).expect_err("refused").to_string();
+    let error = git.roll_back(&mark(3), &checkpoint).expect_err("refused").to_string();
     assert!(error.contains("a repository is in the way"), "{error}");
     assert_eq!(fs::read_to_string(world.at("a.txt/file")).expect("there"), "inner\n");
 }
@@ -299,18 +299,18 @@ fn a_repository_in_the_way_stops_it_before_anything_is_lost() {
 fn a_crash_during_a_rollback_loses_nothing() {
     let world = World::new();
     let mut git = world.open();
-    let checkpoint = git.checkpoint(&mark(3), Depth::Tree).expect("noted");
+    let checkpoint = git.create_checkpoint(&mark(3), CheckpointDepth::Tree).expect("noted");
     let before = world.users();
     world.write("a.txt", "changed\n");
     world.write("new.txt", "new\n");
     let run = mark(3).run;
     // The state after the ref was written and half of the files were restored.
     let head = world.git(&["rev-parse", "HEAD"]);
-    let TreeId(tree) = git.survey().expect("surveyed").expect("a repository").tree;
+    let TreeId(tree) = git.survey_tree().expect("surveyed").expect("a repository").tree;
     let commit = world.git(&["commit-tree", &tree, "-p", &head, "-m", "kept"]);
     world.git(&["update-ref", &format!("refs/ralph/kept/{run}/3"), &commit]);
     world.remove("new.txt");
-    assert_eq!(world.open().rollback(&mark(3), &checkpoint), Ok(Some(kept_ref())));
+    assert_eq!(world.open().roll_back(&mark(3), &checkpoint), Ok(Some(kept_ref())));
     let after = world.users();
     assert_eq!((&after.files, &after.index), (&before.files, &before.index));
     let name = kept_ref();
@@ -334,9 +334,9 @@ fn a_sparse_checkout_stays_sparse() {
 fn checkpoints_without_a_tree_cannot_be_restored() {
     let world = World::new();
     let mut git = world.open();
-    let checkpoint = git.checkpoint(&mark(3), Depth::Head).expect("noted");
-    git.rollback(&mark(3), &checkpoint).expect_err("refused");
-    assert_eq!(git.rollback(&mark(3), &Checkpoint::None), Ok(None));
+    let checkpoint = git.create_checkpoint(&mark(3), CheckpointDepth::Head).expect("noted");
+    git.roll_back(&mark(3), &checkpoint).expect_err("refused");
+    assert_eq!(git.roll_back(&mark(3), &Checkpoint::None), Ok(None));
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn paths_outside_a_scope_are_restored_and_the_rest_stays() {
     world.git(&["add", "ralph/prd.md"]);
     let before = world.users();
     let mut git = world.open();
-    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    let checkpoint = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
     world.write("ralph/prd.md", "easier\n");
     world.write("ralph/tasks.json", "{}\n");
     world.write("new/file.txt", "new\n");
@@ -354,14 +354,15 @@ fn paths_outside_a_scope_are_restored_and_the_rest_stays() {
     world.remove("a.txt");
     world.git(&["add", "--all"]);
     let scope = [Pattern::exactly("ralph/tasks.json").expect("a pattern")];
-    let kept = git.confine(&mark(1), &checkpoint, &scope).expect("confined").expect("a ref");
+    let kept =
+        git.restore_outside_scope(&mark(1), &checkpoint, &scope).expect("confined").expect("a ref");
     let mut expect = before.clone();
     expect.files.insert("ralph/tasks.json".into(), "{}\n".into());
     expect.files.insert("target/ignored".into(), "built\n".into());
     assert_eq!(world.users(), expect);
     assert_eq!(world.git(&["show", &format!("{kept}:new/file.txt")]), "new");
     // Done again, as after a crash, it is the same.
-    let again = git.confine(&mark(1), &checkpoint, &scope).expect("confined");
+    let again = git.restore_outside_scope(&mark(1), &checkpoint, &scope).expect("confined");
     assert_eq!((again, world.users()), (Some(kept), expect));
 }
 
@@ -369,15 +370,15 @@ fn paths_outside_a_scope_are_restored_and_the_rest_stays() {
 fn a_scope_keeps_the_agents_commits_and_resets_the_index_to_them() {
     let world = World::new();
     let mut git = world.open();
-    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    let checkpoint = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
     world.write("plan.md", "- [ ] one\n");
     world.write("a.txt", "code\n");
     world.git(&["add", "--all"]);
     world.git(&["commit", "-q", "-m", "the agent's"]);
     let scope = [Pattern::exactly("plan.md").expect("a pattern")];
-    git.confine(&mark(1), &checkpoint, &scope).expect("confined").expect("a ref");
+    git.restore_outside_scope(&mark(1), &checkpoint, &scope).expect("confined").expect("a ref");
     assert_eq!(world.git(&["status", "--porcelain"]), " M a.txt");
     assert_eq!(world.git(&["log", "-1", "--format=%s"]), "the agent's");
     let seen = git.observe(&checkpoint, &[]).expect("looked").expect("a repository");
-    assert_eq!((seen.changes, seen.uncommitted), (Changes::Some, vec!["a.txt".to_owned()]));
+    assert_eq!((seen.changes, seen.uncommitted), (TreeDiff::Dirty, vec!["a.txt".to_owned()]));
 }

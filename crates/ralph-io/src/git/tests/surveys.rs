@@ -7,8 +7,8 @@ fn listed(world: &World, TreeId(tree): &TreeId) -> Vec<String> {
     list.lines().map(str::to_owned).collect()
 }
 
-fn survey(git: &mut Git) -> (TreeId, Changes) {
-    let survey = git.survey().expect("surveyed").expect("a repository");
+fn survey(git: &mut GitVcs) -> (TreeId, TreeDiff) {
+    let survey = git.survey_tree().expect("surveyed").expect("a repository");
     (survey.tree, survey.changes)
 }
 
@@ -27,16 +27,16 @@ fn a_survey_sees_everything_and_touches_nothing() {
     let before = (world.users(), fs::read(world.at(".git/index")).expect("readable"));
     let mut git = world.open();
     let (tree, changes) = survey(&mut git);
-    assert_eq!(changes, Changes::Some);
+    assert_eq!(changes, TreeDiff::Dirty);
     assert_eq!(listed(&world, &tree), [".gitignore", "a.txt", "new/c.txt"]);
-    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    let checkpoint = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
     let head = Some(CommitId(world.git(&["rev-parse", "HEAD"])));
     let branch = Some("refs/heads/main".to_owned());
     assert_eq!(
         checkpoint,
         Checkpoint::Git { head: head.clone(), branch: branch.clone(), tree: Some(tree.clone()) }
     );
-    let checkpoint = git.checkpoint(&mark(2), Depth::Head).expect("noted");
+    let checkpoint = git.create_checkpoint(&mark(2), CheckpointDepth::Head).expect("noted");
     assert_eq!(checkpoint, Checkpoint::Git { head, branch, tree: None });
     assert_eq!((world.users(), fs::read(world.at(".git/index")).expect("readable")), before);
 }
@@ -45,14 +45,14 @@ fn a_survey_sees_everything_and_touches_nothing() {
 fn a_change_of_the_same_size_in_the_same_second_is_seen() {
     let world = World::new();
     let mut git = world.open();
-    assert_eq!(survey(&mut git).1, Changes::None);
+    assert_eq!(survey(&mut git).1, TreeDiff::Clean);
     for text in ["1\n", "2\n", "3\n", "4\n"] {
         world.write("a.txt", text);
-        assert_eq!(survey(&mut git).1, Changes::Some, "{text}");
+        assert_eq!(survey(&mut git).1, TreeDiff::Dirty, "{text}");
         // A fresh shadow, copied from an index of this very second.
         world.git(&["add", "a.txt"]);
         world.write("a.txt", "a\n");
-        assert_eq!(survey(&mut world.open()).1, Changes::None, "{text}");
+        assert_eq!(survey(&mut world.open()).1, TreeDiff::Clean, "{text}");
         world.git(&["reset", "--quiet"]);
     }
 }
@@ -79,7 +79,7 @@ fn runtime_files_are_left_out_and_the_projects_own_are_not() {
     world.write("we[i]rd/.ralph/guardrail_1_x.log", "runtime\n");
     world.write("we[i]rd/.ralph/state.md", "runtime\n");
     let mut git =
-        Git::new(world.repository_of(&world.at("we[i]rd")), world.directory.path().join("run"));
+        GitVcs::new(world.repository_of(&world.at("we[i]rd")), world.directory.path().join("run"));
     let (tree, _) = survey(&mut git);
     assert!(!listed(&world, &tree).iter().any(|path| path.contains("rd/")));
 }
@@ -113,7 +113,7 @@ fn garbage_collected_objects_are_added_again() {
     world.git(&["gc", "--quiet", "--prune=now"]);
     world.write("two.txt", "2\n");
     let (tree, changes) = survey(&mut git);
-    assert_eq!(changes, Changes::Some);
+    assert_eq!(changes, TreeDiff::Dirty);
     let listed = listed(&world, &tree);
     assert!(
         ["one.txt", "two.txt"].iter().all(|it| listed.iter().any(|path| path == it)),
@@ -126,14 +126,14 @@ fn garbage_collected_objects_are_added_again() {
 fn an_empty_repository_can_be_surveyed() {
     let world = World::empty();
     let mut git = world.open();
-    assert_eq!(survey(&mut git).1, Changes::None);
-    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    assert_eq!(survey(&mut git).1, TreeDiff::Clean);
+    let checkpoint = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
     let Checkpoint::Git { head: None, tree: Some(_), .. } = checkpoint else {
         unreachable!("no commit in {checkpoint:?}");
     };
     world.write("a.txt", "a\n");
     let (tree, changes) = survey(&mut git);
-    assert_eq!((listed(&world, &tree), changes), (vec!["a.txt".to_owned()], Changes::Some));
+    assert_eq!((listed(&world, &tree), changes), (vec!["a.txt".to_owned()], TreeDiff::Dirty));
     assert!(!world.at(".git/index").exists());
 }
 
@@ -165,8 +165,8 @@ fn a_submodule_is_recorded_at_its_commit() {
     world.git(&["commit", "--quiet", "-m", "submodule"]);
     // Uncommitted changes inside it are its own affair.
     world.write("sub/a.txt", "changed\n");
-    assert_eq!(survey(&mut git).1, Changes::None);
-    assert_eq!(world.repository().dirty().expect("listed"), []);
+    assert_eq!(survey(&mut git).1, TreeDiff::Clean);
+    assert_eq!(world.repository().list_dirty().expect("listed"), []);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn files_outside_a_sparse_checkout_stay_in_the_tree() {
     world.git(&["sparse-checkout", "set", "dir2"]);
     assert!(!world.at("dir/b.txt").exists());
     let mut git = world.open();
-    assert_eq!(survey(&mut git).1, Changes::None);
+    assert_eq!(survey(&mut git).1, TreeDiff::Clean);
     world.write("dir/new.txt", "outside\n");
     world.write("dir2/c.txt", "changed\n");
     let (tree, _) = survey(&mut git);
@@ -195,14 +195,14 @@ fn files_that_the_agent_tracks_or_untracks_count() {
     world.write("forced.log", "log\n");
     world.git(&["add", "--force", "forced.log"]);
     world.git(&["commit", "--quiet", "-m", "forced"]);
-    assert_eq!(survey(&mut git).1, Changes::None);
+    assert_eq!(survey(&mut git).1, TreeDiff::Clean);
     world.git(&["rm", "--quiet", "--cached", "forced.log"]);
     let (tree, _) = survey(&mut git);
     assert_eq!(listed(&world, &tree), [".gitignore", "a.txt", "dir/b.txt"]);
     // Even without an index the last commit is known.
     world.git(&["reset", "--quiet"]);
     world.remove(".git/index");
-    assert_eq!(survey(&mut git).1, Changes::None);
+    assert_eq!(survey(&mut git).1, TreeDiff::Clean);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn checkpoints_survive_garbage_collection_up_to_a_limit() {
     let mut git = world.open();
     world.write("untracked.txt", "untracked\n");
     for iteration in [1, 2, 3, 101, 102] {
-        git.checkpoint(&mark(iteration), Depth::Tree).expect("noted");
+        git.create_checkpoint(&mark(iteration), CheckpointDepth::Tree).expect("noted");
     }
     let refs: Vec<String> = world
         .ralphs_refs()
@@ -230,7 +230,7 @@ fn settings_about_line_ends_do_not_stop_a_survey() {
     world.git(&["config", "core.autocrlf", "input"]);
     world.git(&["config", "core.safecrlf", "true"]);
     world.write("mixed.txt", "one\r\ntwo\n");
-    assert_eq!(survey(&mut world.open()).1, Changes::Some);
+    assert_eq!(survey(&mut world.open()).1, TreeDiff::Dirty);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn an_index_that_is_split_or_cached_works() {
         // With something staged, and then with nothing staged, the index follows a commit.
         for iteration in 1..=2 {
             let order = order_for(iteration, &mut git);
-            made(git.commit(&order));
+            made(git.commit_tree(&order));
             assert_eq!(world.git(&["status", "--porcelain"]), "", "{setting}");
             world.write("new.txt", "newer\n");
         }
@@ -266,25 +266,25 @@ fn changes_hidden_from_git_are_seen_unless_the_user_hid_them() {
     for how in ["--assume-unchanged", "--skip-worktree"] {
         let world = World::new();
         let mut git = world.open();
-        let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+        let checkpoint = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
         world.git(&["update-index", how, "a.txt"]);
         world.write("a.txt", "changed\n");
         let seen = git.observe(&checkpoint, &[]).expect("observed").expect("a repository");
         let paths: Vec<&str> = seen.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, ["a.txt"], "{how}");
-        assert_eq!(seen.meddling, ["a.txt (its changes were hidden from git)"], "{how}");
+        assert_eq!(seen.git_tampering, ["a.txt (its changes were hidden from git)"], "{how}");
         assert_eq!(world.git(&["ls-files", "-v", "a.txt"]), "H a.txt", "{how}: it is restored");
 
         let world = World::new();
         world.git(&["update-index", how, "a.txt"]);
         world.write("a.txt", "changed\n");
         let mut git = world.open();
-        let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+        let checkpoint = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
         world.write("new.txt", "new\n");
         world.git(&["add", "new.txt"]);
         let seen = git.observe(&checkpoint, &[]).expect("observed").expect("a repository");
         let paths: Vec<&str> = seen.files.iter().map(|file| file.path.as_str()).collect();
-        assert_eq!((paths.as_slice(), seen.meddling.len()), (&["new.txt"][..], 0), "{how}");
+        assert_eq!((paths.as_slice(), seen.git_tampering.len()), (&["new.txt"][..], 0), "{how}");
         assert_ne!(world.git(&["ls-files", "-v", "a.txt"]), "H a.txt", "{how}: it is the user's");
     }
 }
@@ -293,9 +293,9 @@ fn changes_hidden_from_git_are_seen_unless_the_user_hid_them() {
 fn a_tree_observed_before_garbage_collection_can_be_compared() {
     let world = World::new();
     let mut git = world.open();
-    let checkpoint = git.checkpoint(&mark(1), Depth::Tree).expect("noted");
+    let checkpoint = git.create_checkpoint(&mark(1), CheckpointDepth::Tree).expect("noted");
     world.write("one.txt", "1\n");
-    let look = |git: &mut Git, since: &Checkpoint| {
+    let look = |git: &mut GitVcs, since: &Checkpoint| {
         git.observe(since, &[]).expect("observed").expect("a repository")
     };
     let first = look(&mut git, &checkpoint).tree;
@@ -303,7 +303,7 @@ fn a_tree_observed_before_garbage_collection_can_be_compared() {
     let gone = Checkpoint::Git { head, branch, tree: Some(first.clone()) };
 
     world.git(&["gc", "--quiet", "--prune=now"]);
-    let patch = git.diff(&begin, &first, 1_000).expect("made again");
+    let patch = git.diff_trees(&begin, &first, 1_000).expect("made again");
     assert!(patch.contains("+1"), "{patch}");
 
     world.git(&["gc", "--quiet", "--prune=now"]);
@@ -311,5 +311,5 @@ fn a_tree_observed_before_garbage_collection_can_be_compared() {
     let seen = look(&mut git, &gone);
     let paths: Vec<&str> = seen.files.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(paths, ["one.txt", "two.txt"], "since the commit, for want of what came after");
-    assert!(git.diff(&begin, &first, 1_000).is_err(), "its objects are gone");
+    assert!(git.diff_trees(&begin, &first, 1_000).is_err(), "its objects are gone");
 }

@@ -11,7 +11,7 @@ fn die_after_commit(world: &World) -> String {
     let mut git = world.open();
     let order = order_for(1, &mut git);
     let index = fs::read(world.at(".git/index")).expect("readable");
-    let commit = made(git.commit(&order));
+    let commit = made(git.commit_tree(&order));
     fs::write(world.at(".git/index"), index).expect("written");
     assert_ne!(world.git(&["diff", "--cached", "--name-only"]), "", "the index lags behind");
     commit
@@ -93,14 +93,14 @@ fn a_commit_that_cannot_be_identified_is_not_taken_for_ours() {
 
 #[test]
 fn a_commit_is_made_whatever_becomes_of_the_hook_after_it() {
-    let opens: [fn(&World) -> Git; 2] = [World::open, World::open_with_shared_shell];
+    let opens: [fn(&World) -> GitVcs; 2] = [World::open, World::open_with_shared_shell];
     for (open, hook) in opens.into_iter().zip(["kill -9 $PPID", "kill -15 $PPID; sleep 60"]) {
         let world = World::new();
         world.script(".git/hooks/post-commit", hook);
         world.write("a.txt", "changed\n");
         let mut git = open(&world);
         let order = order_for(1, &mut git);
-        let commit = made(git.commit(&order));
+        let commit = made(git.commit_tree(&order));
         assert_eq!(commit, world.git(&["rev-parse", "HEAD"]), "{hook}");
         assert_eq!(world.git(&["log", "-1", "--format=%s"]), "ralph: work", "{hook}");
         assert_eq!(world.git(&["status", "--porcelain"]), "", "{hook}");
@@ -114,7 +114,7 @@ fn a_commit_whose_hook_died_is_not_made() {
     world.write("a.txt", "changed\n");
     let mut git = world.open();
     let order = order_for(1, &mut git);
-    let refused = git.commit(&order);
+    let refused = git.commit_tree(&order);
     assert!(matches!(refused, Ok(CommitResult::MessageRefused { .. })), "{refused:?}");
     assert_eq!(world.git(&["rev-list", "--count", "HEAD"]), "1");
 }

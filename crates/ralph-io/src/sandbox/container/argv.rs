@@ -7,11 +7,11 @@ use std::path::Path;
 
 use ralph_core::sandbox::{Backend, NetworkMode};
 
-use super::super::boundary::{Boundary, Place};
-use super::super::proxy::{PORT_INSIDE, proxy_variables};
+use super::super::boundary::{Boundary, BoundaryEntry};
+use super::super::proxy::{PORT_INSIDE, list_proxy_variables};
 use super::super::{INSIDE_COMMAND, SANDBOX_VARIABLE};
-use super::engine::{Labels, User};
-use super::{Berth, Container, label};
+use super::engine::{ContainerUser, SelinuxLabels};
+use super::{Container, ContainerSlot, build_run_label};
 use crate::process::Spawn;
 
 /// The path inside at which the process outside listens.
@@ -21,7 +21,7 @@ const CHANNEL_INSIDE: &str = "/run/ralph/channel.sock";
 const PROXY_INSIDE: &str = "/run/ralph/proxy.sock";
 
 /// Returns whether a variable has another meaning inside, or configures the engine's client.
-fn is_of_the_host(name: &OsStr) -> bool {
+fn is_host_variable(name: &OsStr) -> bool {
     const NAMES: [&str; 9] =
         ["PATH", "HOME", "TMPDIR", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "HOSTNAME"];
     const PREFIXES: [&str; 5] = ["DOCKER_", "CONTAINER_", "CONTAINERS_", "BUILDAH_", "XDG_"];
@@ -32,47 +32,47 @@ fn is_of_the_host(name: &OsStr) -> bool {
 }
 
 /// Returns the part of ralph's environment that the engine's client needs, without secrets.
-pub(super) fn of_the_client(env: &[(OsString, OsString)]) -> Vec<(String, String)> {
+pub(super) fn select_client_env(env: &[(OsString, OsString)]) -> Vec<(String, String)> {
     let text = |it: &OsString| it.to_str().map(str::to_owned);
     env.iter()
-        .filter(|(name, _)| is_of_the_host(name))
+        .filter(|(name, _)| is_host_variable(name))
         .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
         .collect()
 }
 
 /// Returns the environment of the engine's client: its own, and what it passes on by name.
-pub(super) fn client_env(
+pub(super) fn build_client_env(
     own: &[(String, String)],
     child: &[(OsString, OsString)],
 ) -> Vec<(OsString, OsString)> {
     let own = own.iter().map(|(name, value)| (name.into(), value.into()));
-    own.chain(child.iter().filter(|(name, _)| !is_of_the_host(name)).cloned()).collect()
+    own.chain(child.iter().filter(|(name, _)| !is_host_variable(name)).cloned()).collect()
 }
 
 /// Returns the arguments that run a child.
-pub(super) fn run(
+pub(super) fn build_run_arguments(
     container: &Container,
     spawn: &Spawn,
     boundary: &Boundary,
-    berth: &Berth<'_>,
+    berth: &ContainerSlot<'_>,
 ) -> Vec<OsString> {
-    let mut args = Words::default();
+    let mut args = ArgumentList::default();
     args.add(&["run", "--rm", "--interactive", "--name", berth.name]);
-    args.add(&["--label", &label(berth.run)]);
+    args.add(&["--label", &build_run_label(berth.run)]);
     // The image exists, or the run fails; nothing is downloaded unattended.
     args.add(&["--pull", "never"]);
     args.add(&["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]);
     match container.engine.labels {
-        Labels::Absent => {}
-        Labels::SwitchedOff => args.add(&["--security-opt", "label=disable"]),
+        SelinuxLabels::Absent => {}
+        SelinuxLabels::SwitchedOff => args.add(&["--security-opt", "label=disable"]),
     }
-    limits(&mut args, boundary);
+    add_limits(&mut args, boundary);
     match container.engine.user {
-        User::Same { uid, gid } => args.add(&["--user", &format!("{uid}:{gid}")]),
-        User::Kept { uid, gid } => {
+        ContainerUser::Same { uid, gid } => args.add(&["--user", &format!("{uid}:{gid}")]),
+        ContainerUser::Kept { uid, gid } => {
             args.add(&["--userns", "keep-id", "--user", &format!("{uid}:{gid}")]);
         }
-        User::Mapped => args.add(&["--user", "0:0"]),
+        ContainerUser::Mapped => args.add(&["--user", "0:0"]),
     }
     let network = match boundary.network {
         NetworkMode::None | NetworkMode::Proxy => "none",
@@ -80,8 +80,8 @@ pub(super) fn run(
         NetworkMode::Host => "bridge",
     };
     args.add(&["--network", network]);
-    mounts(&mut args, boundary, berth);
-    variables(&mut args, spawn, boundary, container);
+    add_mounts(&mut args, boundary, berth);
+    add_variables(&mut args, spawn, boundary, container);
     // The first process changes to the start directory, and reports if it cannot.
     args.add(&["--workdir", "/", "--entrypoint"]);
     args.0.push(container.ralph.clone().into());
@@ -92,7 +92,7 @@ pub(super) fn run(
     args.0
 }
 
-fn limits(args: &mut Words, boundary: &Boundary) {
+fn add_limits(args: &mut ArgumentList, boundary: &Boundary) {
     let bounds = &boundary.bounds;
     let memory = bounds.memory.to_string();
     args.add(&["--pids-limit", &bounds.pids.to_string()]);
@@ -109,45 +109,56 @@ fn limits(args: &mut Words, boundary: &Boundary) {
     args.add(&["--ipc", "private"]);
 }
 
-fn mounts(args: &mut Words, boundary: &Boundary, berth: &Berth<'_>) {
+fn add_mounts(args: &mut ArgumentList, boundary: &Boundary, berth: &ContainerSlot<'_>) {
     for place in &boundary.places {
         match place {
-            Place::Scratch(path) => {
+            BoundaryEntry::Scratch(path) => {
                 let size = boundary.bounds.tmp;
                 args.add(&["--tmpfs"]);
                 let mut mount = path.clone().into_os_string();
                 mount.push(format!(":rw,exec,nosuid,nodev,size={size},mode=1777"));
                 args.0.push(mount);
             }
-            Place::Writable(path) => args.bind(path, path, Access::Write),
-            Place::ReadOnly(path) => args.bind(path, path, Access::Read),
-            Place::Elsewhere { path, source, is_writable } => {
-                args.bind(source, path, if *is_writable { Access::Write } else { Access::Read });
+            BoundaryEntry::Writable(path) => args.bind(path, path, BindAccess::Write),
+            BoundaryEntry::ReadOnly(path) => args.bind(path, path, BindAccess::Read),
+            BoundaryEntry::Elsewhere { path, source, is_writable } => {
+                args.bind(
+                    source,
+                    path,
+                    if *is_writable { BindAccess::Write } else { BindAccess::Read },
+                );
             }
-            Place::HiddenFile(path) => args.bind(Path::new("/dev/null"), path, Access::Read),
+            BoundaryEntry::HiddenFile(path) => {
+                args.bind(Path::new("/dev/null"), path, BindAccess::Read)
+            }
             // On a tmpfs, podman would copy in what it covers.
-            Place::HiddenDirectory(path) => args.bind(berth.empty, path, Access::Read),
+            BoundaryEntry::HiddenDirectory(path) => args.bind(berth.empty, path, BindAccess::Read),
         }
     }
-    args.bind(berth.channel, Path::new(CHANNEL_INSIDE), Access::Read);
+    args.bind(berth.channel, Path::new(CHANNEL_INSIDE), BindAccess::Read);
     if let Some(proxy) = berth.proxy {
-        args.bind(proxy, Path::new(PROXY_INSIDE), Access::Read);
+        args.bind(proxy, Path::new(PROXY_INSIDE), BindAccess::Read);
     }
 }
 
-fn variables(args: &mut Words, spawn: &Spawn, boundary: &Boundary, container: &Container) {
+fn add_variables(
+    args: &mut ArgumentList,
+    spawn: &Spawn,
+    boundary: &Boundary,
+    container: &Container,
+) {
     let mut home = OsString::from("HOME=");
     home.push(boundary.home.as_deref().unwrap_or(Path::new("/tmp")));
     args.add(&["--env"]);
     args.0.push(home);
     args.add(&["--env", &format!("{SANDBOX_VARIABLE}={}", Backend::Container)]);
     let proxied = match boundary.network {
-        NetworkMode::Proxy => proxy_variables(PORT_INSIDE, &container.ralph),
+        NetworkMode::Proxy => list_proxy_variables(PORT_INSIDE, &container.ralph),
         NetworkMode::None | NetworkMode::Host => Vec::new(),
     };
     // By name alone, so that no secret is in a command line; the client has their values.
     let is_proxied = |name: &OsStr| proxied.iter().any(|(other, _)| name == other.as_str());
-    for (name, _) in spawn.env.iter().filter(|(it, _)| !is_of_the_host(it) && !is_proxied(it)) {
+    for (name, _) in spawn.env.iter().filter(|(it, _)| !is_host_variable(it) && !is_proxied(it)) {
         args.add(&["--env"]);
         args.0.push(name.clone());
     }
@@ -158,27 +169,27 @@ fn variables(args: &mut Words, spawn: &Spawn, boundary: &Boundary, container: &C
 }
 
 #[derive(Clone, Copy)]
-enum Access {
+enum BindAccess {
     Read,
     Write,
 }
 
 #[derive(Default)]
-struct Words(Vec<OsString>);
+struct ArgumentList(Vec<OsString>);
 
-impl Words {
+impl ArgumentList {
     fn add(&mut self, args: &[&str]) {
         self.0.extend(args.iter().map(OsString::from));
     }
 
-    fn bind(&mut self, source: &Path, target: &Path, access: Access) {
+    fn bind(&mut self, source: &Path, target: &Path, access: BindAccess) {
         let mut mount = OsString::from("type=bind,");
-        mount.push(field("source", source));
+        mount.push(format_mount_field("source", source));
         mount.push(",");
-        mount.push(field("target", target));
+        mount.push(format_mount_field("target", target));
         match access {
-            Access::Read => mount.push(",readonly"),
-            Access::Write => {}
+            BindAccess::Read => mount.push(",readonly"),
+            BindAccess::Write => {}
         }
         self.add(&["--mount"]);
         self.0.push(mount);
@@ -186,7 +197,7 @@ impl Words {
 }
 
 /// Returns a field of a mount, which the engines parse as comma-separated values.
-fn field(name: &str, path: &Path) -> OsString {
+fn format_mount_field(name: &str, path: &Path) -> OsString {
     let mut text = OsString::from(format!("{name}="));
     text.push(path);
     match text.to_str() {

@@ -9,15 +9,15 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::Container;
-use crate::process::{Spawn, Watch, capture};
-use crate::sandbox::abandoned;
+use crate::process::{Spawn, Watch, capture_output};
+use crate::sandbox::stale_notes;
 
 /// The file extension of notes.
 const EXTENSION: &str = "container";
 
 /// The content of a note.
 #[derive(Debug, Serialize, Deserialize)]
-struct Written {
+struct ContainerNoteContent {
     container: Container,
     name: String,
 }
@@ -25,16 +25,16 @@ struct Written {
 /// A locked note.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
-pub(in crate::sandbox) struct Note {
+pub(in crate::sandbox) struct ContainerNote {
     path: std::path::PathBuf,
-    written: Written,
+    written: ContainerNoteContent,
     _file: fs::File,
 }
 
 #[cfg(target_os = "linux")]
-impl Note {
+impl ContainerNote {
     /// Writes the note of a container next to its plan file, before the container exists.
-    pub(in crate::sandbox) fn hold(
+    pub(in crate::sandbox) fn write_locked(
         container: &Container,
         name: &str,
         plan: &Path,
@@ -46,36 +46,36 @@ impl Note {
         let mut file =
             fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         flock(&file, FlockOperation::LockExclusive)?;
-        let written = Written { container: container.clone(), name: name.to_owned() };
+        let written = ContainerNoteContent { container: container.clone(), name: name.to_owned() };
         file.write_all(&serde_json::to_vec(&written)?)?;
         Ok(Self { path, written, _file: file })
     }
 
     /// Removes the note of a container that has ended, which its engine has removed.
-    pub(in crate::sandbox) fn drop_ended(self) {
+    pub(in crate::sandbox) fn remove_note(self) {
         let _ = fs::remove_file(&self.path);
     }
 
     /// Removes the container, whatever its state.
     pub(in crate::sandbox) fn remove_container(self) {
-        remove(&self.written);
+        remove_container(&self.written);
         let _ = fs::remove_file(&self.path);
     }
 }
 
 /// Removes the containers of processes that were killed, by the notes in a directory.
-pub(in crate::sandbox) fn clear(directory: &Path) {
-    abandoned::each_note(directory, EXTENSION, |path, text| {
+pub(in crate::sandbox) fn remove_stale_containers(directory: &Path) {
+    stale_notes::clear_stale_notes(directory, EXTENSION, |path, text| {
         // A process that was killed while it wrote the note has not started a container yet.
-        if let Ok(written) = serde_json::from_str::<Written>(text) {
-            remove(&written);
+        if let Ok(written) = serde_json::from_str::<ContainerNoteContent>(text) {
+            remove_container(&written);
         }
         let _ = fs::remove_file(path.with_extension("sock"));
     });
 }
 
-fn remove(written: &Written) {
-    let removal: Spawn = written.container.removal(&written.name);
+fn remove_container(written: &ContainerNoteContent) {
+    let removal: Spawn = written.container.build_remove_command(&written.name);
     // Errors are ignored, because the call is over; a resumed run cleans up again.
-    let _ = capture(&removal, &Watch::detached(), 4096);
+    let _ = capture_output(&removal, &Watch::new_detached(), 4096);
 }

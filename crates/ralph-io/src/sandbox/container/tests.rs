@@ -6,31 +6,36 @@ use std::os::unix::fs::PermissionsExt as _;
 use expect_test::expect;
 use ralph_core::sandbox::NetworkMode;
 
-use super::engine::{Labels, User, read_docker, read_podman};
+use super::engine::{ContainerUser, SelinuxLabels, read_docker, read_podman};
 use super::*;
 use crate::sandbox::INSIDE_COMMAND;
-use crate::sandbox::boundary::{Place, child, example, shown};
+use crate::sandbox::boundary::{
+    BoundaryEntry, build_example_boundary, build_example_spawn, format_spawn,
+};
 
-fn container(user: User, labels: Labels) -> Container {
+fn container(user: ContainerUser, labels: SelinuxLabels) -> Container {
     Container {
-        engine: Engine { program: "/usr/bin/docker".into(), user, labels },
+        engine: ContainerEngine { program: "/usr/bin/docker".into(), user, labels },
         image: "agent:1".into(),
         ralph: "/opt/ralph".into(),
         env: vec![("PATH".into(), "/usr/bin".into()), ("HOME".into(), "/home/ann".into())],
     }
 }
 
-fn slot(proxy: Option<&Path>) -> Berth<'_> {
+fn slot(proxy: Option<&Path>) -> ContainerSlot<'_> {
     let channel = Path::new("/state/run/cell-1-1.sock");
     let empty = Path::new("/state/run/empty");
-    Berth { name: "ralph-r-1", run: "r", channel, empty, proxy }
+    ContainerSlot { name: "ralph-r-1", run: "r", channel, empty, proxy }
 }
 
 #[test]
 fn a_container_has_only_the_project_and_the_proxy_socket() {
-    let container = container(User::Same { uid: 1000, gid: 100 }, Labels::Absent);
-    let launched =
-        container.launch(child(), &example(), &slot(Some(Path::new("/state/run/proxy.sock"))));
+    let container = container(ContainerUser::Same { uid: 1000, gid: 100 }, SelinuxLabels::Absent);
+    let launched = container.wrap_spawn(
+        build_example_spawn(),
+        &build_example_boundary(),
+        &slot(Some(Path::new("/state/run/proxy.sock"))),
+    );
     expect![[r#"
         /usr/bin/docker run
         --rm
@@ -83,14 +88,14 @@ fn a_container_has_only_the_project_and_the_proxy_socket() {
         --entrypoint /opt/ralph agent:1 __cell-inside /run/ralph/channel.sock /run/ralph/proxy.sock claude
         -p two words
         in / with PATH HOME LANG MODEL_API_KEY
-    "#]].assert_eq(&shown(&launched));
-    assert_eq!(launched.stdin, child().stdin);
+    "#]].assert_eq(&format_spawn(&launched));
+    assert_eq!(launched.stdin, build_example_spawn().stdin);
     let value = |name: &str| {
         launched.env.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
     };
     assert_eq!(value("LANG"), Some("C.UTF-8".into()), "the child's, not the client's");
     assert_eq!(value("HOME"), Some("/home/ann".into()), "the client's");
-    let listing = shown(&launched);
+    let listing = format_spawn(&launched);
     assert!(!listing.contains("docker.sock") && !listing.contains("sk-123"), "{listing}");
     assert!(!listing.contains("privileged") && !listing.contains("network\nhost"), "{listing}");
 }
@@ -99,16 +104,18 @@ fn a_container_has_only_the_project_and_the_proxy_socket() {
 fn users_networks_and_odd_names_change_the_command_line() {
     let quoted = Boundary {
         network: NetworkMode::None,
-        places: vec![Place::ReadOnly("/a,b\"c".into())],
-        ..example()
+        places: vec![BoundaryEntry::ReadOnly("/a,b\"c".into())],
+        ..build_example_boundary()
     };
-    let open = Boundary { network: NetworkMode::Host, places: Vec::new(), ..example() };
+    let open =
+        Boundary { network: NetworkMode::Host, places: Vec::new(), ..build_example_boundary() };
     let mut listing = String::new();
     for (user, labels, boundary) in [
-        (User::Kept { uid: 1000, gid: 100 }, Labels::SwitchedOff, &quoted),
-        (User::Mapped, Labels::Absent, &open),
+        (ContainerUser::Kept { uid: 1000, gid: 100 }, SelinuxLabels::SwitchedOff, &quoted),
+        (ContainerUser::Mapped, SelinuxLabels::Absent, &open),
     ] {
-        let launched = container(user, labels).launch(child(), boundary, &slot(None));
+        let launched =
+            container(user, labels).wrap_spawn(build_example_spawn(), boundary, &slot(None));
         let args: Vec<String> =
             launched.args.iter().map(|it| it.to_string_lossy().into_owned()).collect();
         let options =
@@ -140,16 +147,16 @@ fn users_networks_and_odd_names_change_the_command_line() {
 
 #[test]
 fn names_are_unique_and_fit_the_engines() {
-    assert_eq!(container_name("20261114-231500-k3f9", "7"), "ralph-20261114-231500-k3f9-7");
-    assert_eq!(container_name("a b/c:d", "1"), "ralph-a-b-c-d-1");
+    assert_eq!(build_container_name("20261114-231500-k3f9", "7"), "ralph-20261114-231500-k3f9-7");
+    assert_eq!(build_container_name("a b/c:d", "1"), "ralph-a-b-c-d-1");
 }
 
 #[test]
 fn answers_of_engines_are_parsed() {
-    let describe = |result: Result<User, NoEngine>| match result {
-        Ok(User::Same { .. }) => "same".to_owned(),
-        Ok(User::Kept { .. }) => "kept".to_owned(),
-        Ok(User::Mapped) => "mapped".to_owned(),
+    let describe = |result: Result<ContainerUser, ContainerEngineError>| match result {
+        Ok(ContainerUser::Same { .. }) => "same".to_owned(),
+        Ok(ContainerUser::Kept { .. }) => "kept".to_owned(),
+        Ok(ContainerUser::Mapped) => "mapped".to_owned(),
         Err(error) => error.to_string(),
     };
     for (answer, expect) in [
@@ -216,7 +223,7 @@ fn an_engine_that_does_not_answer_is_not_used() {
     ] {
         let (_directory, env) = programs(&scripts);
         let (ralph, project) = (Path::new("/opt/ralph"), Path::new("/home/ann/project"));
-        let found = Container::find("agent:1", ralph, project, &env, &Watch::detached());
+        let found = Container::find_engine("agent:1", ralph, project, &env, &Watch::new_detached());
         let listing = match found {
             Ok((container, id)) => {
                 let name = container.engine.program.file_name().expect("a name").display();
@@ -233,7 +240,7 @@ fn an_engine_inside_the_project_is_refused() {
     let (directory, env) = programs(&[("docker", "echo 'linux|Debian|[]'")]);
     let project = directory.path().canonicalize().expect("there");
     let ralph = Path::new("/opt/ralph");
-    let found = Container::find("agent:1", ralph, &project, &env, &Watch::detached());
+    let found = Container::find_engine("agent:1", ralph, &project, &env, &Watch::new_detached());
     let why = found.expect_err("an agent can change it").why;
     assert!(why.contains("is inside the project"), "{why}");
 }
@@ -250,14 +257,14 @@ fn containers_of_killed_runs_are_found_by_label_and_removed() {
         "docker",
         "echo \"$@\" >> \"${0%/*}/log\"; [ \"$1\" = ps ] && echo 'aaa bbb'; exit 0",
     )]);
-    let engine = Engine {
+    let engine = ContainerEngine {
         program: directory.path().join("docker"),
-        user: User::Mapped,
-        labels: Labels::Absent,
+        user: ContainerUser::Mapped,
+        labels: SelinuxLabels::Absent,
     };
     let env = texts(&env);
     let container = Container { engine, image: "i".into(), ralph: "/r".into(), env };
-    container.sweep("20261114-231500-k3f9", &Watch::detached());
+    container.remove_containers_of("20261114-231500-k3f9", &Watch::new_detached());
     let log = fs::read_to_string(directory.path().join("log")).expect("a log");
     expect![[r"
         ps --all --quiet --filter label=ralph.run=20261114-231500-k3f9
@@ -267,13 +274,17 @@ fn containers_of_killed_runs_are_found_by_label_and_removed() {
     .assert_eq(&log);
     // A container whose process was killed is found by its unlocked note.
     let run = tempfile::tempdir().expect("a directory");
-    let held = Note::hold(&container, "held", &run.path().join("cell-1.json")).expect("noted");
-    drop(Note::hold(&container, "killed", &run.path().join("cell-2.json")).expect("noted"));
+    let held = ContainerNote::write_locked(&container, "held", &run.path().join("cell-1.json"))
+        .expect("noted");
+    drop(
+        ContainerNote::write_locked(&container, "killed", &run.path().join("cell-2.json"))
+            .expect("noted"),
+    );
     fs::remove_file(directory.path().join("log")).expect("removed");
     // A child that another test has just forked holds all locks of this process until it calls
     // exec.
     let cleared = (0..500).find_map(|_| {
-        clear(run.path());
+        remove_stale_containers(run.path());
         let log = fs::read_to_string(directory.path().join("log")).ok();
         log.or_else(|| {
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -282,6 +293,6 @@ fn containers_of_killed_runs_are_found_by_label_and_removed() {
     });
     let log = cleared.expect("a log");
     assert_eq!(log, "rm --force --volumes killed\n");
-    held.drop_ended();
+    held.remove_note();
     assert_eq!(fs::read_dir(run.path()).expect("readable").count(), 0);
 }

@@ -15,7 +15,7 @@ use super::PORT_INSIDE;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
-pub enum NotConnected {
+pub enum ConnectError {
     #[error("cannot reach the proxy at {proxy}: {error}")]
     NoProxy { proxy: String, error: io::Error },
     /// The proxy refused; its response.
@@ -28,14 +28,14 @@ pub enum NotConnected {
 /// Connects, and copies bytes until the host closes the connection.
 ///
 /// `proxy` is the value of `HTTPS_PROXY`; without it the default port is used.
-pub fn run(host: &str, port: u16, proxy: Option<&str>) -> Result<(), NotConnected> {
+pub fn connect_stdio(host: &str, port: u16, proxy: Option<&str>) -> Result<(), ConnectError> {
     let address = match proxy.and_then(|it| it.strip_prefix("http://")) {
         Some(address) => address.trim_end_matches('/').to_owned(),
         None => format!("127.0.0.1:{PORT_INSIDE}"),
     };
     let mut server = TcpStream::connect(&address)
-        .map_err(|error| NotConnected::NoProxy { proxy: address, error })?;
-    open(&mut server, host, port)?;
+        .map_err(|error| ConnectError::NoProxy { proxy: address, error })?;
+    open_tunnel(&mut server, host, port)?;
     let mut upward = server.try_clone()?;
     // This thread may wait for input that never comes; it ends with the process.
     thread::spawn(move || {
@@ -51,7 +51,7 @@ pub fn run(host: &str, port: u16, proxy: Option<&str>) -> Result<(), NotConnecte
 }
 
 /// Asks the proxy for a tunnel, and reads its response up to the first byte of the host's.
-fn open(server: &mut TcpStream, host: &str, port: u16) -> Result<(), NotConnected> {
+fn open_tunnel(server: &mut TcpStream, host: &str, port: u16) -> Result<(), ConnectError> {
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     // Longer than the proxy takes to find out that it cannot reach the host.
     server.set_read_timeout(Some(Duration::from_secs(120)))?;
@@ -61,7 +61,7 @@ fn open(server: &mut TcpStream, host: &str, port: u16) -> Result<(), NotConnecte
     // Byte by byte: what follows the head comes from the host, and is read elsewhere.
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() > 16 << 10 || server.read(&mut byte)? == 0 {
-            return Err(NotConnected::Refused("the proxy sent no response".to_owned()));
+            return Err(ConnectError::Refused("the proxy sent no response".to_owned()));
         }
         head.push(byte[0]);
     }
@@ -71,5 +71,5 @@ fn open(server: &mut TcpStream, host: &str, port: u16) -> Result<(), NotConnecte
     }
     let mut why = String::new();
     let _ = server.take(4096).read_to_string(&mut why);
-    Err(NotConnected::Refused(why.trim_end().to_owned()))
+    Err(ConnectError::Refused(why.trim_end().to_owned()))
 }

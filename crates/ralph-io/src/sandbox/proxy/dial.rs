@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ralph_core::sandbox::allowlist::{AddressCheck, AddressOwner, NetworkAllowlist, RefusalReason};
 use ralph_core::sandbox::hosts::Host;
-use ralph_core::sandbox::reach::{Own, Passage, Reach, Reason};
 
 /// How a name is resolved to addresses.
 pub type Resolve = Arc<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
@@ -27,25 +27,27 @@ const MOST_ADDRESSES: usize = 6;
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum NoConnection {
-    Refused(Reason),
+pub(super) enum DialError {
+    Refused(RefusalReason),
     Failed(String),
 }
 
 /// Connects to a host, if the rules allow it.
-pub(super) fn dial(
-    reach: &Reach,
+pub(super) fn dial_host(
+    reach: &NetworkAllowlist,
     resolve: &Resolve,
     host: &Host,
     port: u16,
     longest: Duration,
-) -> Result<TcpStream, NoConnection> {
-    let passage = reach.judge_name(host, port).map_err(NoConnection::Refused)?;
+) -> Result<TcpStream, DialError> {
+    let passage = reach.judge_name(host, port).map_err(DialError::Refused)?;
     let addresses = match (passage, host) {
-        (Passage::ThisMachine, _) => loopback(),
-        (Passage::Public | Passage::UserEndpoint, Host::Address(address)) => vec![*address],
-        (Passage::Public | Passage::UserEndpoint, Host::Name(name)) => {
-            resolve(name).map_err(|error| NoConnection::Failed(error.to_string()))?
+        (AddressCheck::ThisMachine, _) => list_loopback_addresses(),
+        (AddressCheck::Public | AddressCheck::UserEndpoint, Host::Address(address)) => {
+            vec![*address]
+        }
+        (AddressCheck::Public | AddressCheck::UserEndpoint, Host::Name(name)) => {
+            resolve(name).map_err(|error| DialError::Failed(error.to_string()))?
         }
     };
     // The checked addresses are the ones that are dialed: a name that resolves differently a second
@@ -53,28 +55,32 @@ pub(super) fn dial(
     let mut passed = Vec::new();
     let mut refused = None;
     for address in addresses {
-        match reach.judge_address(passage, address, own(address)) {
+        match reach.judge_address(passage, address, find_ownership(address)) {
             Ok(()) => passed.push(address),
             Err(reason) => refused = refused.or(Some(reason)),
         }
     }
     match (passed.is_empty(), refused) {
-        (true, Some(reason)) => Err(NoConnection::Refused(reason)),
-        (true, None) => Err(NoConnection::Failed("the name has no address".to_owned())),
-        (false, _) => connect(&passed, port, longest),
+        (true, Some(reason)) => Err(DialError::Refused(reason)),
+        (true, None) => Err(DialError::Failed("the name has no address".to_owned())),
+        (false, _) => connect_to_any(&passed, port, longest),
     }
 }
 
 /// Connects to a port of this machine.
-pub(super) fn dial_loopback(port: u16, longest: Duration) -> Result<TcpStream, NoConnection> {
-    connect(&loopback(), port, longest)
+pub(super) fn dial_loopback(port: u16, longest: Duration) -> Result<TcpStream, DialError> {
+    connect_to_any(&list_loopback_addresses(), port, longest)
 }
 
-fn loopback() -> Vec<IpAddr> {
+fn list_loopback_addresses() -> Vec<IpAddr> {
     vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
 }
 
-fn connect(addresses: &[IpAddr], port: u16, longest: Duration) -> Result<TcpStream, NoConnection> {
+fn connect_to_any(
+    addresses: &[IpAddr],
+    port: u16,
+    longest: Duration,
+) -> Result<TcpStream, DialError> {
     let deadline = Instant::now() + longest;
     let mut why = "timed out".to_owned();
     let tried = addresses.iter().take(MOST_ADDRESSES);
@@ -95,7 +101,7 @@ fn connect(addresses: &[IpAddr], port: u16, longest: Duration) -> Result<TcpStre
             Err(error) => why = error.to_string(),
         }
     }
-    Err(NoConnection::Failed(why))
+    Err(DialError::Failed(why))
 }
 
 /// Finds out whether an address belongs to this machine.
@@ -103,7 +109,7 @@ fn connect(addresses: &[IpAddr], port: u16, longest: Duration) -> Result<TcpStre
 /// Connecting a datagram socket sends nothing, but makes the system pick a sender address; for an
 /// address of its own it picks that one. Reading the list of interfaces would miss some kinds of
 /// interfaces, and differs from system to system.
-fn own(address: IpAddr) -> Own {
+fn find_ownership(address: IpAddr) -> AddressOwner {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -113,9 +119,9 @@ fn own(address: IpAddr) -> Own {
         socket.local_addr()
     });
     match picked {
-        Ok(picked) if picked.ip() == address => Own::Yes,
+        Ok(picked) if picked.ip() == address => AddressOwner::ThisMachine,
         // Without a route to it there will be no connection either.
-        Ok(_) | Err(_) => Own::No,
+        Ok(_) | Err(_) => AddressOwner::Other,
     }
 }
 
@@ -125,13 +131,18 @@ mod tests {
 
     #[test]
     fn addresses_of_this_machine_are_known_as_such() {
-        for (address, expect) in [("127.0.0.1", Own::Yes), ("8.8.8.8", Own::No)] {
-            assert_eq!(own(address.parse().expect(address)), expect, "{address}");
+        for (address, expect) in
+            [("127.0.0.1", AddressOwner::ThisMachine), ("8.8.8.8", AddressOwner::Other)]
+        {
+            assert_eq!(find_ownership(address.parse().expect(address)), expect, "{address}");
         }
         // Where this machine has another address, that is one of its own too.
         let probe = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a socket");
         if probe.connect((Ipv4Addr::new(8, 8, 8, 8), 9)).is_ok() {
-            assert_eq!(own(probe.local_addr().expect("an address").ip()), Own::Yes);
+            assert_eq!(
+                find_ownership(probe.local_addr().expect("an address").ip()),
+                AddressOwner::ThisMachine
+            );
         }
     }
 }

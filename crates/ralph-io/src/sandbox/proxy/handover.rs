@@ -33,26 +33,29 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-use super::server::{Proxy, Service};
-use super::socket::{LONG, Listener, Socket, Stop, Stopper, Woken, signal, wait};
+use super::server::{Proxy, ProxyService};
+use super::socket::{
+    NO_DEADLINE, NonblockingSocket, ProxyListener, StopSignal, StopTrigger, WaitResult,
+    new_stop_signal, wait_for_sockets,
+};
 
 /// How long the launcher waits for the proxy's answer, which takes no work.
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The longest path that fits into the address of a unix socket on every system.
 const LONGEST_PATH: usize = 100;
 
 /// What a listener leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub enum ListenerPurpose {
     Proxy,
     /// This port of the host's loopback, and nothing else.
     Forward(u16),
 }
 
-impl Purpose {
+impl ListenerPurpose {
     /// Parses the form on the wire, without the newline.
-    fn read(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         match text.split_once(' ') {
             None if text == "proxy" => Some(Self::Proxy),
             Some(("forward", port)) => port.parse().ok().map(Self::Forward),
@@ -61,7 +64,7 @@ impl Purpose {
     }
 }
 
-impl fmt::Display for Purpose {
+impl fmt::Display for ListenerPurpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Proxy => f.write_str("proxy"),
@@ -72,18 +75,18 @@ impl fmt::Display for Purpose {
 
 /// Connects to the proxy, from a process that lives as long as those inside. The path must be
 /// visible.
-pub fn call(path: &Path) -> io::Result<UnixStream> {
-    let (_directory, path) = shortened(path)?;
+pub fn connect_to_proxy(path: &Path) -> io::Result<UnixStream> {
+    let (_directory, path) = shorten_path(path)?;
     UnixStream::connect(path)
 }
 
 /// Passes a listener to the proxy, and waits until it is served.
-pub fn hand_over(
+pub fn hand_over_listener(
     mut proxy: &UnixStream,
-    purpose: Purpose,
+    purpose: ListenerPurpose,
     listener: &TcpListener,
 ) -> io::Result<()> {
-    proxy.set_read_timeout(Some(ANSWER))?;
+    proxy.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let descriptors = [listener.as_fd()];
@@ -111,20 +114,20 @@ pub fn hand_over(
 #[derive(Debug)]
 pub struct Handover {
     path: PathBuf,
-    stopper: Option<Stopper>,
+    stopper: Option<StopTrigger>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Handover {
     /// Waits for launchers at this path, in a directory that only the user can enter.
     pub fn open(proxy: &Proxy, path: &Path) -> io::Result<Self> {
-        let listener = Listener::Unix(listener_at(path)?);
+        let listener = ProxyListener::Unix(listen_at(path)?);
         listener.set_nonblocking()?;
-        let (stopper, stop) = signal()?;
+        let (stopper, stop) = new_stop_signal()?;
         let proxy = proxy.clone();
         let thread = thread::Builder::new()
             .name("proxy handover".to_owned())
-            .spawn(move || receive(&proxy, &listener, &stop))?;
+            .spawn(move || accept_callers(&proxy, &listener, &stop))?;
         Ok(Self { path: path.to_owned(), stopper: Some(stopper), thread: Some(thread) })
     }
 
@@ -144,13 +147,13 @@ impl Drop for Handover {
     }
 }
 
-fn receive(proxy: &Proxy, listener: &Listener, stop: &Stop) {
+fn accept_callers(proxy: &Proxy, listener: &ProxyListener, stop: &StopSignal) {
     let mut callers = Vec::new();
-    while let Some(stream) = listener.next(stop) {
+    while let Some(stream) = listener.accept_next(stop) {
         let (proxy, stop) = (proxy.clone(), stop.clone());
         let caller = thread::Builder::new()
             .name("proxy caller".to_owned())
-            .spawn(move || attend(&proxy, stream, &stop));
+            .spawn(move || serve_caller(&proxy, stream, &stop));
         callers.retain(|it: &thread::JoinHandle<()>| !it.is_finished());
         callers.extend(caller.ok());
     }
@@ -160,48 +163,50 @@ fn receive(proxy: &Proxy, listener: &Listener, stop: &Stop) {
 }
 
 /// Serves the listeners of one caller, until that process has ended.
-fn attend(proxy: &Proxy, stream: Socket, stop: &Stop) {
+fn serve_caller(proxy: &Proxy, stream: NonblockingSocket, stop: &StopSignal) {
     let peer_exit = watch_peer_exit(&stream);
     let mut stream = Some(stream);
-    let mut services: Vec<Service> = Vec::new();
+    let mut services: Vec<ProxyService> = Vec::new();
     loop {
         let watched: Vec<_> =
-            [peer_exit.as_ref().map(|it| it.as_fd()), stream.as_ref().map(Socket::fd)]
+            [peer_exit.as_ref().map(|it| it.as_fd()), stream.as_ref().map(NonblockingSocket::fd)]
                 .into_iter()
                 .flatten()
                 .map(|fd| (fd, PollFlags::IN))
                 .collect();
-        match wait(&watched, stop, Instant::now() + LONG) {
-            Ok(Woken::Ready) => {}
-            Ok(Woken::Late) => continue,
-            Ok(Woken::Stopped) | Err(_) => return,
+        match wait_for_sockets(&watched, stop, Instant::now() + NO_DEADLINE) {
+            Ok(WaitResult::Ready) => {}
+            Ok(WaitResult::TimedOut) => continue,
+            Ok(WaitResult::Stopped) | Err(_) => return,
         }
         // The connection had ended before, and now the process has.
         let Some(open) = &stream else { return };
-        let answer = match take(open) {
-            Ok(Message::End) if peer_exit.is_some() => {
+        let answer = match receive_message(open) {
+            Ok(HandoverMessage::End) if peer_exit.is_some() => {
                 stream = None;
                 continue;
             }
             // Without a descriptor for the process, the end of the connection counts as its end.
-            Ok(Message::End) | Err(_) => return,
-            Ok(Message::Offer(purpose, listener)) => match admit(proxy, purpose, listener) {
-                Ok(service) => {
-                    services.push(service);
-                    "ok\n".to_owned()
+            Ok(HandoverMessage::End) | Err(_) => return,
+            Ok(HandoverMessage::Offer(purpose, listener)) => {
+                match admit_listener(proxy, purpose, listener) {
+                    Ok(service) => {
+                        services.push(service);
+                        "ok\n".to_owned()
+                    }
+                    Err(error) => format!("no: {error}\n"),
                 }
-                Err(error) => format!("no: {error}\n"),
-            },
-            Ok(Message::Unknown) => "no: this is not an offer\n".to_owned(),
+            }
+            Ok(HandoverMessage::Unknown) => "no: this is not an offer\n".to_owned(),
         };
         // A caller that does not read the answer is served nevertheless.
-        let _ = open.write_all(answer.as_bytes(), stop, Instant::now() + ANSWER);
+        let _ = open.write_all(answer.as_bytes(), stop, Instant::now() + ANSWER_TIMEOUT);
     }
 }
 
 /// Returns a descriptor that becomes readable when the process at the other end has ended.
 #[cfg(target_os = "linux")]
-fn watch_peer_exit(stream: &Socket) -> Option<OwnedFd> {
+fn watch_peer_exit(stream: &NonblockingSocket) -> Option<OwnedFd> {
     let peer = rustix::net::sockopt::socket_peercred(stream.fd()).ok()?;
     rustix::process::pidfd_open(peer.pid, rustix::process::PidfdFlags::empty()).ok()
 }
@@ -211,13 +216,13 @@ fn watch_peer_exit(_: &NonblockingSocket) -> Option<OwnedFd> {
     None
 }
 
-enum Message {
-    Offer(Purpose, OwnedFd),
+enum HandoverMessage {
+    Offer(ListenerPurpose, OwnedFd),
     Unknown,
     End,
 }
 
-fn take(stream: &Socket) -> io::Result<Message> {
+fn receive_message(stream: &NonblockingSocket) -> io::Result<HandoverMessage> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut text = [0; 64];
@@ -238,23 +243,29 @@ fn take(stream: &Socket) -> io::Result<Message> {
         }
     }
     if received.bytes == 0 {
-        return Ok(Message::End);
+        return Ok(HandoverMessage::End);
     }
     let purpose = match &text[..received.bytes] {
-        [1] => Some(Purpose::Proxy),
-        line => std::str::from_utf8(line).ok().and_then(|it| Purpose::read(it.strip_suffix('\n')?)),
+        [1] => Some(ListenerPurpose::Proxy),
+        line => std::str::from_utf8(line)
+            .ok()
+            .and_then(|it| ListenerPurpose::parse(it.strip_suffix('\n')?)),
     };
     match (purpose, descriptors.pop(), descriptors.is_empty()) {
-        (Some(purpose), Some(descriptor), true) => Ok(Message::Offer(purpose, descriptor)),
-        (..) => Ok(Message::Unknown),
+        (Some(purpose), Some(descriptor), true) => Ok(HandoverMessage::Offer(purpose, descriptor)),
+        (..) => Ok(HandoverMessage::Unknown),
     }
 }
 
-fn admit(proxy: &Proxy, purpose: Purpose, descriptor: OwnedFd) -> io::Result<Service> {
+fn admit_listener(
+    proxy: &Proxy,
+    purpose: ListenerPurpose,
+    descriptor: OwnedFd,
+) -> io::Result<ProxyService> {
     match purpose {
-        Purpose::Proxy => {}
-        Purpose::Forward(port) if proxy.forwards().contains(&port) => {}
-        Purpose::Forward(port) => {
+        ListenerPurpose::Proxy => {}
+        ListenerPurpose::Forward(port) if proxy.forwards().contains(&port) => {}
+        ListenerPurpose::Forward(port) => {
             return Err(io::Error::other(format!("port {port} of this machine is not allowed")));
         }
     }
@@ -264,7 +275,7 @@ fn admit(proxy: &Proxy, purpose: Purpose, descriptor: OwnedFd) -> io::Result<Ser
     if !is_loopback || !is_listening(&listener) {
         return Err(io::Error::other("this is not a listener on a loopback"));
     }
-    proxy.serve(Listener::Tcp(listener), purpose)
+    proxy.serve_listener(ProxyListener::Tcp(listener), purpose)
 }
 
 #[cfg(not(target_os = "macos"))]
@@ -279,12 +290,12 @@ fn is_listening(_: &TcpListener) -> bool {
 }
 
 /// Listens at a path of any length that only the user may connect to.
-pub(in crate::sandbox) fn listener_at(path: &Path) -> io::Result<UnixListener> {
+pub(in crate::sandbox) fn listen_at(path: &Path) -> io::Result<UnixListener> {
     // Left behind by a process that was killed. Anything but a socket is not ralph's to remove.
     if std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket()) {
         std::fs::remove_file(path)?;
     }
-    let (_directory, short) = shortened(path)?;
+    let (_directory, short) = shorten_path(path)?;
     let listener = UnixListener::bind(short)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
@@ -292,7 +303,7 @@ pub(in crate::sandbox) fn listener_at(path: &Path) -> io::Result<UnixListener> {
 
 /// Returns a path that is short enough for a socket address, and the directory that it goes
 /// through.
-fn shortened(path: &Path) -> io::Result<(Option<OwnedFd>, PathBuf)> {
+fn shorten_path(path: &Path) -> io::Result<(Option<OwnedFd>, PathBuf)> {
     if path.as_os_str().len() <= LONGEST_PATH {
         return Ok((None, path.to_owned()));
     }

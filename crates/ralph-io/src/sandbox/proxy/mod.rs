@@ -11,12 +11,12 @@
 //!
 //! Not here: the rules themselves, which are in the core, and creating namespaces.
 
-mod answer;
 pub mod connect;
 mod dial;
 mod handover;
 mod refusals;
 mod request;
+mod response;
 mod server;
 mod socket;
 mod tunnel;
@@ -24,14 +24,14 @@ mod variables;
 
 pub use dial::{Resolve, system_resolver};
 #[cfg(target_os = "linux")]
-pub(super) use handover::listener_at;
-pub use handover::{Handover, Purpose, call, hand_over};
-pub use server::{Limits, Proxy, Service};
-pub use variables::{PORT_INSIDE, proxy_variables};
+pub(super) use handover::listen_at;
+pub use handover::{Handover, ListenerPurpose, connect_to_proxy, hand_over_listener};
+pub use server::{Proxy, ProxyLimits, ProxyService};
+pub use variables::{PORT_INSIDE, list_proxy_variables};
 
 /// Parses the head of a request, for fuzzing.
-pub(crate) fn fuzz(bytes: &[u8]) {
-    request::fuzz(bytes);
+pub(crate) fn fuzz_request(bytes: &[u8]) {
+    request::fuzz_request(bytes);
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 //! Strict, because a server could interpret an ambiguous head differently. Not here: bodies, which
 //! are passed on unchanged, and checking hosts.
 
-use ralph_core::sandbox::hosts::{Host, read_authority};
+use ralph_core::sandbox::hosts::{Host, parse_authority};
 
 /// A request whose host can be checked.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Request {
+pub(super) enum ProxyRequest {
     /// `CONNECT`: bytes both ways.
     Tunnel { host: Host, port: u16 },
     /// Plain HTTP, with the head for the server.
@@ -36,7 +36,7 @@ pub(super) enum BadRequest {
 const PLAIN_PORT: u16 = 80;
 
 /// Headers that are for the proxy alone.
-const FOR_THE_PROXY: [&str; 7] = [
+const PROXY_HEADERS: [&str; 7] = [
     "connection",
     "proxy-connection",
     "proxy-authorization",
@@ -46,9 +46,9 @@ const FOR_THE_PROXY: [&str; 7] = [
     "host",
 ];
 
-impl Request {
+impl ProxyRequest {
     /// Parses a head, from its first byte to the empty line that ends it.
-    pub(super) fn read(head: &[u8]) -> Result<Self, BadRequest> {
+    pub(super) fn parse(head: &[u8]) -> Result<Self, BadRequest> {
         let head = std::str::from_utf8(head).map_err(|_| BadRequest::Header)?;
         let head = head.strip_suffix("\r\n\r\n").ok_or(BadRequest::NotHttp)?;
         let mut lines = head.split("\r\n");
@@ -62,18 +62,18 @@ impl Request {
         if !matches!(version, "HTTP/1.1" | "HTTP/1.0") || !is_token(method) {
             return Err(BadRequest::NotHttp);
         }
-        let headers = lines.map(read_header).collect::<Result<Vec<_>, _>>()?;
+        let headers = lines.map(parse_header).collect::<Result<Vec<_>, _>>()?;
         if method == "CONNECT" {
             let bad = || BadRequest::Host { text: target.to_owned() };
-            let (host, port) = read_authority(target).ok_or_else(bad)?;
+            let (host, port) = parse_authority(target).ok_or_else(bad)?;
             return Ok(Self::Tunnel { host, port });
         }
         let (authority, path) = split_target(target)?;
         let bad = || BadRequest::Host { text: authority.to_owned() };
-        let (host, port) = read_authority(authority)
-            .or_else(|| read_authority(&format!("{authority}:{PLAIN_PORT}")))
+        let (host, port) = parse_authority(authority)
+            .or_else(|| parse_authority(&format!("{authority}:{PLAIN_PORT}")))
             .ok_or_else(bad)?;
-        let head = rewritten(method, path, version, &host, port, &headers);
+        let head = rewrite_head(method, path, version, &host, port, &headers);
         Ok(Self::Plain { host, port, head })
     }
 }
@@ -94,7 +94,7 @@ fn split_target(target: &str) -> Result<(&str, &str), BadRequest> {
     Ok(rest.split_at(end))
 }
 
-fn read_header(line: &str) -> Result<(&str, &str), BadRequest> {
+fn parse_header(line: &str) -> Result<(&str, &str), BadRequest> {
     let (name, value) = line.split_once(':').ok_or(BadRequest::Header)?;
     // Servers disagree on spaces before the colon and on continuation lines.
     let is_clean = value.chars().all(|it| it == '\t' || !it.is_control());
@@ -110,7 +110,7 @@ fn is_token(text: &str) -> bool {
 ///
 /// One request per connection: the server closes it after its response, so that the next request is
 /// checked again. `Host` names the host that was checked, whatever the client wrote there.
-fn rewritten(
+fn rewrite_head(
     method: &str,
     path: &str,
     version: &str,
@@ -131,7 +131,7 @@ fn rewritten(
         let lower = name.to_ascii_lowercase();
         // Headers that frame the body stay, whatever `Connection` says.
         let frames = matches!(lower.as_str(), "content-length" | "transfer-encoding");
-        if !FOR_THE_PROXY.contains(&lower.as_str()) && (frames || !named.contains(&lower)) {
+        if !PROXY_HEADERS.contains(&lower.as_str()) && (frames || !named.contains(&lower)) {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
     }
@@ -141,8 +141,8 @@ fn rewritten(
 
 /// Parses a head, for fuzzing. The server must get exactly one head, with the host that was
 /// checked.
-pub(super) fn fuzz(bytes: &[u8]) {
-    if let Ok(Request::Plain { host, port, head }) = Request::read(bytes) {
+pub(super) fn fuzz_request(bytes: &[u8]) {
+    if let Ok(ProxyRequest::Plain { host, port, head }) = ProxyRequest::parse(bytes) {
         let head = String::from_utf8(head).expect("what was text is text");
         assert_eq!(head.find("\r\n\r\n"), Some(head.len() - 4), "one head: {head:?}");
         let rest = head.replace("\r\n", "");
@@ -152,7 +152,7 @@ pub(super) fn fuzz(bytes: &[u8]) {
         let named =
             hosts().next().and_then(|line| line.split_once(':')).map(|(_, host)| host.trim());
         let named = named.and_then(|text| {
-            read_authority(text).or_else(|| read_authority(&format!("{text}:{PLAIN_PORT}")))
+            parse_authority(text).or_else(|| parse_authority(&format!("{text}:{PLAIN_PORT}")))
         });
         assert_eq!(named, Some((host, port)), "the host that was checked: {head:?}");
     }
@@ -166,9 +166,9 @@ mod tests {
     use super::*;
 
     fn rewritten_request(head: &str) -> String {
-        match Request::read(head.as_bytes()) {
-            Ok(Request::Tunnel { host, port }) => format!("tunnel {host} {port}\n"),
-            Ok(Request::Plain { host, port, head }) => {
+        match ProxyRequest::parse(head.as_bytes()) {
+            Ok(ProxyRequest::Tunnel { host, port }) => format!("tunnel {host} {port}\n"),
+            Ok(ProxyRequest::Plain { host, port, head }) => {
                 format!("plain {host} {port}\n{}", String::from_utf8_lossy(&head))
             }
             Err(BadRequest::Host { text }) => format!("host {text}\n"),
@@ -237,7 +237,7 @@ mod tests {
         fn whatever_comes_in_one_request_goes_out(
             head in "(GET|CONNECT) (http://)?[ -~]{0,20} HTTP/1.1\r\n([ -~\r\n]{0,30}\r\n)?\r\n"
         ) {
-            if let Ok(Request::Plain { head, .. }) = Request::read(head.as_bytes()) {
+            if let Ok(ProxyRequest::Plain { head, .. }) = ProxyRequest::parse(head.as_bytes()) {
                 let text = String::from_utf8(head).expect("text");
                 let empty = text.split("\r\n").filter(|line| line.is_empty()).count();
                 // The line that ends the head, and what is behind it.

@@ -11,17 +11,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use ralph_core::sandbox::allowlist::{ConnectionRefusal, NetworkAllowlist, RefusalReason};
 use ralph_core::sandbox::hosts::Host;
-use ralph_core::sandbox::reach::{Reach, Reason, Refusal};
 use rustix::event::PollFlags;
 
-use super::answer;
-use super::dial::{self, NoConnection, Resolve, system_resolver};
-use super::handover::Purpose;
+use super::dial::{self, DialError, Resolve, system_resolver};
+use super::handover::ListenerPurpose;
 use super::refusals::Refusals;
-use super::request::{BadRequest, Request};
-use super::socket::{Listener, Socket, Stop, Stopper, Woken, signal, wait};
-use super::tunnel::{self, Silence};
+use super::request::{BadRequest, ProxyRequest};
+use super::response;
+use super::socket::{
+    NonblockingSocket, ProxyListener, StopSignal, StopTrigger, WaitResult, new_stop_signal,
+    wait_for_sockets,
+};
+use super::tunnel::{self, IdleLimits};
 
 /// The stack of a connection's thread. Resolving a name runs code of the system, which needs some;
 /// memory is used only when it is touched.
@@ -29,7 +32,7 @@ const STACK: usize = 512 << 10;
 
 /// Limits of the proxy.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct ProxyLimits {
     /// Open connections, over all children.
     pub connections: usize,
     /// Size of a request's head.
@@ -44,7 +47,7 @@ pub struct Limits {
     pub half_closed: Duration,
 }
 
-impl Default for Limits {
+impl Default for ProxyLimits {
     /// Returns what agents need, with a margin.
     ///
     /// An agent has a dozen connections, a package manager about fifty. Servers commonly accept
@@ -65,7 +68,7 @@ impl Default for Limits {
 
 /// The proxy of a run.
 #[derive(Clone)]
-pub struct Proxy(Arc<Shared>);
+pub struct Proxy(Arc<ProxyState>);
 
 impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -73,22 +76,22 @@ impl fmt::Debug for Proxy {
     }
 }
 
-struct Shared {
-    reach: Reach,
+struct ProxyState {
+    reach: NetworkAllowlist,
     resolve: Resolve,
-    limits: Limits,
+    limits: ProxyLimits,
     refusals: Refusals,
     open: AtomicUsize,
 }
 
 /// A listener that is being served. Dropping this ends it and its connections.
 #[derive(Debug)]
-pub struct Service {
-    stopper: Option<Stopper>,
+pub struct ProxyService {
+    stopper: Option<StopTrigger>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Service {
+impl Drop for ProxyService {
     fn drop(&mut self) {
         self.stopper = None;
         if let Some(thread) = self.thread.take() {
@@ -100,62 +103,71 @@ impl Drop for Service {
 
 impl Proxy {
     /// Returns a proxy that lets through what `reach` allows.
-    pub fn new(reach: Reach) -> Self {
-        Self::with(reach, system_resolver(), Limits::default())
+    pub fn new(reach: NetworkAllowlist) -> Self {
+        Self::with_resolver(reach, system_resolver(), ProxyLimits::default())
     }
 
     /// Returns a proxy with its own resolver and limits.
-    pub fn with(reach: Reach, resolve: Resolve, limits: Limits) -> Self {
+    pub fn with_resolver(reach: NetworkAllowlist, resolve: Resolve, limits: ProxyLimits) -> Self {
         let (refusals, open) = (Refusals::default(), AtomicUsize::new(0));
-        Self(Arc::new(Shared { reach, resolve, limits, refusals, open }))
+        Self(Arc::new(ProxyState { reach, resolve, limits, refusals, open }))
     }
 
     /// Returns what was refused since the last call.
-    pub fn refusals(&self) -> Vec<Refusal> {
+    pub fn take_refusals(&self) -> Vec<ConnectionRefusal> {
         self.0.refusals.drain()
     }
 
     /// Returns the ports of this machine that listeners inside may lead to.
     pub fn forwards(&self) -> Vec<u16> {
-        self.0.reach.loopback_ports()
+        self.0.reach.find_loopback_ports()
     }
 
     /// Returns how many connections are open.
-    pub fn connections(&self) -> usize {
+    pub fn open_connections(&self) -> usize {
         self.0.open.load(Ordering::Relaxed)
     }
 
     /// Serves on a free port of the host's loopback, for children without a network namespace.
-    pub fn listen(&self) -> io::Result<(Service, u16)> {
+    pub fn listen_on_loopback(&self) -> io::Result<(ProxyService, u16)> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
-        Ok((self.serve(Listener::Tcp(listener), Purpose::Proxy)?, port))
+        Ok((self.serve_listener(ProxyListener::Tcp(listener), ListenerPurpose::Proxy)?, port))
     }
 
     /// Serves the connections of a listener.
-    pub(super) fn serve(&self, listener: Listener, purpose: Purpose) -> io::Result<Service> {
+    pub(super) fn serve_listener(
+        &self,
+        listener: ProxyListener,
+        purpose: ListenerPurpose,
+    ) -> io::Result<ProxyService> {
         listener.set_nonblocking()?;
-        let (stopper, stop) = signal()?;
+        let (stopper, stop) = new_stop_signal()?;
         let proxy = self.clone();
         let thread = thread::Builder::new()
             .name("proxy listener".to_owned())
             .stack_size(STACK)
             .spawn(move || {
-                while let Some(client) = listener.next(&stop) {
-                    proxy.begin(client, purpose, &stop);
+                while let Some(client) = listener.accept_next(&stop) {
+                    proxy.start_connection(client, purpose, &stop);
                 }
             })?;
-        Ok(Service { stopper: Some(stopper), thread: Some(thread) })
+        Ok(ProxyService { stopper: Some(stopper), thread: Some(thread) })
     }
 
     /// Starts a thread for a connection, if a slot is free.
-    fn begin(&self, client: Socket, purpose: Purpose, stop: &Stop) {
+    fn start_connection(
+        &self,
+        client: NonblockingSocket,
+        purpose: ListenerPurpose,
+        stop: &StopSignal,
+    ) {
         let most = self.0.limits.connections;
-        let Some(slot) = Slot::take(&self.0, most) else {
+        let Some(slot) = ConnectionSlot::try_acquire(&self.0, most) else {
             // Written without a thread, as far as the system takes it at once: the response is
             // small.
-            let _ = client.write(&answer::too_many(most));
-            client.finish();
+            let _ = client.write(&response::build_too_many(most));
+            client.shutdown_write();
             return;
         };
         let (proxy, stop) = (self.clone(), stop.clone());
@@ -164,8 +176,8 @@ impl Proxy {
             thread::Builder::new().name("proxy".to_owned()).stack_size(STACK).spawn(move || {
                 // An error in a tunnel concerns only its two ends, which notice it themselves.
                 let _ = match purpose {
-                    Purpose::Proxy => proxy.attend(&client, &stop),
-                    Purpose::Forward(port) => proxy.forward(&client, port, &stop),
+                    ListenerPurpose::Proxy => proxy.serve_request(&client, &stop),
+                    ListenerPurpose::Forward(port) => proxy.serve_forward(&client, port, &stop),
                 };
                 drop(client);
                 drop(slot);
@@ -173,98 +185,135 @@ impl Proxy {
     }
 
     /// Reads a request and serves it.
-    fn attend(&self, client: &Socket, stop: &Stop) -> io::Result<()> {
-        let Limits { head_bytes, head, .. } = self.0.limits;
+    fn serve_request(&self, client: &NonblockingSocket, stop: &StopSignal) -> io::Result<()> {
+        let ProxyLimits { head_bytes, head, .. } = self.0.limits;
         let (head, rest) = match read_head(client, head_bytes, Instant::now() + head, stop)? {
-            Head::Whole { head, rest } => (head, rest),
-            Head::Slow => return self.say(client, &answer::too_slow(), stop),
-            Head::Long => return self.say(client, &answer::too_long(head_bytes), stop),
-            Head::Over => return Ok(()),
+            RequestHead::Complete { head, rest } => (head, rest),
+            RequestHead::TooSlow => {
+                return self.send_response(client, &response::build_too_slow(), stop);
+            }
+            RequestHead::TooLong => {
+                return self.send_response(client, &response::build_too_long(head_bytes), stop);
+            }
+            RequestHead::Closed => return Ok(()),
         };
-        let (host, port, opening, first) = match Request::read(&head) {
-            Ok(Request::Tunnel { host, port }) => (host, port, answer::established(), rest),
-            Ok(Request::Plain { host, port, head }) => {
+        let (host, port, opening, first) = match ProxyRequest::parse(&head) {
+            Ok(ProxyRequest::Tunnel { host, port }) => {
+                (host, port, response::build_established(), rest)
+            }
+            Ok(ProxyRequest::Plain { host, port, head }) => {
                 (host, port, Vec::new(), [head, rest].concat())
             }
             Err(BadRequest::Host { text }) => {
                 let text: String = text.escape_default().take(200).collect();
-                self.0.refusals.note(&text, 0, &Reason::Malformed);
-                return self.say(client, &answer::refused(&text, 0, &Reason::Malformed), stop);
+                self.0.refusals.record(&text, 0, &RefusalReason::Malformed);
+                return self.send_response(
+                    client,
+                    &response::build_refused(&text, 0, &RefusalReason::Malformed),
+                    stop,
+                );
             }
-            Err(bad) => return self.say(client, &answer::bad_request(&bad.to_string()), stop),
+            Err(bad) => {
+                return self.send_response(
+                    client,
+                    &response::build_bad_request(&bad.to_string()),
+                    stop,
+                );
+            }
         };
-        match self.dial(&host, port) {
+        match self.dial_host(&host, port) {
             Ok(server) => {
                 client.write_all(&opening, stop, Instant::now() + self.0.limits.head)?;
-                tunnel::run(client, &server, first, self.silence(), stop)
+                tunnel::run_tunnel(client, &server, first, self.idle_limits(), stop)
             }
-            Err(refusal) => self.say(client, &refusal, stop),
+            Err(refusal) => self.send_response(client, &refusal, stop),
         }
     }
 
     /// Connects to a host, or returns the response that says why not.
-    fn dial(&self, host: &Host, port: u16) -> Result<Socket, Vec<u8>> {
-        let Shared { reach, resolve, limits, refusals, .. } = &*self.0;
+    fn dial_host(&self, host: &Host, port: u16) -> Result<NonblockingSocket, Vec<u8>> {
+        let ProxyState { reach, resolve, limits, refusals, .. } = &*self.0;
         let name = host.to_string();
-        let failed = |why: &str| answer::unreachable(&name, port, why);
-        match dial::dial(reach, resolve, host, port, limits.dial) {
-            Ok(server) => Socket::new(server.into()).map_err(|error| failed(&error.to_string())),
-            Err(NoConnection::Refused(reason)) => {
-                refusals.note(&name, port, &reason);
-                Err(answer::refused(&name, port, &reason))
+        let failed = |why: &str| response::build_unreachable(&name, port, why);
+        match dial::dial_host(reach, resolve, host, port, limits.dial) {
+            Ok(server) => {
+                NonblockingSocket::new(server.into()).map_err(|error| failed(&error.to_string()))
             }
-            Err(NoConnection::Failed(why)) => Err(failed(&why)),
+            Err(DialError::Refused(reason)) => {
+                refusals.record(&name, port, &reason);
+                Err(response::build_refused(&name, port, &reason))
+            }
+            Err(DialError::Failed(why)) => Err(failed(&why)),
         }
     }
 
     /// Connects to a port of this machine. If that fails, the client sees its connection end.
-    fn forward(&self, client: &Socket, port: u16, stop: &Stop) -> io::Result<()> {
+    fn serve_forward(
+        &self,
+        client: &NonblockingSocket,
+        port: u16,
+        stop: &StopSignal,
+    ) -> io::Result<()> {
         match dial::dial_loopback(port, self.0.limits.dial) {
-            Ok(server) => {
-                tunnel::run(client, &Socket::new(server.into())?, Vec::new(), self.silence(), stop)
-            }
+            Ok(server) => tunnel::run_tunnel(
+                client,
+                &NonblockingSocket::new(server.into())?,
+                Vec::new(),
+                self.idle_limits(),
+                stop,
+            ),
             Err(_) => Ok(()),
         }
     }
 
-    fn silence(&self) -> Silence {
-        let Limits { silence, half_closed, .. } = self.0.limits;
-        Silence { open: silence, half_closed }
+    fn idle_limits(&self) -> IdleLimits {
+        let ProxyLimits { silence, half_closed, .. } = self.0.limits;
+        IdleLimits { open: silence, half_closed }
     }
 
-    fn say(&self, client: &Socket, answer: &[u8], stop: &Stop) -> io::Result<()> {
+    fn send_response(
+        &self,
+        client: &NonblockingSocket,
+        answer: &[u8],
+        stop: &StopSignal,
+    ) -> io::Result<()> {
         client.write_all(answer, stop, Instant::now() + self.0.limits.head)?;
-        client.linger(stop);
+        client.close_gently(stop);
         Ok(())
     }
 }
 
 /// The first part of a connection.
-enum Head {
+enum RequestHead {
     /// A complete head up to its empty line, and the bytes after it.
-    Whole {
+    Complete {
         head: Vec<u8>,
         rest: Vec<u8>,
     },
-    Slow,
-    Long,
+    TooSlow,
+    TooLong,
     /// The client has closed the connection, or the service ends.
-    Over,
+    Closed,
 }
 
-fn read_head(client: &Socket, most: usize, deadline: Instant, stop: &Stop) -> io::Result<Head> {
+fn read_head(
+    client: &NonblockingSocket,
+    most: usize,
+    deadline: Instant,
+    stop: &StopSignal,
+) -> io::Result<RequestHead> {
     const END: &[u8] = b"\r\n\r\n";
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     loop {
-        match wait(&[(client.fd(), PollFlags::IN)], stop, deadline)? {
-            Woken::Ready => {}
-            Woken::Late => return Ok(Head::Slow),
-            Woken::Stopped => return Ok(Head::Over),
+        match wait_for_sockets(&[(client.fd(), PollFlags::IN)], stop, deadline)? {
+            WaitResult::Ready => {}
+            WaitResult::TimedOut => return Ok(RequestHead::TooSlow),
+            WaitResult::Stopped => return Ok(RequestHead::Closed),
         }
         // The deadline is for the whole head: single bytes do not extend it.
         let read = match client.read(&mut buffer) {
-            Ok(0) => return Ok(Head::Over),
+            Ok(0) => return Ok(RequestHead::Closed),
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => return Err(error),
@@ -275,27 +324,27 @@ fn read_head(client: &Socket, most: usize, deadline: Instant, stop: &Stop) -> io
         match end.map(|at| seen + at + END.len()) {
             Some(end) if end <= most => {
                 let rest = bytes.split_off(end);
-                return Ok(Head::Whole { head: bytes, rest });
+                return Ok(RequestHead::Complete { head: bytes, rest });
             }
-            Some(_) => return Ok(Head::Long),
-            None if bytes.len() >= most => return Ok(Head::Long),
+            Some(_) => return Ok(RequestHead::TooLong),
+            None if bytes.len() >= most => return Ok(RequestHead::TooLong),
             None => {}
         }
     }
 }
 
 /// One of the connections that may be open at once.
-struct Slot(Arc<Shared>);
+struct ConnectionSlot(Arc<ProxyState>);
 
-impl Slot {
-    fn take(shared: &Arc<Shared>, most: usize) -> Option<Self> {
+impl ConnectionSlot {
+    fn try_acquire(shared: &Arc<ProxyState>, most: usize) -> Option<Self> {
         let more = |open: usize| (open < most).then_some(open + 1);
         let taken = shared.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.ok().map(|_| Self(Arc::clone(shared)))
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }

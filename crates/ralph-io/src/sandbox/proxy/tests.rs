@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use ralph_core::sandbox::addresses::Nearby;
-use ralph_core::sandbox::reach::{Reach, Reason, Refusal};
+use ralph_core::sandbox::addresses::AddressClass;
+use ralph_core::sandbox::allowlist::{ConnectionRefusal, NetworkAllowlist, RefusalReason};
 use ralph_core::sandbox::{NetworkMode, NetworkPolicy};
 
 use super::*;
@@ -54,14 +54,14 @@ fn patient(stream: TcpStream) -> TcpStream {
 }
 
 /// Rules that allow these hosts, and this machine's first address but no other.
-fn reach(allow: &[String]) -> Reach {
+fn reach(allow: &[String]) -> NetworkAllowlist {
     let policy = NetworkPolicy {
         mode: NetworkMode::Proxy,
         allow: allow.to_vec(),
         deny: vec!["denied.test".into()],
         allow_private: vec!["127.0.0.1".into()],
     };
-    Reach::read(&policy, &[]).expect("rules")
+    NetworkAllowlist::from_policy(&policy, &[]).expect("rules")
 }
 
 /// `x.near` leads to an address that is not allowed, others lead to one that is.
@@ -74,9 +74,9 @@ fn resolver() -> Resolve {
     })
 }
 
-fn proxy(allow: &[String], limits: Limits) -> (Proxy, Service, u16) {
-    let proxy = Proxy::with(reach(allow), resolver(), limits);
-    let (service, port) = proxy.listen().expect("a listener");
+fn proxy(allow: &[String], limits: ProxyLimits) -> (Proxy, ProxyService, u16) {
+    let proxy = Proxy::with_resolver(reach(allow), resolver(), limits);
+    let (service, port) = proxy.listen_on_loopback().expect("a listener");
     (proxy, service, port)
 }
 
@@ -117,7 +117,8 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 #[test]
 fn a_tunnel_moves_bytes_both_ways_and_passes_ends_on() {
     let origin = Origin::new();
-    let (_, _service, port) = proxy(&[format!("good.test:{}", origin.port)], Limits::default());
+    let (_, _service, port) =
+        proxy(&[format!("good.test:{}", origin.port)], ProxyLimits::default());
     let served = origin.once(|mut stream| {
         let mut question = String::new();
         stream.read_to_string(&mut question).expect("read to the end that was passed on");
@@ -137,7 +138,8 @@ fn a_tunnel_moves_bytes_both_ways_and_passes_ends_on() {
 #[test]
 fn plain_requests_go_to_the_checked_server() {
     let origin = Origin::new();
-    let (_, _service, port) = proxy(&[format!("good.test:{}", origin.port)], Limits::default());
+    let (_, _service, port) =
+        proxy(&[format!("good.test:{}", origin.port)], ProxyLimits::default());
     let served = origin.once(|mut stream| {
         let head = read_head(&mut stream);
         let mut body = [0; 4];
@@ -164,27 +166,32 @@ fn plain_requests_go_to_the_checked_server() {
 fn disallowed_hosts_are_refused_and_counted() {
     let allow = ["good.test", "*.wide.test", "x.near", "denied.test", "10.0.0.1", "localhost:7"];
     let allow = allow.map(str::to_owned);
-    let (proxy, _service, port) = proxy(&allow, Limits::default());
-    let near = |address: [u8; 4], what| Reason::Nearby { address: address.into(), what };
+    let (proxy, _service, port) = proxy(&allow, ProxyLimits::default());
+    let near = |address: [u8; 4], what| RefusalReason::Nearby { address: address.into(), what };
     let cases = [
-        ("evil.test:443", "evil.test", 443, Reason::NotListed),
-        ("good.test:22", "good.test", 22, Reason::Port),
-        ("good.test.evil.test:443", "good.test.evil.test", 443, Reason::NotListed),
-        ("evilgood.test:443", "evilgood.test", 443, Reason::NotListed),
-        ("wide.test:443", "wide.test", 443, Reason::NotListed),
-        ("notwide.test:443", "notwide.test", 443, Reason::NotListed),
-        ("denied.test:443", "denied.test", 443, Reason::Denied { pattern: "denied.test".into() }),
-        ("x.near:443", "x.near", 443, near([127, 0, 0, 9], Nearby::Loopback)),
-        ("10.0.0.1:443", "10.0.0.1", 443, near([10, 0, 0, 1], Nearby::Private)),
-        ("10.0.0.2:443", "10.0.0.2", 443, Reason::NotListed),
-        ("127.0.0.1:22", "127.0.0.1", 22, Reason::NotListed),
-        ("localhost:22", "localhost", 22, Reason::Port),
-        ("[::1]:443", "[::1]", 443, Reason::NotListed),
-        ("[::ffff:127.0.0.1]:443", "127.0.0.1", 443, Reason::NotListed),
-        ("169.254.169.254:80", "169.254.169.254", 80, Reason::NotListed),
-        ("0x7f000001:443", "0x7f000001:443", 0, Reason::Malformed),
-        ("127.1:443", "127.1:443", 0, Reason::Malformed),
-        ("good.test", "good.test", 0, Reason::Malformed),
+        ("evil.test:443", "evil.test", 443, RefusalReason::NotListed),
+        ("good.test:22", "good.test", 22, RefusalReason::Port),
+        ("good.test.evil.test:443", "good.test.evil.test", 443, RefusalReason::NotListed),
+        ("evilgood.test:443", "evilgood.test", 443, RefusalReason::NotListed),
+        ("wide.test:443", "wide.test", 443, RefusalReason::NotListed),
+        ("notwide.test:443", "notwide.test", 443, RefusalReason::NotListed),
+        (
+            "denied.test:443",
+            "denied.test",
+            443,
+            RefusalReason::Denied { pattern: "denied.test".into() },
+        ),
+        ("x.near:443", "x.near", 443, near([127, 0, 0, 9], AddressClass::Loopback)),
+        ("10.0.0.1:443", "10.0.0.1", 443, near([10, 0, 0, 1], AddressClass::Private)),
+        ("10.0.0.2:443", "10.0.0.2", 443, RefusalReason::NotListed),
+        ("127.0.0.1:22", "127.0.0.1", 22, RefusalReason::NotListed),
+        ("localhost:22", "localhost", 22, RefusalReason::Port),
+        ("[::1]:443", "[::1]", 443, RefusalReason::NotListed),
+        ("[::ffff:127.0.0.1]:443", "127.0.0.1", 443, RefusalReason::NotListed),
+        ("169.254.169.254:80", "169.254.169.254", 80, RefusalReason::NotListed),
+        ("0x7f000001:443", "0x7f000001:443", 0, RefusalReason::Malformed),
+        ("127.1:443", "127.1:443", 0, RefusalReason::Malformed),
+        ("good.test", "good.test", 0, RefusalReason::Malformed),
     ];
     let mut expected = Vec::new();
     for (target, host, to, reason) in cases {
@@ -193,22 +200,22 @@ fn disallowed_hosts_are_refused_and_counted() {
         assert!(head.starts_with("HTTP/1.1 403 ") && head.contains(&header), "{target}: {head}");
         let body = rest(stream);
         assert!(body.contains(&format!("{host}:{to}: {reason}.")), "{target}: {body}");
-        expected.push(Refusal { host: host.into(), port: to, reason, times: 1 });
+        expected.push(ConnectionRefusal { host: host.into(), port: to, reason, times: 1 });
     }
     // The same rules apply to plain HTTP.
     let (_, head) = ask(port, "GET http://evil.test:443/ HTTP/1.1\r\n\r\n");
     assert!(head.contains("X-Proxy-Error: host-not-allowed evil.test:443"), "{head}");
     expected[0].times = 2;
     expected.sort_by(|a, b| (&a.host, a.port, &a.reason).cmp(&(&b.host, b.port, &b.reason)));
-    assert_eq!(proxy.refusals(), expected);
-    assert_eq!(proxy.refusals(), Vec::new());
+    assert_eq!(proxy.take_refusals(), expected);
+    assert_eq!(proxy.take_refusals(), Vec::new());
 }
 
 #[test]
 fn bad_requests_and_unreachable_hosts_get_a_response() {
     let closed = Origin::new().port;
     let allow = ["nowhere.test".to_owned(), "empty.test".into(), format!("good.test:{closed}")];
-    let (proxy, _service, port) = proxy(&allow, Limits::default());
+    let (proxy, _service, port) = proxy(&allow, ProxyLimits::default());
     for (request, status, body) in [
         ("GET / HTTP/1.1\r\n\r\n".to_owned(), "400", "this is a proxy"),
         ("\x16\x03\x01 hello\r\n\r\n".into(), "400", "this is not HTTP/1"),
@@ -221,7 +228,7 @@ fn bad_requests_and_unreachable_hosts_get_a_response() {
         let response = rest(stream);
         assert!(response.contains(body), "{request}: {response}");
     }
-    assert_eq!(proxy.refusals(), Vec::new());
+    assert_eq!(proxy.take_refusals(), Vec::new());
 }
 
 #[test]
@@ -240,8 +247,8 @@ fn a_name_is_looked_up_once_and_only_an_address_that_passed_is_dialed() {
         }
     });
     let rules = reach(&[format!("good.test:{}", origin.port)]);
-    let proxy = Proxy::with(rules, resolve, Limits::default());
-    let (_service, port) = proxy.listen().expect("a listener");
+    let proxy = Proxy::with_resolver(rules, resolve, ProxyLimits::default());
+    let (_service, port) = proxy.listen_on_loopback().expect("a listener");
     let served = origin.once(|mut stream| stream.write_all(b"the right one").expect("written"));
     let target = format!("good.test:{}", origin.port);
     let (stream, _) = tunnel(port, &target);
@@ -257,7 +264,7 @@ fn a_name_is_looked_up_once_and_only_an_address_that_passed_is_dialed() {
 
 #[test]
 fn a_client_that_sends_its_head_too_slowly_is_disconnected() {
-    let limits = Limits { head: Duration::from_millis(300), ..Limits::default() };
+    let limits = ProxyLimits { head: Duration::from_millis(300), ..ProxyLimits::default() };
     let (proxy, _service, port) = proxy(&[], limits);
     let mut stream = patient(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("connected"));
     stream.set_read_timeout(Some(Duration::from_millis(10))).expect("a timeout");
@@ -275,13 +282,14 @@ fn a_client_that_sends_its_head_too_slowly_is_disconnected() {
     assert_eq!(&first, b"HTTP/1.1 408");
     assert!(begun.elapsed() >= Duration::from_millis(300));
     drop(stream);
-    wait_until("its slot is free", || proxy.connections() == 0);
+    wait_until("its slot is free", || proxy.open_connections() == 0);
 }
 
 #[test]
 fn long_heads_pass_and_endless_ones_do_not() {
     let origin = Origin::new();
-    let (_, _service, port) = proxy(&[format!("good.test:{}", origin.port)], Limits::default());
+    let (_, _service, port) =
+        proxy(&[format!("good.test:{}", origin.port)], ProxyLimits::default());
     for (length, expect) in [(10_000, "HTTP/1.1 200 "), (100_000, "HTTP/1.1 431 ")] {
         let filler = "x".repeat(length);
         let target = format!("good.test:{}", origin.port);
@@ -294,24 +302,25 @@ fn long_heads_pass_and_endless_ones_do_not() {
 fn the_number_of_open_connections_is_limited() {
     const MOST: usize = 40;
     let origin = Origin::new();
-    let limits = Limits { connections: MOST, ..Limits::default() };
+    let limits = ProxyLimits { connections: MOST, ..ProxyLimits::default() };
     let (proxy, _service, port) = proxy(&[format!("good.test:{}", origin.port)], limits);
     let target = format!("good.test:{}", origin.port);
     let all: Vec<(TcpStream, String)> = (0..200).map(|_| tunnel(port, &target)).collect();
     let count = |status: &str| all.iter().filter(|(_, head)| head.contains(status)).count();
     assert_eq!((count(" 200 "), count(" 503 ")), (MOST, 200 - MOST));
-    assert_eq!(proxy.connections(), MOST);
+    assert_eq!(proxy.open_connections(), MOST);
     drop(all);
     // The server's ends are closed with its listener.
     drop(origin);
-    wait_until("all slots are free", || proxy.connections() == 0);
+    wait_until("all slots are free", || proxy.open_connections() == 0);
 }
 
 #[test]
 fn a_large_upload_to_a_slow_server_is_not_buffered_in_memory() {
     const LENGTH: usize = 64 << 20;
     let origin = Origin::new();
-    let (_, _service, port) = proxy(&[format!("good.test:{}", origin.port)], Limits::default());
+    let (_, _service, port) =
+        proxy(&[format!("good.test:{}", origin.port)], ProxyLimits::default());
     let (mut stream, _) = tunnel(port, &format!("good.test:{}", origin.port));
     let server = patient(origin.listener.accept().expect("a connection").0);
     stream.set_write_timeout(Some(Duration::from_millis(200))).expect("a timeout");
@@ -351,25 +360,25 @@ fn connections_end_with_their_service_and_when_idle() {
     let origin = Origin::new();
     let allow = [format!("good.test:{}", origin.port)];
     let target = format!("good.test:{}", origin.port);
-    let (all, service, port) = proxy(&allow, Limits::default());
+    let (all, service, port) = proxy(&allow, ProxyLimits::default());
     let (stream, _) = tunnel(port, &target);
     drop(service);
     assert_eq!(rest(stream), "");
     assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err(), "the port is closed");
-    wait_until("its slot is free", || all.connections() == 0);
+    wait_until("its slot is free", || all.open_connections() == 0);
 
     let silence = Duration::from_millis(50);
-    let (all, _service, port) = proxy(&allow, Limits { silence, ..Limits::default() });
+    let (all, _service, port) = proxy(&allow, ProxyLimits { silence, ..ProxyLimits::default() });
     let (stream, head) = tunnel(port, &target);
     assert!(head.contains(" 200 "), "{head}");
     assert_eq!(rest(stream), "");
-    wait_until("its slot is free", || all.connections() == 0);
+    wait_until("its slot is free", || all.open_connections() == 0);
 }
 
 /// Hands over a new listener, and returns its address.
-fn offer(caller: &UnixStream, purpose: Purpose) -> io::Result<SocketAddr> {
+fn offer(caller: &UnixStream, purpose: ListenerPurpose) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    hand_over(caller, purpose, &listener)?;
+    hand_over_listener(caller, purpose, &listener)?;
     listener.local_addr()
 }
 
@@ -379,8 +388,8 @@ const LAUNCHER: &str = "RALPH_TEST_PROXY_SOCKET";
 #[test]
 fn listeners_that_are_handed_over_live_as_long_as_their_launcher() {
     if let Some(path) = std::env::var_os(LAUNCHER) {
-        let caller = call(Path::new(&path)).expect("called");
-        let address = offer(&caller, Purpose::Proxy).expect("handed over");
+        let caller = connect_to_proxy(Path::new(&path)).expect("called");
+        let address = offer(&caller, ListenerPurpose::Proxy).expect("handed over");
         // The listener must be served until the process ends, even without the connection.
         drop(caller);
         writeln!(io::stdout(), "\nserved at {address}").expect("printed");
@@ -390,7 +399,7 @@ fn listeners_that_are_handed_over_live_as_long_as_their_launcher() {
     let origin = Origin::new();
     let target = format!("good.test:{}", origin.port);
     let rules = reach(std::slice::from_ref(&target));
-    let proxy = Proxy::with(rules, resolver(), Limits::default());
+    let proxy = Proxy::with_resolver(rules, resolver(), ProxyLimits::default());
     let directory = tempfile::tempdir().expect("a directory");
     // Deeper than the address of a socket is long.
     let deep = directory.path().join("d".repeat(120));
@@ -424,7 +433,7 @@ fn listeners_that_are_handed_over_live_as_long_as_their_launcher() {
     drop(handover);
     assert!(TcpStream::connect(theirs).is_err(), "all ends with the handover");
     assert!(!deep.join("proxy.sock").exists());
-    wait_until("all slots are free", || proxy.connections() == 0);
+    wait_until("all slots are free", || proxy.open_connections() == 0);
     drop(second.stdin.take());
     second.wait().expect("ended");
 }
@@ -434,23 +443,23 @@ fn ports_of_this_machine_are_forwarded_only_if_they_are_allowed() {
     let origin = Origin::new();
     let served = origin.once(|mut stream| stream.write_all(b"a local model").expect("written"));
     let allow = [format!("localhost:{}", origin.port)];
-    let proxy = Proxy::with(reach(&allow), resolver(), Limits::default());
+    let proxy = Proxy::with_resolver(reach(&allow), resolver(), ProxyLimits::default());
     let directory = tempfile::tempdir().expect("a directory");
     let handover = Handover::open(&proxy, &directory.path().join("s")).expect("open");
-    let caller = call(handover.path()).expect("called");
-    let refused = offer(&caller, Purpose::Forward(1)).expect_err("refused");
+    let caller = connect_to_proxy(handover.path()).expect("called");
+    let refused = offer(&caller, ListenerPurpose::Forward(1)).expect_err("refused");
     let expect = "the proxy answered `no: port 1 of this machine is not allowed`";
     assert_eq!(refused.to_string(), expect);
     let wide = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a listener");
-    let refused = hand_over(&caller, Purpose::Proxy, &wide).expect_err("refused");
+    let refused = hand_over_listener(&caller, ListenerPurpose::Proxy, &wide).expect_err("refused");
     let expect = "the proxy answered `no: this is not a listener on a loopback`";
     assert_eq!(refused.to_string(), expect);
-    let inside = offer(&caller, Purpose::Forward(origin.port)).expect("handed over");
+    let inside = offer(&caller, ListenerPurpose::Forward(origin.port)).expect("handed over");
     assert_eq!(rest(patient(TcpStream::connect(inside).expect("connected"))), "a local model");
     served.join().expect("served");
     // Clients that use the proxy for it reach it as well.
     let served = origin.once(|mut stream| stream.write_all(b"again").expect("written"));
-    let by_proxy = offer(&caller, Purpose::Proxy).expect("handed over");
+    let by_proxy = offer(&caller, ListenerPurpose::Proxy).expect("handed over");
     let (stream, _) = tunnel(by_proxy.port(), &format!("127.0.0.1:{}", origin.port));
     assert_eq!(rest(stream), "again");
     served.join().expect("served");

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use super::socket::{Socket, Stop, Woken, wait};
+use super::socket::{NonblockingSocket, StopSignal, WaitResult, wait_for_sockets};
 
 /// How much is read at once. A slow reader blocks its writer after this much, so memory is bounded.
 const BUFFER: usize = 32 << 10;
 
 /// How long a tunnel may be idle.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Silence {
+pub(super) struct IdleLimits {
     /// While both directions are open.
     pub(super) open: Duration,
     /// After one side has closed.
@@ -22,17 +22,17 @@ pub(super) struct Silence {
 }
 
 /// One direction.
-struct Way<'a> {
-    from: &'a Socket,
-    to: &'a Socket,
+struct TunnelDirection<'a> {
+    from: &'a NonblockingSocket,
+    to: &'a NonblockingSocket,
     /// What was read and is not yet written, from `at` on.
     held: Vec<u8>,
     at: usize,
-    state: State,
+    state: DirectionState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum DirectionState {
     Open,
     /// The end was read; what is held still has to be written.
     Ending,
@@ -41,25 +41,39 @@ enum State {
 
 /// Copies bytes until both sides have closed, one has failed, both were idle for too long, or the
 /// service ends. `first` is sent to `server` before anything that is read from `client`.
-pub(super) fn run(
-    client: &Socket,
-    server: &Socket,
+pub(super) fn run_tunnel(
+    client: &NonblockingSocket,
+    server: &NonblockingSocket,
     first: Vec<u8>,
-    silence: Silence,
-    stop: &Stop,
+    silence: IdleLimits,
+    stop: &StopSignal,
 ) -> io::Result<()> {
     let mut ways = [
-        Way { from: client, to: server, held: first, at: 0, state: State::Open },
-        Way { from: server, to: client, held: Vec::new(), at: 0, state: State::Open },
+        TunnelDirection {
+            from: client,
+            to: server,
+            held: first,
+            at: 0,
+            state: DirectionState::Open,
+        },
+        TunnelDirection {
+            from: server,
+            to: client,
+            held: Vec::new(),
+            at: 0,
+            state: DirectionState::Open,
+        },
     ];
     loop {
         let [up, down] = &mut ways;
-        up.settle();
-        down.settle();
+        up.finish_if_drained();
+        down.finish_if_drained();
         let longest = match (up.state, down.state) {
-            (State::Done, State::Done) => return Ok(()),
-            (State::Open, State::Open) => silence.open,
-            (State::Open | State::Ending | State::Done, _) => silence.half_closed,
+            (DirectionState::Done, DirectionState::Done) => return Ok(()),
+            (DirectionState::Open, DirectionState::Open) => silence.open,
+            (DirectionState::Open | DirectionState::Ending | DirectionState::Done, _) => {
+                silence.half_closed
+            }
         };
         // A socket without a pending operation is not polled: its hang-up would be reported
         // forever.
@@ -74,21 +88,21 @@ pub(super) fn run(
                 asked.push((socket.fd(), flags));
             }
         }
-        match wait(&asked, stop, Instant::now() + longest)? {
-            Woken::Ready => {}
-            Woken::Late => return Err(io::ErrorKind::TimedOut.into()),
-            Woken::Stopped => return Ok(()),
+        match wait_for_sockets(&asked, stop, Instant::now() + longest)? {
+            WaitResult::Ready => {}
+            WaitResult::TimedOut => return Err(io::ErrorKind::TimedOut.into()),
+            WaitResult::Stopped => return Ok(()),
         }
         // Nothing blocks, so it is simplest to try every pending operation.
         for way in &mut ways {
-            way.step()?;
+            way.copy_available()?;
         }
     }
 }
 
-impl Way<'_> {
+impl TunnelDirection<'_> {
     fn wants_in(&self) -> bool {
-        self.state == State::Open && self.is_empty()
+        self.state == DirectionState::Open && self.is_empty()
     }
 
     fn wants_out(&self) -> bool {
@@ -100,21 +114,21 @@ impl Way<'_> {
     }
 
     /// Closes the other side when everything before the end has been written.
-    fn settle(&mut self) {
-        if self.state == State::Ending && self.is_empty() {
-            self.to.finish();
-            self.state = State::Done;
+    fn finish_if_drained(&mut self) {
+        if self.state == DirectionState::Ending && self.is_empty() {
+            self.to.shutdown_write();
+            self.state = DirectionState::Done;
         }
     }
 
-    fn step(&mut self) -> io::Result<()> {
+    fn copy_available(&mut self) -> io::Result<()> {
         if self.wants_in() {
             self.held.resize(BUFFER, 0);
             self.at = 0;
             let read = self.from.read(&mut self.held);
             self.held.truncate(read.as_ref().copied().unwrap_or(0));
             match read {
-                Ok(0) => self.state = State::Ending,
+                Ok(0) => self.state = DirectionState::Ending,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),

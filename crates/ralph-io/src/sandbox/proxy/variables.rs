@@ -10,7 +10,7 @@ pub const PORT_INSIDE: u16 = 3128;
 /// Returns the variables that make programs use the proxy on this port of their loopback.
 ///
 /// `ralph` is the path of this program inside, which git needs for ssh.
-pub fn proxy_variables(port: u16, ralph: &Path) -> Vec<(String, String)> {
+pub fn list_proxy_variables(port: u16, ralph: &Path) -> Vec<(String, String)> {
     let proxy = format!("http://127.0.0.1:{port}");
     let mut variables: Vec<(String, String)> = [
         "HTTP_PROXY",
@@ -31,12 +31,12 @@ pub fn proxy_variables(port: u16, ralph: &Path) -> Vec<(String, String)> {
     }
     // Node reads the other variables only with this one.
     variables.push(("NODE_USE_ENV_PROXY".to_owned(), "1".to_owned()));
-    variables.push(("GIT_SSH_COMMAND".to_owned(), ssh_command(ralph)));
+    variables.push(("GIT_SSH_COMMAND".to_owned(), build_ssh_command(ralph)));
     variables
 }
 
 /// Returns an ssh command that uses the proxy. Two shells and ssh itself parse the text.
-fn ssh_command(ralph: &Path) -> String {
+fn build_ssh_command(ralph: &Path) -> String {
     let path = ralph.to_str().filter(|path| !path.contains(['\'', '"', '$', '`', '\\', '%', '!']));
     let program = path.unwrap_or("ralph");
     format!("ssh -o 'ProxyCommand=\"{program}\" __connect %h %p'")
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn variables_make_common_programs_use_the_proxy() {
-        let variables = proxy_variables(3128, Path::new("/opt/my tools/ralph"));
+        let variables = list_proxy_variables(3128, Path::new("/opt/my tools/ralph"));
         let lines: Vec<String> =
             variables.into_iter().map(|(name, value)| format!("{name}={value}\n")).collect();
         expect![[r#"

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::bounded;
+use crate::bounded_read;
 use crate::process::Spawn;
-use crate::sandbox::cage::Handed;
-use crate::store::layout::{fnv1a, private_directories, write_json};
+use crate::sandbox::launcher::HandedFiles;
+use crate::store::layout::{create_private_directories, hash_fnv1a, write_json};
 
 /// More than any prompt or answer.
 const LARGEST: u64 = 16 << 20;
@@ -25,40 +25,42 @@ const NOTE: &str = "back.json";
 
 /// What is to be copied back, with the path of each copy.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Back {
+struct CopyBackNote {
     files: Vec<(PathBuf, PathBuf)>,
 }
 
 /// Copies files in, and returns the child with the paths of the copies.
-pub(super) fn hand_in(
+pub(super) fn copy_in(
     spawn: Spawn,
-    handed: &Handed,
+    handed: &HandedFiles,
     outside: &[(PathBuf, PathBuf)],
     directory: &Path,
     is_shared: impl Fn(&Path) -> bool,
 ) -> io::Result<Spawn> {
     // The files of the last call are of no use to this one.
     let _ = fs::remove_dir_all(directory);
-    private_directories(directory)?;
+    create_private_directories(directory)?;
     let there = |paths: &[PathBuf]| -> Vec<PathBuf> {
         paths.iter().filter(|path| path.exists() && !is_shared(path)).cloned().collect()
     };
     let (readable, writable) = (there(&handed.readable), there(&handed.writable));
     let mut names: Vec<(PathBuf, PathBuf)> = outside.to_vec();
     let all = readable.iter().chain(&writable);
-    names.extend(all.map(|path| (path.clone(), place(directory, path))));
+    names.extend(all.map(|path| (path.clone(), choose_copy_path(directory, path))));
     // The longest first: one path may be a prefix of another.
     names.sort_by_key(|(path, _)| std::cmp::Reverse(path.as_os_str().len()));
     for path in readable.iter().chain(&writable) {
-        copy(path, &place(directory, path), &names)?;
+        copy_with_paths(path, &choose_copy_path(directory, path), &names)?;
     }
     let files = writable.iter().filter(|path| path.is_file());
-    let back = Back { files: files.map(|it| (place(directory, it), it.clone())).collect() };
+    let back = CopyBackNote {
+        files: files.map(|it| (choose_copy_path(directory, it), it.clone())).collect(),
+    };
     if !back.files.is_empty() {
         let note = directory.with_extension(NOTE);
         write_json(&note, &back).map_err(|error| io::Error::other(error.to_string()))?;
     }
-    let renamed = |word: &OsStr| renamed(word, &names);
+    let renamed = |word: &OsStr| replace_paths(word, &names);
     Ok(Spawn {
         program: renamed(&spawn.program),
         args: spawn.args.iter().map(|word| renamed(word)).collect(),
@@ -68,12 +70,12 @@ pub(super) fn hand_in(
 }
 
 /// Copies back the files that the child may write.
-pub(in crate::sandbox) fn fetch(directory: &Path) {
+pub(in crate::sandbox) fn copy_back(directory: &Path) {
     let note = directory.with_extension(NOTE);
     let Ok(text) = fs::read(&note) else { return };
-    let back: Back = serde_json::from_slice(&text).unwrap_or_default();
+    let back: CopyBackNote = serde_json::from_slice(&text).unwrap_or_default();
     for (copy, path) in back.files {
-        if let Ok(bytes) = bounded::read_within(directory, &copy, LARGEST) {
+        if let Ok(bytes) = bounded_read::read_within(directory, &copy, LARGEST) {
             // A missing answer is noticed by the code that reads it.
             let _ = fs::write(path, bytes);
         }
@@ -82,19 +84,19 @@ pub(in crate::sandbox) fn fetch(directory: &Path) {
 }
 
 /// Returns the path for the copy of a file. Files of one directory stay in one.
-fn place(directory: &Path, path: &Path) -> PathBuf {
+fn choose_copy_path(directory: &Path, path: &Path) -> PathBuf {
     let above = path.parent().unwrap_or(path).as_os_str().as_encoded_bytes();
     let name = path.file_name().unwrap_or_default();
-    directory.join(format!("{:08x}", fnv1a(above) & 0xffff_ffff)).join(name)
+    directory.join(format!("{:08x}", hash_fnv1a(above) & 0xffff_ffff)).join(name)
 }
 
 /// Copies a file or a whole directory, with the paths in it replaced.
-fn copy(from: &Path, to: &Path, names: &[(PathBuf, PathBuf)]) -> io::Result<()> {
+fn copy_with_paths(from: &Path, to: &Path, names: &[(PathBuf, PathBuf)]) -> io::Result<()> {
     if from.is_dir() {
         fs::create_dir_all(to)?;
         for entry in fs::read_dir(from)? {
             let entry = entry?;
-            copy(&entry.path(), &to.join(entry.file_name()), names)?;
+            copy_with_paths(&entry.path(), &to.join(entry.file_name()), names)?;
         }
         return Ok(());
     }
@@ -104,14 +106,14 @@ fn copy(from: &Path, to: &Path, names: &[(PathBuf, PathBuf)]) -> io::Result<()> 
     let bytes = fs::read(from)?;
     let mode = fs::metadata(from)?.permissions();
     match String::from_utf8(bytes) {
-        Ok(text) => fs::write(to, renamed(OsStr::new(&text), names).as_encoded_bytes())?,
+        Ok(text) => fs::write(to, replace_paths(OsStr::new(&text), names).as_encoded_bytes())?,
         Err(other) => fs::write(to, other.into_bytes())?,
     }
     fs::set_permissions(to, mode)
 }
 
 /// Returns a text with the paths replaced by those inside.
-fn renamed(word: &OsStr, names: &[(PathBuf, PathBuf)]) -> OsString {
+fn replace_paths(word: &OsStr, names: &[(PathBuf, PathBuf)]) -> OsString {
     let Some(text) = word.to_str() else { return word.to_owned() };
     let mut text = text.to_owned();
     for (path, inside) in names {
@@ -130,7 +132,7 @@ fn renamed(word: &OsStr, names: &[(PathBuf, PathBuf)]) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::{Limits, Stdin};
+    use crate::process::{ProcessLimits, StdinSource};
 
     #[test]
     fn a_child_gets_copies_and_its_writes_are_copied_back() {
@@ -148,7 +150,7 @@ mod tests {
         ] {
             fs::write(at(name), text).expect("written");
         }
-        let handed = Handed {
+        let handed = HandedFiles {
             readable: vec![at("run/prompt.md"), at("run/plugin"), at("project/own.md")],
             writable: vec![at("run/answer.md"), at("run/absent.md")],
         };
@@ -162,13 +164,13 @@ mod tests {
             ],
             cwd: at("project"),
             env: vec![("PLUGIN".into(), at("run/plugin").into())],
-            stdin: Stdin::Null,
-            limits: Limits::default(),
+            stdin: StdinSource::Null,
+            limits: ProcessLimits::default(),
         };
         let directory = at("run/vm");
         let outside = [(PathBuf::from("/opt/ralph"), at("run/bin/ralph"))];
         let is_shared = |path: &Path| path.starts_with(at("project"));
-        let spawn = hand_in(spawn, &handed, &outside, &directory, is_shared).expect("handed in");
+        let spawn = copy_in(spawn, &handed, &outside, &directory, is_shared).expect("handed in");
         assert_eq!(spawn.program, at("run/bin/ralph"));
         assert_eq!(spawn.args[2], at("project/own.md"), "what is shared keeps its name");
         let prompt = spawn.args[0].to_str().expect("text").strip_prefix("--prompt=");
@@ -180,15 +182,15 @@ mod tests {
             "{hooks}"
         );
         fs::write(&spawn.args[1], "an answer").expect("written");
-        fetch(&directory);
+        copy_back(&directory);
         assert_eq!(fs::read_to_string(at("run/answer.md")).expect("there"), "an answer");
         // A link to a file that only ralph may read.
         fs::write(at("run/answer.md"), "").expect("written");
         let again = Spawn { args: vec![at("run/answer.md").into()], ..spawn };
-        let again = hand_in(again, &handed, &outside, &directory, is_shared).expect("handed in");
+        let again = copy_in(again, &handed, &outside, &directory, is_shared).expect("handed in");
         fs::remove_file(&again.args[0]).expect("removed");
         std::os::unix::fs::symlink(at("run/secret.md"), &again.args[0]).expect("a link");
-        fetch(&directory);
+        copy_back(&directory);
         assert_eq!(fs::read_to_string(at("run/answer.md")).expect("there"), "");
     }
 }

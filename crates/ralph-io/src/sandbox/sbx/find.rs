@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::super::ask::{Answer, PROBE, ask, talker};
+use super::super::tool_query::{PROBE_TIMEOUT, ToolAnswer, build_query, query_tool};
 use crate::process::{Watch, find_program};
 
 /// The program of Docker Sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Tool {
+pub struct SbxTool {
     pub program: PathBuf,
-    pub form: Form,
+    pub form: SbxForm,
 }
 
 /// How its commands are spelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Form {
+pub enum SbxForm {
     /// `sbx ...`.
     Sbx,
     /// `docker sandbox ...`, which is deprecated.
@@ -31,60 +31,61 @@ pub enum Form {
 /// Why Docker Sandboxes cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
-pub struct Unavailable {
+pub struct SbxUnavailable {
     pub why: String,
     pub remedy: Option<String>,
 }
 
-impl Tool {
+impl SbxTool {
     /// Looks for `sbx`, and for `docker sandbox` if there is none; neither check takes longer than
     /// half a minute. A program inside the project is refused, because an agent can change it.
     pub fn find(
         project: &Path,
         env: &[(OsString, OsString)],
         watch: &Watch,
-    ) -> Result<Self, Unavailable> {
-        let found = Self::ask(env, watch)?;
+    ) -> Result<Self, SbxUnavailable> {
+        let found = Self::query_tools(env, watch)?;
         let real = found.program.canonicalize().unwrap_or_else(|_| found.program.clone());
         if real.starts_with(project) {
             let path = real.display();
             let why = format!("`{path}` is inside the project, where an agent can change it");
-            return Err(Unavailable { why, remedy: None });
+            return Err(SbxUnavailable { why, remedy: None });
         }
         Ok(found)
     }
 
-    fn ask(env: &[(OsString, OsString)], watch: &Watch) -> Result<Self, Unavailable> {
+    fn query_tools(env: &[(OsString, OsString)], watch: &Watch) -> Result<Self, SbxUnavailable> {
         let mut env = env.to_vec();
         env.push(("SBX_NO_TELEMETRY".into(), "1".into()));
         let question = |program: &str, args: &[&str]| {
-            let spawn = talker(Path::new(program), args, &env, PROBE);
-            (find_program(&spawn).ok(), ask(&spawn, watch))
+            let spawn = build_query(Path::new(program), args, &env, PROBE_TIMEOUT);
+            (find_program(&spawn).ok(), query_tool(&spawn, watch))
         };
-        let unavailable =
-            |why: String, remedy: &str| Err(Unavailable { why, remedy: Some(remedy.to_owned()) });
+        let unavailable = |why: String, remedy: &str| {
+            Err(SbxUnavailable { why, remedy: Some(remedy.to_owned()) })
+        };
         match question("sbx", &["version"]) {
-            (Some(program), Answer::Said(_)) => {
+            (Some(program), ToolAnswer::Output(_)) => {
                 let remedy =
                     "start it and sign in with `sbx login`; `sbx ls` shows whether it works";
                 match question("sbx", &["ls", "--json"]).1 {
                     // Without its daemon it prints a message instead of the list.
-                    Answer::Said(list) if is_json(&list) => {
-                        return Ok(Self { program, form: Form::Sbx });
+                    ToolAnswer::Output(list) if is_json(&list) => {
+                        return Ok(Self { program, form: SbxForm::Sbx });
                     }
-                    Answer::Said(_) | Answer::Absent => {
+                    ToolAnswer::Output(_) | ToolAnswer::Absent => {
                         return unavailable("the sbx daemon does not answer".to_owned(), remedy);
                     }
-                    Answer::Failed(message) | Answer::Silent(message) => {
+                    ToolAnswer::Failed(message) | ToolAnswer::Silent(message) => {
                         return unavailable(format!("sbx does not work: {message}"), remedy);
                     }
                 }
             }
-            (_, Answer::Failed(message) | Answer::Silent(message)) => {
+            (_, ToolAnswer::Failed(message) | ToolAnswer::Silent(message)) => {
                 let why = format!("sbx does not work: {message}");
                 return unavailable(why, "`sbx version` shows whether it works");
             }
-            (_, Answer::Said(_) | Answer::Absent) => {}
+            (_, ToolAnswer::Output(_) | ToolAnswer::Absent) => {}
         }
         let absent = "sbx is not installed".to_owned();
         let remedy = "install Docker Sandboxes (`sbx`) and sign in";
@@ -92,23 +93,29 @@ impl Tool {
             return unavailable(absent, remedy);
         }
         match question("docker", &["sandbox", "version"]) {
-            (Some(program), Answer::Said(_)) => match question("docker", &["sandbox", "ls"]).1 {
-                Answer::Said(_) => Ok(Self { program, form: Form::DockerSandbox }),
-                Answer::Failed(message) | Answer::Silent(message) => {
-                    unavailable(format!("docker sandbox does not work: {message}"), remedy)
+            (Some(program), ToolAnswer::Output(_)) => {
+                match question("docker", &["sandbox", "ls"]).1 {
+                    ToolAnswer::Output(_) => Ok(Self { program, form: SbxForm::DockerSandbox }),
+                    ToolAnswer::Failed(message) | ToolAnswer::Silent(message) => {
+                        unavailable(format!("docker sandbox does not work: {message}"), remedy)
+                    }
+                    ToolAnswer::Absent => unavailable(absent, remedy),
                 }
-                Answer::Absent => unavailable(absent, remedy),
-            },
-            (_, Answer::Said(_) | Answer::Failed(_) | Answer::Silent(_) | Answer::Absent) => {
-                unavailable(absent, remedy)
             }
+            (
+                _,
+                ToolAnswer::Output(_)
+                | ToolAnswer::Failed(_)
+                | ToolAnswer::Silent(_)
+                | ToolAnswer::Absent,
+            ) => unavailable(absent, remedy),
         }
     }
 }
 
 /// Returns whether Docker Sandboxes seems to be installed, without running it.
-pub fn may_be_there(env: &[(OsString, OsString)]) -> bool {
-    find_program(&talker(Path::new("sbx"), &[], env, PROBE)).is_ok() || has_plugin(env)
+pub fn may_be_installed(env: &[(OsString, OsString)]) -> bool {
+    find_program(&build_query(Path::new("sbx"), &[], env, PROBE_TIMEOUT)).is_ok() || has_plugin(env)
 }
 
 /// Returns whether the deprecated form is installed. Asking docker itself takes some 30 ms.

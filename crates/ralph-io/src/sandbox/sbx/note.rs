@@ -21,7 +21,7 @@ pub(in crate::sandbox) struct VmNote {
 
 impl VmNote {
     /// Writes the note of a call next to its plan file, before the call is made.
-    pub(in crate::sandbox) fn hold(plan: &Path) -> std::io::Result<Self> {
+    pub(in crate::sandbox) fn write_locked(plan: &Path) -> std::io::Result<Self> {
         let path = plan.with_extension(EXTENSION);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         flock(&file, FlockOperation::LockExclusive)?;
@@ -29,13 +29,13 @@ impl VmNote {
     }
 
     /// Removes the note of a call that has ended.
-    pub(in crate::sandbox) fn drop_ended(self) {
+    pub(in crate::sandbox) fn remove_note(self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
 /// Returns whether a killed process left a call, and removes its notes.
-pub(in crate::sandbox) fn is_left(directory: &Path) -> bool {
+pub(in crate::sandbox) fn take_abandoned(directory: &Path) -> bool {
     let mut is_left = false;
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -56,12 +56,12 @@ mod tests {
     #[test]
     fn a_killed_call_is_reported_once() {
         let run = tempfile::tempdir().expect("a directory");
-        let held = VmNote::hold(&run.path().join("cell-1.json")).expect("noted");
-        assert!(!is_left(run.path()), "it is under way");
-        held.drop_ended();
-        assert!(!is_left(run.path()), "it has ended");
-        drop(VmNote::hold(&run.path().join("cell-2.json")).expect("noted"));
-        assert!(is_left(run.path()));
-        assert!(!is_left(run.path()));
+        let held = VmNote::write_locked(&run.path().join("cell-1.json")).expect("noted");
+        assert!(!take_abandoned(run.path()), "it is under way");
+        held.remove_note();
+        assert!(!take_abandoned(run.path()), "it has ended");
+        drop(VmNote::write_locked(&run.path().join("cell-2.json")).expect("noted"));
+        assert!(take_abandoned(run.path()));
+        assert!(!take_abandoned(run.path()));
     }
 }

@@ -7,9 +7,9 @@ use expect_test::expect;
 use ralph_core::sandbox::NetworkPolicy;
 
 use super::*;
-use crate::sandbox::boundary::{child, example, shown};
+use crate::sandbox::boundary::{build_example_boundary, build_example_spawn, format_spawn};
 
-fn reach() -> Reach {
+fn reach() -> NetworkAllowlist {
     let list = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect();
     let policy = NetworkPolicy {
         mode: NetworkMode::Proxy,
@@ -17,24 +17,26 @@ fn reach() -> Reach {
         deny: list(&["bad.example.com"]),
         allow_private: Vec::new(),
     };
-    Reach::read(&policy, &["api.model.example"]).expect("rules")
+    NetworkAllowlist::from_policy(&policy, &["api.model.example"]).expect("rules")
 }
 
-fn tool(form: Form) -> Tool {
+fn tool(form: SbxForm) -> SbxTool {
     let program = match form {
-        Form::Sbx => "/usr/bin/sbx",
-        Form::DockerSandbox => "/usr/bin/docker",
+        SbxForm::Sbx => "/usr/bin/sbx",
+        SbxForm::DockerSandbox => "/usr/bin/docker",
     };
-    Tool { program: program.into(), form }
+    SbxTool { program: program.into(), form }
 }
 
 /// The VM of the example, whose paths do not exist, so that it shares nothing.
-fn vm(tool: Tool, env: &[(OsString, OsString)]) -> Vm {
-    let Boundary { project, bounds, .. } = example();
-    let vm = Vm::new(tool, "claude", &project, bounds, env).sharing(&[example()]);
-    let mut vm = vm.reaching(NetworkMode::Proxy, &reach()).expect("rules");
-    vm.extras = vec![("/state/in".into(), Access::Read), ("/state/out".into(), Access::Write)];
-    vm.name = vm.fitting_name();
+fn vm(tool: SbxTool, env: &[(OsString, OsString)]) -> Vm {
+    let Boundary { project, bounds, .. } = build_example_boundary();
+    let vm = Vm::new(tool, "claude", &project, bounds, env)
+        .with_shared_directories(&[build_example_boundary()]);
+    let mut vm = vm.with_network_rules(NetworkMode::Proxy, &reach()).expect("rules");
+    vm.extras =
+        vec![("/state/in".into(), ShareAccess::Read), ("/state/out".into(), ShareAccess::Write)];
+    vm.name = vm.build_name();
     vm
 }
 
@@ -42,7 +44,7 @@ fn vm(tool: Tool, env: &[(OsString, OsString)]) -> Vm {
 fn both_forms_have_equivalent_commands() {
     for (form, expect) in [
         (
-            Form::Sbx,
+            SbxForm::Sbx,
             expect![[r#"
                 ls --json
                 create --name ralph-my-project-fe23732d --memory 8192m --no-share-skills -e RALPH_SANDBOX=sbx claude /home/ann/my project /state/in:ro /state/out
@@ -62,7 +64,7 @@ fn both_forms_have_equivalent_commands() {
             "#]],
         ),
         (
-            Form::DockerSandbox,
+            SbxForm::DockerSandbox,
             expect![[r#"
                 sandbox ls
                 sandbox create --name ralph-my-project-fe23732d claude /home/ann/my project /state/in:ro /state/out
@@ -81,14 +83,14 @@ fn both_forms_have_equivalent_commands() {
         ),
     ] {
         let vm = vm(tool(form), &[("PATH".into(), "/usr/bin".into())]);
-        let mut commands = vec![vm.list(), vm.creation()];
-        commands.extend(vm.rules(&vm.rules.allowed, &vm.rules.denied));
-        commands.push(vm.reading(Path::new("/state/run/canary")));
-        commands.push(vm.finding("claude"));
-        commands.extend(vm.check(CANARY));
-        commands.extend([vm.stop(), vm.removal()]);
+        let mut commands = vec![vm.build_list_command(), vm.build_create_command()];
+        commands.extend(vm.build_rule_commands(&vm.rules.allowed, &vm.rules.denied));
+        commands.push(vm.build_read_command(Path::new("/state/run/canary")));
+        commands.push(vm.build_find_command("claude"));
+        commands.extend(vm.build_check_command(DENIED_HOST));
+        commands.extend([vm.build_stop_command(), vm.build_remove_command()]);
         let mut listing: String = commands.iter().map(|it| it.join(" ") + "\n").collect();
-        listing.push_str(&shown(&vm.launch(child())));
+        listing.push_str(&format_spawn(&vm.wrap_spawn(build_example_spawn())));
         expect.assert_eq(&listing);
         assert!(!listing.contains("sk-123"), "{listing}");
     }
@@ -96,9 +98,9 @@ fn both_forms_have_equivalent_commands() {
 
 #[test]
 fn names_have_only_characters_that_sbx_accepts() {
-    let bounds = example().bounds;
+    let bounds = build_example_boundary().bounds;
     let vm = |project: &str, template: &str| {
-        Vm::new(tool(Form::Sbx), template, Path::new(project), bounds, &[])
+        Vm::new(tool(SbxForm::Sbx), template, Path::new(project), bounds, &[])
     };
     for (project, expect) in [
         ("/a/My_Project (2)", "ralph-my-project-2-"),
@@ -118,8 +120,9 @@ fn names_have_only_characters_that_sbx_accepts() {
     assert_ne!(vm("/a/x", "claude").name, vm("/b/x", "claude").name);
     assert_ne!(vm("/a/x", "claude").name, vm("/a/x", "codex").name);
     let shared = tempfile::tempdir().expect("a directory");
-    let places = vec![Place::ReadOnly(shared.path().to_owned())];
-    let sharing = vm("/a/x", "claude").sharing(&[Boundary { places, ..example() }]);
+    let places = vec![BoundaryEntry::ReadOnly(shared.path().to_owned())];
+    let sharing = vm("/a/x", "claude")
+        .with_shared_directories(&[Boundary { places, ..build_example_boundary() }]);
     assert_ne!(vm("/a/x", "claude").name, sharing.name);
 }
 
@@ -131,12 +134,22 @@ fn a_directory_writable_for_one_process_is_writable_and_files_are_not_shared() {
         fs::create_dir(at(name)).expect("a directory");
     }
     fs::write(at("file"), "x").expect("written");
-    let boundary = |places| Boundary { places, ..example() };
-    let vm = Vm::new(tool(Form::Sbx), "claude", Path::new("/p"), example().bounds, &[]).sharing(&[
-        boundary(vec![Place::ReadOnly(at("history")), Place::ReadOnly(at("file"))]),
-        boundary(vec![Place::Writable(at("history")), Place::ReadOnly(at("tools"))]),
+    let boundary = |places| Boundary { places, ..build_example_boundary() };
+    let vm = Vm::new(
+        tool(SbxForm::Sbx),
+        "claude",
+        Path::new("/p"),
+        build_example_boundary().bounds,
+        &[],
+    )
+    .with_shared_directories(&[
+        boundary(vec![BoundaryEntry::ReadOnly(at("history")), BoundaryEntry::ReadOnly(at("file"))]),
+        boundary(vec![
+            BoundaryEntry::Writable(at("history")),
+            BoundaryEntry::ReadOnly(at("tools")),
+        ]),
     ]);
-    assert_eq!(vm.extras, [(at("history"), Access::Write), (at("tools"), Access::Read)]);
+    assert_eq!(vm.extras, [(at("history"), ShareAccess::Write), (at("tools"), ShareAccess::Read)]);
 }
 
 /// A directory with fake programs on a `PATH` of its own. They log their arguments.
@@ -185,7 +198,7 @@ esac
 fn installed_tools_are_found_and_problems_are_reported() {
     let found = |scripts: &[(&str, &str)]| {
         let fake = FakePrograms::new(scripts);
-        match Tool::find(Path::new("/p"), &fake.env(), &Watch::detached()) {
+        match SbxTool::find(Path::new("/p"), &fake.env(), &Watch::new_detached()) {
             Ok(tool) => format!("{:?}", tool.form),
             Err(error) => error.to_string(),
         }
@@ -211,8 +224,8 @@ fn installed_tools_are_found_and_problems_are_reported() {
 #[test]
 fn a_run_creates_a_vm_once_and_runs_calls_in_it() {
     let fake = FakePrograms::new(&[("sbx", GOOD)]);
-    let watch = Watch::detached();
-    let tool = Tool::find(Path::new("/p"), &fake.env(), &watch).expect("it is there");
+    let watch = Watch::new_detached();
+    let tool = SbxTool::find(Path::new("/p"), &fake.env(), &watch).expect("it is there");
     let vm = vm(tool, &fake.env());
     let canary = Path::new("/state/run/canary");
     vm.prepare(canary, &watch).expect("prepared");
@@ -220,11 +233,11 @@ fn a_run_creates_a_vm_once_and_runs_calls_in_it() {
     let spawn = Spawn {
         program: "/bin/sh".into(),
         args: vec!["-c".into(), "/bin/cat; exit 7".into()],
-        ..child()
+        ..build_example_spawn()
     };
-    let Captured { end, stdout, .. } = capture(&vm.launch(spawn), &watch, 1000);
+    let Captured { end, stdout, .. } = capture_output(&vm.wrap_spawn(spawn), &watch, 1000);
     assert_eq!((end.ending, stdout.as_slice()), (Ending::Exited { code: 7 }, b"prompt".as_slice()));
-    vm.close(Afterwards::Remove, &watch);
+    vm.shut_down(VmShutdown::Remove, &watch);
     expect![[r"
         sbx version
         sbx ls --json
@@ -249,10 +262,10 @@ fn a_run_creates_a_vm_once_and_runs_calls_in_it() {
 fn a_vm_that_fails_or_is_not_isolated_is_not_used() {
     let check = |script: &str| {
         let fake = FakePrograms::new(&[("sbx", script)]);
-        let tool = Tool { program: fake.directory.path().join("sbx"), form: Form::Sbx };
+        let tool = SbxTool { program: fake.directory.path().join("sbx"), form: SbxForm::Sbx };
         let vm = vm(tool, &fake.env());
         let canary = Path::new("/state/run/canary");
-        let error = vm.prepare(canary, &Watch::detached()).expect_err("it is not usable");
+        let error = vm.prepare(canary, &Watch::new_detached()).expect_err("it is not usable");
         error.to_string().replace(vm.name(), "NAME")
     };
     let open = GOOD.replace("Denied: no rule matches", "Allowed by default policy");
@@ -270,7 +283,13 @@ fn a_vm_that_fails_or_is_not_isolated_is_not_used() {
     ] {
         assert_eq!(check(script), expect);
     }
-    let vm = Vm::new(tool(Form::Sbx), "claude", Path::new("/p"), example().bounds, &[]);
-    let error = vm.reaching(NetworkMode::Host, &reach()).expect_err("impossible");
+    let vm = Vm::new(
+        tool(SbxForm::Sbx),
+        "claude",
+        Path::new("/p"),
+        build_example_boundary().bounds,
+        &[],
+    );
+    let error = vm.with_network_rules(NetworkMode::Host, &reach()).expect_err("impossible");
     assert_eq!(error.to_string(), "`sandbox.network.mode` \"host\" is not possible with sbx");
 }

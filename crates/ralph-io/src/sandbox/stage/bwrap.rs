@@ -12,21 +12,24 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::Pid;
 use serde::Deserialize;
 
-use super::mounts::{KERNEL_KNOBS, KERNEL_VIEWS, is_shared};
-use crate::sandbox::trouble::Trouble;
-use crate::sandbox::{Cell, Mount, Network};
+use super::mounts::{KERNEL_SETTINGS, KERNEL_STATE_FILES, is_world_writable};
+use crate::sandbox::launch_error::LaunchError;
+use crate::sandbox::{Mount, SandboxNetwork, SandboxSpec};
 
 /// Returns the command up to the program, and the pipe on which bubblewrap reports the process id.
-pub(super) fn command(bwrap: &Path, spec: &Cell) -> Result<(Telling, Command), Trouble> {
-    let (reader, writer) = pipe().map_err(Trouble::with("make a pipe"))?;
-    fcntl_setfd(&writer, FdFlags::empty()).map_err(Trouble::with("open a pipe"))?;
+pub(super) fn build_command(
+    bwrap: &Path,
+    spec: &SandboxSpec,
+) -> Result<(InfoPipe, Command), LaunchError> {
+    let (reader, writer) = pipe().map_err(LaunchError::for_operation("make a pipe"))?;
+    fcntl_setfd(&writer, FdFlags::empty()).map_err(LaunchError::for_operation("open a pipe"))?;
     let mut command = Command::new(bwrap);
-    command.args(arguments(spec)).arg("--info-fd").arg(writer.as_raw_fd().to_string());
-    Ok((Telling { reader, writer }, command))
+    command.args(build_arguments(spec)).arg("--info-fd").arg(writer.as_raw_fd().to_string());
+    Ok((InfoPipe { reader, writer }, command))
 }
 
 /// Returns the arguments that implement a spec.
-fn arguments(spec: &Cell) -> Vec<OsString> {
+fn build_arguments(spec: &SandboxSpec) -> Vec<OsString> {
     let mut args: Vec<OsString> = [
         // As root, bubblewrap would skip the user namespace and keep all rights.
         "--unshare-user",
@@ -51,13 +54,13 @@ fn arguments(spec: &Cell) -> Vec<OsString> {
         args.extend(parts.iter().map(|part| part.as_ref().to_owned()));
     };
     match spec.network {
-        Network::None | Network::Proxy(_) => add(&[&"--unshare-net"]),
-        Network::Host => {}
+        SandboxNetwork::None | SandboxNetwork::Proxy(_) => add(&[&"--unshare-net"]),
+        SandboxNetwork::Host => {}
     }
-    for knob in KERNEL_KNOBS.map(Path::new).into_iter().filter(|knob| knob.exists()) {
+    for knob in KERNEL_SETTINGS.map(Path::new).into_iter().filter(|knob| knob.exists()) {
         add(&[&"--ro-bind", &knob, &knob]);
     }
-    for view in KERNEL_VIEWS.map(Path::new).into_iter().filter(|view| view.exists()) {
+    for view in KERNEL_STATE_FILES.map(Path::new).into_iter().filter(|view| view.exists()) {
         add(&[&"--ro-bind", &"/dev/null", &view]);
     }
     let size = spec.bounds.tmp.to_string();
@@ -65,7 +68,7 @@ fn arguments(spec: &Cell) -> Vec<OsString> {
     for mount in &spec.mounts {
         match mount {
             Mount::Scratch { path } => {
-                let mode = if is_shared(path) { "1777" } else { "0755" };
+                let mode = if is_world_writable(path) { "1777" } else { "0755" };
                 add(&[&"--perms", &mode, &"--size", &size, &"--tmpfs", path]);
             }
             Mount::Hidden { path } if path.is_dir() => {
@@ -93,27 +96,27 @@ fn arguments(spec: &Cell) -> Vec<OsString> {
 }
 
 /// Both ends of the pipe for bubblewrap's report.
-pub(super) struct Telling {
+pub(super) struct InfoPipe {
     reader: PipeReader,
     writer: PipeWriter,
 }
 
-impl Telling {
+impl InfoPipe {
     /// Closes the writing end in this process, after bubblewrap has inherited it.
-    pub(super) fn close(self) -> Told {
+    pub(super) fn close_writer(self) -> BwrapInfo {
         let Self { reader, writer } = self;
         drop(writer);
-        Told::Unread(reader)
+        BwrapInfo::Unread(reader)
     }
 }
 
 /// The process id that bubblewrap reports.
-pub(super) enum Told {
+pub(super) enum BwrapInfo {
     Unread(PipeReader),
     Read(Option<Pid>),
 }
 
-impl Told {
+impl BwrapInfo {
     /// Returns the first process inside. Must be called only once that process is known to run.
     pub(super) fn first_process(&mut self) -> Option<Pid> {
         #[derive(Deserialize)]

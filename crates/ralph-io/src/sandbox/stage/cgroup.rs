@@ -9,20 +9,20 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::sandbox::Bounds;
+use crate::sandbox::ResourceLimits;
 
 /// The file system of control groups, and the groups of this process.
 const ROOT: &str = "/sys/fs/cgroup";
 const OWN: &str = "/proc/self/cgroup";
 
 /// The processes around a program: the one outside, bubblewrap, and the first one inside.
-const OUR_OWN: u64 = 3;
+const HELPER_PROCESSES: u64 = 3;
 
 /// Moves this process, and everything that it starts from now on, into control groups of its own,
 /// if it runs as root; other users do not need them. Only for a process with one thread.
 ///
 /// [`remove_stale_groups`] removes them when this process is gone.
-pub(super) fn enter(bounds: &Bounds) {
+pub(super) fn enter_groups(bounds: &ResourceLimits) {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -33,14 +33,14 @@ pub(super) fn enter(bounds: &Bounds) {
 
 /// Creates the groups and enters them. cgroup v2 has all controllers in one directory, v1 each in
 /// its own.
-fn enter_below(root: &Path, own: &str, bounds: &Bounds) {
+fn enter_below(root: &Path, own: &str, bounds: &ResourceLimits) {
     let name = format!("ralph-{}", std::process::id());
     let mut groups: BTreeMap<PathBuf, Vec<(&str, u64)>> = BTreeMap::new();
     for (controller, limit, most) in [
-        ("pids", ["pids.max", "pids.max"], u64::from(bounds.pids) + OUR_OWN),
+        ("pids", ["pids.max", "pids.max"], u64::from(bounds.pids) + HELPER_PROCESSES),
         ("memory", ["memory.max", "memory.limit_in_bytes"], bounds.memory),
     ] {
-        if let Some((place, file)) = place(root, own, controller, limit) {
+        if let Some((place, file)) = find_group(root, own, controller, limit) {
             groups.entry(place.join(&name)).or_default().push((file, most));
         }
     }
@@ -49,7 +49,7 @@ fn enter_below(root: &Path, own: &str, bounds: &Bounds) {
         let limit = |(file, most): &(&str, u64)| fs::write(directory.join(file), most.to_string());
         let made = fs::create_dir(&directory)
             .and_then(|()| limits.iter().try_for_each(limit))
-            .and_then(|()| join(&directory));
+            .and_then(|()| join_group(&directory));
         if made.is_err() {
             let _ = fs::remove_dir(&directory);
         }
@@ -59,19 +59,19 @@ fn enter_below(root: &Path, own: &str, bounds: &Bounds) {
 /// Moves this process into a group. To move a process, the kernel waits until no process on the
 /// machine starts or ends, some 2 to 15 ms; a thread that moves itself enters at once. cgroup v2
 /// accepts whole processes only.
-fn join(directory: &Path) -> io::Result<()> {
+fn join_group(directory: &Path) -> io::Result<()> {
     fs::write(directory.join("tasks"), "0")
         .or_else(|_| fs::write(directory.join("cgroup.procs"), std::process::id().to_string()))
 }
 
 /// Removes the groups of sandboxes that are gone. The kernel refuses to remove those in use.
-pub(in crate::sandbox) fn clear() {
+pub(in crate::sandbox) fn remove_stale_groups() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
     let own = fs::read_to_string(OWN).unwrap_or_default();
-    let places =
-        ["pids", "memory"].map(|controller| place(Path::new(ROOT), &own, controller, ["", ""]));
+    let places = ["pids", "memory"]
+        .map(|controller| find_group(Path::new(ROOT), &own, controller, ["", ""]));
     for (place, _) in places.into_iter().flatten() {
         for entry in fs::read_dir(place).into_iter().flatten().flatten() {
             let name = entry.file_name();
@@ -85,7 +85,7 @@ pub(in crate::sandbox) fn clear() {
 
 /// Returns the group of this process for a controller, and the file for its limit: the first name
 /// for cgroup v2, the second for v1.
-fn place<'a>(
+fn find_group<'a>(
     root: &Path,
     own: &str,
     controller: &str,
@@ -109,12 +109,12 @@ fn place<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::Counted;
+    use crate::sandbox::ProcessCounting;
 
     #[test]
     fn limits_are_set_with_cgroup_v1_and_v2() {
-        let counted = Counted::Together;
-        let bounds = Bounds { pids: 7, counted, memory: 4096, tmp: 0, file: 0 };
+        let counted = ProcessCounting::Together;
+        let bounds = ResourceLimits { pids: 7, counted, memory: 4096, tmp: 0, file: 0 };
         let name = format!("ralph-{}", std::process::id());
         for (own, places, files) in [
             ("0::/x\n", ["x", "x"], ["pids.max", "memory.max"]),

@@ -17,12 +17,12 @@ use seccompiler::{
 };
 
 use super::kernel::close_files_on_exec;
-use crate::sandbox::Bounds;
-use crate::sandbox::trouble::Trouble;
+use crate::sandbox::ResourceLimits;
+use crate::sandbox::launch_error::LaunchError;
 
 /// What separates a process from the host's network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum NetworkIsolation {
     /// Its own network namespace, or nothing because it may use the host's.
     Own,
     /// Rules about TCP ports, which cover nothing but TCP.
@@ -31,7 +31,7 @@ pub(super) enum Reach {
 
 /// Which other processes a process can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Neighbors {
+pub(super) enum VisibleProcesses {
     /// Only those of its own sandbox. It may trace them, as debuggers and leak checkers do, and
     /// ralph watches its memory: a limit on data would refuse the address space that sanitizers
     /// reserve.
@@ -41,26 +41,32 @@ pub(super) enum Neighbors {
 }
 
 /// Gives up all of this. Only starting the program may follow.
-pub(super) fn confine(
-    bounds: &Bounds,
+pub(super) fn confine_process(
+    bounds: &ResourceLimits,
     pids: u64,
     sockets: UnixSockets,
-    reach: Reach,
-    neighbors: Neighbors,
-) -> Result<(), Trouble> {
-    limit(bounds, pids, neighbors)?;
+    reach: NetworkIsolation,
+    neighbors: VisibleProcesses,
+) -> Result<(), LaunchError> {
+    set_limits(bounds, pids, neighbors)?;
     drop_rights()?;
-    set_no_new_privs(true).map_err(Trouble::with("refuse new rights"))?;
+    set_no_new_privs(true).map_err(LaunchError::for_operation("refuse new rights"))?;
     // Other processes of the same user cannot inspect this one.
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(Trouble::with("close itself"))?;
-    close_files_on_exec().map_err(Trouble::with("close its files"))?;
-    filter(sockets, reach, neighbors).map_err(Trouble::with("filter system calls"))
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(LaunchError::for_operation("close itself"))?;
+    close_files_on_exec().map_err(LaunchError::for_operation("close its files"))?;
+    install_filters(sockets, reach, neighbors)
+        .map_err(LaunchError::for_operation("filter system calls"))
 }
 
-fn limit(bounds: &Bounds, pids: u64, neighbors: Neighbors) -> Result<(), Trouble> {
+fn set_limits(
+    bounds: &ResourceLimits,
+    pids: u64,
+    neighbors: VisibleProcesses,
+) -> Result<(), LaunchError> {
     let data = match neighbors {
-        Neighbors::Inside => u64::MAX,
-        Neighbors::Host => bounds.memory,
+        VisibleProcesses::Inside => u64::MAX,
+        VisibleProcesses::Host => bounds.memory,
     };
     for (resource, most) in [
         (Resource::Core, 0),
@@ -72,12 +78,12 @@ fn limit(bounds: &Bounds, pids: u64, neighbors: Neighbors) -> Result<(), Trouble
         let already = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let most = Some(most.min(already)).filter(|most| *most != u64::MAX);
         setrlimit(resource, Rlimit { current: most, maximum: most })
-            .map_err(Trouble::with("set limits"))?;
+            .map_err(LaunchError::for_operation("set limits"))?;
     }
     Ok(())
 }
 
-fn drop_rights() -> Result<(), Trouble> {
+fn drop_rights() -> Result<(), LaunchError> {
     for bit in 0..64 {
         let one = CapabilitySet::from_bits_retain(1 << bit);
         // Fails for numbers that the kernel does not know, and for a process without rights.
@@ -86,7 +92,7 @@ fn drop_rights() -> Result<(), Trouble> {
     let _ = clear_ambient_capability_set();
     let none = CapabilitySet::empty();
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
-        .map_err(Trouble::with("give up rights"))
+        .map_err(LaunchError::for_operation("give up rights"))
 }
 
 /// Calls on the memory of other processes. The kernel applies the filter after the tracer has
@@ -139,7 +145,7 @@ const FORBIDDEN: [i64; 38] = [
 
 /// Calls that fail as if the kernel did not have them, for which programs have a fallback. `clone3`
 /// passes its flags where a filter cannot see them, and `io_uring` can do what other calls may not.
-const UNKNOWN: [i64; 4] = [
+const UNSUPPORTED: [i64; 4] = [
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
@@ -160,74 +166,80 @@ const NEW_NAMESPACES: [libc::c_int; 7] = [
 /// Mask for the socket type, without the flags in the same argument.
 const SOCKET_KIND: u64 = 0xf;
 
-fn filter(
+fn install_filters(
     sockets: UnixSockets,
-    reach: Reach,
-    neighbors: Neighbors,
+    reach: NetworkIsolation,
+    neighbors: VisibleProcesses,
 ) -> Result<(), seccompiler::Error> {
-    let unknown = UNKNOWN.into_iter().map(|call| (call, Vec::new())).collect();
-    apply_filter(&program(unknown, libc::ENOSYS)?)?;
+    let unknown = UNSUPPORTED.into_iter().map(|call| (call, Vec::new())).collect();
+    apply_filter(&compile_filter(unknown, libc::ENOSYS)?)?;
     let mut forbidden: BTreeMap<i64, Vec<SeccompRule>> =
         FORBIDDEN.into_iter().map(|call| (call, Vec::new())).collect();
     match neighbors {
-        Neighbors::Inside => {}
-        Neighbors::Host => forbidden.extend(TRACING.map(|call| (call, Vec::new()))),
+        VisibleProcesses::Inside => {}
+        VisibleProcesses::Host => forbidden.extend(TRACING.map(|call| (call, Vec::new()))),
     }
     let mut clone = Vec::new();
     for flag in NEW_NAMESPACES {
-        clone.push(rule([has(0, flag)?])?);
+        clone.push(build_rule([require_flag(0, flag)?])?);
     }
     forbidden.insert(libc::SYS_clone, clone);
     // Text injected into a terminal's input would be run by the shell that reads it.
-    let inject = [libc::TIOCSTI, libc::TIOCLINUX].map(|call| rule([is(1, call)?]));
+    let inject = [libc::TIOCSTI, libc::TIOCLINUX].map(|call| build_rule([require_equal(1, call)?]));
     forbidden.insert(libc::SYS_ioctl, inject.into_iter().collect::<Result<_, _>>()?);
-    forbidden.insert(libc::SYS_socket, refused_sockets(sockets, reach)?);
-    forbidden.insert(libc::SYS_socketpair, vec![rule([is_not(0, libc::AF_UNIX)?])?]);
-    apply_filter(&program(forbidden, libc::EPERM)?)?;
+    forbidden.insert(libc::SYS_socket, build_socket_rules(sockets, reach)?);
+    forbidden
+        .insert(libc::SYS_socketpair, vec![build_rule([require_not_equal(0, libc::AF_UNIX)?])?]);
+    apply_filter(&compile_filter(forbidden, libc::EPERM)?)?;
     // The x32 variants of the same calls, on kernels that have them.
     if cfg!(target_arch = "x86_64") {
-        apply_filter(&other_numbers_are_unknown())?;
+        apply_filter(&build_x32_filter())?;
     }
     Ok(())
 }
 
-fn refused_sockets(
+fn build_socket_rules(
     sockets: UnixSockets,
-    reach: Reach,
+    reach: NetworkIsolation,
 ) -> Result<Vec<SeccompRule>, seccompiler::Error> {
-    let mut families = vec![is_not(0, libc::AF_INET)?, is_not(0, libc::AF_INET6)?];
+    let mut families =
+        vec![require_not_equal(0, libc::AF_INET)?, require_not_equal(0, libc::AF_INET6)?];
     match sockets {
         UnixSockets::Deny => {}
-        UnixSockets::Private => families.push(is_not(0, libc::AF_UNIX)?),
+        UnixSockets::Private => families.push(require_not_equal(0, libc::AF_UNIX)?),
     }
     let mut refused = vec![
-        rule(families)?,
-        rule([SeccompCondition::new(
+        build_rule(families)?,
+        build_rule([SeccompCondition::new(
             1,
             SeccompCmpArgLen::Dword,
             SeccompCmpOp::MaskedEq(SOCKET_KIND),
-            number(libc::SOCK_RAW),
+            to_number(libc::SOCK_RAW),
         )?])?,
     ];
     match reach {
-        Reach::Own => {}
-        Reach::Ports => {
+        NetworkIsolation::Own => {}
+        NetworkIsolation::Ports => {
             // Datagrams, and protocols such as MPTCP that look like TCP but are not covered.
-            let inet = is_not(0, libc::AF_UNIX)?;
+            let inet = require_not_equal(0, libc::AF_UNIX)?;
             let datagram = SeccompCondition::new(
                 1,
                 SeccompCmpArgLen::Dword,
                 SeccompCmpOp::MaskedEq(SOCKET_KIND),
-                number(libc::SOCK_DGRAM),
+                to_number(libc::SOCK_DGRAM),
             )?;
-            refused.push(rule([inet.clone(), datagram])?);
-            refused.push(rule([inet, is_not(2, 0)?, is_not(2, libc::IPPROTO_TCP)?])?);
+            refused.push(build_rule([inet.clone(), datagram])?);
+            refused.push(build_rule([
+                inet,
+                require_not_equal(2, 0)?,
+                require_not_equal(2, libc::IPPROTO_TCP)?,
+            ])?);
         }
     }
     Ok(refused)
 }
 
-fn program(
+fn compile_filter(
     rules: BTreeMap<i64, Vec<SeccompRule>>,
     error: libc::c_int,
 ) -> Result<BpfProgram, seccompiler::Error> {
@@ -242,7 +254,7 @@ fn program(
 }
 
 /// Loads the number of the call, and refuses the x32 numbers.
-fn other_numbers_are_unknown() -> BpfProgram {
+fn build_x32_filter() -> BpfProgram {
     const SECOND_SET: u32 = 0x4000_0000;
     const LOAD: u16 = 0x20;
     const AT_LEAST: u16 = 0x35;
@@ -257,25 +269,33 @@ fn other_numbers_are_unknown() -> BpfProgram {
     ]
 }
 
-fn rule(conditions: impl Into<Vec<SeccompCondition>>) -> Result<SeccompRule, seccompiler::Error> {
+fn build_rule(
+    conditions: impl Into<Vec<SeccompCondition>>,
+) -> Result<SeccompRule, seccompiler::Error> {
     Ok(SeccompRule::new(conditions.into())?)
 }
 
-fn is(argument: u8, value: impl TryInto<u64>) -> Result<SeccompCondition, seccompiler::Error> {
-    compared(argument, SeccompCmpOp::Eq, number(value))
+fn require_equal(
+    argument: u8,
+    value: impl TryInto<u64>,
+) -> Result<SeccompCondition, seccompiler::Error> {
+    compare_argument(argument, SeccompCmpOp::Eq, to_number(value))
 }
 
-fn is_not(argument: u8, value: impl TryInto<u64>) -> Result<SeccompCondition, seccompiler::Error> {
-    compared(argument, SeccompCmpOp::Ne, number(value))
+fn require_not_equal(
+    argument: u8,
+    value: impl TryInto<u64>,
+) -> Result<SeccompCondition, seccompiler::Error> {
+    compare_argument(argument, SeccompCmpOp::Ne, to_number(value))
 }
 
-fn has(argument: u8, flag: libc::c_int) -> Result<SeccompCondition, seccompiler::Error> {
+fn require_flag(argument: u8, flag: libc::c_int) -> Result<SeccompCondition, seccompiler::Error> {
     // As a bit pattern: the highest of these flags is the sign bit.
     let flag = u64::from(flag.cast_unsigned());
-    compared(argument, SeccompCmpOp::MaskedEq(flag), flag)
+    compare_argument(argument, SeccompCmpOp::MaskedEq(flag), flag)
 }
 
-fn compared(
+fn compare_argument(
     argument: u8,
     operator: SeccompCmpOp,
     value: u64,
@@ -284,6 +304,6 @@ fn compared(
 }
 
 /// Converts a constant, which is always small and not negative.
-fn number(value: impl TryInto<u64>) -> u64 {
+fn to_number(value: impl TryInto<u64>) -> u64 {
     value.try_into().unwrap_or(u64::MAX)
 }

@@ -13,62 +13,62 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::Pid;
 
-use crate::process::{Limits, Spawn, Stdin};
-use crate::sandbox::Network;
+use crate::process::{ProcessLimits, Spawn, StdinSource};
+use crate::sandbox::SandboxNetwork;
 use crate::sandbox::boundary::Boundary;
-use crate::sandbox::container::{Berth, Container, Note, container_name};
-use crate::sandbox::plan::Plan;
-use crate::sandbox::proxy::listener_at;
-use crate::sandbox::trouble::Trouble;
-use crate::store::layout::private_directories;
+use crate::sandbox::container::{Container, ContainerNote, ContainerSlot, build_container_name};
+use crate::sandbox::launch_error::LaunchError;
+use crate::sandbox::launch_plan::LaunchPlan;
+use crate::sandbox::proxy::listen_at;
+use crate::store::layout::create_private_directories;
 
 /// Interval between two checks that the client is still running; engines take a third of a second.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// A running container, with its first process.
-pub(super) struct Started {
+pub(super) struct StartedContainer {
     pub(super) client: Child,
     /// The connection to the first process inside.
     pub(super) channel: UnixStream,
     /// The process id of that process on the host.
     pub(super) first: Option<Pid>,
     /// The note that makes sure that the container is removed.
-    pub(super) note: Note,
+    pub(super) note: ContainerNote,
 }
 
 /// Starts a container for a plan. Its files are created next to the plan file.
-pub(super) fn start(
-    plan: &Plan,
+pub(super) fn start_container(
+    plan: &LaunchPlan,
     container: &Container,
     file: &Path,
     command_line: &[std::ffi::OsString],
-) -> Result<Started, Trouble> {
+) -> Result<StartedContainer, LaunchError> {
     let number = file.file_stem().unwrap_or_default().to_string_lossy();
-    let name = container_name(&plan.run, number.trim_start_matches("cell-"));
-    let channel = Channel(file.with_extension("sock"));
-    let listener =
-        listener_at(&channel.0).map_err(Trouble::at("listen for the container at", &channel.0))?;
+    let name = build_container_name(&plan.run, number.trim_start_matches("cell-"));
+    let channel = ChannelSocket(file.with_extension("sock"));
+    let listener = listen_at(&channel.0)
+        .map_err(LaunchError::for_path("listen for the container at", &channel.0))?;
     let empty = file.with_file_name("empty");
-    private_directories(&empty).map_err(Trouble::at("make", &empty))?;
-    let note =
-        Note::hold(container, &name, file).map_err(Trouble::at("write a file next to", file))?;
-    let berth = Berth {
+    create_private_directories(&empty).map_err(LaunchError::for_path("make", &empty))?;
+    let note = ContainerNote::write_locked(container, &name, file)
+        .map_err(LaunchError::for_path("write a file next to", file))?;
+    let berth = ContainerSlot {
         name: &name,
         run: &plan.run,
         channel: &channel.0,
         empty: &empty,
         proxy: match &plan.spec.network {
-            Network::None | Network::Host => None,
-            Network::Proxy(endpoint) => Some(endpoint.handover.as_path()),
+            SandboxNetwork::None | SandboxNetwork::Host => None,
+            SandboxNetwork::Proxy(endpoint) => Some(endpoint.handover.as_path()),
         },
     };
-    let mut client = client(plan, container, &berth, command_line)
+    let mut client = build_client(plan, container, &berth, command_line)
         .spawn()
-        .map_err(Trouble::at("start", &container.engine.program))?;
-    match wait_for_call(&listener, &mut client, container) {
+        .map_err(LaunchError::for_path("start", &container.engine.program))?;
+    match wait_for_connection(&listener, &mut client, container) {
         Ok(channel) => {
             let first = socket_peercred(&channel).ok().map(|peer| peer.pid);
-            Ok(Started { client, channel, first, note })
+            Ok(StartedContainer { client, channel, first, note })
         }
         Err(error) => {
             let _ = client.kill();
@@ -80,57 +80,59 @@ pub(super) fn start(
 }
 
 /// The socket file, which is not needed once the process inside has connected.
-struct Channel(PathBuf);
+struct ChannelSocket(PathBuf);
 
-impl Drop for Channel {
+impl Drop for ChannelSocket {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
 }
 
-fn client(
-    plan: &Plan,
+fn build_client(
+    plan: &LaunchPlan,
     container: &Container,
-    berth: &Berth<'_>,
+    berth: &ContainerSlot<'_>,
     command_line: &[std::ffi::OsString],
 ) -> Command {
-    let boundary = Boundary::of(&plan.spec, &plan.project, plan.home.as_deref());
+    let boundary = Boundary::from_spec(&plan.spec, &plan.project, plan.home.as_deref());
     let spawn = Spawn {
         program: command_line[0].clone(),
         args: command_line[1..].to_vec(),
         cwd: plan.cwd.clone(),
         // This process runs with the child's environment.
         env: std::env::vars_os().collect(),
-        stdin: Stdin::Null,
-        limits: Limits::default(),
+        stdin: StdinSource::Null,
+        limits: ProcessLimits::default(),
     };
-    let Spawn { program, args, cwd, env, .. } = container.launch(spawn, &boundary, berth);
+    let Spawn { program, args, cwd, env, .. } = container.wrap_spawn(spawn, &boundary, berth);
     let mut command = Command::new(program);
     // Signals for the program are forwarded to it; in the same group the client would repeat them.
     command.args(args).current_dir(cwd).env_clear().envs(env).process_group(0);
     command
 }
 
-fn wait_for_call(
+fn wait_for_connection(
     listener: &UnixListener,
     client: &mut Child,
     container: &Container,
-) -> Result<UnixStream, Trouble> {
+) -> Result<UnixStream, LaunchError> {
     loop {
         let mut called = [PollFd::new(listener, PollFlags::IN)];
-        match poll(&mut called, Some(&LOOK)) {
+        match poll(&mut called, Some(&CHECK_INTERVAL)) {
             Ok(1..) => {
                 let (channel, _) = listener
                     .accept()
-                    .map_err(Trouble::with("accept the container's connection"))?;
+                    .map_err(LaunchError::for_operation("accept the container's connection"))?;
                 return Ok(channel);
             }
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Trouble::with("wait for the container")(error)),
+            Err(error) => return Err(LaunchError::for_operation("wait for the container")(error)),
         }
-        if let Some(status) = client.try_wait().map_err(Trouble::with("check the engine"))? {
+        if let Some(status) =
+            client.try_wait().map_err(LaunchError::for_operation("check the engine"))?
+        {
             let engine = container.engine.program.display();
-            return Err(Trouble::new(format!(
+            return Err(LaunchError::new(format!(
                 "`{engine}` started no container ({status}); if it says that ralph cannot be run, the \
                  image `{}` lacks the C library that this ralph needs",
                 container.image

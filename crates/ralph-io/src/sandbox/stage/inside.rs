@@ -22,118 +22,136 @@ use rustix::process::{
 };
 use rustix::thread::UnshareFlags;
 
-use super::confine::{Neighbors, Reach, confine};
-use super::outside::Report;
+use super::confine::{NetworkIsolation, VisibleProcesses, confine_process};
+use super::outside::InsideReport;
 use super::{kernel, mounts, network};
-use crate::process::{Limits, Spawn, Stdin, find_program};
+use crate::process::{ProcessLimits, Spawn, StdinSource, find_program};
 use crate::sandbox::container::Container;
-use crate::sandbox::plan::Plan;
-use crate::sandbox::trouble::Trouble;
-use crate::sandbox::{Counted, Network, WALL_CODE, WALL_PREFIX, Wall};
+use crate::sandbox::launch_error::LaunchError;
+use crate::sandbox::launch_plan::LaunchPlan;
+use crate::sandbox::{
+    BackendConfig, ProcessCounting, SETUP_ERROR_PREFIX, SETUP_FAILED_CODE, SandboxNetwork,
+};
 
 /// Sets up the rest of the sandbox and runs the program.
-pub(super) fn main(
+pub(super) fn run_inside(
     channel: &OsStr,
     proxy: &OsStr,
     command_line: &[OsString],
-) -> Result<ExitCode, Trouble> {
-    let mut channel = adopt(channel)?;
-    let proxy = if proxy == "-" { None } else { Some(adopt(proxy)?) };
-    match settle(&mut channel, proxy, command_line) {
+) -> Result<ExitCode, LaunchError> {
+    let mut channel = open_channel(channel)?;
+    let proxy = if proxy == "-" { None } else { Some(open_channel(proxy)?) };
+    match start_program(&mut channel, proxy, command_line) {
         Ok((program, _proxy)) => {
-            let _ = say(&mut channel, &Report::Started);
-            let end = reap(program);
-            let _ = say(&mut channel, &end);
+            let _ = send_report(&mut channel, &InsideReport::Started);
+            let end = reap_until_exit(program);
+            let _ = send_report(&mut channel, &end);
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => {
-            let sent = say(&mut channel, &Report::Failed(error.to_string()));
-            sent.map(|()| ExitCode::from(WALL_CODE))
+            let sent = send_report(&mut channel, &InsideReport::Failed(error.to_string()));
+            sent.map(|()| ExitCode::from(SETUP_FAILED_CODE))
         }
     }
 }
 
 /// Takes over a channel: an inherited descriptor, or, in a container, a socket path to connect to.
-fn adopt(number: &OsStr) -> Result<UnixStream, Trouble> {
+fn open_channel(number: &OsStr) -> Result<UnixStream, LaunchError> {
     let path = Path::new(number);
     if path.is_absolute() {
         return UnixStream::connect(path)
-            .map_err(Trouble::at("connect to the process outside at", path));
+            .map_err(LaunchError::for_path("connect to the process outside at", path));
     }
     let number = number.to_str().and_then(|number| number.parse().ok()).unwrap_or(-1);
-    let file = kernel::adopt(number).map_err(Trouble::with("take a channel over"))?;
+    let file = kernel::adopt_descriptor(number)
+        .map_err(LaunchError::for_operation("take a channel over"))?;
     Ok(UnixStream::from(file))
 }
 
-fn say(channel: &mut UnixStream, report: &Report) -> Result<(), Trouble> {
-    let mut line = serde_json::to_vec(report).map_err(Trouble::with("write a report"))?;
+fn send_report(channel: &mut UnixStream, report: &InsideReport) -> Result<(), LaunchError> {
+    let mut line =
+        serde_json::to_vec(report).map_err(LaunchError::for_operation("write a report"))?;
     line.push(b'\n');
-    channel.write_all(&line).map_err(Trouble::with("report"))
+    channel.write_all(&line).map_err(LaunchError::for_operation("report"))
 }
 
 /// Returns the process id of the started program, and the connection that keeps the proxy serving
 /// it.
-fn settle(
+fn start_program(
     channel: &mut UnixStream,
     proxy: Option<UnixStream>,
     command_line: &[OsString],
-) -> Result<(Pid, Option<UnixStream>), Trouble> {
+) -> Result<(Pid, Option<UnixStream>), LaunchError> {
     let mut text = Vec::new();
-    channel.read_to_end(&mut text).map_err(Trouble::with("read the plan"))?;
-    let plan: Plan = serde_json::from_slice(&text).map_err(Trouble::with("read the plan"))?;
+    channel.read_to_end(&mut text).map_err(LaunchError::for_operation("read the plan"))?;
+    let plan: LaunchPlan =
+        serde_json::from_slice(&text).map_err(LaunchError::for_operation("read the plan"))?;
     match &plan.backend_config {
-        Wall::Native | Wall::Bwrap { .. } | Wall::Sbx(_) | Wall::Landlock => {
+        BackendConfig::Native
+        | BackendConfig::Bwrap { .. }
+        | BackendConfig::Sbx(_)
+        | BackendConfig::Landlock => {
             set_parent_process_death_signal(Some(Signal::KILL))
-                .map_err(Trouble::with("tie itself to the process outside"))?;
-            setsid().map_err(Trouble::with("begin a session"))?;
+                .map_err(LaunchError::for_operation("tie itself to the process outside"))?;
+            setsid().map_err(LaunchError::for_operation("begin a session"))?;
         }
-        Wall::Container(_) => {
-            end_with(channel.try_clone().map_err(Trouble::with("keep its channel"))?);
+        BackendConfig::Container(_) => {
+            exit_on_hangup(
+                channel.try_clone().map_err(LaunchError::for_operation("keep its channel"))?,
+            );
             // Some engines make the first process the leader of a session already.
             let _ = setsid();
         }
     }
     match &plan.backend_config {
-        Wall::Native => {
-            part_with_rest(&plan.spec.network)?;
-            mounts::arrange(&plan.spec)?;
+        BackendConfig::Native => {
+            leave_other_namespaces(&plan.spec.network)?;
+            mounts::apply_mounts(&plan.spec)?;
             match &plan.spec.network {
-                Network::None | Network::Proxy(_) => network::raise_loopback()?,
-                Network::Host => {}
+                SandboxNetwork::None | SandboxNetwork::Proxy(_) => network::enable_loopback()?,
+                SandboxNetwork::Host => {}
             }
         }
-        Wall::Bwrap { .. } | Wall::Container(_) | Wall::Sbx(_) | Wall::Landlock => {}
+        BackendConfig::Bwrap { .. }
+        | BackendConfig::Container(_)
+        | BackendConfig::Sbx(_)
+        | BackendConfig::Landlock => {}
     }
-    if let (Some(proxy), Network::Proxy(endpoint)) = (&proxy, &plan.spec.network) {
-        network::hand_over(proxy, endpoint)?;
+    if let (Some(proxy), SandboxNetwork::Proxy(endpoint)) = (&proxy, &plan.spec.network) {
+        network::hand_over_listeners(proxy, endpoint)?;
     }
     let (file, pids) = match &plan.backend_config {
-        Wall::Native | Wall::Bwrap { .. } | Wall::Sbx(_) | Wall::Landlock => {
-            enter(&plan)?;
+        BackendConfig::Native
+        | BackendConfig::Bwrap { .. }
+        | BackendConfig::Sbx(_)
+        | BackendConfig::Landlock => {
+            enter_directory(&plan)?;
             (plan.program.clone(), plan.spec.bounds.pids.into())
         }
         // The engine counts processes, and only those inside.
-        Wall::Container(engine) => (enter_image(&plan, &command_line[0], engine)?, u64::MAX),
+        BackendConfig::Container(engine) => {
+            (enter_image(&plan, &command_line[0], engine)?, u64::MAX)
+        }
     };
     let bounds = &plan.spec.bounds;
     let neighbors = match bounds.counted {
-        Counted::Together => Neighbors::Inside,
-        Counted::ByUser => Neighbors::Host,
+        ProcessCounting::Together => VisibleProcesses::Inside,
+        ProcessCounting::ByUser => VisibleProcesses::Host,
     };
-    confine(bounds, pids, plan.spec.unix_sockets, Reach::Own, neighbors)?;
+    confine_process(bounds, pids, plan.spec.unix_sockets, NetworkIsolation::Own, neighbors)?;
     match neighbors {
-        Neighbors::Inside if bounds.memory < u64::MAX => watch_memory(bounds.memory),
-        Neighbors::Inside | Neighbors::Host => {}
+        VisibleProcesses::Inside if bounds.memory < u64::MAX => watch_memory(bounds.memory),
+        VisibleProcesses::Inside | VisibleProcesses::Host => {}
     }
-    is_watched(channel)?;
+    check_outside_alive(channel)?;
     let mut program = Command::new(&file);
     program.arg0(&command_line[0]).args(&command_line[1..]);
-    let child = program.spawn().map_err(|error| unusable(&file, &error))?;
+    let child = program.spawn().map_err(|error| build_run_error(&file, &error))?;
     Ok((Pid::from_child(&child), proxy))
 }
 
 /// Interval between two checks of memory: time enough to allocate some hundred megabytes.
-const MEMORY_LOOK: Duration = Duration::from_millis(250);
+const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Kills each process that uses more memory than one may. The system's own limit on data would
 /// count memory that is only reserved.
@@ -141,8 +159,8 @@ fn watch_memory(most: u64) {
     // If the thread cannot start, the kernel kills processes when the machine runs out of memory.
     let _ = thread::Builder::new().stack_size(128 << 10).spawn(move || {
         loop {
-            thread::sleep(MEMORY_LOOK);
-            for (pid, used) in memory_of_processes() {
+            thread::sleep(MEMORY_CHECK_INTERVAL);
+            for (pid, used) in list_process_memory() {
                 if used > most && kill_process(pid, Signal::KILL).is_ok() {
                     report_memory(used);
                 }
@@ -156,7 +174,7 @@ fn watch_memory(most: u64) {
 fn report_memory(used: u64) {
     let stream = fs::OpenOptions::new().append(true).open("/proc/self/fd/2");
     let line = format!(
-        "{WALL_PREFIX}a process used {} MB of memory and was killed; `sandbox.limits.memory` is the \
+        "{SETUP_ERROR_PREFIX}a process used {} MB of memory and was killed; `sandbox.limits.memory` is the \
          limit\n",
         used >> 20
     );
@@ -164,7 +182,7 @@ fn report_memory(used: u64) {
 }
 
 /// Returns the other processes, with the memory that is theirs alone.
-fn memory_of_processes() -> Vec<(Pid, u64)> {
+fn list_process_memory() -> Vec<(Pid, u64)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let used = entries.filter_map(|entry| {
         let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
@@ -177,55 +195,60 @@ fn memory_of_processes() -> Vec<(Pid, u64)> {
 }
 
 /// Ends this process, and with it everything inside, when the process outside is gone.
-fn end_with(channel: UnixStream) {
+fn exit_on_hangup(channel: UnixStream) {
     // If the thread cannot start, the container is removed a little later.
     let _ = thread::Builder::new().stack_size(64 << 10).spawn(move || {
         loop {
             let mut other = [PollFd::new(&channel, PollFlags::empty())];
             let _ = poll(&mut other, None);
             if other[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
-                std::process::exit(WALL_CODE.into());
+                std::process::exit(SETUP_FAILED_CODE.into());
             }
         }
     });
 }
 
 /// Changes to the program's start directory, and finds the program in the image.
-fn enter_image(plan: &Plan, name: &OsStr, engine: &Container) -> Result<PathBuf, Trouble> {
+fn enter_image(
+    plan: &LaunchPlan,
+    name: &OsStr,
+    engine: &Container,
+) -> Result<PathBuf, LaunchError> {
     env::set_current_dir(&plan.cwd)
-        .map_err(Trouble::at("enter, in the container, the directory", &plan.cwd))?;
+        .map_err(LaunchError::for_path("enter, in the container, the directory", &plan.cwd))?;
     let spawn = Spawn {
         program: name.to_owned(),
         args: Vec::new(),
         cwd: plan.cwd.clone(),
         env: env::vars_os().collect(),
-        stdin: Stdin::Null,
-        limits: Limits::default(),
+        stdin: StdinSource::Null,
+        limits: ProcessLimits::default(),
     };
     find_program(&spawn)
-        .map_err(|reason| Trouble::new(format!("{reason} in the image `{}`", engine.image)))
+        .map_err(|reason| LaunchError::new(format!("{reason} in the image `{}`", engine.image)))
 }
 
 /// Leaves the other namespaces, now that this process has the rights to do so.
-pub(super) fn part_with_rest(network: &Network) -> Result<(), Trouble> {
+pub(super) fn leave_other_namespaces(network: &SandboxNetwork) -> Result<(), LaunchError> {
     let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
     match network {
-        Network::None | Network::Proxy(_) => flags |= UnshareFlags::NEWNET,
-        Network::Host => {}
+        SandboxNetwork::None | SandboxNetwork::Proxy(_) => flags |= UnshareFlags::NEWNET,
+        SandboxNetwork::Host => {}
     }
-    kernel::unshare(flags).map_err(Trouble::with("create its namespaces"))
+    kernel::unshare(flags).map_err(LaunchError::for_operation("create its namespaces"))
 }
 
 /// Changes to the program's start directory, and checks that the program is visible from there.
-pub(super) fn enter(plan: &Plan) -> Result<(), Trouble> {
+pub(super) fn enter_directory(plan: &LaunchPlan) -> Result<(), LaunchError> {
     env::set_current_dir(&plan.cwd)
-        .map_err(Trouble::at("enter, in the sandbox, the directory", &plan.cwd))?;
-    access(&plan.program, Access::EXEC_OK).map_err(|error| unusable(&plan.program, &error.into()))
+        .map_err(LaunchError::for_path("enter, in the sandbox, the directory", &plan.cwd))?;
+    access(&plan.program, Access::EXEC_OK)
+        .map_err(|error| build_run_error(&plan.program, &error.into()))
 }
 
 /// Returns the error for a program that cannot be run.
-pub(super) fn unusable(program: &Path, error: &std::io::Error) -> Trouble {
-    Trouble::new(format!(
+pub(super) fn build_run_error(program: &Path, error: &std::io::Error) -> LaunchError {
+    LaunchError::new(format!(
         "`{}` cannot be run in the sandbox: {error}; if it is in your home directory, \
          `sandbox.home` can show it",
         program.display()
@@ -233,30 +256,31 @@ pub(super) fn unusable(program: &Path, error: &std::io::Error) -> Trouble {
 }
 
 /// Fails if the process outside died before this one was tied to it.
-fn is_watched(channel: &UnixStream) -> Result<(), Trouble> {
+fn check_outside_alive(channel: &UnixStream) -> Result<(), LaunchError> {
     let mut other = [PollFd::new(channel, PollFlags::empty())];
     let nothing = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut other, Some(&nothing)).map_err(Trouble::with("check the process outside"))?;
+    poll(&mut other, Some(&nothing))
+        .map_err(LaunchError::for_operation("check the process outside"))?;
     if other[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
-        return Err(Trouble::new("the process outside is gone"));
+        return Err(LaunchError::new("the process outside is gone"));
     }
     Ok(())
 }
 
 /// Waits for the program, and reaps every other process that ends before it.
-fn reap(program: Pid) -> Report {
+fn reap_until_exit(program: Pid) -> InsideReport {
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid == program => {
                 return match (status.exit_status(), status.terminating_signal()) {
-                    (Some(code), _) => Report::Exited(code),
-                    (None, Some(signal)) => Report::Signalled(signal),
+                    (Some(code), _) => InsideReport::Exited(code),
+                    (None, Some(signal)) => InsideReport::Signalled(signal),
                     (None, None) => continue,
                 };
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             // No children are left, and the program was one of them.
-            Err(error) => return Report::Failed(format!("the program was lost: {error}")),
+            Err(error) => return InsideReport::Failed(format!("the program was lost: {error}")),
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) const NO_DEV: u64 = libc::MOUNT_ATTR_NODEV;
 
 /// Which mounts below a path are affected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(super) enum MountDepth {
     /// The mount itself.
     This,
     /// The mount and all below it.
@@ -40,12 +40,12 @@ pub(super) fn add_mount_attributes(
     directory: impl AsFd,
     path: &CStr,
     attributes: u64,
-    depth: Depth,
+    depth: MountDepth,
 ) -> io::Result<()> {
     let flags = libc::AT_EMPTY_PATH
         | match depth {
-            Depth::This => 0,
-            Depth::All => libc::AT_RECURSIVE,
+            MountDepth::This => 0,
+            MountDepth::All => libc::AT_RECURSIVE,
         };
     let attributes =
         libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: 0, userns_fd: 0 };
@@ -74,7 +74,7 @@ pub(super) fn close_files_on_exec() -> io::Result<()> {
 }
 
 /// Takes over a file that this process inherited.
-pub(super) fn adopt(number: RawFd) -> io::Result<OwnedFd> {
+pub(super) fn adopt_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: The call only reads; a number that is no descriptor is an error.
     if number < 3 || unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
         return Err(io::Error::other("no such file was handed over"));

@@ -19,25 +19,25 @@ use landlock::{
 };
 use ralph_core::sandbox::UnixSockets;
 
-use super::confine::{Neighbors, Reach, confine};
-use super::inside::{enter, unusable};
-use crate::sandbox::plan::Plan;
-use crate::sandbox::trouble::Trouble;
-use crate::sandbox::{Cell, Mount, Network};
+use super::confine::{NetworkIsolation, VisibleProcesses, confine_process};
+use super::inside::{build_run_error, enter_directory};
+use crate::sandbox::launch_error::LaunchError;
+use crate::sandbox::launch_plan::LaunchPlan;
+use crate::sandbox::{Mount, SandboxNetwork, SandboxSpec};
 
 /// The rules are written for this version: newer kernels can do more, older ones less.
-const WRITTEN_FOR: ABI = ABI::V6;
+const RULES_ABI: ABI = ABI::V6;
 
 /// Devices that programs write to.
 const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/ptmx"];
 
 /// Returns whether the kernel's Landlock supports what this backend needs.
-pub(in crate::sandbox) fn landlock_works() -> bool {
-    needed().and_then(Ruleset::create).is_ok()
+pub(in crate::sandbox) fn is_landlock_supported() -> bool {
+    build_required_rules().and_then(Ruleset::create).is_ok()
 }
 
 /// Returns the required rules: files, and TCP ports.
-fn needed() -> Result<Ruleset, RulesetError> {
+fn build_required_rules() -> Result<Ruleset, RulesetError> {
     Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(ABI::V4))?
@@ -45,73 +45,78 @@ fn needed() -> Result<Ruleset, RulesetError> {
 }
 
 /// Restricts this process and replaces it with the program.
-pub(super) fn become_program(plan: &Plan, command_line: &[OsString]) -> Result<ExitCode, Trouble> {
+pub(super) fn become_program(
+    plan: &LaunchPlan,
+    command_line: &[OsString],
+) -> Result<ExitCode, LaunchError> {
     let spec = &plan.spec;
-    match restrict(spec).map_err(Trouble::with("restrict itself with Landlock"))? {
+    match restrict_process(spec)
+        .map_err(LaunchError::for_operation("restrict itself with Landlock"))?
+    {
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {}
-        RulesetStatus::NotEnforced => return Err(Trouble::new("the kernel has no Landlock")),
+        RulesetStatus::NotEnforced => return Err(LaunchError::new("the kernel has no Landlock")),
     }
-    enter(plan)?;
+    enter_directory(plan)?;
     let reach = match spec.network {
-        Network::None | Network::Proxy(_) => Reach::Ports,
-        Network::Host => Reach::Own,
+        SandboxNetwork::None | SandboxNetwork::Proxy(_) => NetworkIsolation::Ports,
+        SandboxNetwork::Host => NetworkIsolation::Own,
     };
     // Landlock cannot tell a socket of the host from one of the sandbox by its path.
-    confine(
+    confine_process(
         &spec.bounds,
-        processes_of_user() + u64::from(spec.bounds.pids),
+        count_user_threads() + u64::from(spec.bounds.pids),
         UnixSockets::Deny,
         reach,
-        Neighbors::Host,
+        VisibleProcesses::Host,
     )?;
     let error = Command::new(&plan.program).arg0(&command_line[0]).args(&command_line[1..]).exec();
-    Err(unusable(&plan.program, &error))
+    Err(build_run_error(&plan.program, &error))
 }
 
-fn restrict(spec: &Cell) -> Result<RulesetStatus, RulesetError> {
-    let (all, read) = (AccessFs::from_all(WRITTEN_FOR), AccessFs::from_read(WRITTEN_FOR));
+fn restrict_process(spec: &SandboxSpec) -> Result<RulesetStatus, RulesetError> {
+    let (all, read) = (AccessFs::from_all(RULES_ABI), AccessFs::from_read(RULES_ABI));
     let ruleset = match spec.network {
-        Network::None | Network::Proxy(_) => needed()?,
-        Network::Host => Ruleset::default(),
+        SandboxNetwork::None | SandboxNetwork::Proxy(_) => build_required_rules()?,
+        SandboxNetwork::Host => Ruleset::default(),
     };
     let ruleset = ruleset.set_compatibility(CompatLevel::BestEffort).handle_access(all)?;
     let mut rules = ruleset.scope(Scope::Signal | Scope::AbstractUnixSocket)?.create()?;
-    for path in readable(spec) {
-        rules = allow(rules, &path, read)?;
+    for path in list_readable(spec) {
+        rules = allow_path(rules, &path, read)?;
     }
     for device in DEVICES {
-        rules = allow(rules, Path::new(device), all)?;
+        rules = allow_path(rules, Path::new(device), all)?;
     }
     for path in ["/dev/pts", "/dev/shm"] {
-        rules = allow(rules, Path::new(path), all)?;
+        rules = allow_path(rules, Path::new(path), all)?;
     }
-    for path in writable(spec) {
-        rules = allow(rules, &path, all)?;
+    for path in list_writable(spec) {
+        rules = allow_path(rules, &path, all)?;
     }
     match &spec.network {
-        Network::Proxy(endpoint) => {
+        SandboxNetwork::Proxy(endpoint) => {
             for port in std::iter::once(&endpoint.port).chain(&endpoint.forwards) {
                 rules = rules.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
             }
         }
-        Network::None | Network::Host => {}
+        SandboxNetwork::None | SandboxNetwork::Host => {}
     }
     rules.restrict_self().map(|status| status.ruleset)
 }
 
-fn allow(
+fn allow_path(
     rules: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, RulesetError> {
     // A path that no longer exists needs no rule.
     let Ok(file) = PathFd::new(path) else { return Ok(rules) };
-    let access = if path.is_dir() { access } else { access & AccessFs::from_file(WRITTEN_FOR) };
+    let access = if path.is_dir() { access } else { access & AccessFs::from_file(RULES_ABI) };
     rules.add_rule(PathBeneath::new(file, access))
 }
 
 /// Returns everything that is not hidden, and what is shown inside hidden paths.
-fn readable(spec: &Cell) -> Vec<PathBuf> {
+fn list_readable(spec: &SandboxSpec) -> Vec<PathBuf> {
     let mut allowed = vec![PathBuf::from("/")];
     for mount in &spec.mounts {
         match mount {
@@ -119,7 +124,7 @@ fn readable(spec: &Cell) -> Vec<PathBuf> {
                 let mut rest = Vec::new();
                 for place in allowed {
                     if path.starts_with(&place) && *path != place {
-                        all_but(&place, path, &mut rest);
+                        collect_except(&place, path, &mut rest);
                     } else if !place.starts_with(path) {
                         rest.push(place);
                     }
@@ -139,7 +144,7 @@ fn readable(spec: &Cell) -> Vec<PathBuf> {
     let mut rest = Vec::new();
     for place in allowed {
         if Path::new("/dev/tty").starts_with(&place) {
-            all_but(&place, Path::new("/dev/tty"), &mut rest);
+            collect_except(&place, Path::new("/dev/tty"), &mut rest);
         } else {
             rest.push(place);
         }
@@ -148,21 +153,21 @@ fn readable(spec: &Cell) -> Vec<PathBuf> {
 }
 
 /// Collects the entries of a directory, on every level down to the excluded path.
-fn all_but(directory: &Path, excluded: &Path, found: &mut Vec<PathBuf>) {
+fn collect_except(directory: &Path, excluded: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if path == excluded || path.is_symlink() {
             continue;
         }
         if excluded.starts_with(&path) {
-            all_but(&path, excluded, found);
+            collect_except(&path, excluded, found);
         } else {
             found.push(path);
         }
     }
 }
 
-fn writable(spec: &Cell) -> Vec<PathBuf> {
+fn list_writable(spec: &SandboxSpec) -> Vec<PathBuf> {
     let open = spec.mounts.iter().filter_map(|mount| match mount {
         Mount::Writable { path } | Mount::Cache { source: path, .. } => Some(path.clone()),
         Mount::Scratch { .. }
@@ -176,7 +181,7 @@ fn writable(spec: &Cell) -> Vec<PathBuf> {
 }
 
 /// Returns how many processes and threads this user has, because the limit counts those as well.
-fn processes_of_user() -> u64 {
+fn count_user_threads() -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let own = rustix::process::geteuid().as_raw();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten().filter(|entry| {

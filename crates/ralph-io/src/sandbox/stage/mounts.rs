@@ -18,9 +18,9 @@ use rustix::mount::{
     move_mount, open_tree,
 };
 
-use super::kernel::{Depth, NO_DEV, NO_SUID, READ_ONLY, add_mount_attributes};
-use crate::sandbox::trouble::Trouble;
-use crate::sandbox::{Cell, Mount};
+use super::kernel::{MountDepth, NO_DEV, NO_SUID, READ_ONLY, add_mount_attributes};
+use crate::sandbox::launch_error::LaunchError;
+use crate::sandbox::{Mount, SandboxSpec};
 
 /// The devices that programs expect.
 const DEVICES: [&str; 6] =
@@ -38,7 +38,7 @@ const DEVICE_LINKS: [(&str, &str); 6] = [
 
 /// Files in `/proc` that the kernel protects by user id alone: a root without any rights left could
 /// still write a `core_pattern` there, which the kernel runs outside.
-pub(super) const KERNEL_KNOBS: [&str; 7] = [
+pub(super) const KERNEL_SETTINGS: [&str; 7] = [
     "/proc/sys",
     "/proc/sysrq-trigger",
     "/proc/irq",
@@ -49,65 +49,66 @@ pub(super) const KERNEL_KNOBS: [&str; 7] = [
 ];
 
 /// Files that describe the whole machine.
-pub(super) const KERNEL_VIEWS: [&str; 4] =
+pub(super) const KERNEL_STATE_FILES: [&str; 4] =
     ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/sched_debug"];
 
 /// Arranges the file system as the spec says.
-pub(super) fn arrange(spec: &Cell) -> Result<(), Trouble> {
+pub(super) fn apply_mounts(spec: &SandboxSpec) -> Result<(), LaunchError> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).map_err(Trouble::with("detach from the host's mounts"))?;
-    let held = spec.mounts.iter().map(hold).collect::<Result<Vec<_>, _>>()?;
+    mount_change("/", private)
+        .map_err(LaunchError::for_operation("detach from the host's mounts"))?;
+    let held = spec.mounts.iter().map(clone_source).collect::<Result<Vec<_>, _>>()?;
     let devices: Vec<(&str, OwnedFd)> = DEVICES
         .into_iter()
-        .filter_map(|device| Some((device, take(Path::new(device)).ok()?)))
+        .filter_map(|device| Some((device, clone_tree(Path::new(device)).ok()?)))
         .collect();
     let root = Path::new("/");
-    add_mount_attributes(CWD, c"/", READ_ONLY | NO_SUID, Depth::All)
-        .map_err(Trouble::at("make read-only", root))?;
-    make_proc()?;
-    make_dev(devices, spec.bounds.tmp)?;
+    add_mount_attributes(CWD, c"/", READ_ONLY | NO_SUID, MountDepth::All)
+        .map_err(LaunchError::for_path("make read-only", root))?;
+    mount_proc()?;
+    mount_dev(devices, spec.bounds.tmp)?;
     for (place, held) in spec.mounts.iter().zip(held) {
-        put(place, held, spec.bounds.tmp)?;
+        mount_entry(place, held, spec.bounds.tmp)?;
     }
     // Mount points below a hidden directory are created in it, so it is made read-only last.
     for place in &spec.mounts {
         if let Mount::Hidden { path } = place
             && path.is_dir()
         {
-            add_mount_attributes(CWD, &terminated(path)?, READ_ONLY, Depth::This)
-                .map_err(Trouble::at("make read-only", path))?;
+            add_mount_attributes(CWD, &to_c_string(path)?, READ_ONLY, MountDepth::This)
+                .map_err(LaunchError::for_path("make read-only", path))?;
         }
     }
     Ok(())
 }
 
 /// What was cloned before anything is closed.
-enum Held {
+enum ClonedTree {
     /// Nothing: the mount is created.
     Nothing,
     /// A clone of a file or directory.
-    Tree(OwnedFd, Kind),
+    Tree(OwnedFd, MountTargetKind),
 }
 
 /// Whether a mount is a directory or a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum MountTargetKind {
     Directory,
     File,
 }
 
-impl Kind {
-    fn of(path: &Path) -> std::io::Result<Self> {
+impl MountTargetKind {
+    fn from_path(path: &Path) -> std::io::Result<Self> {
         Ok(if fs::metadata(path)?.is_dir() { Self::Directory } else { Self::File })
     }
 }
 
-fn hold(place: &Mount) -> Result<Held, Trouble> {
+fn clone_source(place: &Mount) -> Result<ClonedTree, LaunchError> {
     let (source, attributes) = match place {
-        Mount::Scratch { .. } => return Ok(Held::Nothing),
-        Mount::Hidden { path } if path.is_dir() => return Ok(Held::Nothing),
+        Mount::Scratch { .. } => return Ok(ClonedTree::Nothing),
+        Mount::Hidden { path } if path.is_dir() => return Ok(ClonedTree::Nothing),
         // What does not exist needs no hiding.
-        Mount::Hidden { path } if !path.exists() => return Ok(Held::Nothing),
+        Mount::Hidden { path } if !path.exists() => return Ok(ClonedTree::Nothing),
         Mount::Hidden { .. } => (Path::new("/dev/null"), READ_ONLY),
         Mount::Shown { path } | Mount::Protected { path } => (path.as_path(), READ_ONLY | NO_SUID),
         Mount::ShownAs { source, .. } => (source.as_path(), READ_ONLY | NO_SUID),
@@ -115,34 +116,35 @@ fn hold(place: &Mount) -> Result<Held, Trouble> {
             (path.as_path(), NO_SUID | NO_DEV)
         }
     };
-    let tree = take(source)?;
-    add_mount_attributes(&tree, c"", attributes, Depth::All)
-        .map_err(Trouble::at("set the mount attributes of", source))?;
-    let kind = Kind::of(source).map_err(Trouble::at("inspect", source))?;
-    Ok(Held::Tree(tree, kind))
+    let tree = clone_tree(source)?;
+    add_mount_attributes(&tree, c"", attributes, MountDepth::All)
+        .map_err(LaunchError::for_path("set the mount attributes of", source))?;
+    let kind =
+        MountTargetKind::from_path(source).map_err(LaunchError::for_path("inspect", source))?;
+    Ok(ClonedTree::Tree(tree, kind))
 }
 
 /// Clones a path and everything mounted below it.
-fn take(path: &Path) -> Result<OwnedFd, Trouble> {
+fn clone_tree(path: &Path) -> Result<OwnedFd, LaunchError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::AT_RECURSIVE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    open_tree(CWD, path, flags).map_err(Trouble::at("clone the mount", path))
+    open_tree(CWD, path, flags).map_err(LaunchError::for_path("clone the mount", path))
 }
 
-fn put(place: &Mount, held: Held, scratch: u64) -> Result<(), Trouble> {
+fn mount_entry(place: &Mount, held: ClonedTree, scratch: u64) -> Result<(), LaunchError> {
     let path = place.path();
     match (place, held) {
-        (_, Held::Tree(tree, kind)) => {
-            make_room(path, kind)?;
-            attach(&tree, path)
+        (_, ClonedTree::Tree(tree, kind)) => {
+            create_mount_point(path, kind)?;
+            attach_tree(&tree, path)
         }
-        (Mount::Scratch { .. }, Held::Nothing) => {
-            make_room(path, Kind::Directory)?;
-            let mode = if is_shared(path) { "1777" } else { "755" };
+        (Mount::Scratch { .. }, ClonedTree::Nothing) => {
+            create_mount_point(path, MountTargetKind::Directory)?;
+            let mode = if is_world_writable(path) { "1777" } else { "755" };
             mount_empty(path, &format!("mode={mode},size={scratch}"))
         }
-        (Mount::Hidden { .. }, Held::Nothing) if path.is_dir() => {
+        (Mount::Hidden { .. }, ClonedTree::Nothing) if path.is_dir() => {
             mount_empty(path, "mode=755,size=1m")
         }
         (
@@ -153,24 +155,24 @@ fn put(place: &Mount, held: Held, scratch: u64) -> Result<(), Trouble> {
             | Mount::Cache { .. }
             | Mount::ShownAs { .. }
             | Mount::Protected { .. },
-            Held::Nothing,
+            ClonedTree::Nothing,
         ) => Ok(()),
     }
 }
 
 /// Returns whether all users may write in a scratch directory, as programs expect of some.
-pub(super) fn is_shared(path: &Path) -> bool {
+pub(super) fn is_world_writable(path: &Path) -> bool {
     path == Path::new("/tmp") || path == Path::new("/var/tmp")
 }
 
-fn attach(tree: impl AsFd, path: &Path) -> Result<(), Trouble> {
+fn attach_tree(tree: impl AsFd, path: &Path) -> Result<(), LaunchError> {
     // Does not follow a link in the last part of the path; there is none.
     move_mount(tree, c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-        .map_err(Trouble::at("attach the mount", path))
+        .map_err(LaunchError::for_path("attach the mount", path))
 }
 
 /// Creates the mount point. That is possible only inside mounts that are empty.
-fn make_room(path: &Path, kind: Kind) -> Result<(), Trouble> {
+fn create_mount_point(path: &Path, kind: MountTargetKind) -> Result<(), LaunchError> {
     if path.exists() {
         return Ok(());
     }
@@ -179,63 +181,68 @@ fn make_room(path: &Path, kind: Kind) -> Result<(), Trouble> {
             .recursive(true)
             .mode(0o755)
             .create(path)
-            .map_err(Trouble::at("create the mount point", path))
+            .map_err(LaunchError::for_path("create the mount point", path))
     };
     match (kind, path.parent()) {
-        (Kind::Directory, _) => directories(path),
-        (Kind::File, parent) => {
+        (MountTargetKind::Directory, _) => directories(path),
+        (MountTargetKind::File, parent) => {
             parent.map_or(Ok(()), directories)?;
-            File::create_new(path).map(drop).map_err(Trouble::at("create the mount point", path))
+            File::create_new(path)
+                .map(drop)
+                .map_err(LaunchError::for_path("create the mount point", path))
         }
     }
 }
 
-fn mount_empty(path: &Path, options: &str) -> Result<(), Trouble> {
+fn mount_empty(path: &Path, options: &str) -> Result<(), LaunchError> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    let options = CString::new(options).map_err(Trouble::with("encode the mount options"))?;
+    let options =
+        CString::new(options).map_err(LaunchError::for_operation("encode the mount options"))?;
     mount("tmpfs", path, "tmpfs", flags, options.as_c_str())
-        .map_err(Trouble::at("mount an empty directory at", path))
+        .map_err(LaunchError::for_path("mount an empty directory at", path))
 }
 
-fn make_proc() -> Result<(), Trouble> {
+fn mount_proc() -> Result<(), LaunchError> {
     let proc = Path::new("/proc");
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount("proc", proc, "proc", flags, None::<&CStr>).map_err(Trouble::at("mount", proc))?;
-    for knob in KERNEL_KNOBS.map(Path::new).into_iter().filter(|path| path.exists()) {
-        let tree = take(knob)?;
-        add_mount_attributes(&tree, c"", READ_ONLY, Depth::All)
-            .map_err(Trouble::at("make read-only", knob))?;
-        attach(&tree, knob)?;
+    mount("proc", proc, "proc", flags, None::<&CStr>)
+        .map_err(LaunchError::for_path("mount", proc))?;
+    for knob in KERNEL_SETTINGS.map(Path::new).into_iter().filter(|path| path.exists()) {
+        let tree = clone_tree(knob)?;
+        add_mount_attributes(&tree, c"", READ_ONLY, MountDepth::All)
+            .map_err(LaunchError::for_path("make read-only", knob))?;
+        attach_tree(&tree, knob)?;
     }
-    for view in KERNEL_VIEWS.map(Path::new).into_iter().filter(|path| path.exists()) {
-        attach(take(Path::new("/dev/null"))?, view)?;
+    for view in KERNEL_STATE_FILES.map(Path::new).into_iter().filter(|path| path.exists()) {
+        attach_tree(clone_tree(Path::new("/dev/null"))?, view)?;
     }
     Ok(())
 }
 
-fn make_dev(devices: Vec<(&str, OwnedFd)>, scratch: u64) -> Result<(), Trouble> {
+fn mount_dev(devices: Vec<(&str, OwnedFd)>, scratch: u64) -> Result<(), LaunchError> {
     let dev = Path::new("/dev");
     mount_empty(dev, "mode=755,size=64k")?;
     for (device, tree) in devices {
         let place = Path::new(device);
-        make_room(place, Kind::File)?;
-        attach(&tree, place)?;
+        create_mount_point(place, MountTargetKind::File)?;
+        attach_tree(&tree, place)?;
     }
     for (name, target) in DEVICE_LINKS {
-        symlink(target, name).map_err(Trouble::at("make", Path::new(name)))?;
+        symlink(target, name).map_err(LaunchError::for_path("make", Path::new(name)))?;
     }
     let shared = Path::new("/dev/shm");
-    make_room(shared, Kind::Directory)?;
+    create_mount_point(shared, MountTargetKind::Directory)?;
     mount_empty(shared, &format!("mode=1777,size={scratch}"))?;
     let terminals = Path::new("/dev/pts");
-    make_room(terminals, Kind::Directory)?;
+    create_mount_point(terminals, MountTargetKind::Directory)?;
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount("devpts", terminals, "devpts", flags, c"newinstance,ptmxmode=0666,mode=620")
-        .map_err(Trouble::at("mount", terminals))?;
-    add_mount_attributes(CWD, c"/dev", READ_ONLY, Depth::This)
-        .map_err(Trouble::at("make read-only", dev))
+        .map_err(LaunchError::for_path("mount", terminals))?;
+    add_mount_attributes(CWD, c"/dev", READ_ONLY, MountDepth::This)
+        .map_err(LaunchError::for_path("make read-only", dev))
 }
 
-fn terminated(path: &Path) -> Result<CString, Trouble> {
-    CString::new(path.as_os_str().as_encoded_bytes()).map_err(Trouble::at("encode the path", path))
+fn to_c_string(path: &Path) -> Result<CString, LaunchError> {
+    CString::new(path.as_os_str().as_encoded_bytes())
+        .map_err(LaunchError::for_path("encode the path", path))
 }

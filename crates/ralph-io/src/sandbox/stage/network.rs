@@ -12,16 +12,16 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
 };
 
-use crate::sandbox::Door;
-use crate::sandbox::proxy::{self, PORT_INSIDE, Purpose};
-use crate::sandbox::trouble::Trouble;
+use crate::sandbox::ProxyEndpoint;
+use crate::sandbox::launch_error::LaunchError;
+use crate::sandbox::proxy::{self, ListenerPurpose, PORT_INSIDE};
 
 /// Enables the loopback of this network namespace.
-pub(super) fn raise_loopback() -> Result<(), Trouble> {
-    try_raising().map_err(Trouble::with("enable the loopback"))
+pub(super) fn enable_loopback() -> Result<(), LaunchError> {
+    send_link_up().map_err(LaunchError::for_operation("enable the loopback"))
 }
 
-fn try_raising() -> io::Result<()> {
+fn send_link_up() -> io::Result<()> {
     const HEADER: usize = 16;
     const LENGTH: u32 = 32;
     const CHANGE_LINK: u16 = 16;
@@ -51,13 +51,16 @@ fn try_raising() -> io::Result<()> {
 /// Creates the listeners of an endpoint and passes them to the proxy, on the connection that was
 /// opened before the sandbox was closed. The proxy serves them while a process in here holds that
 /// connection.
-pub(super) fn hand_over(proxy: &UnixStream, endpoint: &Door) -> Result<(), Trouble> {
-    let forwards = endpoint.forwards.iter().map(|port| (*port, Purpose::Forward(*port)));
-    for (port, purpose) in std::iter::once((PORT_INSIDE, Purpose::Proxy)).chain(forwards) {
+pub(super) fn hand_over_listeners(
+    proxy: &UnixStream,
+    endpoint: &ProxyEndpoint,
+) -> Result<(), LaunchError> {
+    let forwards = endpoint.forwards.iter().map(|port| (*port, ListenerPurpose::Forward(*port)));
+    for (port, purpose) in std::iter::once((PORT_INSIDE, ListenerPurpose::Proxy)).chain(forwards) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-            .map_err(Trouble::with("create a listener for the proxy"))?;
-        proxy::hand_over(proxy, purpose, &listener)
-            .map_err(Trouble::with("pass a listener to the proxy"))?;
+            .map_err(LaunchError::for_operation("create a listener for the proxy"))?;
+        proxy::hand_over_listener(proxy, purpose, &listener)
+            .map_err(LaunchError::for_operation("pass a listener to the proxy"))?;
     }
     Ok(())
 }

@@ -29,17 +29,17 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::{bwrap, cgroup, container, kernel, landlock};
-use crate::sandbox::around;
+use crate::sandbox::client_wrapper;
 use crate::sandbox::container::Container;
-use crate::sandbox::plan::Plan;
+use crate::sandbox::launch_error::LaunchError;
+use crate::sandbox::launch_plan::LaunchPlan;
 use crate::sandbox::proxy;
-use crate::sandbox::trouble::Trouble;
-use crate::sandbox::{Counted, INSIDE_COMMAND, Network, Wall};
+use crate::sandbox::{BackendConfig, INSIDE_COMMAND, ProcessCounting, SandboxNetwork};
 
 /// What the process inside reports, one JSON value per line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Report {
+pub(super) enum InsideReport {
     /// The program runs, and signals reach it.
     Started,
     Exited(i32),
@@ -49,51 +49,64 @@ pub(super) enum Report {
 }
 
 /// The signals that are forwarded: those that users and supervisors send to a whole process group.
-const PASSED_ON: [i32; 7] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT];
+const FORWARDED_SIGNALS: [i32; 7] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT];
 
 /// Runs the program in the sandbox that a plan describes.
-pub(super) fn main(plan: &Path, program: &[OsString]) -> Result<ExitCode, Trouble> {
+pub(super) fn run_in_sandbox(plan: &Path, program: &[OsString]) -> Result<ExitCode, LaunchError> {
     let file = plan;
-    let plan = Plan::take(file).map_err(Trouble::at("read the plan", file))?;
+    let plan =
+        LaunchPlan::read_and_remove(file).map_err(LaunchError::for_path("read the plan", file))?;
     match &plan.backend_config {
-        Wall::Landlock => landlock::become_program(&plan, program),
-        Wall::Sbx(vm) => around::run_in_vm(vm, &plan, file, program),
-        Wall::Container(engine) => watch_container(&plan, engine, file, program).map(end_alike),
-        Wall::Native | Wall::Bwrap { .. } => watch(&plan, program).map(end_alike),
+        BackendConfig::Landlock => landlock::become_program(&plan, program),
+        BackendConfig::Sbx(vm) => client_wrapper::run_in_vm(vm, &plan, file, program),
+        BackendConfig::Container(engine) => {
+            supervise_container(&plan, engine, file, program).map(exit_like_program)
+        }
+        BackendConfig::Native | BackendConfig::Bwrap { .. } => {
+            supervise(&plan, program).map(exit_like_program)
+        }
     }
 }
 
 /// How the program ended.
 #[derive(Debug, Clone, Copy)]
-enum End {
+enum ProgramEnd {
     Exited(i32),
     Signalled(i32),
 }
 
-fn watch(plan: &Plan, program: &[OsString]) -> Result<End, Trouble> {
-    let signals = Signals::listen().map_err(Trouble::with("listen for signals"))?;
-    let (channel, theirs) = UnixStream::pair().map_err(Trouble::with("create a channel"))?;
+fn supervise(plan: &LaunchPlan, program: &[OsString]) -> Result<ProgramEnd, LaunchError> {
+    let signals =
+        PendingSignals::listen().map_err(LaunchError::for_operation("listen for signals"))?;
+    let (channel, theirs) =
+        UnixStream::pair().map_err(LaunchError::for_operation("create a channel"))?;
     // The other end is what the process inside inherits, and nothing else.
-    fcntl_setfd(&theirs, FdFlags::empty()).map_err(Trouble::with("open the channel"))?;
-    let proxy = call_proxy(&plan.spec.network)?;
+    fcntl_setfd(&theirs, FdFlags::empty())
+        .map_err(LaunchError::for_operation("open the channel"))?;
+    let proxy = connect_to_proxy(&plan.spec.network)?;
     match plan.spec.bounds.counted {
-        Counted::Together => cgroup::enter(&plan.spec.bounds),
-        Counted::ByUser => {}
+        ProcessCounting::Together => cgroup::enter_groups(&plan.spec.bounds),
+        ProcessCounting::ByUser => {}
     }
-    let mut inside = Inside::start(plan, &theirs, proxy.as_ref(), program)?;
+    let mut inside = InsideProcess::spawn_inside(plan, &theirs, proxy.as_ref(), program)?;
     drop((theirs, proxy));
-    let end = tell(&channel, plan).and_then(|()| follow(&channel, &signals, &mut inside));
+    let end =
+        send_plan(&channel, plan).and_then(|()| forward_until_end(&channel, &signals, &mut inside));
     if end.is_err() {
         let _ = inside.child.kill();
     }
     // When it ends, everything inside has ended.
-    let status = inside.child.wait().map_err(Trouble::with("wait for the process inside"))?;
+    let status =
+        inside.child.wait().map_err(LaunchError::for_operation("wait for the process inside"))?;
     match (end?, status.signal()) {
         (Some(end), _) => Ok(end),
-        (None, Some(signal)) => Ok(End::Signalled(signal)),
-        (None, None) => Err(Trouble::new(match &plan.backend_config {
-            Wall::Bwrap { .. } => format!("bwrap set up no sandbox ({status})"),
-            Wall::Native | Wall::Container(_) | Wall::Sbx(_) | Wall::Landlock => {
+        (None, Some(signal)) => Ok(ProgramEnd::Signalled(signal)),
+        (None, None) => Err(LaunchError::new(match &plan.backend_config {
+            BackendConfig::Bwrap { .. } => format!("bwrap set up no sandbox ({status})"),
+            BackendConfig::Native
+            | BackendConfig::Container(_)
+            | BackendConfig::Sbx(_)
+            | BackendConfig::Landlock => {
                 format!("the process inside is gone ({status})")
             }
         })),
@@ -101,21 +114,24 @@ fn watch(plan: &Plan, program: &[OsString]) -> Result<End, Trouble> {
 }
 
 /// Like [`supervise`], for a container. Removes what is left of it.
-fn watch_container(
-    plan: &Plan,
+fn supervise_container(
+    plan: &LaunchPlan,
     engine: &Container,
     file: &Path,
     program: &[OsString],
-) -> Result<End, Trouble> {
-    let signals = Signals::listen().map_err(Trouble::with("listen for signals"))?;
-    let container::Started { client, channel, first, note } =
-        container::start(plan, engine, file, program)?;
-    let mut inside = Inside { child: client, bwrap_info: Some(bwrap::Told::Read(first)) };
-    let end = tell(&channel, plan).and_then(|()| follow(&channel, &signals, &mut inside));
+) -> Result<ProgramEnd, LaunchError> {
+    let signals =
+        PendingSignals::listen().map_err(LaunchError::for_operation("listen for signals"))?;
+    let container::StartedContainer { client, channel, first, note } =
+        container::start_container(plan, engine, file, program)?;
+    let mut inside =
+        InsideProcess { child: client, bwrap_info: Some(bwrap::BwrapInfo::Read(first)) };
+    let end =
+        send_plan(&channel, plan).and_then(|()| forward_until_end(&channel, &signals, &mut inside));
     if let Ok(Some(end)) = end {
         // The client removes the container, and passes on the last output.
         match inside.child.wait() {
-            Ok(_) => note.drop_ended(),
+            Ok(_) => note.remove_note(),
             Err(_) => note.remove_container(),
         }
         return Ok(end);
@@ -124,41 +140,42 @@ fn watch_container(
     let _ = inside.child.kill();
     let _ = inside.child.wait();
     // The first process was killed, and with it everything inside.
-    end.map(|_| End::Signalled(signal_hook::consts::SIGKILL))
+    end.map(|_| ProgramEnd::Signalled(signal_hook::consts::SIGKILL))
 }
 
 /// Connects to the proxy, if there is one. A unix socket with a path is found by that path from any
 /// network namespace; so ralph connects from here, where the path is visible.
-fn call_proxy(network: &Network) -> Result<Option<UnixStream>, Trouble> {
+fn connect_to_proxy(network: &SandboxNetwork) -> Result<Option<UnixStream>, LaunchError> {
     match network {
-        Network::None | Network::Host => Ok(None),
-        Network::Proxy(endpoint) => {
-            let proxy = proxy::call(&endpoint.handover)
-                .map_err(Trouble::at("reach the proxy at", &endpoint.handover))?;
-            fcntl_setfd(&proxy, FdFlags::empty()).map_err(Trouble::with("keep the proxy"))?;
+        SandboxNetwork::None | SandboxNetwork::Host => Ok(None),
+        SandboxNetwork::Proxy(endpoint) => {
+            let proxy = proxy::connect_to_proxy(&endpoint.handover)
+                .map_err(LaunchError::for_path("reach the proxy at", &endpoint.handover))?;
+            fcntl_setfd(&proxy, FdFlags::empty())
+                .map_err(LaunchError::for_operation("keep the proxy"))?;
             Ok(Some(proxy))
         }
     }
 }
 
-fn tell(mut channel: &UnixStream, plan: &Plan) -> Result<(), Trouble> {
-    let text = serde_json::to_vec(plan).map_err(Trouble::with("encode the plan"))?;
+fn send_plan(mut channel: &UnixStream, plan: &LaunchPlan) -> Result<(), LaunchError> {
+    let text = serde_json::to_vec(plan).map_err(LaunchError::for_operation("encode the plan"))?;
     let sent = channel.write_all(&text).and_then(|()| channel.shutdown(Shutdown::Write));
     // If the process inside is gone already, it has reported why.
     match sent {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Trouble::with("send the plan")(error))
+            Err(LaunchError::for_operation("send the plan")(error))
         }
         Ok(()) | Err(_) => Ok(()),
     }
 }
 
 /// Forwards signals until the process inside has sent its last report.
-fn follow(
+fn forward_until_end(
     mut channel: &UnixStream,
-    signals: &Signals,
-    inside: &mut Inside,
-) -> Result<Option<End>, Trouble> {
+    signals: &PendingSignals,
+    inside: &mut InsideProcess,
+) -> Result<Option<ProgramEnd>, LaunchError> {
     let mut received = Vec::new();
     let mut end = None;
     let mut has_started = false;
@@ -166,26 +183,26 @@ fn follow(
         while let Some(at) = received.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = received.drain(..=at).collect();
             match serde_json::from_slice(&line)
-                .map_err(Trouble::with("parse the report of the process inside"))?
+                .map_err(LaunchError::for_operation("parse the report of the process inside"))?
             {
-                Report::Started => has_started = true,
-                Report::Exited(code) => end = Some(End::Exited(code)),
-                Report::Signalled(signal) => end = Some(End::Signalled(signal)),
-                Report::Failed(message) => return Err(Trouble::new(message)),
+                InsideReport::Started => has_started = true,
+                InsideReport::Exited(code) => end = Some(ProgramEnd::Exited(code)),
+                InsideReport::Signalled(signal) => end = Some(ProgramEnd::Signalled(signal)),
+                InsideReport::Failed(message) => return Err(LaunchError::new(message)),
             }
         }
         if has_started {
             // Signals that came before are forwarded now.
-            signals.pass_on_to(inside.first_process());
+            signals.forward_to(inside.first_process());
         }
         let mut waited_for =
             [PollFd::new(&channel, PollFlags::IN), PollFd::new(&signals.wake, PollFlags::IN)];
         match poll(&mut waited_for, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Trouble::with("wait")(error)),
+            Err(error) => return Err(LaunchError::for_operation("wait")(error)),
         }
         if waited_for[0].revents().is_empty() {
-            signals.drain();
+            signals.drain_wakeups();
             continue;
         }
         let mut buffer = [0; 4096];
@@ -193,16 +210,18 @@ fn follow(
             Ok(0) => return Ok(end),
             Ok(count) => received.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Trouble::with("read from the process inside")(error)),
+            Err(error) => {
+                return Err(LaunchError::for_operation("read from the process inside")(error));
+            }
         }
     }
 }
 
 /// Ends this process as the program ended.
-fn end_alike(end: End) -> ExitCode {
+fn exit_like_program(end: ProgramEnd) -> ExitCode {
     match end {
-        End::Exited(code) => ExitCode::from(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
-        End::Signalled(signal) => {
+        ProgramEnd::Exited(code) => ExitCode::from(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
+        ProgramEnd::Signalled(signal) => {
             // The program may have dumped core; a core dump of this process is useless.
             let none = Rlimit { current: Some(0), maximum: Some(0) };
             let _ = setrlimit(Resource::Core, none);
@@ -217,19 +236,19 @@ fn end_alike(end: End) -> ExitCode {
 }
 
 /// The first process inside, seen from outside.
-struct Inside {
+struct InsideProcess {
     child: Child,
     /// Its process id, if `child` is bubblewrap or an engine's client instead.
-    bwrap_info: Option<bwrap::Told>,
+    bwrap_info: Option<bwrap::BwrapInfo>,
 }
 
-impl Inside {
-    fn start(
-        plan: &Plan,
+impl InsideProcess {
+    fn spawn_inside(
+        plan: &LaunchPlan,
         channel: &UnixStream,
         proxy: Option<&UnixStream>,
         command_line: &[OsString],
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, LaunchError> {
         let channel = channel.as_raw_fd().to_string();
         let proxy = proxy.map_or_else(|| "-".to_owned(), |proxy| proxy.as_raw_fd().to_string());
         let arguments = |command: &mut Command| {
@@ -237,21 +256,28 @@ impl Inside {
         };
         match &plan.backend_config {
             // The other backends do not start here.
-            Wall::Native | Wall::Container(_) | Wall::Sbx(_) | Wall::Landlock => {
-                part_with_user()?;
+            BackendConfig::Native
+            | BackendConfig::Container(_)
+            | BackendConfig::Sbx(_)
+            | BackendConfig::Landlock => {
+                leave_user_namespace()?;
                 let mut command = Command::new("/proc/self/exe");
                 arguments(&mut command);
-                let child = command.spawn().map_err(Trouble::with("start the process inside"))?;
+                let child = command
+                    .spawn()
+                    .map_err(LaunchError::for_operation("start the process inside"))?;
                 Ok(Self { child, bwrap_info: None })
             }
-            Wall::Bwrap { program, ralph } => {
-                let (pipe, mut command) = bwrap::command(program, &plan.spec)?;
+            BackendConfig::Bwrap { program, ralph } => {
+                let (pipe, mut command) = bwrap::build_command(program, &plan.spec)?;
                 command.arg("--").arg(ralph);
                 arguments(&mut command);
                 // Signals for the program would end bubblewrap, so it gets its own group.
-                let child =
-                    command.process_group(0).spawn().map_err(Trouble::at("start", program))?;
-                Ok(Self { child, bwrap_info: Some(pipe.close()) })
+                let child = command
+                    .process_group(0)
+                    .spawn()
+                    .map_err(LaunchError::for_path("start", program))?;
+                Ok(Self { child, bwrap_info: Some(pipe.close_writer()) })
             }
         }
     }
@@ -267,15 +293,16 @@ impl Inside {
 
 /// Leaves the user and PID namespaces for fresh ones in which this user has all rights, and passes
 /// these on to the next started process.
-pub(super) fn part_with_user() -> Result<(), Trouble> {
+pub(super) fn leave_user_namespace() -> Result<(), LaunchError> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     kernel::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWPID)
-        .map_err(Trouble::with("create a user namespace"))?;
+        .map_err(LaunchError::for_operation("create a user namespace"))?;
     // Otherwise a process could drop a group that denies access rather than granting it.
-    std::fs::write("/proc/self/setgroups", "deny").map_err(Trouble::with("keep its groups"))?;
+    std::fs::write("/proc/self/setgroups", "deny")
+        .map_err(LaunchError::for_operation("keep its groups"))?;
     let map = |file: &str, id: u32| std::fs::write(file, format!("{id} {id} 1"));
-    map("/proc/self/uid_map", user).map_err(Trouble::with("keep its user"))?;
-    map("/proc/self/gid_map", group).map_err(Trouble::with("keep its group"))?;
+    map("/proc/self/uid_map", user).map_err(LaunchError::for_operation("keep its user"))?;
+    map("/proc/self/gid_map", group).map_err(LaunchError::for_operation("keep its group"))?;
     // A program that does not run as root loses all rights at exec, except for these.
     let all = CapabilitySet::SYS_ADMIN
         | CapabilitySet::NET_ADMIN
@@ -283,27 +310,28 @@ pub(super) fn part_with_user() -> Result<(), Trouble> {
         | CapabilitySet::DAC_OVERRIDE
         | CapabilitySet::DAC_READ_SEARCH;
     let sets = CapabilitySets { effective: all, permitted: all, inheritable: all };
-    set_capabilities(None, sets).map_err(Trouble::with("use the rights of its namespace"))?;
+    set_capabilities(None, sets)
+        .map_err(LaunchError::for_operation("use the rights of its namespace"))?;
     for one in all.iter() {
         configure_capability_in_ambient_set(one, true)
-            .map_err(Trouble::with("pass on its rights"))?;
+            .map_err(LaunchError::for_operation("pass on its rights"))?;
     }
     Ok(())
 }
 
 /// Signals that wait to be forwarded.
-struct Signals {
+struct PendingSignals {
     wake: UnixStream,
     pending: Vec<(Signal, Arc<AtomicBool>)>,
 }
 
-impl Signals {
+impl PendingSignals {
     fn listen() -> std::io::Result<Self> {
         let (wake, waker) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         waker.set_nonblocking(true)?;
         let mut pending = Vec::new();
-        for number in PASSED_ON {
+        for number in FORWARDED_SIGNALS {
             let Some(signal) = Signal::from_named_raw(number) else { continue };
             let flag = Arc::new(AtomicBool::new(false));
             signal_hook::flag::register(number, Arc::clone(&flag))?;
@@ -313,12 +341,12 @@ impl Signals {
         Ok(Self { wake, pending })
     }
 
-    fn drain(&self) {
+    fn drain_wakeups(&self) {
         let mut buffer = [0; 64];
         while matches!((&self.wake).read(&mut buffer), Ok(1..)) {}
     }
 
-    fn pass_on_to(&self, leader: Option<Pid>) {
+    fn forward_to(&self, leader: Option<Pid>) {
         let Some(leader) = leader.filter(|leader| leader.as_raw_pid() > 1) else { return };
         for (signal, flag) in &self.pending {
             if flag.swap(false, Ordering::Relaxed) {

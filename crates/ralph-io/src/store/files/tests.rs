@@ -11,10 +11,11 @@ use crate::store::sample;
 fn store() -> (tempfile::TempDir, RunStore) {
     let directory = tempfile::tempdir().expect("a directory");
     let root = directory.path().join("state");
-    let layout = Layout::locate(directory.path(), directory.path(), &root).expect("located");
+    let layout =
+        ProjectLayout::for_project(directory.path(), directory.path(), &root).expect("located");
     layout.prepare_state().expect("prepared");
     let journal = Journal::create(&layout.state().join("journal.jsonl")).expect("created");
-    let files = RunDir::at(directory.path());
+    let files = RunDir::from_path(directory.path());
     (
         directory,
         RunStore::new(layout, journal, files, ".ralph/skills".into(), ".ralph/prompts".into()),
@@ -27,7 +28,7 @@ fn the_counters_are_there_for_scripts() {
     let events = sample::events();
     for count in [7, events.len()] {
         let state = RunState::fold(&events[..count]).expect("folds");
-        store.publish(&View::State(&state)).expect("written");
+        store.publish_view(&View::State(&state)).expect("written");
     }
     let text = fs::read_to_string(directory.path().join(".ralph/state.json")).expect("written");
     expect_test::expect![[r#"
@@ -66,7 +67,7 @@ fn the_latest_memory_replaces_the_one_before_it_once() {
     let run = ralph_core::ids::RunId("20261114-231500-k3f9".into());
     let mut publish = |iteration, summary: &str| {
         let (iteration, compacted) = (IterationNumber(iteration), &memory(summary));
-        store.publish(&View::Memory { run: &run, iteration, compacted }).expect("written");
+        store.publish_view(&View::Memory { run: &run, iteration, compacted }).expect("written");
     };
     let history = || -> Vec<String> {
         let entries = fs::read_dir(place.join("compaction-history")).into_iter().flatten();
@@ -131,7 +132,7 @@ fn the_results_of_gates_have_a_file_per_iteration() {
         sandbox: None,
     };
     let view = View::Gates { iteration: IterationNumber(3), results: &[result] };
-    store.publish(&view).expect("written");
+    store.publish_view(&view).expect("written");
     let path = directory.path().join(".ralph/logs/validation/iter-3.json");
     let value: serde_json::Value =
         serde_json::from_slice(&fs::read(path).expect("written")).expect("JSON");
@@ -148,7 +149,7 @@ fn a_view_behind_a_link_is_not_written() {
     let elsewhere = tempfile::tempdir().expect("a directory");
     std::os::unix::fs::symlink(elsewhere.path(), directory.path().join(".ralph")).expect("a link");
     let state = RunState::fold(&sample::events()).expect("folds");
-    let error = store.publish(&View::State(&state)).expect_err("refused").to_string();
+    let error = store.publish_view(&View::State(&state)).expect_err("refused").to_string();
     assert!(error.contains(".ralph` is not a directory"), "{error}");
     assert_eq!(fs::read_dir(elsewhere.path()).expect("readable").count(), 0);
 }

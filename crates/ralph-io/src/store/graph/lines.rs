@@ -13,50 +13,50 @@ use serde_json::{Deserializer, Map, Value};
 
 /// The content of a file.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Content {
+pub(super) struct GraphContent {
     pub(super) graph: Graph,
     /// Objects that are neither entities nor relations.
     pub(super) others: Vec<Map<String, Value>>,
     /// Lines that cannot be read.
-    pub(super) damaged: Vec<Damaged>,
+    pub(super) damaged: Vec<DamagedLine>,
 }
 
 /// A line, or the end of one, that cannot be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Damaged {
+pub(super) struct DamagedLine {
     /// The line number, from 1.
     pub(super) line: usize,
     pub(super) bytes: Vec<u8>,
 }
 
 /// Parses a file.
-pub(super) fn parse(bytes: &[u8]) -> Content {
-    let mut content = Content::default();
+pub(super) fn parse_lines(bytes: &[u8]) -> GraphContent {
+    let mut content = GraphContent::default();
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     for (line, bytes) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
-        if content.take_usual(bytes).is_some() {
+        if content.add_usual(bytes).is_some() {
             continue;
         }
-        let Err(rest) = content.take_line(bytes) else { continue };
+        let Err(rest) = content.add_line(bytes) else { continue };
         // JavaScript can split a surrogate pair and write the halves; Rust strings cannot hold
         // them.
-        let whole = without_lone_surrogates(rest);
-        if matches!(&whole, Cow::Owned(whole) if content.take_line(whole).is_ok()) {
+        let whole = replace_lone_surrogates(rest);
+        if matches!(&whole, Cow::Owned(whole) if content.add_line(whole).is_ok()) {
             continue;
         }
-        content.damaged.push(Damaged { line, bytes: rest.to_vec() });
+        content.damaged.push(DamagedLine { line, bytes: rest.to_vec() });
     }
     content
 }
 
 /// Formats a file. It ends with a newline, so that a line appended by another program is a line.
-pub(super) fn render(graph: &Graph, others: &[Map<String, Value>]) -> Vec<u8> {
+pub(super) fn format_lines(graph: &Graph, others: &[Map<String, Value>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for entity in &graph.entities {
-        push_line(&mut bytes, &Line(entity));
+        push_line(&mut bytes, &GraphLine(entity));
     }
     for relation in &graph.relations {
-        push_line(&mut bytes, &Line(relation));
+        push_line(&mut bytes, &GraphLine(relation));
     }
     for other in others {
         push_line(&mut bytes, other);
@@ -72,7 +72,7 @@ fn push_line(bytes: &mut Vec<u8>, line: &impl Serialize) {
 /// A line in the usual form: one object with only known fields.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Usual<'a> {
+struct UsualLine<'a> {
     #[serde(borrow)]
     r#type: Cow<'a, str>,
     name: Option<String>,
@@ -83,12 +83,12 @@ struct Usual<'a> {
     relation_type: Option<String>,
 }
 
-impl Content {
+impl GraphContent {
     /// Adds a line in the usual form: three times as fast as parsing it into values, which matters
     /// with a million observations.
-    fn take_usual(&mut self, line: &[u8]) -> Option<()> {
+    fn add_usual(&mut self, line: &[u8]) -> Option<()> {
         match serde_json::from_slice(line).ok()? {
-            Usual {
+            UsualLine {
                 r#type,
                 name: Some(name),
                 entity_type: Some(entity_type),
@@ -100,7 +100,7 @@ impl Content {
                 let extra = Map::new();
                 self.graph.entities.push(Entity { name, entity_type, observations, extra });
             }
-            Usual {
+            UsualLine {
                 r#type,
                 name: None,
                 entity_type: None,
@@ -112,37 +112,37 @@ impl Content {
                 let extra = Map::new();
                 self.graph.relations.push(Relation { from, to, relation_type, extra });
             }
-            Usual { .. } => return None,
+            UsualLine { .. } => return None,
         }
         Some(())
     }
 
     /// Adds the objects of a line, usually one. If a writer left no newline at the end and another
     /// appended, there are two. Returns the part that is no object as an error.
-    fn take_line<'a>(&mut self, line: &'a [u8]) -> Result<(), &'a [u8]> {
+    fn add_line<'a>(&mut self, line: &'a [u8]) -> Result<(), &'a [u8]> {
         let mut objects = Deserializer::from_slice(line).into_iter::<Map<String, Value>>();
         loop {
             let begin = objects.byte_offset();
             match objects.next() {
                 None => return Ok(()),
-                Some(Ok(object)) => self.take(object).ok_or(&line[begin..])?,
+                Some(Ok(object)) => self.add_object(object).ok_or(&line[begin..])?,
                 Some(Err(_)) => return Err(&line[begin..]),
             }
         }
     }
 
-    fn take(&mut self, mut object: Map<String, Value>) -> Option<()> {
+    fn add_object(&mut self, mut object: Map<String, Value>) -> Option<()> {
         match object.get("type").and_then(Value::as_str) {
             Some("entity") => {
                 object.shift_remove("type");
                 let entity = Entity {
-                    name: text(object.shift_remove("name")?)?,
+                    name: into_text(object.shift_remove("name")?)?,
                     entity_type: object
                         .shift_remove("entityType")
-                        .map_or(Some(String::new()), text)?,
+                        .map_or(Some(String::new()), into_text)?,
                     observations: object
                         .shift_remove("observations")
-                        .map_or(Some(vec![]), texts)?,
+                        .map_or(Some(vec![]), into_texts)?,
                     extra: object,
                 };
                 self.graph.entities.push(entity);
@@ -150,11 +150,11 @@ impl Content {
             Some("relation") => {
                 object.shift_remove("type");
                 let relation = Relation {
-                    from: text(object.shift_remove("from")?)?,
-                    to: text(object.shift_remove("to")?)?,
+                    from: into_text(object.shift_remove("from")?)?,
+                    to: into_text(object.shift_remove("to")?)?,
                     relation_type: object
                         .shift_remove("relationType")
-                        .map_or(Some(String::new()), text)?,
+                        .map_or(Some(String::new()), into_text)?,
                     extra: object,
                 };
                 self.graph.relations.push(relation);
@@ -165,7 +165,7 @@ impl Content {
     }
 }
 
-fn text(value: Value) -> Option<String> {
+fn into_text(value: Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
@@ -174,9 +174,9 @@ fn text(value: Value) -> Option<String> {
     }
 }
 
-fn texts(value: Value) -> Option<Vec<String>> {
+fn into_texts(value: Value) -> Option<Vec<String>> {
     match value {
-        Value::Array(values) => values.into_iter().map(text).collect(),
+        Value::Array(values) => values.into_iter().map(into_text).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
             None
         }
@@ -184,7 +184,7 @@ fn texts(value: Value) -> Option<Vec<String>> {
 }
 
 /// Replaces each half of a surrogate pair without its other half by the replacement character.
-fn without_lone_surrogates(json: &[u8]) -> Cow<'_, [u8]> {
+fn replace_lone_surrogates(json: &[u8]) -> Cow<'_, [u8]> {
     let unit = |at: usize| -> Option<u32> {
         let escape = json.get(at..at + 6)?;
         let digits = std::str::from_utf8(escape.strip_prefix(b"\\u")?).ok()?;
@@ -207,9 +207,9 @@ fn without_lone_surrogates(json: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// An item as a line of the file.
-struct Line<'a, T>(&'a T);
+struct GraphLine<'a, T>(&'a T);
 
-impl Serialize for Line<'_, Entity> {
+impl Serialize for GraphLine<'_, Entity> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut line = serializer.serialize_map(None)?;
         line.serialize_entry("type", "entity")?;
@@ -223,7 +223,7 @@ impl Serialize for Line<'_, Entity> {
     }
 }
 
-impl Serialize for Line<'_, Relation> {
+impl Serialize for GraphLine<'_, Relation> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut line = serializer.serialize_map(None)?;
         line.serialize_entry("type", "relation")?;
@@ -246,8 +246,8 @@ mod tests {
     /// Parses a text and compares what is written back, and what could not be read.
     #[track_caller]
     fn check(text: &[u8], expect: &str, damaged: &[(usize, &[u8])]) {
-        let content = parse(text);
-        let written = render(&content.graph, &content.others);
+        let content = parse_lines(text);
+        let written = format_lines(&content.graph, &content.others);
         assert_eq!(String::from_utf8_lossy(&written), expect);
         let found: Vec<(usize, &[u8])> =
             content.damaged.iter().map(|it| (it.line, it.bytes.as_slice())).collect();
@@ -325,7 +325,7 @@ mod tests {
             (r"\\ud83d is text, \uD83D", "\\ud83d is text, \u{fffd}"),
         ] {
             let line = ADA.replace("writes", written);
-            let content = parse(line.as_bytes());
+            let content = parse_lines(line.as_bytes());
             assert_eq!(content.damaged, [], "{written}");
             assert_eq!(json!(content.graph.entities[0].observations), json!([read]));
         }

@@ -13,12 +13,12 @@ fn entity(name: &str) -> Entity {
     Entity { name: name.into(), entity_type: "person".into(), ..Entity::default() }
 }
 
-fn create(name: &str) -> Edit {
-    Edit::CreateEntities(vec![entity(name)])
+fn create(name: &str) -> GraphEdit {
+    GraphEdit::CreateEntities(vec![entity(name)])
 }
 
 fn names(file: &mut GraphFile) -> Vec<String> {
-    file.graph().expect("readable").entities.iter().map(|it| it.name.clone()).collect()
+    file.read_graph().expect("readable").entities.iter().map(|it| it.name.clone()).collect()
 }
 
 /// Returns a directory, and the path of a graph in it.
@@ -44,7 +44,7 @@ fn a_missing_file_is_an_empty_graph_and_is_made_with_its_directory() {
     let mut file = GraphFile::new(&path);
     assert_eq!(names(&mut file), [""; 0]);
     assert_eq!(listed(directory.path()), [""; 0], "reading makes nothing");
-    file.apply(create("Ada")).expect("written");
+    file.apply_edit(create("Ada")).expect("written");
     assert_eq!(names(&mut GraphFile::new(&path)), ["Ada"]);
     assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
 }
@@ -54,7 +54,7 @@ fn the_file_is_read_again_only_when_it_is_another_one() {
     let (_directory, path) = place();
     let (mut one, mut two) = (GraphFile::new(&path), GraphFile::new(&path));
     for name in ["a", "b", "c"] {
-        one.apply(create(name)).expect("written");
+        one.apply_edit(create(name)).expect("written");
         assert_eq!(names(&mut two), names(&mut one));
     }
     // An append in place is noticed, and so is a removal of the file.
@@ -64,9 +64,9 @@ fn the_file_is_read_again_only_when_it_is_another_one() {
     fs::remove_file(&path).expect("removed");
     assert_eq!(names(&mut one), [""; 0]);
     // What was read is not read again: the memory is the same.
-    one.apply(create("a")).expect("written");
-    let before = one.graph().expect("readable").entities.as_ptr();
-    assert_eq!(one.graph().expect("readable").entities.as_ptr(), before);
+    one.apply_edit(create("a")).expect("written");
+    let before = one.read_graph().expect("readable").entities.as_ptr();
+    assert_eq!(one.read_graph().expect("readable").entities.as_ptr(), before);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_search_sees_own_and_foreign_changes() {
     let (_directory, path) = place();
     let (mut one, mut two) = (GraphFile::new(&path), GraphFile::new(&path));
     let found = |file: &mut GraphFile, text: &str| -> Vec<String> {
-        let found = file.search(&[text]).expect("readable");
+        let found = file.search_entities(&[text]).expect("readable");
         found.entities.iter().map(|it| it.name.clone()).collect()
     };
     let observed = |name: &str, text: &str| Observations {
@@ -82,22 +82,24 @@ fn a_search_sees_own_and_foreign_changes() {
         contents: vec![text.into()],
     };
     assert_eq!(found(&mut one, "PERSON"), [""; 0]);
-    one.apply(create("Ada")).expect("written");
-    two.apply(create("Bob")).expect("written");
+    one.apply_edit(create("Ada")).expect("written");
+    two.apply_edit(create("Bob")).expect("written");
     assert_eq!(found(&mut one, "PERSON"), ["Ada", "Bob"]);
-    one.apply(Edit::AddObservations(vec![observed("Ada", "Sings")])).expect("written");
-    one.apply(Edit::AddObservations(vec![observed("Bob", "sings low")])).expect("written");
+    one.apply_edit(GraphEdit::AddObservations(vec![observed("Ada", "Sings")])).expect("written");
+    one.apply_edit(GraphEdit::AddObservations(vec![observed("Bob", "sings low")]))
+        .expect("written");
     assert_eq!(found(&mut one, "sing"), ["Ada", "Bob"]);
     assert_eq!(found(&mut two, "sing"), ["Ada", "Bob"]);
-    one.apply(Edit::DeleteObservations(vec![observed("Ada", "Sings")])).expect("written");
+    one.apply_edit(GraphEdit::DeleteObservations(vec![observed("Ada", "Sings")])).expect("written");
     assert_eq!(found(&mut one, "sing"), ["Bob"]);
-    two.apply(Edit::DeleteEntities(vec!["Ada".into()])).expect("written");
+    two.apply_edit(GraphEdit::DeleteEntities(vec!["Ada".into()])).expect("written");
     assert_eq!(
         (found(&mut one, "person"), found(&mut two, "person")),
         (vec!["Bob".into()], vec!["Bob".into()])
     );
     // What is refused changes nothing.
-    two.apply(Edit::AddObservations(vec![observed("Ada", "dances")])).expect_err("not there");
+    two.apply_edit(GraphEdit::AddObservations(vec![observed("Ada", "dances")]))
+        .expect_err("not there");
     assert_eq!(found(&mut two, "dances"), [""; 0]);
 }
 
@@ -105,33 +107,33 @@ fn a_search_sees_own_and_foreign_changes() {
 fn an_edit_without_effect_writes_nothing() {
     let (_directory, path) = place();
     fs::write(&path, ADA).expect("written");
-    let stamp = Stamp::of(&fs::metadata(&path).expect("there"));
+    let stamp = GraphStamp::from_metadata(&fs::metadata(&path).expect("there"));
     let mut file = GraphFile::new(&path);
-    file.apply(create("Ada")).expect("known");
-    file.apply(Edit::DeleteEntities(vec!["Bob".into()])).expect("not there");
-    assert_eq!(Stamp::of(&fs::metadata(&path).expect("there")), stamp);
+    file.apply_edit(create("Ada")).expect("known");
+    file.apply_edit(GraphEdit::DeleteEntities(vec!["Bob".into()])).expect("not there");
+    assert_eq!(GraphStamp::from_metadata(&fs::metadata(&path).expect("there")), stamp);
 }
 
 #[test]
 fn eight_writers_lose_nothing() {
     let (_directory, path) = place();
-    GraphFile::new(&path).apply(create("shared")).expect("written");
+    GraphFile::new(&path).apply_edit(create("shared")).expect("written");
     thread::scope(|scope| {
         for writer in 0..8 {
             let path = &path;
             scope.spawn(move || {
                 let mut file = GraphFile::new(path);
                 for step in 0..20 {
-                    file.apply(create(&format!("{writer}-{step}"))).expect("written");
+                    file.apply_edit(create(&format!("{writer}-{step}"))).expect("written");
                     let contents = vec![format!("seen by {writer} in {step}")];
                     let about = Observations { entity_name: "shared".into(), contents };
-                    file.apply(Edit::AddObservations(vec![about])).expect("written");
+                    file.apply_edit(GraphEdit::AddObservations(vec![about])).expect("written");
                 }
             });
         }
     });
     let mut file = GraphFile::new(&path);
-    let graph = file.graph().expect("readable");
+    let graph = file.read_graph().expect("readable");
     assert_eq!(graph.entities.len(), 1 + 8 * 20);
     assert_eq!(graph.entities[0].observations.len(), 8 * 20);
 }
@@ -143,21 +145,21 @@ fn damage_is_reported_once_and_moved_away_by_the_next_change() {
     fs::write(&path, &damaged).expect("written");
     let mut file = GraphFile::new(&path);
     assert_eq!(names(&mut file), ["Ada"]);
-    let notice = Notice::Damaged { path: path.clone(), count: 2, first: 1 };
+    let notice = GraphNotice::Damaged { path: path.clone(), count: 2, first: 1 };
     assert_eq!(file.take_notices(), [notice]);
     assert_eq!(names(&mut file), ["Ada"]);
     assert_eq!(file.take_notices(), []);
     assert_eq!(fs::read_to_string(&path).expect("readable"), damaged, "reading changes nothing");
     // Even an edit without an effect repairs the file.
-    file.apply(create("Ada")).expect("written");
-    let [Notice::PutAside { path: aside }] = &file.take_notices()[..] else {
+    file.apply_edit(create("Ada")).expect("written");
+    let [GraphNotice::PutAside { path: aside }] = &file.take_notices()[..] else {
         panic!("not reported")
     };
     assert_eq!(fs::read_to_string(aside).expect("kept"), "nonsense\n{\"type\":\"ent\n");
     assert_eq!(fs::read_to_string(&path).expect("readable"), ADA);
     // Again in the same second.
     fs::write(&path, &damaged).expect("written");
-    file.apply(create("Ada")).expect("written");
+    file.apply_edit(create("Ada")).expect("written");
     let kept = listed(directory.path());
     assert_eq!(kept.iter().filter(|name| name.starts_with("memory.jsonl.damaged-")).count(), 2);
 }
@@ -170,11 +172,11 @@ fn a_refused_write_leaves_the_old_file_and_the_next_one_succeeds() {
     // A directory in place of the lock fails even for root.
     let lock = directory.path().join("memory.jsonl.lock");
     fs::create_dir(&lock).expect("made");
-    let error = file.apply(create("Bob")).expect_err("refused").to_string();
+    let error = file.apply_edit(create("Bob")).expect_err("refused").to_string();
     assert!(error.starts_with("cannot lock `") && error.contains("Is a directory"), "{error}");
     assert_eq!(names(&mut file), ["Ada"]);
     fs::remove_dir(&lock).expect("removed");
-    file.apply(create("Bob")).expect("written");
+    file.apply_edit(create("Bob")).expect("written");
     assert_eq!(names(&mut GraphFile::new(&path)), ["Ada", "Bob"]);
 }
 
@@ -183,25 +185,25 @@ fn anything_but_a_file_is_refused() {
     let (directory, path) = place();
     fs::create_dir(&path).expect("made");
     let mut file = GraphFile::new(&path);
-    assert!(matches!(file.graph(), Err(GraphError::NotAFile(_))));
-    assert!(matches!(file.apply(create("Ada")), Err(GraphError::NotAFile(_))));
+    assert!(matches!(file.read_graph(), Err(GraphError::NotAFile(_))));
+    assert!(matches!(file.apply_edit(create("Ada")), Err(GraphError::NotAFile(_))));
     let pipe = directory.path().join("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
         .expect("made");
-    assert!(matches!(GraphFile::new(pipe).graph(), Err(GraphError::NotAFile(_))));
+    assert!(matches!(GraphFile::new(pipe).read_graph(), Err(GraphError::NotAFile(_))));
     let large = directory.path().join("large");
     File::create(&large).and_then(|file| file.set_len(LARGEST + 1)).expect("made");
-    assert!(matches!(GraphFile::new(large).graph(), Err(GraphError::TooLarge(_))));
+    assert!(matches!(GraphFile::new(large).read_graph(), Err(GraphError::TooLarge(_))));
 }
 
 #[test]
 fn a_lock_that_is_never_released_is_reported() {
     let (_directory, path) = place();
     let mut file = GraphFile::new(&path);
-    let _held = file.lock(&path).expect("free");
+    let _held = file.lock_graph(&path).expect("free");
     file.patience = Duration::from_millis(1);
-    assert!(matches!(file.apply(create("Ada")), Err(GraphError::Busy { .. })));
-    assert!(file.graph().is_ok(), "who only reads does not wait");
+    assert!(matches!(file.apply_edit(create("Ada")), Err(GraphError::Busy { .. })));
+    assert!(file.read_graph().is_ok(), "who only reads does not wait");
 }
 
 #[test]
@@ -211,7 +213,7 @@ fn a_link_stays_and_permissions_stay() {
     fs::write(&target, ADA).expect("written");
     fs::set_permissions(&target, Permissions::from_mode(0o640)).expect("set");
     symlink(&target, &path).expect("linked");
-    GraphFile::new(&path).apply(create("Bob")).expect("written");
+    GraphFile::new(&path).apply_edit(create("Bob")).expect("written");
     assert!(fs::symlink_metadata(&path).expect("there").is_symlink());
     assert_eq!(names(&mut GraphFile::new(&target)), ["Ada", "Bob"]);
     assert_eq!(fs::metadata(&target).expect("there").permissions().mode() & 0o777, 0o640);
@@ -223,7 +225,7 @@ fn temporary_files_of_a_killed_writer_are_removed() {
     for name in [".memory.jsonl.Ab3.tmp", ".other.jsonl.Ab3.tmp", "memory.jsonl.0f.tmp"] {
         fs::write(directory.path().join(name), "half").expect("written");
     }
-    GraphFile::new(&path).apply(create("Ada")).expect("written");
+    GraphFile::new(&path).apply_edit(create("Ada")).expect("written");
     let expect =
         [".other.jsonl.Ab3.tmp", "memory.jsonl", "memory.jsonl.0f.tmp", "memory.jsonl.lock"];
     assert_eq!(listed(directory.path()), expect);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::process::{self, Limits, Spawn, Stdin, Watch};
+use crate::process::{self, ProcessLimits, Spawn, StdinSource, Watch};
 use crate::store::sample;
 
 fn write(path: &Path, events: &[Recorded]) -> Vec<u8> {
@@ -18,7 +18,7 @@ fn write(path: &Path, events: &[Recorded]) -> Vec<u8> {
 }
 
 fn all(path: &Path) -> Result<Vec<Recorded>, JournalError> {
-    read(path)?.collect()
+    open_for_reading(path)?.collect()
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn appended_events_are_read_back_and_fold() {
     let events = sample::events();
     write(&path, &events);
     assert_eq!(all(&path).expect("readable"), events);
-    assert_eq!(fold(&path).expect("folds"), RunState::fold(&events).expect("folds"));
+    assert_eq!(fold_journal(&path).expect("folds"), RunState::fold(&events).expect("folds"));
     Journal::create(&path).expect_err("never overwritten");
 }
 
@@ -43,8 +43,8 @@ fn a_journal_cut_anywhere_folds_to_a_prefix_and_can_be_resumed() {
         fs::write(&path, &bytes[..length]).expect("written");
         assert_eq!(all(&path).expect("readable"), events[..whole], "cut at {length}");
         match RunState::fold(&events[..whole]) {
-            Ok(state) => assert_eq!(fold(&path).expect("folds"), state, "cut at {length}"),
-            Err(_) => assert!(matches!(fold(&path), Err(JournalError::Empty { .. }))),
+            Ok(state) => assert_eq!(fold_journal(&path).expect("folds"), state, "cut at {length}"),
+            Err(_) => assert!(matches!(fold_journal(&path), Err(JournalError::Empty { .. }))),
         }
         // Each of these is a sync; a few offsets within every line are enough.
         if length % 37 != 0 {
@@ -63,9 +63,9 @@ fn a_torn_end_is_reported() {
     let bytes = write(&path, &sample::events());
     for (tail, expect) in [("", None), ("{\"se", Some(4)), ("\0\0\0\n", Some(4))] {
         fs::write(&path, [&bytes, tail.as_bytes()].concat()).expect("written");
-        let mut reading = read(&path).expect("opened");
+        let mut reading = open_for_reading(&path).expect("opened");
         assert_eq!(reading.by_ref().flatten().count(), 10);
-        assert_eq!(reading.torn(), expect.map(|bytes| Torn { bytes }), "{tail:?}");
+        assert_eq!(reading.torn_line(), expect.map(|bytes| TornLine { bytes }), "{tail:?}");
         Journal::open_for_append(&path).expect("can be resumed");
         assert_eq!(fs::read(&path).expect("readable"), bytes, "{tail:?}");
     }
@@ -79,14 +79,14 @@ fn a_damaged_line_stops_and_is_named() {
     let damaged = text.replacen("\"seq\":3", "\"seq\":x", 1);
     fs::write(&path, &damaged).expect("written");
     for error in [
-        fold(&path).expect_err("damaged").to_string(),
+        fold_journal(&path).expect_err("damaged").to_string(),
         Journal::open_for_append(&path).expect_err("damaged").to_string(),
     ] {
         assert!(error.starts_with("line 3 of the journal `"), "{error}");
         assert!(error.contains("its 2 earlier events are readable"), "{error}");
     }
     assert_eq!(fs::read_to_string(&path).expect("readable"), damaged);
-    assert_eq!(read(&path).expect("opened").flatten().count(), 2);
+    assert_eq!(open_for_reading(&path).expect("opened").flatten().count(), 2);
 }
 
 #[test]
@@ -96,13 +96,13 @@ fn a_later_format_is_read_if_possible_and_never_written() {
     let text = String::from_utf8(write(&path, &sample::events())).expect("text");
     let later = text.replacen("\"journal\":1", "\"journal\":2,\"more\":true", 1);
     fs::write(&path, format!("{later}{{torn")).expect("written");
-    fold(&path).expect("readable");
+    fold_journal(&path).expect("readable");
     let error = Journal::open_for_append(&path).expect_err("refused").to_string();
     assert!(error.contains("has format 2, and this ralph knows 1"), "{error}");
     assert_eq!(fs::read_to_string(&path).expect("readable"), format!("{later}{{torn"));
     fs::write(&path, later.replacen("\"type\":\"warned\"", "\"type\":\"dreamed\"", 1))
         .expect("written");
-    assert!(matches!(fold(&path), Err(JournalError::Newer { version: 2, .. })));
+    assert!(matches!(fold_journal(&path), Err(JournalError::Newer { version: 2, .. })));
 }
 
 #[test]
@@ -112,12 +112,12 @@ fn an_event_out_of_order_does_not_fold() {
     let mut events = sample::events();
     events.remove(4);
     write(&path, &events);
-    assert!(matches!(fold(&path), Err(JournalError::Misfit { .. })));
+    assert!(matches!(fold_journal(&path), Err(JournalError::Inconsistent { .. })));
 }
 
 #[test]
 fn a_missing_journal_is_named() {
-    let error = fold(Path::new("/nowhere/journal.jsonl")).expect_err("missing").to_string();
+    let error = fold_journal(Path::new("/nowhere/journal.jsonl")).expect_err("missing").to_string();
     expect_test::expect![
         "cannot read the journal `/nowhere/journal.jsonl`: No such file or directory (os error 2)"
     ]
@@ -144,15 +144,15 @@ fn a_full_disk_leaves_whole_lines() {
         args: vec!["-c".into(), script.into(), this.into()],
         cwd: directory.path().to_owned(),
         env: std::env::vars_os().chain([(FULL.into(), path.clone().into())]).collect(),
-        stdin: Stdin::Null,
-        limits: Limits { hard: Some(Duration::from_secs(60)), ..Limits::default() },
+        stdin: StdinSource::Null,
+        limits: ProcessLimits { hard: Some(Duration::from_secs(60)), ..ProcessLimits::default() },
     };
-    let captured = process::capture(&spawn, &Watch::detached(), 100_000);
+    let captured = process::capture_output(&spawn, &Watch::new_detached(), 100_000);
     let output = String::from_utf8_lossy(&captured.stdout).into_owned();
     assert!(captured.end.ending.is_success() && output.contains("1 passed"), "{output}");
     let bytes = fs::read(&path).expect("readable");
     assert!(bytes.ends_with(b"\n") && bytes.len() <= 8 * 1024, "{}", bytes.len());
-    fold(&path).expect("folds");
+    fold_journal(&path).expect("folds");
 }
 
 fn fill(path: &Path) {
@@ -180,7 +180,7 @@ proptest! {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("journal.jsonl");
         fs::write(&path, &bytes).expect("written");
-        let _ = fold(&path);
+        let _ = fold_journal(&path);
         let _ = Journal::open_for_append(&path);
     }
 }

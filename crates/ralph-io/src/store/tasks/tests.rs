@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs::FileTimes;
 use std::os::unix::fs::MetadataExt as _;
 
-use ralph_core::board::Touched;
 use ralph_core::ids::TaskId;
 use ralph_core::ports::Store as _;
 use ralph_core::task::{TaskFields, TaskStatus};
+use ralph_core::task_state::DirtyTasks;
 
 use super::*;
 use crate::store::journal::Journal;
@@ -29,10 +29,11 @@ impl Project {
         let directory = tempfile::tempdir().expect("a directory");
         fs::write(directory.path().join("plan.json"), PLAN).expect("a file");
         let root = directory.path().join("state");
-        let layout = Layout::locate(directory.path(), directory.path(), &root).expect("located");
+        let layout =
+            ProjectLayout::for_project(directory.path(), directory.path(), &root).expect("located");
         layout.prepare_state().expect("prepared");
         let journal = Journal::create(&layout.state().join("journal.jsonl")).expect("created");
-        let files = RunDir::at(directory.path().join("state"));
+        let files = RunDir::from_path(directory.path().join("state"));
         let places = [".ralph/skills", ".ralph/prompts"].map(Into::into);
         let [skills, prompts] = places;
         let mut store = RunStore::new(layout, journal, files, skills, prompts);
@@ -50,23 +51,23 @@ impl Project {
 
     /// Returns which file the copy is that is kept with the run.
     fn copy(&self) -> u64 {
-        fs::metadata(self.store.files.tasks()).expect("kept").ino()
+        fs::metadata(self.store.files.tasks_path()).expect("kept").ino()
     }
 
-    fn look(&mut self, look: Look) -> TasksFound {
-        self.store.look_at_tasks(Path::new("plan.json"), &self.list, look)
+    fn look(&mut self, look: CompareMode) -> TasksFound {
+        self.store.check_task_file(Path::new("plan.json"), &self.list, look)
     }
 
     /// Makes changes to the list and has the file written, as a run does.
-    fn write(&mut self, changes: &[TaskChange], touched: &Touched) {
+    fn write(&mut self, changes: &[TaskChange], touched: &DirtyTasks) {
         let order = ListOrder { list: &self.list, changes, touched };
         self.store.write_tasks(Path::new("plan.json"), &order).expect("written");
-        self.list = order.outcome();
+        self.list = order.resulting_list();
     }
 }
 
-fn only(ids: &[&str]) -> Touched {
-    Touched::Only(ids.iter().map(|id| TaskId((*id).into())).collect::<BTreeSet<_>>())
+fn only(ids: &[&str]) -> DirtyTasks {
+    DirtyTasks::Only(ids.iter().map(|id| TaskId((*id).into())).collect::<BTreeSet<_>>())
 }
 
 fn set(id: &str, status: TaskStatus) -> TaskChange {
@@ -76,14 +77,14 @@ fn set(id: &str, status: TaskStatus) -> TaskChange {
 #[test]
 fn task_states_are_written_without_another_copy_of_the_list() {
     let mut project = Project::new();
-    project.write(&[set("a", TaskStatus::InProgress)], &Touched::Any);
+    project.write(&[set("a", TaskStatus::InProgress)], &DirtyTasks::Any);
     let copy = project.copy();
     project.write(&[set("a", TaskStatus::Done)], &only(&["a"]));
     project.write(&[set("b", TaskStatus::InProgress)], &only(&["a"]));
     let expect = PLAN.replacen("pending", "done", 1).replacen("pending", "in_progress", 1);
     assert_eq!(project.text(), expect);
     assert_eq!(project.copy(), copy);
-    for look in [Look::Outside, Look::Content] {
+    for look in [CompareMode::Metadata, CompareMode::Content] {
         assert_eq!(project.look(look), TasksFound::Same);
     }
     // The text of tasks is not in the journal in a form that could repair a copy.
@@ -97,10 +98,10 @@ fn task_states_are_written_without_another_copy_of_the_list() {
 #[test]
 fn a_deleted_file_is_restored_with_its_task_states() {
     let mut project = Project::new();
-    project.write(&[set("a", TaskStatus::InProgress)], &Touched::Any);
+    project.write(&[set("a", TaskStatus::InProgress)], &DirtyTasks::Any);
     project.write(&[set("a", TaskStatus::Done)], &only(&["a"]));
     fs::remove_file(project.plan()).expect("removed");
-    assert!(matches!(project.look(Look::Outside), TasksFound::Broken { .. }));
+    assert!(matches!(project.look(CompareMode::Metadata), TasksFound::Broken { .. }));
     project.write(&[set("b", TaskStatus::Skipped)], &only(&[]));
     let expect = PLAN.replacen("pending", "done", 1).replacen("pending", "skipped", 1);
     assert_eq!(project.text(), expect);
@@ -109,7 +110,7 @@ fn a_deleted_file_is_restored_with_its_task_states() {
 #[test]
 fn a_hidden_edit_is_found_and_overwritten() {
     let mut project = Project::new();
-    project.write(&[set("a", TaskStatus::InProgress)], &Touched::Any);
+    project.write(&[set("a", TaskStatus::InProgress)], &DirtyTasks::Any);
     let written = project.text();
     let before = fs::metadata(project.plan()).expect("there");
     fs::write(project.plan(), written.replace("pending", "skipped")).expect("written");
@@ -117,24 +118,24 @@ fn a_hidden_edit_is_found_and_overwritten() {
     let file = OpenOptions::new().write(true).open(project.plan()).expect("opened");
     file.set_times(times).expect("set");
     let mut found = project.list.clone();
-    found.apply(&set("b", TaskStatus::Skipped)).expect("fits");
+    found.apply_change(&set("b", TaskStatus::Skipped)).expect("fits");
     for _ in 0..2 {
-        assert_eq!(project.look(Look::Content), TasksFound::Edited(Box::new(found.clone())));
+        assert_eq!(project.look(CompareMode::Content), TasksFound::Edited(Box::new(found.clone())));
     }
     // Nothing that ralph did touched the task.
     project.write(&[], &only(&[]));
     assert_eq!(project.text(), written);
-    assert_eq!(project.look(Look::Content), TasksFound::Same);
-    let copy = fs::read_to_string(project.store.files.tasks()).expect("kept");
+    assert_eq!(project.look(CompareMode::Content), TasksFound::Same);
+    let copy = fs::read_to_string(project.store.files.tasks_path()).expect("kept");
     assert_eq!(copy, written);
 }
 
 #[test]
 fn an_edit_of_unknown_fields_stays_and_is_kept() {
     let mut project = Project::new();
-    project.write(&[set("a", TaskStatus::InProgress)], &Touched::Any);
+    project.write(&[set("a", TaskStatus::InProgress)], &DirtyTasks::Any);
     fs::write(project.plan(), project.text().replace("\"y\": 2", "\"y\": 33")).expect("written");
-    assert_eq!(project.look(Look::Outside), TasksFound::Same);
+    assert_eq!(project.look(CompareMode::Metadata), TasksFound::Same);
     project.write(&[set("a", TaskStatus::Done)], &only(&["a"]));
     let expect = PLAN.replacen("pending", "done", 1).replace("\"y\": 2", "\"y\": 33");
     assert_eq!(project.text(), expect);

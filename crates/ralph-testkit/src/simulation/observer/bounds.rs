@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use ralph_core::event::{Event, Purpose, Recorded, WaitReason};
-use ralph_core::failure::{FailureClass, Patience};
+use ralph_core::failure::{FailureClass, RateLimitAction};
 use ralph_core::ids::Role;
 use ralph_core::recipe::Recipe;
 
 use super::{Invariant, Observer};
-use crate::simulation::world::World;
+use crate::simulation::world::SimulatedWorld;
 
 /// No run of a plan has this many events.
 pub(super) const MOST_EVENTS: u64 = 40_000;
@@ -20,7 +20,7 @@ const SHORTEST_WAIT: u64 = 4;
 
 /// What was counted.
 #[derive(Debug, Default)]
-pub(super) struct Bounds {
+pub(super) struct RunBounds {
     iterations: u32,
     compactions: u32,
     /// Failed calls of one purpose that are repeated, since a user started the run.
@@ -32,7 +32,12 @@ pub(super) struct Bounds {
 
 impl Observer {
     /// Checks that nothing continues for too long.
-    pub(super) fn see_bounds(&mut self, recorded: &Recorded, recipe: &Recipe, world: &World) {
+    pub(super) fn check_bounds(
+        &mut self,
+        recorded: &Recorded,
+        recipe: &Recipe,
+        world: &SimulatedWorld,
+    ) {
         let iteration = self.iteration;
         let bounds = &mut self.bounds;
         let mut found = None;
@@ -53,7 +58,11 @@ impl Observer {
             }
             Event::Replied { ask, reply } => {
                 let purpose = self.watched.as_ref().and_then(|watched| {
-                    watched.open.iter().find(|(open, _)| *open == ask.0).map(|(_, it)| name(it))
+                    watched
+                        .open
+                        .iter()
+                        .find(|(open, _)| *open == ask.0)
+                        .map(|(_, it)| format_purpose(it))
                 });
                 let is_repeated = reply.failure.as_ref().is_some_and(|failure| {
                     matches!(
@@ -76,13 +85,13 @@ impl Observer {
                 let waits = bounds.waits.entry(iteration).or_default();
                 *waits += 1;
                 let minutes = match recipe.rate_limit.wait {
-                    Patience::Wait => recipe.rate_limit.max_wait.0 / 60_000,
-                    Patience::Stop => 0,
+                    RateLimitAction::Wait => recipe.rate_limit.max_wait.0 / 60_000,
+                    RateLimitAction::Stop => 0,
                 };
-                let others = world.plan.wishes.len() + world.plan.deaths.len() + 20;
+                let others = world.plan.control_requests.len() + world.plan.deaths.len() + 20;
                 let questions = recipe.gates.len() as u64 + 2;
                 let most = questions * (12 + minutes / SHORTEST_WAIT + others as u64);
-                if recipe.rate_limit.wait == Patience::Stop || *waits > most {
+                if recipe.rate_limit.wait == RateLimitAction::Stop || *waits > most {
                     found = Some(format!("wait {waits} for a usage limit"));
                 }
             }
@@ -99,12 +108,12 @@ impl Observer {
             found = Some(format!("{MOST_EVENTS} events and no end"));
         }
         if let Some(message) = found {
-            self.accuse(Invariant::Ends, message);
+            self.report_violation(Invariant::Ends, message);
         }
     }
 }
 
-fn name(purpose: &Purpose) -> String {
+fn format_purpose(purpose: &Purpose) -> String {
     match purpose {
         Purpose::Work => "work".to_owned(),
         Purpose::Message => "message".to_owned(),

@@ -5,41 +5,49 @@ use ralph_core::gate::{GateResult, GateStatus, Severity};
 use ralph_core::ids::Role;
 use ralph_core::recipe::{CommitPolicy, OnFailure, PROGRESS, Recipe};
 
-use super::{Invariant, Observer, Watched, are_green};
-use crate::simulation::person::{BY_HAND, PERSONS};
+use super::{Invariant, Observer, WatchedIteration, check_gates_passed};
 use crate::simulation::plan::CommitMode;
 use crate::simulation::recipe::{PLAN, PROTECTED, TASKS};
-use crate::simulation::repository::{Commit, Content, Kept, Place, Repository, Tree, tree_number};
-use crate::simulation::world::World;
+use crate::simulation::repository::{
+    FileContent, KeptState, RepositoryState, SimulatedCommit, SimulatedRepository, Tree,
+    parse_tree_id,
+};
+use crate::simulation::user_edits::{BY_HAND, USER_COMMIT};
+use crate::simulation::world::SimulatedWorld;
 
 /// Returns whether ralph itself writes a path.
-fn is_document(world: &World, path: &str) -> bool {
+fn is_document(world: &SimulatedWorld, path: &str) -> bool {
     world.plan.workflow.is_list() && [TASKS, PROGRESS].contains(&path)
 }
 
 /// Returns the differing paths of two trees except for files that ralph writes itself.
-fn differing(world: &World, from: &Tree, to: &Tree) -> Vec<String> {
-    let touched = Repository::touched(from, to).into_iter();
+fn list_differing(world: &SimulatedWorld, from: &Tree, to: &Tree) -> Vec<String> {
+    let touched = SimulatedRepository::list_touched(from, to).into_iter();
     touched.map(|file| file.path).filter(|path| !is_document(world, path)).collect()
 }
 
 impl Observer {
     /// Checks commits that were made since the last event.
-    pub(super) fn see_commits(&mut self, recipe: &Recipe, world: &World) {
+    pub(super) fn check_commits(&mut self, recipe: &Recipe, world: &SimulatedWorld) {
         let is_failure_branch =
-            |at: usize| world.repository.shelves.iter().any(|(_, made)| *made == at);
+            |at: usize| world.repository.failure_branches.iter().any(|(_, made)| *made == at);
         for at in self.commits..world.repository.commits.len() {
             if world.repository.commits[at].mark.is_some()
                 && !is_failure_branch(at)
-                && let Err(message) = self.may_commit(at, recipe, world)
+                && let Err(message) = self.check_commit(at, recipe, world)
             {
-                self.accuse(Invariant::Commits, message);
+                self.report_violation(Invariant::Commits, message);
             }
         }
         self.commits = world.repository.commits.len();
     }
 
-    fn may_commit(&self, at: usize, recipe: &Recipe, world: &World) -> Result<(), String> {
+    fn check_commit(
+        &self,
+        at: usize,
+        recipe: &Recipe,
+        world: &SimulatedWorld,
+    ) -> Result<(), String> {
         let commit = &world.repository.commits[at];
         let Some(watched) = &self.watched else {
             return Err("a commit between two iterations".to_owned());
@@ -47,12 +55,12 @@ impl Observer {
         if commit.mark.as_ref().map(|mark| mark.iteration.0) != Some(watched.number) {
             return Err("a commit with the mark of another iteration".to_owned());
         }
-        let tree = world.repository.tree(commit.tree);
+        let tree = world.repository.find_tree(commit.tree);
         let parent = commit.parent.map(|parent| world.repository.commits[parent].tree);
-        let before = parent.map(|tree| world.repository.tree(tree)).unwrap_or_default();
-        let changed = differing(world, &before, &tree);
-        if recipe.landing.is_history_ralphs() {
-            is_all_by_ralph(at, &world.repository)?;
+        let before = parent.map(|tree| world.repository.find_tree(tree)).unwrap_or_default();
+        let changed = list_differing(world, &before, &tree);
+        if recipe.landing.is_history_owned_by_ralph() {
+            check_only_ralph_commits(at, &world.repository)?;
         }
         let by_agent = recipe.landing.commit == CommitPolicy::Agent;
         if watched.role == Role::Review || by_agent {
@@ -64,10 +72,11 @@ impl Observer {
                 )),
             };
         }
-        are_green(recipe, watched, world).map_err(|error| format!("committed, but {error}"))?;
-        is_what_was_checked(watched, &tree, world)?;
+        check_gates_passed(recipe, watched, world)
+            .map_err(|error| format!("committed, but {error}"))?;
+        check_committed_tree(watched, &tree, world)?;
         let names = |path: &str| {
-            let task = watched.task.as_ref().and_then(|id| self.list.as_ref()?.task(id));
+            let task = watched.task.as_ref().and_then(|id| self.list.as_ref()?.find_task(id));
             task.is_some_and(|task| task.description.contains(path))
         };
         for path in &changed {
@@ -77,7 +86,7 @@ impl Observer {
             if (is_protected || is_outside) && !names(path) {
                 return Err(format!("committed a change of `{path}`, which is protected"));
             }
-            if tree.get(path).is_some_and(|content| content.says("SECRET")) {
+            if tree.get(path).is_some_and(|content| content.has_text("SECRET")) {
                 return Err(format!("committed a secret in `{path}`"));
             }
         }
@@ -85,15 +94,15 @@ impl Observer {
     }
 
     /// Checks what a landing removed.
-    pub(super) fn see_landed(&mut self, recorded: &Recorded, world: &World) {
+    pub(super) fn check_landing(&mut self, recorded: &Recorded, world: &SimulatedWorld) {
         let (Event::Landed { landed }, Some(watched)) = (&recorded.event, &self.watched) else {
             return;
         };
         let found = match landed {
-            Landed::RolledBack { kept } => is_kept(watched, kept.as_deref(), world),
-            Landed::Shelved { branch, .. } => is_on_shelf(branch, world),
+            Landed::RolledBack { kept } => check_kept(watched, kept.as_deref(), world),
+            Landed::SavedToFailureBranch { branch, .. } => check_failure_branch(branch, world),
             Landed::Surveyed { .. }
-            | Landed::Heard { .. }
+            | Landed::MessageChecked { .. }
             | Landed::Committed { .. }
             | Landed::NothingToCommit
             | Landed::CommitRefused { .. }
@@ -101,12 +110,17 @@ impl Observer {
             | Landed::ListWritten => Ok(()),
         };
         if let Err(message) = found {
-            self.accuse(Invariant::KeptFirst, message);
+            self.report_violation(Invariant::KeptFirst, message);
         }
     }
 
     /// Checks that failed work is gone, if it must be rolled back.
-    pub(super) fn see_failed(&mut self, recorded: &Recorded, recipe: &Recipe, world: &World) {
+    pub(super) fn check_failed_work(
+        &mut self,
+        recorded: &Recorded,
+        recipe: &Recipe,
+        world: &SimulatedWorld,
+    ) {
         let (Event::IterationEnded { .. }, Some(watched)) = (&recorded.event, &self.watched) else {
             return;
         };
@@ -116,64 +130,76 @@ impl Observer {
         let is_red =
             |it: &GateResult| it.severity == Severity::Hard && it.status == GateStatus::Failed;
         // A failure branch takes the work of earlier attempts along.
-        let branches = &world.repository.shelves;
+        let branches = &world.repository.failure_branches;
         let is_on_branch =
             branches.iter().any(|(order, _)| order.mark.iteration.0 == watched.number);
         let is_to_go = is_wanted && !is_on_branch && watched.gates.iter().any(is_red);
-        let place = watched.checkpoint.as_ref().and_then(|it| Place::of(it, &world.repository));
+        let place = watched
+            .checkpoint
+            .as_ref()
+            .and_then(|it| RepositoryState::from_checkpoint(it, &world.repository));
         let (true, Some(place)) = (is_to_go, place) else { return };
-        let target = world.repository.tree(place.tree);
-        let paths = differing(world, &target, &world.repository.work);
+        let target = world.repository.find_tree(place.tree);
+        let paths = list_differing(world, &target, &world.repository.work);
         if !paths.is_empty() {
             let message = format!("iteration {} failed, but {paths:?} stayed", watched.number);
-            self.accuse(Invariant::KeptFirst, message);
+            self.report_violation(Invariant::KeptFirst, message);
         }
     }
 
     /// Checks what must exist when a run ends.
-    pub(super) fn see_losses(&mut self, recipe: &Recipe, world: &World) {
+    pub(super) fn check_losses(&mut self, recipe: &Recipe, world: &SimulatedWorld) {
         if !world.repository.work.contains_key("README.md") {
-            self.accuse(Invariant::NothingLost, "a file of the user is gone");
+            self.report_violation(Invariant::NothingLost, "a file of the user is gone");
         }
         if let Some(number) = world.by_hand
-            && !world.repository.has_anywhere(&format!("{BY_HAND}{number}"))
+            && !world.repository.has_path(&format!("{BY_HAND}{number}"))
         {
-            self.accuse(Invariant::NothingLost, "a file that a user wrote is lost");
+            self.report_violation(Invariant::NothingLost, "a file that a user wrote is lost");
         }
-        let history: Vec<usize> = world.repository.ancestors(world.repository.head).collect();
-        if world.persons.iter().any(|it| !history.contains(it)) {
-            self.accuse(Invariant::NothingLost, "a commit of a user was removed from the history");
+        let history: Vec<usize> = world.repository.list_ancestors(world.repository.head).collect();
+        if world.user_commits.iter().any(|it| !history.contains(it)) {
+            self.report_violation(
+                Invariant::NothingLost,
+                "a commit of a user was removed from the history",
+            );
         }
         let lost =
             (0..world.repository.commits.len()).find(|at| !world.repository.is_reachable(*at));
         if let Some(lost) = lost {
             let message = &world.repository.commits[lost].message;
-            self.accuse(Invariant::NothingLost, format!("no ref leads to commit `{message}`"));
+            self.report_violation(
+                Invariant::NothingLost,
+                format!("no ref leads to commit `{message}`"),
+            );
         }
         let is_there = match world.repository.work.get(PLAN) {
-            Some(Content::Text(text)) => !text.trim().is_empty(),
-            Some(Content::List(_)) | None => false,
+            Some(FileContent::Text(text)) => !text.trim().is_empty(),
+            Some(FileContent::List(_)) | None => false,
         };
         if recipe.plan.is_some() && world.plan_copy.is_some() && !world.plan_failed && !is_there {
-            self.accuse(Invariant::NothingLost, "the plan is gone");
+            self.report_violation(Invariant::NothingLost, "the plan is gone");
         }
         // The protected file is unchanged in the history, unless agents may commit.
         if world.plan.commit == CommitMode::Ralph
             && self.watched.is_none()
             && world.repository.head_tree().get(PROTECTED).is_none()
         {
-            self.accuse(Invariant::NothingLost, "the protected file is gone from the history");
+            self.report_violation(
+                Invariant::NothingLost,
+                "the protected file is gone from the history",
+            );
         }
     }
 }
 
 /// Checks that where ralph commits, the history below contains only its own and earlier commits.
-fn is_all_by_ralph(at: usize, repository: &Repository) -> Result<(), String> {
+fn check_only_ralph_commits(at: usize, repository: &SimulatedRepository) -> Result<(), String> {
     let is_theirs = |at: &usize| {
-        let Commit { mark, parent, message, .. } = &repository.commits[*at];
-        mark.is_none() && parent.is_some() && message != PERSONS
+        let SimulatedCommit { mark, parent, message, .. } = &repository.commits[*at];
+        mark.is_none() && parent.is_some() && message != USER_COMMIT
     };
-    match repository.ancestors(Some(at)).find(is_theirs) {
+    match repository.list_ancestors(Some(at)).find(is_theirs) {
         Some(theirs) => {
             let message = &repository.commits[theirs].message;
             Err(format!("committed on top of `{message}`, which passed no gate"))
@@ -183,28 +209,37 @@ fn is_all_by_ralph(at: usize, repository: &Repository) -> Result<(), String> {
 }
 
 /// Checks that a rollback's removals are on a ref, and that the tree is as before.
-fn is_kept(watched: &Watched, kept: Option<&str>, world: &World) -> Result<(), String> {
+fn check_kept(
+    watched: &WatchedIteration,
+    kept: Option<&str>,
+    world: &SimulatedWorld,
+) -> Result<(), String> {
     if world.plan.commit == CommitMode::NoGit {
         return Ok(());
     }
-    let place = watched.checkpoint.as_ref().and_then(|it| Place::of(it, &world.repository));
+    let place = watched
+        .checkpoint
+        .as_ref()
+        .and_then(|it| RepositoryState::from_checkpoint(it, &world.repository));
     let Some(place) = place else { return Ok(()) };
-    let target = world.repository.tree(place.tree);
-    let paths = differing(world, &target, &world.repository.work);
+    let target = world.repository.find_tree(place.tree);
+    let paths = list_differing(world, &target, &world.repository.work);
     if !paths.is_empty() {
         return Err(format!("rolled back, but {paths:?} differ"));
     }
     let last = world.truths.range((watched.number, 0)..=(watched.number, u32::MAX)).next_back();
-    let Some(left) = last.map(|(_, truth)| world.repository.tree(truth.tree)) else {
+    let Some(left) = last.map(|(_, truth)| world.repository.find_tree(truth.tree)) else {
         return Ok(());
     };
-    if differing(world, &target, &left).is_empty() {
+    if list_differing(world, &target, &left).is_empty() {
         return Ok(());
     }
     // A lost plan is restored before.
-    let is_that = |kept: &Kept| {
-        let tree = world.repository.tree(kept.tree);
-        differing(world, &tree, &left).iter().all(|path| path == PLAN || path.starts_with(BY_HAND))
+    let is_that = |kept: &KeptState| {
+        let tree = world.repository.find_tree(kept.tree);
+        list_differing(world, &tree, &left)
+            .iter()
+            .all(|path| path == PLAN || path.starts_with(BY_HAND))
     };
     if kept.is_none() || !world.repository.kept.values().any(is_that) {
         return Err("the work that a rollback removed is on no ref".to_owned());
@@ -212,7 +247,7 @@ fn is_kept(watched: &Watched, kept: Option<&str>, world: &World) -> Result<(), S
     Ok(())
 }
 
-fn is_on_shelf(branch: &str, world: &World) -> Result<(), String> {
+fn check_failure_branch(branch: &str, world: &SimulatedWorld) -> Result<(), String> {
     match world.repository.branches.get(&format!("refs/heads/{branch}")) {
         Some(Some(_)) => Ok(()),
         Some(None) | None => Err(format!("failure branch `{branch}` does not exist")),
@@ -220,11 +255,15 @@ fn is_on_shelf(branch: &str, world: &World) -> Result<(), String> {
 }
 
 /// Checks that the committed tree is the one the gates ran on.
-fn is_what_was_checked(watched: &Watched, tree: &Tree, world: &World) -> Result<(), String> {
-    let seen = watched.observed.as_ref().and_then(|seen| tree_number(&seen.tree));
+fn check_committed_tree(
+    watched: &WatchedIteration,
+    tree: &Tree,
+    world: &SimulatedWorld,
+) -> Result<(), String> {
+    let seen = watched.observed.as_ref().and_then(|seen| parse_tree_id(&seen.tree));
     let checked = world.checks.iter().rev().find(|it| it.iteration == watched.number);
     let Some(checked) = seen.or(checked.map(|it| it.tree)) else { return Ok(()) };
-    match differing(world, &world.repository.tree(checked), tree).as_slice() {
+    match list_differing(world, &world.repository.find_tree(checked), tree).as_slice() {
         [] => Ok(()),
         paths => Err(format!("committed {paths:?} without checking it")),
     }

@@ -3,15 +3,15 @@
 use ralph_core::context::{SectionCost, SectionName};
 use ralph_core::event::Purpose;
 use ralph_core::ids::Role;
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::run::RunState;
 
 use super::{Invariant, Observer};
-use crate::simulation::world::World;
+use crate::simulation::world::SimulatedWorld;
 
 /// The recorded costs of the prompt that is sent.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct PromptCosts {
     pub(super) budget: Vec<SectionCost>,
 }
 
@@ -20,11 +20,11 @@ const CUT: u64 = 60;
 
 impl Observer {
     /// Checks a prompt that is sent.
-    pub fn asked(&mut self, request: &Request, world: &World) {
+    pub fn check_prompt(&mut self, request: &AgentRequest, world: &SimulatedWorld) {
         let Some(state) = &self.state else { return };
         let current = state.current.as_ref();
         let is_follow_up =
-            current.is_some_and(|current| current.asking(&request.purpose).wrong.is_some());
+            current.is_some_and(|current| current.call_state(&request.purpose).wrong.is_some());
         let found = match (&request.purpose, request.role) {
             // A follow-up only asks for the form of the answer.
             (Purpose::Work, Role::Implement | Role::Fix) if is_follow_up => {
@@ -35,20 +35,22 @@ impl Observer {
                 }
             }
             (Purpose::Work, Role::Implement | Role::Fix) => {
-                within(&self.prompts.budget, world.plan.context)
-                    .and_then(|()| is_whole(state, request))
+                check_budget(&self.prompts.budget, world.plan.context)
+                    .and_then(|()| check_work_prompt(state, request))
             }
-            (Purpose::Work, Role::Review) | (Purpose::Gate(_), _) => of_review(state, request),
+            (Purpose::Work, Role::Review) | (Purpose::Gate(_), _) => {
+                check_review_prompt(state, request)
+            }
             (Purpose::Work | Purpose::Message, _) => Ok(()),
         };
         if let Err(message) = found {
-            self.accuse(Invariant::Prompts, message);
+            self.report_violation(Invariant::Prompts, message);
         }
     }
 }
 
 /// Checks that a prompt is not over budget, unless its protected parts alone are.
-fn within(costs: &[SectionCost], budget: u64) -> Result<(), String> {
+fn check_budget(costs: &[SectionCost], budget: u64) -> Result<(), String> {
     let of = |name: SectionName| {
         costs.iter().filter(|it| it.name == name).map(|it| it.tokens.0).sum::<u64>()
     };
@@ -70,7 +72,7 @@ fn within(costs: &[SectionCost], budget: u64) -> Result<(), String> {
 }
 
 /// Checks that a work prompt contains everything required.
-fn is_whole(state: &RunState, request: &Request) -> Result<(), String> {
+fn check_work_prompt(state: &RunState, request: &AgentRequest) -> Result<(), String> {
     let prompt = &request.prompt;
     let missing = |what: &str| Err(format!("a prompt without {what}"));
     let replaced = state
@@ -87,7 +89,7 @@ fn is_whole(state: &RunState, request: &Request) -> Result<(), String> {
     if notes.any(|note| !prompt.contains(&note.text)) {
         return missing("a note from a user");
     }
-    let task = request.task.as_ref().and_then(|id| state.board.as_ref()?.list.task(id));
+    let task = request.task.as_ref().and_then(|id| state.tasks.as_ref()?.list.find_task(id));
     let (Some(task), false) = (task, replaced) else { return Ok(()) };
     if !prompt.contains(&format!("ID: {}", task.id)) || !prompt.contains(&task.description) {
         return missing("its task");
@@ -106,8 +108,8 @@ fn is_whole(state: &RunState, request: &Request) -> Result<(), String> {
 }
 
 /// Checks that a review prompt contains everything required.
-fn of_review(state: &RunState, request: &Request) -> Result<(), String> {
-    let task = request.task.as_ref().and_then(|id| state.board.as_ref()?.list.task(id));
+fn check_review_prompt(state: &RunState, request: &AgentRequest) -> Result<(), String> {
+    let task = request.task.as_ref().and_then(|id| state.tasks.as_ref()?.list.find_task(id));
     let Some(task) = task else { return Ok(()) };
     let is_complete = task.acceptance_criteria.iter().all(|it| request.prompt.contains(it));
     if is_complete { Ok(()) } else { Err("a review prompt without the criteria".to_owned()) }

@@ -7,15 +7,15 @@ mod listed;
 mod prompted;
 
 use ralph_core::event::{
-    Changes, Checkpoint, CommitId, Event, History, Landed, Observation, Purpose,
+    Checkpoint, CommitId, Event, History, Landed, Observation, Purpose, TreeDiff,
 };
 use ralph_core::event::{JOURNAL_VERSION, Recorded};
-use ralph_core::gate::{FailAction, GateResult, GateStatus, Persistence, Reuse, Severity};
+use ralph_core::gate::{FailAction, GatePersistence, GateResult, GateReuse, GateStatus, Severity};
 use ralph_core::gate::{GateKind, ValidationStrategy};
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::judge::{Judgement, Landing, Verdict};
 use ralph_core::outcome::Outcome;
-use ralph_core::ports::Mark;
+use ralph_core::ports::IterationMark;
 use ralph_core::recipe::{AgentKind, BaselinePolicy, OnFailure};
 use ralph_core::review::{ReviewState, ReviewStatus};
 use ralph_core::run::RunState;
@@ -23,13 +23,15 @@ use ralph_core::task::{TaskChange, TaskStatus};
 use ralph_core::units::{Millis, Timestamp};
 
 use super::{Invariant, Observer};
-use crate::simulation::deed::Meant;
-use crate::simulation::plan::{Act, Character, CommitMode, GatePlan, Plan, TaskPlan, Workflow};
-use crate::simulation::recipe::{TASKS, list, recipe, task_id};
-use crate::simulation::repository::{Content, tree_id};
-use crate::simulation::world::{Checked, Truth, World};
+use crate::simulation::agent_action::IntendedVerdict;
+use crate::simulation::plan::{
+    AgentAct, Character, CommitMode, GatePlan, SimulatedWorkflow, SimulationPlan, TaskPlan,
+};
+use crate::simulation::recipe::{TASKS, build_list, build_recipe, format_task_id};
+use crate::simulation::repository::{FileContent, format_tree_id};
+use crate::simulation::world::{CallTruth, GateTruth, SimulatedWorld};
 
-fn plan(workflow: Workflow) -> Plan {
+fn plan(workflow: SimulatedWorkflow) -> SimulationPlan {
     let task = TaskPlan {
         after: Vec::new(),
         status: TaskStatus::Pending,
@@ -42,8 +44,8 @@ fn plan(workflow: Workflow) -> Plan {
     let gate = GatePlan {
         kind: GateKind::Test,
         severity: Severity::Hard,
-        persistence: Persistence::WhenGreen,
-        reuse: Reuse::SameTree,
+        persistence: GatePersistence::WhenGreen,
+        reuse: GateReuse::SameTree,
         action: FailAction::Append,
         asks: false,
         paths: false,
@@ -51,7 +53,7 @@ fn plan(workflow: Workflow) -> Plan {
         broken: 0,
         commits: false,
     };
-    Plan {
+    SimulationPlan {
         workflow,
         tasks: if workflow.is_list() { vec![task; 2] } else { Vec::new() },
         only: None,
@@ -76,9 +78,9 @@ fn plan(workflow: Workflow) -> Plan {
         red_before: None,
         memory: None,
         context: 8_000,
-        script: vec![Act { character: Character::Honest, salt: 0 }],
+        script: vec![AgentAct { character: Character::Honest, salt: 0 }],
         faults: Vec::new(),
-        wishes: Vec::new(),
+        control_requests: Vec::new(),
         deaths: Vec::new(),
         resumes: 0,
     }
@@ -86,23 +88,23 @@ fn plan(workflow: Workflow) -> Plan {
 
 /// A forged journal in a forged world.
 struct Forged {
-    world: World,
+    world: SimulatedWorld,
     observer: Observer,
 }
 
 impl Forged {
     /// Returns a journal that has begun.
-    fn new(plan: &Plan) -> Self {
-        let mut forged = Self { world: World::new(plan), observer: Observer::default() };
+    fn new(plan: &SimulationPlan) -> Self {
+        let mut forged = Self { world: SimulatedWorld::new(plan), observer: Observer::default() };
         forged.record(Event::RunStarted {
             journal: JOURNAL_VERSION,
             version: "0".into(),
             run: RunId("forged".into()),
             project: "/project".into(),
-            recipe: Box::new(recipe(plan)),
+            recipe: Box::new(build_recipe(plan)),
         });
         if plan.workflow.is_list() {
-            let list = Box::new(list(plan));
+            let list = Box::new(build_list(plan));
             forged.record(Event::TasksRead { list, remarks: Vec::new() });
         }
         forged
@@ -112,7 +114,7 @@ impl Forged {
         let seq = self.world.journal.len() as u64 + 1;
         let recorded = Recorded { seq, at: Timestamp(0), ran: Millis(0), event };
         self.world.journal.push(recorded.clone());
-        self.observer.see(&recorded, &mut self.world);
+        self.observer.check_event(&recorded, &mut self.world);
     }
 
     /// Records that the run was interrupted, whatever the world looks like.
@@ -123,7 +125,7 @@ impl Forged {
     }
 
     fn begin(&mut self, iteration: u32, role: Role) {
-        let task = self.world.plan.workflow.is_list().then(|| task_id(0));
+        let task = self.world.plan.workflow.is_list().then(|| format_task_id(0));
         let iteration = IterationNumber(iteration);
         self.record(Event::IterationStarted { iteration, role, task });
         let checkpoint = self.world.repository.checkpoint();
@@ -145,12 +147,12 @@ impl Forged {
     }
 
     /// Records work that was answered, and the truth about it.
-    fn answer(&mut self, role: Role, claims: bool, meant: Meant) {
-        let work = Content::text("good of 1");
+    fn answer(&mut self, role: Role, claims: bool, meant: IntendedVerdict) {
+        let work = FileContent::from_text("good of 1");
         self.world.repository.work.insert("work/task-0".into(), work);
         let number = self.observer.iteration();
-        let tree = self.world.repository.now();
-        let truth = Truth {
+        let tree = self.world.repository.number_work_tree();
+        let truth = CallTruth {
             purpose: Purpose::Work,
             role,
             claims,
@@ -161,35 +163,36 @@ impl Forged {
         };
         self.world.truths.insert((number, 1), truth);
         self.ask(1, role);
-        let action = crate::simulation::deed::Deed {
+        let action = crate::simulation::agent_action::AgentAction {
             text: "an answer".into(),
             claims,
-            meant,
+            verdict: meant,
             failure: None,
-            meddled: false,
+            changed_git_dir: false,
         };
-        let reply = Box::new(crate::simulation::ports::reply(&action));
+        let reply = Box::new(crate::simulation::ports::build_reply(&action));
         self.record(Event::Replied { ask: AskNumber(1), reply });
         let observation = Observation {
-            tree: tree_id(tree),
-            changes: Changes::Some,
+            tree: format_tree_id(tree),
+            changes: TreeDiff::Dirty,
             files: Vec::new(),
             more_files: 0,
             history: History::Same,
             checked_out: None,
             uncommitted: Vec::new(),
             leaks: Vec::new(),
-            meddling: Vec::new(),
-            planted: Vec::new(),
+            git_tampering: Vec::new(),
+            autorun_changes: Vec::new(),
         };
         self.record(Event::Observed { observation: Some(observation), kept: None });
     }
 
     /// Records a gate: the reported and the true result.
     fn gate(&mut self, reported: GateStatus, passed: bool) {
-        let (iteration, tree) = (self.observer.iteration(), self.world.repository.now());
+        let (iteration, tree) =
+            (self.observer.iteration(), self.world.repository.number_work_tree());
         let gate = "gate-0".to_owned();
-        self.world.checks.push(Checked { iteration, gate: gate.clone(), tree, passed });
+        self.world.checks.push(GateTruth { iteration, gate: gate.clone(), tree, passed });
         let result = GateResult {
             gate: gate.clone(),
             command: gate,
@@ -209,9 +212,10 @@ impl Forged {
     /// Makes a commit of ralph without recording it.
     fn commit_only(&mut self) {
         let iteration = IterationNumber(self.observer.iteration());
-        let mark = Mark { run: RunId("forged".into()), iteration, task: Some(task_id(0)) };
-        let tree = self.world.repository.now();
-        self.world.repository.commit(tree, "forged", Some(mark));
+        let mark =
+            IterationMark { run: RunId("forged".into()), iteration, task: Some(format_task_id(0)) };
+        let tree = self.world.repository.number_work_tree();
+        self.world.repository.make_commit(tree, "forged", Some(mark));
     }
 
     fn commit(&mut self) {
@@ -231,7 +235,7 @@ impl Forged {
             failed: None,
             complaint: None,
             divergence: None,
-            doubted: None,
+            rejected_open_items: None,
             compacted: None,
         };
         self.record(Event::Judged { judgement: Box::new(judgement) });
@@ -253,7 +257,7 @@ impl Forged {
     fn expect_message(&self, invariant: Invariant, reported: &str) {
         self.expect_violation(Some(invariant));
         assert!(
-            self.observer.violations[0].said.contains(reported),
+            self.observer.violations[0].message.contains(reported),
             "{:?}",
             self.observer.violations
         );
@@ -261,18 +265,18 @@ impl Forged {
 }
 
 fn done(place: usize) -> TaskChange {
-    TaskChange::SetStatus { task: task_id(place), status: TaskStatus::Done }
+    TaskChange::SetStatus { task: format_task_id(place), status: TaskStatus::Done }
 }
 
 #[test]
 fn a_valid_run_has_no_violations() {
-    let mut forged = Forged::new(&plan(Workflow::Tasks));
+    let mut forged = Forged::new(&plan(SimulatedWorkflow::Tasks));
     forged.begin(1, Role::Implement);
-    forged.answer(Role::Implement, false, Meant::Nothing);
+    forged.answer(Role::Implement, false, IntendedVerdict::Nothing);
     forged.gate(GateStatus::Passed, true);
-    let mut list = list(&forged.world.plan);
+    let mut list = build_list(&forged.world.plan);
     list.tasks[0].status = TaskStatus::Done;
-    let list = Content::List(std::rc::Rc::new(list));
+    let list = FileContent::List(std::rc::Rc::new(list));
     forged.world.repository.work.insert(TASKS.into(), list);
     forged.commit();
     forged.end(vec![done(0)]);
@@ -282,9 +286,9 @@ fn a_valid_run_has_no_violations() {
 #[test]
 fn a_commit_after_a_failed_gate_is_found() {
     for (reported, passed) in [(GateStatus::Failed, false), (GateStatus::Passed, false)] {
-        let mut forged = Forged::new(&plan(Workflow::Tasks));
+        let mut forged = Forged::new(&plan(SimulatedWorkflow::Tasks));
         forged.begin(1, Role::Implement);
-        forged.answer(Role::Implement, false, Meant::Nothing);
+        forged.answer(Role::Implement, false, IntendedVerdict::Nothing);
         forged.gate(reported, passed);
         if reported == GateStatus::Failed {
             forged.expect_violation(None);
@@ -292,41 +296,43 @@ fn a_commit_after_a_failed_gate_is_found() {
         }
         forged.expect_violation(Some(Invariant::Commits));
     }
-    let mut unchecked = Forged::new(&plan(Workflow::Tasks));
+    let mut unchecked = Forged::new(&plan(SimulatedWorkflow::Tasks));
     unchecked.begin(1, Role::Implement);
-    unchecked.answer(Role::Implement, false, Meant::Nothing);
+    unchecked.answer(Role::Implement, false, IntendedVerdict::Nothing);
     unchecked.commit();
     unchecked.expect_violation(Some(Invariant::Commits));
 }
 
 #[test]
 fn a_commit_of_an_unchecked_tree_is_found() {
-    let mut forged = Forged::new(&plan(Workflow::Tasks));
+    let mut forged = Forged::new(&plan(SimulatedWorkflow::Tasks));
     forged.begin(1, Role::Implement);
-    forged.answer(Role::Implement, false, Meant::Nothing);
+    forged.answer(Role::Implement, false, IntendedVerdict::Nothing);
     forged.gate(GateStatus::Passed, true);
-    forged.world.repository.work.insert("work/late".into(), Content::text("late"));
+    forged.world.repository.work.insert("work/late".into(), FileContent::from_text("late"));
     forged.commit();
     forged.expect_violation(Some(Invariant::Commits));
 }
 
 #[test]
 fn a_task_that_is_done_without_gates_or_review_is_found() {
-    let mut unchecked = Forged::new(&plan(Workflow::Tasks));
+    let mut unchecked = Forged::new(&plan(SimulatedWorkflow::Tasks));
     unchecked.begin(1, Role::Implement);
-    unchecked.answer(Role::Implement, false, Meant::Nothing);
+    unchecked.answer(Role::Implement, false, IntendedVerdict::Nothing);
     unchecked.end(vec![done(0)]);
     unchecked.expect_violation(Some(Invariant::Done));
 
-    let reviewed = Plan { review: Some(3), ..plan(Workflow::Tasks) };
+    let reviewed = SimulationPlan { review: Some(3), ..plan(SimulatedWorkflow::Tasks) };
     let review = |status, count| TaskChange::SetReview {
-        task: task_id(0),
+        task: format_task_id(0),
         review: ReviewState { status, count, feedback: String::new() },
     };
-    for (role, meant) in [(Role::Implement, Meant::Approval), (Role::Review, Meant::Changes)] {
+    for (role, meant) in
+        [(Role::Implement, IntendedVerdict::Approval), (Role::Review, IntendedVerdict::Changes)]
+    {
         let mut forged = Forged::new(&reviewed);
         forged.begin(1, Role::Implement);
-        forged.answer(Role::Implement, false, Meant::Nothing);
+        forged.answer(Role::Implement, false, IntendedVerdict::Nothing);
         forged.gate(GateStatus::Passed, true);
         if role == Role::Review {
             forged.end(vec![review(ReviewStatus::NeedsReview, 0)]);
@@ -344,15 +350,15 @@ fn a_task_that_is_done_without_gates_or_review_is_found() {
 
 #[test]
 fn a_task_that_moves_in_an_iteration_on_another_is_found() {
-    let mut forged = Forged::new(&plan(Workflow::Tasks));
+    let mut forged = Forged::new(&plan(SimulatedWorkflow::Tasks));
     forged.begin(1, Role::Implement);
-    forged.answer(Role::Implement, false, Meant::Nothing);
+    forged.answer(Role::Implement, false, IntendedVerdict::Nothing);
     forged.gate(GateStatus::Passed, true);
     forged.end(vec![done(1)]);
     forged.expect_violation(Some(Invariant::Transitions));
 
-    let mut edited = Forged::new(&plan(Workflow::Tasks));
-    let mut list = list(&edited.world.plan);
+    let mut edited = Forged::new(&plan(SimulatedWorkflow::Tasks));
+    let mut list = build_list(&edited.world.plan);
     list.tasks[1].status = TaskStatus::Done;
     edited.record(Event::TasksRead { list: Box::new(list), remarks: Vec::new() });
     edited.expect_violation(Some(Invariant::Transitions));
@@ -361,22 +367,22 @@ fn a_task_that_moves_in_an_iteration_on_another_is_found() {
 #[test]
 fn unclaimed_completion_is_found() {
     for (claims, reported) in [(false, GateStatus::Passed), (true, GateStatus::Failed)] {
-        let mut forged = Forged::new(&plan(Workflow::Prompt));
+        let mut forged = Forged::new(&plan(SimulatedWorkflow::Prompt));
         forged.begin(1, Role::Prompt);
-        forged.answer(Role::Prompt, claims, Meant::Nothing);
+        forged.answer(Role::Prompt, claims, IntendedVerdict::Nothing);
         forged.gate(reported, reported == GateStatus::Passed);
         forged.end(Vec::new());
         forged.record(Event::RunEnded { outcome: Outcome::Complete, left: None });
         forged.expect_violation(Some(Invariant::Completion));
     }
-    let mut open = Forged::new(&plan(Workflow::Tasks));
+    let mut open = Forged::new(&plan(SimulatedWorkflow::Tasks));
     open.record(Event::RunEnded { outcome: Outcome::Complete, left: None });
     open.expect_violation(Some(Invariant::Completion));
 }
 
 #[test]
 fn a_run_without_end_is_found() {
-    let mut forged = Forged::new(&plan(Workflow::Prompt));
+    let mut forged = Forged::new(&plan(SimulatedWorkflow::Prompt));
     for iteration in 1..=3 {
         forged.record(Event::IterationStarted {
             iteration: IterationNumber(iteration),
@@ -389,23 +395,23 @@ fn a_run_without_end_is_found() {
 
 #[test]
 fn what_is_lost_is_found() {
-    let mut file = Forged::new(&plan(Workflow::Prompt));
+    let mut file = Forged::new(&plan(SimulatedWorkflow::Prompt));
     file.world.repository.work.remove("README.md");
     file.record(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
     file.expect_violation(Some(Invariant::NothingLost));
 
-    let mut commit = Forged::new(&plan(Workflow::Prompt));
-    let tree = commit.world.repository.now();
-    commit.world.repository.commit(tree, "of an agent's", None);
+    let mut commit = Forged::new(&plan(SimulatedWorkflow::Prompt));
+    let tree = commit.world.repository.number_work_tree();
+    commit.world.repository.make_commit(tree, "of an agent's", None);
     commit.world.repository.head = Some(0);
     commit.record(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
     commit.expect_violation(Some(Invariant::NothingLost));
 
     for (is_there, found) in [(true, None), (false, Some(Invariant::NothingLost))] {
-        let mut edit = Forged::new(&plan(Workflow::Prompt));
+        let mut edit = Forged::new(&plan(SimulatedWorkflow::Prompt));
         edit.world.by_hand = Some(1);
         if is_there {
-            edit.world.repository.work.insert("by-hand/1".into(), Content::text("bad1"));
+            edit.world.repository.work.insert("by-hand/1".into(), FileContent::from_text("bad1"));
         }
         edit.record(Event::RunEnded { outcome: Outcome::Interrupted, left: None });
         edit.expect_violation(found);
@@ -414,9 +420,9 @@ fn what_is_lost_is_found() {
 
 #[test]
 fn a_rollback_that_keeps_nothing_is_found() {
-    let mut forged = Forged::new(&plan(Workflow::Prompt));
+    let mut forged = Forged::new(&plan(SimulatedWorkflow::Prompt));
     forged.begin(1, Role::Prompt);
-    forged.answer(Role::Prompt, false, Meant::Nothing);
+    forged.answer(Role::Prompt, false, IntendedVerdict::Nothing);
     forged.world.repository.work.remove("work/task-0");
     forged.record(Event::Landed { landed: Landed::RolledBack { kept: None } });
     forged.expect_violation(Some(Invariant::KeptFirst));
@@ -424,66 +430,69 @@ fn a_rollback_that_keeps_nothing_is_found() {
 
 #[test]
 fn an_answer_that_is_paid_for_twice_is_found() {
-    let mut forged = Forged::new(&plan(Workflow::Prompt));
+    let mut forged = Forged::new(&plan(SimulatedWorkflow::Prompt));
     forged.begin(1, Role::Prompt);
     forged.ask(1, Role::Prompt);
-    let action = crate::simulation::deed::Deed {
+    let action = crate::simulation::agent_action::AgentAction {
         text: "an answer".into(),
         claims: false,
-        meant: Meant::Nothing,
+        verdict: IntendedVerdict::Nothing,
         failure: None,
-        meddled: false,
+        changed_git_dir: false,
     };
-    forged.world.received.insert((1, 1), crate::simulation::ports::reply(&action));
+    forged.world.received.insert((1, 1), crate::simulation::ports::build_reply(&action));
     forged.ask(2, Role::Prompt);
     forged.expect_violation(Some(Invariant::PaidTwice));
 }
 
 #[test]
 fn a_state_that_is_not_the_fold_is_found() {
-    let mut forged = Forged::new(&plan(Workflow::Prompt));
+    let mut forged = Forged::new(&plan(SimulatedWorkflow::Prompt));
     let mut other: RunState = forged.observer.state().cloned().expect("it has begun");
-    forged.observer.told(&other);
+    forged.observer.check_state(&other);
     forged.expect_violation(None);
     other.iterations += 1;
-    forged.observer.told(&other);
+    forged.observer.check_state(&other);
     forged.expect_violation(Some(Invariant::Fold));
 
-    let mut torn = Forged::new(&plan(Workflow::Prompt));
+    let mut torn = Forged::new(&plan(SimulatedWorkflow::Prompt));
     torn.world.journal.remove(0);
     torn.record(Event::Paused);
     torn.expect_violation(Some(Invariant::Fold));
 
-    let mut read = Forged::new(&plan(Workflow::Prompt));
-    read.observer.refold(&read.world);
+    let mut read = Forged::new(&plan(SimulatedWorkflow::Prompt));
+    read.observer.check_journal(&read.world);
     read.expect_violation(None);
     let last = read.world.journal.pop().expect("it has begun");
     let ran = Millis(7);
     read.world.journal.push(Recorded { ran, ..last });
-    read.observer.refold(&read.world);
+    read.observer.check_journal(&read.world);
     read.expect_message(Invariant::Fold, "the journal as read from disk folds to another state");
 
-    let mut other = Forged::new(&plan(Workflow::Prompt));
+    let mut other = Forged::new(&plan(SimulatedWorkflow::Prompt));
     let written = other.world.journal[0].clone();
-    other.observer.read_back(&written, serde_json::to_string(&written));
+    other.observer.check_read_back(&written, serde_json::to_string(&written));
     other.expect_violation(None);
     let changed = Recorded { ran: Millis(7), ..written.clone() };
-    other.observer.read_back(&written, serde_json::to_string(&changed));
+    other.observer.check_read_back(&written, serde_json::to_string(&changed));
     other.expect_message(Invariant::Fold, "an event that is read differs from the written one");
 }
 
 #[test]
 fn a_prompt_without_its_task_is_found() {
-    let mut forged = Forged::new(&plan(Workflow::Tasks));
+    let mut forged = Forged::new(&plan(SimulatedWorkflow::Tasks));
     forged.begin(1, Role::Implement);
     let request = prompted::request(Role::Implement, "Do something.");
-    forged.observer.asked(&request, &forged.world);
+    forged.observer.check_prompt(&request, &forged.world);
     forged.expect_violation(Some(Invariant::Prompts));
 }
 
 #[test]
 fn an_empty_checkpoint_is_not_a_violation() {
-    let mut forged = Forged::new(&Plan { commit: CommitMode::NoGit, ..plan(Workflow::Prompt) });
+    let mut forged = Forged::new(&SimulationPlan {
+        commit: CommitMode::NoGit,
+        ..plan(SimulatedWorkflow::Prompt)
+    });
     forged.begin(1, Role::Prompt);
     forged.record(Event::Checkpointed { checkpoint: Checkpoint::None });
     forged.record(Event::Landed { landed: Landed::RolledBack { kept: None } });

@@ -5,164 +5,177 @@ use std::path::Path;
 use std::rc::Rc;
 
 use ralph_core::event::{Event, Recorded};
-use ralph_core::plan::PlanLook;
+use ralph_core::plan::PlanState;
 use ralph_core::ports::{
-    ListOrder, Look, PromptError, Store, StoreError, TasksError, TasksFound, View,
+    CompareMode, ListOrder, PromptError, Store, StoreError, TasksError, TasksFound, View,
 };
 use ralph_core::task::TaskList;
 
-use super::{Caught, Port};
+use super::{Port, ViolationFound};
 use crate::simulation::plan::FaultKind;
 use crate::simulation::recipe::{PLAN, TASKS};
-use crate::simulation::repository::Content;
+use crate::simulation::repository::FileContent;
 
-fn full() -> StoreError {
+fn build_full_error() -> StoreError {
     StoreError { message: "no space left on device".to_owned() }
 }
 
 impl Port {
-    fn missing(&self, path: &Path) -> Option<String> {
+    fn find_missing_prompt(&self, path: &Path) -> Option<String> {
         let iteration = self.iteration();
-        let is_missing = self.world.borrow_mut().fails_since(FaultKind::PromptIsMissing, iteration);
+        let is_missing =
+            self.world.borrow_mut().has_fault_since(FaultKind::PromptIsMissing, iteration);
         is_missing.then(|| format!("no prompt file `{}`", path.display()))
     }
 }
 
 impl Store for Port {
-    fn masked(&self, event: Event) -> Event {
+    fn mask_secrets(&self, event: Event) -> Event {
         event
     }
 
-    fn append(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
-        self.step();
+    fn append_event(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
+        self.count_step();
         let seq = u32::try_from(recorded.seq).unwrap_or(u32::MAX);
-        if self.world.borrow_mut().happens(FaultKind::JournalIsFull, seq) {
-            return Err(full());
+        if self.world.borrow_mut().take_fault(FaultKind::JournalIsFull, seq) {
+            return Err(build_full_error());
         }
         {
             let mut world = self.world.borrow_mut();
             world.journal.push(recorded.clone());
-            self.observer.borrow_mut().see(recorded, &mut world);
+            self.observer.borrow_mut().check_event(recorded, &mut world);
         }
         if self.observer.borrow().has_found() {
-            panic::resume_unwind(Box::new(Caught));
+            panic::resume_unwind(Box::new(ViolationFound));
         }
-        if self.world.borrow_mut().happens(FaultKind::JournalFailsLate, seq) {
-            return Err(full());
+        if self.world.borrow_mut().take_fault(FaultKind::JournalFailsLate, seq) {
+            return Err(build_full_error());
         }
-        self.step();
+        self.count_step();
         Ok(())
     }
 
     fn read_prompt(&mut self, path: &Path) -> Result<String, PromptError> {
-        self.step();
-        match self.missing(path) {
+        self.count_step();
+        match self.find_missing_prompt(path) {
             Some(message) => Err(PromptError { message }),
             None => Ok("Do ${RALPH_ITERATION}, and $$ it.\n".to_owned()),
         }
     }
 
     fn read_tasks(&mut self, path: &Path) -> Result<TaskList, TasksError> {
-        self.step();
-        let is_missing = self.world.borrow_mut().fails_since(FaultKind::ListIsMissing, u32::MAX);
+        self.count_step();
+        let is_missing =
+            self.world.borrow_mut().has_fault_since(FaultKind::ListIsMissing, u32::MAX);
         let world = self.world.borrow();
         match world.repository.work.get(TASKS) {
-            Some(Content::List(list)) if !is_missing => Ok((**list).clone()),
+            Some(FileContent::List(list)) if !is_missing => Ok((**list).clone()),
             Some(_) | None => {
                 Err(TasksError { message: format!("no task file `{}`", path.display()) })
             }
         }
     }
 
-    fn look_at_tasks(&mut self, path: &Path, known: &TaskList, _look: Look) -> TasksFound {
-        self.step();
+    fn check_task_file(&mut self, path: &Path, known: &TaskList, _look: CompareMode) -> TasksFound {
+        self.count_step();
         let world = self.world.borrow();
         match (world.repository.work.get(TASKS), &world.left_list) {
             // A file as this process left it is not read again.
-            (Some(Content::List(there)), Some(left)) if Rc::ptr_eq(there, left) => TasksFound::Same,
-            (there, _) => found(there, path, known),
+            (Some(FileContent::List(there)), Some(left)) if Rc::ptr_eq(there, left) => {
+                TasksFound::Same
+            }
+            (there, _) => compare_list(there, path, known),
         }
     }
 
     fn write_tasks(&mut self, _path: &Path, order: &ListOrder<'_>) -> Result<(), StoreError> {
-        self.step();
+        self.count_step();
         let left = self.world.borrow_mut().left_list.take();
-        if self.fails(FaultKind::ListIsReadOnly) {
+        if self.has_fault(FaultKind::ListIsReadOnly) {
             self.world.borrow_mut().list_failed = true;
-            return Err(full());
+            return Err(build_full_error());
         }
         {
             let mut world = self.world.borrow_mut();
             let list = match (world.repository.work.get(TASKS), &left) {
                 // A file that is still as it was left is only changed where the order requires
                 // it.
-                (Some(Content::List(there)), Some(left)) if Rc::ptr_eq(there, left) => {
+                (Some(FileContent::List(there)), Some(left)) if Rc::ptr_eq(there, left) => {
                     let mut list = TaskList::clone(left);
                     for change in order.changes_since(left) {
-                        list.apply(&change).expect("a change fits the list it was made for");
+                        list.apply_change(&change).expect("a change fits the list it was made for");
                     }
                     list
                 }
-                (Some(_) | None, _) => order.outcome(),
+                (Some(_) | None, _) => order.resulting_list(),
             };
             let list = Rc::new(list);
             world.left_list = Some(Rc::clone(&list));
-            world.repository.work.insert(TASKS.to_owned(), Content::List(list));
+            world.repository.work.insert(TASKS.to_owned(), FileContent::List(list));
         }
-        self.step();
+        self.count_step();
         Ok(())
     }
 
     fn read_file(&mut self, path: &str, chars: usize) -> Option<String> {
-        self.step();
+        self.count_step();
         match self.world.borrow().repository.work.get(path)? {
-            Content::Text(text) => Some(text.chars().take(chars).collect()),
-            Content::List(_) => None,
+            FileContent::Text(text) => Some(text.chars().take(chars).collect()),
+            FileContent::List(_) => None,
         }
     }
 
-    fn skill(&mut self, name: &str) -> Result<Option<String>, PromptError> {
-        self.step();
+    fn read_skill(&mut self, name: &str) -> Result<Option<String>, PromptError> {
+        self.count_step();
         Ok((name == "known").then(|| "Know this.\n".repeat(200)))
     }
 
-    fn prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError> {
-        self.step();
-        if self.fails(FaultKind::TemplateIsBroken) {
+    fn read_prompt_template(&mut self, name: &str) -> Result<Option<String>, PromptError> {
+        self.count_step();
+        if self.has_fault(FaultKind::TemplateIsBroken) {
             return Err(PromptError { message: format!("`{name}.md` cannot be used") });
         }
         Ok(None)
     }
 
-    fn read_beside(&mut self, _tasks: &Path, name: &str) -> Result<Option<String>, PromptError> {
-        self.step();
+    fn read_companion_file(
+        &mut self,
+        _tasks: &Path,
+        name: &str,
+    ) -> Result<Option<String>, PromptError> {
+        self.count_step();
         let world = self.world.borrow();
         Ok(world.repository.work.get(name).and_then(|content| match content {
-            Content::Text(text) => Some(text.to_string()),
-            Content::List(_) => None,
+            FileContent::Text(text) => Some(text.to_string()),
+            FileContent::List(_) => None,
         }))
     }
 
-    fn write_beside(&mut self, _tasks: &Path, name: &str, text: &str) -> Result<(), StoreError> {
-        self.step();
+    fn write_companion_file(
+        &mut self,
+        _tasks: &Path,
+        name: &str,
+        text: &str,
+    ) -> Result<(), StoreError> {
+        self.count_step();
         {
-            let content = Content::text(text);
+            let content = FileContent::from_text(text);
             self.world.borrow_mut().repository.work.insert(name.to_owned(), content);
         }
-        self.step();
+        self.count_step();
         Ok(())
     }
 
-    fn look_at_plan(&mut self, _file: &Path) -> PlanLook {
-        self.step();
-        self.world.borrow_mut().look_at_plan()
+    fn inspect_plan(&mut self, _file: &Path) -> PlanState {
+        self.count_step();
+        self.world.borrow_mut().read_plan()
     }
 
-    fn put_plan_back(&mut self, _file: &Path) -> Result<(), StoreError> {
-        self.step();
-        if self.fails(FaultKind::PlanIsReadOnly) {
+    fn restore_plan(&mut self, _file: &Path) -> Result<(), StoreError> {
+        self.count_step();
+        if self.has_fault(FaultKind::PlanIsReadOnly) {
             self.world.borrow_mut().plan_failed = true;
-            return Err(full());
+            return Err(build_full_error());
         }
         {
             let mut world = self.world.borrow_mut();
@@ -170,22 +183,22 @@ impl Store for Port {
                 world.repository.work.insert(PLAN.to_owned(), copy);
             }
         }
-        self.step();
+        self.count_step();
         Ok(())
     }
 
-    fn publish(&mut self, _view: &View<'_>) -> Result<(), StoreError> {
-        self.step();
-        if self.fails(FaultKind::ViewsFail) { Err(full()) } else { Ok(()) }
+    fn publish_view(&mut self, _view: &View<'_>) -> Result<(), StoreError> {
+        self.count_step();
+        if self.has_fault(FaultKind::ViewsFail) { Err(build_full_error()) } else { Ok(()) }
     }
 }
 
 /// Returns the state of the task file.
-fn found(there: Option<&Content>, path: &Path, known: &TaskList) -> TasksFound {
+fn compare_list(there: Option<&FileContent>, path: &Path, known: &TaskList) -> TasksFound {
     match there {
-        Some(Content::List(list)) if **list == *known => TasksFound::Same,
-        Some(Content::List(list)) => TasksFound::Edited(Box::new((**list).clone())),
-        Some(Content::Text(_)) => TasksFound::Broken { message: "it is no list".to_owned() },
+        Some(FileContent::List(list)) if **list == *known => TasksFound::Same,
+        Some(FileContent::List(list)) => TasksFound::Edited(Box::new((**list).clone())),
+        Some(FileContent::Text(_)) => TasksFound::Broken { message: "it is no list".to_owned() },
         None => TasksFound::Broken { message: format!("no task file `{}`", path.display()) },
     }
 }

@@ -6,20 +6,24 @@ use std::path::PathBuf;
 use ralph_core::event::{CheckedOut, Checkpoint, Observation, TreeId};
 use ralph_core::glob::Pattern;
 use ralph_core::ports::{
-    CommitOrder, CommitResult, Depth, Mark, ScmResult, ShelveOrder, Shelved, Survey, Vcs, VcsError,
+    CheckpointDepth, CommitOrder, CommitResult, FailureBranchOrder, IterationMark, SavedBranch,
+    ScmResult, Survey, Vcs, VcsError,
 };
-use ralph_core::secret::leak::Leak;
+use ralph_core::secret::leak::SecretLeak;
 
-use super::{GIT_FAILS, Port};
+use super::{GIT_ERROR, Port};
 use crate::simulation::observer::Invariant;
 use crate::simulation::plan::{CommitMode, FaultKind};
-use crate::simulation::repository::{Kept, Place, Repository, commit_id, tree_id, tree_number};
+use crate::simulation::repository::{
+    KeptState, RepositoryState, SimulatedRepository, format_commit_id, format_tree_id,
+    parse_tree_id,
+};
 
 impl Port {
     /// Fails like git, if this fault occurs now.
     fn try_git(&self, kind: FaultKind) -> Result<(), VcsError> {
-        if self.fails(kind) {
-            return Err(VcsError { message: format!("{GIT_FAILS}: {kind:?}") });
+        if self.has_fault(kind) {
+            return Err(VcsError { message: format!("{GIT_ERROR}: {kind:?}") });
         }
         Ok(())
     }
@@ -28,88 +32,99 @@ impl Port {
         self.world.borrow().plan.commit != CommitMode::NoGit
     }
 
-    fn look(&self, since: &Checkpoint, watched: &[Pattern]) -> Option<Observation> {
+    fn observe_changes(&self, since: &Checkpoint, watched: &[Pattern]) -> Option<Observation> {
         let mut world = self.world.borrow_mut();
-        let place = Place::of(since, &world.repository)?;
-        let tree = world.repository.now();
-        let meddling =
-            if world.meddled { vec![".git/hooks/pre-commit".to_owned()] } else { Vec::new() };
+        let place = RepositoryState::from_checkpoint(since, &world.repository)?;
+        let tree = world.repository.number_work_tree();
+        let meddling = if world.git_dir_changed {
+            vec![".git/hooks/pre-commit".to_owned()]
+        } else {
+            Vec::new()
+        };
         let repository = &world.repository;
-        let base = repository.tree(place.tree);
-        let mut files = Repository::touched(&base, &repository.work);
+        let base = repository.find_tree(place.tree);
+        let mut files = SimulatedRepository::list_touched(&base, &repository.work);
         files.sort_by_key(|file| !watched.iter().any(|pattern| pattern.matches(&file.path)));
         let is_secret =
-            |path: &String| repository.work.get(path).is_some_and(|it| it.says("SECRET"));
+            |path: &String| repository.work.get(path).is_some_and(|it| it.has_text("SECRET"));
         let leaks = files.iter().filter(|file| is_secret(&file.path));
         let leaks =
-            leaks.map(|file| Leak { path: file.path.clone(), line: 1, what: "a key".into() });
-        let uncommitted = Repository::touched(&repository.head_tree(), &repository.work);
+            leaks.map(|file| SecretLeak { path: file.path.clone(), line: 1, what: "a key".into() });
+        let uncommitted =
+            SimulatedRepository::list_touched(&repository.head_tree(), &repository.work);
         Some(Observation {
-            tree: tree_id(tree),
+            tree: format_tree_id(tree),
             changes: repository.changes(),
             leaks: leaks.collect(),
             files,
             more_files: 0,
-            history: repository.history(place.head, Some(&place.branch)),
-            checked_out: Some(checked_out(repository)),
+            history: repository.compare_history(place.head, Some(&place.branch)),
+            checked_out: Some(describe_checked_out(repository)),
             uncommitted: uncommitted.into_iter().map(|file| file.path).collect(),
-            meddling,
-            planted: Vec::new(),
+            git_tampering: meddling,
+            autorun_changes: Vec::new(),
         })
     }
 }
 
-fn checked_out(repository: &Repository) -> CheckedOut {
-    CheckedOut { head: repository.head.map(commit_id), branch: Some(repository.branch.clone()) }
+fn describe_checked_out(repository: &SimulatedRepository) -> CheckedOut {
+    CheckedOut {
+        head: repository.head.map(format_commit_id),
+        branch: Some(repository.branch.clone()),
+    }
 }
 
-fn kept_ref(Mark { run, iteration, .. }: &Mark) -> String {
+fn format_kept_ref(IterationMark { run, iteration, .. }: &IterationMark) -> String {
     format!("refs/ralph/kept/{run}/{iteration}")
 }
 
 impl Vcs for Port {
-    fn checkpoint(&mut self, _mark: &Mark, depth: Depth) -> Result<Checkpoint, VcsError> {
-        self.step();
+    fn create_checkpoint(
+        &mut self,
+        _mark: &IterationMark,
+        depth: CheckpointDepth,
+    ) -> Result<Checkpoint, VcsError> {
+        self.count_step();
         self.try_git(FaultKind::CheckpointFails)?;
         if !self.is_repository() {
             return Ok(Checkpoint::None);
         }
         let mut world = self.world.borrow_mut();
-        world.meddled = false;
+        world.git_dir_changed = false;
         let Checkpoint::Git { head, branch, tree } = world.repository.checkpoint() else {
             return Ok(Checkpoint::None);
         };
         let tree = match depth {
-            Depth::Head => None,
-            Depth::Tree => tree,
+            CheckpointDepth::Head => None,
+            CheckpointDepth::Tree => tree,
         };
         if let Some(tree) = &tree {
-            world.repository.note(tree);
+            world.repository.note_checkpoint(tree);
         }
         Ok(Checkpoint::Git { head, branch, tree })
     }
 
-    fn survey(&mut self) -> Result<Option<Survey>, VcsError> {
-        self.step();
+    fn survey_tree(&mut self) -> Result<Option<Survey>, VcsError> {
+        self.count_step();
         self.try_git(FaultKind::SurveyFails)?;
         if !self.is_repository() {
             return Ok(None);
         }
         let mut world = self.world.borrow_mut();
-        let tree = tree_id(world.repository.now());
-        let checked_out = Some(checked_out(&world.repository));
+        let tree = format_tree_id(world.repository.number_work_tree());
+        let checked_out = Some(describe_checked_out(&world.repository));
         Ok(Some(Survey { tree, changes: world.repository.changes(), checked_out }))
     }
 
-    fn survey_of(&mut self, documents: &[PathBuf]) -> Result<Option<Survey>, VcsError> {
-        let Some(survey) = self.survey()? else { return Ok(None) };
+    fn survey_documents(&mut self, documents: &[PathBuf]) -> Result<Option<Survey>, VcsError> {
+        let Some(survey) = self.survey_tree()? else { return Ok(None) };
         let mut world = self.world.borrow_mut();
         let is_one = |path: &str| documents.iter().any(|it| it.ends_with(path));
-        let (tree, changes) = world.repository.only(is_one);
-        Ok(Some(Survey { tree: tree_id(tree), changes, ..survey }))
+        let (tree, changes) = world.repository.select_paths(is_one);
+        Ok(Some(Survey { tree: format_tree_id(tree), changes, ..survey }))
     }
 
-    fn changed_since(
+    fn peek_changes_since(
         &mut self,
         since: &Checkpoint,
         watched: &[Pattern],
@@ -117,8 +132,8 @@ impl Vcs for Port {
         self.observe(since, watched)
     }
 
-    fn last_look(&mut self) -> Option<Survey> {
-        self.survey().ok()?
+    fn take_final_survey(&mut self) -> Option<Survey> {
+        self.survey_tree().ok()?
     }
 
     fn observe(
@@ -126,34 +141,35 @@ impl Vcs for Port {
         since: &Checkpoint,
         watched: &[Pattern],
     ) -> Result<Option<Observation>, VcsError> {
-        self.step();
+        self.count_step();
         self.try_git(FaultKind::ObserveFails)?;
-        let seen = self.look(since, watched);
-        self.step();
+        let seen = self.observe_changes(since, watched);
+        self.count_step();
         Ok(seen)
     }
 
-    fn hold(&mut self, _mark: &Mark, to: &Checkpoint) {
-        self.step();
-        self.world.borrow_mut().repository.hold(to);
+    fn keep_reachable(&mut self, _mark: &IterationMark, to: &Checkpoint) {
+        self.count_step();
+        self.world.borrow_mut().repository.hold_tree(to);
     }
 
-    fn commit(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
-        self.step();
+    fn commit_tree(&mut self, order: &CommitOrder) -> Result<CommitResult, VcsError> {
+        self.count_step();
         self.try_git(FaultKind::CommitFails)?;
-        let refuses = self.fails(FaultKind::HookRefuses);
+        let refuses = self.has_fault(FaultKind::HookRefuses);
         let result = {
             let mut world = self.world.borrow_mut();
             let repository = &mut world.repository;
-            let tree = match order.tree.as_ref().and_then(tree_number) {
+            let tree = match order.tree.as_ref().and_then(parse_tree_id) {
                 Some(tree) => tree,
-                None => repository.now(),
+                None => repository.number_work_tree(),
             };
             let is_there = |at: usize| repository.commits[at].mark.as_ref() == Some(&order.mark);
-            let now = checked_out(repository);
-            let moved = order.on.clone().filter(|then| *then != now);
-            if let Some(made) = repository.ancestors(repository.head).find(|at| is_there(*at)) {
-                CommitResult::Made(commit_id(made))
+            let now = describe_checked_out(repository);
+            let moved = order.expected_head.clone().filter(|then| *then != now);
+            if let Some(made) = repository.list_ancestors(repository.head).find(|at| is_there(*at))
+            {
+                CommitResult::Made(format_commit_id(made))
             } else if let Some(then) = moved {
                 CommitResult::Moved { then, now }
             } else if repository.head.map(|head| repository.commits[head].tree) == Some(tree) {
@@ -161,105 +177,116 @@ impl Vcs for Port {
             } else if refuses {
                 CommitResult::Refused { output: "the hook says no".to_owned() }
             } else {
-                let made = repository.commit(tree, &order.message, Some(order.mark.clone()));
-                CommitResult::Made(commit_id(made))
+                let made = repository.make_commit(tree, &order.message, Some(order.mark.clone()));
+                CommitResult::Made(format_commit_id(made))
             }
         };
-        self.step();
+        self.count_step();
         self.try_git(FaultKind::CommitFailsLate)?;
         Ok(result)
     }
 
-    fn rollback(&mut self, mark: &Mark, to: &Checkpoint) -> Result<Option<String>, VcsError> {
-        self.step();
+    fn roll_back(
+        &mut self,
+        mark: &IterationMark,
+        to: &Checkpoint,
+    ) -> Result<Option<String>, VcsError> {
+        self.count_step();
         self.try_git(FaultKind::RollbackFails)?;
         let kept = {
             let mut world = self.world.borrow_mut();
-            let place = Place::of(to, &world.repository);
+            let place = RepositoryState::from_checkpoint(to, &world.repository);
             if let Some(place) = &place
-                && !world.repository.is_within_reach(place.tree)
+                && !world.repository.is_referenced(place.tree)
             {
                 let message = "the tree to roll back to is not referenced";
-                self.observer.borrow_mut().accuse(Invariant::KeptFirst, message);
+                self.observer.borrow_mut().report_violation(Invariant::KeptFirst, message);
             }
-            place.and_then(|place| world.repository.go_back(&place, &kept_ref(mark)))
+            place.and_then(|place| world.repository.reset_to(&place, &format_kept_ref(mark)))
         };
-        self.step();
+        self.count_step();
         Ok(kept)
     }
 
-    fn confine(
+    fn restore_outside_scope(
         &mut self,
-        mark: &Mark,
+        mark: &IterationMark,
         to: &Checkpoint,
         scope: &[Pattern],
     ) -> Result<Option<String>, VcsError> {
-        self.step();
+        self.count_step();
         let kept = {
             let mut world = self.world.borrow_mut();
-            let place = Place::of(to, &world.repository);
-            place.and_then(|place| world.repository.confine(&place, scope, &kept_ref(mark)))
+            let place = RepositoryState::from_checkpoint(to, &world.repository);
+            place.and_then(|place| {
+                world.repository.reset_outside_scope(&place, scope, &format_kept_ref(mark))
+            })
         };
-        self.step();
+        self.count_step();
         Ok(kept)
     }
 
-    fn put_history_back(
+    fn reset_history(
         &mut self,
-        mark: &Mark,
+        mark: &IterationMark,
         to: &Checkpoint,
     ) -> Result<Option<String>, VcsError> {
-        self.step();
-        let name = format!("{}-history", kept_ref(mark));
+        self.count_step();
+        let name = format!("{}-history", format_kept_ref(mark));
         let kept = {
             let mut world = self.world.borrow_mut();
             let repository = &mut world.repository;
             let first = repository.kept.contains_key(&name).then(|| name.clone());
-            match Place::of(to, repository) {
+            match RepositoryState::from_checkpoint(to, repository) {
                 Some(place)
                     if place.head != repository.head || place.branch != repository.branch =>
                 {
-                    let (tree, head) = (repository.now(), repository.head);
-                    let now = repository.keep(&name, Kept { tree, head });
-                    repository.put_head(&place);
+                    let (tree, head) = (repository.number_work_tree(), repository.head);
+                    let now = repository.keep_state(&name, KeptState { tree, head });
+                    repository.set_head(&place);
                     first.or(Some(now))
                 }
                 Some(_) | None => first,
             }
         };
-        self.step();
+        self.count_step();
         Ok(kept)
     }
 
-    fn shelve(&mut self, order: &ShelveOrder) -> Result<Shelved, VcsError> {
-        self.step();
+    fn save_to_failure_branch(
+        &mut self,
+        order: &FailureBranchOrder,
+    ) -> Result<SavedBranch, VcsError> {
+        self.count_step();
         self.try_git(FaultKind::ShelveFails)?;
-        let commit = self.world.borrow_mut().repository.shelve(order);
-        self.step();
+        let commit = self.world.borrow_mut().repository.make_failure_branch(order);
+        self.count_step();
         {
             let mut world = self.world.borrow_mut();
-            if let Some(place) = Place::of(&order.checkpoint, &world.repository) {
-                let _ = world.repository.go_back(&place, &kept_ref(&order.mark));
+            if let Some(place) =
+                RepositoryState::from_checkpoint(&order.checkpoint, &world.repository)
+            {
+                let _ = world.repository.reset_to(&place, &format_kept_ref(&order.mark));
             }
         }
-        self.step();
+        self.count_step();
         let branch = {
             let world = self.world.borrow();
-            let found = world.repository.shelves.iter().find(|(_, made)| *made == commit);
+            let found = world.repository.failure_branches.iter().find(|(_, made)| *made == commit);
             found.map_or_else(|| order.branch.clone(), |(order, _)| order.branch.clone())
         };
-        Ok(Shelved { branch, commit: commit_id(commit) })
+        Ok(SavedBranch { branch, commit: format_commit_id(commit) })
     }
 
-    fn diff(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> Result<String, VcsError> {
-        self.step();
+    fn diff_trees(&mut self, from: &TreeId, to: &TreeId, chars: usize) -> Result<String, VcsError> {
+        self.count_step();
         self.try_git(FaultKind::DiffFails)?;
         let world = self.world.borrow();
-        let (Some(from), Some(to)) = (tree_number(from), tree_number(to)) else {
+        let (Some(from), Some(to)) = (parse_tree_id(from), parse_tree_id(to)) else {
             return Err(VcsError { message: "no such tree".to_owned() });
         };
-        let (from, to) = (world.repository.tree(from), world.repository.tree(to));
-        let files = Repository::touched(&from, &to);
+        let (from, to) = (world.repository.find_tree(from), world.repository.find_tree(to));
+        let files = SimulatedRepository::list_touched(&from, &to);
         let mut patch = String::new();
         for file in &files {
             let _ = writeln!(patch, "diff --git a/{0} b/{0}\n+{1:?}", file.path, file.action);
@@ -267,12 +294,12 @@ impl Vcs for Port {
         Ok(patch.chars().take(chars).collect())
     }
 
-    fn scm(&mut self, _command: &str, _words: &[String]) -> Result<ScmResult, VcsError> {
-        self.step();
-        if self.fails(FaultKind::ScmFails) {
+    fn run_scm(&mut self, _command: &str, _words: &[String]) -> Result<ScmResult, VcsError> {
+        self.count_step();
+        if self.has_fault(FaultKind::ScmFails) {
             return Ok(ScmResult::Failed { output: "no route to host".to_owned() });
         }
-        self.step();
+        self.count_step();
         Ok(ScmResult::Done)
     }
 }

@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 use ralph_core::checklist::Checklist;
 use ralph_core::event::WaitReason;
 use ralph_core::outcome::Outcome;
-use ralph_core::plan::PlanLook;
+use ralph_core::plan::PlanState;
 use ratatui_core::style::{Color, Modifier};
 
 use super::*;
@@ -151,7 +151,7 @@ fn a_prompt_has_iterations() {
 fn a_plan_has_iterations_and_what_is_next() {
     let mut rig = Rig::new();
     rig.begin(prompt_recipe()).pass(10).iterate(1, Role::Build, None);
-    let look = PlanLook::of("- [x] Read\n- [ ] Print the table\n- [ ] Say why\n");
+    let look = PlanState::from_text("- [x] Read\n- [ ] Print the table\n- [ ] Say why\n");
     rig.tell(Event::PlanSeen { look });
     let seen = rig.sized(70, 12);
     assert!(seen.contains("Plan 1/3"), "{seen}");
@@ -161,7 +161,7 @@ fn a_plan_has_iterations_and_what_is_next() {
 #[test]
 fn a_wait_counts_down_and_the_end_is_shown() {
     let mut rig = tasks();
-    let until = START.plus(Millis::from_mins(30));
+    let until = START.saturating_add(Millis::from_mins(30));
     rig.tell(Event::Waiting { until, reason: WaitReason::UsageLimit }).pass(5);
     let title = |rig: &mut Rig| rig.text().lines().next().unwrap_or_default().to_owned();
     assert_eq!(
@@ -221,7 +221,7 @@ fn all_items_of_a_long_plan_can_be_scrolled_to() {
         counted.fetch_add(1, Ordering::SeqCst);
         Some(Checklist::read(&text))
     });
-    rig.tell(Event::PlanSeen { look: PlanLook::of(&plan) });
+    rig.tell(Event::PlanSeen { look: PlanState::from_text(&plan) });
     let seen = rig.sized(70, 16);
     assert!(seen.contains("Plan 3/10000") && seen.contains("○ Item 11 "), "{seen}");
     rig.screen.focus = Panel::List;
@@ -250,8 +250,8 @@ fn agent_output_cannot_move_the_cursor() {
 fn search_matches_are_highlighted() {
     let mut rig = tasks();
     rig.text();
-    let room = rig.screen.room();
-    assert!(rig.screen.scroll.search("such", room));
+    let room = rig.screen.stream_size();
+    assert!(rig.screen.scroll.search_for("such", room));
     let cells = rig.cells();
     let stream = cells.content().chunks(80).skip(2);
     let shown: String = stream

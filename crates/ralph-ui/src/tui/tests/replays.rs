@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 
 use ralph_core::checklist::Checklist;
-use ralph_core::plan::PlanLook;
+use ralph_core::plan::PlanState;
 
 use super::*;
-use crate::tui::display::{Host, Stay};
-use crate::tui::keys::Key;
-use crate::tui::player::{Moment, Player, Recording, Said};
-use crate::tui::press::{Deed, press};
-use crate::tui::screen::Play;
+use crate::tui::display::{ScreenHost, StayOrLeave};
+use crate::tui::key_actions::{KeyAction, handle_key};
+use crate::tui::keys::TerminalKey;
+use crate::tui::replay_player::{CallOutput, Recording, ReplayKind, ReplayPlayer};
+use crate::tui::screen::PlayState;
 
 /// A recording of three iterations with a short text in each.
 struct Record {
@@ -20,20 +20,20 @@ struct Record {
 }
 
 impl Recording for Record {
-    fn facts(&mut self) -> Result<Vec<Recorded>, String> {
+    fn read_events(&mut self) -> Result<Vec<Recorded>, String> {
         Ok(std::mem::take(&mut self.facts))
     }
 
-    fn turn_to(&mut self, state: &RunState, _: &Event) {
+    fn select_call(&mut self, state: &RunState, _: &Event) {
         self.output = [text(&format!("word {}\n", state.iterations)), text("more\n")].into();
     }
 
-    fn heard(&mut self) -> Said {
+    fn read_output(&mut self) -> CallOutput {
         let events: Vec<AgentEvent> = self.output.pop_front().into_iter().collect();
-        Said { events, read: 2 - self.output.len() as u64, of: 2 }
+        CallOutput { events, read_bytes: 2 - self.output.len() as u64, total_bytes: 2 }
     }
 
-    fn plan(&mut self, _: &RunState) -> Option<Checklist> {
+    fn read_plan(&mut self, _: &RunState) -> Option<Checklist> {
         self.looks += 1;
         assert_eq!(self.looks, 1, "it is read once for each plan event");
         Some(Checklist::read("- [x] Read\n- [ ] Print\n- [ ] Say why\n"))
@@ -51,23 +51,27 @@ fn record() -> Vec<Recorded> {
     rig.course.events
 }
 
-fn player(facts: Vec<Recorded>, moment: Moment) -> (Player, Screen) {
-    let options = options(&Wishes::default(), &terminal());
-    let mut screen = Screen::new((&options.style).into(), options.clock.clone());
+fn player(facts: Vec<Recorded>, moment: ReplayKind) -> (ReplayPlayer, ScreenState) {
+    let options = options(&StylePreferences::default(), &terminal());
+    let mut screen = ScreenState::new((&options.style).into(), options.clock.clone());
     screen.size = Size::new(80, 24);
     let send = Box::new(|_: &_| Err("no run is active".to_owned()));
     let record = Box::new(Record { facts, output: VecDeque::new(), looks: 0 });
-    let mut player = Player::new(Link::default(), options, record, moment, send);
-    player.begin(&mut screen);
+    let mut player = ReplayPlayer::new(Link::default(), options, record, moment, send);
+    player.show_beginning(&mut screen);
     (player, screen)
 }
 
-fn push(player: &mut Player, screen: &mut Screen, key: &Key) -> Option<Stay> {
-    press(screen, key).map(|action| player.serve(action, screen))
+fn push(
+    player: &mut ReplayPlayer,
+    screen: &mut ScreenState,
+    key: &TerminalKey,
+) -> Option<StayOrLeave> {
+    handle_key(screen, key).map(|action| player.execute_action(action, screen))
 }
 
-fn later(player: &mut Player, screen: &mut Screen, millis: u64) -> String {
-    NOW.set(NOW.get().plus(Millis(millis)));
+fn later(player: &mut ReplayPlayer, screen: &mut ScreenState, millis: u64) -> String {
+    NOW.set(NOW.get().saturating_add(Millis(millis)));
     screen.now = NOW.get();
     player.refresh(screen);
     lines(&cells(screen))
@@ -75,7 +79,7 @@ fn later(player: &mut Player, screen: &mut Screen, millis: u64) -> String {
 
 #[test]
 fn it_plays_with_shortened_gaps() {
-    let (mut player, mut screen) = player(record(), Moment::Past);
+    let (mut player, mut screen) = player(record(), ReplayKind::Ended);
     later(&mut player, &mut screen, 0);
     let seen = later(&mut player, &mut screen, 1);
     assert!(seen.starts_with(" replay x8 23:15:00"), "{seen}");
@@ -85,48 +89,48 @@ fn it_plays_with_shortened_gaps() {
     assert!(seen.contains("Iteration 1/10") && !seen.contains("word 1"), "{seen}");
     let seen = later(&mut player, &mut screen, 3_000);
     assert!(seen.contains("word 1") && !seen.contains("Gate lint"), "{seen}");
-    push(&mut player, &mut screen, &Key::Char(' '));
+    push(&mut player, &mut screen, &TerminalKey::Char(' '));
     let seen = later(&mut player, &mut screen, 60_000);
     assert!(seen.starts_with(" replay halted"), "{seen}");
     assert!(!seen.contains("Iteration 2/10"), "{seen}");
-    push(&mut player, &mut screen, &Key::Char(' '));
-    push(&mut player, &mut screen, &Key::Char('+'));
+    push(&mut player, &mut screen, &TerminalKey::Char(' '));
+    push(&mut player, &mut screen, &TerminalKey::Char('+'));
     for _ in 0..10 {
         later(&mut player, &mut screen, 3_000);
     }
-    assert_eq!(screen.deck.map(|deck| deck.play), Some(Play::AtEnd));
+    assert_eq!(screen.replay.map(|deck| deck.play), Some(PlayState::AtEnd));
 }
 
 #[test]
 fn it_steps_by_iteration_both_ways() {
-    let (mut player, mut screen) = player(record(), Moment::Past);
-    let mut step = |key: Key| {
+    let (mut player, mut screen) = player(record(), ReplayKind::Ended);
+    let mut step = |key: TerminalKey| {
         push(&mut player, &mut screen, &key);
         let seen = later(&mut player, &mut screen, 1);
         (1..=3).filter(|number| seen.contains(&format!("word {number}"))).collect::<Vec<u32>>()
     };
-    assert_eq!(step(Key::Right), [1]);
-    assert_eq!(step(Key::Right), [2]);
-    assert_eq!(step(Key::Right), [3]);
-    assert_eq!(step(Key::Right), [3]);
-    assert_eq!(step(Key::Left), [2]);
-    assert_eq!(step(Key::Left), [1]);
-    assert_eq!(step(Key::Left), [1]);
+    assert_eq!(step(TerminalKey::Right), [1]);
+    assert_eq!(step(TerminalKey::Right), [2]);
+    assert_eq!(step(TerminalKey::Right), [3]);
+    assert_eq!(step(TerminalKey::Right), [3]);
+    assert_eq!(step(TerminalKey::Left), [2]);
+    assert_eq!(step(TerminalKey::Left), [1]);
+    assert_eq!(step(TerminalKey::Left), [1]);
 }
 
 #[test]
 fn an_active_run_is_shown_up_to_now_and_takes_requests() {
     let mut facts = record();
     let rest = facts.split_off(facts.len() - 2);
-    let (mut player, mut screen) = player(facts, Moment::Present);
+    let (mut player, mut screen) = player(facts, ReplayKind::Active);
     let seen = later(&mut player, &mut screen, 1_000);
     assert!(seen.contains("live") && seen.contains("word 3"), "{seen}");
     assert!(!seen.contains("word 2"), "{seen}");
     assert_eq!(
-        press(&mut screen, &Key::Char('p')),
-        Some(Deed::Wish(ralph_core::control::Wish::Pause))
+        handle_key(&mut screen, &TerminalKey::Char('p')),
+        Some(KeyAction::Request(ralph_core::control::ControlRequest::Pause))
     );
-    assert_eq!(push(&mut player, &mut screen, &Key::Char('p')), Some(Stay::Yes));
+    assert_eq!(push(&mut player, &mut screen, &TerminalKey::Char('p')), Some(StayOrLeave::Stay));
     let seen = later(&mut player, &mut screen, 1);
     assert!(seen.contains("no run is active"), "{seen}");
     assert_eq!(rest.len(), 2);
@@ -138,12 +142,12 @@ fn the_last_plan_is_complete_and_earlier_ones_are_as_recorded() {
     rig.begin(prompt_recipe());
     for (number, plan) in [(1, "- [ ] Read\n"), (2, "- [x] Read\n- [ ] Print\n")] {
         rig.pass(10).iterate(number, Role::Build, None);
-        rig.tell(Event::PlanSeen { look: PlanLook::of(plan) });
+        rig.tell(Event::PlanSeen { look: PlanState::from_text(plan) });
         rig.pass(10).tell(Event::IterationEnded { iteration: IterationNumber(number) });
     }
-    let (mut player, mut screen) = player(rig.course.events, Moment::Past);
-    let step = |player: &mut Player, screen: &mut Screen| {
-        push(player, screen, &Key::Right);
+    let (mut player, mut screen) = player(rig.course.events, ReplayKind::Ended);
+    let step = |player: &mut ReplayPlayer, screen: &mut ScreenState| {
+        push(player, screen, &TerminalKey::Right);
         later(player, screen, 1)
     };
     let first = step(&mut player, &mut screen);

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use ralph_core::control::Wish;
+use ralph_core::control::ControlRequest;
 use ralph_core::outcome::Outcome;
 use ralph_core::ports::Ui;
 
 use super::*;
-use crate::tui::display::{Device, Heard};
-use crate::tui::view::{FullScreen, Setup};
+use crate::tui::display::{Device, KeyRead};
+use crate::tui::view::{FullScreen, FullScreenSetup};
 
 /// A terminal that a test controls.
 #[derive(Clone, Default)]
@@ -67,7 +67,7 @@ impl Device for Toy {
         self.set(|state| state.left += 1);
     }
 
-    fn is_ours(&self) -> bool {
+    fn is_foreground(&self) -> bool {
         true
     }
 
@@ -81,7 +81,7 @@ impl Device for Toy {
         was_resized
     }
 
-    fn read(&mut self, patience: Duration, keys: &mut Vec<u8>) -> Heard {
+    fn read_keys(&mut self, patience: Duration, keys: &mut Vec<u8>) -> KeyRead {
         let state = self.0.0.lock().expect("no panic");
         let waits = |state: &mut State| state.keys.is_empty() && state.mood == Mood::Well;
         let (mut state, _) = self.0.1.wait_timeout_while(state, patience, waits).expect("no panic");
@@ -89,14 +89,14 @@ impl Device for Toy {
         let mood = state.mood;
         drop(state);
         match mood {
-            Mood::Gone => Heard::Gone,
+            Mood::Gone => KeyRead::Gone,
             Mood::Mad => panic!("a screen that breaks"),
-            Mood::Well | Mood::Hangs if keys.is_empty() => Heard::Nothing,
-            Mood::Well | Mood::Hangs => Heard::Keys,
+            Mood::Well | Mood::Hangs if keys.is_empty() => KeyRead::Nothing,
+            Mood::Well | Mood::Hangs => KeyRead::Keys,
         }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         let state = self.0.0.lock().expect("no panic");
         let mut state =
             self.0.1.wait_while(state, |state| state.mood == Mood::Hangs).expect("no panic");
@@ -117,15 +117,15 @@ impl Plain {
 }
 
 impl Ui for Plain {
-    fn tell(&mut self, _: &Recorded, _: &RunState) {
+    fn show_event(&mut self, _: &Recorded, _: &RunState) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn hear(&mut self, _: &AgentEvent) {
+    fn show_agent_event(&mut self, _: &AgentEvent) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn doing(&mut self, _: &Activity<'_>) {
+    fn show_activity(&mut self, _: &Activity<'_>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -134,7 +134,7 @@ struct Scene {
     toy: Toy,
     plain: Plain,
     link: Link,
-    requests: Arc<Mutex<Vec<Wish>>>,
+    requests: Arc<Mutex<Vec<ControlRequest>>>,
     view: FullScreen<Link, Plain>,
     events: Vec<Recorded>,
     state: RunState,
@@ -142,15 +142,15 @@ struct Scene {
 
 fn scene() -> Scene {
     let (toy, plain, link) = (Toy::default(), Plain::default(), Link::default());
-    let requests: Arc<Mutex<Vec<Wish>>> = Arc::default();
+    let requests: Arc<Mutex<Vec<ControlRequest>>> = Arc::default();
     let kept = Arc::clone(&requests);
-    let mut options = options(&Wishes::default(), &terminal());
+    let mut options = options(&StylePreferences::default(), &terminal());
     options.clock.now = || START;
-    let send = Box::new(move |request: &Wish| {
+    let send = Box::new(move |request: &ControlRequest| {
         kept.lock().expect("no panic").push(request.clone());
         Ok(())
     });
-    let setup = Setup {
+    let setup = FullScreenSetup {
         device: Box::new(toy.clone()),
         send,
         read_plan: Box::new(|| None),
@@ -159,11 +159,11 @@ fn scene() -> Scene {
     };
     let mut view = FullScreen::start(setup, |link| link, plain.clone());
     let events = tasks().course.events;
-    let mut state = RunState::begin(&events[0]).expect("the first event");
-    view.tell(&events[0], &state);
+    let mut state = RunState::from_first_event(&events[0]).expect("the first event");
+    view.show_event(&events[0], &state);
     for fact in &events[1..] {
-        state.apply(fact).expect("it fits");
-        view.tell(fact, &state);
+        state.apply_event(fact).expect("it fits");
+        view.show_event(fact, &state);
     }
     Scene { toy, plain, link, requests, view, events, state }
 }
@@ -173,8 +173,8 @@ impl Scene {
         let last = self.events.last().expect("an event");
         let event = Event::RunEnded { outcome: Outcome::Complete, left: None };
         let fact = Recorded { seq: last.seq + 1, event, ..last.clone() };
-        self.state.apply(&fact).expect("it fits");
-        self.view.tell(&fact, &self.state);
+        self.state.apply_event(&fact).expect("it fits");
+        self.view.show_event(&fact, &self.state);
     }
 }
 
@@ -195,13 +195,13 @@ fn keys_become_requests_and_leaving_is_no_stop() {
     scene.toy.set(|state| state.keys.extend(b"mhi\rpql"));
     scene.toy.until(|state| state.left == 1);
     let requests = scene.requests.lock().expect("no panic").clone();
-    assert_eq!(requests, [Wish::Note { text: "hi".into() }, Wish::Pause]);
+    assert_eq!(requests, [ControlRequest::Note { text: "hi".into() }, ControlRequest::Pause]);
     let gone = || scene.link.is_gone();
     let begun = Instant::now();
     while !gone() && begun.elapsed() < Duration::from_secs(20) {
         std::thread::yield_now();
     }
-    scene.view.hear(&text("more"));
+    scene.view.show_agent_event(&text("more"));
     assert_eq!(scene.plain.calls(), 1);
 }
 
@@ -212,7 +212,7 @@ fn a_terminal_that_hangs_does_not_block_and_lines_are_counted() {
     scene.toy.set(|state| state.mood = Mood::Hangs);
     let begun = Instant::now();
     for number in 0..80_000 {
-        scene.view.hear(&text(&format!("line {number} of many\n")));
+        scene.view.show_agent_event(&text(&format!("line {number} of many\n")));
     }
     assert!(begun.elapsed() < Duration::from_secs(20));
     // Forces a full redraw, so that no cell is skipped because it is unchanged.
@@ -256,7 +256,7 @@ fn a_screen_steps_aside_and_is_restored() {
     assert!(!scene.link.is_shown());
     scene.toy.until(|state| state.left == 1);
     scene.toy.set(|state| state.written.clear());
-    scene.link.come_back();
+    scene.link.show_again();
     scene.toy.shows("T-002");
     scene.toy.until(|state| state.entered == 2);
 }

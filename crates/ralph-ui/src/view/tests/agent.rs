@@ -2,7 +2,7 @@
 
 use super::*;
 use expect_test::expect;
-use ralph_core::reading::{
+use ralph_core::agent_output::{
     RateLimitStatus, ResultStatus, TodoItem, TodoState, ToolOutcome, UsageScope,
 };
 
@@ -58,7 +58,7 @@ fn turn() -> Vec<AgentEvent> {
         AgentEvent::Notice { text: "Retrying after a server error".into() },
         AgentEvent::RateLimit {
             status: RateLimitStatus::Warning,
-            resets_at: Some(START.plus(Millis::from_mins(120))),
+            resets_at: Some(START.saturating_add(Millis::from_mins(120))),
         },
         AgentEvent::Reasoning { text: "Maybe\nso.".into() },
         text("Half a ", TextForm::Delta),
@@ -78,7 +78,7 @@ fn check(events: &[AgentEvent], expect: &Expect) {
     for event in events {
         stage.hear(event);
     }
-    stage.view.stream.end(&mut stage.view.page);
+    stage.view.stream.end_stream(&mut stage.view.writer);
     stage.shows(expect);
 }
 
@@ -131,7 +131,7 @@ fn without_emoji_everything_is_ascii() {
     for event in turn() {
         stage.hear(&event);
     }
-    stage.view.stream.end(&mut stage.view.page);
+    stage.view.stream.end_stream(&mut stage.view.writer);
     assert!(stage.text().is_ascii());
     stage.shows(&expect![[r#"
         Session s-1, model opus, version 2.1.0
@@ -380,22 +380,22 @@ impl Write for Counter {
 
 #[test]
 fn a_million_events_need_no_memory() {
-    let options = options(&Wishes::default(), &pipe(), Verbosity::Normal);
+    let options = options(&StylePreferences::default(), &pipe(), Verbosity::Normal);
     let mut view = TerminalView::new(Counter::default(), options);
     for number in 0..1_000_000_u32 {
         match number % 10 {
             // A call that never ends, as with a faulty agent.
-            0 => view.hear(&start(&number.to_string(), "Read", "src/main.rs")),
-            1 => view.hear(&start(&number.to_string(), "Bash", "ls")),
-            2 => view.hear(&finish(&(number - 1).to_string(), "one\ntwo\n")),
-            _ => view.hear(&text("word ", TextForm::Delta)),
+            0 => view.show_agent_event(&start(&number.to_string(), "Read", "src/main.rs")),
+            1 => view.show_agent_event(&start(&number.to_string(), "Bash", "ls")),
+            2 => view.show_agent_event(&finish(&(number - 1).to_string(), "one\ntwo\n")),
+            _ => view.show_agent_event(&text("word ", TextForm::Delta)),
         }
     }
     let calls = view.stream.open_calls();
-    view.stream.end(&mut view.page);
+    view.stream.end_stream(&mut view.writer);
     assert!(calls <= 64, "old calls are forgotten");
-    assert_eq!(view.page.written().lines, 100_000 * 6);
-    assert_eq!(view.page.written().bytes, 100_000 * 130);
+    assert_eq!(view.writer.written().lines, 100_000 * 6);
+    assert_eq!(view.writer.written().bytes, 100_000 * 130);
 }
 
 #[test]

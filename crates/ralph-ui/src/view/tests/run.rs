@@ -3,7 +3,7 @@
 use super::*;
 use crate::style::Timestamps;
 use expect_test::expect;
-use ralph_core::event::{Changes, History, Landed, Observation, TreeId, WaitReason};
+use ralph_core::event::{History, Landed, Observation, TreeDiff, TreeId, WaitReason};
 use ralph_core::failure::FailureClass;
 use ralph_core::outcome::Outcome;
 
@@ -12,15 +12,15 @@ fn two_iterations(stage: &mut Stage) {
     stage.begin(recipe()).iterate(1).ask(1, Role::Prompt).pass(367).answer(1, "I tried.");
     let observation = Observation {
         tree: TreeId("7e7e7e7e7e".into()),
-        changes: Changes::Some,
+        changes: TreeDiff::Dirty,
         files: Vec::new(),
         more_files: 2,
         history: History::Same,
         checked_out: None,
         uncommitted: Vec::new(),
         leaks: Vec::new(),
-        meddling: Vec::new(),
-        planted: Vec::new(),
+        git_tampering: Vec::new(),
+        autorun_changes: Vec::new(),
     };
     stage.tell(Event::Observed { observation: Some(observation), kept: None });
     stage.check("lint", GateStatus::Passed, 0, "");
@@ -38,7 +38,7 @@ fn two_iterations(stage: &mut Stage) {
     stage.judge();
     let surveyed = Landed::Surveyed {
         tree: Some(TreeId("7e7e7e7e7e".into())),
-        changes: Changes::Some,
+        changes: TreeDiff::Dirty,
         checked_out: None,
     };
     stage.tell(Event::Landed { landed: surveyed });
@@ -107,7 +107,7 @@ fn a_run_in_a_pipe() {
 
 #[test]
 fn a_run_in_a_log_is_ascii_with_times_and_keeps_to_its_width() {
-    let mut options = options(&Wishes::default(), &terminal(), Verbosity::Normal);
+    let mut options = options(&StylePreferences::default(), &terminal(), Verbosity::Normal);
     options.style = options.style.for_log();
     let mut stage = Stage::of(options);
     two_iterations(&mut stage);
@@ -193,7 +193,7 @@ fn a_run_on_a_terminal_replaces_temporary_lines() {
 #[test]
 fn a_verbose_run_shows_reasons() {
     let mut stage = Stage::with(&ascii(), &pipe(), Verbosity::Verbose);
-    stage.view.remark("Loading settings from .ralph/settings.json");
+    stage.view.write_remark("Loading settings from .ralph/settings.json");
     two_iterations(&mut stage);
     stage.shows(&expect![[r#"
         [ralph] Loading settings from .ralph/settings.json
@@ -277,8 +277,8 @@ fn a_verbose_run_shows_reasons() {
 
 #[test]
 fn a_quiet_run_shows_only_what_matters() {
-    let mut stage = Stage::with(&Wishes::default(), &pipe(), Verbosity::Quiet);
-    stage.view.remark("not said");
+    let mut stage = Stage::with(&StylePreferences::default(), &pipe(), Verbosity::Quiet);
+    stage.view.write_remark("not said");
     two_iterations(&mut stage);
     stage.tell(Event::Warned { text: "the settings changed".into() });
     stage.shows(&expect![[r#"
@@ -289,7 +289,7 @@ fn a_quiet_run_shows_only_what_matters() {
 
 #[test]
 fn without_the_stream_only_the_summary_of_a_call_is_shown() {
-    let mut options = options(&Wishes::default(), &pipe(), Verbosity::Normal);
+    let mut options = options(&StylePreferences::default(), &pipe(), Verbosity::Normal);
     options.agent_stream = AgentStream::Hidden;
     let mut stage = Stage::of(options);
     let bare = Recipe { gates: Vec::new(), ..recipe() };
@@ -312,7 +312,7 @@ fn failures_of_the_agent_are_reported_with_consequences() {
     let crash = || Failure::new(FailureClass::Crashed, "panic at the disco\nand more");
     let mut stage = Stage::new(&pipe());
     stage.begin(recipe()).iterate(1).ask(1, Role::Prompt).fail(1, crash());
-    let until = stage.now().plus(Millis(5_000));
+    let until = stage.now().saturating_add(Millis(5_000));
     stage.tell(Event::Waiting { until, reason: WaitReason::Retry });
     stage.pass(5).ask(2, Role::Prompt);
     stage.fail(2, Failure::new(FailureClass::ContextExceeded, "prompt is too long"));
@@ -354,14 +354,14 @@ fn failures_of_the_agent_are_reported_with_consequences() {
 
 /// Waits for a limit for 25 minutes.
 fn wait(stage: &mut Stage) {
-    let until = START.plus(Millis::from_mins(25));
+    let until = START.saturating_add(Millis::from_mins(25));
     let limit = FailureClass::RateLimited { resets_at: Some(until) };
     stage.begin(recipe()).iterate(1).ask(1, Role::Prompt);
     stage.fail(1, Failure::new(limit, "5-hour limit reached"));
     stage.tell(Event::Waiting { until, reason: WaitReason::UsageLimit });
     for left in (0..=1_500).rev().map(Millis::from_secs) {
         let reason = WaitReason::UsageLimit;
-        stage.view.doing(&Activity::Waiting { until, reason, left });
+        stage.view.show_activity(&Activity::Waiting { until, reason, left });
     }
     stage.pass(1_500).ask(2, Role::Prompt);
 }
@@ -390,7 +390,7 @@ fn a_wait_in_a_pipe_is_a_line_now_and_then() {
 #[test]
 fn a_wait_on_a_terminal_counts_down_on_one_line() {
     let mut stage = Stage::with(
-        &Wishes { color: Choice::Never, ..Wishes::default() },
+        &StylePreferences { color: StyleChoice::Never, ..StylePreferences::default() },
         &terminal(),
         Verbosity::Normal,
     );
@@ -413,7 +413,7 @@ fn leftovers_and_slowness_are_warned_about() {
         soft_limit: SoftLimit::Passed,
         leftovers: Leftovers { processes: 2, held_pipe: true },
     };
-    let reply = Reading::default().into_reply(end, None);
+    let reply = ReplyFold::default().into_reply(end, None);
     stage.tell(Event::Replied { ask: AskNumber(1), reply: Box::new(reply) });
     stage.tell(Event::Landed { landed: Landed::NothingToCommit });
     let output = "lint-staged: 3 errors\n".to_owned();
@@ -441,17 +441,17 @@ fn leftovers_and_slowness_are_warned_about() {
 
 #[test]
 fn every_end_suggests_the_next_command() {
-    use ralph_core::budget::Exhausted;
+    use ralph_core::budget::ExhaustedBudget;
     let used = UsdMicros::from_dollars(20.5);
     let limit = UsdMicros::from_dollars(20.0);
     let mut shown = String::new();
     for outcome in [
         Outcome::Complete,
         Outcome::IterationsUsedUp { limit: 10 },
-        Outcome::BudgetUsedUp { exhausted: Exhausted::Cost { used, limit } },
+        Outcome::BudgetUsedUp { exhausted: ExhaustedBudget::Cost { used, limit } },
         Outcome::LimitTooLong {
-            resets_at: Some(START.plus(Millis::from_mins(600))),
-            words: "weekly limit reached".into(),
+            resets_at: Some(START.saturating_add(Millis::from_mins(600))),
+            message: "weekly limit reached".into(),
         },
         Outcome::NoCommitMessage,
         Outcome::GitFailed { message: "cannot lock ref\x1b[2J 'HEAD'".into() },
@@ -517,7 +517,11 @@ fn own_lines_keep_to_eighty_columns() {
         (terminal(), Timestamps::Hidden),
         (pipe(), Timestamps::Shown),
     ] {
-        let preferences = Wishes { color: Choice::Never, timestamps, ..Wishes::default() };
+        let preferences = StylePreferences {
+            color: StyleChoice::Never,
+            timestamps,
+            ..StylePreferences::default()
+        };
         let mut stage = Stage::with(&preferences, &around, Verbosity::Normal);
         two_iterations(&mut stage);
         stage.tell(Event::Warned { text: "a long warning ".repeat(30) });
@@ -527,7 +531,7 @@ fn own_lines_keep_to_eighty_columns() {
         // The line that sums up a call is the one that people search for; it stays whole.
         for line in text.lines().filter(|line| !line.contains("Complete (")) {
             for shown in line.split("\r\u{1b}[2K") {
-                assert!(safe::columns(shown) <= 80, "{shown}");
+                assert!(sanitize::count_columns(shown) <= 80, "{shown}");
             }
         }
     }

@@ -39,7 +39,7 @@ impl Write for Kept {
 
 #[test]
 fn every_view_gets_the_events_and_a_broken_one_stops_nothing() {
-    let options = |verbosity| options(&Wishes::default(), &pipe(), verbosity);
+    let options = |verbosity| options(&StylePreferences::default(), &pipe(), verbosity);
     let (quiet, normal) = (Kept::default(), Kept::default());
     let mut fanout = Fanout::new(vec![
         Box::new(TerminalView::new(Broken, options(Verbosity::Normal))),
@@ -51,9 +51,9 @@ fn every_view_gets_the_events_and_a_broken_one_stops_nothing() {
     let state = scene.course.state();
     let event = Event::Warned { text: "careful".into() };
     let recorded = Recorded { seq: 2, at: START, ran: Millis::ZERO, event };
-    fanout.tell(&recorded, state);
-    fanout.hear(&AgentEvent::Notice { text: "noticed".into() });
-    fanout.doing(&Activity::Gate(&state.recipe.gates[0]));
+    fanout.show_event(&recorded, state);
+    fanout.show_agent_event(&AgentEvent::Notice { text: "noticed".into() });
+    fanout.show_activity(&Activity::Gate(&state.recipe.gates[0]));
     assert_eq!(quiet.text(), "⚠ careful\n");
     let normal = normal.text();
     assert!(normal.starts_with("⚠ careful\n") && normal.contains("noticed"), "{normal}");
@@ -61,10 +61,10 @@ fn every_view_gets_the_events_and_a_broken_one_stops_nothing() {
 
 #[test]
 fn an_error_of_the_writer_is_kept() {
-    let options = options(&Wishes::default(), &pipe(), Verbosity::Normal);
+    let options = options(&StylePreferences::default(), &pipe(), Verbosity::Normal);
     let mut view = TerminalView::new(Broken, options);
     assert!(view.first_error().is_none());
-    view.hear(&AgentEvent::Notice { text: "lost".into() });
+    view.show_agent_event(&AgentEvent::Notice { text: "lost".into() });
     assert_eq!(view.first_error().map(io::Error::kind), Some(io::ErrorKind::BrokenPipe));
 }
 
@@ -72,9 +72,9 @@ fn an_error_of_the_writer_is_kept() {
 fn a_dropped_view_leaves_a_fresh_line() {
     for (around, expect) in [(terminal(), "\r\u{1b}[2K"), (pipe(), "make lint\n")] {
         let kept = Kept::default();
-        let options = options(&Wishes::default(), &around, Verbosity::Normal);
+        let options = options(&StylePreferences::default(), &around, Verbosity::Normal);
         let mut view = TerminalView::new(kept.clone(), options);
-        view.doing(&Activity::Gate(&recipe().gates[0]));
+        view.show_activity(&Activity::Gate(&recipe().gates[0]));
         drop(view);
         assert!(kept.text().ends_with(expect), "{:?}", kept.text());
     }

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use ralph_core::active::Active;
+use ralph_core::hook_state::HookState;
 use ralph_io::process::RUN_ID_VARIABLE;
 use ralph_io::store::active::{self, ACTIVE_VARIABLE};
 use serde::de::IgnoredAny;
 
 /// The owner of a session.
-pub(super) enum Whose {
+pub(super) enum SessionOwner {
     /// A session that ralph started and waits for.
-    Own(Box<Run>),
+    Own(Box<HookedRun>),
     /// Another session; also one of an ended run, or one nested in a session of ralph's.
     Foreign,
     /// A session of a run whose state cannot be read, with a message for the user.
@@ -18,17 +18,17 @@ pub(super) enum Whose {
 }
 
 /// The active run.
-pub(super) struct Run {
+pub(super) struct HookedRun {
     /// The file of the hook state.
     pub(super) file: PathBuf,
     /// The hook state, without the snapshot.
-    pub(super) active: Active<IgnoredAny>,
+    pub(super) active: HookState<IgnoredAny>,
 }
 
 /// The run that the environment names, for any of its sessions.
-pub(super) enum Around {
+pub(super) enum SurroundingRun {
     /// An active run.
-    Run(Box<Run>),
+    Run(Box<HookedRun>),
     /// No run, or an ended one.
     Nothing,
     /// A run whose state cannot be read.
@@ -37,28 +37,30 @@ pub(super) enum Around {
 
 /// Finds the run of this process. A session that continues another one, or that an agent has
 /// started itself, has another id but the same run.
-pub(super) fn around() -> Around {
+pub(super) fn find_surrounding_run() -> SurroundingRun {
     let Some(file) = std::env::var_os(ACTIVE_VARIABLE).map(PathBuf::from) else {
-        return Around::Nothing;
+        return SurroundingRun::Nothing;
     };
-    let Ok(active) = active::read::<IgnoredAny>(&file) else { return Around::Unreadable };
+    let Ok(active) = active::read_active::<IgnoredAny>(&file) else {
+        return SurroundingRun::Unreadable;
+    };
     let is_this_run = std::env::var_os(RUN_ID_VARIABLE).is_some_and(|run| run == *active.run.0);
     if is_this_run && active::is_running(&active, &file) {
-        Around::Run(Box::new(Run { file, active }))
+        SurroundingRun::Run(Box::new(HookedRun { file, active }))
     } else {
-        Around::Nothing
+        SurroundingRun::Nothing
     }
 }
 
 /// Finds the owner of a session.
-pub(super) fn whose(session: &str) -> Whose {
+pub(super) fn find_session_owner(session: &str) -> SessionOwner {
     let Some(file) = std::env::var_os(ACTIVE_VARIABLE).map(PathBuf::from) else {
-        return Whose::Foreign;
+        return SessionOwner::Foreign;
     };
-    let active: Active<IgnoredAny> = match active::read(&file) {
+    let active: HookState<IgnoredAny> = match active::read_active(&file) {
         Ok(active) => active,
         Err(error) => {
-            return Whose::Unknown(format!(
+            return SessionOwner::Unknown(format!(
                 "ralph's hooks cannot read `{}` ({error}), so they check nothing here; ralph \
                  itself checks after the iteration.",
                 file.display()
@@ -68,8 +70,8 @@ pub(super) fn whose(session: &str) -> Whose {
     let is_this_run = std::env::var_os(RUN_ID_VARIABLE).is_some_and(|run| run == *active.run.0);
     let is_this_session = active.session.as_ref().is_none_or(|known| known == session);
     if is_this_run && is_this_session && active::is_running(&active, &file) {
-        Whose::Own(Box::new(Run { file, active }))
+        SessionOwner::Own(Box::new(HookedRun { file, active }))
     } else {
-        Whose::Foreign
+        SessionOwner::Foreign
     }
 }

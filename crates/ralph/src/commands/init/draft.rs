@@ -2,14 +2,14 @@
 //!
 //! Not here: where the values come from.
 
-use ralph_core::checks::Found;
+use ralph_core::project_detection::ProjectCheck;
 use serde_json::{Value, json};
 
 use crate::cli::WorkflowChoice;
 
 /// Settings to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Draft {
+pub(super) struct SettingsDraft {
     entries: Vec<(&'static str, String)>,
     /// The commands that will check the work.
     pub(super) checked_by: Vec<String>,
@@ -17,7 +17,7 @@ pub(super) struct Draft {
     pub(super) has_agent: bool,
 }
 
-impl Draft {
+impl SettingsDraft {
     pub(super) fn new(workflow: WorkflowChoice) -> Self {
         let schema = ("$schema", json!("./schema.json").to_string());
         let entries = vec![schema, ("workflow", json!(workflow.name()).to_string())];
@@ -25,13 +25,13 @@ impl Draft {
     }
 
     /// Adds a value.
-    pub(super) fn set(&mut self, key: &'static str, value: &Value) {
+    pub(super) fn add_value(&mut self, key: &'static str, value: &Value) {
         // Nested lines are indented by two more spaces.
         self.entries.push((key, format!("{value:#}").replace('\n', "\n  ")));
     }
 
     /// Names the agent.
-    pub(super) fn agent(&mut self, command: &str, flags: &[String]) {
+    pub(super) fn add_agent(&mut self, command: &str, flags: &[String]) {
         self.has_agent = true;
         let command = json!(command);
         let flags = match flags {
@@ -42,17 +42,17 @@ impl Draft {
     }
 
     /// Adds gates.
-    pub(super) fn gates(&mut self, gates: &[Found]) {
+    pub(super) fn add_gates(&mut self, gates: &[ProjectCheck]) {
         self.checked_by.extend(gates.iter().map(|it| it.command.clone()));
         let gates: Vec<String> =
-            gates.iter().map(|gate| format!("\n    {}", gate_text(gate))).collect();
+            gates.iter().map(|gate| format!("\n    {}", format_gate(gate))).collect();
         if !gates.is_empty() {
             self.entries.push(("gates", format!("[{}\n  ]", gates.join(","))));
         }
     }
 
     /// Returns the text of the file.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         let entries: Vec<String> =
             self.entries.iter().map(|(key, value)| format!("  {}: {value}", json!(key))).collect();
         format!("{{\n{}\n}}\n", entries.join(",\n"))
@@ -60,7 +60,7 @@ impl Draft {
 }
 
 /// Returns a gate as JSON text.
-pub(super) fn gate_text(gate: &Found) -> String {
+pub(super) fn format_gate(gate: &ProjectCheck) -> String {
     let command = json!(gate.command);
     format!("{{ \"kind\": {}, \"command\": {command} }}", json!(gate.kind))
 }
@@ -72,21 +72,24 @@ mod tests {
 
     #[test]
     fn settings_are_written_in_the_order_of_their_making() {
-        let found = |kind, command: &str| Found {
+        let found = |kind, command: &str| ProjectCheck {
             kind,
             command: command.to_owned(),
             place: "Makefile".to_owned(),
         };
-        let mut draft = Draft::new(WorkflowChoice::Specs);
+        let mut draft = SettingsDraft::new(WorkflowChoice::Specs);
         assert_eq!(
-            draft.text(),
+            draft.to_text(),
             "{\n  \"$schema\": \"./schema.json\",\n  \"workflow\": \"specs\"\n}\n"
         );
-        draft.agent("claude", &["--model opus".to_owned()]);
-        draft.set("scm", &json!({ "command": "git" }));
-        draft.gates(&[found(GateKind::Test, "make \"test\""), found(GateKind::Lint, "make lint")]);
+        draft.add_agent("claude", &["--model opus".to_owned()]);
+        draft.add_value("scm", &json!({ "command": "git" }));
+        draft.add_gates(&[
+            found(GateKind::Test, "make \"test\""),
+            found(GateKind::Lint, "make lint"),
+        ]);
         assert_eq!(
-            draft.text(),
+            draft.to_text(),
             r#"{
   "$schema": "./schema.json",
   "workflow": "specs",

@@ -2,60 +2,63 @@
 //!
 //! Not here: the questions that follow.
 
-use ralph_core::secret::masked;
-use ralph_ui::safe::harmless;
+use ralph_core::secret::mask_document;
+use ralph_ui::sanitize::sanitize_text;
 
-use super::questions::Answering;
+use super::questions::AnswerReader;
 use super::{LOCAL, SETTINGS};
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::project::Project;
-use crate::settings::{AsSet, Loaded};
+use crate::settings::{LoadedSettings, SetValues};
 
 /// What to do with the settings.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum OverwriteAnswer {
     /// There are none, or they may be replaced. Holds the settings that were read, or the defaults.
-    Overwrite(Box<Loaded>),
+    Overwrite(Box<LoadedSettings>),
     Keep,
     /// Input has ended.
     Ended,
 }
 
 /// Shows existing settings, and asks whether to overwrite them.
-pub(super) fn look(project: &Project, answer: Answering<'_>) -> Result<Answer, Complaint> {
+pub(super) fn ask_overwrite(
+    project: &Project,
+    answer: AnswerReader<'_>,
+) -> Result<OverwriteAnswer, CliError> {
     let is_there = |path: &str| project.directory.join(path).symlink_metadata().is_ok();
-    let loaded = project.settings_as_written(None, Vec::new());
+    let loaded = project.load_settings(None, Vec::new());
     if !is_there(SETTINGS) {
-        return Ok(Answer::Overwrite(Box::new(loaded?)));
+        return Ok(OverwriteAnswer::Overwrite(Box::new(loaded?)));
     }
-    let mut text = match project.settings_of_project() {
-        Ok(settings) => merged(project, &settings),
+    let mut text = match project.load_project_settings() {
+        Ok(settings) => format_settings(project, &settings),
         Err(complaint) => format!("{}\n", complaint.message),
     };
     let overlay =
         if is_there(LOCAL) { " (with local overlay from settings.local.json)" } else { "" };
     text.push_str(&format!("Loaded from {SETTINGS}{overlay}\n"));
-    match answer(&format!("{}Overwrite? (y/N): ", harmless(&text))) {
-        None => Ok(Answer::Ended),
+    match answer(&format!("{}Overwrite? (y/N): ", sanitize_text(&text))) {
+        None => Ok(OverwriteAnswer::Ended),
         Some(line) if matches!(line.trim().to_lowercase().as_str(), "y" | "yes") => {
             // The user may want to replace settings with mistakes.
-            let loaded = loaded.or_else(|_| project.settings_without_files())?;
-            Ok(Answer::Overwrite(Box::new(loaded)))
+            let loaded = loaded.or_else(|_| project.load_settings_without_files())?;
+            Ok(OverwriteAnswer::Overwrite(Box::new(loaded)))
         }
-        Some(_) => Ok(Answer::Keep),
+        Some(_) => Ok(OverwriteAnswer::Keep),
     }
 }
 
 /// Describes the settings of a project's files: as one document, and the origin of each value.
-fn merged(project: &Project, settings: &Loaded) -> String {
-    let AsSet { document, places } = settings.as_set();
+fn format_settings(project: &Project, settings: &LoadedSettings) -> String {
+    let SetValues { document, places } = settings.set_values();
     let places: Vec<(String, String)> = places
         .iter()
-        .map(|(path, origin)| (path.to_string(), project.seen_from_here(&origin.to_string())))
+        .map(|(path, origin)| (path.to_string(), project.with_relative_paths(&origin.to_string())))
         .collect();
     let width = places.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
     let places: Vec<String> =
         places.iter().map(|(key, place)| format!("  {key:width$}  {place}\n")).collect();
     let places = places.concat();
-    format!("{:#}\nWhere each value is set:\n{places}", masked(&document))
+    format!("{:#}\nWhere each value is set:\n{places}", mask_document(&document))
 }

@@ -5,25 +5,25 @@
 use std::path::Path;
 
 use crate::cli::InitArgs;
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::documents;
-use crate::project::{Project, complain_of_layout};
-use crate::scaffold::{self, Existing, Written};
-use crate::settings::Loaded;
+use crate::project::{Project, to_layout_error};
+use crate::scaffold::{self, Existing, ScaffoldResult};
+use crate::settings::LoadedSettings;
 
 /// All steps, in order.
 #[derive(Debug, Default)]
-pub(super) struct Steps(Vec<Step>);
+pub(super) struct InitSteps(Vec<InitStep>);
 
 #[derive(Debug)]
-enum Step {
+enum InitStep {
     /// A directory in the project, with its parents.
     Directory(String),
     File {
         path: String,
         text: String,
         existing: Existing,
-        shown: Shown,
+        shown: FilePreview,
     },
     /// A file that is not changed.
     Stays(String),
@@ -33,7 +33,7 @@ enum Step {
 
 /// How much of a file is shown before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum FilePreview {
     /// All of it.
     Whole,
     /// Its name only, for a template or a copy.
@@ -42,52 +42,63 @@ pub(super) enum Shown {
 
 /// The results.
 #[derive(Debug, Default)]
-pub(super) struct Done {
+pub(super) struct StepResults {
     /// One line each.
     pub(super) lines: Vec<String>,
     /// Whether a document was kept that `--force` would overwrite.
     pub(super) has_kept: bool,
 }
 
-impl Steps {
-    pub(super) fn directory(&mut self, path: impl Into<String>) {
-        self.0.push(Step::Directory(path.into()));
+impl InitSteps {
+    pub(super) fn add_directory(&mut self, path: impl Into<String>) {
+        self.0.push(InitStep::Directory(path.into()));
     }
 
-    pub(super) fn file(&mut self, path: &str, text: String, existing: Existing, shown: Shown) {
-        self.0.push(Step::File { path: path.to_owned(), text, existing, shown });
+    pub(super) fn add_file(
+        &mut self,
+        path: &str,
+        text: String,
+        existing: Existing,
+        shown: FilePreview,
+    ) {
+        self.0.push(InitStep::File { path: path.to_owned(), text, existing, shown });
     }
 
-    pub(super) fn stays(&mut self, path: impl Into<String>) {
-        self.0.push(Step::Stays(path.into()));
+    pub(super) fn add_kept(&mut self, path: impl Into<String>) {
+        self.0.push(InitStep::Stays(path.into()));
     }
 
-    pub(super) fn ignored(&mut self, line: impl Into<String>) {
-        self.0.push(Step::Ignored(line.into()));
+    pub(super) fn add_gitignore_line(&mut self, line: impl Into<String>) {
+        self.0.push(InitStep::Ignored(line.into()));
     }
 
     /// Runs all steps.
-    pub(super) fn apply(&self, project: &Project, loaded: &Loaded) -> Result<Done, Complaint> {
-        let layout = project.layout(loaded)?;
-        layout.prepare_project().map_err(|error| complain_of_layout(&error))?;
-        let mut done = Done::default();
+    pub(super) fn run_steps(
+        &self,
+        project: &Project,
+        loaded: &LoadedSettings,
+    ) -> Result<StepResults, CliError> {
+        let layout = project.find_layout(loaded)?;
+        layout.prepare_project().map_err(|error| to_layout_error(&error))?;
+        let mut done = StepResults::default();
         for step in &self.0 {
             match step {
-                Step::Directory(path) => {
+                InitStep::Directory(path) => {
                     let mut place = project.directory.clone();
                     for part in Path::new(path) {
                         place.push(part);
-                        scaffold::directory(&place)?;
+                        scaffold::create_directory(&place)?;
                     }
                 }
-                Step::File { path, text, existing, .. } => {
-                    let written = scaffold::write(&project.directory.join(path), text, *existing)?;
-                    done.note(project, path, &written);
+                InitStep::File { path, text, existing, .. } => {
+                    let written =
+                        scaffold::write_file(&project.directory.join(path), text, *existing)?;
+                    done.record_file(project, path, &written);
                 }
-                Step::Stays(path) => done.lines.push(format!("kept    {path}")),
-                Step::Ignored(line) => {
+                InitStep::Stays(path) => done.lines.push(format!("kept    {path}")),
+                InitStep::Ignored(line) => {
                     let file = project.directory.join(".gitignore");
-                    if scaffold::add_line(&file, line)? == Written::New {
+                    if scaffold::add_line(&file, line)? == ScaffoldResult::New {
                         done.lines.push(format!("added   {line} to .gitignore"));
                     }
                 }
@@ -97,28 +108,28 @@ impl Steps {
     }
 
     /// Describes what would be done.
-    pub(super) fn preview(&self, project: &Project) -> String {
+    pub(super) fn format_preview(&self, project: &Project) -> String {
         let mut text = String::new();
         for step in &self.0 {
             match step {
-                Step::Directory(_) => {}
-                Step::File { path, existing, text: content, shown } => {
+                InitStep::Directory(_) => {}
+                InitStep::File { path, existing, text: content, shown } => {
                     let is_there = project.directory.join(path).symlink_metadata().is_ok();
                     let line = match (is_there, existing) {
                         (true, Existing::Keep) => format!("would keep   {path}\n"),
-                        (true, Existing::KeepBeside) => {
+                        (true, Existing::BackUp) => {
                             format!("would write  {path}, and keep the old one as a backup\n")
                         }
                         (true, Existing::Replace) | (false, _) => format!("would write  {path}\n"),
                     };
                     text.push_str(&line);
-                    if *shown == Shown::Whole && !(is_there && *existing == Existing::Keep) {
+                    if *shown == FilePreview::Whole && !(is_there && *existing == Existing::Keep) {
                         let lines = content.lines().map(|line| format!("    {line}\n"));
                         text.extend(lines);
                     }
                 }
-                Step::Stays(path) => text.push_str(&format!("would keep   {path}\n")),
-                Step::Ignored(line) => {
+                InitStep::Stays(path) => text.push_str(&format!("would keep   {path}\n")),
+                InitStep::Ignored(line) => {
                     let file = project.directory.join(".gitignore");
                     if !scaffold::has_line(&file, line) {
                         text.push_str(&format!("would add    {line} to .gitignore\n"));
@@ -130,15 +141,15 @@ impl Steps {
     }
 }
 
-impl Done {
-    fn note(&mut self, project: &Project, path: &str, written: &Written) {
+impl StepResults {
+    fn record_file(&mut self, project: &Project, path: &str, written: &ScaffoldResult) {
         self.lines.push(match written {
-            Written::New => format!("wrote   {path}"),
-            Written::Kept => {
+            ScaffoldResult::New => format!("wrote   {path}"),
+            ScaffoldResult::Kept => {
                 self.has_kept = true;
                 format!("kept    {path}")
             }
-            Written::Beside(backup) => {
+            ScaffoldResult::BackedUp(backup) => {
                 let backup = backup.strip_prefix(&project.directory).unwrap_or(backup);
                 format!("wrote   {path}; the old one is {}", backup.display())
             }
@@ -147,12 +158,12 @@ impl Done {
 }
 
 /// Returns what to do with a document that may exist already.
-pub(super) fn existing(place: &Path, args: &InitArgs) -> Existing {
+pub(super) fn choose_treatment(place: &Path, args: &InitArgs) -> Existing {
     match (args.force, documents::is_fresh(place)) {
         // A fresh document of `ralph archive` gets the name of the next feature.
         (false, true) if args.name.is_some() && documents::is_unnamed(place) => Existing::Replace,
         (false, _) => Existing::Keep,
         (true, true) => Existing::Replace,
-        (true, false) => Existing::KeepBeside,
+        (true, false) => Existing::BackUp,
     }
 }

@@ -8,16 +8,19 @@ use std::sync::{Mutex, PoisonError};
 
 use ralph_core::outcome::ExitStatus;
 use ralph_io::process::Watch;
-use ralph_ui::safe::harmless;
+use ralph_ui::sanitize::sanitize_text;
 
-use super::questions::{self, Known};
-use super::{SETTINGS, Setup, carry_out, existing, has_settings, outline, trial, usual};
+use super::questions::{self, WizardDefaults};
+use super::{
+    InitSetup, SETTINGS, apply_plan, existing, gate_trial, guess_workflow, has_settings,
+    plan_workflow,
+};
 use crate::cli::{CommonArgs, InitArgs, WorkflowChoice};
-use crate::complaint::Complaint;
-use crate::detect::{self, Installed};
+use crate::cli_error::CliError;
+use crate::detect::{self, InstalledAgent};
 use crate::project::Project;
 use crate::screen;
-use crate::settings::Loaded;
+use crate::settings::LoadedSettings;
 
 /// Held while files are written, so that Ctrl-C does not interrupt that.
 static WRITING: Mutex<()> = Mutex::new(());
@@ -26,12 +29,12 @@ static WRITING: Mutex<()> = Mutex::new(());
 static IS_WRITTEN: AtomicBool = AtomicBool::new(false);
 
 /// Asks, then writes.
-pub(super) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, Complaint> {
+pub(super) fn run_wizard(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, CliError> {
     let project = Project::open_for_work(common)?;
-    if !screen::is_typed() {
-        return Err(Complaint::input("`ralph init` asks questions, and there is no terminal")
-            .hint("`ralph init --yes` asks nothing: it detects the agent and the checks")
-            .hint("`ralph init --workflow tasks --name FEATURE` names the workflow: prompt, specs or tasks"));
+    if !screen::is_stdin_terminal() {
+        return Err(CliError::for_input("`ralph init` asks questions, and there is no terminal")
+            .with_hint("`ralph init --yes` asks nothing: it detects the agent and the checks")
+            .with_hint("`ralph init --workflow tasks --name FEATURE` names the workflow: prompt, specs or tasks"));
     }
     let watch = Watch::install(|_| {
         let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,36 +42,36 @@ pub(super) fn main(common: &CommonArgs, args: &InitArgs) -> Result<ExitStatus, C
         if IS_WRITTEN.load(Ordering::Relaxed) {
             return;
         }
-        leave();
+        print_aborted();
         process::exit(ExitStatus::Interrupted.code().into());
     })
-    .map_err(|error| Complaint::input(format!("cannot listen for Ctrl-C: {error}")))?;
-    let loaded = match existing::look(&project, &mut screen::ask_for_line)? {
-        existing::Answer::Overwrite(loaded) => *loaded,
-        existing::Answer::Keep => return Ok(ExitStatus::Complete),
-        existing::Answer::Ended => return Ok(ended()),
+    .map_err(|error| CliError::for_input(format!("cannot listen for Ctrl-C: {error}")))?;
+    let loaded = match existing::ask_overwrite(&project, &mut screen::ask_for_line)? {
+        existing::OverwriteAnswer::Overwrite(loaded) => *loaded,
+        existing::OverwriteAnswer::Keep => return Ok(ExitStatus::Complete),
+        existing::OverwriteAnswer::Ended => return Ok(end_of_input()),
     };
-    ask(common, &project, &loaded, args, &watch)
+    ask_and_write(common, &project, &loaded, args, &watch)
 }
 
-fn ask(
+fn ask_and_write(
     common: &CommonArgs,
     project: &Project,
-    loaded: &Loaded,
+    loaded: &LoadedSettings,
     args: &InitArgs,
     watch: &Watch,
-) -> Result<ExitStatus, Complaint> {
-    let agents = detect::agents(project, watch);
-    let found = detect::gates(&project.directory);
+) -> Result<ExitStatus, CliError> {
+    let agents = detect::find_agents(project, watch);
+    let found = detect::find_gates(&project.directory);
     let directory = project.directory.file_name().unwrap_or_default().to_string_lossy();
-    let known = Known {
-        workflow: usual(project, loaded),
+    let known = WizardDefaults {
+        workflow: guess_workflow(project, loaded),
         name: args.name.as_deref().unwrap_or(&directory),
-        agents: &agents.iter().map(Installed::told).collect::<Vec<_>>(),
+        agents: &agents.iter().map(InstalledAgent::name_and_version).collect::<Vec<_>>(),
         found: &found,
     };
-    let Ok(answers) = questions::ask(&known, &mut screen::ask_for_line) else {
-        return Ok(ended());
+    let Ok(answers) = questions::ask_all(&known, &mut screen::ask_for_line) else {
+        return Ok(end_of_input());
     };
     let workflow = answers.workflow;
     let args = InitArgs {
@@ -83,24 +86,24 @@ fn ask(
     };
     let answered = Some(answers.draft);
     let has_settings = has_settings(project);
-    let setup = Setup { project, loaded, args: &args, agents, found, has_settings, answered };
-    let outline = outline(&setup, workflow)?;
+    let setup = InitSetup { project, loaded, args: &args, agents, found, has_settings, answered };
+    let outline = plan_workflow(&setup, workflow)?;
     let writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-    let text = carry_out(&setup, &outline)?;
+    let text = apply_plan(&setup, &outline)?;
     IS_WRITTEN.store(true, Ordering::Relaxed);
     drop(writing);
     let written =
         if args.dry_run { String::new() } else { format!("Settings written to {SETTINGS}\n") };
-    screen::print_data(&harmless(&format!("\n{written}{text}")));
-    trial::try_gates(common, &setup, workflow, || Some(watch.clone()));
+    screen::print_data(&sanitize_text(&format!("\n{written}{text}")));
+    gate_trial::try_gates(common, &setup, workflow, || Some(watch.clone()));
     Ok(ExitStatus::Complete)
 }
 
-fn ended() -> ExitStatus {
-    leave();
+fn end_of_input() -> ExitStatus {
+    print_aborted();
     ExitStatus::Interrupted
 }
 
-fn leave() {
+fn print_aborted() {
     screen::print_data("\nAborted. Nothing was written.\n");
 }

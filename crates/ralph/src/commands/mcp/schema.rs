@@ -9,7 +9,7 @@ const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
 
 /// Whether an object may have fields that its schema does not name.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Extent {
+pub(super) enum ExtraFields {
     /// Yes, for arguments.
     Open,
     /// No, for results.
@@ -17,17 +17,20 @@ pub(super) enum Extent {
 }
 
 /// Returns the top-level schema of arguments or results.
-pub(super) fn whole(extent: Extent, fields: &[(&str, Value)]) -> Map<String, Value> {
+pub(super) fn build_root_schema(
+    extent: ExtraFields,
+    fields: &[(&str, Value)],
+) -> Map<String, Value> {
     let mut schema = Map::new();
     schema.insert("$schema".into(), DIALECT.into());
-    if let Value::Object(object) = object(extent, fields) {
+    if let Value::Object(object) = build_object_schema(extent, fields) {
         schema.extend(object);
     }
     schema
 }
 
 /// Returns the schema of an object with these required fields.
-pub(super) fn object(extent: Extent, fields: &[(&str, Value)]) -> Value {
+pub(super) fn build_object_schema(extent: ExtraFields, fields: &[(&str, Value)]) -> Value {
     let mut schema = Map::new();
     schema.insert("type".into(), "object".into());
     let properties = fields.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone()));
@@ -37,8 +40,8 @@ pub(super) fn object(extent: Extent, fields: &[(&str, Value)]) -> Value {
         schema.insert("required".into(), names.into());
     }
     match extent {
-        Extent::Open => {}
-        Extent::Closed => {
+        ExtraFields::Open => {}
+        ExtraFields::Closed => {
             schema.insert("additionalProperties".into(), false.into());
         }
     }
@@ -46,31 +49,31 @@ pub(super) fn object(extent: Extent, fields: &[(&str, Value)]) -> Value {
 }
 
 /// Returns the schema of a list.
-pub(super) fn list(items: &Value) -> Value {
+pub(super) fn build_list_schema(items: &Value) -> Value {
     json!({ "type": "array", "items": items })
 }
 
 /// Returns the schema of a text.
-pub(super) fn text() -> Value {
+pub(super) fn build_text_schema() -> Value {
     json!({ "type": "string" })
 }
 
 /// Adds a description to a schema.
-pub(super) fn about(mut schema: Value, description: &str) -> Value {
+pub(super) fn add_description(mut schema: Value, description: &str) -> Value {
     schema["description"] = description.into();
     schema
 }
 
 /// Returns all mistakes in arguments, one per line.
-pub(super) fn mistakes(schema: &Map<String, Value>, arguments: &Map<String, Value>) -> String {
+pub(super) fn find_mistakes(schema: &Map<String, Value>, arguments: &Map<String, Value>) -> String {
     let mut mistakes = Vec::new();
     check_fields(schema, arguments, "", &mut mistakes);
     mistakes.join("\n")
 }
 
-fn check(schema: &Value, value: Option<&Value>, path: &str, mistakes: &mut Vec<String>) {
+fn check_value(schema: &Value, value: Option<&Value>, path: &str, mistakes: &mut Vec<String>) {
     let expected = schema["type"].as_str().unwrap_or_default();
-    let received = value.map_or("undefined", kind);
+    let received = value.map_or("undefined", find_json_type);
     if expected != received {
         mistakes.push(format!("Invalid input: expected {expected}, received {received} at {path}"));
         return;
@@ -79,7 +82,7 @@ fn check(schema: &Value, value: Option<&Value>, path: &str, mistakes: &mut Vec<S
         check_fields(schema, object, path, mistakes);
     }
     for (index, item) in value.and_then(Value::as_array).into_iter().flatten().enumerate() {
-        check(&schema["items"], Some(item), &format!("{path}[{index}]"), mistakes);
+        check_value(&schema["items"], Some(item), &format!("{path}[{index}]"), mistakes);
     }
 }
 
@@ -92,11 +95,11 @@ fn check_fields(
     let fields = schema.get("properties").and_then(Value::as_object);
     for (name, field) in fields.into_iter().flatten() {
         let dot = if path.is_empty() { "" } else { "." };
-        check(field, object.get(name), &format!("{path}{dot}{name}"), mistakes);
+        check_value(field, object.get(name), &format!("{path}{dot}{name}"), mistakes);
     }
 }
 
-fn kind(value: &Value) -> &'static str {
+fn find_json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",

@@ -18,10 +18,10 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer};
 
-use super::tools::{self, MemoryTool, Nature, Reply};
+use super::tools::{self, MemoryTool, ToolEffect, ToolReply};
 
 /// The resource that holds everything.
-const WHOLE: &str = "memory://knowledge-graph";
+const GRAPH_URI: &str = "memory://knowledge-graph";
 
 const JSON: &str = "application/json";
 
@@ -41,25 +41,25 @@ impl MemoryServer {
         Self { file: Mutex::new(file), masker, is_subscribed: AtomicBool::new(false) }
     }
 
-    fn file(&self) -> MutexGuard<'_, GraphFile> {
+    fn lock_file(&self) -> MutexGuard<'_, GraphFile> {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls a tool, and prints warnings about the file.
-    fn answer(&self, request: CallToolRequestParams) -> (CallToolResult, Nature) {
-        let mut file = self.file();
+    fn call_tool_by_name(&self, request: CallToolRequestParams) -> (CallToolResult, ToolEffect) {
+        let mut file = self.lock_file();
         let arguments = request.arguments.unwrap_or_default();
-        let answer = tools::call(&mut file, &self.masker, &request.name, arguments);
-        super::say(file.take_notices());
+        let answer = tools::call_tool(&mut file, &self.masker, &request.name, arguments);
+        super::print_notices(file.take_notices());
         match answer {
-            Ok(Reply { text, structured, nature }) => {
+            Ok(ToolReply { text, structured, effect: nature }) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
                 result.structured_content = Some(structured);
                 // Absent means no error.
                 result.is_error = None;
                 (result, nature)
             }
-            Err(text) => (CallToolResult::error(vec![ContentBlock::text(text)]), Nature::Reads),
+            Err(text) => (CallToolResult::error(vec![ContentBlock::text(text)]), ToolEffect::Reads),
         }
     }
 }
@@ -89,9 +89,9 @@ impl ServerHandler for MemoryServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let (result, nature) = self.answer(request);
-        if nature != Nature::Reads && self.is_subscribed.load(Ordering::Relaxed) {
-            let updated = ResourceUpdatedNotificationParam::new(WHOLE);
+        let (result, nature) = self.call_tool_by_name(request);
+        if nature != ToolEffect::Reads && self.is_subscribed.load(Ordering::Relaxed) {
+            let updated = ResourceUpdatedNotificationParam::new(GRAPH_URI);
             // A disconnected client is noticed elsewhere.
             let _ = context.peer.notify_resource_updated(updated).await;
         }
@@ -103,7 +103,7 @@ impl ServerHandler for MemoryServer {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let whole = Resource::new(WHOLE, "knowledge-graph")
+        let whole = Resource::new(GRAPH_URI, "knowledge-graph")
             .with_title("Knowledge Graph")
             .with_description("Everything that is remembered: things and their relations")
             .with_mime_type(JSON);
@@ -115,18 +115,18 @@ impl ServerHandler for MemoryServer {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        if request.uri != WHOLE {
+        if request.uri != GRAPH_URI {
             let message = format!("MCP error -32602: Resource {} not found", request.uri);
             return Err(ErrorData::invalid_params(message, None));
         }
-        let mut file = self.file();
+        let mut file = self.lock_file();
         let reply = file
-            .graph()
+            .read_graph()
             .map_err(|error| error.to_string())
-            .and_then(|graph| Reply::selection(&graph.all()));
-        super::say(file.take_notices());
+            .and_then(|graph| ToolReply::from_selection(&graph.select_all()));
+        super::print_notices(file.take_notices());
         let text = reply.map_err(|error| ErrorData::internal_error(error, None))?.text;
-        let contents = ResourceContents::text(text, WHOLE).with_mime_type(JSON);
+        let contents = ResourceContents::text(text, GRAPH_URI).with_mime_type(JSON);
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 
@@ -135,7 +135,7 @@ impl ServerHandler for MemoryServer {
         request: SubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        if request.uri == WHOLE {
+        if request.uri == GRAPH_URI {
             self.is_subscribed.store(true, Ordering::Relaxed);
         }
         Ok(())
@@ -146,7 +146,7 @@ impl ServerHandler for MemoryServer {
         request: UnsubscribeRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        if request.uri == WHOLE {
+        if request.uri == GRAPH_URI {
             self.is_subscribed.store(false, Ordering::Relaxed);
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! Names, schemas and answers are those of the npm package server-memory, which agents and prompts
 //! already know. Not here: the protocol around a call.
 
-use ralph_core::graph::{Edit, Edited, Graph, Selection};
+use ralph_core::graph::{Graph, GraphEdit, GraphEditResult, GraphSelection};
 use ralph_io::mask::Masker;
 use ralph_io::store::graph::GraphFile;
 use rmcp::model::{Tool, ToolAnnotations};
@@ -11,7 +11,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::schema::{self, Extent, about, list, object, text, whole};
+use super::schema::{
+    self, ExtraFields, add_description, build_list_schema, build_object_schema, build_root_schema,
+    build_text_schema,
+};
 
 /// A tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +32,7 @@ pub(super) enum MemoryTool {
 
 /// How a tool affects the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Nature {
+pub(super) enum ToolEffect {
     Adds,
     Deletes,
     Reads,
@@ -37,41 +40,41 @@ pub(super) enum Nature {
 
 /// The answer of a tool.
 #[derive(Debug, PartialEq)]
-pub(super) struct Reply {
+pub(super) struct ToolReply {
     /// For the model.
     pub(super) text: String,
     /// The same as data.
     pub(super) structured: Value,
-    pub(super) nature: Nature,
+    pub(super) effect: ToolEffect,
 }
 
 /// Calls a tool by its name; the error is for the model.
 ///
 /// Secrets in the arguments are masked: they are not written, and text that was masked before is
 /// found under the same mask.
-pub(super) fn call(
+pub(super) fn call_tool(
     file: &mut GraphFile,
     masker: &Masker,
     name: &str,
     mut arguments: Map<String, Value>,
-) -> Result<Reply, String> {
+) -> Result<ToolReply, String> {
     let tool = MemoryTool::ALL.into_iter().find(|tool| tool.name() == name);
     let tool = tool.ok_or_else(|| format!("MCP error -32602: Tool {name} not found"))?;
-    let mistakes = schema::mistakes(&tool.input(), &arguments);
+    let mistakes = schema::find_mistakes(&tool.input_schema(), &arguments);
     if !mistakes.is_empty() {
         return Err(format!(
             "MCP error -32602: Input validation error: Invalid arguments for tool {name}: {mistakes}"
         ));
     }
-    arguments.values_mut().for_each(|value| mask(masker, value));
-    tool.call(file, arguments)
+    arguments.values_mut().for_each(|value| mask_value(masker, value));
+    tool.run(file, arguments)
 }
 
-fn mask(masker: &Masker, value: &mut Value) {
+fn mask_value(masker: &Masker, value: &mut Value) {
     match value {
-        Value::String(text) => *text = masker.text(text).into_owned(),
-        Value::Array(values) => values.iter_mut().for_each(|value| mask(masker, value)),
-        Value::Object(fields) => fields.values_mut().for_each(|value| mask(masker, value)),
+        Value::String(text) => *text = masker.mask_text(text).into_owned(),
+        Value::Array(values) => values.iter_mut().for_each(|value| mask_value(masker, value)),
+        Value::Object(fields) => fields.values_mut().for_each(|value| mask_value(masker, value)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -92,26 +95,28 @@ impl MemoryTool {
 
     /// Returns the definition for clients.
     pub(super) fn definition(self) -> Tool {
-        let (title, description) = self.words();
-        let nature = self.nature();
+        let (title, description) = self.title_and_description();
+        let nature = self.effect();
         let annotations = ToolAnnotations::new()
-            .read_only(nature == Nature::Reads)
-            .destructive(nature == Nature::Deletes)
-            .idempotent(nature != Nature::Adds)
+            .read_only(nature == ToolEffect::Reads)
+            .destructive(nature == ToolEffect::Deletes)
+            .idempotent(nature != ToolEffect::Adds)
             .open_world(false);
-        Tool::new(self.name(), description, self.input())
+        Tool::new(self.name(), description, self.input_schema())
             .with_title(title)
-            .with_raw_output_schema(self.output().into())
+            .with_raw_output_schema(self.output_schema().into())
             .with_annotations(annotations)
     }
 
-    fn nature(self) -> Nature {
+    fn effect(self) -> ToolEffect {
         match self {
-            Self::CreateEntities | Self::CreateRelations | Self::AddObservations => Nature::Adds,
-            Self::DeleteEntities | Self::DeleteObservations | Self::DeleteRelations => {
-                Nature::Deletes
+            Self::CreateEntities | Self::CreateRelations | Self::AddObservations => {
+                ToolEffect::Adds
             }
-            Self::ReadGraph | Self::SearchNodes | Self::OpenNodes => Nature::Reads,
+            Self::DeleteEntities | Self::DeleteObservations | Self::DeleteRelations => {
+                ToolEffect::Deletes
+            }
+            Self::ReadGraph | Self::SearchNodes | Self::OpenNodes => ToolEffect::Reads,
         }
     }
 
@@ -129,7 +134,7 @@ impl MemoryTool {
         }
     }
 
-    fn words(self) -> (&'static str, &'static str) {
+    fn title_and_description(self) -> (&'static str, &'static str) {
         match self {
             Self::CreateEntities => (
                 "Create Entities",
@@ -165,16 +170,25 @@ impl MemoryTool {
         }
     }
 
-    fn input(self) -> Map<String, Value> {
-        let texts = |description| about(list(&text()), description);
+    fn input_schema(self) -> Map<String, Value> {
+        let texts =
+            |description| add_description(build_list_schema(&build_text_schema()), description);
         let observations = |field, description| {
-            let name = about(text(), "The name of the thing that it is about");
-            let fields = [("entityName", name), (field, about(list(&text()), description))];
-            list(&object(Extent::Open, &fields))
+            let name =
+                add_description(build_text_schema(), "The name of the thing that it is about");
+            let fields = [
+                ("entityName", name),
+                (field, add_description(build_list_schema(&build_text_schema()), description)),
+            ];
+            build_list_schema(&build_object_schema(ExtraFields::Open, &fields))
         };
         let (field, schema) = match self {
-            Self::CreateEntities => ("entities", list(&entity(Extent::Open))),
-            Self::CreateRelations => ("relations", list(&relation(Extent::Open))),
+            Self::CreateEntities => {
+                ("entities", build_list_schema(&build_entity_schema(ExtraFields::Open)))
+            }
+            Self::CreateRelations => {
+                ("relations", build_list_schema(&build_relation_schema(ExtraFields::Open)))
+            }
             Self::AddObservations => {
                 ("observations", observations("contents", "What to remember, a sentence each"))
             }
@@ -182,64 +196,95 @@ impl MemoryTool {
             Self::DeleteObservations => {
                 ("deletions", observations("observations", "What to forget, word for word"))
             }
-            Self::DeleteRelations => {
-                ("relations", about(list(&relation(Extent::Open)), "The relations, word for word"))
+            Self::DeleteRelations => (
+                "relations",
+                add_description(
+                    build_list_schema(&build_relation_schema(ExtraFields::Open)),
+                    "The relations, word for word",
+                ),
+            ),
+            Self::ReadGraph => return build_root_schema(ExtraFields::Open, &[]),
+            Self::SearchNodes => {
+                ("query", add_description(build_text_schema(), "The text to find, in any case"))
             }
-            Self::ReadGraph => return whole(Extent::Open, &[]),
-            Self::SearchNodes => ("query", about(text(), "The text to find, in any case")),
             Self::OpenNodes => ("names", texts("The names of the things")),
         };
-        whole(Extent::Open, &[(field, schema)])
+        build_root_schema(ExtraFields::Open, &[(field, schema)])
     }
 
-    fn output(self) -> Map<String, Value> {
-        let closed = |fields: &[(&str, Value)]| whole(Extent::Closed, fields);
+    fn output_schema(self) -> Map<String, Value> {
+        let closed = |fields: &[(&str, Value)]| build_root_schema(ExtraFields::Closed, fields);
         match self {
-            Self::CreateEntities => closed(&[("entities", list(&entity(Extent::Closed)))]),
-            Self::CreateRelations => closed(&[("relations", list(&relation(Extent::Closed)))]),
+            Self::CreateEntities => closed(&[(
+                "entities",
+                build_list_schema(&build_entity_schema(ExtraFields::Closed)),
+            )]),
+            Self::CreateRelations => closed(&[(
+                "relations",
+                build_list_schema(&build_relation_schema(ExtraFields::Closed)),
+            )]),
             Self::AddObservations => {
-                let fields = [("entityName", text()), ("addedObservations", list(&text()))];
-                closed(&[("results", list(&object(Extent::Closed, &fields)))])
+                let fields = [
+                    ("entityName", build_text_schema()),
+                    ("addedObservations", build_list_schema(&build_text_schema())),
+                ];
+                closed(&[(
+                    "results",
+                    build_list_schema(&build_object_schema(ExtraFields::Closed, &fields)),
+                )])
             }
-            Self::DeleteEntities | Self::DeleteObservations | Self::DeleteRelations => {
-                closed(&[("success", json!({ "type": "boolean" })), ("message", text())])
-            }
+            Self::DeleteEntities | Self::DeleteObservations | Self::DeleteRelations => closed(&[
+                ("success", json!({ "type": "boolean" })),
+                ("message", build_text_schema()),
+            ]),
             Self::ReadGraph | Self::SearchNodes | Self::OpenNodes => closed(&[
-                ("entities", list(&entity(Extent::Closed))),
-                ("relations", list(&relation(Extent::Closed))),
+                ("entities", build_list_schema(&build_entity_schema(ExtraFields::Closed))),
+                ("relations", build_list_schema(&build_relation_schema(ExtraFields::Closed))),
             ]),
         }
     }
 
-    fn call(
+    fn run(
         self,
         file: &mut GraphFile,
         mut arguments: Map<String, Value>,
-    ) -> Result<Reply, String> {
+    ) -> Result<ToolReply, String> {
         let arguments = &mut arguments;
         let edit = match self {
-            Self::CreateEntities => Edit::CreateEntities(take(arguments, "entities")?),
-            Self::CreateRelations => Edit::CreateRelations(take(arguments, "relations")?),
-            Self::AddObservations => Edit::AddObservations(take(arguments, "observations")?),
-            Self::DeleteEntities => Edit::DeleteEntities(take(arguments, "entityNames")?),
-            Self::DeleteObservations => Edit::DeleteObservations(take(arguments, "deletions")?),
-            Self::DeleteRelations => Edit::DeleteRelations(take(arguments, "relations")?),
-            Self::ReadGraph => return Reply::selection(&graph(file)?.all()),
+            Self::CreateEntities => {
+                GraphEdit::CreateEntities(take_argument(arguments, "entities")?)
+            }
+            Self::CreateRelations => {
+                GraphEdit::CreateRelations(take_argument(arguments, "relations")?)
+            }
+            Self::AddObservations => {
+                GraphEdit::AddObservations(take_argument(arguments, "observations")?)
+            }
+            Self::DeleteEntities => {
+                GraphEdit::DeleteEntities(take_argument(arguments, "entityNames")?)
+            }
+            Self::DeleteObservations => {
+                GraphEdit::DeleteObservations(take_argument(arguments, "deletions")?)
+            }
+            Self::DeleteRelations => {
+                GraphEdit::DeleteRelations(take_argument(arguments, "relations")?)
+            }
+            Self::ReadGraph => return ToolReply::from_selection(&read_graph(file)?.select_all()),
             Self::SearchNodes => {
-                let query: String = take(arguments, "query")?;
-                let found = file.search(&[query]).map_err(|error| error.to_string())?;
-                return Reply::selection(&found);
+                let query: String = take_argument(arguments, "query")?;
+                let found = file.search_entities(&[query]).map_err(|error| error.to_string())?;
+                return ToolReply::from_selection(&found);
             }
             Self::OpenNodes => {
-                let names: Vec<String> = take(arguments, "names")?;
-                return Reply::selection(&graph(file)?.open(&names));
+                let names: Vec<String> = take_argument(arguments, "names")?;
+                return ToolReply::from_selection(&read_graph(file)?.select_by_names(&names));
             }
         };
-        match file.apply(edit).map_err(|error| error.to_string())? {
-            Edited::Entities(new) => Reply::list("entities", &new),
-            Edited::Relations(new) => Reply::list("relations", &new),
-            Edited::Observations(added) => Reply::list("results", &added),
-            Edited::Deleted => {
+        match file.apply_edit(edit).map_err(|error| error.to_string())? {
+            GraphEditResult::Entities(new) => ToolReply::from_list("entities", &new),
+            GraphEditResult::Relations(new) => ToolReply::from_list("relations", &new),
+            GraphEditResult::Observations(added) => ToolReply::from_list("results", &added),
+            GraphEditResult::Deleted => {
                 let what = match self {
                     Self::DeleteEntities => "Entities",
                     Self::DeleteObservations => "Observations",
@@ -253,56 +298,80 @@ impl MemoryTool {
                 };
                 let text = format!("{what} deleted successfully");
                 let structured = json!({ "success": true, "message": text });
-                Ok(Reply { text, structured, nature: Nature::Deletes })
+                Ok(ToolReply { text, structured, effect: ToolEffect::Deletes })
             }
         }
     }
 }
 
-impl Reply {
-    fn list(field: &str, items: &impl Serialize) -> Result<Self, String> {
+impl ToolReply {
+    fn from_list(field: &str, items: &impl Serialize) -> Result<Self, String> {
         let items = serde_json::to_value(items).map_err(|error| error.to_string())?;
         let text = format!("{items:#}");
         let structured = Value::Object([(field.to_owned(), items)].into_iter().collect());
-        Ok(Self { text, structured, nature: Nature::Adds })
+        Ok(Self { text, structured, effect: ToolEffect::Adds })
     }
 
     /// Returns a part of the graph as an answer.
-    pub(super) fn selection(selection: &Selection<'_>) -> Result<Self, String> {
+    pub(super) fn from_selection(selection: &GraphSelection<'_>) -> Result<Self, String> {
         let text = serde_json::to_string_pretty(selection).map_err(|error| error.to_string())?;
         let structured = serde_json::to_value(selection).map_err(|error| error.to_string())?;
-        Ok(Self { text, structured, nature: Nature::Reads })
+        Ok(Self { text, structured, effect: ToolEffect::Reads })
     }
 }
 
-fn graph(file: &mut GraphFile) -> Result<&Graph, String> {
-    file.graph().map_err(|error| error.to_string())
+fn read_graph(file: &mut GraphFile) -> Result<&Graph, String> {
+    file.read_graph().map_err(|error| error.to_string())
 }
 
 /// Takes an argument that has passed the schema check.
-fn take<T: DeserializeOwned>(arguments: &mut Map<String, Value>, name: &str) -> Result<T, String> {
+fn take_argument<T: DeserializeOwned>(
+    arguments: &mut Map<String, Value>,
+    name: &str,
+) -> Result<T, String> {
     let value = arguments.remove(name).unwrap_or_default();
     serde_json::from_value(value).map_err(|error| error.to_string())
 }
 
-fn entity(extent: Extent) -> Value {
-    object(
+fn build_entity_schema(extent: ExtraFields) -> Value {
+    build_object_schema(
         extent,
         &[
-            ("name", about(text(), "What the thing is called")),
-            ("entityType", about(text(), "What kind of thing it is")),
-            ("observations", about(list(&text()), "What is known of it, a sentence each")),
+            ("name", add_description(build_text_schema(), "What the thing is called")),
+            ("entityType", add_description(build_text_schema(), "What kind of thing it is")),
+            (
+                "observations",
+                add_description(
+                    build_list_schema(&build_text_schema()),
+                    "What is known of it, a sentence each",
+                ),
+            ),
         ],
     )
 }
 
-fn relation(extent: Extent) -> Value {
-    object(
+fn build_relation_schema(extent: ExtraFields) -> Value {
+    build_object_schema(
         extent,
         &[
-            ("from", about(text(), "The name of the thing that the relation begins at")),
-            ("to", about(text(), "The name of the thing that the relation ends at")),
-            ("relationType", about(text(), "How the one relates to the other")),
+            (
+                "from",
+                add_description(
+                    build_text_schema(),
+                    "The name of the thing that the relation begins at",
+                ),
+            ),
+            (
+                "to",
+                add_description(
+                    build_text_schema(),
+                    "The name of the thing that the relation ends at",
+                ),
+            ),
+            (
+                "relationType",
+                add_description(build_text_schema(), "How the one relates to the other"),
+            ),
         ],
     )
 }

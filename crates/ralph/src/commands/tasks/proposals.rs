@@ -8,48 +8,52 @@ use ralph_core::outcome::ExitStatus;
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::process::Watch;
-use ralph_io::store::proposals::{self, Decision, StoredProposal};
-use ralph_io::store::{Layout, Lock, LockError};
-use ralph_ui::safe;
+use ralph_io::store::proposals::{self, ProposalDecision, StoredProposal};
+use ralph_io::store::{LockError, ProjectLayout, RunLock};
+use ralph_ui::sanitize;
 use serde_json::{Value, json};
 
-use super::{Desk, print, write};
+use super::{TaskCommandContext, print_json, write_changes};
 use crate::cli::ProposalsCommand;
-use crate::complaint::Complaint;
-use crate::project::{Project, complain_of_layout};
+use crate::cli_error::CliError;
+use crate::project::{Project, to_layout_error};
 use crate::screen;
-use crate::settings::Loaded;
+use crate::settings::LoadedSettings;
 
 /// Runs the command.
 pub(super) fn main(
-    context: &Desk<'_>,
-    loaded: &Loaded,
+    context: &TaskCommandContext<'_>,
+    loaded: &LoadedSettings,
     file: TaskFile,
     command: Option<&ProposalsCommand>,
-) -> Result<(), Complaint> {
-    let repository = context.project.repository(&Watch::detached())?;
-    let layout = context.project.layout_in(loaded, repository.as_ref())?;
+) -> Result<(), CliError> {
+    let repository = context.project.find_repository(&Watch::new_detached())?;
+    let layout = context.project.find_layout_in(loaded, repository.as_ref())?;
     match command {
-        None => list(context, &layout, &file),
+        None => print_open(context, &layout, &file),
         Some(ProposalsCommand::Accept { id }) => {
-            decide(context, &layout, file, id, Decision::Accepted)
+            decide_proposal(context, &layout, file, id, ProposalDecision::Accepted)
         }
         Some(ProposalsCommand::Reject { id }) => {
-            decide(context, &layout, file, id, Decision::Rejected)
+            decide_proposal(context, &layout, file, id, ProposalDecision::Rejected)
         }
     }
 }
 
 /// Returns how many proposals about the project's task file wait for the user.
-pub(crate) fn count_open(project: &Project, loaded: &Loaded, layout: &Layout) -> usize {
-    match crate::task_file::find(project, &loaded.settings, None) {
+pub(crate) fn count_open_proposals(
+    project: &Project,
+    loaded: &LoadedSettings,
+    layout: &ProjectLayout,
+) -> usize {
+    match crate::task_file::find_task_file(project, &loaded.settings, None) {
         Ok(file) => proposals::count_open(layout.state(), &file),
         Err(_) => 0,
     }
 }
 
 /// Returns a line about open proposals; empty if there are none.
-pub(crate) fn remind(open: usize) -> String {
+pub(crate) fn format_reminder(open: usize) -> String {
     match open {
         0 => String::new(),
         1 => "1 proposal of an agent waits for you: ralph tasks proposals\n".to_owned(),
@@ -57,17 +61,22 @@ pub(crate) fn remind(open: usize) -> String {
     }
 }
 
-fn open_ones(layout: &Layout, file: &TaskFile) -> Result<Vec<StoredProposal>, Complaint> {
-    let all = proposals::read(layout.state(), file.path())
-        .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
-    Ok(all.into_iter().filter(|stored| stored.decision == Decision::Open).collect())
+fn read_open(layout: &ProjectLayout, file: &TaskFile) -> Result<Vec<StoredProposal>, CliError> {
+    let all = proposals::read_proposals(layout.state(), file.path())
+        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+    Ok(all.into_iter().filter(|stored| stored.decision == ProposalDecision::Open).collect())
 }
 
-fn list(context: &Desk<'_>, layout: &Layout, file: &TaskFile) -> Result<(), Complaint> {
-    let open = open_ones(layout, file)?;
+fn print_open(
+    context: &TaskCommandContext<'_>,
+    layout: &ProjectLayout,
+    file: &TaskFile,
+) -> Result<(), CliError> {
+    let open = read_open(layout, file)?;
     if context.json {
-        let facts: Vec<Value> = open.iter().map(|stored| facts(stored, file)).collect();
-        print(&json!({"file": context.name(file.path()), "proposals": facts}));
+        let facts: Vec<Value> =
+            open.iter().map(|stored| convert_proposal_to_json(stored, file)).collect();
+        print_json(&json!({"file": context.format_path(file.path()), "proposals": facts}));
         return Ok(());
     }
     if open.is_empty() {
@@ -76,7 +85,7 @@ fn list(context: &Desk<'_>, layout: &Layout, file: &TaskFile) -> Result<(), Comp
     }
     let mut text = String::new();
     for stored in &open {
-        text.push_str(&show(stored, file));
+        text.push_str(&format_proposal(stored, file));
         text.push('\n');
     }
     text.push_str(
@@ -87,7 +96,7 @@ fn list(context: &Desk<'_>, layout: &Layout, file: &TaskFile) -> Result<(), Comp
 }
 
 /// Formats a proposal in full: the user accepts exactly what is shown.
-fn show(stored: &StoredProposal, file: &TaskFile) -> String {
+fn format_proposal(stored: &StoredProposal, file: &TaskFile) -> String {
     let StoredProposal { proposal, iteration, .. } = stored;
     let (summary, reason) = (proposal.summary(), proposal.reason());
     let mut lines = vec![format!("{}  {summary}", proposal.id)];
@@ -97,19 +106,20 @@ fn show(stored: &StoredProposal, file: &TaskFile) -> String {
     match &proposal.amendment {
         Amendment::Add { task, .. } => {
             let fields = task.as_object().into_iter().flatten();
-            lines.extend(fields.map(|(key, value)| format!("  {key}: {}", plain(value))));
+            lines.extend(fields.map(|(key, value)| format!("  {key}: {}", format_value(value))));
         }
         Amendment::Modify { changes, task_id, .. } => {
-            let done = super::done_ids(file.list());
-            let now = file.list().task(task_id).map(|task| super::facts(task, &done));
+            let done = super::collect_done_ids(file.list());
+            let now =
+                file.list().find_task(task_id).map(|task| super::convert_task_to_json(task, &done));
             for (key, value) in changes.as_object().into_iter().flatten() {
-                let old = now.as_ref().and_then(|now| now.get(camel_case(key)));
-                let old = old.map(plain).unwrap_or_default();
-                lines.push(format!("  {key}: {old} → {}", plain(value)));
+                let old = now.as_ref().and_then(|now| now.get(to_camel_case(key)));
+                let old = old.map(format_value).unwrap_or_default();
+                lines.push(format!("  {key}: {old} → {}", format_value(value)));
             }
         }
         Amendment::Remove { task_id, .. } => {
-            let title = file.list().task(task_id).map(|task| task.title.clone());
+            let title = file.list().find_task(task_id).map(|task| task.title.clone());
             lines.extend(title.map(|title| format!("  title: {title}")));
         }
         Amendment::Unreadable { .. } => {}
@@ -117,20 +127,21 @@ fn show(stored: &StoredProposal, file: &TaskFile) -> String {
     if let Err(why) = proposal.accept(file.list()) {
         lines.push(format!("  cannot be accepted now: {why}"));
     }
-    let lines = lines.iter().map(|line| format!("{}\n", safe::harmless(&line.replace('\n', " "))));
+    let lines =
+        lines.iter().map(|line| format!("{}\n", sanitize::sanitize_text(&line.replace('\n', " "))));
     lines.collect()
 }
 
-fn plain(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(entries) => entries.iter().map(plain).collect::<Vec<_>>().join("; "),
+        Value::Array(entries) => entries.iter().map(format_value).collect::<Vec<_>>().join("; "),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
     }
 }
 
 /// Returns the name of a field in the JSON output of a task.
-fn camel_case(key: &str) -> String {
+fn to_camel_case(key: &str) -> String {
     let mut words = key.split('_');
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |name, word| {
@@ -143,7 +154,7 @@ fn camel_case(key: &str) -> String {
     })
 }
 
-fn facts(stored: &StoredProposal, file: &TaskFile) -> Value {
+fn convert_proposal_to_json(stored: &StoredProposal, file: &TaskFile) -> Value {
     let StoredProposal { proposal, iteration, .. } = stored;
     json!({
         "id": proposal.id,
@@ -155,41 +166,41 @@ fn facts(stored: &StoredProposal, file: &TaskFile) -> Value {
     })
 }
 
-fn decide(
-    context: &Desk<'_>,
-    layout: &Layout,
+fn decide_proposal(
+    context: &TaskCommandContext<'_>,
+    layout: &ProjectLayout,
     mut file: TaskFile,
     id: &str,
-    decision: Decision,
-) -> Result<(), Complaint> {
-    layout.prepare_state().map_err(|error| complain_of_layout(&error))?;
-    let _lock = Lock::acquire(layout.state(), clock::now()).map_err(|error| match &error {
-        LockError::Busy(_) => Complaint::new(ExitStatus::Busy, error.to_string())
-            .hint("proposals are decided while no run is active: `ralph stop` first, `ralph resume` afterwards"),
-        LockError::Refused { .. } => Complaint::of(ExitStatus::BadInput, &error),
+    decision: ProposalDecision,
+) -> Result<(), CliError> {
+    layout.prepare_state().map_err(|error| to_layout_error(&error))?;
+    let _lock = RunLock::acquire(layout.state(), clock::now()).map_err(|error| match &error {
+        LockError::Busy(_) => CliError::new(ExitStatus::Busy, error.to_string())
+            .with_hint("proposals are decided while no run is active: `ralph stop` first, `ralph resume` afterwards"),
+        LockError::Refused { .. } => CliError::from_error(ExitStatus::BadInput, &error),
     })?;
-    let open = open_ones(layout, &file)?;
+    let open = read_open(layout, &file)?;
     let ids: Vec<&str> = open.iter().map(|stored| stored.proposal.id.as_str()).collect();
     let Some(stored) = open.iter().find(|stored| stored.proposal.id.eq_ignore_ascii_case(id))
     else {
         let near = nearest(id, ids.iter().copied()).map(|near| format!("did you mean `{near}`?"));
-        return Err(Complaint::input(format!("no open proposal `{id}`"))
-            .hint(near.unwrap_or_else(|| "`ralph tasks proposals` lists them".to_owned())));
+        return Err(CliError::for_input(format!("no open proposal `{id}`"))
+            .with_hint(near.unwrap_or_else(|| "`ralph tasks proposals` lists them".to_owned())));
     };
     let (id, summary) = (&stored.proposal.id, stored.proposal.summary());
-    if decision == Decision::Accepted {
+    if decision == ProposalDecision::Accepted {
         let change = stored.proposal.accept(file.list()).map_err(|why| {
-            Complaint::input(format!("proposal `{id}` cannot be accepted: {why}"))
+            CliError::for_input(format!("proposal `{id}` cannot be accepted: {why}"))
         })?;
-        write(&mut file, &[change])?;
+        write_changes(&mut file, &[change])?;
     }
-    proposals::decide(layout.state(), file.path(), id, decision)
-        .map_err(|error| Complaint::of(ExitStatus::BadInput, &error))?;
-    let word = if decision == Decision::Accepted { "accepted" } else { "rejected" };
+    proposals::save_decision(layout.state(), file.path(), id, decision)
+        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+    let word = if decision == ProposalDecision::Accepted { "accepted" } else { "rejected" };
     if context.json {
-        print(&json!({"id": id, "decision": word, "summary": summary}));
+        print_json(&json!({"id": id, "decision": word, "summary": summary}));
     } else {
-        screen::print_data(&safe::harmless(&format!("{word} {id}: {summary}\n")));
+        screen::print_data(&sanitize::sanitize_text(&format!("{word} {id}: {summary}\n")));
     }
     Ok(())
 }

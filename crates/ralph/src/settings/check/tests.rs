@@ -4,19 +4,19 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::*;
-use crate::settings::schema::json_schema;
+use crate::settings::schema::build_json_schema;
 
 #[track_caller]
-fn check_document(document: &Value, expected: &Expect) {
-    let shape = Shape::from_schema(&json_schema());
-    let shown: Vec<String> = check(document, &JsonPath::default(), &shape, &shape)
+fn assert_findings(document: &Value, expected: &Expect) {
+    let shape = SettingShape::from_schema(&build_json_schema());
+    let shown: Vec<String> = check_document(document, &JsonPath::default(), &shape, &shape)
         .into_iter()
         .map(|finding| {
             let hint = finding.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
             match finding.fault {
-                Fault::UnknownKey => format!("{}: unknown{hint}", finding.path),
-                Fault::Type(message) => format!("{}: type: {message}{hint}", finding.path),
-                Fault::Value(message) => format!("{}: {message}{hint}", finding.path),
+                SettingFault::UnknownKey => format!("{}: unknown{hint}", finding.path),
+                SettingFault::Type(message) => format!("{}: type: {message}{hint}", finding.path),
+                SettingFault::Value(message) => format!("{}: {message}{hint}", finding.path),
             }
         })
         .collect();
@@ -25,7 +25,7 @@ fn check_document(document: &Value, expected: &Expect) {
 
 #[test]
 fn unknown_keys_name_the_one_that_was_meant() {
-    check_document(
+    assert_findings(
         &json!({
             "maximumIteration": 1, "maxIterations": 1, "model": "opus", "cap": 3, "zzz": 1,
             "agent": {"modle": "x", "skip_permissions": true},
@@ -49,7 +49,7 @@ fn unknown_keys_name_the_one_that_was_meant() {
 
 #[test]
 fn wrong_types_say_what_was_expected() {
-    check_document(
+    assert_findings(
         &json!({
             "maximumIterations": "ten", "streamAgentOutput": 1, "agent": "claude", "protect": "src",
             "guardrails": [{"command": 3}, "make"], "timeouts": {"idle": true, "test": []},
@@ -79,7 +79,7 @@ fn wrong_types_say_what_was_expected() {
 
 #[test]
 fn wrong_values_say_what_is_allowed() {
-    check_document(
+    assert_findings(
         &json!({
             "maximumIterations": 0, "review": {"cap": -1}, "timeoutMultiplier": 0, "maxTurns": 5_000_000_000_u64,
             "budget": {"maxCostUsd": 0, "maxTokens": 0}, "log": {"level": "warning"}, "commit": "me",

@@ -7,18 +7,18 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::settings::schema::json_schema;
+use crate::settings::schema::build_json_schema;
 
-fn names() -> Names {
-    Names::new(Shape::from_schema(&json_schema()))
+fn names() -> SettingVariables {
+    SettingVariables::new(SettingShape::from_schema(&build_json_schema()))
 }
 
 #[test]
 fn every_setting_has_a_name_of_its_own() {
-    fn leaves(shape: &Shape, path: &JsonPath, found: &mut Vec<JsonPath>) {
-        if let Shape::Object { entries, .. } = shape {
+    fn leaves(shape: &SettingShape, path: &JsonPath, found: &mut Vec<JsonPath>) {
+        if let SettingShape::Object { entries, .. } = shape {
             for (key, entry) in entries {
-                leaves(entry, &path.key(key), found);
+                leaves(entry, &path.join_key(key), found);
             }
         } else {
             found.push(path.clone());
@@ -26,12 +26,12 @@ fn every_setting_has_a_name_of_its_own() {
     }
     let names = names();
     let mut paths = Vec::new();
-    leaves(names.root(), &JsonPath::default(), &mut paths);
+    leaves(names.root_shape(), &JsonPath::default(), &mut paths);
     paths.retain(|path| path.to_string() != "$schema");
-    let distinct: BTreeSet<String> = paths.iter().map(variable_name).collect();
+    let distinct: BTreeSet<String> = paths.iter().map(build_variable_name).collect();
     assert_eq!(distinct.len(), paths.len());
     for path in paths {
-        assert_eq!(names.path_of(&variable_name(&path)), Some(path));
+        assert_eq!(names.find_path(&build_variable_name(&path)), Some(path));
     }
 }
 
@@ -39,7 +39,7 @@ fn every_setting_has_a_name_of_its_own() {
 fn older_names_stand_for_settings_and_hide_none() {
     let names = names();
     for (alias, path) in ALIASES {
-        assert!(names.shape_of(&JsonPath::parse(path)).is_some(), "{path}");
+        assert!(names.find_shape(&JsonPath::parse(path)).is_some(), "{path}");
         assert!(!names.exact.contains_key(alias), "{alias}");
     }
 }
@@ -81,8 +81,8 @@ fn variables_set_what_their_name_says() {
     ];
     let names = names();
     for (name, text, path, value) in cases {
-        let expected = Ok(Meaning::Set(JsonPath::parse(path), value));
-        assert_eq!(names.read(name, text), expected, "{name}={text}");
+        let expected = Ok(VariableMeaning::Set(JsonPath::parse(path), value));
+        assert_eq!(names.read_variable(name, text), expected, "{name}={text}");
     }
 }
 
@@ -95,15 +95,15 @@ fn empty_and_foreign_variables_set_nothing() {
         ("PATH", "/bin"),
     ];
     for (name, text) in cases {
-        assert_eq!(names().read(name, text), Ok(Meaning::Nothing), "{name}");
+        assert_eq!(names().read_variable(name, text), Ok(VariableMeaning::Nothing), "{name}");
     }
 }
 
 #[test]
 fn variables_without_effect_are_warned_about() {
     let shown: Vec<String> = ["RALPH_LOG_FILE", "RALPH_MAX_ITERATION", "RALPH_XYZZY"]
-        .map(|name| match names().read(name, "x") {
-            Ok(Meaning::Warning(message)) => message,
+        .map(|name| match names().read_variable(name, "x") {
+            Ok(VariableMeaning::Warning(message)) => message,
             other => format!("{other:?}"),
         })
         .to_vec();
@@ -120,7 +120,7 @@ fn values_that_cannot_be_read_say_why() {
         [("RALPH_GUARDRAILS", "make"), ("RALPH_PROTECT", "[1,"), ("RALPH_AUTO_COMMIT", "maybe")];
     let shown: Vec<String> = cases
         .iter()
-        .map(|(name, text)| match names().read(name, text) {
+        .map(|(name, text)| match names().read_variable(name, text) {
             Err(unreadable) => format!("{}: {}", unreadable.path, unreadable.message),
             other => format!("{other:?}"),
         })
@@ -137,7 +137,7 @@ fn no_value_makes_reading_panic() {
     let names = names();
     proptest!(|(text in "\\PC*|[\\[\\]{}\",0-9a-z.-]*")| {
         for name in names.exact.keys() {
-            let _ = names.read(name, &text);
+            let _ = names.read_variable(name, &text);
         }
     });
 }

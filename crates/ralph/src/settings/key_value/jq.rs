@@ -3,7 +3,7 @@
 //! Only what changes nothing about the filter may stand around it; everything else is a mistake,
 //! because nothing here is ever run. Not here: the language of filters, which its adapter reads.
 
-use crate::settings::words::split_words;
+use crate::settings::shell_words::split_words;
 
 /// Flags of jq that say how to print, which is up to the view now.
 const PRINTING: [&str; 11] = [

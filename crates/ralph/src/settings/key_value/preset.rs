@@ -2,11 +2,11 @@
 //!
 //! Not here: how a kind of agent is called and read. Its adapter knows that.
 
-use ralph_agents::{asking_for_text, kind_of, without_call};
-use ralph_core::recipe::{AgentKind, Origin};
+use ralph_agents::{infer_agent_kind, request_text_output, strip_call_args};
+use ralph_core::recipe::{AgentKind, AgentOrigin};
 
 use super::jq::filter_in;
-use crate::settings::words::split_words;
+use crate::settings::shell_words::split_words;
 
 /// `AGENT_TYPE`.
 pub(super) const TYPE: &str = "AGENT_TYPE";
@@ -26,10 +26,10 @@ pub(super) const NAMES: [&str; 6] = [TYPE, CLI, ARGS, FORMAT, RESPONSE, DISPLAY]
 
 /// The given values; a missing or empty name is `None`.
 #[derive(Debug, Default)]
-pub(super) struct Given<'a> {
+pub(super) struct AgentVariables<'a> {
     pub(super) kind: Option<&'a str>,
     pub(super) cli: Option<&'a str>,
-    pub(super) args: Option<Args<'a>>,
+    pub(super) args: Option<AgentArgs<'a>>,
     pub(super) format: Option<&'a str>,
     pub(super) response: Option<&'a str>,
     pub(super) display: Option<&'a str>,
@@ -39,7 +39,7 @@ pub(super) struct Given<'a> {
 
 /// Arguments as written in the file.
 #[derive(Debug)]
-pub(super) enum Args<'a> {
+pub(super) enum AgentArgs<'a> {
     /// `"-p --model opus"`.
     Text(&'a str),
     /// `( -p --model opus )`.
@@ -48,7 +48,7 @@ pub(super) enum Args<'a> {
 
 /// The resulting settings. Each carries the name that it comes from.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Preset {
+pub(super) struct AgentPreset {
     pub(super) kind: Option<(&'static str, String)>,
     pub(super) command: Option<(&'static str, String)>,
     pub(super) flags: Option<(&'static str, Vec<String>)>,
@@ -62,54 +62,54 @@ pub(super) struct Preset {
 
 /// How the output of an agent is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Format {
+enum AgentOutputFormat {
     Json,
     Text,
 }
 
 /// Reads the names together.
-pub(super) fn read(given: &Given<'_>) -> Preset {
-    let mut preset = Preset::default();
-    let words = preset.words(CLI, given.cli);
-    let format = preset.format(given.format);
-    let kind = preset.kind(given, words.first(), format);
+pub(super) fn read_preset(given: &AgentVariables<'_>) -> AgentPreset {
+    let mut preset = AgentPreset::default();
+    let words = preset.split_arguments(CLI, given.cli);
+    let format = preset.read_format(given.format);
+    let kind = preset.choose_kind(given, words.first(), format);
     preset.command = match words.first() {
         Some(word) => Some((CLI, word.clone())),
-        None => given.kind.and_then(program_of).map(|program| (TYPE, program.to_owned())),
+        None => given.kind.and_then(find_default_program).map(|program| (TYPE, program.to_owned())),
     };
     let args = match &given.args {
-        Some(Args::Text(text)) => preset.words(ARGS, Some(text)),
-        Some(Args::Words(words)) => words.clone(),
+        Some(AgentArgs::Text(text)) => preset.split_arguments(ARGS, Some(text)),
+        Some(AgentArgs::Words(words)) => words.clone(),
         None => Vec::new(),
     };
     let own = kind.unwrap_or(AgentKind::Text);
-    let lead = without_call(own, words.get(1..).unwrap_or_default().to_vec());
+    let lead = strip_call_args(own, words.get(1..).unwrap_or_default().to_vec());
     preset.check_lead(kind, &words, &lead);
-    let args = without_call(own, args);
+    let args = strip_call_args(own, args);
     let name = if args.is_empty() && given.args.is_none() { CLI } else { ARGS };
     let flags = [lead, args].concat();
     if !flags.is_empty() || given.args.is_some() {
         preset.flags = Some((name, flags));
     }
-    preset.print(kind, format);
-    preset.response = preset.filter(RESPONSE, kind, given.response);
-    preset.display = preset.filter(DISPLAY, kind, given.display);
+    preset.choose_output(kind, format);
+    preset.response = preset.read_filter(RESPONSE, kind, given.response);
+    preset.display = preset.read_filter(DISPLAY, kind, given.display);
     preset
 }
 
-impl Preset {
-    fn words(&mut self, name: &'static str, text: Option<&str>) -> Vec<String> {
+impl AgentPreset {
+    fn split_arguments(&mut self, name: &'static str, text: Option<&str>) -> Vec<String> {
         split_words(text.unwrap_or_default()).unwrap_or_else(|message| {
             self.problems.push((name, message));
             Vec::new()
         })
     }
 
-    fn format(&mut self, text: Option<&str>) -> Option<Format> {
+    fn read_format(&mut self, text: Option<&str>) -> Option<AgentOutputFormat> {
         let text = text?.trim();
         match text.to_ascii_lowercase().as_str() {
-            "json" => Some(Format::Json),
-            "text" => Some(Format::Text),
+            "json" => Some(AgentOutputFormat::Json),
+            "text" => Some(AgentOutputFormat::Text),
             _ => {
                 self.problems.push((FORMAT, format!("expected json or text, found {text:?}")));
                 None
@@ -119,35 +119,35 @@ impl Preset {
 
     /// Chooses the kind. Unknown programs are of kind `text`; their output may still be JSON, if a
     /// filter selects the answer.
-    fn kind(
+    fn choose_kind(
         &mut self,
-        given: &Given<'_>,
+        given: &AgentVariables<'_>,
         program: Option<&String>,
-        format: Option<Format>,
+        format: Option<AgentOutputFormat>,
     ) -> Option<AgentKind> {
         let named = given.kind.map(str::trim);
         self.kind = named.map(|named| (TYPE, named.to_owned()));
         let kind = match named.map(str::to_ascii_lowercase).as_deref() {
             Some("custom") => AgentKind::Custom,
             Some("acp") => AgentKind::Acp,
-            Some(named) => kind_of(named),
-            None => kind_of(program?),
+            Some(named) => infer_agent_kind(named),
+            None => infer_agent_kind(program?),
         };
         if kind != AgentKind::Text {
             return Some(kind);
         }
         let is_filtered = given.response.is_some() || given.has_delta_filter;
         match (format, named) {
-            (Some(Format::Json), _) | (None, None) if is_filtered => {
+            (Some(AgentOutputFormat::Json), _) | (None, None) if is_filtered => {
                 self.kind = Some((FORMAT, AgentKind::Custom.name().to_owned()));
                 Some(AgentKind::Custom)
             }
-            (Some(Format::Json), _) => {
+            (Some(AgentOutputFormat::Json), _) => {
                 let message = "the JSON of a program that is not known needs AGENT_RESPONSE_FILTER, which selects its answer";
                 self.problems.push((FORMAT, message.to_owned()));
                 Some(kind)
             }
-            (Some(Format::Text) | None, _) => Some(kind),
+            (Some(AgentOutputFormat::Text) | None, _) => Some(kind),
         }
     }
 
@@ -156,7 +156,7 @@ impl Preset {
         let (Some(kind), Some(program), Some(first)) = (kind, words.first(), lead.first()) else {
             return;
         };
-        let is_flag = first.starts_with('-') && kind_of(program) == kind;
+        let is_flag = first.starts_with('-') && infer_agent_kind(program) == kind;
         if has_flags(kind) && !is_flag {
             let message = format!(
                 "the flags of {} would come between `{program}` and `{first}`; put the command into a script, and name that",
@@ -167,22 +167,24 @@ impl Preset {
     }
 
     /// Chooses the output format that the agent is asked for.
-    fn print(&mut self, kind: Option<AgentKind>, format: Option<Format>) {
+    fn choose_output(&mut self, kind: Option<AgentKind>, format: Option<AgentOutputFormat>) {
         let (Some(format), kind) = (format, kind) else { return };
         match (format, kind) {
-            (Format::Json, _) => self.streams = Some((FORMAT, true)),
+            (AgentOutputFormat::Json, _) => self.streams = Some((FORMAT, true)),
             // Asked for by a flag: `streamAgentOutput` for all agents would hide its text.
-            (Format::Text, Some(AgentKind::Claude)) => {
+            (AgentOutputFormat::Text, Some(AgentKind::Claude)) => {
                 let (name, flags) = self.flags.take().unwrap_or((FORMAT, Vec::new()));
-                self.flags = Some((name, asking_for_text(AgentKind::Claude, flags)));
+                self.flags = Some((name, request_text_output(AgentKind::Claude, flags)));
             }
-            (Format::Text, Some(AgentKind::Codex) | None) => self.streams = Some((FORMAT, false)),
+            (AgentOutputFormat::Text, Some(AgentKind::Codex) | None) => {
+                self.streams = Some((FORMAT, false))
+            }
             (
-                Format::Text,
+                AgentOutputFormat::Text,
                 Some(AgentKind::Text | AgentKind::Custom | AgentKind::Acp | AgentKind::Sim),
             ) => {}
             (
-                Format::Text,
+                AgentOutputFormat::Text,
                 Some(
                     kind @ (AgentKind::Amp
                     | AgentKind::Cline
@@ -203,7 +205,7 @@ impl Preset {
     }
 
     /// Parses a filter, for kinds that use one.
-    fn filter(
+    fn read_filter(
         &mut self,
         name: &'static str,
         kind: Option<AgentKind>,
@@ -233,13 +235,13 @@ impl Preset {
 /// Returns whether an adapter adds its own flags before those given.
 fn has_flags(kind: AgentKind) -> bool {
     match kind.origin() {
-        Origin::Product => true,
-        Origin::Command | Origin::BuiltIn => false,
+        AgentOrigin::Product => true,
+        AgentOrigin::Command | AgentOrigin::BuiltIn => false,
     }
 }
 
 /// Returns the default program of a type.
-fn program_of(kind: &str) -> Option<&'static str> {
+fn find_default_program(kind: &str) -> Option<&'static str> {
     const PROGRAMS: [(&str, &str); 10] = [
         ("claude", "claude"),
         ("codex", "codex"),

@@ -7,18 +7,18 @@ use super::*;
 
 #[track_caller]
 fn check(text: &str, expected: &Expect) {
-    let (entries, mistakes) = parse(text);
+    let (entries, mistakes) = parse_key_value(text);
     let mut lines = Vec::new();
     for entry in entries {
         let value = match entry.value {
-            Assigned::Text(text, _) => format!("{text:?}"),
-            Assigned::List(items) => {
+            AssignedValue::Text(text, _) => format!("{text:?}"),
+            AssignedValue::List(items) => {
                 format!("{:?}", items.iter().map(|(item, _)| item).collect::<Vec<_>>())
             }
         };
         lines.push(format!("{} {} = {value}", entry.position.line, entry.name));
     }
-    for Mistake { position, message } in mistakes {
+    for KeyValueMistake { position, message } in mistakes {
         lines.push(format!("{}:{} {message}", position.line, position.column));
     }
     lines.push(String::new());
@@ -152,14 +152,14 @@ S=x"#,
 proptest! {
     #[test]
     fn no_text_makes_the_parser_panic(text in "\\PC*|[A-C=\"'()$`;#\\\\ \n]*") {
-        let _ = parse(&text);
+        let _ = parse_key_value(&text);
     }
 
     #[test]
     fn single_quotes_keep_any_text(text in "[^'\r]*") {
-        let (entries, mistakes) = parse(&format!("A='{text}'\n"));
+        let (entries, mistakes) = parse_key_value(&format!("A='{text}'\n"));
         prop_assert_eq!(mistakes, Vec::new());
         let at = Position { line: 1, column: 3 };
-        prop_assert_eq!(&entries[0].value, &Assigned::Text(text, at));
+        prop_assert_eq!(&entries[0].value, &AssignedValue::Text(text, at));
     }
 }

@@ -6,48 +6,48 @@ use serde_json::json;
 
 use super::*;
 use crate::settings::problem::Position;
-use crate::settings::types::agent::Role;
-use crate::settings::types::quantity::Span;
+use crate::settings::types::agent::RoleSetting;
+use crate::settings::types::quantity::DurationSetting;
 
-fn file(path: &str, text: &str) -> SourceFile {
-    SourceFile { path: path.into(), text: text.into(), voice: Voice::Project }
+fn file(path: &str, text: &str) -> SettingsFile {
+    SettingsFile { path: path.into(), text: text.into(), author: FileAuthor::Project }
 }
 
-fn base(text: &str) -> Sources {
-    Sources { base: Some(file(".ralph/settings.json", text)), ..Sources::default() }
+fn base(text: &str) -> SettingsSources {
+    SettingsSources { base: Some(file(".ralph/settings.json", text)), ..SettingsSources::default() }
 }
 
-fn with_local(text: &str, local: &str) -> Sources {
-    Sources { local: Some(file(".ralph/settings.local.json", local)), ..base(text) }
+fn with_local(text: &str, local: &str) -> SettingsSources {
+    SettingsSources { local: Some(file(".ralph/settings.local.json", local)), ..base(text) }
 }
 
 fn env(variables: &[(&str, &str)]) -> Vec<(String, String)> {
     variables.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect()
 }
 
-fn flag(name: &str, path: &str, value: Value) -> FlagValue {
-    FlagValue { name: name.into(), path: path.into(), value }
+fn flag(name: &str, path: &str, value: Value) -> FlagSetting {
+    FlagSetting { name: name.into(), path: path.into(), value }
 }
 
-fn position(line: usize, column: usize, name: &str) -> Origin {
-    Origin::File { path: name.into(), position: Position { line, column } }
+fn position(line: usize, column: usize, name: &str) -> SettingOrigin {
+    SettingOrigin::File { path: name.into(), position: Position { line, column } }
 }
 
 #[track_caller]
-fn fails(sources: Sources, expected: &Expect) {
-    expected.assert_eq(&load(sources).expect_err("a mistake").to_string());
+fn fails(sources: SettingsSources, expected: &Expect) {
+    expected.assert_eq(&load_settings(sources).expect_err("a mistake").to_string());
 }
 
 #[test]
 fn without_any_source_there_are_the_defaults() {
-    let loaded = load(Sources::default()).expect("defaults");
+    let loaded = load_settings(SettingsSources::default()).expect("defaults");
     assert_eq!(loaded.settings, Settings::default());
-    assert_eq!(loaded.origin("maxTurns"), &Origin::Default);
+    assert_eq!(loaded.find_origin("maxTurns"), &SettingOrigin::Default);
 }
 
 #[test]
 fn later_layers_win_and_every_value_knows_its_origin() {
-    let sources = Sources {
+    let sources = SettingsSources {
         env: env(&[("RALPH_MAX_TURNS", "30"), ("RALPH_MODEL", "opus"), ("HOME", "/")]),
         flags: vec![flag("--model", "agent.model", json!("haiku"))],
         ..with_local(
@@ -55,7 +55,7 @@ fn later_layers_win_and_every_value_knows_its_origin() {
             "{\"agent\": {\"flags\": [\"--verbose\"]},\n \"maxTurns\": 6}",
         )
     };
-    let loaded = load(sources).expect("valid");
+    let loaded = load_settings(sources).expect("valid");
     let agent = &loaded.settings.agent;
     assert_eq!(agent.command.as_deref(), Some("claude"));
     assert_eq!(agent.flags, Some(vec!["--verbose".into()]));
@@ -65,13 +65,13 @@ fn later_layers_win_and_every_value_knows_its_origin() {
         ("agent.command", position(2, 23, ".ralph/settings.json")),
         ("agent.flags", position(1, 21, ".ralph/settings.local.json")),
         ("agent.flags[0]", position(1, 22, ".ralph/settings.local.json")),
-        ("agent.model", Origin::Flag { name: "--model".into() }),
-        ("maxTurns", Origin::Env { name: "RALPH_MAX_TURNS".into() }),
+        ("agent.model", SettingOrigin::Flag { name: "--model".into() }),
+        ("maxTurns", SettingOrigin::Env { name: "RALPH_MAX_TURNS".into() }),
         ("commitPrefix", position(4, 18, ".ralph/settings.json")),
-        ("agent.skipPermissions", Origin::Default),
+        ("agent.skipPermissions", SettingOrigin::Default),
     ];
     for (path, origin) in origins {
-        assert_eq!(loaded.origin(path), &origin, "{path}");
+        assert_eq!(loaded.find_origin(path), &origin, "{path}");
     }
     let files: Vec<PathBuf> =
         [".ralph/settings.json", ".ralph/settings.local.json"].map(Into::into).to_vec();
@@ -83,19 +83,19 @@ fn later_layers_win_and_every_value_knows_its_origin() {
 fn a_file_of_many_keys_is_read_in_time() {
     let keys = |count: usize| (0..count).map(|number| (format!("K{number}"), json!("x")));
     let vars: Map<String, Value> = keys(5_000).collect();
-    let loaded = load(base(&json!({ "vars": vars }).to_string())).expect("valid");
+    let loaded = load_settings(base(&json!({ "vars": vars }).to_string())).expect("valid");
     assert_eq!(
-        loaded.origin("vars.K4999").to_string().split(':').next(),
+        loaded.find_origin("vars.K4999").to_string().split(':').next(),
         Some(".ralph/settings.json")
     );
     let unknown: Map<String, Value> = keys(5_000).collect();
-    let error = load(base(&Value::from(unknown).to_string())).expect_err("unknown keys");
+    let error = load_settings(base(&Value::from(unknown).to_string())).expect_err("unknown keys");
     assert_eq!(error.problems.len(), 5_000);
 }
 
 #[test]
 fn a_shorter_list_leaves_no_origin_behind() {
-    let loaded = load(with_local(r#"{"protect": ["a", "b"]}"#, r#"{"protect": ["c"]}"#));
+    let loaded = load_settings(with_local(r#"{"protect": ["a", "b"]}"#, r#"{"protect": ["c"]}"#));
     let origins = loaded.expect("valid").origins;
     assert!(!origins.contains_key(&JsonPath::parse("protect[1]")));
 }
@@ -128,7 +128,7 @@ fn five_mistakes_are_reported_at_once() {
 #[test]
 fn mistakes_of_all_layers_come_together() {
     fails(
-        Sources {
+        SettingsSources {
             env: env(&[("RALPH_MAX_ITERATIONS", "many"), ("RALPH_GUARDRAILS", "make")]),
             flags: vec![flag("--review-cap", "review.cap", json!(0))],
             ..with_local("{\"scm\": {\"tasks\": [\"commit\"]}, \"a\": 1}", "{\n\"agent\": 3\n}")
@@ -170,17 +170,17 @@ fn a_broken_file_does_not_make_the_rest_look_wrong() {
 
 #[test]
 fn a_single_limit_is_the_hard_one_and_layers_merge() {
-    let loaded = load(with_local(
+    let loaded = load_settings(with_local(
         r#"{"timeouts": {"test": "3m", "global": {"soft": "10m"}}}"#,
         r#"{"timeouts": {"global": 1200}}"#,
     ))
     .expect("valid");
     let timeouts = &loaded.settings.timeouts;
-    let pair = |soft, hard| (Span::from_mins(soft), Span::from_mins(hard));
+    let pair = |soft, hard| (DurationSetting::from_mins(soft), DurationSetting::from_mins(hard));
     // The default soft limit of 5m goes down with the hard one.
     assert_eq!((timeouts.test.soft, timeouts.test.hard), pair(3, 3));
     assert_eq!((timeouts.global.soft, timeouts.global.hard), pair(10, 20));
-    assert_eq!(loaded.origin("timeouts.test.hard"), &position(1, 23, ".ralph/settings.json"));
+    assert_eq!(loaded.find_origin("timeouts.test.hard"), &position(1, 23, ".ralph/settings.json"));
 }
 
 #[test]
@@ -195,19 +195,23 @@ fn a_soft_limit_beyond_the_hard_one_is_a_mistake() {
 
 #[test]
 fn null_unsets_what_an_earlier_layer_set() {
-    let loaded =
-        load(with_local(r#"{"agent": {"model": "opus"}}"#, r#"{"agent": {"model": null}}"#));
+    let loaded = load_settings(with_local(
+        r#"{"agent": {"model": "opus"}}"#,
+        r#"{"agent": {"model": null}}"#,
+    ));
     assert_eq!(loaded.expect("valid").settings.agent.model, None);
 }
 
 #[test]
 fn a_key_value_file_is_recognized_by_its_content() {
-    let given =
-        |path: &str, text: &str| Sources { base: Some(file(path, text)), ..Sources::default() };
-    let loaded = load(given("ralph.conf", "# c\nRALPH_MAX_TURNS=7\n")).expect("valid");
+    let given = |path: &str, text: &str| SettingsSources {
+        base: Some(file(path, text)),
+        ..SettingsSources::default()
+    };
+    let loaded = load_settings(given("ralph.conf", "# c\nRALPH_MAX_TURNS=7\n")).expect("valid");
     assert_eq!(loaded.settings.max_turns, Some(7));
-    assert_eq!(loaded.origin("maxTurns"), &position(2, 17, "ralph.conf"));
-    let loaded = load(given("ralph.conf", "\n {\"maxTurns\": 7}")).expect("valid");
+    assert_eq!(loaded.find_origin("maxTurns"), &position(2, 17, "ralph.conf"));
+    let loaded = load_settings(given("ralph.conf", "\n {\"maxTurns\": 7}")).expect("valid");
     assert_eq!(loaded.settings.max_turns, Some(7));
     fails(given("x.json", "A=1"), &expect!["x.json:1:1: not valid JSON: expected value"]);
     fails(
@@ -220,15 +224,15 @@ fn a_key_value_file_is_recognized_by_its_content() {
 
 #[test]
 fn of_two_names_for_a_setting_the_newer_counts() {
-    let sources = Sources {
+    let sources = SettingsSources {
         env: env(&[
             ("RALPH_MAXIMUM_ITERATIONS", "3"),
             ("RALPH_MAX_ITERATIONS", "4"),
             ("RALPH_ZZ", "1"),
         ]),
-        ..Sources::default()
+        ..SettingsSources::default()
     };
-    let loaded = load(sources).expect("valid");
+    let loaded = load_settings(sources).expect("valid");
     assert_eq!(loaded.settings.maximum_iterations, Some(3));
     expect![[r"
         RALPH_MAXIMUM_ITERATIONS counts, RALPH_MAX_ITERATIONS does not
@@ -238,7 +242,7 @@ fn of_two_names_for_a_setting_the_newer_counts() {
 
 #[test]
 fn secrets_are_masked_in_print_and_in_errors() {
-    let loaded = load(base(r#"{"agent": {"env": {"API_KEY": "abc"}}}"#)).expect("valid");
+    let loaded = load_settings(base(r#"{"agent": {"env": {"API_KEY": "abc"}}}"#)).expect("valid");
     let shown = loaded.masked_json();
     assert!(shown.contains("\"API_KEY\": \"***\"") && !shown.contains("abc"), "{shown}");
     assert!(!shown.contains("null"), "{shown}");
@@ -253,10 +257,10 @@ fn secrets_are_masked_in_print_and_in_errors() {
 #[test]
 fn a_role_may_have_its_own_agent() {
     let text = r#"{"agent": {"command": "claude", "model": "opus"}, "agents": {"review": {"model": "haiku"}}}"#;
-    let settings = load(base(text)).expect("valid").settings;
-    assert_eq!(settings.agent_for(Role::Review).model.as_deref(), Some("haiku"));
-    assert_eq!(settings.agent_for(Role::Fix).model.as_deref(), Some("opus"));
-    assert_eq!(settings.agent_for(Role::Fix).skip_permissions, Some(true));
+    let settings = load_settings(base(text)).expect("valid").settings;
+    assert_eq!(settings.choose_agent_for(RoleSetting::Review).model.as_deref(), Some("haiku"));
+    assert_eq!(settings.choose_agent_for(RoleSetting::Fix).model.as_deref(), Some("opus"));
+    assert_eq!(settings.choose_agent_for(RoleSetting::Fix).skip_permissions, Some(true));
 }
 
 fn any_object() -> impl Strategy<Value = Value> {
@@ -275,9 +279,9 @@ fn any_object() -> impl Strategy<Value = Value> {
 }
 
 /// Returns any document that a shape accepts.
-fn fitting(shape: &Shape) -> BoxedStrategy<Value> {
+fn fitting(shape: &SettingShape) -> BoxedStrategy<Value> {
     match shape {
-        Shape::Object { entries, free, required } => {
+        SettingShape::Object { entries, free, required } => {
             let mut parts: Vec<BoxedStrategy<Option<(String, Value)>>> = Vec::new();
             for (key, entry) in entries {
                 let key = key.clone();
@@ -295,19 +299,19 @@ fn fitting(shape: &Shape) -> BoxedStrategy<Value> {
             }
             parts.prop_map(|entries| Value::Object(entries.into_iter().flatten().collect())).boxed()
         }
-        Shape::List(items) => {
+        SettingShape::List(items) => {
             prop::collection::vec(fitting(items), 0..3).prop_map(Value::from).boxed()
         }
-        Shape::Text { .. } => "\\PC{1,6}".prop_map(Value::from).boxed(),
-        Shape::SpanText => "[1-9]h([1-9]m)?".prop_map(Value::from).boxed(),
-        Shape::SizeText => "[1-9][KMGT]".prop_map(Value::from).boxed(),
-        Shape::Choice { words, .. } => {
+        SettingShape::Text { .. } => "\\PC{1,6}".prop_map(Value::from).boxed(),
+        SettingShape::SpanText => "[1-9]h([1-9]m)?".prop_map(Value::from).boxed(),
+        SettingShape::SizeText => "[1-9][KMGT]".prop_map(Value::from).boxed(),
+        SettingShape::Choice { words, .. } => {
             prop::sample::select(words.clone()).prop_map(Value::from).boxed()
         }
-        Shape::Number { .. } => prop_oneof![Just(json!(1)), Just(json!(1000))].boxed(),
-        Shape::Boolean => any::<bool>().prop_map(Value::from).boxed(),
-        Shape::Null => Just(Value::Null).boxed(),
-        Shape::Either(alternatives) => {
+        SettingShape::Number { .. } => prop_oneof![Just(json!(1)), Just(json!(1000))].boxed(),
+        SettingShape::Boolean => any::<bool>().prop_map(Value::from).boxed(),
+        SettingShape::Null => Just(Value::Null).boxed(),
+        SettingShape::Either(alternatives) => {
             prop::strategy::Union::new(alternatives.iter().map(fitting)).boxed()
         }
     }
@@ -319,17 +323,17 @@ proptest! {
 
     #[test]
     fn merging_is_associative(a in any_object(), b in any_object(), c in any_object()) {
-        let left = merge(&a, &b).and_then(|ab| merge(&ab, &c));
-        let right = merge(&b, &c).and_then(|bc| merge(&a, &bc));
+        let left = merge_documents(&a, &b).and_then(|ab| merge_documents(&ab, &c));
+        let right = merge_documents(&b, &c).and_then(|bc| merge_documents(&a, &bc));
         prop_assert_eq!(left.ok(), right.ok());
     }
 
     #[test]
     fn what_the_checker_accepts_the_types_read(
-        document in fitting(&Shape::from_schema(&json_schema())),
-        local in fitting(&Shape::from_schema(&json_schema())),
+        document in fitting(&SettingShape::from_schema(&build_json_schema())),
+        local in fitting(&SettingShape::from_schema(&build_json_schema())),
     ) {
-        let result = load(with_local(&document.to_string(), &local.to_string()));
+        let result = load_settings(with_local(&document.to_string(), &local.to_string()));
         if let Err(error) = result {
             let text = error.to_string();
             prop_assert!(!text.contains("cannot be read") && !text.contains("conflicts with"), "{text}");
@@ -338,22 +342,22 @@ proptest! {
 
     #[test]
     fn no_text_makes_loading_panic(text in "\\PC*|[{}\\[\\]\":,a-z0-9 \n]*", name in "x(\\.json|\\.conf)") {
-        let _ = load(Sources { base: Some(file(&name, &text)), local: Some(file("l.json", &text)), ..Sources::default() });
+        let _ = load_settings(SettingsSources { base: Some(file(&name, &text)), local: Some(file("l.json", &text)), ..SettingsSources::default() });
     }
 }
 
 /// The user's file, then the project's.
-fn with_user(user: &str, project: &str) -> Sources {
-    let user = SourceFile { voice: Voice::User, ..file("/home/u/settings.json", user) };
-    Sources { user: Some(user), ..base(project) }
+fn with_user(user: &str, project: &str) -> SettingsSources {
+    let user = SettingsFile { author: FileAuthor::User, ..file("/home/u/settings.json", user) };
+    SettingsSources { user: Some(user), ..base(project) }
 }
 
 #[test]
 fn the_users_settings_lie_under_the_projects() {
     let sources = with_user(r#"{"maxTurns": 7, "commitPrefix": "u"}"#, r#"{"maxTurns": 9}"#);
-    let loaded = load(sources).expect("valid");
+    let loaded = load_settings(sources).expect("valid");
     assert_eq!((loaded.settings.max_turns, loaded.settings.commit_prefix.as_str()), (Some(9), "u"));
-    assert_eq!(loaded.origin("commitPrefix").to_string(), "/home/u/settings.json:1:33");
+    assert_eq!(loaded.find_origin("commitPrefix").to_string(), "/home/u/settings.json:1:33");
     assert_eq!(loaded.files.len(), 2);
     fails(
         with_user(r#"{"maxTurn": 7}"#, "{}"),
@@ -364,8 +368,8 @@ fn the_users_settings_lie_under_the_projects() {
 #[test]
 fn what_a_project_loosens_is_listed_with_both_places() {
     #[track_caller]
-    fn check(sources: Sources, expected: &Expect) {
-        let loaded = load(sources).expect("valid");
+    fn check(sources: SettingsSources, expected: &Expect) {
+        let loaded = load_settings(sources).expect("valid");
         let lines: Vec<String> = loaded.loosenings.iter().map(ToString::to_string).collect();
         expected.assert_eq(&lines.join("\n"));
     }
@@ -378,17 +382,19 @@ fn what_a_project_loosens_is_listed_with_both_places() {
         .ralph/settings.json:1:55: `sandbox.image` asks for "i"; your bound is `not set` (default)
         .ralph/settings.json:2:30: `sandbox.network.allow` adds "b.example"; your bound is ["a.example"] (/home/u/settings.json:1:48)"#]];
     check(with_user(user, project), &listed);
-    let loaded = load(with_user(user, project)).expect("valid");
+    let loaded = load_settings(with_user(user, project)).expect("valid");
     assert_eq!(loaded.settings.sandbox.network.deny, ["x", "y"], "what is closed stays closed");
     // The same words of the user's own are no loosening.
     check(with_user(project, project), &expect![""]);
     check(with_user(project, "{}"), &expect![""]);
-    let given = Sources { local: None, ..with_user("{}", project) };
-    let given =
-        Sources { base: given.base.map(|base| SourceFile { voice: Voice::User, ..base }), ..given };
+    let given = SettingsSources { local: None, ..with_user("{}", project) };
+    let given = SettingsSources {
+        base: given.base.map(|base| SettingsFile { author: FileAuthor::User, ..base }),
+        ..given
+    };
     check(given, &expect![""]);
     // A flag or a variable in its place is the user's word again.
-    let over = Sources {
+    let over = SettingsSources {
         env: env(&[("RALPH_SANDBOX_BACKEND", "none"), ("RALPH_SANDBOX_NETWORK_ALLOW", "[]")]),
         flags: vec![
             flag("--git", "sandbox.git", json!("agent")),
@@ -406,9 +412,9 @@ fn what_a_project_loosens_is_listed_with_both_places() {
         ]],
     );
     // The local file is the project's as well.
-    let local = Sources {
+    let local = SettingsSources {
         local: Some(file("l.json", r#"{"sandbox": {"fallback": "guard"}}"#)),
-        ..Sources::default()
+        ..SettingsSources::default()
     };
     check(
         local,

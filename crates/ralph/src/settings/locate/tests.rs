@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::*;
-use crate::settings::path::Step;
+use crate::settings::path::JsonPathStep;
 
 #[track_caller]
 fn check(text: &str, expected: &Expect) {
@@ -80,9 +80,9 @@ fn positions_count_characters() {
     let text = "{\"ü\": [true,\n  {\"x\": \"😀\", \"y\": null}]}";
     let (_, located) = read_json(Path::new("s.json"), text).expect("valid");
     let shown: Vec<String> = located
-        .spots()
+        .positions()
         .map(|(path, spot)| {
-            let Spot { key, value } = spot;
+            let EntryPosition { key, value } = spot;
             format!("{path} {}:{} {}:{}", key.line, key.column, value.line, value.column)
         })
         .collect();
@@ -137,17 +137,17 @@ proptest! {
         }.expect("a value can be written");
         let (read, located) = read_json(Path::new("s.json"), &text).expect("valid");
         prop_assert_eq!(&read, &document);
-        prop_assert_eq!(located.spots().count(), count(&document));
-        for (path, spot) in located.spots() {
-            if let Some(Step::Key(key)) = path.0.last() {
+        prop_assert_eq!(located.positions().count(), count(&document));
+        for (path, spot) in located.positions() {
+            if let Some(JsonPathStep::Key(key)) = path.0.last() {
                 let written = serde_json::to_string(key).expect("a key can be written");
                 prop_assert!(text_at(&text, spot.key).starts_with(&written));
             }
             let mut value = &document;
             for step in &path.0 {
                 value = match step {
-                    Step::Key(key) => &value[key],
-                    Step::Index(index) => &value[index],
+                    JsonPathStep::Key(key) => &value[key],
+                    JsonPathStep::Index(index) => &value[index],
                 };
             }
             let at = text_at(&text, spot.value);

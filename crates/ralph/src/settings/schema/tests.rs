@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use super::*;
-use crate::settings::check::check;
+use crate::settings::check::check_document;
 use crate::settings::path::JsonPath;
-use crate::settings::shape::Shape;
+use crate::settings::schema_model::SettingShape;
 
 #[track_caller]
 fn accepts(document: &Value) {
-    let shape = Shape::from_schema(&json_schema());
-    assert_eq!(check(document, &JsonPath::default(), &shape, &shape), Vec::new());
+    let shape = SettingShape::from_schema(&build_json_schema());
+    assert_eq!(check_document(document, &JsonPath::default(), &shape, &shape), Vec::new());
 }
 
 #[test]
@@ -33,9 +33,9 @@ fn a_small_file_is_accepted() {
 }
 
 /// Returns a document with every key of a shape set to something.
-fn sample(shape: &Shape) -> Value {
+fn sample(shape: &SettingShape) -> Value {
     match shape {
-        Shape::Object { entries, free, .. } => {
+        SettingShape::Object { entries, free, .. } => {
             let mut object: serde_json::Map<String, Value> =
                 entries.iter().map(|(key, entry)| (key.clone(), sample(entry))).collect();
             if let Some(free) = free {
@@ -43,24 +43,24 @@ fn sample(shape: &Shape) -> Value {
             }
             object.into()
         }
-        Shape::List(items) => json!([sample(items), sample(items)]),
-        Shape::Text { .. } => "text".into(),
-        Shape::SpanText => "1h30m".into(),
-        Shape::SizeText => "8G".into(),
-        Shape::Choice { words, .. } => words[0].as_str().into(),
-        Shape::Number { .. } => 7.into(),
-        Shape::Boolean => true.into(),
-        Shape::Null => Value::Null,
+        SettingShape::List(items) => json!([sample(items), sample(items)]),
+        SettingShape::Text { .. } => "text".into(),
+        SettingShape::SpanText => "1h30m".into(),
+        SettingShape::SizeText => "8G".into(),
+        SettingShape::Choice { words, .. } => words[0].as_str().into(),
+        SettingShape::Number { .. } => 7.into(),
+        SettingShape::Boolean => true.into(),
+        SettingShape::Null => Value::Null,
         // The last alternative but null: the object of limits, the number of a duration.
-        Shape::Either(alternatives) => {
-            alternatives.iter().rfind(|it| **it != Shape::Null).map_or(Value::Null, sample)
+        SettingShape::Either(alternatives) => {
+            alternatives.iter().rfind(|it| **it != SettingShape::Null).map_or(Value::Null, sample)
         }
     }
 }
 
 #[test]
 fn a_file_with_every_key_is_accepted_and_read() {
-    let document = sample(&Shape::from_schema(&json_schema()));
+    let document = sample(&SettingShape::from_schema(&build_json_schema()));
     accepts(&document);
     let settings: Settings = serde_json::from_value(document.clone()).expect("the types read it");
     let keys = document.as_object().expect("an object").len();
@@ -85,7 +85,7 @@ fn every_setting_is_described() {
             walk(entry, &format!("{path}.{key}"), bare);
         }
     }
-    let schema = json_schema();
+    let schema = build_json_schema();
     let mut bare = Vec::new();
     walk(&schema, "", &mut bare);
     for (name, definition) in schema["$defs"].as_object().expect("definitions") {
@@ -98,7 +98,7 @@ fn every_setting_is_described() {
 
 #[test]
 fn defaults_of_whole_sections_are_left_out() {
-    let schema = json_schema();
+    let schema = build_json_schema();
     assert_eq!(schema["properties"]["agents"].get("default"), None);
     assert_eq!(schema["properties"]["commit"].get("default"), None);
     assert_eq!(schema["properties"]["delaySeconds"]["default"], 0);

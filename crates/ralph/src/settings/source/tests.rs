@@ -26,7 +26,8 @@ fn a_given_file_takes_the_place_of_the_project_s() {
     fs::write(ralph.join("settings.local.json"), "{} ").expect("written");
     let given = directory.path().join("ralph.conf");
     fs::write(&given, "A=1").expect("written");
-    let texts = |sources: Sources| [sources.base, sources.local].map(|it| it.map(|it| it.text));
+    let texts =
+        |sources: SettingsSources| [sources.base, sources.local].map(|it| it.map(|it| it.text));
     let read = |config| read_sources(files(directory.path(), config)).expect("all can be read");
     assert_eq!(texts(read(None)), [Some("{}".into()), Some("{} ".into())]);
     assert_eq!(texts(read(Some(given.as_path()))), [Some("A=1".into()), Some("{} ".into())]);
@@ -38,19 +39,19 @@ fn local_settings_that_a_run_recorded_take_the_place_of_the_file() {
     let (project, state) = (directory.path().join("project"), directory.path().join("state"));
     fs::create_dir_all(project.join(".ralph")).expect("created");
     fs::create_dir(&state).expect("created");
-    assert_eq!(recorded_local_settings(&state), LocalSettings::InProject);
+    assert_eq!(read_recorded_local_settings(&state), LocalSettings::InProject);
     for text in [None, Some("{}".to_owned())] {
-        let _ = text.as_ref().map(|text| fs::write(local_file(&project), text));
+        let _ = text.as_ref().map(|text| fs::write(find_local_settings_path(&project), text));
         record_local_settings(&project, &state).expect("recorded");
-        let local = recorded_local_settings(&state);
+        let local = read_recorded_local_settings(&state);
         assert_eq!(local, LocalSettings::Recorded(text.clone()));
         // Nothing that appears there later is read, or is an error.
-        let _ = fs::remove_file(local_file(&project));
-        fs::create_dir(local_file(&project)).expect("created");
-        let files = Files { user: None, project: &project, config: None, local };
+        let _ = fs::remove_file(find_local_settings_path(&project));
+        fs::create_dir(find_local_settings_path(&project)).expect("created");
+        let files = SettingsPaths { user: None, project: &project, config: None, local };
         let sources = read_sources(files).expect("readable");
         assert_eq!(sources.local.map(|file| file.text), text);
-        fs::remove_dir(local_file(&project)).expect("removed");
+        fs::remove_dir(find_local_settings_path(&project)).expect("removed");
     }
 }
 
@@ -107,12 +108,12 @@ fn a_pipe_or_dead_link_in_the_project_does_not_hang_or_vanish() {
 #[test]
 fn only_our_variables_are_taken() {
     let variables = [("PATH", "/bin"), ("RALPH_MODEL", "opus")].map(|(a, b)| (a.into(), b.into()));
-    let sources = Sources::default().with_environment(variables);
+    let sources = SettingsSources::default().with_environment(variables);
     assert_eq!(sources.env, [("RALPH_MODEL".to_owned(), "opus".to_owned())]);
 }
 
-fn files<'a>(project: &'a Path, config: Option<&'a Path>) -> Files<'a> {
-    Files { user: None, project, config, local: LocalSettings::InProject }
+fn files<'a>(project: &'a Path, config: Option<&'a Path>) -> SettingsPaths<'a> {
+    SettingsPaths { user: None, project, config, local: LocalSettings::InProject }
 }
 
 #[test]
@@ -126,7 +127,7 @@ fn the_users_file_follows_the_usual_variables() {
     ] {
         let variable =
             |name: &str| set.iter().find(|(it, _)| *it == name).map(|(_, value)| value.into());
-        assert_eq!(user_file(variable), expect.map(PathBuf::from), "{set:?}");
+        assert_eq!(find_user_settings_path(variable), expect.map(PathBuf::from), "{set:?}");
     }
 }
 
@@ -145,26 +146,26 @@ fn files_in_the_work_tree_belong_to_the_project() {
     std::os::unix::fs::symlink(at("tree/given.json"), at("mine/link.json")).expect("a link");
     std::os::unix::fs::symlink(at("tree"), at("alias")).expect("a link");
     for (config, expect) in [
-        ("tree/part/.ralph/settings.json", Voice::Project),
-        ("tree/given.json", Voice::Project),
-        ("tree/link.json", Voice::Project),
-        ("mine/link.json", Voice::Project),
-        ("alias/given.json", Voice::Project),
-        ("alias/link.json", Voice::Project),
-        ("mine/../tree/given.json", Voice::Project),
-        ("mine/settings.json", Voice::User),
+        ("tree/part/.ralph/settings.json", FileAuthor::Project),
+        ("tree/given.json", FileAuthor::Project),
+        ("tree/link.json", FileAuthor::Project),
+        ("mine/link.json", FileAuthor::Project),
+        ("alias/given.json", FileAuthor::Project),
+        ("alias/link.json", FileAuthor::Project),
+        ("mine/../tree/given.json", FileAuthor::Project),
+        ("mine/settings.json", FileAuthor::User),
     ] {
         let (user, config) = (at("mine/settings.json"), at(config));
         let local = LocalSettings::InProject;
         let project = &at("tree/part");
-        let files = Files { user: Some(&user), project, config: Some(&config), local };
+        let files = SettingsPaths { user: Some(&user), project, config: Some(&config), local };
         let sources = read_sources(files).expect("all can be read");
-        let voices = (sources.user.map(|it| it.voice), sources.base.map(|it| it.voice));
-        assert_eq!(voices, (Some(Voice::User), Some(expect)), "{config:?}");
+        let voices = (sources.user.map(|it| it.author), sources.base.map(|it| it.author));
+        assert_eq!(voices, (Some(FileAuthor::User), Some(expect)), "{config:?}");
         // A home inside the project is no place for the user's own word.
         let local = LocalSettings::InProject;
-        let inside = Files { user: Some(&config), project, config: None, local };
+        let inside = SettingsPaths { user: Some(&config), project, config: None, local };
         let sources = read_sources(inside).expect("all can be read");
-        assert_eq!(sources.user.map(|it| it.voice), Some(expect), "{config:?}");
+        assert_eq!(sources.user.map(|it| it.author), Some(expect), "{config:?}");
     }
 }

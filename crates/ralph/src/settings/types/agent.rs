@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 /// An agent: its command, model, environment and how to read its output.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Agent {
+pub(crate) struct AgentSettings {
     /// The program to run, such as `claude`.
     #[schemars(length(min = 1))]
     pub(crate) command: Option<String>,
     /// Further arguments of the program. An entry such as `--model opus` is an option and its value.
     pub(crate) flags: Option<Vec<String>>,
     /// How to talk to it. Follows from the command's file name where it is not set.
-    pub(crate) kind: Option<AgentKind>,
+    pub(crate) kind: Option<AgentKindSetting>,
     /// The model to ask for. Not set: the agent's own default.
     pub(crate) model: Option<String>,
     /// The model to fall back to when the first one is overloaded.
@@ -43,13 +43,13 @@ pub(crate) struct Agent {
     /// Selects the id of the session, for agents of kind `custom`.
     pub(crate) session_filter: Option<String>,
     /// Select usage figures, for agents of kind `custom`.
-    pub(crate) usage_filters: UsageFilters,
+    pub(crate) usage_filters: UsageFilterSettings,
 }
 
 /// Filters for usage figures.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct UsageFilters {
+pub(crate) struct UsageFilterSettings {
     /// Selects the input tokens that were not cached.
     pub(crate) input: Option<String>,
     /// Selects the tokens that were written.
@@ -61,12 +61,12 @@ pub(crate) struct UsageFilters {
     /// Selects the cost in dollars.
     pub(crate) cost: Option<String>,
     /// What the figures of one line are for. Default: `total`.
-    pub(crate) scope: Option<UsageScope>,
+    pub(crate) scope: Option<UsageScopeSetting>,
 }
 
-impl UsageFilters {
+impl UsageFilterSettings {
     /// Returns these filters, with unset ones taken from `base`.
-    fn over(&self, base: Self) -> Self {
+    fn with_defaults_from(&self, base: Self) -> Self {
         Self {
             input: self.input.clone().or(base.input),
             output: self.output.clone().or(base.output),
@@ -81,21 +81,21 @@ impl UsageFilters {
 /// What usage figures cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum UsageScope {
+pub(crate) enum UsageScopeSetting {
     /// One step: figures of several lines add up.
     Step,
     /// The whole call so far: the last figures count.
     Total,
 }
 
-impl Agent {
+impl AgentSettings {
     /// Returns this agent, with unset fields taken from `base`.
     ///
     /// Another command or kind is another program: the arguments, models and filters of `base`
     /// mean nothing to it, so only the environment, the permissions and the instructions carry
     /// over.
     #[must_use]
-    pub(crate) fn over(&self, base: &Self) -> Self {
+    pub(crate) fn with_defaults_from(&self, base: &Self) -> Self {
         let base = if self.command.is_some() || self.kind.is_some() {
             Self {
                 env: base.env.clone(),
@@ -123,12 +123,12 @@ impl Agent {
             delta_filter: self.delta_filter.clone().or(base.delta_filter),
             display_filter: self.display_filter.clone().or(base.display_filter),
             session_filter: self.session_filter.clone().or(base.session_filter),
-            usage_filters: self.usage_filters.over(base.usage_filters),
+            usage_filters: self.usage_filters.with_defaults_from(base.usage_filters),
         }
     }
 
     /// Returns every filter that is set, with its key.
-    pub(crate) fn filters(&self) -> Vec<(&'static str, &str)> {
+    pub(crate) fn set_filters(&self) -> Vec<(&'static str, &str)> {
         let usage = &self.usage_filters;
         let all = [
             ("responseFilter", &self.response_filter),
@@ -148,7 +148,7 @@ impl Agent {
 /// How to talk to an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum AgentKind {
+pub(crate) enum AgentKindSetting {
     /// Claude Code.
     Claude,
     /// `OpenAI` Codex.
@@ -180,30 +180,30 @@ pub(crate) enum AgentKind {
 /// Other agents, models or flags for single roles. Unset fields of a role come from `agent`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Agents {
+pub(crate) struct RoleAgentSettings {
     /// For iterations on a prompt.
-    pub(crate) prompt: Agent,
+    pub(crate) prompt: AgentSettings,
     /// For making the plan.
-    pub(crate) plan: Agent,
+    pub(crate) plan: AgentSettings,
     /// For working by an implementation plan.
-    pub(crate) build: Agent,
+    pub(crate) build: AgentSettings,
     /// For the first attempt on a task.
-    pub(crate) implement: Agent,
+    pub(crate) implement: AgentSettings,
     /// For reviewing.
-    pub(crate) review: Agent,
+    pub(crate) review: AgentSettings,
     /// For fixing what a review asked for.
-    pub(crate) fix: Agent,
+    pub(crate) fix: AgentSettings,
     /// For compacting memory.
-    pub(crate) compact: Agent,
+    pub(crate) compact: AgentSettings,
     /// For writing commit messages.
-    pub(crate) message: Agent,
+    pub(crate) message: AgentSettings,
     /// For the attempts after a strategy shift: a stronger or different agent.
-    pub(crate) escalate: Agent,
+    pub(crate) escalate: AgentSettings,
 }
 
-impl Agents {
+impl RoleAgentSettings {
     /// Returns every section with its key, in the order of the documentation.
-    pub(crate) fn sections(&self) -> [(&'static str, &Agent); 9] {
+    pub(crate) fn sections(&self) -> [(&'static str, &AgentSettings); 9] {
         [
             ("prompt", &self.prompt),
             ("plan", &self.plan),
@@ -218,16 +218,16 @@ impl Agents {
     }
 
     /// Returns the section of a role.
-    pub(crate) fn section(&self, role: Role) -> &Agent {
+    pub(crate) fn find_section(&self, role: RoleSetting) -> &AgentSettings {
         match role {
-            Role::Prompt => &self.prompt,
-            Role::Plan => &self.plan,
-            Role::Build => &self.build,
-            Role::Implement => &self.implement,
-            Role::Review => &self.review,
-            Role::Fix => &self.fix,
-            Role::Compact => &self.compact,
-            Role::Message => &self.message,
+            RoleSetting::Prompt => &self.prompt,
+            RoleSetting::Plan => &self.plan,
+            RoleSetting::Build => &self.build,
+            RoleSetting::Implement => &self.implement,
+            RoleSetting::Review => &self.review,
+            RoleSetting::Fix => &self.fix,
+            RoleSetting::Compact => &self.compact,
+            RoleSetting::Message => &self.message,
         }
     }
 }
@@ -235,7 +235,7 @@ impl Agents {
 /// What an iteration is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Role {
+pub(crate) enum RoleSetting {
     /// Working on a prompt.
     Prompt,
     /// Making the plan.
@@ -258,30 +258,35 @@ pub(crate) enum Role {
 mod tests {
     use super::*;
 
-    fn agent(command: Option<&str>, model: Option<&str>) -> Agent {
-        Agent { command: command.map(Into::into), model: model.map(Into::into), ..Agent::default() }
+    fn agent(command: Option<&str>, model: Option<&str>) -> AgentSettings {
+        AgentSettings {
+            command: command.map(Into::into),
+            model: model.map(Into::into),
+            ..AgentSettings::default()
+        }
     }
 
     #[test]
     fn a_role_keeps_the_command_and_changes_the_model() {
-        let base = Agent { flags: Some(vec!["--verbose".into()]), ..agent(Some("claude"), None) };
-        let expected = Agent { model: Some("haiku".into()), ..base.clone() };
-        assert_eq!(agent(None, Some("haiku")).over(&base), expected);
+        let base =
+            AgentSettings { flags: Some(vec!["--verbose".into()]), ..agent(Some("claude"), None) };
+        let expected = AgentSettings { model: Some("haiku".into()), ..base.clone() };
+        assert_eq!(agent(None, Some("haiku")).with_defaults_from(&base), expected);
     }
 
     #[test]
     fn another_program_does_not_inherit_arguments_or_models() {
-        let base = Agent {
+        let base = AgentSettings {
             flags: Some(vec!["--verbose".into()]),
             env: BTreeMap::from([("CI".into(), "1".into())]),
             skip_permissions: Some(false),
             ..agent(Some("claude"), Some("opus"))
         };
-        let expected = Agent {
+        let expected = AgentSettings {
             env: base.env.clone(),
             skip_permissions: Some(false),
             ..agent(Some("codex"), None)
         };
-        assert_eq!(agent(Some("codex"), None).over(&base), expected);
+        assert_eq!(agent(Some("codex"), None).with_defaults_from(&base), expected);
     }
 }

@@ -9,8 +9,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::agent::{Agent, Role};
-use super::quantity::Span;
+use super::agent::{AgentSettings, RoleSetting};
+use super::quantity::DurationSetting;
 
 /// The `format` keyword that marks a choice whose spelling may be in any case.
 pub(crate) const ANY_CASE_FORMAT: &str = "ralph-any-case";
@@ -18,13 +18,13 @@ pub(crate) const ANY_CASE_FORMAT: &str = "ralph-any-case";
 /// A command that must succeed after each iteration: shorthand for a hard command gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Guardrail {
+pub(crate) struct GuardrailSetting {
     /// The shell command.
     #[schemars(length(min = 1))]
     pub(crate) command: String,
     /// Where its failure joins the next prompt.
     #[serde(default)]
-    pub(crate) fail_action: FailAction,
+    pub(crate) fail_action: FailActionSetting,
     /// Guidance for the agent when it fails.
     #[serde(default)]
     pub(crate) hint: Option<String>,
@@ -33,64 +33,67 @@ pub(crate) struct Guardrail {
 /// A check that ralph runs after the agent: a command, or a reviewing agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Gate {
+pub(crate) struct GateSetting {
     /// Its name in messages and reports. Not set: the command.
     pub(crate) name: Option<String>,
     /// What it checks.
-    pub(crate) kind: GateKind,
+    pub(crate) kind: GateKindSetting,
     /// The shell command to run. Either this or `agent`.
     pub(crate) command: Option<String>,
     /// The agent to ask for a verdict; `{}` is the one of `agents.review`.
-    pub(crate) agent: Option<Agent>,
+    pub(crate) agent: Option<AgentSettings>,
     /// Whether its failure fails the attempt. Not set: yes, but for `quality`.
     pub(crate) hard: Option<bool>,
     /// Whether it runs even after an earlier hard gate failed.
     pub(crate) always: bool,
     /// Where its failure joins the next prompt.
-    pub(crate) fail_action: FailAction,
+    pub(crate) fail_action: FailActionSetting,
     /// Guidance for the agent when it fails.
     pub(crate) hint: Option<String>,
     /// Which part of its output is kept in the prompt. Not set: `both` for tests, else `head`.
-    pub(crate) truncate: Option<Truncate>,
+    pub(crate) truncate: Option<TruncateSetting>,
     /// After this time ralph warns. Not set: the one of `timeouts`.
-    pub(crate) soft_timeout: Option<Span>,
+    pub(crate) soft_timeout: Option<DurationSetting>,
     /// After this time ralph ends it and it counts as failed. Not set: the one of `timeouts`.
-    pub(crate) hard_timeout: Option<Span>,
+    pub(crate) hard_timeout: Option<DurationSetting>,
     /// Limits it to some iterations.
-    pub(crate) when: When,
+    pub(crate) when: GateConditionSetting,
     /// Whether a pass counts for as long as nothing changes.
     pub(crate) cache: bool,
     /// Whether a test run without a single test may pass.
     pub(crate) allow_empty: bool,
 }
 
-impl Default for Gate {
+impl Default for GateSetting {
     fn default() -> Self {
         Self {
             name: None,
-            kind: GateKind::default(),
+            kind: GateKindSetting::default(),
             command: None,
             agent: None,
             hard: None,
             always: false,
-            fail_action: FailAction::default(),
+            fail_action: FailActionSetting::default(),
             hint: None,
             truncate: None,
             soft_timeout: None,
             hard_timeout: None,
-            when: When::default(),
+            when: GateConditionSetting::default(),
             cache: true,
             allow_empty: false,
         }
     }
 }
 
-impl Gate {
+impl GateSetting {
     /// Returns whether its failure fails the attempt, before any `validationStrategy`.
     pub(crate) fn is_hard(&self) -> bool {
         self.hard.unwrap_or(match self.kind {
-            GateKind::Test | GateKind::Lint | GateKind::Spec | GateKind::Custom => true,
-            GateKind::Quality => false,
+            GateKindSetting::Test
+            | GateKindSetting::Lint
+            | GateKindSetting::Spec
+            | GateKindSetting::Custom => true,
+            GateKindSetting::Quality => false,
         })
     }
 }
@@ -98,7 +101,7 @@ impl Gate {
 /// What a gate checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum GateKind {
+pub(crate) enum GateKindSetting {
     /// Tests: a run without any test fails.
     Test,
     /// Style and static checks.
@@ -115,9 +118,9 @@ pub(crate) enum GateKind {
 /// Which iterations a gate runs in. An empty list does not limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct When {
+pub(crate) struct GateConditionSetting {
     /// Only in iterations of these roles.
-    pub(crate) roles: Vec<Role>,
+    pub(crate) roles: Vec<RoleSetting>,
     /// Only when a changed path matches one of these globs.
     pub(crate) paths: Vec<String>,
 }
@@ -125,7 +128,7 @@ pub(crate) struct When {
 /// Which part of a gate's output is kept in the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Truncate {
+pub(crate) enum TruncateSetting {
     /// The beginning.
     Head,
     /// The end.
@@ -138,7 +141,7 @@ pub(crate) enum Truncate {
 /// Which gates count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ValidationStrategy {
+pub(crate) enum ValidationStrategySetting {
     /// All hard gates must pass.
     #[default]
     Strict,
@@ -151,7 +154,7 @@ pub(crate) enum ValidationStrategy {
 /// Where the failure of a gate joins the next prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub(crate) enum FailAction {
+pub(crate) enum FailActionSetting {
     /// After the base text.
     #[default]
     Append,
@@ -161,19 +164,19 @@ pub(crate) enum FailAction {
     Replace,
 }
 
-impl<'de> Deserialize<'de> for FailAction {
+impl<'de> Deserialize<'de> for FailActionSetting {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct FailActionVisitor;
         impl Visitor<'_> for FailActionVisitor {
-            type Value = FailAction;
+            type Value = FailActionSetting;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("APPEND, PREPEND or REPLACE")
             }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<FailAction, E> {
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<FailActionSetting, E> {
                 match text.to_ascii_uppercase().as_str() {
-                    "APPEND" => Ok(FailAction::Append),
-                    "PREPEND" => Ok(FailAction::Prepend),
-                    "REPLACE" => Ok(FailAction::Replace),
+                    "APPEND" => Ok(FailActionSetting::Append),
+                    "PREPEND" => Ok(FailActionSetting::Prepend),
+                    "REPLACE" => Ok(FailActionSetting::Replace),
                     _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
                 }
             }
@@ -182,7 +185,7 @@ impl<'de> Deserialize<'de> for FailAction {
     }
 }
 
-impl JsonSchema for FailAction {
+impl JsonSchema for FailActionSetting {
     fn schema_name() -> Cow<'static, str> {
         "FailAction".into()
     }

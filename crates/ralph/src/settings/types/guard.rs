@@ -2,16 +2,16 @@
 //!
 //! Not here: the rules.
 
-use ralph_core::guard::{GuardMode, Policy};
+use ralph_core::guard::{GuardMode, GuardPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The command guard in front of an agent's tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Guard {
+pub(crate) struct GuardSettings {
     /// What happens to a call that a rule refuses. The rules of loop integrity always deny.
-    pub(crate) mode: Mode,
+    pub(crate) mode: GuardModeSetting,
     /// Ids of rules, and beginnings of commands such as `git clean`, that are allowed anyway.
     pub(crate) allow: Vec<String>,
     /// Ids of rules, and beginnings of commands, that are denied in any mode.
@@ -21,7 +21,7 @@ pub(crate) struct Guard {
 /// What happens to a call that a rule refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Mode {
+pub(crate) enum GuardModeSetting {
     /// It is denied, with a reason.
     #[default]
     Deny,
@@ -31,14 +31,14 @@ pub(crate) enum Mode {
     Off,
 }
 
-impl Guard {
+impl GuardSettings {
     /// Returns the policy of the guard.
-    pub(crate) fn policy(&self) -> Policy {
+    pub(crate) fn to_policy(&self) -> GuardPolicy {
         let mode = match self.mode {
-            Mode::Deny => GuardMode::Deny,
-            Mode::Warn => GuardMode::Warn,
-            Mode::Off => GuardMode::Off,
+            GuardModeSetting::Deny => GuardMode::Deny,
+            GuardModeSetting::Warn => GuardMode::Warn,
+            GuardModeSetting::Off => GuardMode::Off,
         };
-        Policy { mode, allow: self.allow.clone(), deny: self.deny.clone() }
+        GuardPolicy { mode, allow: self.allow.clone(), deny: self.deny.clone() }
     }
 }

@@ -2,46 +2,46 @@
 //!
 //! Not here: what a project may set, and the checks across settings.
 
-use ralph_core::notice::Occasion;
+use ralph_core::notification::Occasion;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::quantity::Span;
+use super::quantity::DurationSetting;
 
 /// Notifications.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Notify {
+pub(crate) struct NotifySettings {
     /// The events to notify about.
-    pub(crate) on: Vec<NotifyEvent>,
+    pub(crate) on: Vec<NotifyEventSetting>,
     /// The shortest wait for a usage limit to notify about.
-    pub(crate) wait_over: Span,
+    pub(crate) wait_over: DurationSetting,
     /// Whether to show a desktop notification.
     pub(crate) desktop: bool,
     /// How to notify in the terminal, if the run has one.
-    pub(crate) terminal: TerminalRing,
+    pub(crate) terminal: TerminalRingSetting,
     /// A shell command that gets the event as JSON on stdin, outside of any sandbox.
     #[schemars(length(min = 1))]
     pub(crate) command: Option<String>,
     /// How long the command may take.
-    pub(crate) command_timeout: Span,
+    pub(crate) command_timeout: DurationSetting,
     /// A URL that gets the event as JSON.
-    pub(crate) webhook: Webhook,
+    pub(crate) webhook: WebhookSettings,
     /// How long the end of a run waits for notifications that are being sent.
-    pub(crate) patience: Span,
+    pub(crate) patience: DurationSetting,
 }
 
-impl Default for Notify {
+impl Default for NotifySettings {
     fn default() -> Self {
         Self {
-            on: NotifyEvent::ALL.to_vec(),
-            wait_over: Span::from_mins(10),
+            on: NotifyEventSetting::ALL.to_vec(),
+            wait_over: DurationSetting::from_mins(10),
             desktop: false,
-            terminal: TerminalRing::default(),
+            terminal: TerminalRingSetting::default(),
             command: None,
-            command_timeout: Span::from_secs(30),
-            webhook: Webhook::default(),
-            patience: Span::from_secs(10),
+            command_timeout: DurationSetting::from_secs(30),
+            webhook: WebhookSettings::default(),
+            patience: DurationSetting::from_secs(10),
         }
     }
 }
@@ -49,7 +49,7 @@ impl Default for Notify {
 /// An event to notify about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum NotifyEvent {
+pub(crate) enum NotifyEventSetting {
     /// The work is complete.
     Finish,
     /// The run stopped before completion.
@@ -66,7 +66,7 @@ pub(crate) enum NotifyEvent {
     Person,
 }
 
-impl NotifyEvent {
+impl NotifyEventSetting {
     /// All of them.
     const ALL: [Self; 7] = [
         Self::Finish,
@@ -79,7 +79,7 @@ impl NotifyEvent {
     ];
 
     /// Returns the core's name for it.
-    pub(crate) fn occasion(self) -> Occasion {
+    pub(crate) fn to_occasion(self) -> Occasion {
         match self {
             Self::Finish => Occasion::Finish,
             Self::Failure => Occasion::Failure,
@@ -95,7 +95,7 @@ impl NotifyEvent {
 /// How to notify in a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum TerminalRing {
+pub(crate) enum TerminalRingSetting {
     /// Not at all.
     #[default]
     Off,
@@ -110,7 +110,7 @@ pub(crate) enum TerminalRing {
 /// A URL to notify.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Webhook {
+pub(crate) struct WebhookSettings {
     /// The URL.
     #[schemars(length(min = 1))]
     pub(crate) url: Option<String>,
@@ -123,24 +123,24 @@ pub(crate) struct Webhook {
     /// Whether the URL may lead to this machine or to a private network.
     pub(crate) allow_private: bool,
     /// How long one attempt may take.
-    pub(crate) timeout: Span,
+    pub(crate) timeout: DurationSetting,
     /// How often it is tried again after an error of the connection or of the server.
     #[schemars(range(max = 10))]
     pub(crate) retries: u32,
     /// How long to wait before the first retry; each further one waits twice as long.
-    pub(crate) backoff: Span,
+    pub(crate) backoff: DurationSetting,
 }
 
-impl Default for Webhook {
+impl Default for WebhookSettings {
     fn default() -> Self {
         Self {
             url: None,
             topic: None,
             secret_env: None,
             allow_private: false,
-            timeout: Span::from_secs(10),
+            timeout: DurationSetting::from_secs(10),
             retries: 4,
-            backoff: Span(ralph_core::units::Millis(500)),
+            backoff: DurationSetting(ralph_core::units::Millis(500)),
         }
     }
 }
@@ -148,7 +148,7 @@ impl Default for Webhook {
 /// Where spans and metrics go, if anywhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Otel {
+pub(crate) struct OtelSettings {
     /// Whether they are sent. Not set: where `endpoint` is set.
     pub(crate) enabled: Option<bool>,
     /// The URL of the collector. Not set: `OTEL_EXPORTER_OTLP_ENDPOINT`, else this machine.
@@ -163,7 +163,7 @@ pub(crate) struct Otel {
     pub(crate) service_name: Option<String>,
 }
 
-impl Otel {
+impl OtelSettings {
     /// Returns whether anything is sent.
     pub(crate) fn is_on(&self) -> bool {
         self.enabled.unwrap_or(self.endpoint.is_some())

@@ -23,9 +23,9 @@ const SPAN_UNITS: [(&str, u64); 5] =
 
 /// A duration in settings: `"12m"`, `"1h30m"`, or a number of seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Span(pub(crate) Millis);
+pub(crate) struct DurationSetting(pub(crate) Millis);
 
-impl Span {
+impl DurationSetting {
     /// Returns a span of whole seconds.
     pub(crate) const fn from_secs(seconds: u64) -> Self {
         Self(Millis::from_secs(seconds))
@@ -43,7 +43,7 @@ impl Span {
         };
         let mut total = 0_u64;
         let mut below = SPAN_UNITS.len() + 1;
-        for (amount, unit) in amounts(text).ok_or_else(wrong)? {
+        for (amount, unit) in split_amounts(text).ok_or_else(wrong)? {
             let index = SPAN_UNITS.iter().position(|(name, _)| *name == unit).ok_or_else(wrong)?;
             let rank = SPAN_UNITS.len() - index;
             if rank >= below {
@@ -52,7 +52,7 @@ impl Span {
             below = rank;
             total = total.saturating_add(amount.saturating_mul(SPAN_UNITS[index].1));
         }
-        Self::bounded(total, text)
+        Self::from_bounded_millis(total, text)
     }
 
     fn from_seconds(seconds: f64) -> Result<Self, String> {
@@ -65,10 +65,10 @@ impl Span {
             reason = "checked to be finite and not negative; a saturating cast is bounded next"
         )]
         let millis = (seconds * 1000.0).round() as u64;
-        Self::bounded(millis, &seconds.to_string())
+        Self::from_bounded_millis(millis, &seconds.to_string())
     }
 
-    fn bounded(millis: u64, shown: &str) -> Result<Self, String> {
+    fn from_bounded_millis(millis: u64, shown: &str) -> Result<Self, String> {
         if millis > LONGEST_MILLIS {
             return Err(format!("`{shown}` is too long; the longest duration is 366d"));
         }
@@ -76,7 +76,7 @@ impl Span {
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for DurationSetting {
     /// Writes the text that `parse` reads back to the same span.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0.0;
@@ -96,9 +96,9 @@ impl fmt::Display for Span {
 
 /// A number of bytes in settings: `"8G"`, `"64M"`, or a plain number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Size(pub(crate) u64);
+pub(crate) struct SizeSetting(pub(crate) u64);
 
-impl Size {
+impl SizeSetting {
     /// Returns a size of whole mebibytes.
     pub(crate) const fn from_mib(mebibytes: u64) -> Self {
         Self(mebibytes << 20)
@@ -107,7 +107,7 @@ impl Size {
     /// Reads `64M`, `8G`, `2GiB`, `512k`, `100B`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is not a size; write for example \"64M\" or \"8G\"");
-        let parts = amounts(text).ok_or_else(wrong)?;
+        let parts = split_amounts(text).ok_or_else(wrong)?;
         let [(amount, unit)] = parts.as_slice() else {
             return Err(wrong());
         };
@@ -123,7 +123,7 @@ impl Size {
     }
 }
 
-impl fmt::Display for Size {
+impl fmt::Display for SizeSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
         match units.iter().find(|(_, shift)| self.0 > 0 && self.0.is_multiple_of(1 << shift)) {
@@ -134,7 +134,7 @@ impl fmt::Display for Size {
 }
 
 /// Splits `1h30m` into its amounts and units; `None` if it is anything else.
-fn amounts(text: &str) -> Option<Vec<(u64, &str)>> {
+fn split_amounts(text: &str) -> Option<Vec<(u64, &str)>> {
     let mut parts = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
@@ -151,36 +151,36 @@ fn amounts(text: &str) -> Option<Vec<(u64, &str)>> {
     (!parts.is_empty()).then_some(parts)
 }
 
-impl Serialize for Span {
+impl Serialize for DurationSetting {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for DurationSetting {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct SpanVisitor;
         impl Visitor<'_> for SpanVisitor {
-            type Value = Span;
+            type Value = DurationSetting;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a duration such as \"12m\", or a number of seconds")
             }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
-                Span::parse(text).map_err(E::custom)
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<DurationSetting, E> {
+                DurationSetting::parse(text).map_err(E::custom)
             }
             #[expect(clippy::cast_precision_loss, reason = "bounded to a year right after")]
-            fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<Span, E> {
-                Span::from_seconds(seconds as f64).map_err(E::custom)
+            fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<DurationSetting, E> {
+                DurationSetting::from_seconds(seconds as f64).map_err(E::custom)
             }
-            fn visit_f64<E: de::Error>(self, seconds: f64) -> Result<Span, E> {
-                Span::from_seconds(seconds).map_err(E::custom)
+            fn visit_f64<E: de::Error>(self, seconds: f64) -> Result<DurationSetting, E> {
+                DurationSetting::from_seconds(seconds).map_err(E::custom)
             }
         }
         deserializer.deserialize_any(SpanVisitor)
     }
 }
 
-impl JsonSchema for Span {
+impl JsonSchema for DurationSetting {
     fn inline_schema() -> bool {
         true
     }
@@ -201,32 +201,32 @@ impl JsonSchema for Span {
     }
 }
 
-impl Serialize for Size {
+impl Serialize for SizeSetting {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Size {
+impl<'de> Deserialize<'de> for SizeSetting {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct SizeVisitor;
         impl Visitor<'_> for SizeVisitor {
-            type Value = Size;
+            type Value = SizeSetting;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a size such as \"8G\", or a number of bytes")
             }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
-                Size::parse(text).map_err(E::custom)
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<SizeSetting, E> {
+                SizeSetting::parse(text).map_err(E::custom)
             }
-            fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<Size, E> {
-                Ok(Size(bytes))
+            fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<SizeSetting, E> {
+                Ok(SizeSetting(bytes))
             }
         }
         deserializer.deserialize_any(SizeVisitor)
     }
 }
 
-impl JsonSchema for Size {
+impl JsonSchema for SizeSetting {
     fn inline_schema() -> bool {
         true
     }
@@ -273,7 +273,7 @@ mod tests {
             ("400d", None),
         ];
         for (text, millis) in cases {
-            assert_eq!(Span::parse(text).ok().map(|span| span.0.0), millis, "{text}");
+            assert_eq!(DurationSetting::parse(text).ok().map(|span| span.0.0), millis, "{text}");
         }
     }
 
@@ -290,21 +290,21 @@ mod tests {
             ("99999999999T", None),
         ];
         for (text, bytes) in cases {
-            assert_eq!(Size::parse(text).ok().map(|size| size.0), bytes, "{text}");
+            assert_eq!(SizeSetting::parse(text).ok().map(|size| size.0), bytes, "{text}");
         }
     }
 
     proptest! {
         #[test]
         fn quantities_survive_being_written_and_read(millis in 0..LONGEST_MILLIS, bytes: u64) {
-            let span = Span(Millis(millis));
-            prop_assert_eq!(Span::parse(&span.to_string()), Ok(span));
-            prop_assert_eq!(Size::parse(&Size(bytes).to_string()), Ok(Size(bytes)));
+            let span = DurationSetting(Millis(millis));
+            prop_assert_eq!(DurationSetting::parse(&span.to_string()), Ok(span));
+            prop_assert_eq!(SizeSetting::parse(&SizeSetting(bytes).to_string()), Ok(SizeSetting(bytes)));
         }
 
         #[test]
         fn no_text_makes_a_quantity_panic(text in ".*") {
-            let _ = (Span::parse(&text), Size::parse(&text));
+            let _ = (DurationSetting::parse(&text), SizeSetting::parse(&text));
         }
     }
 }

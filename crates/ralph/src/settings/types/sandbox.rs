@@ -5,18 +5,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::quantity::Size;
+use super::quantity::SizeSetting;
 
 /// What agents and gates can reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Sandbox {
+pub(crate) struct SandboxSettings {
     /// How isolation is enforced.
-    pub(crate) backend: SandboxBackend,
+    pub(crate) backend: SandboxBackendSetting,
     /// What to do when `auto` finds nothing that enforces isolation.
-    pub(crate) fallback: SandboxFallback,
+    pub(crate) fallback: SandboxFallbackSetting,
     /// What the agent may do with `.git`. Not set: `ro` where ralph commits, else `agent`.
-    pub(crate) git: Option<SandboxGit>,
+    pub(crate) git: Option<SandboxGitSetting>,
     /// Further writable paths.
     pub(crate) rw: Vec<String>,
     /// Further read-only paths inside the project.
@@ -28,21 +28,21 @@ pub(crate) struct Sandbox {
     /// Names of environment variables to let through.
     pub(crate) env: Vec<String>,
     /// Unix sockets.
-    pub(crate) unix_sockets: UnixSockets,
+    pub(crate) unix_sockets: UnixSocketsSetting,
     /// The image of the `container` backend.
     pub(crate) image: Option<String>,
     /// What gates may use.
-    pub(crate) gates: SandboxGates,
+    pub(crate) gates: SandboxGateSettings,
     /// The network.
-    pub(crate) network: Network,
+    pub(crate) network: NetworkSettings,
     /// Resource limits of a child process.
-    pub(crate) limits: SandboxLimits,
+    pub(crate) limits: SandboxLimitSettings,
 }
 
 /// How isolation is enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum SandboxBackend {
+pub(crate) enum SandboxBackendSetting {
     /// The first of the enforced ones that works here.
     #[default]
     Auto,
@@ -65,7 +65,7 @@ pub(crate) enum SandboxBackend {
 /// What to do when nothing that enforces isolation is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum SandboxFallback {
+pub(crate) enum SandboxFallbackSetting {
     /// Do not run.
     #[default]
     Stop,
@@ -76,7 +76,7 @@ pub(crate) enum SandboxFallback {
 /// What the agent may do with `.git`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum SandboxGit {
+pub(crate) enum SandboxGitSetting {
     /// Read it.
     Ro,
     /// Commit; hooks and configuration stay read-only.
@@ -88,7 +88,7 @@ pub(crate) enum SandboxGit {
 /// Unix sockets inside the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum UnixSockets {
+pub(crate) enum UnixSocketsSetting {
     /// None at all.
     Deny,
     /// Only between processes inside.
@@ -99,25 +99,25 @@ pub(crate) enum UnixSockets {
 /// What gates may use beyond the project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct SandboxGates {
+pub(crate) struct SandboxGateSettings {
     /// The network of gates.
-    pub(crate) network: NetworkMode,
+    pub(crate) network: NetworkModeSetting,
     /// Whether gates see the agent's credentials.
     pub(crate) credentials: bool,
 }
 
-impl Default for SandboxGates {
+impl Default for SandboxGateSettings {
     fn default() -> Self {
-        Self { network: NetworkMode::None, credentials: false }
+        Self { network: NetworkModeSetting::None, credentials: false }
     }
 }
 
 /// The network of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Network {
+pub(crate) struct NetworkSettings {
     /// Which network there is.
-    pub(crate) mode: NetworkMode,
+    pub(crate) mode: NetworkModeSetting,
     /// Further host names the proxy lets through.
     pub(crate) allow: Vec<String>,
     /// Host names the proxy refuses.
@@ -129,7 +129,7 @@ pub(crate) struct Network {
 /// Which network there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum NetworkMode {
+pub(crate) enum NetworkModeSetting {
     /// None.
     None,
     /// The host's, unrestricted.
@@ -142,31 +142,31 @@ pub(crate) enum NetworkMode {
 /// Resource limits of a child process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct SandboxLimits {
+pub(crate) struct SandboxLimitSettings {
     /// Processes.
     #[schemars(range(min = 1))]
     pub(crate) pids: u32,
     /// Memory of one process; 0 for no limit.
-    pub(crate) memory: Size,
+    pub(crate) memory: SizeSetting,
     /// Temporary files.
-    pub(crate) tmp: Size,
+    pub(crate) tmp: SizeSetting,
     /// One file; 0 for no limit.
-    pub(crate) file: Size,
+    pub(crate) file: SizeSetting,
     /// Growth of the project; 0 for no limit.
-    pub(crate) growth: Size,
+    pub(crate) growth: SizeSetting,
     /// Output; 0 for no limit.
-    pub(crate) output: Size,
+    pub(crate) output: SizeSetting,
 }
 
-impl Default for SandboxLimits {
+impl Default for SandboxLimitSettings {
     fn default() -> Self {
         Self {
             pids: 512,
-            memory: Size::from_mib(8 << 10),
-            tmp: Size::from_mib(2 << 10),
-            file: Size::from_mib(2 << 10),
-            growth: Size::from_mib(10 << 10),
-            output: Size::from_mib(64),
+            memory: SizeSetting::from_mib(8 << 10),
+            tmp: SizeSetting::from_mib(2 << 10),
+            file: SizeSetting::from_mib(2 << 10),
+            growth: SizeSetting::from_mib(10 << 10),
+            output: SizeSetting::from_mib(64),
         }
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// What a run works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Workflow {
+pub(crate) enum WorkflowSetting {
     /// One prompt, again and again.
     #[default]
     Prompt,
@@ -25,7 +25,7 @@ pub(crate) enum Workflow {
 /// Who commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Commit {
+pub(crate) enum CommitSetting {
     /// Ralph, after the gates passed.
     Ralph,
     /// The agent; ralph checks the result.
@@ -37,7 +37,7 @@ pub(crate) enum Commit {
 /// What happens to the changes of a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum OnFailure {
+pub(crate) enum OnFailureSetting {
     /// They stay for the next attempt.
     #[default]
     Keep,
@@ -48,7 +48,7 @@ pub(crate) enum OnFailure {
 /// Whether the hard gates run once before any agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Baseline {
+pub(crate) enum BaselineSetting {
     /// They run, and failures are reported as broken before the run.
     Note,
     /// They run, and must pass.
@@ -60,7 +60,7 @@ pub(crate) enum Baseline {
 /// Secrets in what is committed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Secrets {
+pub(crate) struct SecretsSettings {
     /// Globs of files in which text that only looks like a secret may be committed.
     pub(crate) allow: Vec<String>,
 }
@@ -68,28 +68,28 @@ pub(crate) struct Secrets {
 /// The task list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Tasks {
+pub(crate) struct TaskSettings {
     /// Its file. Not set: `ralph/tasks.json`, then `plan.json`.
     pub(crate) file: Option<String>,
     /// Who writes it.
-    pub(crate) keeper: Keeper,
+    pub(crate) keeper: ListOwnerSetting,
     /// How many attempts a task gets.
     #[schemars(range(min = 1))]
     pub(crate) max_attempts: u32,
     /// How many changes to the list one iteration may make; others become proposals.
     pub(crate) max_amendments: u32,
     /// Which changes that agents ask for are applied without asking you.
-    pub(crate) amendments: Amendments,
+    pub(crate) amendments: AmendmentsSetting,
 }
 
-impl Default for Tasks {
+impl Default for TaskSettings {
     fn default() -> Self {
         Self {
             file: None,
-            keeper: Keeper::default(),
+            keeper: ListOwnerSetting::default(),
             max_attempts: 5,
             max_amendments: 3,
-            amendments: Amendments::default(),
+            amendments: AmendmentsSetting::default(),
         }
     }
 }
@@ -97,7 +97,7 @@ impl Default for Tasks {
 /// Which changes of the task list that agents ask for are applied without asking the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Amendments {
+pub(crate) enum AmendmentsSetting {
     /// New tasks; changes and removals wait for `ralph tasks proposals accept`.
     #[default]
     Add,
@@ -108,7 +108,7 @@ pub(crate) enum Amendments {
 /// Who writes the task file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Keeper {
+pub(crate) enum ListOwnerSetting {
     /// Ralph, from the agents' answers.
     #[default]
     Ralph,
@@ -119,7 +119,7 @@ pub(crate) enum Keeper {
 /// The review of finished tasks by a fresh agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Review {
+pub(crate) struct ReviewSettings {
     /// Whether tasks are reviewed.
     pub(crate) enabled: bool,
     /// After how many reviews a task is approved anyway, and marked.
@@ -127,7 +127,7 @@ pub(crate) struct Review {
     pub(crate) cap: u32,
 }
 
-impl Default for Review {
+impl Default for ReviewSettings {
     fn default() -> Self {
         Self { enabled: true, cap: 5 }
     }
@@ -136,7 +136,7 @@ impl Default for Review {
 /// Commands of the version control system after a passing iteration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Scm {
+pub(crate) struct ScmSettings {
     /// The program, such as `git`.
     #[schemars(length(min = 1))]
     pub(crate) command: Option<String>,
@@ -147,7 +147,7 @@ pub(crate) struct Scm {
 /// Compaction of what earlier iterations learned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Memory {
+pub(crate) struct MemorySettings {
     /// Whether it is on. Not set: yes for task lists.
     pub(crate) enabled: Option<bool>,
     /// Compacts after this many coding iterations.
@@ -160,7 +160,7 @@ pub(crate) struct Memory {
     pub(crate) max_turns: u32,
 }
 
-impl Default for Memory {
+impl Default for MemorySettings {
     fn default() -> Self {
         Self { enabled: None, every_iterations: 5, threshold_bytes: 32_000, max_turns: 10 }
     }
@@ -169,27 +169,27 @@ impl Default for Memory {
 /// Token budgets of prompts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Context {
+pub(crate) struct ContextSettings {
     /// Tokens of a whole prompt.
     #[schemars(range(min = 1))]
     pub(crate) budget_tokens: u64,
     /// Tokens of each section.
-    pub(crate) sections: ContextSections,
+    pub(crate) sections: ContextSectionSettings,
     /// Tokens of the model's context window. Not set: what the model's name says.
     #[schemars(range(min = 1))]
     pub(crate) window: Option<u64>,
 }
 
-impl Default for Context {
+impl Default for ContextSettings {
     fn default() -> Self {
-        Self { budget_tokens: 8000, sections: ContextSections::default(), window: None }
+        Self { budget_tokens: 8000, sections: ContextSectionSettings::default(), window: None }
     }
 }
 
 /// Tokens of each section of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct ContextSections {
+pub(crate) struct ContextSectionSettings {
     /// The task: id, title, description, acceptance criteria. Never cut.
     pub(crate) task: u64,
     /// What the answer must look like. Never cut.
@@ -204,7 +204,7 @@ pub(crate) struct ContextSections {
     pub(crate) earlier: u64,
 }
 
-impl Default for ContextSections {
+impl Default for ContextSectionSettings {
     fn default() -> Self {
         Self { task: 1000, output: 500, skills: 1500, previous: 500, memory: 3000, earlier: 150 }
     }
@@ -213,7 +213,7 @@ impl Default for ContextSections {
 /// MCP server configurations. Not set: the ones in the binary.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Mcp {
+pub(crate) struct McpSettings {
     /// File for coding iterations.
     pub(crate) coding: Option<String>,
     /// File for compaction.
@@ -223,15 +223,15 @@ pub(crate) struct Mcp {
 /// The log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Log {
+pub(crate) struct LogSettings {
     /// Its level of detail.
-    pub(crate) level: LogLevel,
+    pub(crate) level: LogLevelSetting,
 }
 
 /// The level of detail of `.ralph/logs/ralph.log`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum LogLevel {
+pub(crate) enum LogLevelSetting {
     /// Also why: command lines, the beginnings of prompts, exit codes, timings.
     Debug,
     /// What happens.
@@ -246,9 +246,9 @@ pub(crate) enum LogLevel {
 /// What the streaming view shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Ui {
+pub(crate) struct UiSettings {
     /// Emoji, or text markers such as `[OK]`.
-    pub(crate) emoji: Emoji,
+    pub(crate) emoji: EmojiSetting,
     /// Whether lines begin with the time of day.
     pub(crate) timestamps: bool,
     /// How many lines of a tool's output are shown.
@@ -259,10 +259,10 @@ pub(crate) struct Ui {
     pub(crate) tui: bool,
 }
 
-impl Default for Ui {
+impl Default for UiSettings {
     fn default() -> Self {
         Self {
-            emoji: Emoji::default(),
+            emoji: EmojiSetting::default(),
             timestamps: false,
             max_output_lines: 3,
             max_output_chars: 400,
@@ -274,7 +274,7 @@ impl Default for Ui {
 /// Whether to show emoji.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Emoji {
+pub(crate) enum EmojiSetting {
     /// If the terminal supports it.
     #[default]
     Auto,
@@ -284,22 +284,22 @@ pub(crate) enum Emoji {
     Never,
 }
 
-impl<'de> Deserialize<'de> for Emoji {
+impl<'de> Deserialize<'de> for EmojiSetting {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct EmojiVisitor;
         impl Visitor<'_> for EmojiVisitor {
-            type Value = Emoji;
+            type Value = EmojiSetting;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("\"auto\", \"always\", \"never\", true or false")
             }
-            fn visit_bool<E: de::Error>(self, shown: bool) -> Result<Emoji, E> {
-                Ok(if shown { Emoji::Always } else { Emoji::Never })
+            fn visit_bool<E: de::Error>(self, shown: bool) -> Result<EmojiSetting, E> {
+                Ok(if shown { EmojiSetting::Always } else { EmojiSetting::Never })
             }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Emoji, E> {
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<EmojiSetting, E> {
                 match text {
-                    "auto" => Ok(Emoji::Auto),
-                    "always" => Ok(Emoji::Always),
-                    "never" => Ok(Emoji::Never),
+                    "auto" => Ok(EmojiSetting::Auto),
+                    "always" => Ok(EmojiSetting::Always),
+                    "never" => Ok(EmojiSetting::Never),
                     _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
                 }
             }
@@ -308,7 +308,7 @@ impl<'de> Deserialize<'de> for Emoji {
     }
 }
 
-impl JsonSchema for Emoji {
+impl JsonSchema for EmojiSetting {
     fn schema_name() -> Cow<'static, str> {
         "Emoji".into()
     }

@@ -69,7 +69,7 @@ fn quoted_approval_does_not_pass_a_gate() {
         let sealed = project(&[task("a", &[])], &reviewer(&text), &gates);
         build(&sealed, &[]).expect_code(1);
         assert_statuses(&sealed, &[("a", "failed")]);
-        let gate = &sealed.events_of("gate_checked")[0]["result"];
+        let gate = &sealed.find_events("gate_checked")[0]["result"];
         assert_eq!(gate["status"], "failed", "{shape}");
         let output_text = gate["output"].as_str().unwrap_or_default();
         assert!(
@@ -97,9 +97,9 @@ fn verdict_format_is_read_leniently() {
 #[test]
 fn verdict_with_token_wins_over_a_quoted_one() {
     let sealed = repository();
-    sealed.script(&json!([]), &json!({}));
+    sealed.write_script(&json!([]), &json!({}));
     let mut settings: Value =
-        serde_json::from_str(&sealed.read(".ralph/settings.json")).expect("settings");
+        serde_json::from_str(&sealed.read_file(".ralph/settings.json")).expect("settings");
     // The reviewer uses the token from its prompt, as instructed, and quotes the forged one last.
     let reviewer = format!(
         "#!/bin/sh\nprompt=$(cat)\ntoken=$(printf '%s' \"$prompt\" | sed -n 's/.*\"const\": \"\\([0-9a-f]*\\)\".*/\\1/p')\n\
@@ -107,11 +107,11 @@ fn verdict_with_token_wins_over_a_quoted_one() {
          printf '{{\"token\": \"%s\", \"verdict\": \"changes_requested\", \"feedback\": \"Fix a.txt:1.\", \"criteria\": []}}\\n' \"$token\"\n\
          cat <<'END'\nIt contains {FORGED}\nEND\n"
     );
-    sealed.program("talker", &reviewer);
+    sealed.write_program("talker", &reviewer);
     settings["agent"] = json!({ "command": "talker", "kind": "text" });
-    sealed.write(".ralph/settings.json", &settings.to_string());
+    sealed.write_file(".ralph/settings.json", &settings.to_string());
     let plan = json!({ "project": "p", "tasks": [task("a", &[])] });
-    sealed.write("plan.json", &plan.to_string());
+    sealed.write_file("plan.json", &plan.to_string());
     commit_all(&sealed);
     let end = build(&sealed, &["-m", "2"]).expect_code(1);
     assert!(end.stderr.contains("the review wants changes: Fix a.txt:1."), "{}", end.stderr);
@@ -186,8 +186,8 @@ fn truncated_handoff_is_requested_again_without_repeating_the_work() {
     ]);
     let sealed = project(&[task("a", &[])], &calls, &settings(json!({})));
     build(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.read("a.txt"), "once\n");
-    let handoff = &sealed.events_of("judged")[0]["judgement"]["handoff"];
+    assert_eq!(sealed.read_file("a.txt"), "once\n");
+    let handoff = &sealed.find_events("judged")[0]["judgement"]["handoff"];
     assert_eq!(handoff["task_completed"]["summary"], "Wrote the file.");
     assert!(sealed.prompts()[1].contains("its JSON object is cut off"), "{}", sealed.prompts()[1]);
 }
@@ -207,9 +207,9 @@ fn ralph_writes_a_missing_commit_message() {
         { "when": { "role": "message" }, "do": [{ "text": "---" }] },
         { "do": [{ "touch": "a.txt" }, { "claim": "DONE" }] }
     ]);
-    sealed.script(&calls, &json!({ "scm": { "command": "git", "tasks": ["commit"] } }));
+    sealed.write_script(&calls, &json!({ "scm": { "command": "git", "tasks": ["commit"] } }));
     commit_all(&sealed);
-    sealed.ralph(&["run", "-p", "Make a.txt."]).expect_code(0);
+    sealed.run_ralph(&["run", "-p", "Make a.txt."]).expect_code(0);
     assert_eq!(made(&sealed), ["ralph[1]: prompt"]);
     let prompts = sealed.prompts();
     assert_eq!(prompts.len(), 4, "the work, the message, two follow-ups");

@@ -29,8 +29,8 @@ fn failed_gate_is_recorded_and_fed_back() {
     // The record is read while the second attempt is checked.
     let spying = json!([{ "name": "tests", "kind": "test", "command":
         "cp .ralph/state.md ../seen.md 2>/dev/null; ! grep -n wrong *.txt" }]);
-    sealed.script(&calls, &settings(json!({ "gates": spying })));
-    sealed.git(&["commit", "-qam", "Gates"]);
+    sealed.write_script(&calls, &settings(json!({ "gates": spying })));
+    sealed.run_git(&["commit", "-qam", "Gates"]);
     build(&sealed, &[]).expect_code(0);
     let record = std::fs::read_to_string(sealed.root().join("seen.md")).expect("a record");
     let keys: Vec<&str> = record
@@ -63,7 +63,7 @@ fn failed_gate_is_recorded_and_fed_back() {
     assert!(record.contains("files_modified:\n  - a.txt\n"), "{record}");
     assert!(record.contains("## Test Output (verbatim)\n```\n1:wrong\n```\n"), "{record}");
     assert!(record.contains("## Attempt History\n"), "{record}");
-    assert!(!sealed.project().join(".ralph/state.md").exists(), "success removes the record");
+    assert!(!sealed.project_dir().join(".ralph/state.md").exists(), "success removes the record");
     let prompt = &sealed.prompts()[1];
     assert!(prompt.contains("failed with exit code 1."), "{prompt}");
     assert!(prompt.contains("1:wrong"), "{prompt}");
@@ -84,20 +84,20 @@ fn failing_task_moves_to_a_failure_branch_and_the_next_continues() {
     assert!(end.stderr.contains("task a failed; b waits for a"), "{}", end.stderr);
     assert_statuses(&sealed, &[("a", "failed"), ("b", "pending"), ("c", "done")]);
     assert_eq!(made(&sealed), ["ralph[3]: c — The c"]);
-    assert!(!sealed.project().join("a.txt").exists(), "the tree went back");
+    assert!(!sealed.project_dir().join("a.txt").exists(), "the tree went back");
     let branches = failure_branches(&sealed);
     let [branch] = &branches[..] else { panic!("{branches:?}") };
     assert!(branch.starts_with("wip/ralph-fail-a-"), "{branch}");
-    assert_eq!(sealed.git(&["show", &format!("{branch}:a.txt")]), "wrong\nwrong\n");
-    let account = sealed.git(&["show", &format!("{branch}:ralph-failure.md")]);
+    assert_eq!(sealed.run_git(&["show", &format!("{branch}:a.txt")]), "wrong\nwrong\n");
+    let account = sealed.run_git(&["show", &format!("{branch}:ralph-failure.md")]);
     assert!(account.contains("failed: none of 2 attempts passed"), "{account}");
     assert!(account.contains("1:wrong\n2:wrong"), "{account}");
-    let message = sealed.git(&["log", "-1", "--format=%B", branch]);
+    let message = sealed.run_git(&["log", "-1", "--format=%B", branch]);
     assert!(message.contains("Iterations: 2/2\nLast gate: tests\nError hash: "), "{message}");
     let notes = list(&sealed)["tasks"][0]["notes"].as_str().unwrap_or_default().to_owned();
     assert!(notes.contains(branch.as_str()), "{notes}");
     // The passing tests are those of the commit.
-    assert!(!sealed.git(&["show", "--name-only", "--format=", "HEAD"]).contains("a.txt"));
+    assert!(!sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]).contains("a.txt"));
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn failed_task_does_not_stop_the_next_run() {
     build(&sealed, &[]).expect_code(1);
     // The status is in the work tree's list, which is no reason to refuse.
     build(&sealed, &[]).expect_code(1).expect_stderr("task a failed");
-    sealed.script(&worker(), &settings(json!({ "gates": no_wrong() })));
-    sealed.git(&["commit", "-qm", "Better", "--", ".ralph/settings.json"]);
+    sealed.write_script(&worker(), &settings(json!({ "gates": no_wrong() })));
+    sealed.run_git(&["commit", "-qm", "Better", "--", ".ralph/settings.json"]);
     build(&sealed, &["--retry-failed"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
     assert_clean(&sealed);
@@ -139,8 +139,8 @@ fn failed_work_can_be_rolled_back_after_every_attempt() {
     );
     build(&sealed, &[]).expect_code(1);
     let branch = &failure_branches(&sealed)[0];
-    assert_eq!(sealed.git(&["show", &format!("{branch}:a.txt")]), "wrong\n");
-    let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
+    assert_eq!(sealed.run_git(&["show", &format!("{branch}:a.txt")]), "wrong\n");
+    let kept = sealed.run_git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
     assert!(kept.lines().count() >= 1, "{kept}");
     assert_statuses(&sealed, &[("a", "failed"), ("b", "done")]);
 }
@@ -161,8 +161,8 @@ fn the_same_failure_asks_for_another_approach_and_another_agent() {
     ] }] });
     std::fs::write(&stronger, strong.to_string()).expect("written");
     let with = json!({ "gates": gates, "agents": { "escalate": { "flags": [stronger] } } });
-    sealed.script(&calls, &settings(with));
-    sealed.git(&["commit", "-qam", "Stronger"]);
+    sealed.write_script(&calls, &settings(with));
+    sealed.run_git(&["commit", "-qam", "Stronger"]);
     build(&sealed, &[]).expect_code(0);
     let prompts = sealed.prompts();
     assert_eq!(prompts.len(), 4);
@@ -170,7 +170,7 @@ fn the_same_failure_asks_for_another_approach_and_another_agent() {
         prompts.iter().map(|it| it.contains("## Another approach is required")).collect();
     assert_eq!(shifted, [false, false, false, true]);
     assert!(prompts[3].contains("Do NOT do any of this again:\n- Guessed."), "{}", prompts[3]);
-    assert_eq!(sealed.read("a.txt"), "right\n");
+    assert_eq!(sealed.read_file("a.txt"), "right\n");
 }
 
 #[test]
@@ -206,9 +206,9 @@ fn missing_file_error_adds_the_named_files_to_the_prompt() {
             "memory": { "enabled": false }
         })),
     );
-    sealed.write("names.txt", "the name is right\n");
-    sealed.git(&["add", "names.txt"]);
-    sealed.git(&["commit", "-qm", "Names"]);
+    sealed.write_file("names.txt", "the name is right\n");
+    sealed.run_git(&["add", "names.txt"]);
+    sealed.run_git(&["commit", "-qm", "Names"]);
     build(&sealed, &["9"]).expect_code(0);
     let prompts = sealed.prompts();
     // Three identical failures, two strategy shifts, and then the file.
@@ -256,9 +256,12 @@ fn a_commit_hook_that_refuses_is_feedback() {
     ]);
     let sealed = project(&[task("a", &[])], &calls, &settings(json!({})));
     let hook = "#!/bin/sh\ngit show :ticket >/dev/null 2>&1 || { echo no ticket; exit 1; }\n";
-    sealed.program("hook", hook);
-    std::fs::copy(sealed.bin().join("hook"), sealed.project().join(".git/hooks/pre-commit"))
-        .expect("copied");
+    sealed.write_program("hook", hook);
+    std::fs::copy(
+        sealed.bin_dir().join("hook"),
+        sealed.project_dir().join(".git/hooks/pre-commit"),
+    )
+    .expect("copied");
     build(&sealed, &[]).expect_code(0);
     assert_eq!(made(&sealed), ["ralph[2]: a — The a"]);
     assert!(sealed.prompts()[1].contains("no ticket"));
@@ -311,7 +314,7 @@ fn the_handoff_of_an_abandoned_task_does_not_reach_later_tasks() {
     assert!(later.contains("[b] Wrote b. Passed the checks, committed. 1 file."), "{later}");
     let compacting = &asked("Handoffs since then")[0];
     assert!(compacting.contains("this work was NOT accepted (see `outcome`)"), "{compacting}");
-    let stored = sealed.read(".ralph/handoffs/handoff-001.json");
+    let stored = sealed.read_file(".ralph/handoffs/handoff-001.json");
     assert!(stored.contains("\"is\": \"failed\""), "{stored}");
 }
 
@@ -329,7 +332,7 @@ fn after_a_rollback_the_prompt_says_where_the_work_is() {
     let sealed = project(&[task("a", &[]), task("b", &[])], &calls, &with);
     build(&sealed, &[]).expect_code(0);
     let prompts = sealed.prompts();
-    let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept/"]);
+    let kept = sealed.run_git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept/"]);
     let kept = kept.lines().next().expect("a kept ref");
     for text in [
         "The changes of the last attempt were rolled back: the work tree is as it was before it.",

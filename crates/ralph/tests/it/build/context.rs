@@ -26,7 +26,7 @@ fn with_skills(id: &str, skills: &[&str]) -> Value {
 
 fn looked_at(sealed: &Sealed, words: &[&str]) -> Value {
     let words = [&["context", "--json"], words].concat();
-    let end = sealed.ralph(&words).expect_code(0);
+    let end = sealed.run_ralph(&words).expect_code(0);
     serde_json::from_str(&end.stdout).expect("JSON")
 }
 
@@ -61,7 +61,7 @@ fn the_last_iterations_join_at_their_level() {
     "]]
     .assert_eq(part);
     // The journal records the size of each section.
-    let log = sealed.ralph(&["log", "--json"]).expect_code(0).stdout;
+    let log = sealed.run_ralph(&["log", "--json"]).expect_code(0).stdout;
     let asked: Vec<Value> = log
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
@@ -69,15 +69,15 @@ fn the_last_iterations_join_at_their_level() {
         .collect();
     let budget = asked[5]["event"]["budget"].as_array().expect("a budget");
     assert!(budget.iter().any(|it| it["name"] == "earlier"), "{budget:?}");
-    let verbose = sealed.ralph(&["log", "--verbose"]).expect_code(0).stdout;
+    let verbose = sealed.run_ralph(&["log", "--verbose"]).expect_code(0).stdout;
     assert!(verbose.contains("[ralph] section    tokens      of"), "{verbose}");
 }
 
 #[test]
 fn context_shows_the_first_prompt_and_changes_nothing() {
     let sealed = project(&[task("a", &[]), task("b", &["a"])], &teller(), &settings(json!({})));
-    let before = sealed.git(&["status", "--porcelain", "--ignored"]);
-    let end = sealed.ralph(&["context"]).expect_code(0);
+    let before = sealed.run_git(&["status", "--porcelain", "--ignored"]);
+    let end = sealed.run_ralph(&["context"]).expect_code(0);
     assert!(end.stdout.starts_with("## Current task\nID: a\nTitle: The a\n"), "{}", end.stdout);
     assert!(
         end.stdout.contains("---\nIteration 1: implement a, in a first run\n"),
@@ -89,12 +89,12 @@ fn context_shows_the_first_prompt_and_changes_nothing() {
     assert_eq!(facts["task"], "b");
     assert_eq!(facts["run"], Value::Null);
     assert_eq!(names(&facts), ["task", "output", "previous"]);
-    assert_eq!(sealed.git(&["status", "--porcelain", "--ignored"]), before);
+    assert_eq!(sealed.run_git(&["status", "--porcelain", "--ignored"]), before);
     // It is exactly the prompt of a run.
     let facts = looked_at(&sealed, &[]);
     build(&sealed, &["1"]).expect_code(1);
     assert_eq!(facts["prompt"], sealed.prompts()[0]);
-    sealed.ralph(&["context", "--task", "c"]).expect_code(2).expect_stderr("no task `c`");
+    sealed.run_ralph(&["context", "--task", "c"]).expect_code(2).expect_stderr("no task `c`");
 }
 
 #[test]
@@ -105,10 +105,10 @@ fn context_continues_from_the_last_run() {
     assert_eq!((&facts["iteration"], &facts["task"]), (&json!(2), &json!("b")));
     assert!(facts["run"].is_string(), "{facts}");
     assert!(facts["prompt"].as_str().is_some_and(|it| it.contains("- No network: Cache it")));
-    sealed.ralph(&["resume", "-m", "2"]).expect_code(0);
+    sealed.run_ralph(&["resume", "-m", "2"]).expect_code(0);
     assert_eq!(facts["prompt"], sealed.prompts()[1]);
     // Nothing is left to do, and the run cannot continue.
-    sealed.ralph(&["context"]).expect_code(2).expect_stderr("There is nothing to do");
+    sealed.run_ralph(&["context"]).expect_code(2).expect_stderr("There is nothing to do");
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn prompt_budget_is_applied_and_reported() {
     let tasks = [with_skills("a", &["testing", "debugging", "own"])];
     let small = settings(json!({ "context": { "budgetTokens": 2400 } }));
     let sealed = project(&tasks, &teller(), &small);
-    sealed.write(".ralph/skills/own.md", "Always whisper.\n");
+    sealed.write_file(".ralph/skills/own.md", "Always whisper.\n");
     commit_all(&sealed);
     let shown = build(&sealed, &["--dry-run"]).expect_code(0).stdout;
     assert!(shown.contains("(omitted for space: skill: debugging; skill: own)"), "{shown}");
     assert!(shown.contains("dropped: skill: debugging"), "{shown}");
-    sealed.write(".ralph/settings.local.json", r#"{"context": {"budgetTokens": 9000}}"#);
+    sealed.write_file(".ralph/settings.local.json", r#"{"context": {"budgetTokens": 9000}}"#);
     let shown = build(&sealed, &["--dry-run"]).expect_code(0).stdout;
     assert!(shown.contains("## Skill: own\n  | Always whisper."), "{shown}");
     assert!(!shown.contains("left out"), "{shown}");
@@ -131,20 +131,20 @@ fn prompt_budget_is_applied_and_reported() {
 fn unknown_skill_is_a_warning_in_a_run_and_an_error_in_the_list() {
     let sealed =
         project(&[with_skills("a", &["testing", "gone"])], &teller(), &settings(json!({})));
-    let end = sealed.ralph(&["tasks", "validate"]).expect_code(2);
+    let end = sealed.run_ralph(&["tasks", "validate"]).expect_code(2);
     let reported = "tasks[0].skills[1]: task `a` names an unknown skill `gone`";
     assert!(end.stderr.contains(reported), "{}", end.stderr);
-    sealed.ralph(&["context"]).expect_code(0).expect_stderr("unknown skill `gone`");
+    sealed.run_ralph(&["context"]).expect_code(0).expect_stderr("unknown skill `gone`");
     build(&sealed, &[]).expect_code(0).expect_stderr("task a: unknown skill `gone`");
     assert!(sealed.prompts()[0].contains("## Skill: testing\n- Test behavior"));
     // A project skill replaces ralph's own.
-    sealed.write(".ralph/skills/testing.md", "Test as we do.\n");
-    sealed.write(".ralph/skills/gone.md", "Found.\n");
-    sealed.write(
+    sealed.write_file(".ralph/skills/testing.md", "Test as we do.\n");
+    sealed.write_file(".ralph/skills/gone.md", "Found.\n");
+    sealed.write_file(
         "plan.json",
         &format!("{:#}\n", super::plan(&[with_skills("b", &["testing", "gone"])])),
     );
-    sealed.ralph(&["tasks", "validate"]).expect_code(0);
+    sealed.run_ralph(&["tasks", "validate"]).expect_code(0);
     let facts = looked_at(&sealed, &[]);
     let prompt = facts["prompt"].as_str().expect("a prompt");
     assert!(

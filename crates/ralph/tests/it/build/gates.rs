@@ -15,11 +15,11 @@ fn verify_commands_of_the_list_are_gates() {
         ] },
         { "do": [{ "touch": "right" }, handoff("Read the message.")] }
     ]);
-    sealed.script(&calls, &settings(json!({})));
+    sealed.write_script(&calls, &settings(json!({})));
     let plan = json!({
         "project": "p", "verify_commands": ["test -f right"], "tasks": [task("a", &[])]
     });
-    sealed.write("plan.json", &plan.to_string());
+    sealed.write_file("plan.json", &plan.to_string());
     commit_all(&sealed);
     build(&sealed, &[]).expect_code(0);
     assert!(sealed.prompts()[0].contains("## Broken before\n"), "{}", sealed.prompts()[0]);
@@ -84,7 +84,7 @@ fn the_spec_gate_is_hard_and_the_quality_gate_soft() {
     assert!(prompts[1].contains("+++ b/a.txt"), "{}", prompts[1]);
     assert!(prompts[2].contains("No reset flow in a.txt:1."), "{}", prompts[2]);
     assert_eq!(made(&sealed), ["ralph[2]: a — The a"]);
-    assert!(!sealed.project().join("meddled").exists());
+    assert!(!sealed.project_dir().join("meddled").exists());
     assert_clean(&sealed);
 }
 
@@ -102,7 +102,7 @@ fn protected_paths_are_refused_also_when_they_were_changed_before() {
         ] }
     ]);
     let sealed = project(&[task("a", &[])], &calls, &settings(json!({ "protect": ["tests/**"] })));
-    sealed.write("tests/check.sh", "exit 1\n");
+    sealed.write_file("tests/check.sh", "exit 1\n");
     commit_all(&sealed);
     build(&sealed, &[]).expect_code(0);
     let prompts = sealed.prompts();
@@ -110,7 +110,7 @@ fn protected_paths_are_refused_also_when_they_were_changed_before() {
     for prompt in &prompts[1..] {
         assert!(prompt.contains("- tests/check.sh"), "{prompt}");
     }
-    assert_eq!(sealed.read("tests/check.sh"), "exit 1\n");
+    assert_eq!(sealed.read_file("tests/check.sh"), "exit 1\n");
     assert_eq!(made(&sealed), ["Settings", "ralph[3]: a — The a"]);
 }
 
@@ -126,10 +126,10 @@ fn the_settings_are_always_protected() {
         ] }
     ]);
     let sealed = project(&[task("a", &[])], &calls, &settings(json!({})));
-    let before = sealed.read(".ralph/settings.json");
+    let before = sealed.read_file(".ralph/settings.json");
     build(&sealed, &[]).expect_code(0);
     assert_eq!(sealed.prompts().len(), 2);
-    assert_eq!(sealed.read(".ralph/settings.json"), before);
+    assert_eq!(sealed.read_file(".ralph/settings.json"), before);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn long_task_is_warned_about_once() {
         })),
     );
     build(&sealed, &[]).expect_code(0);
-    let warned = sealed.events_of("warned");
+    let warned = sealed.find_events("warned");
     let is_warning = |event: &&Value| event["text"].to_string().contains("task a has taken longer");
     assert_eq!(warned.iter().filter(is_warning).count(), 1, "{warned:?}");
 }
@@ -197,27 +197,27 @@ fn gate_may_run_installed_packages() {
             let calls = json!([{ "do": [{ "run": { "command": work } }, handoff("Did it.")] }]);
             let commands = [".venv/bin/python -c 'test -f a.txt'", "node_modules/.bin/jest"];
             let gates = commands.map(|command| json!({ "command": command }));
-            sealed.script(&calls, &settings(json!({ "guardrails": gates })));
-            sealed.write(
+            sealed.write_script(&calls, &settings(json!({ "guardrails": gates })));
+            sealed.write_file(
                 "plan.json",
                 &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string(),
             );
-            sealed.write(".gitignore", ".venv\nnode_modules\n");
-            sealed.write("node_modules/jest/jest.sh", "#!/bin/sh\ntest -f a.txt\n");
+            sealed.write_file(".gitignore", ".venv\nnode_modules\n");
+            sealed.write_file("node_modules/jest/jest.sh", "#!/bin/sh\ntest -f a.txt\n");
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-            let jest = sealed.project().join("node_modules/jest/jest.sh");
+            let jest = sealed.project_dir().join("node_modules/jest/jest.sh");
             std::fs::set_permissions(jest, mode).expect("a mode");
             for (target, link) in
                 [("/bin/sh", ".venv/bin/python"), ("../jest/jest.sh", "node_modules/.bin/jest")]
             {
-                let link = sealed.project().join(link);
+                let link = sealed.project_dir().join(link);
                 std::fs::create_dir_all(link.parent().expect("a directory")).expect("made");
                 symlink(target, link).expect("a link");
             }
             commit_all(&sealed);
-            let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+            let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
             command.args(["build"]).env("RALPH_SANDBOX_BACKEND", backend);
-            ralph_testkit::sealed::Running::start(command).wait().expect_code(0);
+            ralph_testkit::sealed::Running::start_command(command).wait_for_end().expect_code(0);
             assert_eq!(made(&sealed), ["ralph[1]: a — The a"], "{backend}: {install}");
         }
     }
@@ -228,18 +228,22 @@ fn gate_may_run_installed_packages() {
 fn existing_links_are_not_refused() {
     use std::os::unix::fs::symlink;
     let sealed = repository();
-    sealed.script(&worker(), &settings(json!({ "guardrails": [{ "command": "local/check" }] })));
-    sealed.write("plan.json", &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string());
-    sealed.write(".gitignore", "/local/\n");
-    std::fs::create_dir(sealed.project().join("local")).expect("made");
-    symlink("/bin/true", sealed.project().join("local/check")).expect("a link");
-    std::fs::create_dir(sealed.project().join("hooks")).expect("made");
-    sealed.write("hooks/readme", "hooks of the team\n");
-    std::fs::remove_dir_all(sealed.project().join(".git/hooks")).expect("gone");
-    symlink("../hooks", sealed.project().join(".git/hooks")).expect("a link");
+    sealed.write_script(
+        &worker(),
+        &settings(json!({ "guardrails": [{ "command": "local/check" }] })),
+    );
+    sealed
+        .write_file("plan.json", &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string());
+    sealed.write_file(".gitignore", "/local/\n");
+    std::fs::create_dir(sealed.project_dir().join("local")).expect("made");
+    symlink("/bin/true", sealed.project_dir().join("local/check")).expect("a link");
+    std::fs::create_dir(sealed.project_dir().join("hooks")).expect("made");
+    sealed.write_file("hooks/readme", "hooks of the team\n");
+    std::fs::remove_dir_all(sealed.project_dir().join(".git/hooks")).expect("gone");
+    symlink("../hooks", sealed.project_dir().join(".git/hooks")).expect("a link");
     commit_all(&sealed);
     build(&sealed, &[]).expect_code(0);
-    assert!(sealed.project().join(".git/hooks").is_symlink());
+    assert!(sealed.project_dir().join(".git/hooks").is_symlink());
     assert_eq!(made(&sealed), ["ralph[1]: a — The a"]);
 }
 
@@ -247,14 +251,15 @@ fn existing_links_are_not_refused() {
 #[test]
 fn test_file_of_a_runner_is_not_a_protected_script() {
     let sealed = repository();
-    sealed.program("node", "#!/bin/sh\ntest \"$1\" = --test && grep -q new \"$2\"\n");
+    sealed.write_program("node", "#!/bin/sh\ntest \"$1\" = --test && grep -q new \"$2\"\n");
     let calls = json!([{ "do": [
         { "append": { "path": "a.test.js", "text": "new\n" } }, handoff("Added a test.")
     ] }]);
     let with = settings(json!({ "guardrails": [{ "command": "node --test a.test.js" }] }));
-    sealed.script(&calls, &with);
-    sealed.write("plan.json", &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string());
-    sealed.write("a.test.js", "old\n");
+    sealed.write_script(&calls, &with);
+    sealed
+        .write_file("plan.json", &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string());
+    sealed.write_file("a.test.js", "old\n");
     commit_all(&sealed);
     build(&sealed, &[]).expect_code(0);
     assert_eq!(made(&sealed), ["ralph[1]: a — The a"]);
@@ -272,10 +277,12 @@ fn the_settings_lift_the_protection_of_a_script() {
             "tasks": { "maxAttempts": 1 }
         });
         let sealed = repository();
-        sealed.script(&calls, &super::settings(settings));
-        sealed
-            .write("plan.json", &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string());
-        sealed.write("ci/check.sh", "exit 1\n");
+        sealed.write_script(&calls, &super::settings(settings));
+        sealed.write_file(
+            "plan.json",
+            &json!({ "project": "p", "tasks": [task("a", &[])] }).to_string(),
+        );
+        sealed.write_file("ci/check.sh", "exit 1\n");
         commit_all(&sealed);
         sealed
     };
@@ -283,7 +290,7 @@ fn the_settings_lift_the_protection_of_a_script() {
     let remedy = "`\"protect\": [\"!ci/check.sh\"]` in the settings";
     let end = build(&sealed, &[]).expect_code(1);
     let output_text = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
-    let shown = sealed.events_of("gate_checked")[0]["result"]["output"].to_string();
+    let shown = sealed.find_events("gate_checked")[0]["result"]["output"].to_string();
     assert!(shown.replace("\\\"", "\"").contains(remedy), "{shown}\n{output_text}");
     let sealed = with(json!(["!ci/check.sh"]));
     build(&sealed, &[]).expect_code(0);
@@ -311,7 +318,7 @@ fn an_amendment_that_names_a_protected_path_lifts_nothing() {
     ]);
     let with = settings(json!({ "protect": ["tests/**"], "tasks": { "maxAttempts": 1 } }));
     let sealed = project(&[task("a", &[])], &calls, &with);
-    sealed.write("tests/check.sh", "exit 1\n");
+    sealed.write_file("tests/check.sh", "exit 1\n");
     commit_all(&sealed);
     build(&sealed, &[]).expect_code(1);
     assert_statuses(&sealed, &[("a", "done"), ("n", "failed")]);

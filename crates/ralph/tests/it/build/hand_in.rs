@@ -34,7 +34,7 @@ fn work_of_an_earlier_attempt_is_handed_in_without_a_further_change() {
     assert!(prompts[2].contains("[US-1] Did it. Passed the checks"), "{}", prompts[2]);
     assert!(!prompts[2].contains("Partial"), "{}", prompts[2]);
     let facts: Value =
-        serde_json::from_str(&sealed.ralph(&["status", "--json"]).stdout).expect("JSON");
+        serde_json::from_str(&sealed.run_ralph(&["status", "--json"]).stdout).expect("JSON");
     assert_eq!(facts["totals"]["commits"], 4, "each commit counts once");
     assert_clean(&sealed);
 }
@@ -46,9 +46,9 @@ fn work_that_is_never_handed_in_is_moved_to_a_failure_branch_whole() {
     let with = json!({ "tasks": { "keeper": "agent", "maxAttempts": 2 } });
     let sealed = project(&["US-1"], &json!([does("implement", ticks)]), with);
     build(&sealed, &[]).expect_code(1);
-    assert!(!sealed.project().join("a.txt").exists(), "nothing of it stays on the branch");
+    assert!(!sealed.project_dir().join("a.txt").exists(), "nothing of it stays on the branch");
     let branch = failure_branches(&sealed).pop().expect("a failure branch");
-    assert_eq!(sealed.git(&["show", &format!("{branch}:a.txt")]), "2\n");
+    assert_eq!(sealed.run_git(&["show", &format!("{branch}:a.txt")]), "2\n");
 }
 
 #[test]
@@ -57,16 +57,17 @@ fn tasks_beyond_the_limit_are_shown_logged_and_kept_as_proposals() {
     let calls = json!([once(does("implement", &format!("{adds}{IMPLEMENT}")))]);
     let with = json!({ "tasks": { "keeper": "agent", "maxAmendments": 1 } });
     let sealed = project(&["US-1"], &calls, with);
-    let mut more: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
+    let mut more: Value =
+        serde_json::from_str(&sealed.read_file("ralph/tasks.json")).expect("JSON");
     more["userStories"] = ["US-1", "N-1", "N-2", "N-3"].map(story).into();
     std::fs::write(sealed.root().join("more.json"), format!("{more:#}\n")).expect("written");
     let ran = build(&sealed, &["-m", "1"]).expect_code(1);
     let ids: Vec<String> = standing(&sealed).into_iter().map(|(id, ..)| id).collect();
     assert_eq!(ids.len(), 2, "{ids:?}");
     assert!(ran.stderr.contains("for you to decide: add N-"), "{}", ran.stderr);
-    let log = sealed.read(".ralph/logs/amendments.log");
+    let log = sealed.read_file(".ralph/logs/amendments.log");
     assert_eq!(log.lines().count(), 3, "{log}");
     assert_eq!(log.matches("proposed as P-").count(), 2, "{log}");
-    let proposals = sealed.ralph(&["tasks", "proposals"]).stdout;
+    let proposals = sealed.run_ralph(&["tasks", "proposals"]).stdout;
     assert_eq!(proposals.matches("reason (iteration 1)").count(), 2, "{proposals}");
 }

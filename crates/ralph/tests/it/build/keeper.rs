@@ -29,13 +29,13 @@ pub(super) fn project(ids: &[&str], calls: &Value, settings: Value) -> Sealed {
     if let (Some(all), Some(further)) = (all.as_object_mut(), settings.as_object()) {
         all.extend(further.clone());
     }
-    sealed.script(calls, &all);
+    sealed.write_script(calls, &all);
     let stories: Vec<Value> = ids.iter().map(|id| story(id)).collect();
     let list = json!({
         "project": "p", "branchName": "ralph/p", "description": "d", "userStories": stories
     });
-    sealed.write("ralph/tasks.json", &format!("{list:#}\n"));
-    sealed.write("ralph/progress.txt", "# Progress\n\n## Codebase Patterns\n\n---\n");
+    sealed.write_file("ralph/tasks.json", &format!("{list:#}\n"));
+    sealed.write_file("ralph/progress.txt", "# Progress\n\n## Codebase Patterns\n\n---\n");
     commit_all(&sealed);
     sealed
 }
@@ -73,7 +73,7 @@ pub(super) const APPROVE: &str = "set_in \"$RALPH_TASK\" reviewStatus '\"approve
 
 #[track_caller]
 fn stories(sealed: &Sealed) -> Vec<Value> {
-    let list: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
+    let list: Value = serde_json::from_str(&sealed.read_file("ralph/tasks.json")).expect("JSON");
     list["userStories"].as_array().expect("stories").clone()
 }
 
@@ -108,9 +108,9 @@ fn refs_that_an_agent_deletes_are_restored_although_it_keeps_the_list() {
             does("implement", IMPLEMENT),
         ]);
         let sealed = project(&["US-1"], &calls, json!({}));
-        sealed.git(&["checkout", "--quiet", "-b", "ralph/p"]);
+        sealed.run_git(&["checkout", "--quiet", "-b", "ralph/p"]);
         let refs = UsersRefs::make(&sealed);
-        sealed.git(&["checkout", "--quiet", "ralph/p"]);
+        sealed.run_git(&["checkout", "--quiet", "ralph/p"]);
         let end = ralph_in(&sealed, backend, &["build"]).expect_code(0);
         refs.expect_all(&sealed, backend);
         expect_report(&sealed, &end);
@@ -147,9 +147,9 @@ fn the_whole_cycle_is_the_agents_own_work() {
             ("US-2".to_owned(), true, "approved".to_owned(), 1),
         ]
     );
-    assert_eq!(sealed.read("US-1.txt"), "1\nfixed\n");
+    assert_eq!(sealed.read_file("US-1.txt"), "1\nfixed\n");
     let facts: Value =
-        serde_json::from_str(&sealed.ralph(&["status", "--json"]).stdout).expect("JSON");
+        serde_json::from_str(&sealed.run_ralph(&["status", "--json"]).stdout).expect("JSON");
     assert_eq!(facts["totals"]["commits"], 6, "the agent's commits count");
     assert_clean(&sealed);
 }
@@ -198,7 +198,7 @@ fn no_implementer_approves_its_own_work() {
     let prompts = sealed.prompts();
     assert!(prompts[1].contains("`reviewStatus` went from null to"), "{}", prompts[1]);
     assert_standing(&sealed, &DONE);
-    let report = sealed.ralph(&["report"]).stdout;
+    let report = sealed.run_ralph(&["report"]).stdout;
     assert!(report.contains("reverted after implement"), "{report}");
     assert_clean(&sealed);
 }
@@ -219,7 +219,7 @@ fn changes_outside_the_role_are_reverted_and_its_own_change_is_kept() {
     assert_standing(&sealed, &[("US-1", false, "needs_review", 0), ("US-2", false, "null", 0)]);
     assert_eq!(stories(&sealed)[1]["acceptanceCriteria"], json!(["US-2 is there"]));
     assert_clean(&sealed);
-    sealed.ralph(&["resume", "-m", "9"]).expect_code(0);
+    sealed.run_ralph(&["resume", "-m", "9"]).expect_code(0);
     let prompts = sealed.prompts();
     assert!(prompts[1].contains("not allowed and have been reverted already"), "{}", prompts[1]);
     assert_standing(&sealed, &[("US-1", true, "approved", 1), ("US-2", true, "approved", 1)]);
@@ -255,7 +255,7 @@ fn unmarked_work_continues_and_other_notes_are_kept() {
     let sealed = project(&["US-1"], &calls, json!({}));
     build(&sealed, &["1"]).expect_code(1);
     assert_eq!(stories(&sealed)[0]["notes"], "Half of it");
-    sealed.ralph(&["resume", "-m", "9"]).expect_code(0);
+    sealed.run_ralph(&["resume", "-m", "9"]).expect_code(0);
     let prompts = sealed.prompts();
     assert!(prompts[1].contains("`US-1` is not handed in yet"), "{}", prompts[1]);
     assert_standing(&sealed, &DONE);
@@ -269,7 +269,7 @@ fn code_changes_of_a_reviewer_are_reverted_and_its_verdict_counts() {
     let end = build(&sealed, &[]).expect_code(0);
     let message = shown(&end.stderr);
     assert!(message.contains("the reviewer changed files, which was undone; kept on"), "{message}");
-    assert_eq!(sealed.read("US-1.txt"), "1\n");
+    assert_eq!(sealed.read_file("US-1.txt"), "1\n");
     assert_eq!(
         made(&sealed),
         ["feat: [US-1] - Story", "ralph[2]: review: approve US-1 — Story US-1"]
@@ -306,7 +306,7 @@ fn a_fix_goes_back_to_review_and_nowhere_else() {
     build(&sealed, &["3"]).expect_code(1);
     assert_standing(&sealed, &[("US-1", false, "changes_requested", 1)]);
     assert_eq!(stories(&sealed)[0]["reviewFeedback"], "Fix the file");
-    sealed.ralph(&["resume", "-m", "9"]).expect_code(0);
+    sealed.run_ralph(&["resume", "-m", "9"]).expect_code(0);
     assert_standing(&sealed, &[("US-1", true, "approved", 2)]);
     assert_clean(&sealed);
 }
@@ -339,7 +339,7 @@ fn without_review_the_agent_completes_only_its_own_story() {
     let sealed = project(&["US-1", "US-2"], &calls, json!({}));
     build(&sealed, &["1", "--skip-review"]).expect_code(1);
     assert_standing(&sealed, &[("US-1", true, "null", 0), ("US-2", false, "null", 0)]);
-    sealed.ralph(&["resume", "-m", "3"]).expect_code(0);
+    sealed.run_ralph(&["resume", "-m", "3"]).expect_code(0);
     assert_standing(&sealed, &[("US-1", true, "null", 0), ("US-2", true, "null", 0)]);
     assert_clean(&sealed);
 }
@@ -360,15 +360,15 @@ fn stories_and_checks_cannot_be_thrown_away() {
         does("review", APPROVE),
     ]);
     let sealed = project(&["US-1", "US-2"], &calls, json!({}));
-    let before = sealed.read("ralph/tasks.json");
+    let before = sealed.read_file("ralph/tasks.json");
     for iterations in ["1", "2", "3"] {
         let words =
             if iterations == "1" { vec!["build", "1"] } else { vec!["resume", "-m", iterations] };
-        sealed.ralph(&words).expect_code(1);
-        assert_eq!(sealed.read("ralph/tasks.json"), before, "after iteration {iterations}");
+        sealed.run_ralph(&words).expect_code(1);
+        assert_eq!(sealed.read_file("ralph/tasks.json"), before, "after iteration {iterations}");
         assert_clean(&sealed);
     }
-    sealed.ralph(&["resume", "-m", "15"]).expect_code(0);
+    sealed.run_ralph(&["resume", "-m", "15"]).expect_code(0);
     assert_standing(&sealed, &[("US-1", true, "approved", 1), ("US-2", true, "approved", 1)]);
 }
 
@@ -442,7 +442,7 @@ fn files_written_by_a_gate_are_not_committed_with_the_list() {
     let sealed = project(&["US-1"], &json!([committed]), settings);
     build(&sealed, &[]).expect_code(0);
     assert_eq!(made(&sealed), ["Make US-1", "ralph[1]: the list after US-1 — Story US-1"]);
-    assert_eq!(sealed.git(&["status", "--porcelain"]), "?? dropped.txt\n");
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), "?? dropped.txt\n");
 }
 
 #[test]
@@ -470,14 +470,14 @@ fn killed_in_the_act(settings: Value) -> Sealed {
     );
     let calls = json!([{ "do": [{ "run": { "command": tick } }, { "sleep": 60 }] }]);
     let sealed = project(&["US-1", "US-2"], &calls, settings);
-    let list = sealed.read("ralph/tasks.json");
+    let list = sealed.read_file("ralph/tasks.json");
     let guarded = list.replacen("{\n", "{\n  \"verifyCommands\": [\n    \"false\"\n  ],\n", 1);
-    sealed.write("ralph/tasks.json", &guarded);
+    sealed.write_file("ralph/tasks.json", &guarded);
     commit_all(&sealed);
-    let running = sealed.start(&["build"]);
+    let running = sealed.start_ralph(&["build"]);
     sealed.wait_for("ticked");
-    running.signal(Signal::KILL);
-    running.wait();
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
     sealed
 }
 
@@ -486,15 +486,15 @@ fn list_changes_before_a_kill_are_not_trusted_by_the_next_run() {
     for keeper in ["agent", "ralph"] {
         let settings = json!({ "tasks": { "keeper": keeper }, "baseline": "off" });
         let sealed = killed_in_the_act(settings);
-        assert!(sealed.read("ralph/tasks.json").contains("approved"));
-        sealed.script(
+        assert!(sealed.read_file("ralph/tasks.json").contains("approved"));
+        sealed.write_script(
             &json!([{ "do": [{ "text": "no" }] }]),
             &json!({ "tasks": { "keeper": keeper } }),
         );
         let end = build(&sealed, &["1", "--include-dirty"]).expect_code(1);
         let message = shown(&end.stderr);
         assert!(message.contains("was killed; restored in the task list"), "{message}");
-        assert!(sealed.read("ralph/tasks.json").contains("\"false\""), "the check is back");
+        assert!(sealed.read_file("ralph/tasks.json").contains("\"false\""), "the check is back");
         assert!(message.contains("Gate false"), "{message}");
         let standing = standing(&sealed);
         assert!(
@@ -507,15 +507,15 @@ fn list_changes_before_a_kill_are_not_trusted_by_the_next_run() {
 #[test]
 fn user_edits_after_a_kill_are_kept() {
     let sealed = killed_in_the_act(json!({ "baseline": "off" }));
-    let end = sealed.ralph(&["tasks", "set-status", "US-2", "skipped"]).expect_code(0);
+    let end = sealed.run_ralph(&["tasks", "set-status", "US-2", "skipped"]).expect_code(0);
     assert!(end.stderr.contains("was killed; restored"), "{}", end.stderr);
-    let status = sealed.ralph(&["tasks", "list", "--json"]).stdout;
+    let status = sealed.run_ralph(&["tasks", "list", "--json"]).stdout;
     let list: Value = serde_json::from_str(&status).expect("JSON");
     let statuses: Vec<&Value> =
         list["tasks"].as_array().expect("tasks").iter().map(|task| &task["status"]).collect();
     assert_eq!(statuses, [&json!("pending"), &json!("skipped")]);
-    sealed.ralph(&["tasks", "set-status", "US-2", "pending"]).expect_code(0).expect_stderr("");
-    assert!(sealed.ralph(&["status"]).stdout.contains("interrupted"));
+    sealed.run_ralph(&["tasks", "set-status", "US-2", "pending"]).expect_code(0).expect_stderr("");
+    assert!(sealed.run_ralph(&["status"]).stdout.contains("interrupted"));
 }
 
 #[test]
@@ -530,14 +530,14 @@ fn stop_before_landing_keeps_the_list_change() {
         &json!([does("review", APPROVE), does("implement", IMPLEMENT)]),
         settings,
     );
-    let before = sealed.read("ralph/tasks.json");
-    let running = sealed.start(&["build"]);
+    let before = sealed.read_file("ralph/tasks.json");
+    let running = sealed.start_ralph(&["build"]);
     sealed.wait_for("../at-gate");
-    running.signal(Signal::INT);
-    sealed.write("../go", "");
-    running.wait();
-    assert_eq!(sealed.read("ralph/tasks.json"), before, "a list change that was not judged");
-    sealed.ralph(&["resume"]).expect_code(0);
+    running.send_signal(Signal::INT);
+    sealed.write_file("../go", "");
+    running.wait_for_end();
+    assert_eq!(sealed.read_file("ralph/tasks.json"), before, "a list change that was not judged");
+    sealed.run_ralph(&["resume"]).expect_code(0);
     assert_standing(&sealed, &DONE);
     assert_eq!(sealed.prompts().len(), 2, "no call is repeated");
     assert_clean(&sealed);
@@ -567,12 +567,12 @@ fn open_review_does_not_block_a_run_without_reviews() {
         };
         let sealed = project(&["US-1"], &calls, json!({ "tasks": { "keeper": keeper } }));
         let open = sealed
-            .read("ralph/tasks.json")
+            .read_file("ralph/tasks.json")
             .replace("\"reviewStatus\": null", "\"reviewStatus\": \"needs_review\"");
-        sealed.write("ralph/tasks.json", &open);
+        sealed.write_file("ralph/tasks.json", &open);
         commit_all(&sealed);
         build(&sealed, &["--skip-review"]).expect_code(0);
         assert_standing(&sealed, &[("US-1", true, "null", 0)]);
-        sealed.ralph(&["tasks", "validate"]).expect_code(0);
+        sealed.run_ralph(&["tasks", "validate"]).expect_code(0);
     }
 }

@@ -19,34 +19,34 @@ fn list_errors_are_reported_and_nothing_is_started() {
         (plan(&[task("a", &[])]).to_string(), &["--from-shelf"], "--task"),
     ] {
         let sealed = project(&[], &worker(), &settings(json!({})));
-        sealed.write("plan.json", &text);
+        sealed.write_file("plan.json", &text);
         build(&sealed, words).expect_code(2).expect_stderr(expect);
         assert_eq!(sealed.runs().len(), 0, "{text} {words:?}");
-        assert_eq!(sealed.read("plan.json"), text);
+        assert_eq!(sealed.read_file("plan.json"), text);
     }
 }
 
 #[test]
 fn a_dirty_tree_is_refused_included_or_set_aside() {
     let sealed = project(&[task("a", &[])], &worker(), &settings(json!({})));
-    sealed.write("README.md", "mine\n");
+    sealed.write_file("README.md", "mine\n");
     build(&sealed, &[]).expect_code(2).expect_stderr("  README.md").expect_stderr("--set-aside");
     assert_eq!(sealed.runs().len(), 0);
     build(&sealed, &["--set-aside"]).expect_code(0);
-    assert_eq!(sealed.read("README.md"), "mine\n");
-    assert_eq!(sealed.git(&["show", "HEAD:README.md"]), "# Project\n");
-    assert_eq!(sealed.git(&["status", "--porcelain"]), " M README.md\n");
+    assert_eq!(sealed.read_file("README.md"), "mine\n");
+    assert_eq!(sealed.run_git(&["show", "HEAD:README.md"]), "# Project\n");
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), " M README.md\n");
     let sealed = project(&[task("a", &[])], &worker(), &settings(json!({})));
-    sealed.write("README.md", "mine\n");
+    sealed.write_file("README.md", "mine\n");
     build(&sealed, &["--include-dirty"]).expect_code(0);
-    assert_eq!(sealed.git(&["show", "HEAD:README.md"]), "mine\n");
+    assert_eq!(sealed.run_git(&["show", "HEAD:README.md"]), "mine\n");
     assert_clean(&sealed);
 }
 
 #[test]
 fn a_list_that_is_not_committed_yet_is_begun_with() {
     let sealed = project(&[], &worker(), &settings(json!({})));
-    sealed.write("plan.json", &format!("{:#}", plan(&[task("a", &[]), task("b", &[])])));
+    sealed.write_file("plan.json", &format!("{:#}", plan(&[task("a", &[]), task("b", &[])])));
     build(&sealed, &[]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done"), ("b", "done")]);
     assert_clean(&sealed);
@@ -55,24 +55,24 @@ fn a_list_that_is_not_committed_yet_is_begun_with() {
 #[test]
 fn a_list_that_is_not_committed_yet_is_not_set_aside() {
     let sealed = project(&[task("a", &[])], &worker(), &settings(json!({})));
-    sealed.write("plan.json", &format!("{:#}", plan(&[task("a", &[]), task("b", &[])])));
-    sealed.write("README.md", "mine\n");
+    sealed.write_file("plan.json", &format!("{:#}", plan(&[task("a", &[]), task("b", &[])])));
+    sealed.write_file("README.md", "mine\n");
     build(&sealed, &["--set-aside"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done"), ("b", "done")]);
-    assert_eq!(sealed.git(&["status", "--porcelain"]), " M README.md\n");
-    assert_eq!(sealed.read("README.md"), "mine\n");
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), " M README.md\n");
+    assert_eq!(sealed.read_file("README.md"), "mine\n");
 }
 
 #[test]
 fn the_backup_of_the_list_is_never_committed() {
     let sealed = project(&[task("a", &[]), task("b", &[])], &worker(), &settings(json!({})));
-    sealed.ralph(&["tasks", "set-status", "b", "skipped"]).expect_code(0);
-    assert!(sealed.project().join("plan.json.bak").exists());
+    sealed.run_ralph(&["tasks", "set-status", "b", "skipped"]).expect_code(0);
+    assert!(sealed.project_dir().join("plan.json.bak").exists());
     build(&sealed, &[]).expect_code(0);
-    let files = sealed.git(&["ls-tree", "-r", "--name-only", "HEAD"]);
+    let files = sealed.run_git(&["ls-tree", "-r", "--name-only", "HEAD"]);
     assert_eq!(files, ".ralph/settings.json\nREADME.md\na.txt\nplan.json\n");
     assert_statuses(&sealed, &[("a", "done"), ("b", "skipped")]);
-    assert!(sealed.project().join("plan.json.bak").exists(), "it is still the user's");
+    assert!(sealed.project_dir().join("plan.json.bak").exists(), "it is still the user's");
 }
 
 /// A call for task `a` that runs a command, and then works like any other.
@@ -86,7 +86,7 @@ fn editing(command: &str) -> Value {
 }
 
 fn remarks(sealed: &ralph_testkit::sealed::Sealed) -> String {
-    let read = sealed.events_of("tasks_read");
+    let read = sealed.find_events("tasks_read");
     read.iter().map(|event| event["remarks"].to_string()).collect()
 }
 
@@ -96,8 +96,8 @@ fn a_task_that_is_added_by_hand_is_done_too() {
     let longer = sealed.root().join("longer.json");
     let tasks = [task("a", &[]), task("n", &["a"])];
     std::fs::write(&longer, format!("{:#}", plan(&tasks))).expect("written");
-    sealed.script(&editing("cp ../longer.json plan.json"), &settings(json!({})));
-    sealed.write("plan.json", &format!("{:#}", plan(&tasks[..1])));
+    sealed.write_script(&editing("cp ../longer.json plan.json"), &settings(json!({})));
+    sealed.write_file("plan.json", &format!("{:#}", plan(&tasks[..1])));
     super::commit_all(&sealed);
     build(&sealed, &[]).expect_code(0).expect_stderr("task `n` is new");
     assert_statuses(&sealed, &[("a", "done"), ("n", "done")]);
@@ -179,15 +179,15 @@ fn amendments_change_the_list_if_the_settings_say_so() {
             "ralph[4]: c — The c"
         ]
     );
-    let log = sealed.read(".ralph/logs/amendments.log");
+    let log = sealed.read_file(".ralph/logs/amendments.log");
     for line in ["add n after a", "needed", "modify b: title", "remove a", "remove c"] {
         assert!(log.contains(line), "{line}: {log}");
     }
     assert!(ran.stderr.contains("tasks: 4 of 5 done, 1 removed"), "{}", ran.stderr);
-    let status = sealed.ralph(&["status"]).stdout;
+    let status = sealed.run_ralph(&["status"]).stdout;
     assert!(status.contains("4 of 5 done, 1 removed"), "{status}");
     assert!(sealed.prompts()[1].contains("- remove a: the task that is being worked on"));
-    assert!(sealed.read(".ralph/plan.json.bak").contains("\"tasks\""));
+    assert!(sealed.read_file(".ralph/plan.json.bak").contains("\"tasks\""));
     assert_clean(&sealed);
 }
 
@@ -217,15 +217,15 @@ fn agents_add_tasks_and_propose_everything_else() {
     let prompt = &sealed.prompts()[0];
     assert!(prompt.contains("add at most 1 new tasks in `plan_amendments`"), "{prompt}");
     assert!(prompt.contains("You cannot change or remove tasks"), "{prompt}");
-    let log = sealed.read(".ralph/logs/amendments.log");
+    let log = sealed.read_file(".ralph/logs/amendments.log");
     for line in ["modify b: acceptance_criteria", "remove c", "reorder", "add n", "add o"] {
         assert!(log.contains(line), "{line}: {log}");
     }
     assert!(log.contains("refused: not understood"), "{log}");
-    let report = sealed.ralph(&["report"]).stdout;
+    let report = sealed.run_ralph(&["report"]).stdout;
     assert!(report.contains("Amendments proposed, for you to decide: 3"), "{report}");
     for command in [&["status"][..], &["tasks"][..]] {
-        let shown = sealed.ralph(command).stdout;
+        let shown = sealed.run_ralph(command).stdout;
         assert!(shown.contains("3 proposals of agents wait for you"), "{shown}");
     }
 }
@@ -240,21 +240,21 @@ fn a_proposal_is_accepted_or_rejected_by_the_user() {
     let tasks = [task("a", &[]), task("b", &[]), task("c", &[])];
     let sealed = project(&tasks, &amending(&amends), &settings(json!({})));
     build(&sealed, &["-m", "1"]).expect_code(1);
-    let shown = sealed.ralph(&["tasks", "proposals"]).expect_code(0).stdout;
+    let shown = sealed.run_ralph(&["tasks", "proposals"]).expect_code(0).stdout;
     for line in ["acceptance_criteria: b is there → b is there; b is good", "remove c", "clearer"]
     {
         assert!(shown.contains(line), "{line}: {shown}");
     }
     let facts: Value =
-        serde_json::from_str(&sealed.ralph(&["tasks", "proposals", "--json"]).stdout)
+        serde_json::from_str(&sealed.run_ralph(&["tasks", "proposals", "--json"]).stdout)
             .expect("JSON");
     let id = |at: usize| facts["proposals"][at]["id"].as_str().expect("an id").to_owned();
-    sealed.ralph(&["tasks", "proposals", "accept", "P-0"]).expect_code(2);
-    sealed.ralph(&["tasks", "proposals", "accept", &id(0)]).expect_code(0);
-    sealed.ralph(&["tasks", "proposals", "reject", &id(1)]).expect_code(0);
-    let none = sealed.ralph(&["tasks", "proposals"]).expect_code(0).stdout;
+    sealed.run_ralph(&["tasks", "proposals", "accept", "P-0"]).expect_code(2);
+    sealed.run_ralph(&["tasks", "proposals", "accept", &id(0)]).expect_code(0);
+    sealed.run_ralph(&["tasks", "proposals", "reject", &id(1)]).expect_code(0);
+    let none = sealed.run_ralph(&["tasks", "proposals"]).expect_code(0).stdout;
     assert_eq!(none, "No proposal waits for you.\n");
-    sealed.ralph(&["resume", "-m", "9"]).expect_code(0);
+    sealed.run_ralph(&["resume", "-m", "9"]).expect_code(0);
     assert!(sealed.prompts()[1].contains("b is good"), "{}", sealed.prompts()[1]);
     assert_statuses(&sealed, &[("a", "done"), ("b", "done"), ("c", "done")]);
 }
@@ -266,7 +266,7 @@ fn a_proposal_is_not_decided_while_a_run_is_active() {
     let calls = json!([{ "do": [{ "run": { "command": accept } }, handoff("Wrote it.")] }]);
     let sealed = project(&[task("a", &[])], &calls, &settings(json!({})));
     build(&sealed, &[]).expect_code(0);
-    let refused = sealed.read("decided.txt");
+    let refused = sealed.read_file("decided.txt");
     assert!(refused.contains("Another run is active"), "{refused}");
 }
 

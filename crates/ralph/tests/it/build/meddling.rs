@@ -28,10 +28,10 @@ fn agent_commits_are_undone_and_reported() {
     ] {
         let tasks = [task("a", &[]), task("b", &[])];
         let sealed = project(&tasks, &committing(command), &settings(json!({})));
-        let before = sealed.git(&["rev-parse", "HEAD"]);
+        let before = sealed.run_git(&["rev-parse", "HEAD"]);
         build(&sealed, &[]).expect_code(0).expect_stderr(output_text);
-        assert_eq!(sealed.git(&["rev-parse", "HEAD~2"]), before, "{command}");
-        assert_eq!(sealed.git(&["symbolic-ref", "HEAD"]), "refs/heads/main\n", "{command}");
+        assert_eq!(sealed.run_git(&["rev-parse", "HEAD~2"]), before, "{command}");
+        assert_eq!(sealed.run_git(&["symbolic-ref", "HEAD"]), "refs/heads/main\n", "{command}");
         assert_eq!(made(&sealed), ["ralph[1]: a — The a", "ralph[2]: b — The b"], "{command}");
         assert_clean(&sealed);
     }
@@ -55,7 +55,7 @@ fn runtime_files_that_an_agent_stages_are_not_committed() {
     let sealed =
         project(&[task("a", &[]), task("b", &[])], &committing(command), &settings(json!({})));
     build(&sealed, &[]).expect_code(0);
-    let files = sealed.git(&["ls-tree", "-r", "--name-only", "HEAD"]);
+    let files = sealed.run_git(&["ls-tree", "-r", "--name-only", "HEAD"]);
     assert_eq!(files, ".ralph/settings.json\nREADME.md\na.txt\nb.txt\nplan.json\n");
 }
 
@@ -92,12 +92,12 @@ fn git_dir_files_are_restored_before_git_executes_them() {
             { "do": [{ "run": { "command": format!("echo x > a.txt; {deed}") } }, handoff("Did it.")] }
         ]);
         let sealed = project(&[task("a", &[])], &calls, &settings(json!({})));
-        let before = sealed.read(".git/config");
+        let before = sealed.read_file(".git/config");
         build(&sealed, &[]).expect_code(0).expect_stderr(path);
-        assert_eq!(sealed.read(".git/config"), before, "{deed}");
+        assert_eq!(sealed.read_file(".git/config"), before, "{deed}");
         assert!(!sealed.root().join("injected-ran").exists(), "{deed}");
         assert_eq!(made(&sealed), ["ralph[2]: a — The a"], "{deed}");
-        let gates = &sealed.events_of("judged")[0]["judgement"]["verdict"]["gates"];
+        let gates = &sealed.find_events("judged")[0]["judgement"]["verdict"]["gates"];
         assert_eq!(*gates, json!(["git's own files"]), "{deed}");
         let kept = std::fs::read_dir(sealed.runs()[0].join("git-changed"));
         assert!(kept.expect("it is kept").count() > 0, "{deed}");
@@ -113,9 +113,9 @@ fn hook_written_by_the_agent_never_runs_for_its_commit_message() {
         { "when": { "promptContains": "belong to git itself" }, "do": [{ "text": "Sorry." }, { "claim": "DONE" }] },
         { "do": [{ "run": { "command": format!("echo x > a.txt; {hook}") } }, { "claim": "DONE" }] }
     ]);
-    sealed.script(&calls, &json!({ "scm": { "command": "git", "tasks": ["commit"] } }));
+    sealed.write_script(&calls, &json!({ "scm": { "command": "git", "tasks": ["commit"] } }));
     super::commit_all(&sealed);
-    sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
     assert!(!sealed.root().join("injected-ran").exists());
     assert_eq!(sealed.subjects()[0], "Add it");
 }
@@ -129,5 +129,9 @@ fn commits_of_a_failed_gate_are_undone_too() {
     let output_text: Vec<&str> = ended.stderr.split_whitespace().collect();
     assert!(output_text.join(" ").contains("the history was restored; kept on refs/ralph/kept/"));
     assert_eq!(made(&sealed), [""; 0], "only what was there before is left");
-    assert_eq!(sealed.read("sneaked.txt"), "sneaked\n", "its files are reported with the work");
+    assert_eq!(
+        sealed.read_file("sneaked.txt"),
+        "sneaked\n",
+        "its files are reported with the work"
+    );
 }

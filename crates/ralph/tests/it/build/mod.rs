@@ -67,19 +67,19 @@ fn settings(further: Value) -> Value {
 /// Returns a repository with a committed `plan.json`, an agent and settings.
 fn project(tasks: &[Value], calls: &Value, settings: &Value) -> Sealed {
     let sealed = repository();
-    sealed.script(calls, settings);
-    sealed.write("plan.json", &format!("{:#}\n", plan(tasks)));
+    sealed.write_script(calls, settings);
+    sealed.write_file("plan.json", &format!("{:#}\n", plan(tasks)));
     commit_all(&sealed);
     sealed
 }
 
 fn commit_all(sealed: &Sealed) {
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
 }
 
 fn build(sealed: &Sealed, words: &[&str]) -> Finished {
-    sealed.ralph(&[&["build"], words].concat())
+    sealed.run_ralph(&[&["build"], words].concat())
 }
 
 /// The subjects of what the runs committed, oldest first.
@@ -92,7 +92,7 @@ fn made(sealed: &Sealed) -> Vec<String> {
 /// The list in the file.
 #[track_caller]
 fn list(sealed: &Sealed) -> Value {
-    serde_json::from_str(&sealed.read("plan.json")).expect("a list")
+    serde_json::from_str(&sealed.read_file("plan.json")).expect("a list")
 }
 
 /// Ids and statuses of the list.
@@ -114,11 +114,11 @@ pub(crate) fn assert_statuses(sealed: &Sealed, expect: &[(&str, &str)]) {
 
 /// Failure branches.
 fn failure_branches(sealed: &Sealed) -> Vec<String> {
-    let branches = sealed.git(&["branch", "--list", "wip/*", "--format=%(refname:short)"]);
+    let branches = sealed.run_git(&["branch", "--list", "wip/*", "--format=%(refname:short)"]);
     branches.lines().map(str::to_owned).collect()
 }
 
 #[track_caller]
 pub(crate) fn assert_clean(sealed: &Sealed) {
-    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
 }

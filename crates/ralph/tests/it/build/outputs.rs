@@ -43,10 +43,10 @@ fn check_gate(set_up: impl FnOnce() -> ralph_testkit::sealed::Sealed) {
     let (output, _) = output.split_once("\n\nEnd your answer").expect("what is asked for");
     assert!(output.chars().count() < 5_200, "{}", output.chars().count());
     let [branch] = &failure_branches(&sealed)[..] else { panic!("one failure branch") };
-    let diagnostics = sealed.git(&["show", &format!("{branch}:ralph-failure.md")]);
+    let diagnostics = sealed.run_git(&["show", &format!("{branch}:ralph-failure.md")]);
     assert_shows_failure(&diagnostics);
     assert!(diagnostics.contains("- tests/test_tokens.py::test_names\n"), "{diagnostics}");
-    let report = sealed.ralph(&["report"]).expect_code(0).stdout;
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
     assert!(report.contains("the first error"), "{report}");
 }
 
@@ -70,12 +70,12 @@ fn a_test_gate_shows_the_end_and_the_first_error_of_a_long_output() {
 fn verify_commands_show_the_end_and_the_first_error_of_a_long_output() {
     check_gate(|| {
         let sealed = repository();
-        sealed.script(&worker(), &twice(&json!({})));
+        sealed.write_script(&worker(), &twice(&json!({})));
         let plan = json!({
             "project": "p", "verify_commands": ["sh test.sh"], "tasks": [task("a", &[])]
         });
-        sealed.write("plan.json", &plan.to_string());
-        sealed.write("test.sh", LONG_RUN);
+        sealed.write_file("plan.json", &plan.to_string());
+        sealed.write_file("test.sh", LONG_RUN);
         commit_all(&sealed);
         sealed
     });
@@ -89,7 +89,7 @@ fn a_long_output_that_names_missing_files_last_expands_the_context() {
         "stuck": { "after": 2, "strategyShifts": 1 }
     });
     let sealed = project(&[task("a", &[])], &worker(), &twice(&further));
-    sealed.write("src/tokens.py", "KNOWN = 1\n");
+    sealed.write_file("src/tokens.py", "KNOWN = 1\n");
     commit_all(&sealed);
     build(&sealed, &[]).expect_code(1);
     let shift = sealed.prompts().into_iter().find(|it| it.contains("## Another approach"));

@@ -28,32 +28,32 @@ pub(super) fn cut_off(sealed: Sealed, cut: Cut, tasks: &[&str], further: Value) 
     if let (Some(all), Some(further)) = (all.as_object_mut(), further.as_object()) {
         all.extend(further.clone());
     }
-    sealed.script(&calls, &all);
-    sealed.write(".gitignore", "/waits\n");
+    sealed.write_script(&calls, &all);
+    sealed.write_file(".gitignore", "/waits\n");
     let tasks: Vec<Value> = tasks.iter().map(|id| task(id, &[])).collect();
-    sealed.write("plan.json", &format!("{:#}\n", plan(&tasks)));
+    sealed.write_file("plan.json", &format!("{:#}\n", plan(&tasks)));
     commit_all(&sealed);
-    let mut running = sealed.start(&["build"]);
-    wait_until("the agent is at work", || sealed.project().join("waits").exists());
+    let mut running = sealed.start_ralph(&["build"]);
+    wait_until("the agent is at work", || sealed.project_dir().join("waits").exists());
     match cut {
         Cut::Interrupted => {
-            running.signal(Signal::INT);
+            running.send_signal(Signal::INT);
             running.wait_for("shutting down");
-            running.signal(Signal::INT);
+            running.send_signal(Signal::INT);
         }
-        Cut::Killed => running.signal(Signal::KILL),
+        Cut::Killed => running.send_signal(Signal::KILL),
     }
-    running.wait();
+    running.wait_for_end();
     wait_until("no process is left", || sealed.survivors().is_empty());
-    assert_eq!(sealed.read("a.txt"), "half\n");
+    assert_eq!(sealed.read_file("a.txt"), "half\n");
     an_hour_ago(&sealed);
     sealed
 }
 
 fn commit_own(sealed: &Sealed) {
-    sealed.write("mine.txt", "mine\n");
-    sealed.git(&["add", "mine.txt"]);
-    sealed.git(&["commit", "-qm", "My own", "--", "mine.txt"]);
+    sealed.write_file("mine.txt", "mine\n");
+    sealed.run_git(&["add", "mine.txt"]);
+    sealed.run_git(&["commit", "-qm", "My own", "--", "mine.txt"]);
 }
 
 /// Makes the run an hour old.
@@ -69,13 +69,15 @@ fn an_hour_ago(sealed: &Sealed) {
 /// Resume is refused twice, without an agent call and without a change.
 #[track_caller]
 fn assert_refused(sealed: &Sealed) -> Finished {
-    let before = (sealed.git(&["log", "--format=%H %s"]), sealed.git(&["status", "--porcelain"]));
+    let before =
+        (sealed.run_git(&["log", "--format=%H %s"]), sealed.run_git(&["status", "--porcelain"]));
     let asked = sealed.prompts().len();
-    sealed.ralph(&["resume"]).expect_code(2);
-    let refused = sealed.ralph(&["resume"]).expect_code(2);
+    sealed.run_ralph(&["resume"]).expect_code(2);
+    let refused = sealed.run_ralph(&["resume"]).expect_code(2);
     let refused = refused.expect_stderr("was checked out, and now it is");
     assert_eq!(sealed.prompts().len(), asked, "no agent was called");
-    let after = (sealed.git(&["log", "--format=%H %s"]), sealed.git(&["status", "--porcelain"]));
+    let after =
+        (sealed.run_git(&["log", "--format=%H %s"]), sealed.run_git(&["status", "--porcelain"]));
     assert_eq!(after, before);
     refused
 }
@@ -84,7 +86,7 @@ fn assert_refused(sealed: &Sealed) -> Finished {
 fn follow(sealed: &Sealed, refused: &Finished, command: &str) {
     let words = refused.stderr.split('`').find(|it| it.starts_with(command));
     let words: Vec<&str> = words.expect("a remedy").split_whitespace().skip(1).collect();
-    sealed.git(&words);
+    sealed.run_git(&words);
 }
 
 #[test]
@@ -97,7 +99,7 @@ fn user_commit_is_not_undone() {
     ];
     let has_walls = !backends().is_empty();
     for (cut, walls) in scenes.into_iter().filter(|(_, walls)| has_walls || !walls) {
-        let sealed = if walls { repository().with_walls() } else { repository() };
+        let sealed = if walls { repository().with_sandbox() } else { repository() };
         let sealed = cut_off(sealed, cut, &["a"], json!({}));
         commit_own(&sealed);
         let refused = assert_refused(&sealed);
@@ -105,11 +107,11 @@ fn user_commit_is_not_undone() {
 
         // It is part of the work: it goes through the gates, and is committed with it.
         follow(&sealed, &refused, "git reset --soft");
-        sealed.ralph(&["resume"]).expect_code(0);
+        sealed.run_ralph(&["resume"]).expect_code(0);
         assert_statuses(&sealed, &[("a", "done")]);
-        assert_eq!(sealed.read("a.txt"), "whole\n");
+        assert_eq!(sealed.read_file("a.txt"), "whole\n");
         assert_eq!(sealed.subjects().len(), 3, "{:?}", sealed.subjects());
-        assert_eq!(sealed.git(&["show", "HEAD:mine.txt"]), "mine\n");
+        assert_eq!(sealed.run_git(&["show", "HEAD:mine.txt"]), "mine\n");
         assert_clean(&sealed);
     }
 }
@@ -119,12 +121,12 @@ fn new_run_starts_from_the_users_commit() {
     for cut in [Cut::Interrupted, Cut::Killed] {
         let sealed = cut_off(repository(), cut, &["a"], json!({}));
         // It contains half of the work.
-        sealed.git(&["add", "-A"]);
-        sealed.git(&["commit", "-qm", "My own"]);
+        sealed.run_git(&["add", "-A"]);
+        sealed.run_git(&["commit", "-qm", "My own"]);
         assert_refused(&sealed);
-        sealed.ralph(&["build", "--include-dirty"]).expect_code(0);
+        sealed.run_ralph(&["build", "--include-dirty"]).expect_code(0);
         assert_statuses(&sealed, &[("a", "done")]);
-        assert_eq!(sealed.read("a.txt"), "whole\n");
+        assert_eq!(sealed.read_file("a.txt"), "whole\n");
         let subjects = sealed.subjects();
         assert_eq!((subjects.len(), subjects[1].as_str()), (4, "My own"), "{cut:?}: {subjects:?}");
         assert_clean(&sealed);
@@ -135,14 +137,14 @@ fn new_run_starts_from_the_users_commit() {
 fn users_branch_switch_is_kept() {
     for cut in [Cut::Interrupted, Cut::Killed] {
         let sealed = cut_off(repository(), cut, &["a"], json!({}));
-        sealed.git(&["switch", "-qc", "other"]);
+        sealed.run_git(&["switch", "-qc", "other"]);
         commit_own(&sealed);
         let refused = assert_refused(&sealed);
-        assert_eq!(sealed.git(&["branch", "--show-current"]), "other\n", "{cut:?}");
+        assert_eq!(sealed.run_git(&["branch", "--show-current"]), "other\n", "{cut:?}");
         follow(&sealed, &refused, "git switch main");
-        sealed.ralph(&["resume"]).expect_code(0);
+        sealed.run_ralph(&["resume"]).expect_code(0);
         assert_statuses(&sealed, &[("a", "done")]);
-        assert_eq!(sealed.git(&["log", "-1", "--format=%s", "other"]), "My own\n", "{cut:?}");
+        assert_eq!(sealed.run_git(&["log", "-1", "--format=%s", "other"]), "My own\n", "{cut:?}");
     }
 }
 
@@ -151,8 +153,8 @@ fn crash_recovery_remembers_the_author_of_a_commit() {
     let sealed = cut_off(repository(), Cut::Killed, &["a"], json!({}));
     commit_own(&sealed);
     // Records the end of the killed run.
-    sealed.ralph(&["tasks", "set-status", "a", "pending"]).expect_code(0);
-    assert!(!sealed.events_of("run_ended").is_empty());
+    sealed.run_ralph(&["tasks", "set-status", "a", "pending"]).expect_code(0);
+    assert!(!sealed.find_events("run_ended").is_empty());
     assert_refused(&sealed);
 }
 
@@ -163,34 +165,34 @@ fn commit_after_a_git_failure_is_the_users() {
     let calls = json!([{ "do": [{ "run": { "command": work } }, handoff("Wrote it.")] }]);
     let gate = "test -e ../done || { touch ../done; mv .git/objects ../objects; }";
     let further = json!({ "baseline": "off", "guardrails": [{ "command": gate }] });
-    sealed.script(&calls, &settings(further));
-    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
+    sealed.write_script(&calls, &settings(further));
+    sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
     commit_all(&sealed);
-    sealed.ralph(&["build"]).expect_code(5);
-    let objects = sealed.project().join(".git/objects");
+    sealed.run_ralph(&["build"]).expect_code(5);
+    let objects = sealed.project_dir().join(".git/objects");
     fs::remove_dir_all(&objects).ok();
     fs::rename(sealed.root().join("objects"), objects).expect("moved");
     an_hour_ago(&sealed);
     commit_own(&sealed);
     let refused = assert_refused(&sealed);
     follow(&sealed, &refused, "git reset --soft");
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["resume"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
-    assert_eq!(sealed.git(&["show", "HEAD:mine.txt"]), "mine\n");
+    assert_eq!(sealed.run_git(&["show", "HEAD:mine.txt"]), "mine\n");
     assert_clean(&sealed);
 }
 
 #[test]
 fn resume_is_refused_while_git_cannot_read_head() {
     let sealed = cut_off(repository(), Cut::Interrupted, &["a"], json!({}));
-    let head = sealed.project().join(".git/refs/heads/main");
+    let head = sealed.project_dir().join(".git/refs/heads/main");
     let commit = fs::read(&head).expect("readable");
     fs::write(&head, "0123456789012345678901234567890123456789\n").expect("written");
     let asked = sealed.prompts().len();
-    sealed.ralph(&["resume"]).expect_code(5);
+    sealed.run_ralph(&["resume"]).expect_code(5);
     assert_eq!(sealed.prompts().len(), asked, "no agent was called");
     fs::write(&head, commit).expect("written");
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["resume"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
     assert_eq!(sealed.subjects().len(), 3);
 }
@@ -200,7 +202,7 @@ fn where_ralph_commits_nothing_a_person_commits_at_will() {
     for cut in [Cut::Interrupted, Cut::Killed] {
         let sealed = cut_off(repository(), cut, &["a"], json!({ "commit": "none" }));
         commit_own(&sealed);
-        sealed.ralph(&["resume"]).expect_code(0);
+        sealed.run_ralph(&["resume"]).expect_code(0);
         assert_statuses(&sealed, &[("a", "done")]);
         assert_eq!(sealed.subjects()[0], "My own", "{cut:?}");
     }
@@ -212,13 +214,13 @@ fn commit_near_the_kill_or_in_the_future_counts_as_the_agents() {
     let day = 24 * 3600;
     for when in [now.as_secs() - 3600, now.as_secs() + day] {
         let sealed = cut_off(repository(), Cut::Killed, &["a"], json!({}));
-        sealed.write("sneaked.txt", "in\n");
-        sealed.git(&["add", "sneaked.txt"]);
-        let mut git = sealed.command("git");
+        sealed.write_file("sneaked.txt", "in\n");
+        sealed.run_git(&["add", "sneaked.txt"]);
+        let mut git = sealed.build_command("git");
         git.args(["commit", "-qm", "Sneaked in"])
             .env("GIT_COMMITTER_DATE", format!("@{when} +0000"));
         assert!(git.status().expect("git runs").success());
-        let end = sealed.ralph(&["resume"]).expect_code(0);
+        let end = sealed.run_ralph(&["resume"]).expect_code(0);
         let reported: Vec<&str> = end.stderr.split_whitespace().collect();
         assert!(reported.join(" ").contains("the history was restored"), "{}", end.stderr);
         assert!(!sealed.subjects().contains(&"Sneaked in".to_owned()));
@@ -233,24 +235,24 @@ fn committed_behind_its_back() -> Sealed {
     let calls = json!([{ "do": [
         { "run": { "command": "echo whole >> $RALPH_TASK.txt" } }, handoff("Wrote it.")
     ] }]);
-    sealed.script(&calls, &settings(json!({ "baseline": "off" })));
-    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
+    sealed.write_script(&calls, &settings(json!({ "baseline": "off" })));
+    sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
     commit_all(&sealed);
-    let hook = sealed.project().join(".git/hooks/commit-msg");
+    let hook = sealed.project_dir().join(".git/hooks/commit-msg");
     fs::create_dir_all(hook.parent().expect("there")).expect("made");
     // Before there is any work, hooks are only tested.
     let waits = "test -e a.txt || exit 0; test -e ../hooked || { touch ../hooked; sleep 60; }";
     fs::write(&hook, format!("#!/bin/sh\n{waits}\n")).expect("written");
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("set");
-    let running = sealed.start(&["build"]);
+    let running = sealed.start_ralph(&["build"]);
     wait_until("the work is being committed", || sealed.root().join("hooked").exists());
-    running.signal(Signal::KILL);
-    running.wait();
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
     wait_until("no process is left", || sealed.survivors().is_empty());
-    let _ = fs::remove_file(sealed.project().join(".git/index.lock"));
+    let _ = fs::remove_file(sealed.project_dir().join(".git/index.lock"));
     commit_own(&sealed);
 
-    let refused = sealed.ralph(&["resume"]).expect_code(5);
+    let refused = sealed.run_ralph(&["resume"]).expect_code(5);
     let reported: Vec<&str> = refused.stderr.split_whitespace().collect();
     assert!(reported.join(" ").contains("HEAD moved before the commit"), "{}", refused.stderr);
     assert!(refused.stderr.contains("--include-dirty"), "{}", refused.stderr);
@@ -259,17 +261,17 @@ fn committed_behind_its_back() -> Sealed {
 }
 
 fn assert_own_is_there(sealed: &Sealed) {
-    assert_eq!(sealed.git(&["log", "-1", "--format=%s"]), "My own\n");
-    assert_eq!(sealed.git(&["show", "HEAD:mine.txt"]), "mine\n");
+    assert_eq!(sealed.run_git(&["log", "-1", "--format=%s"]), "My own\n");
+    assert_eq!(sealed.run_git(&["show", "HEAD:mine.txt"]), "mine\n");
 }
 
 #[test]
 fn user_commit_between_survey_and_commit_is_kept() {
     let sealed = committed_behind_its_back();
-    sealed.ralph(&["build", "--include-dirty"]).expect_code(0);
+    sealed.run_ralph(&["build", "--include-dirty"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
-    assert_eq!(sealed.git(&["show", "HEAD:mine.txt"]), "mine\n");
-    assert_eq!(sealed.git(&["show", "HEAD:a.txt"]), "whole\nwhole\n");
+    assert_eq!(sealed.run_git(&["show", "HEAD:mine.txt"]), "mine\n");
+    assert_eq!(sealed.run_git(&["show", "HEAD:a.txt"]), "whole\nwhole\n");
     assert!(sealed.subjects().contains(&"My own".to_owned()));
 }
 
@@ -277,16 +279,16 @@ fn user_commit_between_survey_and_commit_is_kept() {
 fn run_blocked_by_a_user_commit_waits_for_the_users_decision() {
     let sealed = committed_behind_its_back();
     for _ in 0..2 {
-        let refused = sealed.ralph(&["resume"]).expect_code(2);
+        let refused = sealed.run_ralph(&["resume"]).expect_code(2);
         assert!(refused.stderr.contains("git reset --soft"), "{}", refused.stderr);
         assert_own_is_there(&sealed);
     }
     let asked = sealed.prompts().len();
-    sealed.git(&["reset", "--quiet", "--soft", "HEAD^"]);
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_git(&["reset", "--quiet", "--soft", "HEAD^"]);
+    sealed.run_ralph(&["resume"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
     assert_eq!(sealed.prompts().len(), asked, "the work was paid for");
-    assert_eq!(sealed.git(&["show", "HEAD:mine.txt"]), "mine\n");
-    assert_eq!(sealed.git(&["show", "HEAD:a.txt"]), "whole\n");
+    assert_eq!(sealed.run_git(&["show", "HEAD:mine.txt"]), "mine\n");
+    assert_eq!(sealed.run_git(&["show", "HEAD:a.txt"]), "whole\n");
     assert_clean(&sealed);
 }

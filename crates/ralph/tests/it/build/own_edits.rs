@@ -16,7 +16,7 @@ const BETTER: &str = "Make a, and make it better.";
 fn edit(sealed: &Sealed, change: impl FnOnce(&mut Vec<Value>)) {
     let mut list = list(sealed);
     change(list["tasks"].as_array_mut().expect("tasks"));
-    sealed.write("plan.json", &format!("{list:#}\n"));
+    sealed.write_file("plan.json", &format!("{list:#}\n"));
 }
 
 fn description(sealed: &Sealed) -> Value {
@@ -29,7 +29,7 @@ fn repeated_call_uses_the_edited_task() {
         let further = json!({ "tasks": { "keeper": keeper }, "review": { "enabled": false } });
         let sealed = cut_off(repository(), Cut::Interrupted, &["a", "b"], further);
         edit(&sealed, |tasks| tasks[0]["description"] = json!(BETTER));
-        let ran = sealed.ralph(&["resume", "-m", "2"]);
+        let ran = sealed.run_ralph(&["resume", "-m", "2"]);
         let prompts = sealed.prompts();
         assert!(!prompts[0].contains(BETTER));
         assert!(prompts[1].contains(BETTER), "{keeper}: {}", prompts[1]);
@@ -48,7 +48,7 @@ fn repeated_call_uses_the_edited_task() {
 fn edits_after_a_kill_are_refused() {
     let sealed = cut_off(repository(), Cut::Killed, &["a", "b"], json!({}));
     edit(&sealed, |tasks| tasks[0]["description"] = json!(BETTER));
-    sealed.ralph(&["resume"]).expect_code(0).expect_stderr("this was reverted");
+    sealed.run_ralph(&["resume"]).expect_code(0).expect_stderr("this was reverted");
     assert!(!sealed.prompts()[1].contains(BETTER));
     assert_eq!(description(&sealed), json!("Make a."));
 }
@@ -58,24 +58,24 @@ fn edits_after_the_answer_do_not_count_as_done() {
     let sealed = repository();
     let calls = json!([{ "do": [{ "run": { "command": "echo 1 > $RALPH_TASK.txt" } }, handoff("Wrote it.")] }]);
     let gate = "test -e waits || { touch waits; sleep 60; }";
-    sealed.script(
+    sealed.write_script(
         &calls,
         &settings(json!({ "baseline": "off", "guardrails": [{ "command": gate }] })),
     );
-    sealed.write(".gitignore", "/waits\n");
-    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[]), task("b", &[])])));
+    sealed.write_file(".gitignore", "/waits\n");
+    sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[]), task("b", &[])])));
     commit_all(&sealed);
-    let mut running = sealed.start(&["build"]);
-    wait_until("the gate is at work", || sealed.project().join("waits").exists());
-    running.signal(Signal::INT);
+    let mut running = sealed.start_ralph(&["build"]);
+    wait_until("the gate is at work", || sealed.project_dir().join("waits").exists());
+    running.send_signal(Signal::INT);
     running.wait_for("shutting down");
-    running.signal(Signal::INT);
-    running.wait();
+    running.send_signal(Signal::INT);
+    running.wait_for_end();
     edit(&sealed, |tasks| {
         tasks[0]["description"] = json!(BETTER);
         tasks[1]["description"] = json!("Make b another way.");
     });
-    let ran = sealed.ralph(&["resume"]).expect_code(0);
+    let ran = sealed.run_ralph(&["resume"]).expect_code(0);
     let output_text: Vec<&str> = ran.stderr.split_whitespace().collect();
     let output_text = output_text.join(" ");
     assert!(
@@ -95,8 +95,8 @@ fn edits_after_the_answer_do_not_count_as_done() {
 #[test]
 fn user_may_set_task_status() {
     let sealed = cut_off(repository(), Cut::Interrupted, &["a", "b"], json!({}));
-    sealed.ralph(&["tasks", "set-status", "b", "skipped"]).expect_code(0);
-    let ran = sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["tasks", "set-status", "b", "skipped"]).expect_code(0);
+    let ran = sealed.run_ralph(&["resume"]).expect_code(0);
     assert!(ran.stderr.contains("task `b` is skipped now"), "{}", ran.stderr);
     assert_statuses(&sealed, &[("a", "done"), ("b", "skipped")]);
     assert_eq!(sealed.prompts().len(), 2, "both for a");
@@ -110,14 +110,14 @@ fn a_task_that_failed_is_tried_again_if_a_person_says_so() {
         "baseline": "off", "tasks": { "maxAttempts": 2 },
         "guardrails": [{ "command": "test -e ../fixed" }]
     });
-    sealed.script(&calls, &settings(further));
-    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
+    sealed.write_script(&calls, &settings(further));
+    sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
     commit_all(&sealed);
     build(&sealed, &[]).expect_code(1);
     assert_statuses(&sealed, &[("a", "failed")]);
     std::fs::write(sealed.root().join("fixed"), "").expect("written");
-    sealed.ralph(&["tasks", "set-status", "a", "pending"]).expect_code(0);
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["tasks", "set-status", "a", "pending"]).expect_code(0);
+    sealed.run_ralph(&["resume"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
 }
 
@@ -131,11 +131,11 @@ fn ralphs_own_list_writes_are_not_edits() {
 #[test]
 fn ralphs_own_list_writes_before_a_kill_are_not_edits() {
     edit_behind_a_commit(|sealed| {
-        sealed.program("git", &deadly_git("cat plan.json"));
+        sealed.write_program("git", &deadly_git("cat plan.json"));
         std::fs::write(sealed.root().join("die"), "").expect("written");
         let died = build(sealed, &["--task", "a"]);
         assert_eq!(died.code, None, "{}", died.stderr);
-        sealed.ralph(&["resume"]).expect_code(5);
+        sealed.run_ralph(&["resume"]).expect_code(5);
     });
 }
 
@@ -147,20 +147,20 @@ fn edit_behind_a_commit(run: impl FnOnce(&Sealed)) {
     let scm = json!({ "scm": { "command": "git", "tasks": ["commit", "push -q there main"] } });
     let tasks = ["a", "b", "c"].map(|id| task(id, &[]));
     let sealed = repository();
-    sealed.script(&json!([message, work]), &settings(scm));
-    sealed.trust(&[]);
-    sealed.write("plan.json", &format!("{:#}\n", plan(&tasks)));
+    sealed.write_script(&json!([message, work]), &settings(scm));
+    sealed.trust_project(&[]);
+    sealed.write_file("plan.json", &format!("{:#}\n", plan(&tasks)));
     commit_all(&sealed);
     run(&sealed);
     assert_statuses(&sealed, &[("a", "done"), ("b", "pending"), ("c", "pending")]);
     let there = sealed.root().join("there");
-    sealed.git(&["init", "-q", "--bare", there.to_str().expect("text")]);
-    sealed.git(&["remote", "add", "there", there.to_str().expect("text")]);
+    sealed.run_git(&["init", "-q", "--bare", there.to_str().expect("text")]);
+    sealed.run_git(&["remote", "add", "there", there.to_str().expect("text")]);
     edit(&sealed, |tasks| {
         tasks[1]["description"] = json!("Make b another way.");
         tasks[2]["status"] = json!("skipped");
     });
-    let ran = sealed.ralph(&["resume"]).expect_code(0);
+    let ran = sealed.run_ralph(&["resume"]).expect_code(0);
     let output_text: Vec<&str> = ran.stderr.split_whitespace().collect();
     let output_text = output_text.join(" ");
     assert!(
@@ -170,5 +170,8 @@ fn edit_behind_a_commit(run: impl FnOnce(&Sealed)) {
     assert!(!output_text.contains("reverted"), "{output_text}");
     assert_statuses(&sealed, &[("a", "done"), ("b", "pending"), ("c", "skipped")]);
     assert_eq!(list(&sealed)["tasks"][1]["description"], "Make b another way.");
-    assert_eq!(sealed.git(&["rev-parse", "there/main"]), sealed.git(&["rev-parse", "main"]));
+    assert_eq!(
+        sealed.run_git(&["rev-parse", "there/main"]),
+        sealed.run_git(&["rev-parse", "main"])
+    );
 }

@@ -9,17 +9,20 @@ use super::{build, commit_all, handoff, made, project, settings, task, worker};
 /// Returns a repository with stories in `ralph/` and the files next to them.
 fn stories(calls: &Value, settings: &Value) -> Sealed {
     let sealed = crate::repository();
-    sealed.script(calls, settings);
+    sealed.write_script(calls, settings);
     let story = json!({
         "id": "US-1", "title": "Page", "description": "A page.", "acceptanceCriteria": ["Opens"],
         "priority": 1, "passes": false, "reviewStatus": null, "reviewCount": 0,
         "reviewFeedback": "", "notes": ""
     });
     let list = json!({ "project": "p", "userStories": [story] });
-    sealed.write("ralph/tasks.json", &format!("{list:#}"));
-    sealed.write("ralph/prd.md", "# Pages\n");
-    sealed.write("ralph/prompt.md", "<!-- For everybody. -->\nUse tabs for ${TASK_ID}.\n");
-    sealed.write("ralph/progress.txt", "# Log\n\n## Codebase Patterns\n- Dates are UTC\n\n---\n");
+    sealed.write_file("ralph/tasks.json", &format!("{list:#}"));
+    sealed.write_file("ralph/prd.md", "# Pages\n");
+    sealed.write_file("ralph/prompt.md", "<!-- For everybody. -->\nUse tabs for ${TASK_ID}.\n");
+    sealed.write_file(
+        "ralph/progress.txt",
+        "# Log\n\n## Codebase Patterns\n- Dates are UTC\n\n---\n",
+    );
     commit_all(&sealed);
     sealed
 }
@@ -83,9 +86,9 @@ fn companion_files_join_the_prompt_and_the_log_is_kept() {
         ## … — US-1 Page (review)
         <!-- 2 -->
         - Verdict: approved"]]
-    .assert_eq(&timeless(&sealed.read("ralph/progress.txt")));
+    .assert_eq(&timeless(&sealed.read_file("ralph/progress.txt")));
     assert_eq!(
-        sealed.git(&["show", "--name-only", "--format=", "HEAD"]),
+        sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]),
         "ralph/progress.txt\nralph/tasks.json\n"
     );
     super::assert_clean(&sealed);
@@ -93,14 +96,14 @@ fn companion_files_join_the_prompt_and_the_log_is_kept() {
     let (_, range) = prompts[1].split_once("`git diff ").expect("a range");
     let (range, _) = range.split_once('`').expect("its end");
     let words: Vec<&str> = ["diff"].into_iter().chain(range.split(' ')).collect();
-    assert!(sealed.git(&words).contains("+++ b/page.txt"), "{range}");
+    assert!(sealed.run_git(&words).contains("+++ b/page.txt"), "{range}");
 }
 
 #[test]
 fn a_template_of_the_project_is_used() {
     let further = settings(json!({ "promptsDir": "prompts", "vars": { "TEAM": "the $A team" } }));
     let sealed = project(&[task("a", &[])], &worker(), &further);
-    sealed.write("prompts/implement.md", "For ${TEAM}: ${TASK_TITLE}, ${TSK_ID}\n");
+    sealed.write_file("prompts/implement.md", "For ${TEAM}: ${TASK_TITLE}, ${TSK_ID}\n");
     commit_all(&sealed);
     let shown = build(&sealed, &["--dry-run"]).expect_code(0).stdout;
     assert!(shown.contains("For the $A team: The a, ${TSK_ID}\n"), "{shown}");
@@ -116,7 +119,7 @@ fn a_template_of_the_project_is_used() {
 #[test]
 fn unusable_template_is_reported() {
     let sealed = project(&[task("a", &[])], &worker(), &settings(json!({})));
-    sealed.write(".ralph/prompts/implement.md", "\n");
+    sealed.write_file(".ralph/prompts/implement.md", "\n");
     commit_all(&sealed);
     build(&sealed, &[])
         .expect_code(0)
@@ -153,19 +156,19 @@ fn ignored_template_change_is_reverted_or_reported() {
     ]);
     for was_there in [true, false] {
         let sealed = stories(&calls, &json!({}));
-        sealed.write(".gitignore", ".ralph/\n");
-        sealed.git(&["rm", "-rq", "--cached", ".ralph"]);
+        sealed.write_file(".gitignore", ".ralph/\n");
+        sealed.run_git(&["rm", "-rq", "--cached", ".ralph"]);
         if was_there {
-            sealed.write(".ralph/prompts/review.md", "Look.\n");
+            sealed.write_file(".ralph/prompts/review.md", "Look.\n");
         }
         commit_all(&sealed);
         build(&sealed, &["4"]).expect_code(1);
         if was_there {
-            assert_eq!(sealed.read(".ralph/prompts/review.md"), "Look.\n");
-            let failed = sealed.events_of("gate_checked");
+            assert_eq!(sealed.read_file(".ralph/prompts/review.md"), "Look.\n");
+            let failed = sealed.find_events("gate_checked");
             assert_eq!(failed[0]["result"]["gate"], "git's own files", "{failed:?}");
         } else {
-            let warned = sealed.events_of("warned");
+            let warned = sealed.find_events("warned");
             let reported = "the prompt template review.md was changed during the run";
             assert!(warned.iter().any(|event| event["text"] == reported), "{warned:?}");
         }

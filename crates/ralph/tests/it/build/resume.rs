@@ -24,14 +24,14 @@ fn a_kill_between_two_attempts_leaves_the_work_to_the_next() {
         "guardrails": [{ "command": "grep -q 2 a.txt" }]
     });
     let sealed = project(&[task("a", &[])], &calls, &settings);
-    let running = sealed.start(&["build"]);
-    wait_until("the first attempt is over", || !sealed.events_of("waiting").is_empty());
-    running.signal(Signal::KILL);
-    running.wait();
-    assert_eq!(sealed.read("a.txt"), "1\n");
-    sealed.ralph(&["resume"]).expect_code(0);
+    let running = sealed.start_ralph(&["build"]);
+    wait_until("the first attempt is over", || !sealed.find_events("waiting").is_empty());
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
+    assert_eq!(sealed.read_file("a.txt"), "1\n");
+    sealed.run_ralph(&["resume"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
-    assert_eq!(sealed.read("a.txt"), "2\n");
+    assert_eq!(sealed.read_file("a.txt"), "2\n");
 }
 
 #[test]
@@ -39,14 +39,14 @@ fn a_run_that_ends_before_its_commit_leaves_no_task_done() {
     for (next, asked) in [(&["resume"][..], 1), (&["build", "--include-dirty"], 2)] {
         let sealed = project(&[task("a", &[])], &worker(), &settings(json!({})));
         let lock = ".git/refs/heads/main.lock";
-        sealed.write(lock, "");
+        sealed.write_file(lock, "");
         build(&sealed, &[]).expect_code(5).expect_stderr("main.lock");
         assert_statuses(&sealed, &[("a", "in_progress")]);
         assert_eq!(made(&sealed), [""; 0]);
         // No file was edited.
-        assert!(!format!("{:?}", sealed.events_of("tasks_read")).contains("edited"));
-        std::fs::remove_file(sealed.project().join(lock)).expect("removed");
-        sealed.ralph(next).expect_code(0);
+        assert!(!format!("{:?}", sealed.find_events("tasks_read")).contains("edited"));
+        std::fs::remove_file(sealed.project_dir().join(lock)).expect("removed");
+        sealed.run_ralph(next).expect_code(0);
         assert_statuses(&sealed, &[("a", "done")]);
         assert_eq!(made(&sealed).len(), 1);
         assert_clean(&sealed);
@@ -80,13 +80,13 @@ fn kill_around_the_commit_leaves_a_consistent_state() {
         (after, build_anew, 1, 0),
     ] {
         let sealed = project(&[task("a", &[])], &worker(), &settings(json!({})));
-        sealed.program("git", &deadly_git(moment));
+        sealed.write_program("git", &deadly_git(moment));
         std::fs::write(sealed.root().join("die"), "").expect("written");
         let died = build(&sealed, &[]);
         assert_eq!(died.code, None, "{}", died.stderr);
         assert_statuses(&sealed, &[("a", "done")]);
         assert_eq!(made(&sealed).len(), landed, "{moment}");
-        let went_on = sealed.ralph(next).expect_code(0);
+        let went_on = sealed.run_ralph(next).expect_code(0);
         // ralph wrote it, not an agent without permission.
         for word in ["reverted", "restored"] {
             assert!(!went_on.stderr.contains(word), "{}", went_on.stderr);
@@ -113,19 +113,19 @@ fn changes_while_stopped_pass_the_gates_too() {
         let second = format!("touch {waits}; until test -e {go}; do sleep 0.1; done");
         let guardrails = json!([{ "command": first }, { "command": second }]);
         let further = json!({ "baseline": "off", "guardrails": guardrails });
-        sealed.script(&calls, &settings(further));
+        sealed.write_script(&calls, &settings(further));
         commit_all(&sealed);
-        let mut running = sealed.start(&["build"]);
+        let mut running = sealed.start_ralph(&["build"]);
         wait_until("the second gate runs", || root.join("waits").exists());
-        running.signal(Signal::INT);
+        running.send_signal(Signal::INT);
         running.wait_for("shutting down");
-        running.signal(Signal::INT);
-        running.wait();
+        running.send_signal(Signal::INT);
+        running.wait_for_end();
         if let Some(text) = edit {
-            sealed.write("a.txt", text);
+            sealed.write_file("a.txt", text);
         }
         std::fs::write(root.join("go"), "").expect("written");
-        sealed.ralph(&["resume"]).expect_code(0);
+        sealed.run_ralph(&["resume"]).expect_code(0);
         assert_statuses(&sealed, &[("a", "done")]);
         let runs = std::fs::read_to_string(root.join("ran")).expect("it ran").lines().count();
         let (expected, text) = match edit {
@@ -134,14 +134,14 @@ fn changes_while_stopped_pass_the_gates_too() {
             // By the user, and once more after the agent has fixed it.
             Some(_) => (3, "good of 2\n"),
         };
-        assert_eq!((runs, sealed.read("a.txt").as_str()), (expected, text), "{edit:?}");
-        let reported = format!("{:?}", sealed.events_of("warned"));
+        assert_eq!((runs, sealed.read_file("a.txt").as_str()), (expected, text), "{edit:?}");
+        let reported = format!("{:?}", sealed.find_events("warned"));
         assert_eq!(
             reported.contains("so all gates run again: a.txt"),
             edit.is_some(),
             "{reported}"
         );
-        let history = sealed.git(&["log", "-p", "--", "a.txt"]);
+        let history = sealed.run_git(&["log", "-p", "--", "a.txt"]);
         assert!(!history.contains("by hand"), "{history}");
     }
 }
@@ -176,33 +176,33 @@ fn protected_changes_after_the_end_are_reported_before_an_agent_call() {
             let gates = json!([{ "name": "slow", "command": gate, "hardTimeout": limit }]);
             settings(json!({ "baseline": "off", "gates": gates }))
         };
-        sealed.script(&calls, &gates("10m"));
-        sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
+        sealed.write_script(&calls, &gates("10m"));
+        sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
         commit_all(&sealed);
-        let mut running = sealed.start(&["build"]);
+        let mut running = sealed.start_ralph(&["build"]);
         wait_until("an agent is at work", || root.join("waits").exists());
-        running.signal(Signal::INT);
+        running.send_signal(Signal::INT);
         running.wait_for("shutting down");
-        running.signal(Signal::INT);
-        running.wait();
-        let (before, asked) = (sealed.read(".ralph/settings.json"), sealed.prompts().len());
+        running.send_signal(Signal::INT);
+        running.wait_for_end();
+        let (before, asked) = (sealed.read_file(".ralph/settings.json"), sealed.prompts().len());
         std::fs::write(root.join("go"), "").expect("written");
 
         // The usual case: fix the settings, and resume.
-        sealed.script(&calls, &gates("20m"));
-        let refused = sealed.ralph(&["resume"]).expect_code(2);
+        sealed.write_script(&calls, &gates("20m"));
+        let refused = sealed.run_ralph(&["resume"]).expect_code(2);
         let refused = refused.expect_stderr("changed since the run ended: .ralph/settings.json");
         assert_eq!(sealed.prompts().len(), asked, "{at_work:?}: no agent was called");
-        assert!(sealed.read(".ralph/settings.json").contains("20m"), "it is as they left it");
+        assert!(sealed.read_file(".ralph/settings.json").contains("20m"), "it is as they left it");
 
         // The hint's command works.
         let words = refused.stderr.split('`').find(|it| it.starts_with("git restore"));
         let words: Vec<&str> = words.expect("a remedy").split_whitespace().skip(1).collect();
-        sealed.git(&words);
-        assert_eq!(sealed.read(".ralph/settings.json"), before);
-        sealed.ralph(&["resume"]).expect_code(0);
+        sealed.run_git(&words);
+        assert_eq!(sealed.read_file(".ralph/settings.json"), before);
+        sealed.run_ralph(&["resume"]).expect_code(0);
         assert_statuses(&sealed, &[("a", "done")]);
-        assert_eq!(sealed.read("a.txt"), "done\n");
+        assert_eq!(sealed.read_file("a.txt"), "done\n");
         assert_clean(&sealed);
     }
 }
@@ -217,17 +217,17 @@ fn git_dir_tampering_before_the_end_is_reported_after_resume() {
         waits.display()
     );
     let calls = json!([{ "do": [{ "run": { "command": first } }, handoff("Wrote it.")] }]);
-    sealed.script(&calls, &settings(json!({ "baseline": "off" })));
-    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
+    sealed.write_script(&calls, &settings(json!({ "baseline": "off" })));
+    sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
     commit_all(&sealed);
-    let mut running = sealed.start(&["build"]);
+    let mut running = sealed.start_ralph(&["build"]);
     wait_until("the agent has changed it", || waits.exists());
-    running.signal(Signal::INT);
+    running.send_signal(Signal::INT);
     running.wait_for("shutting down");
-    running.signal(Signal::INT);
-    running.wait();
-    assert!(!sealed.read(".git/config").contains("mine"), "it was restored");
-    sealed.ralph(&["resume"]).expect_code(0);
+    running.send_signal(Signal::INT);
+    running.wait_for_end();
+    assert!(!sealed.read_file(".git/config").contains("mine"), "it was restored");
+    sealed.run_ralph(&["resume"]).expect_code(0);
     let prompts = sealed.prompts();
     let reported = prompts.last().expect("a prompt");
     assert!(reported.contains("These files belong to git itself"), "{reported}");
@@ -240,25 +240,25 @@ fn new_protected_files_are_reported_too() {
     let sealed = repository();
     let command = "echo 1 > a.txt; test -e waits || { touch waits; sleep 60; }";
     let calls = json!([{ "do": [{ "run": { "command": command } }, handoff("Wrote it.")] }]);
-    sealed.script(&calls, &settings(json!({ "baseline": "off", "protect": ["tests/**"] })));
-    sealed.write(".gitignore", "/waits\n");
-    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
+    sealed.write_script(&calls, &settings(json!({ "baseline": "off", "protect": ["tests/**"] })));
+    sealed.write_file(".gitignore", "/waits\n");
+    sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[])])));
     commit_all(&sealed);
-    let mut running = sealed.start(&["build"]);
+    let mut running = sealed.start_ralph(&["build"]);
     sealed.wait_for("waits");
-    running.signal(Signal::INT);
+    running.send_signal(Signal::INT);
     running.wait_for("shutting down");
-    running.signal(Signal::INT);
-    running.wait();
-    sealed.write("tests/new.txt", "by hand\n");
+    running.send_signal(Signal::INT);
+    running.wait_for_end();
+    sealed.write_file("tests/new.txt", "by hand\n");
     let asked = sealed.prompts().len();
-    let refused = sealed.ralph(&["resume"]).expect_code(2);
+    let refused = sealed.run_ralph(&["resume"]).expect_code(2);
     refused.expect_stderr("changed since the run ended: tests/new.txt");
     assert_eq!(sealed.prompts().len(), asked, "no agent was called");
-    assert_eq!(sealed.read("tests/new.txt"), "by hand\n");
+    assert_eq!(sealed.read_file("tests/new.txt"), "by hand\n");
     // The hint is to move the new file away.
-    std::fs::remove_dir_all(sealed.project().join("tests")).expect("removed");
-    sealed.ralph(&["resume"]).expect_code(0);
+    std::fs::remove_dir_all(sealed.project_dir().join("tests")).expect("removed");
+    sealed.run_ralph(&["resume"]).expect_code(0);
     assert_statuses(&sealed, &[("a", "done")]);
     assert_clean(&sealed);
 }
@@ -267,26 +267,26 @@ fn new_protected_files_are_reported_too() {
 fn run_stopped_after_its_commit_remembers_it() {
     let sealed = repository();
     let calls = json!([{ "do": [{ "run": { "command": "echo 1 > $RALPH_TASK.txt" } }, handoff("Wrote it.")] }]);
-    sealed.script(&calls, &settings(json!({ "baseline": "off" })));
-    sealed.write(".gitignore", "/waits\n");
-    sealed.write("plan.json", &format!("{:#}\n", plan(&[task("a", &[]), task("b", &[])])));
+    sealed.write_script(&calls, &settings(json!({ "baseline": "off" })));
+    sealed.write_file(".gitignore", "/waits\n");
+    sealed.write_file("plan.json", &format!("{:#}\n", plan(&[task("a", &[]), task("b", &[])])));
     commit_all(&sealed);
-    let hook = sealed.project().join(".git/hooks/post-commit");
+    let hook = sealed.project_dir().join(".git/hooks/post-commit");
     std::fs::write(&hook, "#!/bin/sh\ntest -e waits || { touch waits; sleep 60; }\n")
         .expect("written");
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).expect("set");
-    let mut running = sealed.start(&["build"]);
-    wait_until("the hook is at work", || sealed.project().join("waits").exists());
-    running.signal(Signal::INT);
+    let mut running = sealed.start_ralph(&["build"]);
+    wait_until("the hook is at work", || sealed.project_dir().join("waits").exists());
+    running.send_signal(Signal::INT);
     running.wait_for("shutting down");
-    running.signal(Signal::INT);
-    running.wait();
+    running.send_signal(Signal::INT);
+    running.wait_for_end();
     assert_statuses(&sealed, &[("a", "done"), ("b", "pending")]);
-    let first = sealed.git(&["rev-parse", "HEAD"]);
-    let ran = sealed.ralph(&["resume"]).expect_code(0);
+    let first = sealed.run_git(&["rev-parse", "HEAD"]);
+    let ran = sealed.run_ralph(&["resume"]).expect_code(0);
     assert!(!ran.stderr.contains("reverted"), "{}", ran.stderr);
-    assert_eq!(sealed.git(&["rev-parse", "HEAD~1"]), first);
+    assert_eq!(sealed.run_git(&["rev-parse", "HEAD~1"]), first);
     assert_eq!(made(&sealed), ["ralph[1]: a — The a", "ralph[2]: b — The b"]);
-    assert_eq!(sealed.git(&["for-each-ref", "refs/ralph/kept"]), "");
+    assert_eq!(sealed.run_git(&["for-each-ref", "refs/ralph/kept"]), "");
     assert_clean(&sealed);
 }

@@ -42,10 +42,10 @@ fn work_is_reviewed_fixed_and_approved() {
         ]
     );
     for review in ["HEAD", "HEAD~2", "HEAD~4"] {
-        assert_eq!(sealed.git(&["show", "--name-only", "--format=", review]), "plan.json\n");
+        assert_eq!(sealed.run_git(&["show", "--name-only", "--format=", review]), "plan.json\n");
     }
-    assert!(!sealed.project().join("meddled").exists());
-    assert_eq!(sealed.read("a.txt"), "3\n");
+    assert!(!sealed.project_dir().join("meddled").exists());
+    assert_eq!(sealed.read_file("a.txt"), "3\n");
     let prompts = sealed.prompts();
     assert!(prompts[1].contains("+++ b/a.txt"), "{}", prompts[1]);
     assert!(!prompts[1].contains("plan.json"), "{}", prompts[1]);
@@ -85,17 +85,18 @@ fn review_can_be_skipped() {
 #[test]
 fn stories_carry_their_review() {
     let sealed = crate::repository();
-    sealed.script(&reviewed(1), &json!({}));
+    sealed.write_script(&reviewed(1), &json!({}));
     let story = json!({ "project": "p", "userStories": [{
         "id": "US-1", "title": "Page", "description": "A page.", "acceptanceCriteria": ["Opens"],
         "priority": 1, "passes": false, "reviewStatus": null, "reviewCount": 0,
         "reviewFeedback": "", "notes": ""
     }] });
-    sealed.write("ralph/tasks.json", &format!("{story:#}"));
+    sealed.write_file("ralph/tasks.json", &format!("{story:#}"));
     super::commit_all(&sealed);
     build(&sealed, &["2"]).expect_code(1);
     let read = || -> Value {
-        let list: Value = serde_json::from_str(&sealed.read("ralph/tasks.json")).expect("JSON");
+        let list: Value =
+            serde_json::from_str(&sealed.read_file("ralph/tasks.json")).expect("JSON");
         list["userStories"][0].clone()
     };
     let story = read();
@@ -104,7 +105,7 @@ fn stories_carry_their_review() {
         (&json!(false), &json!("changes_requested"))
     );
     assert_eq!(story["reviewFeedback"], "Fix a.txt:0.");
-    sealed.ralph(&["resume", "-m", "9"]).expect_code(0);
+    sealed.run_ralph(&["resume", "-m", "9"]).expect_code(0);
     let story = read();
     assert_eq!((&story["passes"], &story["reviewStatus"]), (&json!(true), &json!("approved")));
     assert_eq!((&story["reviewCount"], &story["reviewFeedback"]), (&json!(2), &json!("")));
@@ -128,11 +129,11 @@ fn reviews_that_do_not_converge_are_shown_as_such() {
     let end = build(&sealed, &["--review-cap", "4"]).expect_code(0);
     let message = "the reviews of a do not converge: 3 reviews in a row ask for the same thing";
     assert!(end.stderr.contains(message), "{}", end.stderr);
-    let status = sealed.ralph(&["status"]).stdout;
+    let status = sealed.run_ralph(&["status"]).stdout;
     assert!(status.contains("The reviews of a do not converge: 4 reviews"), "{status}");
-    let report = sealed.ralph(&["report"]).stdout;
+    let report = sealed.run_ralph(&["report"]).stdout;
     assert!(report.contains("## Reviews that do not converge"), "{report}");
-    let facts = sealed.ralph(&["status", "--json"]).stdout;
+    let facts = sealed.run_ralph(&["status", "--json"]).stdout;
     let facts: Value = serde_json::from_str(&facts).expect("JSON");
     assert_eq!(facts["diverging"][0]["divergence"]["as"], "same_complaint");
 }
@@ -166,20 +167,20 @@ fn review_commits_only_gated_work() {
     let gate = json!({ "guardrails": [{ "command": "! grep -q wrong by-hand.txt README.md" }] });
     let sealed = project(&tasks, &reviewed(0), &gate);
     build(&sealed, &["-m", "1"]).expect_code(1);
-    sealed.write("by-hand.txt", "mine\n");
-    sealed.write("README.md", "# Mine\n");
-    sealed.git(&["add", "README.md"]);
-    sealed.ralph(&["resume", "-m", "2", "--include-dirty"]).expect_code(1);
-    assert_eq!(sealed.git(&["show", "--name-only", "--format=", "HEAD"]), "plan.json\n");
-    let left = sealed.git(&["status", "--porcelain", "--", ":!.ralph"]);
+    sealed.write_file("by-hand.txt", "mine\n");
+    sealed.write_file("README.md", "# Mine\n");
+    sealed.run_git(&["add", "README.md"]);
+    sealed.run_ralph(&["resume", "-m", "2", "--include-dirty"]).expect_code(1);
+    assert_eq!(sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]), "plan.json\n");
+    let left = sealed.run_git(&["status", "--porcelain", "--", ":!.ralph"]);
     let mut left: Vec<&str> = left.lines().map(|line| &line[3..]).collect();
     left.sort_unstable();
     assert_eq!(left, ["README.md", "by-hand.txt"]);
 
     // It is part of the next work, and its gates see it.
-    sealed.ralph(&["resume", "-m", "4", "--include-dirty"]).expect_code(0);
-    let next = sealed.git(&["show", "--name-only", "--format=", "HEAD~1"]);
+    sealed.run_ralph(&["resume", "-m", "4", "--include-dirty"]).expect_code(0);
+    let next = sealed.run_git(&["show", "--name-only", "--format=", "HEAD~1"]);
     assert_eq!(next, "README.md\nb.txt\nby-hand.txt\nplan.json\n");
-    assert_eq!(sealed.git(&["show", "--name-only", "--format=", "HEAD"]), "plan.json\n");
+    assert_eq!(sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]), "plan.json\n");
     assert_clean(&sealed);
 }

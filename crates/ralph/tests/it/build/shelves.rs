@@ -28,10 +28,10 @@ fn halfway() -> Sealed {
 fn failure_branch_work_can_be_continued() {
     let sealed = halfway();
     build(&sealed, &["--task", "a", "--from-shelf"]).expect_code(0);
-    assert_eq!(sealed.read("a.txt"), "line\nline\n");
+    assert_eq!(sealed.read_file("a.txt"), "line\nline\n");
     assert_statuses(&sealed, &[("a", "done")]);
     assert_eq!(made(&sealed), ["ralph[1]: a — The a"]);
-    let files = sealed.git(&["show", "--name-only", "--format=", "HEAD"]);
+    let files = sealed.run_git(&["show", "--name-only", "--format=", "HEAD"]);
     assert_eq!(files, "a.txt\nplan.json\n");
     let branches = failure_branches(&sealed);
     assert!(branches.len() == 1 && branches[0].starts_with("wip/archive/"), "{branches:?}");
@@ -45,9 +45,9 @@ fn a_fresh_start_archives_the_former_work() {
     let branches = failure_branches(&sealed);
     assert_eq!(branches.len(), 2, "{branches:?}");
     assert!(branches.iter().any(|branch| branch.starts_with("wip/archive/ralph-fail-a-")));
-    assert!(!sealed.project().join("a.txt").exists());
+    assert!(!sealed.project_dir().join("a.txt").exists());
     let branch = branches.iter().find(|it| it.starts_with("wip/ralph-")).expect("a failure branch");
-    assert_eq!(sealed.git(&["show", &format!("{branch}:a.txt")]), "line\n");
+    assert_eq!(sealed.run_git(&["show", &format!("{branch}:a.txt")]), "line\n");
 }
 
 #[test]

@@ -15,13 +15,13 @@ fn every_task_becomes_one_commit() {
         made(&sealed),
         ["ralph[1]: a — The a", "ralph[2]: b — The b", "ralph[3]: c — The c"]
     );
-    let body = sealed.git(&["log", "-1", "--format=%(trailers:only)"]);
+    let body = sealed.run_git(&["log", "-1", "--format=%(trailers:only)"]);
     let run = sealed.runs()[0].file_name().expect("a name").to_string_lossy().into_owned();
     assert_eq!(body.trim_end(), format!("Ralph-Run: {run}\nRalph-Iteration: 3\nRalph-Task: c"));
     assert_statuses(&sealed, &[("b", "done"), ("a", "done"), ("c", "done")]);
     assert_clean(&sealed);
     for commit in ["HEAD", "HEAD~1", "HEAD~2"] {
-        let files = sealed.git(&["show", "--name-only", "--format=", commit]);
+        let files = sealed.run_git(&["show", "--name-only", "--format=", commit]);
         let files: Vec<&str> = files.lines().collect();
         assert!(files.len() == 2 && files.contains(&"plan.json"), "{commit}: {files:?}");
     }
@@ -34,21 +34,21 @@ fn every_task_becomes_one_commit() {
 #[test]
 fn story_list_keeps_its_format() {
     let sealed = repository();
-    sealed.script(&worker(), &settings(json!({})));
+    sealed.write_script(&worker(), &settings(json!({})));
     let text = "{\n\t\"project\": \"site\", \"house\": {\"style\": [1,  2]},\n\t\"userStories\": [\n\
         \t\t{ \"id\": \"US-1\", \"title\": \"Front page\", \"description\": \"As a visitor.\",\n\
         \t\t  \"acceptanceCriteria\": [\"It opens\"], \"priority\": 1.0, \"passes\": false,\n\
         \t\t  \"reviewStatus\": null, \"reviewCount\": 0, \"reviewFeedback\": \"\", \"notes\": \"\", \"points\": 1e2 }\n\
         \t]\n}";
-    sealed.write("ralph/tasks.json", text);
+    sealed.write_file("ralph/tasks.json", text);
     commit_all(&sealed);
     build(&sealed, &[]).expect_code(0);
     let expect = text
         .replace("\"passes\": false", "\"passes\": true")
         .replace("\"notes\": \"\"", "\"notes\": \"Wrote it.\"")
         .replace("1e2 }", "1e2, \"status\": \"done\" }");
-    assert_eq!(sealed.read("ralph/tasks.json"), expect);
-    assert_eq!(sealed.git(&["show", "HEAD:ralph/tasks.json"]), expect);
+    assert_eq!(sealed.read_file("ralph/tasks.json"), expect);
+    assert_eq!(sealed.run_git(&["show", "HEAD:ralph/tasks.json"]), expect);
     assert_eq!(made(&sealed), ["ralph[1]: US-1 — Front page"]);
     assert_clean(&sealed);
 }
@@ -91,10 +91,10 @@ fn single_task_can_be_selected() {
 fn another_file_can_be_named() {
     let sealed = project(&[task("wrong", &[])], &worker(), &settings(json!({})));
     let other = json!({ "project": "q", "tasks": [task("right", &[])] });
-    sealed.write("lists/other.json", &format!("{other:#}"));
+    sealed.write_file("lists/other.json", &format!("{other:#}"));
     commit_all(&sealed);
     build(&sealed, &["--plan", "lists/other.json"]).expect_code(0);
-    assert!(sealed.read("lists/other.json").contains("\"done\""));
+    assert!(sealed.read_file("lists/other.json").contains("\"done\""));
     assert_statuses(&sealed, &[("wrong", "pending")]);
     assert_clean(&sealed);
 }
@@ -102,13 +102,13 @@ fn another_file_can_be_named() {
 #[test]
 fn a_project_within_a_repository_is_built_in() {
     let sealed = repository();
-    sealed.script(&worker(), &settings(json!({})));
-    sealed.write("sub/.ralph/settings.json", &sealed.read(".ralph/settings.json"));
+    sealed.write_script(&worker(), &settings(json!({})));
+    sealed.write_file("sub/.ralph/settings.json", &sealed.read_file(".ralph/settings.json"));
     let plan = json!({ "project": "p", "tasks": [task("a", &[]), task("b", &[])] });
-    sealed.write("sub/plan.json", &format!("{plan:#}"));
+    sealed.write_file("sub/plan.json", &format!("{plan:#}"));
     commit_all(&sealed);
     build(&sealed, &["-C", "sub"]).expect_code(0);
-    assert!(sealed.read("sub/plan.json").contains("\"done\""));
+    assert!(sealed.read_file("sub/plan.json").contains("\"done\""));
     assert_eq!(made(&sealed).len(), 2);
     assert_clean(&sealed);
 }
@@ -135,7 +135,7 @@ fn handoffs_are_kept_with_the_files_that_git_saw() {
     ] }]);
     let sealed = project(&[task("a", &[])], &lying, &settings(json!({})));
     build(&sealed, &[]).expect_code(0);
-    let text = sealed.read(".ralph/handoffs/handoff-001.json");
+    let text = sealed.read_file(".ralph/handoffs/handoff-001.json");
     let handoff: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(handoff["task_completed"]["task_id"], "a");
     assert_eq!(

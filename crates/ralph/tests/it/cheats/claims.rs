@@ -127,7 +127,7 @@ fn approves_itself(stage: &Stage) {
     stage.script(&calls, json!({}));
     let end = stage.ralph(&["build"]);
     stage.check(&end, &End { output: &["are kept by ralph during a run"], commits: 4, ..HELD });
-    let begun = stage.sealed.events_of("iteration_started");
+    let begun = stage.sealed.find_events("iteration_started");
     let roles: Vec<&str> = begun.iter().filter_map(|event| event["role"].as_str()).collect();
     assert_eq!(roles, ["implement", "review", "fix", "review"], "{}", stage.backend);
 }
@@ -142,7 +142,7 @@ fn trusts_itself(stage: &Stage) {
     stage.script(&calls, json!({}));
     let end = stage.ralph(&["run", "-p", "Make a.txt.", "-m", "1"]);
     stage.check(&end, &End { commits: 0, ..HELD });
-    assert!(!stage.sealed.state().join("trust.json").exists(), "{}", stage.backend);
+    assert!(!stage.sealed.state_dir().join("trust.json").exists(), "{}", stage.backend);
 }
 
 #[test]

@@ -214,8 +214,8 @@ fn message(stage: &Stage, deed: &str) {
     let bare = End { output: UNDONE, ..HELD };
     stage.check(&end, if stage.is_walled() { &HELD } else { &bare });
     assert_eq!(stage.made(), ["Add the a"]);
-    assert_eq!(stage.sealed.git(&["status", "--porcelain"]), "");
-    assert!(!stage.sealed.git(&["ls-tree", "-r", "--name-only", "HEAD"]).contains("own.txt"));
+    assert_eq!(stage.sealed.run_git(&["status", "--porcelain"]), "");
+    assert!(!stage.sealed.run_git(&["ls-tree", "-r", "--name-only", "HEAD"]).contains("own.txt"));
 }
 
 /// An agent that reviews work, changes it, and hides the rest from git.
@@ -232,8 +232,8 @@ fn verdict(stage: &Stage) {
     let end = stage.ralph(&["run", "-p", "Make a.txt."]);
     let bare = End { output: &["the reviewer of `good` changed files, which was undone"], ..HELD };
     stage.check(&end, if stage.is_walled() { &HELD } else { &bare });
-    assert_eq!(stage.sealed.git(&["status", "--porcelain"]), "");
-    assert!(!stage.sealed.git(&["ls-tree", "-r", "--name-only", "HEAD"]).contains("own.txt"));
+    assert_eq!(stage.sealed.run_git(&["status", "--porcelain"]), "");
+    assert!(!stage.sealed.run_git(&["ls-tree", "-r", "--name-only", "HEAD"]).contains("own.txt"));
 }
 
 /// An agent that changes the repository once, and does its work twice.

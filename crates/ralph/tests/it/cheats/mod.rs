@@ -98,10 +98,10 @@ impl Stage {
     fn new(name: &'static str, backend: &'static str) -> Self {
         let sealed = repository();
         std::fs::create_dir(sealed.root().join("outside")).expect("a directory");
-        sealed.write("check.sh", "#!/bin/sh\ntest -f a.txt\n");
-        sealed.write("tests/one.txt", "expects much\n");
+        sealed.write_file("check.sh", "#!/bin/sh\ntest -f a.txt\n");
+        sealed.write_file("tests/one.txt", "expects much\n");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(sealed.project().join("check.sh"), mode).expect("a mode");
+        std::fs::set_permissions(sealed.project_dir().join("check.sh"), mode).expect("a mode");
         Self { name, backend, sealed }
     }
 
@@ -112,13 +112,13 @@ impl Stage {
 
     /// Starts ralph with the backend.
     fn start(&self, words: &[&str]) -> Running {
-        let mut command = self.sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        let mut command = self.sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
         command.args(words).env("RALPH_SANDBOX_BACKEND", self.backend);
-        Running::start(command)
+        Running::start_command(command)
     }
 
     fn ralph(&self, words: &[&str]) -> Finished {
-        self.start(words).wait()
+        self.start(words).wait_for_end()
     }
 
     /// Makes a list with one task.
@@ -128,14 +128,14 @@ impl Stage {
             "acceptance_criteria": ["it is there"]
         });
         let list = json!({ "project": "p", "tasks": [task] });
-        self.sealed.write("plan.json", &format!("{list:#}\n"));
+        self.sealed.write_file("plan.json", &format!("{list:#}\n"));
     }
 
     /// Writes the agent and the settings, and commits everything.
     fn script(&self, calls: &Value, settings: Value) {
-        self.sealed.script(calls, &settings);
-        self.sealed.git(&["add", "-A"]);
-        self.sealed.git(&["commit", "-qm", "Settings"]);
+        self.sealed.write_script(calls, &settings);
+        self.sealed.run_git(&["add", "-A"]);
+        self.sealed.run_git(&["commit", "-qm", "Settings"]);
     }
 
     /// Returns a command with the paths of this environment filled in.
@@ -153,7 +153,7 @@ impl Stage {
 
     /// The gates that failed, in order.
     fn failed(&self) -> Vec<String> {
-        let checked = self.sealed.events_of("gate_checked").into_iter();
+        let checked = self.sealed.find_events("gate_checked").into_iter();
         let failed = checked.filter(|event| event["result"]["status"] == "failed");
         failed
             .map(|event| event["result"]["gate"].as_str().unwrap_or_default().to_owned())
@@ -187,11 +187,11 @@ impl Stage {
         let about = format!("{} ({})", self.name, self.backend);
         let subjects = self.sealed.subjects();
         assert_eq!(subjects[subjects.len() - 2..], ["Settings", "Begin"], "{about}");
-        assert_eq!(self.sealed.git(&["symbolic-ref", "HEAD"]), "refs/heads/main\n", "{about}");
+        assert_eq!(self.sealed.run_git(&["symbolic-ref", "HEAD"]), "refs/heads/main\n", "{about}");
         let outside = std::fs::read_dir(self.sealed.root().join("outside")).expect("there");
         assert_eq!(outside.count(), 0, "{about}: something was done elsewhere");
         assert_eq!(self.sealed.survivors(), [""; 0], "{about}");
-        assert_eq!(self.sealed.events_of("run_ended").len(), 1, "{about}");
+        assert_eq!(self.sealed.find_events("run_ended").len(), 1, "{about}");
         self.ralph(&["report"]).expect_code(0);
     }
 }

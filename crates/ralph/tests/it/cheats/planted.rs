@@ -63,8 +63,8 @@ fn two_tasks(stage: &Stage, deed: &str) {
             "acceptance_criteria": ["made"], "skills": ["one"] })
     };
     let list: Value = json!({ "project": "p", "tasks": [task("a"), task("b")] });
-    stage.sealed.write("plan.json", &format!("{list:#}\n"));
-    stage.sealed.write("progress.txt", "# Progress\n");
+    stage.sealed.write_file("plan.json", &format!("{list:#}\n"));
+    stage.sealed.write_file("progress.txt", "# Progress\n");
     let calls = json!([
         { "when": { "task": "a" }, "do": [{ "run": { "command": deed } }, handoff()] },
         { "do": [{ "run": { "command": "echo b > b.txt" } }, handoff()] }
@@ -89,7 +89,7 @@ fn plants(stage: &Stage, with: &str) {
     let end = stage.ralph(&["build"]);
     let about = format!("{} ({})", stage.name, stage.backend);
     assert!(matches!(end.code, Some(0 | 1)), "{about}: {}", end.stderr);
-    assert_eq!(stage.sealed.read("b.txt"), "b\n", "{about}");
+    assert_eq!(stage.sealed.read_file("b.txt"), "b\n", "{about}");
     assert_eq!(fs::read_to_string(elsewhere.join("words")).expect("there"), WORDS, "{about}");
     let reported = stage.sealed.prompts().join("\n");
     let report = stage.ralph(&["report"]).expect_code(0).stdout;
@@ -105,7 +105,7 @@ fn grows(stage: &Stage) {
     let end = stage.ralph(&["build"]);
     assert_eq!(end.code, Some(0), "{}: {}", stage.backend, end.stderr);
     assert_eq!(stage.made().len(), 2, "{}", stage.backend);
-    let list: Value = serde_json::from_str(&stage.sealed.read("plan.json")).expect("a list");
+    let list: Value = serde_json::from_str(&stage.sealed.read_file("plan.json")).expect("a list");
     assert_eq!(list["tasks"][1]["status"], "done", "{}", stage.backend);
     stage.is_intact();
 }

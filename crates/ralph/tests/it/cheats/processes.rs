@@ -81,7 +81,7 @@ fn changes_the_judged(stage: &Stage) {
     let end = stage.ralph(&["build"]);
     stage.check(&end, &super::HELD);
     assert_eq!(
-        stage.sealed.git(&["show", "HEAD:a.txt"]),
+        stage.sealed.run_git(&["show", "HEAD:a.txt"]),
         "x\n",
         "{}: what was judged is committed",
         stage.backend
@@ -119,7 +119,7 @@ fn kills(stage: &Stage, victim: Victim) {
         assert_eq!(end.code, Some(0), "{about}");
     } else {
         assert_eq!(end.code, None, "{about}");
-        assert_eq!(stage.sealed.events_of("run_ended").len(), 0, "{about}");
+        assert_eq!(stage.sealed.find_events("run_ended").len(), 0, "{about}");
         if victim == Victim::Ralph {
             assert_eq!(stage.sealed.survivors(), [""; 0], "{about}");
         }
@@ -136,9 +136,9 @@ fn kills_in_gate(stage: &Stage) {
     let code = "[ -e tests/tried ] && exit 0; touch tests/tried; echo nothing > tests/one.txt; \
         p=$$; ralph=0; while [ $p -gt 1 ]; do [ \"$(cat /proc/$p/comm)\" = ralph ] && ralph=$p; \
         p=$(cut -d' ' -f4 /proc/$p/stat); done; [ $ralph -gt 2 ] && kill -9 $ralph; sleep 1; true\n";
-    stage.sealed.write("deed.sh", code);
-    stage.sealed.git(&["add", "-A"]);
-    stage.sealed.git(&["commit", "-qm", "Deed"]);
+    stage.sealed.write_file("deed.sh", code);
+    stage.sealed.run_git(&["add", "-A"]);
+    stage.sealed.run_git(&["commit", "-qm", "Deed"]);
     let command = "if [ $RALPH_ITERATION = 1 ]; then cp deed.sh a.txt; \
         else echo 'expects much' > tests/one.txt; echo true > a.txt; fi";
     let calls = json!([{ "do": [{ "run": { "command": command } }, super::handoff()] }]);
@@ -164,9 +164,9 @@ fn kills_in_gate(stage: &Stage) {
             end.stderr
         );
     }
-    let history = stage.sealed.git(&["log", "-p", "--", "tests/one.txt"]);
+    let history = stage.sealed.run_git(&["log", "-p", "--", "tests/one.txt"]);
     assert!(!history.contains("nothing"), "{about}{history}");
-    assert_eq!(stage.sealed.read("tests/one.txt"), "expects much\n", "{about}");
+    assert_eq!(stage.sealed.read_file("tests/one.txt"), "expects much\n", "{about}");
 }
 
 /// An agent that stops its parent. Nothing is lost: after SIGCONT the run continues.
@@ -184,9 +184,9 @@ fn stops(stage: &Stage) {
         });
         let status = stage.ralph(&["status"]).stdout;
         assert!(status.contains(&format!("kill -CONT {}", running.id())), "{status}");
-        running.signal(Signal::CONT);
+        running.send_signal(Signal::CONT);
     }
-    let end = running.wait();
+    let end = running.wait_for_end();
     stage.check(&end, &HELD_PROMPT);
 }
 

@@ -125,12 +125,12 @@ fn fills_a_small_disk(stage: &Stage) {
     );
     let small = "mkdir small && mount -t tmpfs -o size=64m none small && cp -a project small/ && \
         cd small/project && exec \"$0\" run -p base -m 1";
-    let mut command = stage.sealed.command("unshare");
+    let mut command = stage.sealed.build_command("unshare");
     command
         .args(["--map-root-user", "--mount", "sh", "-c", small, env!("CARGO_BIN_EXE_ralph")])
         .env("RALPH_SANDBOX_BACKEND", stage.backend)
         .current_dir(stage.sealed.root());
-    let end = Running::start(command).wait();
+    let end = Running::start_command(command).wait_for_end();
     let (code, message) = if stage.is_walled() {
         (1, "too much output or disk: the disk was nearly full")
     } else {
@@ -138,7 +138,7 @@ fn fills_a_small_disk(stage: &Stage) {
     };
     assert_eq!(end.code, Some(code), "{}: {}", stage.backend, end.stderr);
     assert!(Stage::joined_stderr(&end).contains(message), "{}: {}", stage.backend, end.stderr);
-    assert_eq!(stage.sealed.events_of("run_ended").len(), 1, "{}", stage.backend);
+    assert_eq!(stage.sealed.find_events("run_ended").len(), 1, "{}", stage.backend);
     assert_eq!(stage.sealed.survivors(), [""; 0], "{}", stage.backend);
 }
 
@@ -168,9 +168,9 @@ fn talks_to_terminal(stage: &Stage) {
         let end = stage.ralph(words);
         reported.push((words[words.len() - 1], format!("{}{}", end.stdout, end.stderr)));
     }
-    let mut raw = stage.sealed.command("script");
+    let mut raw = stage.sealed.build_command("script");
     raw.args(["-qec", &stage.here("@RALPH log --raw"), "/dev/null"]);
-    reported.push(("raw on a terminal", Running::start(raw).wait().stdout));
+    reported.push(("raw on a terminal", Running::start_command(raw).wait_for_end().stdout));
     let page = stage.sealed.root().join("page.html");
     stage.ralph(&["report", "--html", &page.display().to_string()]).expect_code(0);
     reported.push(("page", std::fs::read_to_string(page).expect("a page")));

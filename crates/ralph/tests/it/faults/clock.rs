@@ -33,7 +33,7 @@ fn set(sealed: &Sealed, seconds: i64) {
 
 fn start(sealed: &Sealed, library: &Path) -> Running {
     set(sealed, 0);
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command
         .args(["run", "-p", "base", "--max-time", "10m"])
         .env("LD_PRELOAD", library)
@@ -41,7 +41,7 @@ fn start(sealed: &Sealed, library: &Path) -> Running {
         .env("FAKETIME_NO_CACHE", "1")
         .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
         .env("DONT_FAKE_MONOTONIC", "1");
-    Running::start(command)
+    Running::start_command(command)
 }
 
 fn begins_and_waits() -> Value {
@@ -54,23 +54,23 @@ fn a_clock_that_is_set_ends_neither_a_call_nor_a_gate() {
     let limits = json!({ "implement": { "soft": "20s", "hard": "30s" }, "idle": "30s" });
     for seconds in [DAY, -DAY, 400 * DAY] {
         let sealed = sealed();
-        sealed.script(&json!([{ "do": begins_and_waits() }]), &json!({ "timeouts": limits }));
+        sealed.write_script(&json!([{ "do": begins_and_waits() }]), &json!({ "timeouts": limits }));
         let running = start(&sealed, &library);
         sealed.wait_for("begun");
         set(&sealed, seconds);
-        sealed.write("go-on", "");
-        running.wait().expect_code(0);
-        assert_eq!(sealed.events_of("asked").len(), 1, "{seconds}");
+        sealed.write_file("go-on", "");
+        running.wait_for_end().expect_code(0);
+        assert_eq!(sealed.find_events("asked").len(), 1, "{seconds}");
         let sealed = crate::sealed();
         let gate = "touch begun; while ! test -f go-on; do sleep 0.01; done";
         let gate = json!({ "command": gate, "softTimeout": "20s", "hardTimeout": "30s" });
-        sealed.script(&json!([{ "do": [{ "claim": "DONE" }] }]), &json!({ "gates": [gate] }));
+        sealed.write_script(&json!([{ "do": [{ "claim": "DONE" }] }]), &json!({ "gates": [gate] }));
         let running = start(&sealed, &library);
         sealed.wait_for("begun");
         set(&sealed, seconds);
-        sealed.write("go-on", "");
-        running.wait().expect_code(0);
-        assert_eq!(sealed.events_of("gate_checked").len(), 1, "{seconds}");
+        sealed.write_file("go-on", "");
+        running.wait_for_end().expect_code(0);
+        assert_eq!(sealed.find_events("gate_checked").len(), 1, "{seconds}");
         // Later events are later in the journal, whatever the clock showed.
         let journal = fs::read_to_string(sealed.runs()[0].join("journal.jsonl")).expect("it");
         let times: Vec<i64> = journal
@@ -88,7 +88,7 @@ fn refused(sealed: &Sealed, seconds: i64) {
         { "result": { "error": { "class": "rateLimited", "words": "limit" } } }
     ]);
     let calls = json!([{ "when": { "ask": 1 }, "do": refused }, { "do": [{ "claim": "DONE" }] }]);
-    sealed.script(&calls, &json!({}));
+    sealed.write_script(&calls, &json!({}));
 }
 
 #[test]
@@ -99,8 +99,8 @@ fn wait_for_a_time_of_day_follows_the_clock() {
     let mut running = start(&sealed, &library);
     running.wait_for("waiting until");
     set(&sealed, 3_100);
-    running.wait().expect_code(0);
-    assert_eq!(sealed.events_of("asked").len(), 2);
+    running.wait_for_end().expect_code(0);
+    assert_eq!(sealed.find_events("asked").len(), 2);
 }
 
 #[test]
@@ -111,6 +111,6 @@ fn clock_set_back_does_not_extend_a_wait() {
     let mut running = start(&sealed, &library);
     running.wait_for("waiting until");
     set(&sealed, -DAY);
-    running.wait().expect_code(0);
-    assert_eq!(sealed.events_of("asked").len(), 2);
+    running.wait_for_end().expect_code(0);
+    assert_eq!(sealed.find_events("asked").len(), 2);
 }

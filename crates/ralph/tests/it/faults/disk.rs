@@ -34,10 +34,10 @@ fn filling(sealed: &Sealed, settings: &Value) {
         ] },
         { "do": [counted(), { "write": { "path": "two.txt", "text": "2\n" } }, { "claim": "DONE" }] }
     ]);
-    sealed.script(&calls, settings);
-    sealed.write(".gitignore", "/.ralph/\n/filler\n");
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.write_script(&calls, settings);
+    sealed.write_file(".gitignore", "/.ralph/\n/filler\n");
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
 }
 
 /// Prints the exit codes of the run and of the resumed one, and then the subjects of all commits.
@@ -104,7 +104,7 @@ fn read_only_state_directory_is_reported_before_the_run() {
         return;
     }
     let sealed = repository();
-    sealed.script(&json!([{ "do": [counted(), { "claim": "DONE" }] }]), &json!({}));
+    sealed.write_script(&json!([{ "do": [counted(), { "claim": "DONE" }] }]), &json!({}));
     let text = r#"
         mount --bind "$STATE" "$STATE"; mount -o remount,ro,bind "$STATE"
         code=0; "$RALPH" run -p base || code=$?; echo "first $code"

@@ -14,19 +14,19 @@ fn too_few_open_files_end_a_run_that_can_be_resumed() {
         let sealed = repository();
         let deeds =
             json!([{ "write": { "path": "work.txt", "text": "x\n" } }, { "claim": "DONE" }]);
-        sealed.script(
+        sealed.write_script(
             &json!([{ "do": deeds }]),
             &json!({ "gates": [{ "command": "true" }], "commit": "ralph" }),
         );
-        sealed.write(".gitignore", "/.ralph/\n");
-        sealed.git(&["add", "-A"]);
-        sealed.git(&["commit", "-qm", "Settings"]);
+        sealed.write_file(".gitignore", "/.ralph/\n");
+        sealed.run_git(&["add", "-A"]);
+        sealed.run_git(&["commit", "-qm", "Settings"]);
         let end = script(&sealed, &[], &format!("ulimit -n {limit}; exec \"$RALPH\" run -p base"));
         expect_clear_end(&format!("{limit} files"), &end, &[1, 2, 4, 5], &["Too many open files"]);
         assert_eq!(sealed.survivors(), [""; 0], "{limit}");
-        let has_begun = !sealed.events_of("run_started").is_empty();
+        let has_begun = !sealed.find_events("run_started").is_empty();
         let words = if has_begun { &["resume"][..] } else { &["run", "-p", "base"] };
-        sealed.ralph(words).expect_code(0);
+        sealed.run_ralph(words).expect_code(0);
         assert_eq!(sealed.subjects(), ["ralph[1]: prompt", "Settings", "Begin"], "{limit}");
     }
 }
@@ -39,13 +39,13 @@ const NOBODY_ELSE: u32 = 54_321;
 fn too_few_processes_end_a_run_that_can_be_resumed() {
     for limit in [1, 2, 4, 6, 7] {
         let sealed = crate::sealed();
-        sealed.script(
+        sealed.write_script(
             &json!([{ "do": [{ "claim": "DONE" }] }]),
             &json!({ "gates": [{ "command": "true" }], "retries": { "max": 1, "backoff": "10ms" } }),
         );
         let user = NOBODY_ELSE.to_string();
         let limited = format!("--nproc={limit}");
-        let ralph = sealed.bin().join("ralph");
+        let ralph = sealed.bin_dir().join("ralph");
         let mut launcher = vec!["prlimit", &limited];
         if rustix::process::geteuid().is_root() {
             let other = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];
@@ -72,9 +72,9 @@ fn too_few_processes_end_a_run_that_can_be_resumed() {
             .collect();
         let run = |launcher: &[&str], words: &[&str]| {
             let all = [launcher, &[ralph.to_str().expect("text")], words].concat();
-            let mut command = sealed.command(all[0]);
+            let mut command = sealed.build_command(all[0]);
             command.args(&all[1..]);
-            ralph_testkit::sealed::Running::start(command).wait()
+            ralph_testkit::sealed::Running::start_command(command).wait_for_end()
         };
         let tried = run(&unlimited, &["--version"]);
         if tried.code != Some(0) {
@@ -84,7 +84,7 @@ fn too_few_processes_end_a_run_that_can_be_resumed() {
         let words = ["Resource temporarily unavailable", "Cannot fork"];
         expect_clear_end(&format!("{limit} processes"), &end, &[1, 2, 4, 5], &words);
         assert_eq!(sealed.survivors(), [""; 0], "{limit}");
-        let has_begun = !sealed.events_of("run_started").is_empty();
+        let has_begun = !sealed.find_events("run_started").is_empty();
         let words = if has_begun { &["resume"][..] } else { &["run", "-p", "base"] };
         let end = run(&unlimited, words);
         assert_eq!(end.code, Some(0), "{limit}: {}", end.stderr);

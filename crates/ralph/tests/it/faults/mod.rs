@@ -27,13 +27,13 @@ fn leave_out(what: &str, why: &str) {
 fn script(sealed: &Sealed, launcher: &[&str], text: &str) -> Finished {
     let shell = ["sh", "-euc", text];
     let words = [launcher, &shell].concat();
-    let mut command = sealed.command(words[0]);
+    let mut command = sealed.build_command(words[0]);
     command
         .args(&words[1..])
         .env("RALPH", RALPH)
         .env("ROOT", sealed.root())
         .env("STATE", sealed.root().join("state"));
-    Running::start(command).wait()
+    Running::start_command(command).wait_for_end()
 }
 
 /// Counts a call of the agent.

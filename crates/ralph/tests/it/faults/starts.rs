@@ -16,14 +16,14 @@ fn one_of_two_simultaneous_starts_runs() {
         { "waitFor": { "path": "../go-on" } },
         { "claim": "DONE" }
     ]);
-    sealed.script(&json!([{ "do": deeds }]), &json!({}));
+    sealed.write_script(&json!([{ "do": deeds }]), &json!({}));
     for round in 1..=20 {
         let barrier = Arc::new(Barrier::new(2));
         let starting = [(), ()].map(|()| {
             let (sealed, barrier) = (Arc::clone(&sealed), Arc::clone(&barrier));
             thread::spawn(move || -> Finished {
                 barrier.wait();
-                sealed.ralph(&["run", "-p", "base"])
+                sealed.run_ralph(&["run", "-p", "base"])
             })
         });
         // The first continues only when the second has been refused, or both would run in turn.

@@ -25,15 +25,15 @@ fn is_stopped(pid: &str) -> bool {
 fn stop_and_go_on(sealed: &Sealed, running: &mut Running) {
     sealed.wait_for("../pid");
     let pid = fs::read_to_string(sealed.root().join("pid")).expect("a pid");
-    running.signal(Signal::TSTP);
+    running.send_signal(Signal::TSTP);
     wait_until("ralph is stopped", || is_stopped(&running.id().to_string()));
     // Its signal has been sent by then, and no other process sends one.
     wait_until("what it started is stopped with it", || is_stopped(&pid));
     thread::sleep(LONGER);
-    running.signal(Signal::CONT);
+    running.send_signal(Signal::CONT);
     running.wait_for("Resuming after a stop of ");
     wait_until("the child continues", || !is_stopped(&pid));
-    sealed.write("go-on", "");
+    sealed.write_file("go-on", "");
 }
 
 #[test]
@@ -46,11 +46,12 @@ fn a_stop_during_a_call_counts_against_no_limit() {
     ]);
     let limits = json!({ "implement": { "soft": "1s", "hard": LIMIT }, "idle": LIMIT });
     let budget = json!({ "maxTime": "7s" });
-    sealed.script(&json!([{ "do": deeds }]), &json!({ "timeouts": limits, "budget": budget }));
-    let mut running = sealed.start(&["run", "-p", "base"]);
+    sealed
+        .write_script(&json!([{ "do": deeds }]), &json!({ "timeouts": limits, "budget": budget }));
+    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     stop_and_go_on(&sealed, &mut running);
-    running.wait().expect_code(0);
-    assert_eq!(sealed.events_of("asked").len(), 1);
+    running.wait_for_end().expect_code(0);
+    assert_eq!(sealed.find_events("asked").len(), 1);
     assert_eq!(sealed.survivors(), [""; 0]);
 }
 
@@ -60,11 +61,11 @@ fn a_stop_during_a_gate_counts_against_no_limit() {
     let command =
         "echo $$ > ../pid.new; mv ../pid.new ../pid; while ! test -f go-on; do sleep 0.01; done";
     let gate = json!({ "command": command, "softTimeout": "1s", "hardTimeout": LIMIT });
-    sealed.script(&json!([{ "do": [{ "claim": "DONE" }] }]), &json!({ "gates": [gate] }));
-    let mut running = sealed.start(&["run", "-p", "base"]);
+    sealed.write_script(&json!([{ "do": [{ "claim": "DONE" }] }]), &json!({ "gates": [gate] }));
+    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     stop_and_go_on(&sealed, &mut running);
-    running.wait().expect_code(0);
-    assert_eq!(sealed.events_of("gate_checked").len(), 1);
+    running.wait_for_end().expect_code(0);
+    assert_eq!(sealed.find_events("gate_checked").len(), 1);
     assert_eq!(sealed.survivors(), [""; 0]);
 }
 
@@ -83,16 +84,16 @@ fn refused() -> Value {
 fn stopped_wait_ends_at_its_time_of_day() {
     for (stop, is_said) in [(Signal::TSTP, true), (Signal::STOP, false)] {
         let sealed = sealed();
-        sealed.script(&refused(), &json!({}));
-        let mut running = sealed.start(&["run", "-p", "base"]);
+        sealed.write_script(&refused(), &json!({}));
+        let mut running = sealed.start_ralph(&["run", "-p", "base"]);
         running.wait_for("waiting until");
-        running.signal(stop);
+        running.send_signal(stop);
         wait_until("ralph is stopped", || is_stopped(&running.id().to_string()));
         // The limit resets within five seconds, plus one second of margin.
         thread::sleep(Duration::from_millis(6_200));
-        running.signal(Signal::CONT);
+        running.send_signal(Signal::CONT);
         let goes_on = Instant::now();
-        let end = running.wait().expect_code(0);
+        let end = running.wait_for_end().expect_code(0);
         assert!(goes_on.elapsed() < Duration::from_secs(4), "it had waited long enough");
         assert_eq!(end.stderr.contains("Resuming after a stop of "), is_said, "{}", end.stderr);
     }
@@ -125,8 +126,8 @@ fn machine_sleep_ends_no_call() {
         { "touch": "begun" }, { "waitFor": { "path": "go-on" } }, { "claim": "DONE" }
     ]);
     let limits = json!({ "implement": { "soft": "2s", "hard": LIMIT }, "idle": LIMIT });
-    sealed.script(&json!([{ "do": deeds }]), &json!({ "timeouts": limits }));
-    let running = sealed.start(&["run", "-p", "base"]);
+    sealed.write_script(&json!([{ "do": deeds }]), &json!({ "timeouts": limits }));
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
     let all = everything(&sealed);
     assert!(all.len() >= 3, "ralph, its guard and the agent: {all:?}");
@@ -137,7 +138,7 @@ fn machine_sleep_ends_no_call() {
     for pid in &all {
         kill_process(*pid, Signal::CONT).expect("it is there");
     }
-    sealed.write("go-on", "");
-    running.wait().expect_code(0);
-    assert_eq!(sealed.events_of("asked").len(), 1, "it was not timed out");
+    sealed.write_file("go-on", "");
+    running.wait_for_end().expect_code(0);
+    assert_eq!(sealed.find_events("asked").len(), 1, "it was not timed out");
 }

@@ -33,7 +33,7 @@ impl Session {
             let mut options = OpenOptions::new();
             options.read(true).write(true).custom_flags(no_control).open(&name).expect("its end")
         };
-        let mut command = sealed.command("setsid");
+        let mut command = sealed.build_command("setsid");
         command
             .args(["--ctty", "sh", "-c", script])
             .env("TERM", "xterm")
@@ -71,42 +71,46 @@ fn patient() -> Value {
 }
 
 fn outcome(sealed: &Sealed) -> Value {
-    sealed.events_of("run_ended").pop().unwrap_or_default()["outcome"]["end"].clone()
+    sealed.find_events("run_ended").pop().unwrap_or_default()["outcome"]["end"].clone()
 }
 
 #[test]
 fn closed_terminal_is_one_interruption_and_the_run_can_resume() {
     let sealed = sealed();
-    sealed
-        .script(&json!([{ "do": patient() }]), &json!({ "gates": [{ "command": "touch gate" }] }));
+    sealed.write_script(
+        &json!([{ "do": patient() }]),
+        &json!({ "gates": [{ "command": "touch gate" }] }),
+    );
     let mut session = Session::start(&sealed, "exec \"$RALPH\" run -p base");
     sealed.wait_for("begun");
     session.hang_up();
     // The test cannot see when ralph gets the hangup, which must be before the agent answers.
     std::thread::sleep(Duration::from_millis(300));
-    sealed.write("go-on", "");
+    sealed.write_file("go-on", "");
     assert_eq!(session.code(), Some(130));
-    assert_eq!(sealed.events_of("replied").len(), 1, "the answer is kept");
+    assert_eq!(sealed.find_events("replied").len(), 1, "the answer is kept");
     assert_eq!(outcome(&sealed), "interrupted");
-    assert!(!sealed.project().join("gate").exists());
+    assert!(!sealed.project_dir().join("gate").exists());
     assert_eq!(sealed.survivors(), [""; 0]);
-    sealed.ralph(&["resume"]).expect_code(0);
-    assert_eq!(sealed.events_of("asked").len(), 1, "nothing was asked twice");
-    assert!(sealed.project().join("gate").exists());
+    sealed.run_ralph(&["resume"]).expect_code(0);
+    assert_eq!(sealed.find_events("asked").len(), 1, "nothing was asked twice");
+    assert!(sealed.project_dir().join("gate").exists());
 }
 
 #[test]
 fn closed_terminal_under_nohup_is_ignored() {
     let sealed = sealed();
-    sealed
-        .script(&json!([{ "do": patient() }]), &json!({ "gates": [{ "command": "touch gate" }] }));
+    sealed.write_script(
+        &json!([{ "do": patient() }]),
+        &json!({ "gates": [{ "command": "touch gate" }] }),
+    );
     // Output is still written to the closed terminal.
     let mut session = Session::start(&sealed, "trap '' HUP; exec \"$RALPH\" run -p base");
     sealed.wait_for("begun");
     session.hang_up();
-    sealed.write("go-on", "");
+    sealed.write_file("go-on", "");
     assert_eq!(session.code(), Some(0));
     assert_eq!(outcome(&sealed), "complete");
-    assert!(sealed.project().join("gate").exists());
+    assert!(sealed.project_dir().join("gate").exists());
     wait_until("all is gone", || sealed.survivors().is_empty());
 }

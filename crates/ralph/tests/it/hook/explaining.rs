@@ -11,7 +11,7 @@ const USERS: &str = "../home/.config/ralph/settings.json";
 
 fn explained(sealed: &Sealed, words: &[&str]) -> String {
     let words: Vec<&str> = ["hook", "explain"].iter().chain(words).copied().collect();
-    let end = sealed.ralph(&words).expect_code(0);
+    let end = sealed.run_ralph(&words).expect_code(0);
     assert_eq!(end.stderr, "");
     let root = sealed.root().canonicalize().expect("there").display().to_string();
     end.stdout.replace(&root, "[ROOT]")
@@ -102,14 +102,14 @@ fn explained_as_json() {
 #[test]
 fn user_guard_settings_apply() {
     let sealed = repository();
-    sealed.write(USERS, r#"{"guard": {"allow": ["git.clean"]}}"#);
+    sealed.write_file(USERS, r#"{"guard": {"allow": ["git.clean"]}}"#);
     let text = explained(&sealed, &["git clean -fd"]);
     assert_eq!(text.lines().last(), Some("Allowed in spite of git.clean."), "{text}");
-    sealed.write(
+    sealed.write_file(
         USERS,
         r#"{"guard": {"allow": ["loop.settings", "git.nothing", "git clean"], "deny": [" "]}}"#,
     );
-    let end = sealed.ralph(&["hook", "explain", "ls"]).expect_code(2);
+    let end = sealed.run_ralph(&["hook", "explain", "ls"]).expect_code(2);
     for words in [
         "`loop.settings` keeps the loop itself safe and cannot be allowed",
         "there is no rule `git.nothing`",
@@ -117,7 +117,7 @@ fn user_guard_settings_apply() {
     ] {
         assert!(end.stderr.contains(words), "{words}: {}", end.stderr);
     }
-    sealed.ralph(&["hook", "explain"]).expect_code(2);
+    sealed.run_ralph(&["hook", "explain"]).expect_code(2);
 }
 
 /// A stand-in for an agent that supports hooks.
@@ -126,9 +126,9 @@ const CLAUDE: &str = "#!/bin/sh\n[ \"$1\" = --version ] && echo '2.1.325 (Claude
 #[test]
 fn run_is_refused_if_the_guard_self_test_fails() {
     let sealed = repository();
-    sealed.program("claude", CLAUDE);
-    sealed.program("broken", "#!/bin/sh\nexit 3\n");
-    sealed.program("silent", "#!/bin/sh\nexit 0\n");
+    sealed.write_program("claude", CLAUDE);
+    sealed.write_program("broken", "#!/bin/sh\nexit 3\n");
+    sealed.write_program("silent", "#!/bin/sh\nexit 0\n");
     for (exe, why) in [
         ("/nowhere/ralph", "exit code 2"),
         ("broken", "exit code 2"),
@@ -137,17 +137,17 @@ fn run_is_refused_if_the_guard_self_test_fails() {
         let settings = json!({
             "agent": {"command": "claude", "env": {"RALPH_EXE": exe}}, "preventSleep": false,
         });
-        sealed.write(".ralph/settings.json", &settings.to_string());
-        sealed.trust(&[]);
-        let end = sealed.ralph(&["run", "-p", "base"]).expect_code(2);
+        sealed.write_file(".ralph/settings.json", &settings.to_string());
+        sealed.trust_project(&[]);
+        let end = sealed.run_ralph(&["run", "-p", "base"]).expect_code(2);
         assert!(end.stderr.contains("command guard does not work"), "{}", end.stderr);
         assert!(end.stderr.contains(why), "{exe}: {}", end.stderr);
         assert!(!sealed.root().join("asked").exists(), "no agent is asked");
         assert_eq!(sealed.runs().len(), 0, "no run has begun");
     }
     let settings = json!({ "agent": {"command": "claude"}, "preventSleep": false });
-    sealed.write(".ralph/settings.json", &settings.to_string());
-    sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    sealed.write_file(".ralph/settings.json", &settings.to_string());
+    sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
     assert!(sealed.root().join("asked").exists());
 }
 
@@ -156,13 +156,13 @@ fn run_passes_its_guard_settings_to_the_hook() {
     let sealed = repository();
     let agent =
         "#!/bin/sh\ncp \"$RALPH_ACTIVE\" ../active.json\necho '<response>DONE</response>'\n";
-    sealed.program("worker", agent);
+    sealed.write_program("worker", agent);
     let settings = json!({
         "agent": {"command": "worker"}, "preventSleep": false,
         "guard": {"mode": "warn", "allow": ["git.clean"], "deny": ["npm install"]},
     });
-    sealed.write(USERS, &settings.to_string());
-    sealed.ralph(&["run", "-p", "base"]).expect_code(0);
+    sealed.write_file(USERS, &settings.to_string());
+    sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
     let active = std::fs::read_to_string(sealed.root().join("active.json")).expect("there");
     let active: Value = serde_json::from_str(&active).expect("JSON");
     assert_eq!(active["guard"], settings["guard"]);

@@ -1,6 +1,6 @@
 //! The guard in front of an agent's tools.
 
-use ralph_core::task::Keeper;
+use ralph_core::task::ListOwner;
 use serde_json::{Value, json};
 
 use super::{Session, captured};
@@ -25,11 +25,11 @@ fn denied(session: &Session, input: &Value) -> Option<String> {
 #[test]
 fn an_agent_does_not_write_ralphs_files() {
     let mut session = Session::new();
-    session.active.keeper = Some(Keeper::Ralph);
+    session.active.keeper = Some(ListOwner::Ralph);
     session.publish();
-    session.sealed.write(".ralph/settings.json", "{}");
-    session.sealed.write("ralph/tasks.json", "{}");
-    std::os::unix::fs::symlink(".ralph", session.sealed.project().join("innocent"))
+    session.sealed.write_file(".ralph/settings.json", "{}");
+    session.sealed.write_file("ralph/tasks.json", "{}");
+    std::os::unix::fs::symlink(".ralph", session.sealed.project_dir().join("innocent"))
         .expect("a link");
     let state = session.file().display().to_string();
     for (path, expect) in [
@@ -42,7 +42,7 @@ fn an_agent_does_not_write_ralphs_files() {
         ("ralph/prd.md", Some("loop.requirements")),
         ("src/main.rs", None),
     ] {
-        let absolute = session.sealed.project().join(path).display().to_string();
+        let absolute = session.sealed.project_dir().join(path).display().to_string();
         for (tool, field) in [
             ("Write", "file_path"),
             ("Edit", "file_path"),
@@ -68,7 +68,7 @@ fn an_agent_does_not_write_ralphs_files() {
     // Where the session was recorded.
     let edit = captured("pretooluse-edit.json");
     assert!(denied(&session, &edit).expect("denied").contains("(path.outside)"));
-    session.active.keeper = Some(Keeper::Agent);
+    session.active.keeper = Some(ListOwner::Agent);
     session.publish();
     assert_eq!(denied(&session, &input("Edit", "file_path", "ralph/tasks.json")), None);
 }

@@ -15,11 +15,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use ralph_core::active::{Active, Committer};
 use ralph_core::glob::Pattern;
+use ralph_core::hook_state::{Committer, HookState};
 use ralph_core::ids::{IterationNumber, RunId, TaskId};
-use ralph_core::rules::Snapshot;
-use ralph_core::task::Keeper;
+use ralph_core::rules::ListSnapshot;
+use ralph_core::task::ListOwner;
 use ralph_core::units::Timestamp;
 use ralph_io::formats::TaskFile;
 use ralph_testkit::sealed::Sealed;
@@ -43,7 +43,7 @@ fn data(name: &str) -> PathBuf {
 /// A session of an agent, started by ralph unless a test changes it.
 struct Session {
     sealed: Sealed,
-    active: Active,
+    active: HookState,
     env: Vec<(String, String)>,
     id: String,
 }
@@ -55,8 +55,8 @@ impl Session {
     }
 
     fn in_environment(sealed: Sealed) -> Self {
-        let project = sealed.project().canonicalize().expect("there");
-        let active = Active {
+        let project = sealed.project_dir().canonicalize().expect("there");
+        let active = HookState {
             max_iterations: Some(15),
             iteration: Some(IterationNumber(3)),
             iteration_mode: Some("implement".into()),
@@ -65,11 +65,11 @@ impl Session {
             session: Some(SESSION.into()),
             tasks_file: Some(project.join("ralph/tasks.json")),
             project: Some(project),
-            keeper: Some(Keeper::Agent),
+            keeper: Some(ListOwner::Agent),
             commit: Some(Committer::Agent),
             review_cap: Some(5),
             protect: vec![Pattern::new("/ci/**").expect("a glob")],
-            ..Active::new(RunId(RUN.into()), std::process::id(), Timestamp(1))
+            ..HookState::new(RunId(RUN.into()), std::process::id(), Timestamp(1))
         };
         let session = Self { sealed, active, env: Vec::new(), id: SESSION.into() };
         let env = vec![
@@ -81,7 +81,7 @@ impl Session {
 
     /// Returns the path of the run's hook state.
     fn file(&self) -> PathBuf {
-        self.sealed.state().join("project-1/active.json")
+        self.sealed.state_dir().join("project-1/active.json")
     }
 
     /// Writes the run's hook state.
@@ -107,7 +107,7 @@ impl Session {
     fn raw(&self, event: &str, input: &[u8]) -> (String, String) {
         let mut child = self
             .sealed
-            .command(env!("CARGO_BIN_EXE_ralph"))
+            .build_command(env!("CARGO_BIN_EXE_ralph"))
             .args(["hook", event])
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
@@ -128,7 +128,7 @@ impl Session {
     fn hook(&self, event: &str, input: &Value) -> Value {
         let mut input = input.clone();
         input["session_id"] = self.id.as_str().into();
-        input["cwd"] = self.sealed.project().display().to_string().into();
+        input["cwd"] = self.sealed.project_dir().display().to_string().into();
         let (stdout, stderr) = self.raw(event, input.to_string().as_bytes());
         assert_eq!(stderr, "");
         if stdout.is_empty() {
@@ -141,9 +141,9 @@ impl Session {
     /// Writes the task file as it is when the iteration begins, with its trusted snapshot.
     fn begin(&mut self, stories: &Value) {
         self.write_stories(stories);
-        let path = self.sealed.project().join("ralph/tasks.json");
-        let (list, _) = TaskFile::read_in_spite(&path);
-        self.active.pre_iteration_snapshot = list.as_ref().map(Snapshot::of);
+        let path = self.sealed.project_dir().join("ralph/tasks.json");
+        let (list, _) = TaskFile::read_despite_faults(&path);
+        self.active.pre_iteration_snapshot = list.as_ref().map(ListSnapshot::from_list);
         self.publish();
         self.commit();
     }
@@ -153,12 +153,12 @@ impl Session {
             "project": "site", "branchName": "ralph/site", "description": "A site",
             "userStories": stories,
         });
-        self.sealed.write("ralph/tasks.json", &format!("{list:#}\n"));
+        self.sealed.write_file("ralph/tasks.json", &format!("{list:#}\n"));
     }
 
     fn commit(&self) {
-        self.sealed.git(&["add", "-A"]);
-        self.sealed.git(&["commit", "--quiet", "--allow-empty", "-m", "more"]);
+        self.sealed.run_git(&["add", "-A"]);
+        self.sealed.run_git(&["commit", "--quiet", "--allow-empty", "-m", "more"]);
     }
 }
 

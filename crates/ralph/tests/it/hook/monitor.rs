@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ralph_core::task::Keeper;
+use ralph_core::task::ListOwner;
 use serde_json::{Value, json};
 
 use super::{Session, captured, data};
@@ -86,8 +86,8 @@ fn batch_event_is_handled_like_a_single_tool() {
 fn advice_depends_on_the_list_owner() {
     let mut session = Session::new();
     for (keeper, expect) in [
-        (Some(Keeper::Agent), "progress.txt"),
-        (Some(Keeper::Ralph), "handoff"),
+        (Some(ListOwner::Agent), "progress.txt"),
+        (Some(ListOwner::Ralph), "handoff"),
         (None, "next iteration"),
     ] {
         session.active.keeper = keeper;
@@ -171,14 +171,14 @@ fn only_the_end_of_a_huge_transcript_is_read() {
 
 /// Returns the path of the state of sessions that ralph did not start.
 fn notes(session: &Session) -> std::path::PathBuf {
-    session.sealed.state().join("hooks")
+    session.sealed.state_dir().join("hooks")
 }
 
 #[test]
 fn without_a_state_file_no_alert_is_given() {
     let session = foreign();
     let input = transcript(&session, &answer(190_000, "claude-opus-4-6"));
-    fs::create_dir_all(session.sealed.state()).expect("a directory");
+    fs::create_dir_all(session.sealed.state_dir()).expect("a directory");
     fs::write(notes(&session), "in the way").expect("written");
     assert_eq!(alert(&session, "post-tool-use", &input), None);
     fs::remove_file(notes(&session)).expect("removed");

@@ -97,13 +97,13 @@ fn directory_without_ralph_is_ignored() {
     ] {
         assert_eq!(session.hook(event, &captured(name)), Value::Null, "{event}");
     }
-    let left = std::fs::read_dir(session.sealed.project()).expect("there").count();
+    let left = std::fs::read_dir(session.sealed.project_dir()).expect("there").count();
     assert_eq!(left, 0, "nothing was written");
 }
 
 #[test]
 fn help_is_given_to_people() {
-    let end = crate::sealed().ralph(&["hook", "--help"]).expect_code(0);
+    let end = crate::sealed().run_ralph(&["hook", "--help"]).expect_code(0);
     assert!(end.stdout.contains("post-tool-batch"), "{}", end.stdout);
-    crate::sealed().ralph(&["hook"]).expect_code(2);
+    crate::sealed().run_ralph(&["hook"]).expect_code(2);
 }

@@ -1,7 +1,7 @@
 //! An agent that tries to stop.
 
-use ralph_core::active::Committer;
-use ralph_core::task::Keeper;
+use ralph_core::hook_state::Committer;
+use ralph_core::task::ListOwner;
 use serde_json::{Value, json};
 
 use super::{Session, captured, story};
@@ -74,7 +74,7 @@ fn invalid_list_is_refused_with_positions() {
         (r#"{"userStories": 7}"#, "userStories"),
         (r#"{"userStories": [{"id": "US-1"}]}"#, "userStories[0]"),
     ] {
-        session.sealed.write("ralph/tasks.json", text);
+        session.sealed.write_file("ralph/tasks.json", text);
         session.commit();
         session.hook("session-start", &captured("sessionstart.json"));
         let reason = blocked(&session).expect("blocked");
@@ -99,7 +99,7 @@ fn invalid_list_is_refused_with_positions() {
     session.write_stories(&json!([untouched()]));
     session.commit();
     assert_eq!(blocked(&session), None);
-    std::fs::remove_file(session.sealed.project().join("ralph/tasks.json")).expect("removed");
+    std::fs::remove_file(session.sealed.project_dir().join("ralph/tasks.json")).expect("removed");
     session.commit();
     assert!(blocked(&session).expect("blocked").contains("no such file"));
 }
@@ -295,9 +295,9 @@ fn only_the_current_task_may_change() {
 fn work_is_committed_where_the_agent_commits() {
     let mut session = Session::new();
     session.begin(&json!([untouched()]));
-    session.sealed.write("src/new.txt", "new");
-    session.sealed.write("ralph/tasks.json.bak", "ralph's own");
-    session.sealed.write(".ralph/state.json", "ralph's own");
+    session.sealed.write_file("src/new.txt", "new");
+    session.sealed.write_file("ralph/tasks.json.bak", "ralph's own");
+    session.sealed.write_file(".ralph/state.json", "ralph's own");
     let reason = blocked(&session).expect("blocked");
     assert!(reason.contains("uncommitted") && reason.contains("src/new.txt"), "{reason}");
     assert!(!reason.contains(".bak") && !reason.contains("state.json"), "{reason}");
@@ -309,18 +309,19 @@ fn work_is_committed_where_the_agent_commits() {
     session.active.tasks_file = None;
     session.publish();
     assert!(blocked(&session).expect("blocked").contains("src/new.txt"));
-    std::fs::remove_file(session.sealed.project().join("src/new.txt")).expect("removed");
-    std::fs::remove_file(session.sealed.project().join("ralph/tasks.json.bak")).expect("removed");
+    std::fs::remove_file(session.sealed.project_dir().join("src/new.txt")).expect("removed");
+    std::fs::remove_file(session.sealed.project_dir().join("ralph/tasks.json.bak"))
+        .expect("removed");
     assert_eq!(blocked(&session), None);
 }
 
 #[test]
 fn list_owned_by_ralph_is_not_checked() {
     let mut session = Session::new();
-    session.active.keeper = Some(Keeper::Ralph);
+    session.active.keeper = Some(ListOwner::Ralph);
     session.active.commit = Some(Committer::Ralph);
     session.begin(&json!([untouched()]));
-    session.sealed.write("ralph/tasks.json", "{ torn");
+    session.sealed.write_file("ralph/tasks.json", "{ torn");
     assert_eq!(blocked(&session), None);
 }
 
@@ -329,7 +330,7 @@ fn stop_hook_gives_up_before_its_block_limit() {
     for (cap, expect) in [(None, 6), (Some("4"), 2), (Some("1"), 1), (Some("many"), 6)] {
         let mut session = Session::new().with("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP", cap);
         session.begin(&json!([untouched()]));
-        session.sealed.write("new.txt", "new");
+        session.sealed.write_file("new.txt", "new");
         let mut blocks = 0;
         while blocked(&session).is_some() {
             blocks += 1;
@@ -347,7 +348,7 @@ fn stop_hook_gives_up_before_its_block_limit() {
 fn uncountable_blocks_are_limited_to_one() {
     let mut session = Session::new();
     session.begin(&json!([untouched()]));
-    session.sealed.write("new.txt", "new");
+    session.sealed.write_file("new.txt", "new");
     let hooks = session.file().with_file_name("hooks");
     std::fs::write(hooks, "in the way").expect("written");
     assert!(blocked(&session).is_some());

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ralph_core::guard::{GuardMode, Policy};
+use ralph_core::guard::{GuardMode, GuardPolicy};
 use serde_json::{Value, json};
 
 use super::{SESSION, Session};
@@ -73,7 +73,7 @@ fn run_settings_apply() {
     ] {
         let list =
             |entry: &str| [entry.to_owned()].into_iter().filter(|it| !it.is_empty()).collect();
-        session.active.guard = Policy { mode, allow: list(allow), deny: list(deny) };
+        session.active.guard = GuardPolicy { mode, allow: list(allow), deny: list(deny) };
         session.publish();
         let answer = answer(&session, command);
         let found = match (&answer, is_denied(&answer)) {

@@ -26,7 +26,7 @@ echo '<response>DONE</response>'
 #[test]
 fn the_agent_finds_the_run_and_the_gates_do_not() {
     let sealed = repository();
-    sealed.program("worker", &agent(env!("CARGO_BIN_EXE_ralph")));
+    sealed.write_program("worker", &agent(env!("CARGO_BIN_EXE_ralph")));
     let gate = "env > ../gate-env; test -z \"$RALPH_ACTIVE$RALPH_CONTEXT_WINDOW\"";
     let settings = json!({
         "agent": {"command": "worker"},
@@ -34,15 +34,15 @@ fn the_agent_finds_the_run_and_the_gates_do_not() {
         "guardrails": [{"command": gate}],
         "preventSleep": false,
     });
-    sealed.write(".ralph/settings.json", &settings.to_string());
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    sealed.write_file(".ralph/settings.json", &settings.to_string());
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     // Variables of an outer run are not passed on.
     command.args(["run", "-p", "base"]).env("RALPH_ACTIVE", "/outer/active.json");
-    ralph_testkit::sealed::Running::start(command).wait().expect_code(0);
+    ralph_testkit::sealed::Running::start_command(command).wait_for_end().expect_code(0);
     let read = |name: &str| fs::read_to_string(sealed.root().join(name)).expect(name);
     let parsed = |name: &str| serde_json::from_str::<Value>(&read(name)).expect(name);
     let active = parsed("active.json");
-    let project = sealed.project().canonicalize().expect("there").display().to_string();
+    let project = sealed.project_dir().canonicalize().expect("there").display().to_string();
     assert_eq!(active["project"], project.as_str());
     for (key, expect) in [
         ("version", json!(1)),
@@ -63,7 +63,7 @@ fn the_agent_finds_the_run_and_the_gates_do_not() {
     assert_eq!(read("stop.json"), "", "nothing is wrong");
     let env = read("gate-env");
     assert!(env.contains("RALPH_RUN_ID=") && !env.contains("RALPH_ACTIVE"), "{env}");
-    let left = fs::read_dir(sealed.state()).expect("there").flatten();
+    let left = fs::read_dir(sealed.state_dir()).expect("there").flatten();
     let stale = left.filter(|entry| entry.path().join("active.json").exists()).count();
     assert_eq!(stale, 0, "it is withdrawn at the end");
 }

@@ -91,7 +91,7 @@ impl Blow {
     /// Starts ralph and kills it.
     pub(super) fn strike(self, sealed: &Sealed, words: &[&str]) -> Struck {
         let before = Journals::of(sealed);
-        let running = sealed.start(words);
+        let running = sealed.start_ralph(words);
         self.moment.wait_for(sealed, before, running.id());
         let warden = match self.target {
             Target::Ralph => None,
@@ -103,7 +103,7 @@ impl Blow {
         }
         if let (Target::Warden, Some(_)) = (self.target, warden) {
             let phase = last_phase(sealed);
-            return Struck::Warden { end: running.wait(), phase };
+            return Struck::Warden { end: running.wait_for_end(), phase };
         }
         let end = kill(running);
         if end.code.is_some() {
@@ -119,8 +119,8 @@ impl Blow {
 
 /// Kills ralph, if it is still running, and no other process.
 fn kill(running: Running) -> Finished {
-    running.signal(Signal::KILL);
-    running.wait()
+    running.send_signal(Signal::KILL);
+    running.wait_for_end()
 }
 
 impl Moment {
@@ -134,7 +134,7 @@ impl Moment {
                     journals.read_on(sealed)
                         && journals.phases.iter().filter(|it| *it == phase).count() >= *nth
                 }
-                Self::Appears { path, .. } => sealed.project().join(path).exists(),
+                Self::Appears { path, .. } => sealed.project_dir().join(path).exists(),
                 Self::Answered => open_call(sealed).is_some_and(|call| call.is_answered),
             };
             if has_come {
@@ -167,7 +167,7 @@ impl Journals {
     /// Reads new entries; returns whether there were any.
     fn read_on(&mut self, sealed: &Sealed) -> bool {
         let below = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
-        let runs = below(&sealed.state()).flat_map(|it| below(&it.path().join("runs")));
+        let runs = below(&sealed.state_dir()).flat_map(|it| below(&it.path().join("runs")));
         let before = self.length;
         for journal in runs.map(|run| run.path().join("journal.jsonl")) {
             let read = self.read.entry(journal.clone()).or_default();
@@ -206,7 +206,7 @@ pub(super) fn phase(event: &Value) -> String {
 
 /// Returns whether there is a run to resume.
 pub(super) fn has_begun(sealed: &Sealed) -> bool {
-    !sealed.events_of("run_started").is_empty()
+    !sealed.find_events("run_started").is_empty()
 }
 
 fn last_phase(sealed: &Sealed) -> String {

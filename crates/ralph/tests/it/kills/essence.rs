@@ -37,23 +37,23 @@ impl Essence {
 
 /// Returns the current state.
 pub(super) fn essence(sealed: &Sealed) -> Essence {
-    let branches = sealed.git(&["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
+    let branches = sealed.run_git(&["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
     let mut failure_branches: Vec<&str> =
         branches.lines().filter(|name| name.starts_with("wip/")).collect();
     failure_branches.sort_unstable();
     let log = |range: &[&str]| {
         let words = ["log", "--reverse", "--patch", "--full-index", "--no-renames", "-m"];
-        sealed.git(&[&words[..], &["--format=commit%n%B"], range].concat())
+        sealed.run_git(&[&words[..], &["--format=commit%n%B"], range].concat())
     };
     let mut commits = log(&["main"]);
     for branch in failure_branches {
         commits.push_str(&format!("on {branch}\n{}", log(&[&format!("main..{branch}")])));
     }
     let mut locks = Vec::new();
-    collect_locks(&sealed.project().join(".git"), &mut locks);
+    collect_locks(&sealed.project_dir().join(".git"), &mut locks);
     Essence {
         commits: timeless(sealed, &commits),
-        status: sealed.git(&[
+        status: sealed.run_git(&[
             "status",
             "--porcelain",
             "--ignored",
@@ -62,7 +62,7 @@ pub(super) fn essence(sealed: &Sealed) -> Essence {
             ":!.ralph",
         ]),
         locks,
-        set_aside: sealed.git(&["for-each-ref", "refs/ralph/set-aside"]),
+        set_aside: sealed.run_git(&["for-each-ref", "refs/ralph/set-aside"]),
     }
 }
 

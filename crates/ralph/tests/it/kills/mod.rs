@@ -111,7 +111,7 @@ fn undisturbed(scene: &Scene) -> Undisturbed {
     let sealed = (scene.make)();
     let before = Belongings::of(&sealed);
     let begun = Instant::now();
-    sealed.ralph(scene.words).expect_code(scene.code);
+    sealed.run_ralph(scene.words).expect_code(scene.code);
     let lasted = begun.elapsed();
     assert_eq!(Belongings::of(&sealed), before);
     assert_eq!(sealed.survivors(), [""; 0]);
@@ -154,7 +154,7 @@ impl<'a> Run<'a> {
         let mut words = self.scene.words.to_vec();
         loop {
             let Some(moment) = moments.next() else {
-                let end = self.sealed.ralph(&words);
+                let end = self.sealed.run_ralph(&words);
                 self.expect_end(&words, &end);
                 break;
             };

@@ -60,7 +60,7 @@ pub(super) fn a_plain_loop() -> Scene {
             daemon,
             call(&json!({}), "echo 3 > three.txt", &done()),
         ]);
-        sealed.script(&calls, &json!({}));
+        sealed.write_script(&calls, &json!({}));
         in_the_middle(&sealed);
         sealed
     }
@@ -77,7 +77,7 @@ pub(super) fn a_loop_that_goes_back() -> Scene {
             call(&json!({}), "echo 3 > better.txt", &done()),
         ]);
         let gates = json!([{ "command": "sleep 0.02; test ! -f deep/bad.txt" }]);
-        sealed.script(&calls, &json!({ "gates": gates, "onFailure": "rollback" }));
+        sealed.write_script(&calls, &json!({ "gates": gates, "onFailure": "rollback" }));
         in_the_middle(&sealed);
         sealed
     }
@@ -98,11 +98,11 @@ pub(super) fn a_loop_with_messages_and_pushes() -> Scene {
             "guardrails": [{ "command": "sleep 0.02; test -f one.txt" }],
             "scm": { "command": "git", "tasks": ["commit", "push --quiet origin main"] }
         });
-        sealed.script(&calls, &settings);
-        sealed.trust(&[]);
+        sealed.write_script(&calls, &settings);
+        sealed.trust_project(&[]);
         let remote = sealed.root().join("remote.git").to_string_lossy().into_owned();
-        sealed.git(&["init", "--bare", "--quiet", &remote]);
-        sealed.git(&["remote", "add", "origin", &remote]);
+        sealed.run_git(&["init", "--bare", "--quiet", &remote]);
+        sealed.run_git(&["remote", "add", "origin", &remote]);
         sealed
     }
     Scene { make, words: &["run", "-p", "base"], code: 0, trace: None }
@@ -116,7 +116,7 @@ pub(super) fn changes_set_aside() -> Scene {
             call(&json!({ "iteration": 1 }), "echo 1 > one.txt", &says("One.")),
             call(&json!({}), "echo 2 > two.txt", &done()),
         ]);
-        sealed.script(&calls, &json!({ "commit": "ralph" }));
+        sealed.write_script(&calls, &json!({ "commit": "ralph" }));
         in_the_middle(&sealed);
         sealed
     }
@@ -163,14 +163,14 @@ pub(super) fn a_task_list_that_ralph_keeps() -> Scene {
             "tasks": { "maxAttempts": 2 },
             "memory": { "everyIterations": 2 }
         });
-        sealed.script(&calls, &settings);
+        sealed.write_script(&calls, &settings);
         // Large lists are written differently.
         let mut left_out = task("d");
         left_out["status"] = "skipped".into();
         left_out["description"] = "Too much to say. ".repeat(20_000).into();
         let list = json!({ "project": "p", "tasks": [task("a"), task("b"), task("c"), left_out] });
-        sealed.write("plan.json", &format!("{list:#}\n"));
-        sealed.write("progress.txt", "# Progress\n");
+        sealed.write_file("plan.json", &format!("{list:#}\n"));
+        sealed.write_file("progress.txt", "# Progress\n");
         commit_all(&sealed, "List");
         sealed
     }
@@ -197,7 +197,7 @@ pub(super) fn a_task_list_that_the_agent_keeps() -> Scene {
             call(&json!({}), &implement, &says("Did it.")),
         ]);
         let gates = json!([{ "command": "sleep 0.02" }]);
-        sealed.script(&calls, &json!({ "tasks": { "keeper": "agent" }, "gates": gates }));
+        sealed.write_script(&calls, &json!({ "tasks": { "keeper": "agent" }, "gates": gates }));
         let story = |id: &str| {
             json!({
                 "id": id, "title": format!("Story {id}"), "description": format!("Make {id}."),
@@ -210,8 +210,8 @@ pub(super) fn a_task_list_that_the_agent_keeps() -> Scene {
             "project": "p", "branchName": "ralph/p", "description": "d",
             "userStories": [story("US-1"), story("US-2")]
         });
-        sealed.write("ralph/tasks.json", &format!("{list:#}\n"));
-        sealed.write("ralph/progress.txt", "# Progress\n\n## Codebase Patterns\n\n---\n");
+        sealed.write_file("ralph/tasks.json", &format!("{list:#}\n"));
+        sealed.write_file("ralph/progress.txt", "# Progress\n\n## Codebase Patterns\n\n---\n");
         commit_all(&sealed, "List");
         sealed
     }
@@ -236,9 +236,9 @@ pub(super) fn a_draft_of_a_task_list() -> Scene {
             call(&json!({ "iteration": 1 }), &list("US-009"), &says("That is it.")),
             call(&json!({}), &list(""), &says("That is it.")),
         ]);
-        sealed.script(&calls, &json!({}));
-        sealed.ralph(&["init", "--workflow", "tasks", "--name", "Notes"]).expect_code(0);
-        sealed.write("ralph/prd.md", "# Notes\n\n## 1. Summary\n\nNotes can be searched.\n");
+        sealed.write_script(&calls, &json!({}));
+        sealed.run_ralph(&["init", "--workflow", "tasks", "--name", "Notes"]).expect_code(0);
+        sealed.write_file("ralph/prd.md", "# Notes\n\n## 1. Summary\n\nNotes can be searched.\n");
         sealed
     }
     Scene { make, words: &["plan"], code: 0, trace: None }
@@ -249,8 +249,8 @@ const PLAN: &str = ".ralph/implementation_plan.md";
 /// Returns a repository with a specification.
 fn specified(calls: &Value) -> Sealed {
     let sealed = lived_in();
-    sealed.write("specs/greeting.md", "# Greeting\n\n`hello.txt` says hello.\n");
-    sealed.script(calls, &json!({ "workflow": "specs" }));
+    sealed.write_file("specs/greeting.md", "# Greeting\n\n`hello.txt` says hello.\n");
+    sealed.write_script(calls, &json!({ "workflow": "specs" }));
     sealed
 }
 
@@ -286,7 +286,7 @@ pub(super) fn a_build_by_specifications() -> Scene {
             call(&json!({ "iteration": 2 }), &item("Two"), &says("Two.")),
             call(&json!({}), &item("Three"), &complete()),
         ]));
-        sealed.write(PLAN, "# Plan\n\n- [ ] One\n- [ ] Two\n- [ ] Three\n");
+        sealed.write_file(PLAN, "# Plan\n\n- [ ] One\n- [ ] Two\n- [ ] Three\n");
         commit_all(&sealed, "Specify");
         sealed
     }

@@ -21,7 +21,7 @@ fn serve(sealed: &Sealed) -> Client {
 
 /// Starts our server with further arguments.
 fn serve_with(sealed: &Sealed, words: &[&str], stderr: Stdio) -> Client {
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["mcp", "memory"]).args(words);
     Client::start(command, stderr)
 }

@@ -16,7 +16,7 @@ const GRAPH: &str = r#"{"type":"entity","name":"parser","entityType":"module","o
 
 fn remembered() -> Sealed {
     let sealed = sealed();
-    sealed.write(FILE, GRAPH);
+    sealed.write_file(FILE, GRAPH);
     sealed
 }
 
@@ -34,9 +34,9 @@ fn memory_is_listed() {
         cache  (module)
           - holds 100 pages
     "]];
-    shown.assert_eq(&sealed.ralph(&["memory", "show"]).expect_code(0).stdout);
-    shown.assert_eq(&sealed.ralph(&["memory"]).expect_code(0).stdout);
-    let nothing = sealed.ralph(&["memory", "--file", "none.jsonl"]).expect_code(0).stdout;
+    shown.assert_eq(&sealed.run_ralph(&["memory", "show"]).expect_code(0).stdout);
+    shown.assert_eq(&sealed.run_ralph(&["memory"]).expect_code(0).stdout);
+    let nothing = sealed.run_ralph(&["memory", "--file", "none.jsonl"]).expect_code(0).stdout;
     assert_eq!(nothing, "Nothing is remembered yet in this project.\n");
 }
 
@@ -52,24 +52,24 @@ fn search_requires_all_words() {
         Further relations
           parser fills cache
     "]]
-    .assert_eq(&sealed.ralph(&["memory", "search", "PAGES", "module"]).expect_code(0).stdout);
-    let nothing = sealed.ralph(&["memory", "search", "pages", "header"]).expect_code(0).stdout;
+    .assert_eq(&sealed.run_ralph(&["memory", "search", "PAGES", "module"]).expect_code(0).stdout);
+    let nothing = sealed.run_ralph(&["memory", "search", "pages", "header"]).expect_code(0).stdout;
     assert_eq!(nothing, "Nothing that is remembered has all of these words.\n");
-    sealed.ralph(&["memory", "search"]).expect_code(2);
+    sealed.run_ralph(&["memory", "search"]).expect_code(2);
 }
 
 #[test]
 fn the_graph_is_exported_as_data_and_as_pictures() {
     let sealed = remembered();
     let json: Value =
-        serde_json::from_str(&sealed.ralph(&["memory", "export"]).expect_code(0).stdout)
+        serde_json::from_str(&sealed.run_ralph(&["memory", "export"]).expect_code(0).stdout)
             .expect("JSON");
     assert_eq!(
         json["relations"],
         json!([{"from": "parser", "to": "cache", "relationType": "fills"}])
     );
     let words = ["memory", "export", "--html", "graph.html", "--svg", "graph.svg"];
-    let done = sealed.ralph(&words).expect_code(0);
+    let done = sealed.run_ralph(&words).expect_code(0);
     assert_eq!(
         (done.stdout.as_str(), done.stderr.as_str()),
         (
@@ -77,26 +77,26 @@ fn the_graph_is_exported_as_data_and_as_pictures() {
             "graph.html is written: 2 things, 1 relation.\ngraph.svg is written: 2 things, 1 relation.\n"
         )
     );
-    let (html, svg) = (sealed.read("graph.html"), sealed.read("graph.svg"));
+    let (html, svg) = (sealed.read_file("graph.html"), sealed.read_file("graph.svg"));
     assert!(html.contains(&svg) && svg.starts_with("<svg ") && svg.ends_with("</svg>"), "{html}");
     assert!(html.contains("is &lt;b&gt;slow") && !html.contains("<script"), "{html}");
-    sealed.ralph(&["memory", "export", "--json", "--svg", "x"]).expect_code(2);
-    sealed.ralph(&["memory", "export", "--svg", "no/such/x"]).expect_code(2);
+    sealed.run_ralph(&["memory", "export", "--json", "--svg", "x"]).expect_code(2);
+    sealed.run_ralph(&["memory", "export", "--svg", "no/such/x"]).expect_code(2);
 }
 
 #[test]
 fn unreadable_memory_is_reported() {
     let sealed = remembered();
-    sealed.write(FILE, &format!("{GRAPH}{{torn"));
-    let shown = sealed.ralph(&["memory", "search", "cache"]).expect_code(0);
+    sealed.write_file(FILE, &format!("{GRAPH}{{torn"));
+    let shown = sealed.run_ralph(&["memory", "search", "cache"]).expect_code(0);
     assert!(
         shown.stderr.contains("line 4 of") && shown.stdout.contains("cache"),
         "{}",
         shown.stderr
     );
     let expect = format!("{GRAPH}{{torn");
-    assert_eq!(sealed.read(FILE), expect, "looking changes nothing");
-    fs::remove_file(sealed.project().join(FILE)).expect("removed");
-    fs::create_dir(sealed.project().join(FILE)).expect("made");
-    sealed.ralph(&["memory"]).expect_code(2).expect_stderr("is not a file");
+    assert_eq!(sealed.read_file(FILE), expect, "looking changes nothing");
+    fs::remove_file(sealed.project_dir().join(FILE)).expect("removed");
+    fs::create_dir(sealed.project_dir().join(FILE)).expect("made");
+    sealed.run_ralph(&["memory"]).expect_code(2).expect_stderr("is not a file");
 }

@@ -41,9 +41,9 @@ fn installed() -> Option<(PathBuf, PathBuf)> {
 /// Starts the package on a project's file.
 fn serve_reference(sealed: &Sealed) -> Option<Client> {
     let (node, program) = installed()?;
-    let file = sealed.project().join(FILE);
+    let file = sealed.project_dir().join(FILE);
     fs::create_dir_all(file.parent().expect("it has one")).expect("made");
-    let mut command = sealed.command(node);
+    let mut command = sealed.build_command(node);
     command.arg(program).env("MEMORY_FILE_PATH", file);
     Some(Client::start(command, Stdio::null()))
 }
@@ -64,7 +64,7 @@ fn play(client: &mut Client, sealed: &Sealed) -> String {
         let answer = client.ask("tools/call", call);
         answers.push_str(&format!("{}\n", answer["result"]));
     }
-    answers + "file:\n" + sealed.read(FILE).trim_end() + "\n"
+    answers + "file:\n" + sealed.read_file(FILE).trim_end() + "\n"
 }
 
 /// Returns the tools as a comparable list: descriptions for models may differ.
@@ -127,8 +127,8 @@ fn each_server_reads_the_others_file() {
     }
     assert_eq!(ours.names().len(), 6);
     // A line that crashes the package is repaired by the next change of ours.
-    let text = sealed.read(FILE);
-    sealed.write(FILE, &format!("{text}\n{{\"type\":\"enti"));
+    let text = sealed.read_file(FILE);
+    sealed.write_file(FILE, &format!("{text}\n{{\"type\":\"enti"));
     assert_eq!(theirs.call("read_graph", json!({}))["isError"], true);
     ours.create("repaired");
     assert_eq!(theirs.names(), ours.names());
@@ -138,7 +138,7 @@ fn each_server_reads_the_others_file() {
 fn official_mcp_client_accepts_the_server() {
     let sealed = sealed();
     let Some((node, program)) = installed() else { return };
-    let mut command = sealed.command(node);
+    let mut command = sealed.build_command(node);
     command.arg(place("client.mjs")).arg(program).arg(env!("CARGO_BIN_EXE_ralph"));
     command.args(["mcp", "memory"]);
     let output = command.output().expect("it starts");
@@ -168,7 +168,7 @@ fn documentation_server_starts_without_a_network() {
     let Some((_, program)) = installed() else { return };
     let place = program.ancestors().find(|place| place.join("package-lock.json").exists());
     // From its installation, npx uses the local package and contacts no registry.
-    let mut command = sealed.command("npx");
+    let mut command = sealed.build_command("npx");
     command.args(["-y", "@upstash/context7-mcp"]).current_dir(place.expect("a place"));
     command.env("npm_config_offline", "true").env("HTTPS_PROXY", "http://127.0.0.1:9");
     let mut client = Client::start(command, Stdio::null());

@@ -14,12 +14,12 @@ fn the_graph_is_where_the_flag_or_the_environment_says() {
     let sealed = sealed();
     serve(&sealed).create("default");
     serve_with(&sealed, &["--file", "other.jsonl"], Stdio::inherit()).create("flag");
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["mcp", "memory"]).env("MEMORY_FILE_PATH", "named.jsonl");
     Client::start(command, Stdio::inherit()).create("environment");
     for (file, name) in [(FILE, "default"), ("other.jsonl", "flag"), ("named.jsonl", "environment")]
     {
-        assert!(sealed.read(file).contains(&format!("\"name\":\"{name}\"")), "{file}");
+        assert!(sealed.read_file(file).contains(&format!("\"name\":\"{name}\"")), "{file}");
     }
 }
 
@@ -63,7 +63,7 @@ fn graph_resource_reports_changes() {
 #[test]
 fn secrets_are_masked_and_found_by_the_same_query() {
     let sealed = sealed();
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["mcp", "memory"]).env("STORE_PASSWORD", "horse-battery-42");
     let mut client = Client::start(command, Stdio::inherit());
     let token = format!("ghp_{}", "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zC0fL3hJ6");
@@ -71,12 +71,12 @@ fn secrets_are_masked_and_found_by_the_same_query() {
         json!([format!("the store takes horse-battery-42 and {token}"), "and nothing else"]);
     let entity = json!({ "name": "store", "entityType": "part", "observations": output_text });
     client.call("create_entities", json!({ "entities": [entity] }));
-    let kept = sealed.read(FILE);
+    let kept = sealed.read_file(FILE);
     assert!(!kept.contains("horse-battery") && !kept.contains(&token), "{kept}");
     assert!(kept.contains("the store takes *** and ***"), "{kept}");
     let deletion = json!({ "entityName": "store", "observations": [output_text[0]] });
     client.call("delete_observations", json!({ "deletions": [deletion] }));
-    assert!(!sealed.read(FILE).contains("the store takes"), "{}", sealed.read(FILE));
+    assert!(!sealed.read_file(FILE).contains("the store takes"), "{}", sealed.read_file(FILE));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn pending_requests_are_answered_after_the_client_closes() {
 
 #[test]
 fn silent_client_is_not_an_error() {
-    sealed().ralph(&["mcp", "memory"]).expect_code(0);
+    sealed().run_ralph(&["mcp", "memory"]).expect_code(0);
 }
 
 #[test]
@@ -146,13 +146,14 @@ fn eight_servers_lose_nothing() {
 #[test]
 fn a_server_that_is_killed_while_it_writes_leaves_a_whole_file() {
     let sealed = sealed();
-    let path = sealed.project().join(FILE);
+    let path = sealed.project_dir().join(FILE);
     // Large enough that most of the time is spent writing.
     let large = (0..2_000).map(|number| {
         let observations = ["x".repeat(1_000)];
         json!({ "type": "entity", "name": format!("old {number}"), "observations": observations })
     });
-    sealed.write(FILE, &large.map(|entity| format!("{entity}\n")).collect::<Vec<_>>().concat());
+    sealed
+        .write_file(FILE, &large.map(|entity| format!("{entity}\n")).collect::<Vec<_>>().concat());
     let mut known: Vec<String> = Vec::new();
     for round in 0..10 {
         let mut client = serve(&sealed);
@@ -175,10 +176,10 @@ fn a_server_that_is_killed_while_it_writes_leaves_a_whole_file() {
             fs::metadata(&path).expect("there").len() != before.len()
         });
         client.kill();
-        for line in sealed.read(FILE).lines() {
+        for line in sealed.read_file(FILE).lines() {
             serde_json::from_str::<Value>(line).expect("a whole line");
         }
-        let names = sealed.ralph(&["memory", "export"]).expect_code(0).stdout;
+        let names = sealed.run_ralph(&["memory", "export"]).expect_code(0).stdout;
         let names: Value = serde_json::from_str(&names).expect("JSON");
         let names = names["entities"].as_array().cloned().unwrap_or_default();
         let names: Vec<&str> = names.iter().filter_map(|entity| entity["name"].as_str()).collect();
@@ -197,7 +198,7 @@ fn a_server_that_is_killed_while_it_writes_leaves_a_whole_file() {
 #[test]
 fn damaged_lines_are_reported_and_kept() {
     let sealed = sealed();
-    sealed.write(FILE, "{\"type\":\"entity\",\"name\":\"kept\",\"since\":1}\n{\"type\":\"ent");
+    sealed.write_file(FILE, "{\"type\":\"entity\",\"name\":\"kept\",\"since\":1}\n{\"type\":\"ent");
     let output_text = fs::File::create(sealed.root().join("said")).expect("created");
     let mut client = serve_with(&sealed, &[], output_text.into());
     assert_eq!(client.names(), ["kept"]);
@@ -214,7 +215,7 @@ fn damaged_lines_are_reported_and_kept() {
         .find_map(|line| line.strip_prefix("warning: what could not be read is kept in `"));
     let aside = aside.and_then(|rest| rest.strip_suffix('`')).expect("it says where");
     assert_eq!(fs::read_to_string(aside).expect("kept"), "{\"type\":\"ent\n");
-    assert!(sealed.read(FILE).contains("\"since\":1"));
+    assert!(sealed.read_file(FILE).contains("\"since\":1"));
 }
 
 #[test]
@@ -233,15 +234,15 @@ fn full_disk_keeps_the_old_file_and_the_server() {
     let sealed = sealed();
     // A file size limit of a few kilobytes, which looks like a full disk to a writer.
     let limited = "trap '' XFSZ; ulimit -f 16; exec \"$0\" mcp memory";
-    let mut command = sealed.command("/bin/sh");
+    let mut command = sealed.build_command("/bin/sh");
     command.args(["-c", limited, env!("CARGO_BIN_EXE_ralph")]);
     let mut client = Client::start(command, Stdio::inherit());
     client.create("kept");
-    let before = sealed.read(FILE);
+    let before = sealed.read_file(FILE);
     let result = client.create(&"x".repeat(100_000));
     let text = result["content"][0]["text"].as_str().expect("text");
     assert!(text.starts_with("cannot write `") && text.contains("File too large"), "{text}");
-    assert_eq!(sealed.read(FILE), before);
+    assert_eq!(sealed.read_file(FILE), before);
     client.create("next");
     assert_eq!(client.names(), ["kept", "next"]);
 }

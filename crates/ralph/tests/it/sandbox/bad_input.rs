@@ -11,7 +11,7 @@ use crate::{repository, sealed};
 
 /// Returns the `ralph sandbox exec` command, to be changed.
 fn exec(sealed: &Sealed, backend: &str, words: &[&str]) -> Command {
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(["sandbox", "exec", "--backend", backend, "--network", "none", "--"]).args(words);
     command
 }
@@ -25,9 +25,9 @@ fn without_user_namespaces_the_native_backend_says_so() {
         "echo 0 > /proc/sys/user/max_user_namespaces && {ralph} sandbox exec --backend native \
          --network none -- true"
     );
-    let mut command = sealed.command("unshare");
+    let mut command = sealed.build_command("unshare");
     command.args(["--user", "--map-root-user", "sh", "-c", &body]);
-    let ran = Running::start(command).wait();
+    let ran = Running::start_command(command).wait_for_end();
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     for words in ["`native` does not work here", "cannot create namespaces", "hint:"] {
         assert!(ran.stderr.contains(words), "no {words:?} in {}", ran.stderr);
@@ -45,9 +45,9 @@ fn without_namespaces_auto_takes_landlock() {
         "echo 0 > /proc/sys/user/max_user_namespaces && {ralph} sandbox exec --backend auto \
          --network none -- printenv RALPH_SANDBOX"
     );
-    let mut command = sealed.command("unshare");
+    let mut command = sealed.build_command("unshare");
     command.args(["--user", "--map-root-user", "sh", "-c", &body]);
-    let ran = Running::start(command).wait();
+    let ran = Running::start_command(command).wait_for_end();
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "landlock\n"), "{}", ran.stderr);
 }
 
@@ -55,17 +55,17 @@ fn without_namespaces_auto_takes_landlock() {
 fn bubblewrap_must_be_there_and_not_in_the_project() {
     let sealed = sealed();
     let mut command = exec(&sealed, "bwrap", &["true"]);
-    command.env("PATH", sealed.bin());
-    let ran = Running::start(command).wait();
+    command.env("PATH", sealed.bin_dir());
+    let ran = Running::start_command(command).wait_for_end();
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     assert!(ran.stderr.contains("`bwrap` is not on the PATH"), "{}", ran.stderr);
-    let fake = sealed.project().join("bwrap");
+    let fake = sealed.project_dir().join("bwrap");
     fs::write(&fake, "#!/bin/sh\nexit 0\n").expect("written");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&fake, mode).expect("a mode");
     let mut command = exec(&sealed, "bwrap", &["true"]);
-    command.env("PATH", sealed.project());
-    let ran = Running::start(command).wait();
+    command.env("PATH", sealed.project_dir());
+    let ran = Running::start_command(command).wait_for_end();
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     assert!(ran.stderr.contains("is inside the project"), "{}", ran.stderr);
 }
@@ -74,11 +74,11 @@ fn bubblewrap_must_be_there_and_not_in_the_project() {
 fn bubblewrap_without_isolation_fails_its_self_test() {
     let sealed = sealed();
     let pretender = "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"\n";
-    sealed.program("bwrap", pretender);
+    sealed.write_program("bwrap", pretender);
     let ran = script(&sealed, "bwrap", "echo ran > marker");
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     assert!(ran.stderr.contains("it failed the sandbox self-test"), "{}", ran.stderr);
-    assert!(!sealed.project().join("marker").exists());
+    assert!(!sealed.project_dir().join("marker").exists());
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_home_behind_a_link_is_hidden_all_the_same() {
                 &["sh", "-c", "cat ~/canary || cat $0/canary", &spelling.to_string_lossy()],
             );
             command.env("HOME", &link);
-            let ran = Running::start(command).wait();
+            let ran = Running::start_command(command).wait_for_end();
             assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{backend}");
         }
     }
@@ -111,7 +111,7 @@ fn project_in_home_is_visible_and_its_siblings_are_not() {
         let mut command =
             exec(&sealed, backend, &["sh", "-c", "echo x > made; cat ../canary ../../canary"]);
         command.current_dir(home.join("work/project"));
-        let ran = Running::start(command).wait();
+        let ran = Running::start_command(command).wait_for_end();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{backend}: {}", ran.stderr);
         assert!(home.join("work/project/made").exists(), "{backend}: {}", ran.stderr);
     }
@@ -127,7 +127,7 @@ fn a_project_that_is_too_much_is_refused() {
         let sealed = sealed();
         let mut command = exec(&sealed, "native", &["true"]);
         command.current_dir(sealed.root().join(directory));
-        let ran = Running::start(command).wait();
+        let ran = Running::start_command(command).wait_for_end();
         assert_eq!(ran.code, Some(2), "{directory}: {}", ran.stderr);
         assert!(ran.stderr.contains(words), "{directory}: {}", ran.stderr);
     }
@@ -139,7 +139,7 @@ fn a_work_tree_whose_repository_is_elsewhere() {
         for (mode, expect) in [("ro", "refused"), ("agent", "committed")] {
             let sealed = repository();
             let tree = sealed.root().join("tree");
-            sealed.git(&["worktree", "add", "-q", &tree.to_string_lossy()]);
+            sealed.run_git(&["worktree", "add", "-q", &tree.to_string_lossy()]);
             let body = "git status --short > /dev/null || exit 9; echo x > new && git add new && \
                         git commit -qm New && echo committed || echo refused; \
                         echo x > .git && echo swapped; \
@@ -152,7 +152,7 @@ fn a_work_tree_whose_repository_is_elsewhere() {
             .expect("written");
             let mut command = exec(&sealed, backend, &["sh", "-c", body]);
             command.current_dir(&tree);
-            let ran = Running::start(command).wait();
+            let ran = Running::start_command(command).wait_for_end();
             let open = match (backend, mode) {
                 ("landlock", "ro") => "refused\nswapped\n".to_owned(),
                 ("landlock", _) => "committed\nswapped\nadded\n".to_owned(),
@@ -167,7 +167,7 @@ fn a_work_tree_whose_repository_is_elsewhere() {
 fn temporary_files_and_files_are_bounded() {
     for backend in backends() {
         let sealed = sealed();
-        sealed.write(
+        sealed.write_file(
             ".ralph/settings.json",
             r#"{"sandbox": {"limits": {"tmp": "1M", "file": "2M"}}}"#,
         );
@@ -197,8 +197,10 @@ print(started)
     for user in super::world::User::all() {
         for backend in backends().into_iter().filter(|it| *it != "landlock") {
             let world = super::world::World::new(user);
-            world.sealed.write("fork.py", program);
-            world.sealed.write(".ralph/settings.json", r#"{"sandbox": {"limits": {"pids": 24}}}"#);
+            world.sealed.write_file("fork.py", program);
+            world
+                .sealed
+                .write_file(".ralph/settings.json", r#"{"sandbox": {"limits": {"pids": 24}}}"#);
             let ran = world.inside(backend, &["/usr/bin/python3", "fork.py"]);
             let started: u32 = ran.stdout.trim().parse().unwrap_or(u32::MAX);
             assert!(started <= 24, "{backend} {user:?}: {started} {}", ran.stderr);

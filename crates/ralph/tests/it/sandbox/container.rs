@@ -37,15 +37,15 @@ impl Scene {
     fn new(engine: Engine) -> Self {
         let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
         match engine {
-            Engine::Docker => sealed.program("docker", DOCKER),
+            Engine::Docker => sealed.write_program("docker", DOCKER),
             // The real one must be found although another may be installed.
-            Engine::Podman => sealed.program("docker", "#!/bin/sh\nexit 1\n"),
+            Engine::Podman => sealed.write_program("docker", "#!/bin/sh\nexit 1\n"),
         }
         Self { sealed, engine }
     }
 
     fn start(&self, words: &[&str]) -> Running {
-        let mut command = self.sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        let mut command = self.sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
         let image = match self.engine {
             Engine::Docker => "agent:1",
             Engine::Podman => image().expect("an image"),
@@ -55,11 +55,11 @@ impl Scene {
             .env("RALPH_SANDBOX_BACKEND", "container")
             .env("RALPH_SANDBOX_IMAGE", image)
             .env("MY_SECRET_TOKEN", "canary-of-the-environment");
-        Running::start(command)
+        Running::start_command(command)
     }
 
     fn ralph(&self, words: &[&str]) -> Finished {
-        self.start(words).wait()
+        self.start(words).wait_for_end()
     }
 
     fn exec(&self, script: &str) -> Finished {
@@ -86,7 +86,7 @@ impl Scene {
     }
 
     fn notes(&self) -> PathBuf {
-        self.sealed.bin().join("containers")
+        self.sealed.bin_dir().join("containers")
     }
 }
 
@@ -107,7 +107,7 @@ fn agent_gates_and_git_of_a_run_start_in_containers() {
              echo | {ralph} __connect evil.example 443 > said 2>&1; true",
             sealed.root().display()
         );
-        sealed.script(
+        sealed.write_script(
             &json!([{ "do": [
                 { "write": { "path": "work.txt", "text": "done\n" } },
                 { "run": { "command": probes } },
@@ -124,23 +124,28 @@ fn agent_gates_and_git_of_a_run_start_in_containers() {
         let end = scene.ralph(&["run", "-p", "Work.", "-m", "1", "--include-dirty"]);
         assert_eq!(end.code, Some(0), "{engine:?}: {}{}", end.stdout, end.stderr);
         assert_eq!(sealed.subjects().len(), 2, "{engine:?}");
-        assert_eq!(sealed.read("read"), "", "{engine:?}");
-        let variables = sealed.read("variables");
+        assert_eq!(sealed.read_file("read"), "", "{engine:?}");
+        let variables = sealed.read_file("variables");
         assert!(!variables.contains("canary-of-the-environment"), "{variables}");
         assert!(variables.contains("RALPH_SANDBOX=container"), "{variables}");
-        let seen = sealed.read("seen");
+        let seen = sealed.read_file("seen");
         assert!(!seen.contains("state/ralph") && !seen.contains("outside"), "{seen}");
-        assert!(sealed.read(".ralph/settings.json").contains("guardrails"), "{engine:?}");
-        let warned = sealed.events_of("warned");
+        assert!(sealed.read_file(".ralph/settings.json").contains("guardrails"), "{engine:?}");
+        let warned = sealed.find_events("warned");
         assert!(
             warned.iter().any(|it| it.to_string().contains("evil.example:443 refused")),
             "{engine:?}: {warned:?} {}",
-            sealed.read("said")
+            sealed.read_file("said")
         );
-        let started = &sealed.events_of("run_started")[0];
+        let started = &sealed.find_events("run_started")[0];
         assert_eq!(started["recipe"]["sandbox"]["backend"], json!({ "this": "container" }));
         assert_eq!(scene.left(), [""; 0], "{engine:?}");
-        assert_eq!(sealed.git(&["status", "--short"]), "", "{engine:?}: {}", sealed.git(&["diff"]));
+        assert_eq!(
+            sealed.run_git(&["status", "--short"]),
+            "",
+            "{engine:?}: {}",
+            sealed.run_git(&["diff"])
+        );
     }
 }
 
@@ -149,7 +154,7 @@ fn streams_codes_and_signals_come_through_a_container() {
     for engine in engines() {
         let scene = Scene::new(engine);
         let ran = scene.exec("echo out; echo err >&2; pwd; exit 7");
-        let expect = format!("out\n{}\n", scene.sealed.project().display());
+        let expect = format!("out\n{}\n", scene.sealed.project_dir().display());
         assert_eq!(
             (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
             (Some(7), expect.as_str(), "err\n"),
@@ -178,8 +183,8 @@ fn a_stopped_call_takes_its_container_with_it() {
             let running = scene.start(&words);
             scene.sealed.wait_for("ready");
             kill_process_group(first_child(running.id()), signal).expect("it is there");
-            assert_eq!(running.wait().code, Some(code), "{engine:?} {signal:?}");
-            let has_got_term = scene.sealed.project().join("got-term").exists();
+            assert_eq!(running.wait_for_end().code, Some(code), "{engine:?} {signal:?}");
+            let has_got_term = scene.sealed.project_dir().join("got-term").exists();
             assert_eq!(has_got_term, signal == Signal::TERM, "{engine:?}");
             assert_eq!(scene.sealed.survivors(), Vec::<String>::new(), "{engine:?} {signal:?}");
         }
@@ -200,7 +205,7 @@ fn containers_of_a_killed_run_are_removed_and_it_resumes() {
         let scene = Scene::new(engine);
         let sealed = &scene.sealed;
         let hang = "test -e go || { echo x > ready; exec sleep 600; }";
-        sealed.script(
+        sealed.write_script(
             &json!([
                 { "do": [{ "run": { "command": hang } }, done()] },
                 { "do": [done()] },
@@ -209,9 +214,9 @@ fn containers_of_a_killed_run_are_removed_and_it_resumes() {
         );
         let running = scene.start(&["run", "-p", "Work.", "-m", "2"]);
         sealed.wait_for("ready");
-        running.signal(Signal::KILL);
-        running.wait();
-        sealed.write("go", "");
+        running.send_signal(Signal::KILL);
+        running.wait_for_end();
+        sealed.write_file("go", "");
         // Either the engine or the resumed run may remove it first.
         let end = scene.ralph(&["resume"]);
         assert_eq!(end.code, Some(0), "{engine:?}: {}", end.stderr);
@@ -225,14 +230,16 @@ fn missing_container_parts_are_reported_with_a_hint() {
     let scene = Scene::new(Engine::Docker);
     let sealed = &scene.sealed;
     let run = |image: &str, gate: &str| {
-        sealed
-            .script(&json!([{ "do": [done()] }]), &json!({ "guardrails": [{ "command": gate }] }));
-        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        sealed.write_script(
+            &json!([{ "do": [done()] }]),
+            &json!({ "guardrails": [{ "command": gate }] }),
+        );
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
         command.args(["run", "-p", "Work.", "-m", "1"]).env("RALPH_SANDBOX_BACKEND", "container");
         if !image.is_empty() {
             command.env("RALPH_SANDBOX_IMAGE", image);
         }
-        let end = Running::start(command).wait();
+        let end = Running::start_command(command).wait_for_end();
         assert_eq!(end.code, Some(2), "{image}: {}", end.stderr);
         end.stderr
     };
@@ -243,7 +250,7 @@ fn missing_container_parts_are_reported_with_a_hint() {
     assert!(message.contains("`docker pull other:1` fetches it"), "{message}");
     let message = run("agent:1", "no-such-gate --all");
     assert!(message.contains("`no-such-gate` was not found in the image `agent:1`"), "{message}");
-    fs::write(sealed.bin().join("down"), "").expect("written");
+    fs::write(sealed.bin_dir().join("down"), "").expect("written");
     let message = run("agent:1", "true");
     assert!(message.contains("docker does not work: docker: Cannot connect"), "{message}");
     assert_eq!(sealed.runs().len(), 0, "no run was begun");

@@ -69,7 +69,7 @@ impl Held {
     fn start(backend: &str, body: &str) -> Self {
         use std::os::unix::process::CommandExt as _;
         let sealed = sealed();
-        let mut command: Command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        let mut command: Command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
         command
             .args(["sandbox", "exec", "--backend", backend, "--network", "none", "--"])
             .args(["sh", "-c", body])
@@ -129,7 +129,7 @@ fn stopped_program_continues() {
         for pid in &tree {
             let _ = kill_process(*pid, Signal::STOP);
         }
-        let beat = held.sealed.project().join("beat");
+        let beat = held.sealed.project_dir().join("beat");
         let size = || fs::metadata(&beat).map_or(0, |about| about.len());
         wait_until("it is stopped", || {
             let before = size();
@@ -178,7 +178,7 @@ fn no_placeholder_files_remain() {
     for backend in backends() {
         let sealed = sealed();
         let names = || -> Vec<String> {
-            let entries = fs::read_dir(sealed.project()).expect("readable").flatten();
+            let entries = fs::read_dir(sealed.project_dir()).expect("readable").flatten();
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
         };
         assert_eq!(script(&sealed, backend, "true").code, Some(0));

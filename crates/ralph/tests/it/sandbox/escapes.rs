@@ -13,7 +13,7 @@ const SCRIPT: &str = concat!(include_str!("escapes.py"), "\n\n", include_str!("e
 /// The results of the attempts, by name: whether each got out, and its output.
 fn tried(user: User, backend: &str) -> BTreeMap<&'static str, (bool, String)> {
     let world = World::new(user);
-    world.sealed.write("escapes.py", SCRIPT);
+    world.sealed.write_file("escapes.py", SCRIPT);
     let map = world.map().to_string();
     let mut words = vec!["/usr/bin/python3", "escapes.py", &map];
     if backend == "none" {

@@ -37,7 +37,7 @@ pub(crate) fn backends() -> Vec<&'static str> {
 /// Runs a command in an agent's sandbox without a network.
 fn inside(sealed: &Sealed, backend: &str, command: &[&str]) -> Finished {
     let words = ["sandbox", "exec", "--backend", backend, "--network", "none", "--"];
-    sealed.ralph(&[&words, command].concat())
+    sealed.run_ralph(&[&words, command].concat())
 }
 
 /// Runs a shell script there.

@@ -25,13 +25,13 @@ fn environments() -> Vec<Vec<(&'static str, String)>> {
 }
 
 fn start(sealed: &Sealed, environment: &[(&str, String)], words: &[&str]) -> Running {
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command.args(words).envs(environment.iter().map(|(name, value)| (name, value)));
-    Running::start(command)
+    Running::start_command(command)
 }
 
 fn ralph(sealed: &Sealed, environment: &[(&str, String)], words: &[&str]) -> Finished {
-    start(sealed, environment, words).wait()
+    start(sealed, environment, words).wait_for_end()
 }
 
 /// A repository with a list of one task and an agent.
@@ -41,8 +41,8 @@ fn project(calls: &Value, further: &Value) -> Sealed {
     if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
         settings.extend(further.clone());
     }
-    sealed.script(calls, &settings);
-    sealed.write(
+    sealed.write_script(calls, &settings);
+    sealed.write_file(
         "plan.json",
         &json!({ "project": "p", "tasks": [{
             "id": "T-1", "title": "One", "description": "Do it.", "status": "pending",
@@ -50,8 +50,8 @@ fn project(calls: &Value, further: &Value) -> Sealed {
         }] })
         .to_string(),
     );
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
     sealed
 }
 
@@ -82,7 +82,7 @@ fn listed(sealed: &Sealed) -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    collect(&sealed.project(), &sealed.project(), &mut found);
+    collect(&sealed.project_dir(), &sealed.project_dir(), &mut found);
     // Documented files of a run: its views, and git's index.
     let of_run = [
         ".ralph/.gitignore",
@@ -141,8 +141,8 @@ fn commands_work_and_nothing_is_made_while_an_agent_works() {
                 ended.stderr
             );
         }
-        sealed.write("go-on", "");
-        let end = running.wait();
+        sealed.write_file("go-on", "");
+        let end = running.wait_for_end();
         assert!(matches!(end.code, Some(0 | 130)), "{environment:?}: {}", end.stderr);
         let mut after = listed(&sealed);
         after.retain(|name| name != "work.txt");
@@ -172,11 +172,11 @@ fn forbidden_new_files_are_removed_kept_and_reported() {
         let end = ralph(&sealed, &environment, &["run", "-p", "base"]);
         assert_eq!(end.code, Some(0), "{environment:?}: {}", end.stderr);
         for name in [".envrc", ".mcp.json", ".vscode", ".claude", ".ralph/settings.local.json"] {
-            assert!(!sealed.project().join(name).exists(), "{environment:?}: {name}");
+            assert!(!sealed.project_dir().join(name).exists(), "{environment:?}: {name}");
         }
-        assert_eq!(sealed.read("work.txt"), "x\n", "{environment:?}");
+        assert_eq!(sealed.read_file("work.txt"), "x\n", "{environment:?}");
         let warned: Vec<String> =
-            sealed.events_of("warned").iter().map(ToString::to_string).collect();
+            sealed.find_events("warned").iter().map(ToString::to_string).collect();
         let prompts = sealed.prompts();
         let mut names = vec![".envrc", ".mcp.json", ".vscode", ".claude/settings.json"];
         // In other backends the directory is read-only.
@@ -189,7 +189,7 @@ fn forbidden_new_files_are_removed_kept_and_reported() {
             assert!(prompts[1].contains(&format!("- `{name}`")), "{environment:?}: {}", prompts[1]);
         }
         assert!(!prompts[1].contains("kept in"), "{}", prompts[1]);
-        let kept = fs::read_dir(sealed.state()).expect("readable").flatten();
+        let kept = fs::read_dir(sealed.state_dir()).expect("readable").flatten();
         let kept: Vec<_> = kept.filter(|it| it.path().join("removed/1-.envrc").is_file()).collect();
         assert_eq!(kept.len(), 1, "{environment:?}");
     }
@@ -207,15 +207,15 @@ fn local_settings_that_appear_while_an_agent_works_are_not_read() {
             handoff()
         ] }]);
         let sealed = project(&calls, &json!({}));
-        let running = sealed.start(&["build"]);
+        let running = sealed.start_ralph(&["build"]);
         sealed.wait_for("begun");
-        let status = sealed.ralph(&["status"]).expect_code(0).stdout;
+        let status = sealed.run_ralph(&["status"]).expect_code(0).stdout;
         assert!(status.contains("T-1"), "{status}");
-        sealed.ralph(&["note", "A word."]).expect_code(0);
-        let tasks = sealed.ralph(&["tasks"]).expect_code(0).stdout;
+        sealed.run_ralph(&["note", "A word."]).expect_code(0);
+        let tasks = sealed.run_ralph(&["tasks"]).expect_code(0).stdout;
         assert!(tasks.contains("T-1"), "{tasks}");
-        sealed.write("go-on", "");
-        running.wait().expect_code(0);
+        sealed.write_file("go-on", "");
+        running.wait_for_end().expect_code(0);
     }
 }
 
@@ -232,11 +232,11 @@ fn leftovers_of_a_killed_run_are_removed_by_the_next_one() {
         let sealed = project(&calls, &json!({}));
         let running = start(&sealed, &environment, &["run", "-p", "base"]);
         sealed.wait_for("begun");
-        running.signal(rustix::process::Signal::KILL);
-        running.wait();
+        running.send_signal(rustix::process::Signal::KILL);
+        running.wait_for_end();
         let end = ralph(&sealed, &environment, &["run", "-p", "base", "--include-dirty"]);
         assert_eq!(end.code, Some(0), "{environment:?}: {}", end.stderr);
-        assert!(!sealed.project().join(".envrc").exists(), "{environment:?}");
+        assert!(!sealed.project_dir().join(".envrc").exists(), "{environment:?}");
         assert!(end.stderr.contains("removed: `.envrc`"), "{environment:?}: {}", end.stderr);
     }
 }

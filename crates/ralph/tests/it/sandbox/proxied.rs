@@ -7,9 +7,12 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::thread;
 
-use ralph_core::sandbox::{GitAccess, Policy};
-use ralph_io::process::{Captured, Limits, Spawn, Stdin, Watch, capture};
-use ralph_io::sandbox::{Cage, Door, Finding, Handed, Places, Surroundings, Wall, probe};
+use ralph_core::sandbox::{GitAccess, SandboxPolicy};
+use ralph_io::process::{Captured, ProcessLimits, Spawn, StdinSource, Watch, capture_output};
+use ralph_io::sandbox::{
+    BackendConfig, DetectionContext, HandedFiles, ProbeResult, ProxyEndpoint, SandboxLauncher,
+    SandboxPaths, probe_backend,
+};
 use ralph_testkit::sealed::Sealed;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
@@ -28,12 +31,12 @@ except OSError:
     pass
 ";
 
-fn places(sealed: &Sealed) -> Places {
-    let state = sealed.state().join("project");
+fn places(sealed: &Sealed) -> SandboxPaths {
+    let state = sealed.state_dir().join("project");
     std::fs::create_dir_all(state.join("run")).expect("a directory");
-    Places {
-        project: sealed.project(),
-        work_tree: sealed.project(),
+    SandboxPaths {
+        project: sealed.project_dir(),
+        work_tree: sealed.project_dir(),
         history: Vec::new(),
         run: state.join("run"),
         state,
@@ -48,33 +51,38 @@ fn places(sealed: &Sealed) -> Places {
     }
 }
 
-fn run(sealed: &Sealed, wall: Wall, door: Option<Door>, words: &[&str]) -> Captured {
-    let policy = Policy { git: GitAccess::Ro, ..Policy::default() };
-    let cage = Cage::new(wall, policy, places(sealed), door);
+fn run(
+    sealed: &Sealed,
+    wall: BackendConfig,
+    door: Option<ProxyEndpoint>,
+    words: &[&str],
+) -> Captured {
+    let policy = SandboxPolicy { git: GitAccess::Ro, ..SandboxPolicy::default() };
+    let cage = SandboxLauncher::new(wall, policy, places(sealed), door);
     let spawn = Spawn {
         program: "/usr/bin/python3".into(),
         args: words.iter().map(Into::into).collect(),
-        cwd: sealed.project(),
+        cwd: sealed.project_dir(),
         env: Vec::new(),
-        stdin: Stdin::Null,
-        limits: Limits::default(),
+        stdin: StdinSource::Null,
+        limits: ProcessLimits::default(),
     };
-    let spawn = cage.launch(spawn, &Handed::default()).expect("launched");
-    capture(&spawn, &Watch::detached(), 4096)
+    let spawn = cage.wrap_spawn(spawn, &HandedFiles::default()).expect("launched");
+    capture_output(&spawn, &Watch::new_detached(), 4096)
 }
 
 /// Returns the backends that work here.
-fn walls(sealed: &Sealed) -> Vec<Wall> {
+fn walls(sealed: &Sealed) -> Vec<BackendConfig> {
     let env = vec![("PATH".into(), "/usr/bin:/bin".into())];
     let ralph = Path::new(env!("CARGO_BIN_EXE_ralph"));
-    let around = Surroundings::of_the_kernel(ralph, &sealed.project(), env);
+    let around = DetectionContext::for_kernel_backends(ralph, &sealed.project_dir(), env);
     let kinds = super::backends();
     ralph_core::sandbox::Backend::ALL
         .into_iter()
         .filter(|backend| kinds.contains(&backend.name()))
-        .filter_map(|it| match probe(it, &around) {
-            Finding::Works((wall, _)) => Some(wall),
-            Finding::Fails { .. } => None,
+        .filter_map(|it| match probe_backend(it, &around) {
+            ProbeResult::Works((wall, _)) => Some(wall),
+            ProbeResult::Fails { .. } => None,
         })
         .collect()
 }
@@ -102,7 +110,7 @@ fn greet(handover: &UnixListener) {
 #[test]
 fn the_proxy_takes_over_a_listener_and_is_all_that_can_be_reached() {
     let sealed = sealed();
-    sealed.write("talk.py", PROGRAM);
+    sealed.write_file("talk.py", PROGRAM);
     let host = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let host = host.local_addr().expect("an address").port().to_string();
     for (number, wall) in walls(&sealed).into_iter().enumerate() {
@@ -111,14 +119,18 @@ fn the_proxy_takes_over_a_listener_and_is_all_that_can_be_reached() {
         let proxy = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let port = proxy.local_addr().expect("an address").port();
         let greeter = match wall {
-            Wall::Native | Wall::Bwrap { .. } => thread::spawn(move || greet(&handover)),
-            Wall::Container(_) | Wall::Sbx(_) => panic!("these are not the kernel's"),
-            Wall::Landlock => thread::spawn(move || {
+            BackendConfig::Native | BackendConfig::Bwrap { .. } => {
+                thread::spawn(move || greet(&handover))
+            }
+            BackendConfig::Container(_) | BackendConfig::Sbx(_) => {
+                panic!("these are not the kernel's")
+            }
+            BackendConfig::Landlock => thread::spawn(move || {
                 let (mut inside, _): (TcpStream, _) = proxy.accept().expect("a connection");
                 inside.write_all(b"hello").expect("said");
             }),
         };
-        let door = Door { handover: path, forwards: Vec::new(), port };
+        let door = ProxyEndpoint { handover: path, forwards: Vec::new(), port };
         let ran = run(&sealed, wall.clone(), Some(door), &["talk.py", &host]);
         let output_text = String::from_utf8_lossy(&ran.stderr);
         assert!(ran.end.ending.is_success(), "{wall:?}: {}: {output_text}", ran.end.ending);
@@ -130,11 +142,13 @@ fn the_proxy_takes_over_a_listener_and_is_all_that_can_be_reached() {
 #[test]
 fn missing_proxy_is_reported() {
     let sealed = sealed();
-    for wall in walls(&sealed).into_iter().filter(|wall| *wall != Wall::Landlock) {
-        let door = Door { handover: sealed.root().join("absent"), forwards: Vec::new(), port: 1 };
+    for wall in walls(&sealed).into_iter().filter(|wall| *wall != BackendConfig::Landlock) {
+        let door =
+            ProxyEndpoint { handover: sealed.root().join("absent"), forwards: Vec::new(), port: 1 };
         let ran = run(&sealed, wall.clone(), Some(door), &["-c", "pass"]);
         let output_text = String::from_utf8_lossy(&ran.stderr).into_owned();
-        let reason = ralph_io::sandbox::not_started("python3", &ran.end.ending, &output_text);
+        let reason =
+            ralph_io::sandbox::find_setup_failure("python3", &ran.end.ending, &output_text);
         let reason = reason.expect("it was not started").to_string();
         assert!(reason.contains("cannot reach the proxy at"), "{wall:?}: {reason}");
     }

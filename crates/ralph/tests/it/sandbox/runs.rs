@@ -7,12 +7,12 @@ use super::backends;
 
 /// Runs ralph with the user's choice of backend.
 fn ralph(sealed: &Sealed, backend: &str, words: &[&str]) -> Finished {
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     command
         .args(words)
         .env("RALPH_SANDBOX_BACKEND", backend)
         .env("MY_SECRET_TOKEN", "canary-of-the-environment");
-    Running::start(command).wait()
+    Running::start_command(command).wait_for_end()
 }
 
 fn done() -> Value {
@@ -33,12 +33,12 @@ fn agent_gates_and_git_work_inside_and_reach_nothing_else() {
                       test -n \"$MY_SECRET_TOKEN\" && touch agent-knows; \
                       ls $STATE > agent-saw 2>/dev/null; true";
         let probes = probes.replace("$OUT", &outside.to_string());
-        let probes = probes.replace("$STATE", &sealed.state().join("..").display().to_string());
+        let probes = probes.replace("$STATE", &sealed.state_dir().join("..").display().to_string());
         let gate = format!(
             "test -f work.txt && ! {{ echo x > {outside}/gate; }} 2>/dev/null && \
              {{ test \"$RALPH_SANDBOX\" = landlock || ! {{ echo x > .ralph/settings.json; }} 2>/dev/null; }}"
         );
-        sealed.script(
+        sealed.write_script(
             &json!([{ "do": [
                 { "write": { "path": "work.txt", "text": "done\n" } },
                 { "run": { "command": probes } },
@@ -54,13 +54,13 @@ fn agent_gates_and_git_work_inside_and_reach_nothing_else() {
         assert_eq!(end.code, Some(0), "{backend}: {}{}", end.stdout, end.stderr);
         assert_eq!(sealed.subjects().len(), 2, "{backend}");
         for name in ["agent-got-out", "agent-knows"] {
-            assert!(!sealed.project().join(name).exists(), "{backend}: {name}");
+            assert!(!sealed.project_dir().join(name).exists(), "{backend}: {name}");
         }
         assert!(!sealed.root().join("outside/agent").exists(), "{backend}");
         assert!(!sealed.root().join("outside/gate").exists(), "{backend}");
-        assert!(!sealed.read("agent-read").contains("canary"), "{backend}");
+        assert!(!sealed.read_file("agent-read").contains("canary"), "{backend}");
         assert!(!end.stderr.contains("no sandbox"), "{}", end.stderr);
-        let started = &sealed.events_of("run_started")[0];
+        let started = &sealed.find_events("run_started")[0];
         assert_eq!(
             started["recipe"]["sandbox"]["backend"],
             json!({ "this": backend }),
@@ -68,7 +68,7 @@ fn agent_gates_and_git_work_inside_and_reach_nothing_else() {
         );
         assert_eq!(sealed.survivors(), [""; 0]);
         assert_eq!(
-            sealed.git(&["status", "--short"]),
+            sealed.run_git(&["status", "--short"]),
             "",
             "{backend}: nothing of the walls is left"
         );
@@ -84,16 +84,19 @@ fn refused_connections_are_in_the_summary_and_the_report() {
             "echo | {ralph_itself} __connect evil.example 443 > said 2>&1 || true; \
              echo | {ralph_itself} __connect evil.example 443 >> said 2>&1 || true"
         );
-        sealed.script(&json!([{ "do": [{ "run": { "command": connect } }, done()] }]), &json!({}));
+        sealed.write_script(
+            &json!([{ "do": [{ "run": { "command": connect } }, done()] }]),
+            &json!({}),
+        );
         let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
         assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
         let words = "evil.example:443 refused: it is not on the list of allowed hosts (2 times)";
-        let warned = sealed.events_of("warned");
+        let warned = sealed.find_events("warned");
         let message: Vec<&str> = warned.iter().filter_map(|event| event["text"].as_str()).collect();
         assert!(message.iter().any(|text| text.contains(words)), "{backend}: {message:?}");
         let report = ralph(&sealed, backend, &["report"]).stdout;
         assert!(report.contains(words), "{backend}: {report}");
-        let message = sealed.read("said");
+        let message = sealed.read_file("said");
         assert!(message.contains("sandbox refused a connection"), "{backend}: {message}");
     }
 }
@@ -102,18 +105,18 @@ fn refused_connections_are_in_the_summary_and_the_report() {
 fn git_hooks_reach_neither_the_journal_nor_git_config() {
     for backend in backends().into_iter().filter(|backend| *backend != "landlock") {
         let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
-        let hook = sealed.project().join(".git/hooks/pre-commit");
+        let hook = sealed.project_dir().join(".git/hooks/pre-commit");
         std::fs::write(&hook, "#!/bin/sh\nsh ./check.sh\n").expect("written");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&hook, mode).expect("a mode");
-        let config = sealed.read(".git/config");
+        let config = sealed.read_file(".git/config");
         let tampering = format!(
             "echo x >> .git/config; echo x > .git/hooks/added; \
              find {} -name journal.jsonl -exec sh -c 'echo garbage >> \"$1\"' - '{{}}' ';'; \
              echo ran > hook-ran; exit 0\n",
-            sealed.state().display()
+            sealed.state_dir().display()
         );
-        sealed.script(
+        sealed.write_script(
             &json!([{ "do": [{ "write": { "path": "check.sh", "text": tampering } }, done()] }]),
             &json!({ "scm": { "command": "git", "tasks": ["commit"] } }),
         );
@@ -121,9 +124,9 @@ fn git_hooks_reach_neither_the_journal_nor_git_config() {
         let end = ralph(&sealed, backend, &words);
         assert_eq!(end.code, Some(0), "{backend}: {}", end.stderr);
         assert_eq!(sealed.subjects().len(), 2, "{backend}");
-        assert_eq!(sealed.read("hook-ran"), "ran\n", "{backend}: the hook ran");
-        assert_eq!(sealed.read(".git/config"), config, "{backend}");
-        assert!(!sealed.project().join(".git/hooks/added").exists(), "{backend}");
+        assert_eq!(sealed.read_file("hook-ran"), "ran\n", "{backend}: the hook ran");
+        assert_eq!(sealed.read_file(".git/config"), config, "{backend}");
+        assert!(!sealed.project_dir().join(".git/hooks/added").exists(), "{backend}");
         let run = sealed.runs().pop().expect("a run");
         let journal = std::fs::read_to_string(run.join("journal.jsonl")).expect("a journal");
         assert!(!journal.contains("garbage"), "{backend}: {journal}");
@@ -136,16 +139,16 @@ fn endless_output_is_stopped() {
     let backend = backends()[0];
     let limits = json!({ "sandbox": { "limits": { "output": "100k" } }, "retries": { "max": 0 } });
     let flood = json!({ "run": { "command": "yes | head -c 1000000", "show": "tool" } });
-    sealed.script(&json!([{ "do": [flood, done()] }]), &limits);
+    sealed.write_script(&json!([{ "do": [flood, done()] }]), &limits);
     let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
     assert_ne!(end.code, Some(0), "{}", end.stderr);
     assert!(end.stderr.contains("printed too much"), "{}", end.stderr);
     let mut gated = limits.clone();
     gated["guardrails"] = json!([{ "command": "yes" }]);
-    sealed.script(&json!([{ "do": [done()] }]), &gated);
+    sealed.write_script(&json!([{ "do": [done()] }]), &gated);
     let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    let log = sealed.events_of("gate_checked");
+    let log = sealed.find_events("gate_checked");
     assert!(log.iter().any(|it| it.to_string().contains("printed too much")), "{log:?}");
     assert_eq!(sealed.survivors(), [""; 0]);
 }
@@ -158,18 +161,18 @@ fn disk_flood_is_stopped() {
     // Small files, so that no file size limit applies.
     let fill = "mkdir -p fill; for i in $(seq 64); do head -c 1000000 /dev/zero > fill/$i; done; \
                 sleep 60";
-    sealed.script(&json!([{ "do": [{ "run": { "command": fill } }, done()] }]), &limits);
+    sealed.write_script(&json!([{ "do": [{ "run": { "command": fill } }, done()] }]), &limits);
     let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
     assert_ne!(end.code, Some(0), "{}", end.stderr);
     assert!(end.stderr.contains("sandbox.limits.growth"), "{}", end.stderr);
     assert!(ralph(&sealed, backend, &["report"]).stdout.contains("sandbox.limits.growth"));
-    std::fs::remove_dir_all(sealed.project().join("fill")).expect("removed");
+    std::fs::remove_dir_all(sealed.project_dir().join("fill")).expect("removed");
     let mut gated = limits.clone();
     gated["guardrails"] = json!([{ "command": fill }]);
-    sealed.script(&json!([{ "do": [done()] }]), &gated);
+    sealed.write_script(&json!([{ "do": [done()] }]), &gated);
     let end = ralph(&sealed, backend, &["run", "-p", "Work.", "-m", "1"]);
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    let log = sealed.events_of("gate_checked");
+    let log = sealed.find_events("gate_checked");
     assert!(log.iter().any(|it| it.to_string().contains("sandbox.limits.growth")), "{log:?}");
     assert_eq!(sealed.survivors(), [""; 0]);
 }
@@ -177,7 +180,7 @@ fn disk_flood_is_stopped() {
 #[test]
 fn run_without_a_sandbox_is_marked_everywhere() {
     let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
-    sealed.script(&json!([{ "do": [done()] }]), &json!({}));
+    sealed.write_script(&json!([{ "do": [done()] }]), &json!({}));
     for (backend, words) in [
         ("none", "there is no sandbox: agent and gates can do whatever you can"),
         ("guard", "nothing but the command guard keeps the agent from the rest"),
@@ -195,7 +198,7 @@ fn run_without_a_sandbox_is_marked_everywhere() {
 #[test]
 fn a_backend_that_does_not_work_is_refused_before_anything_happens() {
     let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
-    sealed.script(&json!([{ "do": [done()] }]), &json!({}));
+    sealed.write_script(&json!([{ "do": [done()] }]), &json!({}));
     // Either engine may be installed; there is no image.
     let end = ralph(&sealed, "container", &["run", "-p", "Work.", "-m", "1"]);
     assert_eq!(end.code, Some(2), "{}", end.stderr);
@@ -209,7 +212,7 @@ fn resume_uses_the_same_sandbox() {
     for backend in backends() {
         let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
         let probe = "{ echo x > ../outside.txt; } 2>/dev/null; echo $RALPH_SANDBOX >> walls; true";
-        sealed.script(
+        sealed.write_script(
             &json!([{ "do": [{ "run": { "command": probe } }, { "text": "More to do." }] }]),
             &json!({}),
         );
@@ -218,7 +221,7 @@ fn resume_uses_the_same_sandbox() {
         let end = ralph(&sealed, "none", &["resume", "-m", "2"]);
         assert_eq!(end.code, Some(1), "{backend}: {}", end.stderr);
         assert!(!sealed.root().join("outside.txt").exists(), "{backend}");
-        assert_eq!(sealed.read("walls"), format!("{backend}\n").repeat(2), "{}", end.stderr);
+        assert_eq!(sealed.read_file("walls"), format!("{backend}\n").repeat(2), "{}", end.stderr);
     }
 }
 
@@ -230,7 +233,7 @@ fn project_with_hidden_store() -> Sealed {
     std::fs::write(store.join("lib.txt"), "a library").expect("written");
     let command = "touch called; echo done > work.txt";
     let handoff = json!({ "task_completed": { "summary": "Done.", "fully_complete": true } });
-    sealed.script(
+    sealed.write_script(
         &json!([{ "do": [{ "run": { "command": command } }, { "handoff": handoff }] }]),
         &json!({
             "review": { "enabled": false },
@@ -239,9 +242,9 @@ fn project_with_hidden_store() -> Sealed {
     );
     let task = json!({ "id": "a", "title": "A", "description": "Make a.", "status": "pending",
         "acceptance_criteria": ["a"], "depends_on": [] });
-    sealed.write("plan.json", &json!({ "project": "p", "tasks": [task] }).to_string());
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "-qm", "Settings"]);
+    sealed.write_file("plan.json", &json!({ "project": "p", "tasks": [task] }).to_string());
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "-qm", "Settings"]);
     sealed
 }
 
@@ -253,7 +256,7 @@ fn gate_that_fails_only_in_the_sandbox_ends_the_run_before_an_agent_call() {
         let end = ralph(&sealed, backend, &["build"]);
         assert_eq!(end.code, Some(1), "{backend}: {}{}", end.stdout, end.stderr);
         assert_eq!(sealed.prompts().len(), 0, "{backend}: no agent is asked");
-        assert!(!sealed.project().join("called").exists(), "{backend}");
+        assert!(!sealed.project_dir().join("called").exists(), "{backend}");
         let setting = r#"{"sandbox":{"home":[".mystore"]}}"#;
         for words in [
             "because `~/.mystore/lib.txt` is hidden in the sandbox",
@@ -268,7 +271,7 @@ fn gate_that_fails_only_in_the_sandbox_ends_the_run_before_an_agent_call() {
         std::fs::write(own.join("settings.json"), setting).expect("written");
         let end = ralph(&sealed, backend, &["build"]);
         assert_eq!(end.code, Some(0), "{backend}: {}{}", end.stdout, end.stderr);
-        assert!(sealed.project().join("called").exists(), "{backend}");
+        assert!(sealed.project_dir().join("called").exists(), "{backend}");
     }
 }
 
@@ -276,8 +279,8 @@ fn gate_that_fails_only_in_the_sandbox_ends_the_run_before_an_agent_call() {
 fn init_tries_its_gates_once_in_the_sandbox() {
     for backend in backends().into_iter().filter(|backend| *backend != "landlock") {
         let sealed = project_with_hidden_store();
-        std::fs::remove_file(sealed.project().join(".ralph/settings.json")).expect("removed");
-        sealed.write("Makefile", "test:\n\tcat ~/.mystore/lib.txt\nlint:\n\ttrue\n");
+        std::fs::remove_file(sealed.project_dir().join(".ralph/settings.json")).expect("removed");
+        sealed.write_file("Makefile", "test:\n\tcat ~/.mystore/lib.txt\nlint:\n\ttrue\n");
         let words = ["init", "--workflow", "prompt"];
         let end = ralph(&sealed, backend, &words);
         assert_eq!(end.code, Some(0), "{backend}: {}{}", end.stdout, end.stderr);
@@ -288,7 +291,7 @@ fn init_tries_its_gates_once_in_the_sandbox() {
         ] {
             assert!(end.stdout.contains(words), "{backend}: {words}: {}", end.stdout);
         }
-        std::fs::remove_file(sealed.project().join(".ralph/settings.json")).expect("removed");
+        std::fs::remove_file(sealed.project_dir().join(".ralph/settings.json")).expect("removed");
         let end = ralph(&sealed, backend, &[&words[..], &["--no-try"]].concat());
         assert!(!end.stdout.contains("in the sandbox"), "{backend}: {}", end.stdout);
     }

@@ -18,15 +18,15 @@ fn run_in(
     process: &str,
     script: &str,
 ) -> Finished {
-    let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+    let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
     let words =
         ["sandbox", "exec", "--backend", backend, "--as", process, "--network", "none", "--"];
     command.args(words).args(["sh", "-c", script]).current_dir(directory);
-    Running::start(command).wait()
+    Running::start_command(command).wait_for_end()
 }
 
 fn run_as(sealed: &Sealed, backend: &str, process: &str, script: &str) -> Finished {
-    run_in(sealed, &sealed.project(), backend, process, script)
+    run_in(sealed, &sealed.project_dir(), backend, process, script)
 }
 
 fn put_in_home(sealed: &Sealed, name: &str, text: &str) {
@@ -132,9 +132,10 @@ fn caches_persist_separately_for_agents_and_gates() {
         }
         let home = fs::read_dir(sealed.root().join("home/.cache")).expect("there");
         assert_eq!(home.count(), 1, "{backend}: nothing of theirs is in the user's");
-        let shown = sealed.ralph(&["sandbox", "show", "--backend", backend, "--as", "gate"]).stdout;
+        let shown =
+            sealed.run_ralph(&["sandbox", "show", "--backend", backend, "--as", "gate"]).stdout;
         assert!(shown.contains("Writable, lasting, not yours"), "{shown}");
-        let cleaned = sealed.ralph(&["clean"]).expect_code(0).stdout;
+        let cleaned = sealed.run_ralph(&["clean"]).expect_code(0).stdout;
         assert!(cleaned.contains("1 cache;"), "{cleaned}");
         let ran = run_as(&sealed, backend, "gate", &script);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
@@ -148,9 +149,11 @@ fn go_build_cache_is_reused() {
     }
     for backend in backends() {
         let sealed = sealed();
-        sealed.write("go.mod", "module m\n\ngo 1.19\n");
-        sealed
-            .write("m_test.go", "package m\n\nimport \"testing\"\n\nfunc TestM(t *testing.T) {}\n");
+        sealed.write_file("go.mod", "module m\n\ngo 1.19\n");
+        sealed.write_file(
+            "m_test.go",
+            "package m\n\nimport \"testing\"\n\nfunc TestM(t *testing.T) {}\n",
+        );
         let first = run_as(&sealed, backend, "gate", "go test ./...");
         assert_eq!(first.code, Some(0), "{backend}: {}{}", first.stdout, first.stderr);
         assert!(!first.stdout.contains("(cached)"), "{backend}: {}", first.stdout);
@@ -175,14 +178,14 @@ fn programs_with_sanitizers_run_and_their_memory_is_bounded() {
     let backends = || backends().into_iter().filter(|it| *it != "landlock");
     for sanitizer in ["address", "leak", "thread"] {
         let sealed = sealed();
-        sealed.write("a.c", "int main(void) { return 0; }\n");
+        sealed.write_file("a.c", "int main(void) { return 0; }\n");
         let flag = format!("-fsanitize={sanitizer}");
-        let mut compiler = sealed.command("gcc");
+        let mut compiler = sealed.build_command("gcc");
         compiler.args([&flag, "a.c", "-o", "a"]);
         if compiler.output().map_or(true, |ran| !ran.status.success()) {
             continue;
         }
-        if sealed.command("./a").output().map_or(true, |ran| !ran.status.success()) {
+        if sealed.build_command("./a").output().map_or(true, |ran| !ran.status.success()) {
             continue;
         }
         for backend in backends() {
@@ -195,13 +198,13 @@ fn programs_with_sanitizers_run_and_their_memory_is_bounded() {
     let program = "import time; x = b\"x\" * (700 << 20); print(len(x)); time.sleep(60)";
     for (memory, backend) in backends().map(|it| ("\"300M\"", it)).chain([("0", "native")]) {
         let sealed = sealed();
-        sealed.write(
+        sealed.write_file(
             ".ralph/settings.json",
             &format!(r#"{{"sandbox": {{"limits": {{"memory": {memory}}}}}}}"#),
         );
-        sealed.ralph(&["trust"]).expect_code(0);
+        sealed.run_ralph(&["trust"]).expect_code(0);
         let program = if memory == "0" { program.replace("60", "0") } else { program.to_owned() };
-        sealed.write("big.py", &program);
+        sealed.write_file("big.py", &program);
         let ran = run_as(&sealed, backend, "gate", "exec /usr/bin/python3 big.py");
         if memory == "0" {
             assert_eq!(ran.code, Some(0), "{}", ran.stderr);
@@ -224,25 +227,27 @@ fn is_root() -> bool {
 fn a_part_of_a_repository_writes_its_ignored_build_outputs_and_nothing_else() {
     for backend in backends() {
         let sealed = repository();
-        sealed.write("Cargo.toml", "[workspace]\nmembers = [\"crates/*\"]\nresolver = \"2\"\n");
-        sealed.write("crates/app/Cargo.toml", "[package]\nname = \"app\"\nedition = \"2021\"\n");
-        sealed.write("crates/app/src/lib.rs", "");
-        sealed.write(".gitignore", "target/\nbuild/\n.vscode/\n");
-        sealed.write("build/old", "x");
-        sealed.write("dist/tracked", "x");
-        sealed.write(".vscode/tasks.json", "{}");
-        sealed.git(&["add", "-A"]);
-        sealed.git(&["commit", "-qm", "Workspace"]);
+        sealed
+            .write_file("Cargo.toml", "[workspace]\nmembers = [\"crates/*\"]\nresolver = \"2\"\n");
+        sealed
+            .write_file("crates/app/Cargo.toml", "[package]\nname = \"app\"\nedition = \"2021\"\n");
+        sealed.write_file("crates/app/src/lib.rs", "");
+        sealed.write_file(".gitignore", "target/\nbuild/\n.vscode/\n");
+        sealed.write_file("build/old", "x");
+        sealed.write_file("dist/tracked", "x");
+        sealed.write_file(".vscode/tasks.json", "{}");
+        sealed.run_git(&["add", "-A"]);
+        sealed.run_git(&["commit", "-qm", "Workspace"]);
         let script = "mkdir -p ../../target/debug && echo x > ../../target/debug/.cargo-lock && \
                       echo x > ../../build/new || exit 9; \
                       for it in Cargo.toml other dist/tracked .vscode/tasks.json .git/config; do \
                       { echo x >> ../../$it; } 2>/dev/null && echo wrote $it; done; true";
         for process in ["gate", "agent"] {
             let ran =
-                run_in(&sealed, &sealed.project().join("crates/app"), backend, process, script);
+                run_in(&sealed, &sealed.project_dir().join("crates/app"), backend, process, script);
             assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{backend}: {}", ran.stderr);
         }
-        assert_eq!(sealed.read("target/debug/.cargo-lock"), "x\n");
-        assert_eq!(sealed.git(&["status", "--short"]), "", "{backend}");
+        assert_eq!(sealed.read_file("target/debug/.cargo-lock"), "x\n");
+        assert_eq!(sealed.run_git(&["status", "--short"]), "", "{backend}");
     }
 }

@@ -14,7 +14,7 @@ fn works(files: &[(&str, &str)], body: &str) {
     for backend in backends() {
         let sealed = repository();
         for (path, text) in files {
-            sealed.write(path, text);
+            sealed.write_file(path, text);
         }
         let ran = script(&sealed, backend, body);
         assert_eq!(ran.code, Some(0), "{backend}:\n{}\n{}", ran.stdout, ran.stderr);
@@ -104,7 +104,7 @@ with socket.create_connection(server.getsockname()) as it:
 ";
     for backend in backends().into_iter().filter(|it| *it != "landlock") {
         let sealed = sealed();
-        sealed.write("server.py", program);
+        sealed.write_file("server.py", program);
         let ran = inside(&sealed, backend, &["/usr/bin/python3", "server.py"]);
         assert_eq!(ran.code, Some(0), "{backend}: {}", ran.stderr);
     }
@@ -129,8 +129,8 @@ if __name__ == '__main__':
 ";
     for backend in backends().into_iter().filter(|it| *it != "landlock") {
         let sealed = sealed();
-        sealed.write("sockets.py", program);
-        let _host = std::os::unix::net::UnixListener::bind(sealed.project().join("host.sock"))
+        sealed.write_file("sockets.py", program);
+        let _host = std::os::unix::net::UnixListener::bind(sealed.project_dir().join("host.sock"))
             .expect("a socket of the host's");
         let ran = inside(&sealed, backend, &["/usr/bin/python3", "sockets.py"]);
         assert_eq!(ran.code, Some(0), "{backend}: {}", ran.stderr);
@@ -145,16 +145,16 @@ fn a_crate_is_built_with_the_toolchain_in_the_home() {
     }
     for backend in backends() {
         let sealed = sealed();
-        sealed.write("Cargo.toml", "[package]\nname = \"tiny\"\nedition = \"2024\"\n");
-        sealed.write("src/main.rs", "fn main() { println!(\"built\"); }\n");
+        sealed.write_file("Cargo.toml", "[package]\nname = \"tiny\"\nedition = \"2024\"\n");
+        sealed.write_file("src/main.rs", "fn main() { println!(\"built\"); }\n");
         let bin = home.join(".cargo/bin");
-        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
         command
             .args(["sandbox", "exec", "--backend", backend, "--network", "none", "--"])
             .args(["sh", "-c", "cargo build --offline --quiet && ./target/debug/tiny"])
             .env("HOME", &home)
             .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", bin.display()));
-        let ran = Running::start(command).wait();
+        let ran = Running::start_command(command).wait_for_end();
         assert_eq!(ran.stdout, "built\n", "{backend}: {}", ran.stderr);
     }
 }
@@ -188,10 +188,10 @@ fn programs_that_the_path_finds_through_links_in_temporary_places() {
         fs::write(&tool, "#!/bin/sh\ncat \"${0%/bin/*}/words\"\n").expect("written");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&tool, mode).expect("a mode");
-        let mut command = sealed.command(env!("CARGO_BIN_EXE_ralph"));
+        let mut command = sealed.build_command(env!("CARGO_BIN_EXE_ralph"));
         let words = ["sandbox", "exec", "--backend", backend, "--network", "none", "--", "tool"];
         command.args(words).env("PATH", format!("{}/sw/bin:/usr/bin:/bin", link.display()));
-        let ran = Running::start(command).wait();
+        let ran = Running::start_command(command).wait_for_end();
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "found"), "{}", ran.stderr);
     }
 }

@@ -110,7 +110,7 @@ impl World {
 
     /// Runs a command in an agent's sandbox without a network.
     pub(super) fn inside(&self, backend: &str, words: &[&str]) -> Finished {
-        let mut command = self.sealed.command(&self.ralph);
+        let mut command = self.sealed.build_command(&self.ralph);
         command
             .args(["sandbox", "exec", "--backend", backend, "--network", "none", "--"])
             .args(words)
@@ -121,7 +121,7 @@ impl World {
             command.env("RALPH_SANDBOX_IMAGE", super::image::image().expect("an image"));
         }
         become_user(&mut command, self.user);
-        Running::start(command).wait()
+        Running::start_command(command).wait_for_end()
     }
 
     /// Returns the paths for the escape attempts.

@@ -21,7 +21,7 @@ fn uncommitted_changes_are_fed_back_and_prevent_completion() {
     let first = json!([check_items(), leftovers(), complete()]);
     let then = json!([commit("All of it"), complete()]);
     let sealed = planned(&first_then(first.clone(), then), &json!({}));
-    let end = sealed.ralph(&["build", "2"]).expect_code(0);
+    let end = sealed.run_ralph(&["build", "2"]).expect_code(0);
     let prompt_text = prompt(&sealed, 2);
     assert!(
         prompt_text.contains("There are uncommitted changes in the work tree."),
@@ -31,12 +31,12 @@ fn uncommitted_changes_are_fed_back_and_prevent_completion() {
         assert!(prompt_text.contains(&format!("\n  {path}")), "{path}:\n{prompt_text}");
     }
     assert!(end.stderr.contains("uncommitted"), "{}", end.stderr);
-    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
     // No other process commits it.
     let sealed = planned(&always(first), &json!({}));
-    sealed.ralph(&["build", "2"]).expect_code(1);
+    sealed.run_ralph(&["build", "2"]).expect_code(1);
     assert_eq!(sealed.subjects(), ["Specify", "Begin"]);
-    assert_eq!(sealed.read("README.md").matches("more").count(), 2);
+    assert_eq!(sealed.read_file("README.md").matches("more").count(), 2);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn refs_that_an_agent_deletes_are_restored_although_it_may_commit() {
         refs.expect_all(&sealed, backend);
         expect_report(&sealed, &end);
         assert_eq!(sealed.subjects(), ["All of it", "Specify", "Begin"], "{backend}");
-        let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
+        let kept = sealed.run_git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept"]);
         assert!(kept.contains("/1-refs/heads/other\n"), "{kept}");
     }
 }
@@ -64,15 +64,15 @@ fn refs_that_an_agent_deleted_before_ralph_was_killed_are_restored_by_resume() {
     ]);
     let sealed = planned(&calls, &json!({}));
     let refs = UsersRefs::make(&sealed);
-    let running = sealed.start(&["build", "2"]);
+    let running = sealed.start_ralph(&["build", "2"]);
     sealed.wait_for("../begun");
-    running.signal(Signal::KILL);
-    running.wait();
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
     assert_eq!(sealed.survivors(), [""; 0]);
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["resume"]).expect_code(0);
     // It is unknown who moved a branch before the run was resumed: the moved ones stay, and their
     // former commits are kept.
-    assert_eq!(sealed.git(&["log", "-1", "--format=%s", "other"]), "All of it\n");
+    assert_eq!(sealed.run_git(&["log", "-1", "--format=%s", "other"]), "All of it\n");
     refs.move_back(&sealed);
     refs.expect_all(&sealed, "after a kill");
 }
@@ -81,10 +81,10 @@ fn refs_that_an_agent_deleted_before_ralph_was_killed_are_restored_by_resume() {
 fn refs_are_restored_in_a_run_without_gates() {
     let destroy = json!({ "run": { "command": format!("{DESTROY}; true") } });
     let sealed = repository();
-    sealed.script(&always(json!([destroy, { "claim": "DONE" }])), &json!({}));
+    sealed.write_script(&always(json!([destroy, { "claim": "DONE" }])), &json!({}));
     commit_all(&sealed, "Settings");
     let refs = UsersRefs::make(&sealed);
-    let end = sealed.ralph(&["run", "-p", "base", "-m", "1"]).expect_code(1);
+    let end = sealed.run_ralph(&["run", "-p", "base", "-m", "1"]).expect_code(1);
     refs.expect_all(&sealed, "ralph run");
     let shown = end.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("refs/heads/precious (deleted)"), "{}", end.stderr);
@@ -102,12 +102,12 @@ fn other_work_trees_and_new_refs_are_left_alone() {
     ] }]);
     let sealed = planned(&calls, &json!({}));
     UsersRefs::make(&sealed);
-    sealed.git(&["worktree", "add", "--quiet", "-b", "elsewhere", "../elsewhere"]);
-    sealed.git(&["stash", "clear"]);
-    let end = sealed.ralph(&["build", "1"]).expect_code(0);
+    sealed.run_git(&["worktree", "add", "--quiet", "-b", "elsewhere", "../elsewhere"]);
+    sealed.run_git(&["stash", "clear"]);
+    let end = sealed.run_ralph(&["build", "1"]).expect_code(0);
     assert!(!end.stderr.contains("git's own files"), "{}", end.stderr);
-    assert_eq!(sealed.git(&["log", "-1", "--format=%s", "elsewhere"]), "Elsewhere\n");
-    sealed.git(&["rev-parse", "refs/heads/mine", "refs/tags/mine", "refs/stash"]);
+    assert_eq!(sealed.run_git(&["log", "-1", "--format=%s", "elsewhere"]), "Elsewhere\n");
+    sealed.run_git(&["rev-parse", "refs/heads/mine", "refs/tags/mine", "refs/stash"]);
     // The refs that were kept during the run are removed.
     let kept = sealed.runs().pop().expect("a run").join("git-kept");
     assert!(!kept.exists(), "{}", kept.display());
@@ -118,7 +118,7 @@ fn a_plan_that_is_not_committed_is_not_complete() {
     let items = plan("- [ ] Greet\n");
     let calls = first_then(json!([items, complete()]), json!([commit("Plan"), complete()]));
     let sealed = specs(&calls, &json!({}));
-    sealed.ralph(&["plan", "2"]).expect_code(0);
+    sealed.run_ralph(&["plan", "2"]).expect_code(0);
     assert!(prompt(&sealed, 2).contains(&format!("\n  {PLAN}")), "{}", prompt(&sealed, 2));
     assert_eq!(sealed.subjects(), ["Plan", "Specify", "Begin"]);
 }
@@ -127,18 +127,18 @@ fn a_plan_that_is_not_committed_is_not_complete() {
 fn prompt_run_reports_uncommitted_changes_without_refusing() {
     let first = json!([leftovers(), says("Half.")]);
     let sealed = specs(&first_then(first, json!([complete()])), &json!({}));
-    sealed.write("ask.md", "Do it, then say ${SIGNAL}.\n");
+    sealed.write_file("ask.md", "Do it, then say ${SIGNAL}.\n");
     commit_all(&sealed, "Ask");
-    sealed.ralph(&["prompt", "ask.md", "2"]).expect_code(0);
+    sealed.run_ralph(&["prompt", "ask.md", "2"]).expect_code(0);
     let prompt_text = prompt(&sealed, 2);
     assert!(prompt_text.contains("left uncommitted changes in the work tree"), "{prompt_text}");
     for path in LEFT {
         assert!(prompt_text.contains(&format!("\n  {path}")), "{path}:\n{prompt_text}");
     }
     let sealed = specs(&always(json!([leftovers(), complete()])), &json!({ "commit": "agent" }));
-    sealed.write("ask.md", "Do it, then say ${SIGNAL}.\n");
+    sealed.write_file("ask.md", "Do it, then say ${SIGNAL}.\n");
     commit_all(&sealed, "Ask");
-    sealed.ralph(&["prompt", "ask.md", "2"]).expect_code(1);
+    sealed.run_ralph(&["prompt", "ask.md", "2"]).expect_code(1);
     assert!(prompt(&sealed, 2).contains("did not hand in its work"), "{}", prompt(&sealed, 2));
 }
 
@@ -154,11 +154,11 @@ fn ralph_commits_where_the_settings_say_so() {
             { "do": deeds },
         ]);
         let sealed = planned(&calls, &settings);
-        let end = sealed.ralph(&["build", "1"]);
+        let end = sealed.run_ralph(&["build", "1"]);
         assert_eq!(end.code, Some(0), "{settings}:\n{}", end.stderr);
-        assert_eq!(sealed.git(&["status", "--porcelain"]), "", "{settings}");
+        assert_eq!(sealed.run_git(&["status", "--porcelain"]), "", "{settings}");
         assert_eq!(sealed.subjects().len(), 3, "{settings}: {:?}", sealed.subjects());
-        let committed = sealed.git(&["show", "--stat", "--format=%s", "HEAD"]);
+        let committed = sealed.run_git(&["show", "--stat", "--format=%s", "HEAD"]);
         assert!(
             committed.contains("hello.txt") && committed.contains("implementation_plan.md"),
             "{committed}"
@@ -166,7 +166,7 @@ fn ralph_commits_where_the_settings_say_so() {
         assert!(prompt(&sealed, 1).contains("Do not commit: that is done for you"));
     }
     let sealed = planned(&always(deeds), &json!({ "commit": "none" }));
-    sealed.ralph(&["build", "1"]).expect_code(0);
+    sealed.run_ralph(&["build", "1"]).expect_code(0);
     assert_eq!(sealed.subjects(), ["Specify", "Begin"]);
     assert!(prompt(&sealed, 1).contains("Do not commit."));
 }
@@ -182,11 +182,11 @@ fn a_builder_may_not_change_the_specifications() {
         let fix = "git checkout :/Specify -- specs; git add -A; git commit --quiet -m Fix";
         let then = json!([{ "run": { "command": fix } }, complete()]);
         let sealed = planned(&first_then(first, then), &json!({}));
-        let end = sealed.ralph(&["build", "2"]);
+        let end = sealed.run_ralph(&["build", "2"]);
         assert_eq!(end.code, Some(0), "{landing}:\n{}", end.stderr);
         let prompt_text = prompt(&sealed, 2);
         assert!(prompt_text.contains("specs/greeting.md"), "{landing}:\n{prompt_text}");
-        assert!(sealed.read("specs/greeting.md").contains("says hello"), "{landing}");
+        assert!(sealed.read_file("specs/greeting.md").contains("says hello"), "{landing}");
     }
 }
 
@@ -201,7 +201,7 @@ fn protected_paths_come_from_the_settings() {
         let change = json!({ "write": { "path": path, "text": "Anything goes.\n" } });
         let deeds = json!([check_items(), change, commit("Do it"), complete()]);
         let sealed = planned(&always(deeds), &json!({ "protect": protect }));
-        let end = sealed.ralph(&["build", "1"]);
+        let end = sealed.run_ralph(&["build", "1"]);
         assert_eq!(end.code, Some(code), "{protect} {path}:\n{}", end.stderr);
     }
 }
@@ -216,11 +216,11 @@ fn the_settings_and_the_templates_are_not_the_agents_to_change() {
             complete(),
         ]);
         let sealed = repository();
-        sealed.write("specs/greeting.md", "# Greeting\n");
-        sealed.write(PLAN, "- [ ] Greet\n");
-        sealed.write(".ralph/prompts/build.md", "Do it. ${SIGNAL}\n");
+        sealed.write_file("specs/greeting.md", "# Greeting\n");
+        sealed.write_file(PLAN, "- [ ] Greet\n");
+        sealed.write_file(".ralph/prompts/build.md", "Do it. ${SIGNAL}\n");
         with_agent(&sealed, &always(deeds), &json!({}));
-        sealed.ralph(&["build", "2"]).expect_code(1);
+        sealed.run_ralph(&["build", "2"]).expect_code(1);
         assert!(prompt(&sealed, 2).contains(path), "{path}:\n{}", prompt(&sealed, 2));
     }
 }
@@ -230,40 +230,40 @@ fn uncommitted_user_changes_stop_the_run() {
     let done = || always(json!([check_items(), commit("Do it"), complete()]));
     for mode in ["plan", "build"] {
         let sealed = planned(&done(), &json!({}));
-        sealed.write("mine.txt", "mine\n");
-        sealed.ralph(&[mode]).expect_code(2).expect_stderr("mine.txt");
+        sealed.write_file("mine.txt", "mine\n");
+        sealed.run_ralph(&[mode]).expect_code(2).expect_stderr("mine.txt");
         assert_eq!(sealed.runs().len(), 0, "{mode}");
-        let end = sealed.ralph(&[mode, "2", "--set-aside"]);
+        let end = sealed.run_ralph(&[mode, "2", "--set-aside"]);
         assert_eq!(end.code, Some(0), "{mode}:\n{}", end.stderr);
-        assert_eq!(sealed.read("mine.txt"), "mine\n", "{mode}");
-        assert_eq!(sealed.git(&["status", "--porcelain"]), "?? mine.txt\n", "{mode}");
+        assert_eq!(sealed.read_file("mine.txt"), "mine\n", "{mode}");
+        assert_eq!(sealed.run_git(&["status", "--porcelain"]), "?? mine.txt\n", "{mode}");
     }
     let sealed = planned(&done(), &json!({}));
-    sealed.write("mine.txt", "mine\n");
-    sealed.ralph(&["build", "2", "--include-dirty"]).expect_code(0);
-    assert!(sealed.git(&["ls-files"]).contains("mine.txt"));
+    sealed.write_file("mine.txt", "mine\n");
+    sealed.run_ralph(&["build", "2", "--include-dirty"]).expect_code(0);
+    assert!(sealed.run_git(&["ls-files"]).contains("mine.txt"));
 }
 
 #[test]
 fn users_may_edit_plan_and_specifications_between_commands() {
     let builds = always(json!([check_items(), commit("Do it"), complete()]));
     let sealed = planned(&builds, &json!({}));
-    sealed.write(PLAN, "- [ ] Greet\n- [ ] Wave\n");
-    sealed.write("specs/greeting.md", "# Greeting\n\n`hello.txt` says hello, and waves.\n");
-    let end = sealed.ralph(&["build", "1"]);
+    sealed.write_file(PLAN, "- [ ] Greet\n- [ ] Wave\n");
+    sealed.write_file("specs/greeting.md", "# Greeting\n\n`hello.txt` says hello, and waves.\n");
+    let end = sealed.run_ralph(&["build", "1"]);
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert_eq!(sealed.read(PLAN), "- [x] Greet\n- [x] Wave\n");
-    assert!(sealed.read("specs/greeting.md").contains("waves"));
-    assert_eq!(sealed.git(&["status", "--porcelain"]), "");
+    assert_eq!(sealed.read_file(PLAN), "- [x] Greet\n- [x] Wave\n");
+    assert!(sealed.read_file("specs/greeting.md").contains("waves"));
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), "");
     // A planner commits only the plan; the specifications stay as the user left them.
     let alone = format!("git add {PLAN} && git commit --quiet -m Plan");
     let plans = always(json!([plan("- [ ] x\n"), { "run": { "command": alone } }, complete()]));
     let sealed = specs(&plans, &json!({}));
-    sealed.write("specs/greeting.md", "# Greeting\n\nMine, not yet committed.\n");
-    let end = sealed.ralph(&["plan", "1"]);
+    sealed.write_file("specs/greeting.md", "# Greeting\n\nMine, not yet committed.\n");
+    let end = sealed.run_ralph(&["plan", "1"]);
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert!(sealed.read("specs/greeting.md").contains("not yet committed"));
-    assert_eq!(sealed.git(&["status", "--porcelain"]), " M specs/greeting.md\n");
+    assert!(sealed.read_file("specs/greeting.md").contains("not yet committed"));
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), " M specs/greeting.md\n");
 }
 
 #[test]
@@ -276,19 +276,19 @@ fn specifications_that_are_not_committed_are_not_lost_to_a_planner() {
         complete(),
     ]);
     let sealed = specs(&always(deeds), &json!({}));
-    sealed.write("specs/greeting.md", "# Greeting\n\nMine, not yet committed.\n");
-    sealed.write("specs/new.md", "# New\n");
-    sealed.ralph(&["plan", "1"]).expect_code(1);
-    assert!(sealed.read("specs/greeting.md").contains("not yet committed"));
-    assert_eq!(sealed.read("specs/new.md"), "# New\n");
-    assert_eq!(sealed.read(PLAN), "- [ ] x\n");
+    sealed.write_file("specs/greeting.md", "# Greeting\n\nMine, not yet committed.\n");
+    sealed.write_file("specs/new.md", "# New\n");
+    sealed.run_ralph(&["plan", "1"]).expect_code(1);
+    assert!(sealed.read_file("specs/greeting.md").contains("not yet committed"));
+    assert_eq!(sealed.read_file("specs/new.md"), "# New\n");
+    assert_eq!(sealed.read_file(PLAN), "- [ ] x\n");
 }
 
 #[test]
 fn changes_that_were_there_before_are_not_blamed_on_the_agent() {
     let sealed = specs(&first_then(json!([says("Hm.")]), json!([complete()])), &json!({}));
-    sealed.write("ask.md", "Say ${SIGNAL}.\n");
-    let end = sealed.ralph(&["prompt", "ask.md", "2"]);
+    sealed.write_file("ask.md", "Say ${SIGNAL}.\n");
+    let end = sealed.run_ralph(&["prompt", "ask.md", "2"]);
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert!(!prompt(&sealed, 2).contains("previous iteration left"), "{}", prompt(&sealed, 2));
 }
@@ -297,7 +297,7 @@ fn changes_that_were_there_before_are_not_blamed_on_the_agent() {
 fn many_leftovers_are_not_all_named() {
     let many = json!({ "run": { "command": "for i in $(seq 30); do echo x > left-$i; done" } });
     let sealed = planned(&always(json!([many, says("Hm.")])), &json!({}));
-    sealed.ralph(&["build", "2"]).expect_code(1);
+    sealed.run_ralph(&["build", "2"]).expect_code(1);
     let prompt_text = prompt(&sealed, 2);
     assert_eq!(prompt_text.matches("\n  left-").count(), 20, "{prompt_text}");
     assert!(prompt_text.contains("`git status` shows all"), "{prompt_text}");
@@ -309,23 +309,23 @@ fn gates_decide_before_the_completion_signal() {
     let then = json!([{ "write": { "path": "ok", "text": "" } }, commit("Fix"), complete()]);
     let gates = json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "echo no ok; test -f ok", "hint": "Make ok." }] });
     let sealed = planned(&first_then(first, then), &gates);
-    sealed.ralph(&["build", "2"]).expect_code(0);
+    sealed.run_ralph(&["build", "2"]).expect_code(0);
     assert!(prompt(&sealed, 1).contains("echo no ok; test -f ok"), "{}", prompt(&sealed, 1));
     let prompt_text = prompt(&sealed, 2);
     assert!(prompt_text.contains("failed with exit code 1.\nHint: Make ok."), "{prompt_text}");
     assert!(prompt_text.contains("no ok"), "{prompt_text}");
     // Gates for the code do not check a plan.
     let sealed = specs(&always(json!([plan("- [ ] x\n"), commit("Plan"), complete()])), &gates);
-    sealed.ralph(&["plan", "1"]).expect_code(0);
+    sealed.run_ralph(&["plan", "1"]).expect_code(0);
 }
 
 #[test]
 fn runtime_files_do_not_count_as_uncommitted() {
     // No line of .gitignore hides ralph's own files.
     let sealed = repository();
-    sealed.write("specs/greeting.md", "# Greeting\n");
-    sealed.write(PLAN, "- [ ] Greet\n");
-    sealed.script(
+    sealed.write_file("specs/greeting.md", "# Greeting\n");
+    sealed.write_file(PLAN, "- [ ] Greet\n");
+    sealed.write_script(
         &always(json!([
             check_items(),
             { "run": { "command": format!("git add {PLAN} && git commit --quiet -m 'Do it'") } },
@@ -334,17 +334,19 @@ fn runtime_files_do_not_count_as_uncommitted() {
         &json!({ "workflow": "specs", "gates": [{ "name": "t", "kind": "custom", "command": "true" }] }),
     );
     commit_all(&sealed, "Specify");
-    let end = sealed.ralph(&["build", "1"]);
+    let end = sealed.run_ralph(&["build", "1"]);
     assert_eq!(end.code, Some(0), "{}", end.stderr);
 }
 
 #[test]
 fn a_prompt_file_needs_no_repository() {
     let sealed = sealed();
-    sealed
-        .script(&always(json!([{ "write": { "path": "x", "text": "" } }, complete()])), &json!({}));
-    sealed.write("ask.md", "Say ${SIGNAL}.\n");
-    sealed.ralph(&["prompt", "ask.md", "1"]).expect_code(0);
+    sealed.write_script(
+        &always(json!([{ "write": { "path": "x", "text": "" } }, complete()])),
+        &json!({}),
+    );
+    sealed.write_file("ask.md", "Say ${SIGNAL}.\n");
+    sealed.run_ralph(&["prompt", "ask.md", "1"]).expect_code(0);
 }
 
 /// Commits everything on its own branch.
@@ -357,9 +359,9 @@ fn goes_away() -> Value {
 fn switched_branch_is_restored_and_fed_back() {
     let first = json!([check_items(), goes_away(), complete()]);
     let sealed = planned(&first_then(first, json!([commit("Here"), complete()])), &json!({}));
-    let end = sealed.ralph(&["build", "2"]);
+    let end = sealed.run_ralph(&["build", "2"]);
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert_eq!(sealed.git(&["branch", "--show-current"]), "main\n");
+    assert_eq!(sealed.run_git(&["branch", "--show-current"]), "main\n");
     assert_eq!(sealed.subjects(), ["Here", "Specify", "Begin"]);
     let prompt_text = prompt(&sealed, 2);
     assert!(
@@ -376,10 +378,10 @@ fn switched_branch_is_restored_and_fed_back() {
 fn a_prompt_file_may_ask_for_a_branch() {
     let deeds = json!([{ "write": { "path": "x", "text": "" } }, goes_away(), complete()]);
     let sealed = specs(&always(deeds), &json!({}));
-    sealed.write("ask.md", "Do it on a branch `side`, then say ${SIGNAL}.\n");
+    sealed.write_file("ask.md", "Do it on a branch `side`, then say ${SIGNAL}.\n");
     commit_all(&sealed, "Ask");
-    sealed.ralph(&["prompt", "ask.md", "1"]).expect_code(0);
-    assert_eq!(sealed.git(&["branch", "--show-current"]), "side\n");
+    sealed.run_ralph(&["prompt", "ask.md", "1"]).expect_code(0);
+    assert_eq!(sealed.run_git(&["branch", "--show-current"]), "side\n");
     assert_eq!(sealed.subjects()[0], "Side");
 }
 
@@ -389,8 +391,8 @@ fn files_written_by_a_gate_do_not_count_as_uncommitted() {
     let gate =
         json!({ "guardrails": [{ "command": "echo dropped > dropped.txt" }], "baseline": "off" });
     let sealed = planned(&always(deeds), &gate);
-    let end = sealed.ralph(&["build", "1"]);
+    let end = sealed.run_ralph(&["build", "1"]);
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert_eq!(sealed.subjects()[0], "Greet people", "{:?}", sealed.subjects());
-    assert_eq!(sealed.git(&["status", "--porcelain"]), "?? dropped.txt\n");
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), "?? dropped.txt\n");
 }

@@ -15,7 +15,7 @@ const COMMANDS: [&[&str]; 3] = [&["plan"], &["build"], &["prompt", "ask.md"]];
 /// Returns a project in which all three commands can start.
 fn scene(calls: &Value, further: &Value) -> Sealed {
     let sealed = planned(calls, further);
-    sealed.write("ask.md", "Do it, then say ${SIGNAL}.\n");
+    sealed.write_file("ask.md", "Do it, then say ${SIGNAL}.\n");
     commit_all(&sealed, "Ask");
     sealed
 }
@@ -28,7 +28,7 @@ fn all_done() -> Value {
 /// Runs a command to its end, and checks that the session log agrees.
 #[track_caller]
 fn check(sealed: &Sealed, words: &[&str], more: &[&str], code: i32, message: &str) {
-    let end = sealed.ralph(&[words, more].concat());
+    let end = sealed.run_ralph(&[words, more].concat());
     assert_eq!(end.code, Some(code), "{words:?} {more:?}:\n{}", end.stderr);
     assert!(end.stderr.contains(message), "{words:?} {more:?}: no {message:?} in\n{}", end.stderr);
     let log = last_session(sealed);
@@ -38,7 +38,8 @@ fn check(sealed: &Sealed, words: &[&str], more: &[&str], code: i32, message: &st
 }
 
 fn last_session(sealed: &Sealed) -> String {
-    let logs = fs::read_dir(sealed.project().join(".ralph/logs")).into_iter().flatten().flatten();
+    let logs =
+        fs::read_dir(sealed.project_dir().join(".ralph/logs")).into_iter().flatten().flatten();
     let mut sessions: Vec<_> = logs
         .map(|entry| entry.path())
         .filter(|path| path.to_string_lossy().contains("/session-"))
@@ -61,9 +62,9 @@ fn iterations_that_are_used_up_end_with_1_or_as_the_user_wants() {
         check(&scene(&working(), &json!({})), words, &["2"], 1, "not complete after 2 iterations");
         let sealed = scene(&working(), &json!({}));
         check(&sealed, words, &["-m", "1", "--allow-incomplete"], 0, "not complete after 1");
-        sealed.ralph(&[words, &["2", "-m", "3"]].concat()).expect_code(2);
-        sealed.ralph(&[words, &["0"]].concat()).expect_code(2);
-        let recipe = &sealed.events_of("run_started")[0]["recipe"];
+        sealed.run_ralph(&[words, &["2", "-m", "3"]].concat()).expect_code(2);
+        sealed.run_ralph(&[words, &["0"]].concat()).expect_code(2);
+        let recipe = &sealed.find_events("run_started")[0]["recipe"];
         assert_eq!(recipe["completion_response"], "COMPLETE", "{words:?}");
     }
 }
@@ -72,12 +73,12 @@ fn iterations_that_are_used_up_end_with_1_or_as_the_user_wants() {
 fn fifty_iterations_are_the_default() {
     for words in COMMANDS {
         let sealed = scene(&always(all_done()), &json!({}));
-        sealed.ralph(words).expect_code(0);
-        let recipe = &sealed.events_of("run_started")[0]["recipe"];
+        sealed.run_ralph(words).expect_code(0);
+        let recipe = &sealed.find_events("run_started")[0]["recipe"];
         assert_eq!(recipe["limits"]["iterations"], 50, "{words:?}");
         let sealed = scene(&always(all_done()), &json!({ "maximumIterations": 7 }));
-        sealed.ralph(words).expect_code(0);
-        let recipe = &sealed.events_of("run_started")[0]["recipe"];
+        sealed.run_ralph(words).expect_code(0);
+        let recipe = &sealed.find_events("run_started")[0]["recipe"];
         assert_eq!(recipe["limits"]["iterations"], 7, "{words:?}");
     }
 }
@@ -92,7 +93,7 @@ fn budgets_end_with_1() {
         ] {
             let sealed = scene(&working(), &json!({}));
             check(&sealed, words, &flags, 1, message);
-            assert_eq!(sealed.events_of("iteration_started").len(), 2, "{words:?}");
+            assert_eq!(sealed.find_events("iteration_started").len(), 2, "{words:?}");
         }
         let sealed = scene(&always(json!(["hang"])), &json!({}));
         check(&sealed, words, &["--max-time", "500ms"], 1, "time budget used up");
@@ -112,7 +113,7 @@ fn failing_agent_is_retried_then_ends_the_run() {
             let retries = json!({ "retries": { "max": most, "backoff": "1ms" } });
             let sealed = scene(&Value::Array(calls), &retries);
             check(&sealed, words, &["1"], 0, "Run ended: complete");
-            assert_eq!(sealed.events_of("iteration_started").len(), 1, "{words:?}");
+            assert_eq!(sealed.find_events("iteration_started").len(), 1, "{words:?}");
             // The same prompt each time.
             let mut prompts = sealed.prompts();
             assert_eq!(prompts.len(), most as usize + 1, "{words:?}");
@@ -121,7 +122,7 @@ fn failing_agent_is_retried_then_ends_the_run() {
             assert!(last_session(&sealed).contains(&format!("\nRetries: {most}\n")));
             let sealed = scene(&always(json!([{ "exit": 1 }])), &retries);
             check(&sealed, words, &["2"], 4, "the agent failed (crashed");
-            assert_eq!(sealed.events_of("asked").len(), most as usize + 1, "{words:?}");
+            assert_eq!(sealed.find_events("asked").len(), most as usize + 1, "{words:?}");
             assert!(last_session(&sealed).contains(&format!("\nRetries: {most}\n")));
         }
     }
@@ -131,7 +132,7 @@ fn failing_agent_is_retried_then_ends_the_run() {
 fn an_agent_that_cannot_run_ends_with_4() {
     for words in COMMANDS {
         let sealed = scene(&always(all_done()), &json!({}));
-        let end = sealed.ralph(&[words, &["--agent", "no-such-agent"]].concat());
+        let end = sealed.run_ralph(&[words, &["--agent", "no-such-agent"]].concat());
         end.expect_code(4).expect_stderr("no-such-agent");
         assert_eq!(sealed.runs().len(), 0);
         let refused = json!([{ "result": { "error": { "class": "notLoggedIn", "words": "Invalid API key" } } }]);
@@ -143,12 +144,12 @@ fn an_agent_that_cannot_run_ends_with_4() {
 fn plan_and_build_need_a_repository() {
     for mode in ["plan", "build"] {
         let sealed = sealed();
-        sealed.script(&always(all_done()), &json!({ "workflow": "specs" }));
-        sealed.write("specs/one.md", "# One\n");
-        sealed.write(PLAN, "- [ ] One\n");
-        sealed.ralph(&[mode]).expect_code(5).expect_stderr("git init");
+        sealed.write_script(&always(all_done()), &json!({ "workflow": "specs" }));
+        sealed.write_file("specs/one.md", "# One\n");
+        sealed.write_file(PLAN, "- [ ] One\n");
+        sealed.run_ralph(&[mode]).expect_code(5).expect_stderr("git init");
         assert_eq!(sealed.runs().len(), 0, "{mode}");
-        assert_eq!(sealed.read(PLAN), "- [ ] One\n", "{mode}");
+        assert_eq!(sealed.read_file(PLAN), "- [ ] One\n", "{mode}");
     }
 }
 
@@ -161,11 +162,11 @@ fn a_git_that_fails_in_the_middle_ends_with_5() {
         let marker = sealed.root().join("broken");
         let usual = "PATH=/usr/local/bin:/usr/bin:/bin";
         let fails = format!("test -e {} && exit 128", marker.display());
-        sealed.program("git", &format!("#!/bin/sh\n{fails}\n{usual} exec git \"$@\"\n"));
+        sealed.write_program("git", &format!("#!/bin/sh\n{fails}\n{usual} exec git \"$@\"\n"));
         check(&sealed, words, &["2"], 5, "git failed");
-        assert!(sealed.read(PLAN).contains("Greet"), "{words:?}");
+        assert!(sealed.read_file(PLAN).contains("Greet"), "{words:?}");
         fs::remove_file(marker).expect("removed");
-        let end = sealed.ralph(&["status"]).expect_code(0);
+        let end = sealed.run_ralph(&["status"]).expect_code(0);
         assert!(end.stdout.contains("git failed"), "{words:?}: {}", end.stdout);
     }
 }
@@ -174,15 +175,15 @@ fn a_git_that_fails_in_the_middle_ends_with_5() {
 fn a_merge_under_way_is_not_built_upon() {
     for words in COMMANDS {
         let sealed = scene(&always(all_done()), &json!({}));
-        sealed.git(&["checkout", "--quiet", "-b", "side"]);
-        sealed.write("README.md", "side\n");
+        sealed.run_git(&["checkout", "--quiet", "-b", "side"]);
+        sealed.write_file("README.md", "side\n");
         commit_all(&sealed, "Side");
-        sealed.git(&["checkout", "--quiet", "main"]);
-        sealed.write("README.md", "main\n");
+        sealed.run_git(&["checkout", "--quiet", "main"]);
+        sealed.write_file("README.md", "main\n");
         commit_all(&sealed, "Main");
-        let merge = sealed.command("git").args(["merge", "--quiet", "side"]).output();
+        let merge = sealed.build_command("git").args(["merge", "--quiet", "side"]).output();
         assert!(!merge.expect("git runs").status.success());
-        let end = sealed.ralph(words);
+        let end = sealed.run_ralph(words);
         // A prompt may be about the merge.
         let code = if words[0] == "prompt" { 0 } else { 5 };
         assert_eq!(end.code, Some(code), "{words:?}:\n{}", end.stderr);
@@ -198,13 +199,13 @@ fn a_second_run_in_the_same_place_ends_with_3() {
         complete(),
     ]);
     let sealed = scene(&always(patient), &json!({}));
-    let running = sealed.start(&["prompt", "ask.md"]);
+    let running = sealed.start_ralph(&["prompt", "ask.md"]);
     sealed.wait_for("../begun");
     for words in COMMANDS {
-        sealed.ralph(words).expect_code(3).expect_stderr("Another run is active");
+        sealed.run_ralph(words).expect_code(3).expect_stderr("Another run is active");
     }
-    sealed.write("../go-on", "");
-    running.wait().expect_code(0);
+    sealed.write_file("../go-on", "");
+    running.wait_for_end().expect_code(0);
 }
 
 #[test]
@@ -219,15 +220,15 @@ fn interrupt_ends_with_130_and_the_run_can_resume() {
             { "do": [complete()] },
         ]);
         let sealed = scene(&calls, &json!({}));
-        let mut running = sealed.start(words);
+        let mut running = sealed.start_ralph(words);
         sealed.wait_for("../begun");
-        running.signal(Signal::INT);
+        running.send_signal(Signal::INT);
         running.wait_for("Received signal, shutting down...");
-        sealed.write("../go-on", "");
-        running.wait().expect_code(130).expect_stderr("ralph resume");
+        sealed.write_file("../go-on", "");
+        running.wait_for_end().expect_code(130).expect_stderr("ralph resume");
         assert!(last_session(&sealed).contains("\nExit Code: 130\n"), "{words:?}");
-        sealed.ralph(&["resume"]).expect_code(0);
-        assert_eq!(sealed.events_of("asked").len(), 1, "{words:?}: it was not asked again");
+        sealed.run_ralph(&["resume"]).expect_code(0);
+        assert_eq!(sealed.find_events("asked").len(), 1, "{words:?}: it was not asked again");
         assert_eq!(sealed.survivors(), [""; 0], "{words:?}");
     }
 }
@@ -236,11 +237,11 @@ fn interrupt_ends_with_130_and_the_run_can_resume() {
 fn deleted_plan_is_reported_by_the_next_run() {
     let sealed =
         scene(&always(json!([plan("- [ ] x\n"), commit("Plan"), says("Hm.")])), &json!({}));
-    sealed.ralph(&["build", "1"]).expect_code(1);
-    sealed.git(&["rm", "--quiet", PLAN]);
+    sealed.run_ralph(&["build", "1"]).expect_code(1);
+    sealed.run_git(&["rm", "--quiet", PLAN]);
     commit_all(&sealed, "Think again");
     sealed
-        .ralph(&["build", "1"])
+        .run_ralph(&["build", "1"])
         .expect_code(2)
         .expect_stderr("Implementation plan not found. Run 'ralph plan' first.");
 }

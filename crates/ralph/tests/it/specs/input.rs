@@ -22,8 +22,8 @@ type Mistake = fn(&Sealed);
 fn bare() -> Sealed {
     let sealed = repository();
     let deeds = json!([plan("- [ ] x\n"), commit("Plan"), complete()]);
-    sealed.script(&always(deeds), &json!({ "workflow": "specs" }));
-    sealed.write(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
+    sealed.write_script(&always(deeds), &json!({ "workflow": "specs" }));
+    sealed.write_file(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
     sealed
 }
 
@@ -31,39 +31,48 @@ fn bare() -> Sealed {
 fn without_specifications_nothing_is_planned() {
     let mistakes: [(&str, Mistake, &str); 9] = [
         ("missing", |_| {}, "There is no directory `specs` with specifications."),
-        ("a file", |sealed| sealed.write("specs", "# One\n"), "`specs` is not a directory"),
+        ("a file", |sealed| sealed.write_file("specs", "# One\n"), "`specs` is not a directory"),
         (
             "empty",
-            |sealed| fs::create_dir(sealed.project().join("specs")).expect("made"),
+            |sealed| fs::create_dir(sealed.project_dir().join("specs")).expect("made"),
             "`specs` has no specification in it",
         ),
-        ("blank", |sealed| sealed.write("specs/one.md", " \n\n"), "has no specification in it"),
-        ("hidden", |sealed| sealed.write("specs/.one.md", "# One\n"), "has no specification in it"),
+        (
+            "blank",
+            |sealed| sealed.write_file("specs/one.md", " \n\n"),
+            "has no specification in it",
+        ),
+        (
+            "hidden",
+            |sealed| sealed.write_file("specs/.one.md", "# One\n"),
+            "has no specification in it",
+        ),
         (
             "not UTF-8",
             |sealed| {
-                sealed.write("specs/x", "");
-                fs::write(sealed.project().join("specs/x"), b"caf\xe9 \xff\n").expect("written");
+                sealed.write_file("specs/x", "");
+                fs::write(sealed.project_dir().join("specs/x"), b"caf\xe9 \xff\n")
+                    .expect("written");
             },
             "has no specification that can be read",
         ),
         (
             "a dangling link",
-            |sealed| symlink("nowhere", sealed.project().join("specs")).expect("a link"),
+            |sealed| symlink("nowhere", sealed.project_dir().join("specs")).expect("a link"),
             "`specs`",
         ),
         (
             "a link out of the project",
             |sealed| {
-                sealed.write("../outside/one.md", "# One\n");
-                symlink("../outside", sealed.project().join("specs")).expect("a link");
+                sealed.write_file("../outside/one.md", "# One\n");
+                symlink("../outside", sealed.project_dir().join("specs")).expect("a link");
             },
             "leads out of the project",
         ),
         (
             "a pipe",
             |sealed| {
-                let made = sealed.command("mkfifo").arg("specs").status();
+                let made = sealed.build_command("mkfifo").arg("specs").status();
                 assert!(made.is_ok_and(|it| it.success()));
             },
             "`specs` is not a directory",
@@ -72,12 +81,12 @@ fn without_specifications_nothing_is_planned() {
     for (name, make, expect) in mistakes {
         let sealed = bare();
         make(&sealed);
-        let end = sealed.ralph(&["plan", "--include-dirty"]);
+        let end = sealed.run_ralph(&["plan", "--include-dirty"]);
         assert_eq!(end.code, Some(2), "{name}:\n{}", end.stderr);
         assert!(end.stderr.contains(expect), "{name}:\n{}", end.stderr);
         assert!(end.stderr.contains("hint:"), "{name}:\n{}", end.stderr);
         assert_eq!(sealed.runs().len(), 0, "{name}");
-        assert!(!sealed.project().join(PLAN).exists(), "{name}");
+        assert!(!sealed.project_dir().join(PLAN).exists(), "{name}");
     }
 }
 
@@ -88,19 +97,22 @@ fn the_setting_names_another_directory() {
     {
         let sealed = repository();
         let deeds = json!([plan("- [ ] x\n"), commit("Plan"), complete()]);
-        sealed.script(&always(deeds), &json!({ "workflow": "specs", "specsDir": directory }));
-        sealed.write("docs/specs/one.md", "# One\n");
-        sealed.write(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
+        sealed.write_script(&always(deeds), &json!({ "workflow": "specs", "specsDir": directory }));
+        sealed.write_file("docs/specs/one.md", "# One\n");
+        sealed.write_file(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
         commit_all(&sealed, "Specify");
-        let end = sealed.ralph(&["plan", "1"]);
+        let end = sealed.run_ralph(&["plan", "1"]);
         assert_eq!(end.code, Some(code), "{directory:?}:\n{}", end.stderr);
         if code == 0 {
             assert!(sealed.prompts()[0].contains("docs/specs"), "{directory:?}");
             // It is protected under each of its names.
             let change = json!([check_items(), { "append": { "path": "docs/specs/one.md", "text": "x" } }, commit("Do"), complete()]);
-            sealed.script(&always(change), &json!({ "workflow": "specs", "specsDir": directory }));
+            sealed.write_script(
+                &always(change),
+                &json!({ "workflow": "specs", "specsDir": directory }),
+            );
             commit_all(&sealed, "Script");
-            let end = sealed.ralph(&["build", "1"]);
+            let end = sealed.run_ralph(&["build", "1"]);
             assert_eq!(end.code, Some(1), "{directory:?}:\n{}", end.stderr);
         }
     }
@@ -109,9 +121,9 @@ fn the_setting_names_another_directory() {
 #[test]
 fn specifications_that_cannot_be_read_are_named() {
     let sealed = specs(&always(json!([plan("- [ ] x\n"), commit("Plan"), complete()])), &json!({}));
-    fs::write(sealed.project().join("specs/latin.md"), b"caf\xe9\n").expect("written");
+    fs::write(sealed.project_dir().join("specs/latin.md"), b"caf\xe9\n").expect("written");
     commit_all(&sealed, "More");
-    sealed.ralph(&["plan", "1"]).expect_code(0);
+    sealed.run_ralph(&["plan", "1"]).expect_code(0);
     expect_warning(&sealed, "latin.md");
 }
 
@@ -119,11 +131,11 @@ fn specifications_that_cannot_be_read_are_named() {
 fn huge_specification_folder_is_read_in_bounded_time_with_a_warning() {
     let sealed = specs(&always(json!([plan("- [ ] x\n"), commit("Plan"), complete()])), &json!({}));
     for number in 0..12_000 {
-        sealed.write(&format!("specs/many/{number}.md"), "# One of many\n");
+        sealed.write_file(&format!("specs/many/{number}.md"), "# One of many\n");
     }
     commit_all(&sealed, "Many");
     let begun = Instant::now();
-    sealed.ralph(&["plan", "1"]).expect_code(0);
+    sealed.run_ralph(&["plan", "1"]).expect_code(0);
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     expect_warning(&sealed, "`specs` is enormous");
 }
@@ -132,20 +144,20 @@ fn huge_specification_folder_is_read_in_bounded_time_with_a_warning() {
 fn without_a_plan_nothing_is_built() {
     let mistakes: [(&str, Mistake); 6] = [
         ("missing", |_| {}),
-        ("empty", |sealed| sealed.write(PLAN, "")),
-        ("blank", |sealed| sealed.write(PLAN, " \n\t\n")),
-        ("a directory", |sealed| fs::create_dir(sealed.project().join(PLAN)).expect("made")),
+        ("empty", |sealed| sealed.write_file(PLAN, "")),
+        ("blank", |sealed| sealed.write_file(PLAN, " \n\t\n")),
+        ("a directory", |sealed| fs::create_dir(sealed.project_dir().join(PLAN)).expect("made")),
         ("a link out of the project", |sealed| {
-            symlink("/etc/hostname", sealed.project().join(PLAN)).expect("a link");
+            symlink("/etc/hostname", sealed.project_dir().join(PLAN)).expect("a link");
         }),
         ("not UTF-8", |sealed| {
-            fs::write(sealed.project().join(PLAN), b"- [ ] caf\xe9\n").expect("written");
+            fs::write(sealed.project_dir().join(PLAN), b"- [ ] caf\xe9\n").expect("written");
         }),
     ];
     for (name, make) in mistakes {
         let sealed = specs(&always(json!([complete()])), &json!({}));
         make(&sealed);
-        let end = sealed.ralph(&["build", "--include-dirty"]);
+        let end = sealed.run_ralph(&["build", "--include-dirty"]);
         assert_eq!(end.code, Some(2), "{name}:\n{}", end.stderr);
         assert!(end.stderr.contains(PLAN_MISSING), "{name}:\n{}", end.stderr);
         assert_eq!(sealed.runs().len(), 0, "{name}");
@@ -155,9 +167,9 @@ fn without_a_plan_nothing_is_built() {
 #[test]
 fn a_build_goes_by_the_plan_and_warns_of_missing_specifications() {
     let sealed = planned(&always(json!([check_items(), commit("Do it"), complete()])), &json!({}));
-    sealed.git(&["rm", "-r", "--quiet", "specs"]);
+    sealed.run_git(&["rm", "-r", "--quiet", "specs"]);
     commit_all(&sealed, "No specs");
-    sealed.ralph(&["build", "1"]).expect_code(0);
+    sealed.run_ralph(&["build", "1"]).expect_code(0);
     expect_warning(&sealed, "no directory `specs`");
 }
 
@@ -177,8 +189,8 @@ fn a_prompt_file_must_name_the_signal() {
     ] {
         let vars = json!({ "vars": { "MINE": "<promise>COMPLETE</promise>" } });
         let sealed = specs(&always(json!([complete()])), &vars);
-        sealed.write("ask.md", text);
-        let end = sealed.ralph(&["prompt", "ask.md", "1"]);
+        sealed.write_file("ask.md", text);
+        let end = sealed.run_ralph(&["prompt", "ask.md", "1"]);
         assert_eq!(end.code, Some(code), "{text:?}:\n{}", end.stderr);
         if code == 1 {
             assert!(end.stderr.contains("ask.md"), "{text:?}:\n{}", end.stderr);
@@ -191,34 +203,35 @@ fn a_prompt_file_must_name_the_signal() {
         }
     }
     let sealed = specs(&done(), &json!({ "completionResponse": "DONE" }));
-    sealed.write("ask.md", "Say <promise>COMPLETE</promise>.\n");
+    sealed.write_file("ask.md", "Say <promise>COMPLETE</promise>.\n");
     sealed
-        .ralph(&["prompt", "ask.md", "1"])
+        .run_ralph(&["prompt", "ask.md", "1"])
         .expect_code(1)
         .expect_stderr("<promise>DONE</promise>");
-    sealed.write("ask.md", "Say <promise>DONE</promise>.\n");
-    sealed.ralph(&["prompt", "ask.md", "1"]).expect_code(0);
+    sealed.write_file("ask.md", "Say <promise>DONE</promise>.\n");
+    sealed.run_ralph(&["prompt", "ask.md", "1"]).expect_code(0);
 }
 
 #[test]
 fn unreadable_prompt_file_is_reported() {
     let sealed = specs(&always(json!([complete()])), &json!({}));
-    let file =
-        |name: &str, bytes: &[u8]| fs::write(sealed.project().join(name), bytes).expect("written");
+    let file = |name: &str, bytes: &[u8]| {
+        fs::write(sealed.project_dir().join(name), bytes).expect("written")
+    };
     file("empty.md", b"");
     file("latin.md", b"caf\xe9 <promise>COMPLETE</promise>\n");
     file("huge.md", &b"<promise>COMPLETE</promise>\n".repeat(700_000));
-    fs::create_dir(sealed.project().join("folder")).expect("made");
-    symlink("nowhere", sealed.project().join("dangling.md")).expect("a link");
-    assert!(sealed.command("mkfifo").arg("pipe.md").status().is_ok_and(|it| it.success()));
+    fs::create_dir(sealed.project_dir().join("folder")).expect("made");
+    symlink("nowhere", sealed.project_dir().join("dangling.md")).expect("a link");
+    assert!(sealed.build_command("mkfifo").arg("pipe.md").status().is_ok_and(|it| it.success()));
     for name in
         ["empty.md", "latin.md", "huge.md", "folder", "dangling.md", "pipe.md", "missing.md"]
     {
-        let end = sealed.ralph(&["prompt", name, "1"]);
+        let end = sealed.run_ralph(&["prompt", name, "1"]);
         assert_eq!(end.code, Some(2), "{name}:\n{}", end.stderr);
         assert!(end.stderr.contains(name), "{name}:\n{}", end.stderr);
     }
-    let end = sealed.ralph(&["prompt"]);
+    let end = sealed.run_ralph(&["prompt"]);
     assert_eq!(end.code, Some(2), "{}", end.stderr);
     assert_eq!(sealed.runs().len(), 0);
 }
@@ -233,7 +246,7 @@ fn flags_of_task_lists_are_refused_here() {
         &["build", "--retry-failed"],
         &["plan", "--force"],
     ] {
-        sealed.ralph(words).expect_code(2).expect_stderr("task list");
+        sealed.run_ralph(words).expect_code(2).expect_stderr("task list");
     }
     assert_eq!(sealed.runs().len(), 0);
 }
@@ -241,13 +254,16 @@ fn flags_of_task_lists_are_refused_here() {
 #[test]
 fn workflow_is_chosen_by_existing_files() {
     let sealed = repository();
-    sealed.script(&always(json!([complete()])), &json!({}));
-    let end = sealed.ralph(&["plan"]).expect_code(2);
+    sealed.write_script(&always(json!([complete()])), &json!({}));
+    let end = sealed.run_ralph(&["plan"]).expect_code(2);
     assert!(end.stderr.contains("nothing to plan from"), "{}", end.stderr);
-    sealed.ralph(&["build"]).expect_code(2).expect_stderr(PLAN_MISSING);
-    sealed.write("specs/one.md", "# One\n");
-    sealed.ralph(&["plan", "1", "--include-dirty"]).expect_code(1).expect_stderr("workflow specs");
-    sealed.write("ralph/prd.md", "# Requirements\n");
-    let end = sealed.ralph(&["plan", "1", "--include-dirty"]);
+    sealed.run_ralph(&["build"]).expect_code(2).expect_stderr(PLAN_MISSING);
+    sealed.write_file("specs/one.md", "# One\n");
+    sealed
+        .run_ralph(&["plan", "1", "--include-dirty"])
+        .expect_code(1)
+        .expect_stderr("workflow specs");
+    sealed.write_file("ralph/prd.md", "# Requirements\n");
+    let end = sealed.run_ralph(&["plan", "1", "--include-dirty"]);
     assert!(!end.stderr.contains("workflow specs"), "{}", end.stderr);
 }

@@ -23,7 +23,7 @@ const SIGNAL: &str = "<promise>COMPLETE</promise>";
 /// Returns a repository with a specification and the scripted agent, all of it committed.
 fn specs(calls: &Value, further: &Value) -> Sealed {
     let sealed = repository();
-    sealed.write("specs/greeting.md", "# Greeting\n\n`hello.txt` says hello.\n");
+    sealed.write_file("specs/greeting.md", "# Greeting\n\n`hello.txt` says hello.\n");
     with_agent(&sealed, calls, further);
     sealed
 }
@@ -31,8 +31,8 @@ fn specs(calls: &Value, further: &Value) -> Sealed {
 /// Returns the same with a plan of two open items.
 fn planned(calls: &Value, further: &Value) -> Sealed {
     let sealed = repository();
-    sealed.write("specs/greeting.md", "# Greeting\n\n`hello.txt` says hello.\n");
-    sealed.write(PLAN, "# Plan\n\n- [ ] Greet\n- [ ] Part\n");
+    sealed.write_file("specs/greeting.md", "# Greeting\n\n`hello.txt` says hello.\n");
+    sealed.write_file(PLAN, "# Plan\n\n- [ ] Greet\n- [ ] Part\n");
     with_agent(&sealed, calls, further);
     sealed
 }
@@ -43,14 +43,14 @@ fn with_agent(sealed: &Sealed, calls: &Value, further: &Value) {
     if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
         settings.extend(further.clone());
     }
-    sealed.script(calls, &settings);
-    sealed.write(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
+    sealed.write_script(calls, &settings);
+    sealed.write_file(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
     commit_all(sealed, "Specify");
 }
 
 fn commit_all(sealed: &Sealed, message: &str) {
-    sealed.git(&["add", "-A"]);
-    sealed.git(&["commit", "--quiet", "--allow-empty", "-m", message]);
+    sealed.run_git(&["add", "-A"]);
+    sealed.run_git(&["commit", "--quiet", "--allow-empty", "-m", message]);
 }
 
 /// Writes the plan.
@@ -87,7 +87,7 @@ fn prompt(sealed: &Sealed, call: usize) -> String {
 
 /// Returns the warnings that the last run recorded.
 fn warnings(sealed: &Sealed) -> Vec<String> {
-    let texts = sealed.events_of("warned").into_iter();
+    let texts = sealed.find_events("warned").into_iter();
     texts.filter_map(|event| event["text"].as_str().map(str::to_owned)).collect()
 }
 

@@ -28,11 +28,11 @@ fn plan_without_items_is_not_a_plan() {
     ] {
         let second = json!([plan(TWO), commit("Plan"), complete()]);
         let sealed = specs(&first_then(first, second), &json!({}));
-        sealed.ralph(&["plan", "2"]).expect_code(0);
+        sealed.run_ralph(&["plan", "2"]).expect_code(0);
         assert!(prompt(&sealed, 2).contains(expect), "{expect}:\n{}", prompt(&sealed, 2));
         assert!(prompt(&sealed, 2).contains("did not hand in its work"));
         assert!(!prompt(&sealed, 1).contains("did not hand"));
-        assert_eq!(sealed.read(PLAN), TWO);
+        assert_eq!(sealed.read_file(PLAN), TWO);
     }
 }
 
@@ -42,9 +42,9 @@ fn a_plan_that_is_there_is_brought_up_to_date() {
         &always(json!([plan("- [x] Greet\n- [ ] Part\n- [ ] Wave\n"), commit("Plan"), complete()])),
         &json!({}),
     );
-    sealed.ralph(&["plan"]).expect_code(0);
-    assert_eq!(sealed.read(PLAN), "- [x] Greet\n- [ ] Part\n- [ ] Wave\n");
-    let end = sealed.ralph(&["status"]).expect_code(0);
+    sealed.run_ralph(&["plan"]).expect_code(0);
+    assert_eq!(sealed.read_file(PLAN), "- [x] Greet\n- [ ] Part\n- [ ] Wave\n");
+    let end = sealed.run_ralph(&["status"]).expect_code(0);
     assert!(end.stdout.contains("1 of 3 items done"), "{}", end.stdout);
 }
 
@@ -65,19 +65,19 @@ fn other_changes_of_the_planner_are_reverted_and_kept_on_a_ref() {
         ]);
         let then = json!([commit("Plan"), complete()]);
         let sealed = specs(&first_then(deeds, then), &json!({}));
-        let end = sealed.ralph(&["plan", "3"]);
+        let end = sealed.run_ralph(&["plan", "3"]);
         assert_eq!(end.code, Some(0), "{landing}:\n{}", end.stderr);
-        assert_eq!(sealed.read("README.md"), "# Project\n", "{landing}");
-        assert!(sealed.read("specs/greeting.md").contains("hello"), "{landing}");
-        assert!(!sealed.project().join("src/new.rs").exists(), "{landing}");
-        assert_eq!(sealed.read(PLAN), TWO, "{landing}");
-        assert_eq!(sealed.git(&["status", "--porcelain"]), "", "{landing}");
-        let kept = sealed.git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept/"]);
+        assert_eq!(sealed.read_file("README.md"), "# Project\n", "{landing}");
+        assert!(sealed.read_file("specs/greeting.md").contains("hello"), "{landing}");
+        assert!(!sealed.project_dir().join("src/new.rs").exists(), "{landing}");
+        assert_eq!(sealed.read_file(PLAN), TWO, "{landing}");
+        assert_eq!(sealed.run_git(&["status", "--porcelain"]), "", "{landing}");
+        let kept = sealed.run_git(&["for-each-ref", "--format=%(refname)", "refs/ralph/kept/"]);
         let kept: Vec<&str> = kept.lines().collect();
         let has_work = kept.iter().any(|kept| {
             let path = format!("{kept}:src/new.rs");
             sealed
-                .command("git")
+                .build_command("git")
                 .args(["cat-file", "-e", &path])
                 .status()
                 .is_ok_and(|it| it.success())
@@ -88,7 +88,7 @@ fn other_changes_of_the_planner_are_reverted_and_kept_on_a_ref() {
             assert!(prompt(&sealed, 2).contains(path), "{landing}:\n{}", prompt(&sealed, 2));
         }
         // Only the plan is new at the end.
-        let changed = sealed.git(&["diff", "--name-only", ":/Specify", "HEAD"]);
+        let changed = sealed.run_git(&["diff", "--name-only", ":/Specify", "HEAD"]);
         assert_eq!(changed.trim(), PLAN, "{landing}");
     }
 }
@@ -116,14 +116,14 @@ fn lost_plan_is_restored_and_fed_back() {
         let first = json!([losing(command), complete()]);
         let then = json!([check_items(), commit("Do it"), complete()]);
         let sealed = planned(&first_then(first, then), &json!({}));
-        let end = sealed.ralph(&["build", "2"]);
+        let end = sealed.run_ralph(&["build", "2"]);
         assert_eq!(end.code, Some(0), "{command}:\n{}", end.stderr);
         let prompt_text = prompt(&sealed, 2);
         assert!(prompt_text.contains(&format!("`{PLAN}` {expect}")), "{command}:\n{prompt_text}");
         assert!(prompt_text.contains("it was restored"), "{command}:\n{prompt_text}");
         assert!(end.stderr.contains(expect), "{command}:\n{}", end.stderr);
-        assert_eq!(sealed.read(PLAN), TWO.replace("[ ]", "[x]"), "{command}");
-        assert_eq!(sealed.git(&["status", "--porcelain"]), "", "{command}");
+        assert_eq!(sealed.read_file(PLAN), TWO.replace("[ ]", "[x]"), "{command}");
+        assert_eq!(sealed.run_git(&["status", "--porcelain"]), "", "{command}");
     }
 }
 
@@ -132,9 +132,9 @@ fn plan_lost_in_the_last_iteration_is_restored_too() {
     for (command, _) in LOSSES {
         for mode in ["build", "plan"] {
             let sealed = planned(&always(json!([losing(command), says("Hm.")])), &json!({}));
-            let end = sealed.ralph(&[mode, "1"]);
+            let end = sealed.run_ralph(&[mode, "1"]);
             assert_eq!(end.code, Some(1), "{mode} {command}:\n{}", end.stderr);
-            assert_eq!(sealed.read(PLAN), TWO, "{mode} {command}");
+            assert_eq!(sealed.read_file(PLAN), TWO, "{mode} {command}");
             assert!(end.stderr.contains("it was restored"), "{command}:\n{}", end.stderr);
         }
     }
@@ -144,12 +144,12 @@ fn plan_lost_in_the_last_iteration_is_restored_too() {
 fn replacement_of_a_plan_is_kept_on_a_ref() {
     let folder = "rm $plan && mkdir $plan && echo x > $plan/precious";
     let sealed = planned(&always(json!([losing(folder), says("Hm.")])), &json!({}));
-    sealed.ralph(&["build", "1"]).expect_code(1);
-    assert_eq!(sealed.read(".ralph/logs/implementation_plan.md.lost-1/precious"), "x\n");
-    assert_eq!(sealed.git(&["status", "--porcelain"]), "", "there is nothing to commit");
+    sealed.run_ralph(&["build", "1"]).expect_code(1);
+    assert_eq!(sealed.read_file(".ralph/logs/implementation_plan.md.lost-1/precious"), "x\n");
+    assert_eq!(sealed.run_git(&["status", "--porcelain"]), "", "there is nothing to commit");
     let latin = "printf 'caf\\351\\n' > $plan";
     let sealed = planned(&always(json!([losing(latin), says("Hm.")])), &json!({}));
-    sealed.ralph(&["build", "1"]).expect_code(1);
+    sealed.run_ralph(&["build", "1"]).expect_code(1);
     let kept = sealed.runs()[0].join("plan-lost");
     assert_eq!(fs::read(kept).expect("kept"), b"caf\xe9\n");
 }
@@ -160,7 +160,7 @@ fn gate_failures_and_a_lost_plan_are_fed_back_together() {
     let then = json!([check_items(), { "write": { "path": "ok", "text": "" } }, commit("Do it"), complete()]);
     let gates = json!({ "gates": [{ "name": "ok", "kind": "custom", "command": "test -f ok" }] });
     let sealed = planned(&first_then(first, then), &gates);
-    sealed.ralph(&["build", "2"]).expect_code(0);
+    sealed.run_ralph(&["build", "2"]).expect_code(0);
     let prompt_text = prompt(&sealed, 2);
     assert!(prompt_text.contains("Guardrail \"test -f ok\" failed"), "{prompt_text}");
     assert!(prompt_text.contains("was deleted; it was restored"), "{prompt_text}");
@@ -169,14 +169,14 @@ fn gate_failures_and_a_lost_plan_are_fed_back_together() {
 #[test]
 fn open_items_refuse_the_first_completion_signal_only() {
     let sealed = planned(&always(json!([complete()])), &json!({}));
-    let end = sealed.ralph(&["build"]).expect_code(0);
-    assert_eq!(sealed.events_of("iteration_started").len(), 2);
+    let end = sealed.run_ralph(&["build"]).expect_code(0);
+    assert_eq!(sealed.find_events("iteration_started").len(), 2);
     let prompt_text = prompt(&sealed, 2);
     let expect = "You said that the work is complete, but 2 items are open in `.ralph/implementation_plan.md`:\n  - [ ] Greet\n  - [ ] Part\n";
     assert!(prompt_text.contains(expect), "{prompt_text}");
     let warned = end.stderr.replace("\n  ", " ");
     assert!(warned.contains("2 items") && warned.contains("open"), "{}", end.stderr);
-    let report = sealed.ralph(&["report"]).expect_code(0).stdout;
+    let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;
     assert!(report.contains("open"), "{report}");
 }
 
@@ -189,8 +189,8 @@ fn only_consecutive_completion_signals_count() {
         { "do": [complete()] },
     ]);
     let sealed = planned(&calls, &json!({}));
-    sealed.ralph(&["build", "10"]).expect_code(0);
-    assert_eq!(sealed.events_of("iteration_started").len(), 4);
+    sealed.run_ralph(&["build", "10"]).expect_code(0);
+    assert_eq!(sealed.find_events("iteration_started").len(), 4);
 }
 
 #[test]
@@ -200,8 +200,8 @@ fn signal_refused_for_another_reason_is_not_questioned_again() {
         { "do": [{ "write": { "path": "left", "text": "" } }, complete()] },
     ]);
     let sealed = planned(&calls, &json!({}));
-    sealed.ralph(&["build", "10"]).expect_code(0);
-    assert_eq!(sealed.events_of("iteration_started").len(), 3);
+    sealed.run_ralph(&["build", "10"]).expect_code(0);
+    assert_eq!(sealed.find_events("iteration_started").len(), 3);
     assert!(prompt(&sealed, 2).contains("2 items are open"), "{}", prompt(&sealed, 2));
     assert!(!prompt(&sealed, 3).contains("items are open"), "{}", prompt(&sealed, 3));
 }
@@ -210,8 +210,8 @@ fn signal_refused_for_another_reason_is_not_questioned_again() {
 fn struck_items_are_not_open() {
     let struck = plan("- [x] Greet\n- ~~Part~~ because it is not needed\n");
     let sealed = planned(&always(json!([struck, commit("Do it"), complete()])), &json!({}));
-    sealed.ralph(&["build"]).expect_code(0);
-    assert_eq!(sealed.events_of("iteration_started").len(), 1);
+    sealed.run_ralph(&["build"]).expect_code(0);
+    assert_eq!(sealed.find_events("iteration_started").len(), 1);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn many_open_items_are_not_all_named() {
     let many = "- [ ] Another one\n".repeat(40);
     let first = json!([plan(&many), commit("Plan"), complete()]);
     let sealed = planned(&first_then(first, json!([says("Hm.")])), &json!({}));
-    sealed.ralph(&["build", "2"]).expect_code(1);
+    sealed.run_ralph(&["build", "2"]).expect_code(1);
     let prompt_text = prompt(&sealed, 2);
     assert!(
         prompt_text.contains("40 items are open") && prompt_text.contains("and 35 more"),
@@ -232,7 +232,7 @@ fn completion_signal_is_checked_after_gates_and_commits() {
     let first = json!([check_items(), complete()]);
     let then = json!([commit("Do it"), complete()]);
     let sealed = planned(&first_then(first, then), &json!({}));
-    sealed.ralph(&["build", "2"]).expect_code(0);
+    sealed.run_ralph(&["build", "2"]).expect_code(0);
     assert!(prompt(&sealed, 2).contains("uncommitted changes"), "{}", prompt(&sealed, 2));
     assert!(prompt(&sealed, 2).contains(PLAN), "{}", prompt(&sealed, 2));
 }
@@ -244,11 +244,11 @@ fn odd_bytes_in_plan_items_are_handled() {
         &first_then(json!([odd, commit("Odd"), complete()]), json!([says("Hm.")])),
         &json!({}),
     );
-    let end = sealed.ralph(&["build", "2"]).expect_code(1);
+    let end = sealed.run_ralph(&["build", "2"]).expect_code(1);
     assert!(!end.stderr.contains('\u{1b}'), "{:?}", end.stderr);
     assert!(prompt(&sealed, 2).contains("$(touch ../ran) ${MODE}"), "{}", prompt(&sealed, 2));
     assert!(!sealed.root().join("ran").exists());
-    let status = sealed.ralph(&["status"]).expect_code(0).stdout;
+    let status = sealed.run_ralph(&["status"]).expect_code(0).stdout;
     assert!(!status.contains('\u{1b}'), "{status:?}");
     let warnings = warnings(&sealed);
     assert!(warnings.iter().all(|it| it.contains("there is no sandbox")), "{warnings:?}");

@@ -26,7 +26,7 @@ const LOSSES: [&str; 3] = ["rm $plan", ": > $plan", "rm $plan && mkdir $plan && 
 
 #[track_caller]
 fn expect_done(sealed: &Sealed, what: &str) {
-    assert_eq!(sealed.read(PLAN), TWO.replace("[ ]", "[x]"), "{what}");
+    assert_eq!(sealed.read_file(PLAN), TWO.replace("[ ]", "[x]"), "{what}");
     assert_eq!(sealed.subjects(), ["Do it", "Specify", "Begin"], "{what}");
     assert_eq!(sealed.survivors(), [""; 0], "{what}");
 }
@@ -35,12 +35,12 @@ fn expect_done(sealed: &Sealed, what: &str) {
 fn a_plan_that_was_lost_just_before_a_kill_is_back_before_the_agent_is() {
     for command in LOSSES {
         let sealed = planned(&losing(command), &json!({}));
-        let running = sealed.start(&["build"]);
+        let running = sealed.start_ralph(&["build"]);
         sealed.wait_for("../begun");
-        running.signal(Signal::KILL);
-        running.wait();
+        running.send_signal(Signal::KILL);
+        running.wait_for_end();
         assert_eq!(sealed.survivors(), [""; 0], "{command}");
-        let end = sealed.ralph(&["resume"]);
+        let end = sealed.run_ralph(&["resume"]);
         assert_eq!(end.code, Some(0), "{command}:\n{}", end.stderr);
         expect_done(&sealed, command);
         expect_warning(&sealed, "it was restored");
@@ -52,12 +52,12 @@ fn a_plan_that_was_lost_just_before_a_kill_is_back_before_the_agent_is() {
 fn a_new_run_after_a_kill_finds_the_plan_as_well() {
     for (command, mode) in [("rm $plan", "build"), (": > $plan", "build"), ("rm $plan", "plan")] {
         let sealed = planned(&losing(command), &json!({}));
-        let running = sealed.start(&["build"]);
+        let running = sealed.start_ralph(&["build"]);
         sealed.wait_for("../begun");
-        running.signal(Signal::KILL);
-        running.wait();
+        running.send_signal(Signal::KILL);
+        running.wait_for_end();
         assert_eq!(sealed.survivors(), [""; 0], "{command}");
-        let end = sealed.ralph(&[mode, "2"]);
+        let end = sealed.run_ralph(&[mode, "2"]);
         assert_eq!(end.code, Some(0), "{command} {mode}:\n{}", end.stderr);
         expect_warning(&sealed, "it was restored");
         expect_done(&sealed, command);
@@ -67,14 +67,14 @@ fn a_new_run_after_a_kill_finds_the_plan_as_well() {
 #[test]
 fn a_dry_run_after_a_kill_still_changes_nothing() {
     let sealed = planned(&losing("rm $plan"), &json!({}));
-    let running = sealed.start(&["build"]);
+    let running = sealed.start_ralph(&["build"]);
     sealed.wait_for("../begun");
-    running.signal(Signal::KILL);
-    running.wait();
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
     assert_eq!(sealed.survivors(), [""; 0]);
-    sealed.ralph(&["build", "--dry-run"]);
-    assert!(!sealed.project().join(PLAN).exists());
-    sealed.ralph(&["resume"]).expect_code(0);
+    sealed.run_ralph(&["build", "--dry-run"]);
+    assert!(!sealed.project_dir().join(PLAN).exists());
+    sealed.run_ralph(&["resume"]).expect_code(0);
 }
 
 #[test]
@@ -82,15 +82,15 @@ fn an_interrupted_run_leaves_the_plan_as_it_was() {
     for mode in ["build", "plan"] {
         for command in LOSSES {
             let sealed = planned(&losing(command), &json!({}));
-            let mut running = sealed.start(&[mode]);
+            let mut running = sealed.start_ralph(&[mode]);
             sealed.wait_for("../begun");
-            running.signal(Signal::INT);
+            running.send_signal(Signal::INT);
             running.wait_for("shutting down");
-            running.signal(Signal::INT);
-            let end = running.wait().expect_code(130);
-            assert_eq!(sealed.read(PLAN), TWO, "{mode} {command}:\n{}", end.stderr);
+            running.send_signal(Signal::INT);
+            let end = running.wait_for_end().expect_code(130);
+            assert_eq!(sealed.read_file(PLAN), TWO, "{mode} {command}:\n{}", end.stderr);
             assert!(end.stderr.contains("it was restored"), "{mode} {command}");
-            sealed.ralph(&["resume"]).expect_code(0);
+            sealed.run_ralph(&["resume"]).expect_code(0);
             expect_done(&sealed, command);
         }
     }
@@ -105,17 +105,17 @@ fn questioned_signal_counts_after_resume() {
     ]);
     for signals in [&[Signal::KILL][..], &[Signal::INT, Signal::INT]] {
         let sealed = planned(&calls, &json!({}));
-        let mut running = sealed.start(&["build"]);
+        let mut running = sealed.start_ralph(&["build"]);
         sealed.wait_for("../begun");
         for (place, signal) in signals.iter().enumerate() {
             if place > 0 {
                 running.wait_for("shutting down");
             }
-            running.signal(*signal);
+            running.send_signal(*signal);
         }
-        running.wait();
-        sealed.ralph(&["resume"]).expect_code(0);
-        assert_eq!(sealed.events_of("iteration_started").len(), 2);
+        running.wait_for_end();
+        sealed.run_ralph(&["resume"]).expect_code(0);
+        assert_eq!(sealed.find_events("iteration_started").len(), 2);
         let prompt_text = prompt(&sealed, 3);
         assert!(prompt_text.contains("2 items are open"), "{prompt_text}");
     }
@@ -133,15 +133,15 @@ fn uncommitted_work_of_an_interrupted_run_can_be_resumed() {
         { "do": [commit("Do it"), complete()] },
     ]);
     let sealed = planned(&calls, &json!({}));
-    let running = sealed.start(&["build"]);
+    let running = sealed.start_ralph(&["build"]);
     sealed.wait_for("../begun");
-    running.signal(Signal::KILL);
-    running.wait();
+    running.send_signal(Signal::KILL);
+    running.wait_for_end();
     assert_eq!(sealed.survivors(), [""; 0]);
     // A new run must not build on them; the same one may.
-    sealed.ralph(&["build"]).expect_code(2).expect_stderr("half.txt");
-    sealed.ralph(&["resume"]).expect_code(0);
-    assert!(sealed.git(&["ls-files"]).contains("half.txt"));
+    sealed.run_ralph(&["build"]).expect_code(2).expect_stderr("half.txt");
+    sealed.run_ralph(&["resume"]).expect_code(0);
+    assert!(sealed.run_git(&["ls-files"]).contains("half.txt"));
 }
 
 #[test]
@@ -151,8 +151,8 @@ fn more_iterations_can_be_had_later() {
         { "do": [says("Hm.")] },
     ]);
     let sealed = planned(&calls, &json!({}));
-    sealed.ralph(&["build", "2"]).expect_code(1).expect_stderr("ralph resume -m");
-    sealed.ralph(&["resume", "-m", "4"]).expect_code(0);
+    sealed.run_ralph(&["build", "2"]).expect_code(1).expect_stderr("ralph resume -m");
+    sealed.run_ralph(&["resume", "-m", "4"]).expect_code(0);
     assert_eq!(sealed.runs().len(), 1);
     expect_done(&sealed, "later");
 }

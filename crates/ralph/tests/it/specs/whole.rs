@@ -28,9 +28,9 @@ fn scene(kind: &str, config: &str) -> Sealed {
     let sealed = repository();
     let program = if kind == "text" { "plain-agent" } else { kind };
     stand_in(&sealed, kind, program, WORKER);
-    sealed.write("docs/specs/one.md", "# One\n\nThere is `One.txt`.\n");
-    sealed.write("config", config);
-    sealed.write(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
+    sealed.write_file("docs/specs/one.md", "# One\n\nThere is `One.txt`.\n");
+    sealed.write_file("config", config);
+    sealed.write_file(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
     commit_all(&sealed, "Specify");
     sealed
 }
@@ -48,29 +48,29 @@ fn specifications_become_a_plan_and_the_plan_becomes_code() {
         let config =
             format!("AGENT_TYPE={kind}\n{more}SPECS_DIR=docs/specs\nMAX_RETRIES=1\nTONE=brief\n");
         let sealed = scene(kind, &config);
-        sealed.trust(&["--config", "config"]);
-        let end = sealed.ralph(&["plan", "3", "--config", "config"]);
+        sealed.trust_project(&["--config", "config"]);
+        let end = sealed.run_ralph(&["plan", "3", "--config", "config"]);
         assert_eq!(end.code, Some(0), "{kind}:\n{}", end.stderr);
-        assert_eq!(sealed.events_of("iteration_started").len(), 2, "{kind}:\n{}", end.stderr);
+        assert_eq!(sealed.find_events("iteration_started").len(), 2, "{kind}:\n{}", end.stderr);
         assert!(sealed.prompts()[0].contains("docs/specs/"), "{kind}");
         assert!(sealed.prompts()[0].contains("<promise>COMPLETE</promise>"), "{kind}");
-        assert_eq!(sealed.read(PLAN), "- [ ] One\n- [ ] Two\n", "{kind}");
+        assert_eq!(sealed.read_file(PLAN), "- [ ] One\n- [ ] Two\n", "{kind}");
 
-        let end = sealed.ralph(&["build", "5", "--config", "config"]);
+        let end = sealed.run_ralph(&["build", "5", "--config", "config"]);
         assert_eq!(end.code, Some(0), "{kind}:\n{}", end.stderr);
-        assert_eq!(sealed.events_of("iteration_started").len(), 2, "{kind}:\n{}", end.stderr);
-        assert_eq!(sealed.read(PLAN), "- [x] One\n- [x] Two\n", "{kind}");
+        assert_eq!(sealed.find_events("iteration_started").len(), 2, "{kind}:\n{}", end.stderr);
+        assert_eq!(sealed.read_file(PLAN), "- [x] One\n- [x] Two\n", "{kind}");
         assert_eq!(sealed.subjects(), ["Two", "One", "Plan", "Specify", "Begin"], "{kind}");
-        assert_eq!(sealed.git(&["status", "--porcelain"]), "", "{kind}");
-        let recipe = &sealed.events_of("run_started")[0]["recipe"];
+        assert_eq!(sealed.run_git(&["status", "--porcelain"]), "", "{kind}");
+        let recipe = &sealed.find_events("run_started")[0]["recipe"];
         assert_eq!(
             (&recipe["agent"]["kind"], &recipe["retries"]["max"]),
             (&json!(kind), &json!(1))
         );
 
-        sealed.write("tidy.md", "Be ${TONE} in ${MODE}.\nThen say ${SIGNAL}.\n");
+        sealed.write_file("tidy.md", "Be ${TONE} in ${MODE}.\nThen say ${SIGNAL}.\n");
         commit_all(&sealed, "Ask");
-        let end = sealed.ralph(&["prompt", "tidy.md", "2", "--config", "config"]);
+        let end = sealed.run_ralph(&["prompt", "tidy.md", "2", "--config", "config"]);
         assert_eq!(end.code, Some(0), "{kind}:\n{}", end.stderr);
         let expect = "Be brief in prompt.\nThen say <promise>COMPLETE</promise>.\n";
         assert_eq!(sealed.prompts(), [expect], "{kind}");
@@ -84,18 +84,18 @@ fn an_echo_alone_completes_nothing() {
     for kind in ["amp", "text"] {
         let sealed = repository();
         stand_in(&sealed, kind, "parrot", "say 'I am at it.'");
-        sealed.write("specs/one.md", "# One\n");
-        sealed.write(PLAN, "- [x] One\n");
-        sealed.write("ask.md", "Say <promise>COMPLETE</promise>\n");
-        sealed.write("config", &format!("AGENT_TYPE={kind}\nAGENT_CLI=parrot\n"));
-        sealed.write(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
+        sealed.write_file("specs/one.md", "# One\n");
+        sealed.write_file(PLAN, "- [x] One\n");
+        sealed.write_file("ask.md", "Say <promise>COMPLETE</promise>\n");
+        sealed.write_file("config", &format!("AGENT_TYPE={kind}\nAGENT_CLI=parrot\n"));
+        sealed.write_file(".gitignore", "/.ralph/logs/\n/.ralph/state.json\n");
         commit_all(&sealed, "Specify");
-        sealed.trust(&["--config", "config"]);
+        sealed.trust_project(&["--config", "config"]);
         for words in [["plan", "2"].as_slice(), &["build", "2"], &["prompt", "ask.md", "2"]] {
-            let end = sealed.ralph(&[words, &["--config", "config"]].concat());
+            let end = sealed.run_ralph(&[words, &["--config", "config"]].concat());
             assert_eq!(end.code, Some(1), "{kind} {words:?}:\n{}", end.stderr);
             assert!(end.stderr.contains("not complete after 2 iterations"), "{}", end.stderr);
-            let raw = sealed.ralph(&["log", "--raw"]).expect_code(0).stdout;
+            let raw = sealed.run_ralph(&["log", "--raw"]).expect_code(0).stdout;
             assert!(raw.contains("<promise>COMPLETE</promise>"), "{kind} {words:?}: {raw}");
         }
     }

@@ -94,7 +94,7 @@ fn recorded_kinds(directory: &str) -> Kinds {
     kinds
 }
 
-fn printed_kinds(dialect: Dialect) -> Kinds {
+fn printed_kinds(dialect: SimDialect) -> Kinds {
     let mut kinds = Kinds::new();
     let story = json!([
         {"reasoning": "Hm."},
@@ -123,8 +123,8 @@ fn printed_kinds(dialect: Dialect) -> Kinds {
     for script in scripts {
         kinds_in(&output_of(dialect, "the prompt", "", script).0, &mut kinds);
     }
-    let mut writer = Writer::new(dialect, Vec::new());
-    writer.chatter().expect("a vector takes everything");
+    let mut writer = SimWriter::new(dialect, Vec::new());
+    writer.write_chatter().expect("a vector takes everything");
     kinds_in(String::from_utf8_lossy(&writer.out).trim(), &mut kinds);
     kinds
 }
@@ -132,7 +132,7 @@ fn printed_kinds(dialect: Dialect) -> Kinds {
 /// Checks that a line has every field that all recorded ones of its kind have, and none that no
 /// recorded one has; and which kinds only one side has.
 #[track_caller]
-fn check(dialect: Dialect, directory: &str, only_ours: &[&str], only_recorded: &[&str]) {
+fn check(dialect: SimDialect, directory: &str, only_ours: &[&str], only_recorded: &[&str]) {
     let (real, ours) = (recorded_kinds(directory), printed_kinds(dialect));
     for (kind, lines) in &ours {
         let recorded = real.get(kind).map_or(&[][..], Vec::as_slice);
@@ -154,7 +154,7 @@ fn check(dialect: Dialect, directory: &str, only_ours: &[&str], only_recorded: &
 #[test]
 fn lines_have_the_fields_of_recorded_ones() {
     check(
-        Dialect::Amp,
+        SimDialect::Amp,
         "amp/0.0.1790142911",
         &[
             "assistant: tool_use Read",
@@ -165,7 +165,7 @@ fn lines_have_the_fields_of_recorded_ones() {
         &["assistant: tool_use Task"],
     );
     check(
-        Dialect::Cline,
+        SimDialect::Cline,
         "cline/3.0.65",
         &[
             "agent_event content_end text agent_sim",
@@ -175,5 +175,5 @@ fn lines_have_the_fields_of_recorded_ones() {
         ],
         &["hook_event prompt_submit", "run_aborted"],
     );
-    check(Dialect::Codex, "codex/0.166.0", &[], &[]);
+    check(SimDialect::Codex, "codex/0.166.0", &[], &[]);
 }

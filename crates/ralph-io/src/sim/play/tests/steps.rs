@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use expect_test::expect_file;
-use ralph_core::reading::{ResultStatus, Speaker, UsageScope};
+use ralph_core::agent_output::{ResultStatus, Speaker, UsageScope};
 
 use super::*;
 
@@ -97,10 +97,11 @@ fn every_step_is_read_back() {
     let mut shown = String::new();
     for script in scripts() {
         let _ = writeln!(shown, "{script}");
-        for dialect in [Dialect::Amp, Dialect::Cline, Dialect::Codex] {
+        for dialect in [SimDialect::Amp, SimDialect::Cline, SimDialect::Codex] {
             let (output, ending) = output_of(dialect, "the prompt", "", script.clone());
-            let request = request(kind_of(dialect), &[], "the prompt");
-            let (lines, reply) = rehearsal::read(&request, &output, "", ending, Timestamp(0));
+            let request = build_request(kind_of(dialect), &[], "the prompt");
+            let (lines, reply) =
+                test_support::read_stream(&request, &output, "", ending, Timestamp(0));
             let events: Vec<String> = lines
                 .iter()
                 .flat_map(|line| &line.events)

@@ -7,20 +7,20 @@ use ralph_core::ids::Role;
 use ralph_core::outcome::Outcome;
 use ralph_core::task::{Task, TaskList, TaskStatus};
 
-use super::{Forged, Meant, plan};
+use super::{Forged, IntendedVerdict, plan};
 use crate::simulation::observer::Invariant;
-use crate::simulation::person::{EditedList, PERSONS};
-use crate::simulation::plan::Workflow;
-use crate::simulation::recipe::list;
+use crate::simulation::plan::SimulatedWorkflow;
+use crate::simulation::recipe::build_list;
+use crate::simulation::user_edits::{EditedList, USER_COMMIT};
 
 /// Records a run that ended and resumes, with an edit of the list in between.
 fn edited(is_open: bool, edit: impl Fn(&mut Vec<Task>), taken: impl Fn(&mut Vec<Task>)) -> Forged {
-    let plan = plan(Workflow::Tasks);
+    let plan = plan(SimulatedWorkflow::Tasks);
     let mut forged = Forged::new(&plan);
-    let mut before = list(&plan);
+    let mut before = build_list(&plan);
     if is_open {
         forged.begin(1, Role::Implement);
-        forged.answer(Role::Implement, false, Meant::Nothing);
+        forged.answer(Role::Implement, false, IntendedVerdict::Nothing);
         before.tasks[0].status = TaskStatus::InProgress;
     }
     forged.record_end();
@@ -67,10 +67,10 @@ fn an_edit_of_the_current_task_must_not_be_applied() {
 #[test]
 fn a_lost_commit_of_a_user_is_found() {
     for (is_there, found) in [(true, None), (false, Some(Invariant::NothingLost))] {
-        let mut forged = Forged::new(&plan(Workflow::Prompt));
-        let tree = forged.world.repository.now();
-        let made = forged.world.repository.commit(tree, PERSONS, None);
-        forged.world.persons.push(made);
+        let mut forged = Forged::new(&plan(SimulatedWorkflow::Prompt));
+        let tree = forged.world.repository.number_work_tree();
+        let made = forged.world.repository.make_commit(tree, USER_COMMIT, None);
+        forged.world.user_commits.push(made);
         if !is_there {
             forged.world.repository.branches.insert("refs/heads/kept".into(), Some(made));
             forged.world.repository.head = Some(0);

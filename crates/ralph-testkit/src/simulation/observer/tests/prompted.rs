@@ -1,33 +1,33 @@
 //! What must not be missing from a prompt, and its maximum length.
 
 use ralph_core::context::{SectionCost, SectionName};
-use ralph_core::control::Note;
+use ralph_core::control::UserNote;
 use ralph_core::gate::FailAction;
 use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
 use ralph_core::judge::Feedback;
 use ralph_core::memory::{ActiveConstraint, Memory};
-use ralph_core::ports::Request;
+use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentChoice, AgentKind};
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp, Tokens};
 
 use super::{Forged, plan};
 use crate::simulation::observer::Invariant;
-use crate::simulation::plan::Workflow;
-use crate::simulation::recipe::task_id;
+use crate::simulation::plan::SimulatedWorkflow;
+use crate::simulation::recipe::format_task_id;
 
 /// A prompt with everything that the tests below look for.
 const WHOLE: &str = "ID: task-0\nMake the thing number 0.\nThing number 0 is there\nIt works\n\
                      Fix the edges.\nMind the gap.\nNever sleep.\nWhat failed.";
 
-pub(super) fn request(role: Role, prompt: &str) -> Request {
-    Request {
+pub(super) fn request(role: Role, prompt: &str) -> AgentRequest {
+    AgentRequest {
         run: RunId("forged".into()),
         iteration: IterationNumber(1),
         ask: AskNumber(1),
         role,
         purpose: ralph_core::event::Purpose::Work,
-        task: Some(task_id(0)),
+        task: Some(format_task_id(0)),
         agent: AgentChoice::new(AgentKind::Text, "agent"),
         prompt: prompt.into(),
         schema: None,
@@ -40,14 +40,14 @@ pub(super) fn request(role: Role, prompt: &str) -> Request {
 
 /// Returns an iteration whose prompt must contain all of `WHOLE`.
 fn demanding(role: Role) -> Forged {
-    let mut forged = Forged::new(&plan(Workflow::Tasks));
+    let mut forged = Forged::new(&plan(SimulatedWorkflow::Tasks));
     forged.begin(1, role);
     let state: &mut RunState = forged.observer.state.as_mut().expect("it has begun");
     state.feedback = vec![Feedback { text: "What failed.".into(), action: FailAction::Append }];
     let text = "Mind the gap.".into();
-    let note = Note { at: Timestamp(0), by: None, text };
+    let note = UserNote { at: Timestamp(0), by: None, text };
     state.current.as_mut().expect("an iteration is open").notes.push(note);
-    let board = state.board.as_mut().expect("the list was read");
+    let board = state.tasks.as_mut().expect("the list was read");
     board.list.tasks[0].review.feedback = "Fix the edges.".into();
     let constraint = "Never sleep.".into();
     let memory = Memory {
@@ -61,11 +61,11 @@ fn demanding(role: Role) -> Forged {
 #[track_caller]
 fn check(role: Role, missing: &str, message: &str) {
     let mut whole = demanding(role);
-    whole.observer.asked(&request(role, WHOLE), &whole.world);
+    whole.observer.check_prompt(&request(role, WHOLE), &whole.world);
     whole.expect_violation(None);
     let mut forged = demanding(role);
     assert!(WHOLE.contains(missing), "{missing}");
-    forged.observer.asked(&request(role, &WHOLE.replace(missing, "")), &forged.world);
+    forged.observer.check_prompt(&request(role, &WHOLE.replace(missing, "")), &forged.world);
     forged.expect_message(Invariant::Prompts, message);
 }
 
@@ -89,11 +89,11 @@ fn a_prompt_over_its_budget_is_found() {
     let mut fitting = demanding(Role::Implement);
     let budget = vec![cost(SectionName::Task, 7_000), cost(SectionName::Skills, 1_000)];
     fitting.observer.prompts.budget = budget;
-    fitting.observer.asked(&request(Role::Implement, WHOLE), &fitting.world);
+    fitting.observer.check_prompt(&request(Role::Implement, WHOLE), &fitting.world);
     fitting.expect_violation(None);
     let mut forged = demanding(Role::Implement);
     let budget = vec![cost(SectionName::Task, 7_000), cost(SectionName::Skills, 1_001)];
     forged.observer.prompts.budget = budget;
-    forged.observer.asked(&request(Role::Implement, WHOLE), &forged.world);
+    forged.observer.check_prompt(&request(Role::Implement, WHOLE), &forged.world);
     forged.expect_message(Invariant::Prompts, "a prompt of 8001 tokens, where 8000 are allowed");
 }

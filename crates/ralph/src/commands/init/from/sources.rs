@@ -5,15 +5,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_core::foreign::loop_script::{self, LoopScript};
+use ralph_core::import_loops::loop_script::{self, LoopScript};
 use serde_json::Value;
 
 use super::is_agent;
-use crate::complaint::Complaint;
+use crate::cli_error::CliError;
 use crate::project::Project;
 
 /// Plans and prompts are some kilobytes; larger files are skipped.
-const LARGEST: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Where loops keep their files, relative to the named directory.
 const PLACES: [&str; 6] = ["", "scripts/ralph", "scripts", "ralph", ".ralph", ".agent"];
@@ -35,7 +35,7 @@ const SCRIPTS: [&str; 9] = [
 
 /// A file that was read.
 #[derive(Debug, Clone)]
-pub(super) struct Document {
+pub(super) struct LoopFile {
     pub(super) path: PathBuf,
     /// Path relative to the project directory.
     pub(super) shown: String,
@@ -44,50 +44,51 @@ pub(super) struct Document {
 
 /// A loop in a script.
 #[derive(Debug, Clone)]
-pub(super) struct Script {
-    pub(super) document: Document,
+pub(super) struct FoundScript {
+    pub(super) document: LoopFile,
     pub(super) found: LoopScript,
 }
 
 /// What was found.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sources {
+pub(super) struct LoopFiles {
     /// A list of stories.
-    pub(super) stories: Option<Document>,
+    pub(super) stories: Option<LoopFile>,
     /// A plan with check boxes.
-    pub(super) plan: Option<Document>,
+    pub(super) plan: Option<LoopFile>,
     /// A loop around an agent.
-    pub(super) script: Option<Script>,
+    pub(super) script: Option<FoundScript>,
     /// The prompt that the loop gives its agent.
-    pub(super) loop_prompt: Option<Document>,
+    pub(super) loop_prompt: Option<LoopFile>,
     /// Other prompts.
-    pub(super) prompts: Vec<Document>,
+    pub(super) prompts: Vec<LoopFile>,
     /// The notes of former iterations.
-    pub(super) progress: Option<Document>,
+    pub(super) progress: Option<LoopFile>,
     /// The directory of specifications.
     pub(super) specs: Option<String>,
 }
 
-impl Sources {
+impl LoopFiles {
     /// Searches next to a file, or in a directory.
-    pub(super) fn find(project: &Project, from: &Path) -> Result<Self, Complaint> {
+    pub(super) fn find(project: &Project, from: &Path) -> Result<Self, CliError> {
         let named = project.directory.join(from);
         let metadata = fs::metadata(&named).map_err(|error| {
-            Complaint::input(format!("cannot read `{}`: {error}", from.display()))
-                .hint("--from names the directory, prd.json, fix_plan.md or script of another loop")
+            CliError::for_input(format!("cannot read `{}`: {error}", from.display())).with_hint(
+                "--from names the directory, prd.json, fix_plan.md or script of another loop",
+            )
         })?;
-        let look = Look { project };
+        let look = LoopFinder { project };
         let mut sources = Self::default();
         let places: Vec<PathBuf> = if metadata.is_dir() {
             PLACES.iter().map(|place| named.join(place)).collect()
         } else {
-            look.take(&named, &mut sources)?;
+            look.classify_file(&named, &mut sources)?;
             named.parent().map(Path::to_owned).into_iter().collect()
         };
         let first = |names: &[&str]| {
             let mut paths =
                 places.iter().flat_map(|it| names.iter().map(move |name| it.join(name)));
-            paths.find_map(|path| look.read(&path))
+            paths.find_map(|path| look.read_file(&path))
         };
         if metadata.is_dir() {
             sources.stories = first(&STORIES).filter(|it| is_stories(&it.text));
@@ -96,30 +97,33 @@ impl Sources {
         if sources.script.is_none() {
             let mut paths =
                 places.iter().flat_map(|it| SCRIPTS.iter().map(move |name| it.join(name)));
-            sources.script = paths.find_map(|path| look.read(&path).and_then(script));
+            sources.script = paths.find_map(|path| look.read_file(&path).and_then(parse_script));
         }
         sources.progress = first(&["progress.txt"]);
         let all = places.iter().flat_map(|it| PROMPTS.iter().map(move |name| it.join(name)));
-        sources.prompts = all.filter_map(|path| look.read(&path)).collect();
+        sources.prompts = all.filter_map(|path| look.read_file(&path)).collect();
         // Some file systems have one file for names that differ in case only.
         sources.prompts.dedup_by(|one, other| one.text == other.text);
-        sources.loop_prompt = look.loop_prompt(sources.script.as_ref());
+        sources.loop_prompt = look.find_loop_prompt(sources.script.as_ref());
         let specs = places.iter().map(|it| it.join("specs")).find(|it| it.is_dir());
-        sources.specs = specs.map(|it| look.shown(&it));
+        sources.specs = specs.map(|it| look.format_path(&it));
         Ok(sources)
     }
 }
 
 /// Reads files of a project.
-struct Look<'a> {
+struct LoopFinder<'a> {
     project: &'a Project,
 }
 
-impl Look<'_> {
+impl LoopFinder<'_> {
     /// Classifies a file by its content.
-    fn take(&self, path: &Path, sources: &mut Sources) -> Result<(), Complaint> {
-        let Some(document) = self.read(path) else {
-            return Err(Complaint::input(format!("cannot read `{}` as text", self.shown(path))));
+    fn classify_file(&self, path: &Path, sources: &mut LoopFiles) -> Result<(), CliError> {
+        let Some(document) = self.read_file(path) else {
+            return Err(CliError::for_input(format!(
+                "cannot read `{}` as text",
+                self.format_path(path)
+            )));
         };
         let is_markdown = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("md"));
         if is_stories(&document.text) {
@@ -127,38 +131,41 @@ impl Look<'_> {
         } else if is_markdown {
             sources.plan = Some(document);
         } else {
-            sources.script = script(document);
+            sources.script = parse_script(document);
         }
         Ok(())
     }
 
     /// Reads a text file; `None` for a missing file, a pipe or a device.
-    fn read(&self, path: &Path) -> Option<Document> {
+    fn read_file(&self, path: &Path) -> Option<LoopFile> {
         let metadata = fs::metadata(path).ok()?;
-        if !metadata.is_file() || metadata.len() > LARGEST {
+        if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES {
             return None;
         }
         let text = fs::read_to_string(path).ok()?;
-        Some(Document { path: path.to_owned(), shown: self.shown(path), text })
+        Some(LoopFile { path: path.to_owned(), shown: self.format_path(path), text })
     }
 
-    fn shown(&self, path: &Path) -> String {
+    fn format_path(&self, path: &Path) -> String {
         let path = path.strip_prefix(&self.project.directory).unwrap_or(path);
         path.components().collect::<PathBuf>().display().to_string()
     }
 
     /// Returns the prompt of a script: in the project, or next to the script.
-    fn loop_prompt(&self, script: Option<&Script>) -> Option<Document> {
+    fn find_loop_prompt(&self, script: Option<&FoundScript>) -> Option<LoopFile> {
         let script = script?;
         let name = script.found.prompt.as_ref()?;
         let sibling = script.document.path.with_file_name(name);
-        self.read(&self.project.directory.join(name)).or_else(|| self.read(&sibling))
+        self.read_file(&self.project.directory.join(name)).or_else(|| self.read_file(&sibling))
     }
 }
 
-fn script(document: Document) -> Option<Script> {
+fn parse_script(document: LoopFile) -> Option<FoundScript> {
     let is_loop = loop_script::is_loop(&document.text, is_agent);
-    is_loop.then(|| Script { found: loop_script::read(&document.text, is_agent), document })
+    is_loop.then(|| FoundScript {
+        found: loop_script::parse_loop_script(&document.text, is_agent),
+        document,
+    })
 }
 
 fn is_stories(text: &str) -> bool {
@@ -166,10 +173,10 @@ fn is_stories(text: &str) -> bool {
 }
 
 /// Returns the error for a directory without a loop.
-pub(super) fn nothing(from: &Path) -> Complaint {
-    Complaint::input(format!("there is nothing of another loop in `{}`", from.display()))
-        .hint(
+pub(super) fn build_no_loop_error(from: &Path) -> CliError {
+    CliError::for_input(format!("there is nothing of another loop in `{}`", from.display()))
+        .with_hint(
             "ralph knows prd.json with userStories, fix_plan.md, and a shell loop around an agent",
         )
-        .hint("`ralph init` begins afresh")
+        .with_hint("`ralph init` begins afresh")
 }

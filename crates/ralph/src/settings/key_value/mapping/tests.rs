@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::settings::schema::json_schema;
-use crate::settings::shape::Shape;
+use crate::settings::schema::build_json_schema;
+use crate::settings::schema_model::SettingShape;
 
-fn read(text: &str) -> Mapped {
-    let names = Names::new(Shape::from_schema(&json_schema()));
+fn read(text: &str) -> MappedFile {
+    let names = SettingVariables::new(SettingShape::from_schema(&build_json_schema()));
     read_key_value(Path::new("ralph.conf"), text, &names)
 }
 
@@ -164,7 +164,7 @@ fn mistakes_and_surprises_name_their_line() {
 
 #[test]
 fn no_text_makes_the_mapping_panic() {
-    let names = Names::new(Shape::from_schema(&json_schema()));
+    let names = SettingVariables::new(SettingShape::from_schema(&build_json_schema()));
     let line = "(RALPH_(MODEL|GATES|TIMEOUTS_TEST(_SOFT)?|VALIDATION_COMMANDS)|AGENT_(TYPE|CLI|ARGS)|X)=\\PC{0,12}";
     proptest!(|(lines in prop::collection::vec(line, 0..6))| {
         let _ = read_key_value(Path::new("ralph.conf"), &lines.join("\n"), &names);

@@ -11,10 +11,10 @@ fn check(lines: &str, expected: &Expect) {
         let lead = format!("{name}=");
         lines.lines().find_map(|line| line.trim().strip_prefix(&lead))
     };
-    let preset = read(&Given {
+    let preset = read_preset(&AgentVariables {
         kind: value(TYPE),
         cli: value(CLI),
-        args: value(ARGS).map(Args::Text),
+        args: value(ARGS).map(AgentArgs::Text),
         format: value(FORMAT),
         response: value(RESPONSE),
         display: value(DISPLAY),

@@ -1,0 +1,186 @@
+//! The environment of an agent on a user's machine: the variables it reads, and the directory of
+//! its login and state.
+//!
+//! Each adapter defines it for its own agent. Not here: reading any of it, and which parts an
+//! agent in a sandbox gets.
+
+use std::path::{Path, PathBuf};
+
+use ralph_core::recipe::{AgentChoice, AgentKind, AgentOrigin};
+
+use super::configuration::ConfigFile;
+use super::{adapter, amp, claude, cline, codex, copilot, gemini, opencode, pi, qwen};
+
+/// Variables, directories and files that an agent uses on the user's machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgentEnv {
+    /// Variables that hold its login, or select one.
+    pub login: &'static [&'static str],
+    /// Further variables that it reads: endpoints, models, accounts. A trailing `*` matches any
+    /// suffix.
+    pub variables: &'static [&'static str],
+    pub state_dir: AgentDirectory,
+    /// Login files, relative to `state_dir`.
+    pub credentials: &'static [Credential],
+    /// The user's configuration files that ralph copies into the sandbox.
+    pub configuration: &'static [ConfigFile],
+    /// Directories of programs that the agent caches and cannot download in a sandbox: the user's
+    /// directory, and its path below the directory that ralph creates for the agent.
+    pub cached_programs: &'static [(AgentDirectory, &'static str)],
+    /// Variables that ralph points at directories below the one it creates for the agent: caches
+    /// that would be slow to rebuild for each call.
+    pub redirected_dirs: &'static [(&'static str, &'static str)],
+    /// A variable that must be set so that the agent reads its login file, unless one of
+    /// [`Self::login`] is set.
+    pub enabling_variable: Option<(&'static str, &'static str)>,
+    /// Hint for a missing login, for agents known to wait forever without one.
+    pub missing_login_hint: Option<&'static str>,
+}
+
+/// A directory that an environment variable can move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgentDirectory {
+    /// The variable that names the parent directory.
+    pub variable: &'static str,
+    /// The parent directory if the variable is not set, relative to home.
+    pub default: &'static str,
+    /// The directory itself, relative to the parent.
+    pub subdirectory: &'static str,
+}
+
+impl AgentDirectory {
+    /// Returns the path. `variable` returns the value of a variable that is set and not empty.
+    pub fn resolve_path(&self, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+        let above =
+            variable(self.variable).or_else(|| Some(variable("HOME")?.join(self.default)))?;
+        Some(self.join_to(&above))
+    }
+
+    /// Returns the path below the given parent directory.
+    pub fn join_to(&self, above: &Path) -> PathBuf {
+        if self.subdirectory.is_empty() { above.to_owned() } else { above.join(self.subdirectory) }
+    }
+}
+
+/// A login file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Credential {
+    /// Path relative to the agent's directory.
+    pub file: &'static str,
+    pub sync: CredentialSync,
+}
+
+/// What ralph does with a login file that an agent in a sandbox has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CredentialSync {
+    /// Copy it back: the agent refreshed its tokens, and the old ones are no longer valid.
+    IfRefreshed,
+    /// Do not copy it back: the file is configuration too, and what the agent writes there would
+    /// affect the user's own sessions.
+    Never,
+}
+
+impl Credential {
+    /// Returns a file that holds only tokens.
+    pub(super) const fn for_tokens(file: &'static str) -> Self {
+        Self { file, sync: CredentialSync::IfRefreshed }
+    }
+
+    /// Returns a file that also holds settings.
+    pub(super) const fn for_settings(file: &'static str) -> Self {
+        Self { file, sync: CredentialSync::Never }
+    }
+}
+
+/// API keys for agents that support many providers.
+pub(super) const PROVIDER_KEYS: &[&str] = &[
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_GENERATIVE_AI_API_KEY",
+    "OPENROUTER_API_KEY",
+    "GROQ_API_KEY",
+    "XAI_API_KEY",
+    "MISTRAL_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "CEREBRAS_API_KEY",
+    "AI_GATEWAY_API_KEY",
+    "AZURE_OPENAI_API_KEY",
+    "ZAI_API_KEY",
+];
+
+/// Returns the environment of an agent, or `None` if ralph does not know the program.
+pub fn find_agent_env(kind: AgentKind) -> Option<&'static AgentEnv> {
+    match kind {
+        AgentKind::Claude => Some(&claude::AGENT_ENV),
+        AgentKind::Codex => Some(&codex::AGENT_ENV),
+        AgentKind::Amp => Some(&amp::AGENT_ENV),
+        AgentKind::Cline => Some(&cline::AGENT_ENV),
+        AgentKind::Gemini => Some(&gemini::AGENT_ENV),
+        AgentKind::Opencode => Some(&opencode::AGENT_ENV),
+        AgentKind::Copilot => Some(&copilot::AGENT_ENV),
+        AgentKind::Qwen => Some(&qwen::AGENT_ENV),
+        AgentKind::Pi => Some(&pi::AGENT_ENV),
+        AgentKind::Acp | AgentKind::Text | AgentKind::Custom | AgentKind::Sim => None,
+    }
+}
+
+/// Returns the kind of the program behind an agent. A program that ralph reads in another way,
+/// such as over the Agent Client Protocol, keeps its login.
+pub fn detect_program_kind(agent: &AgentChoice) -> AgentKind {
+    match agent.kind.origin() {
+        AgentOrigin::Command => adapter::infer_agent_kind(&agent.command),
+        AgentOrigin::Product | AgentOrigin::BuiltIn => agent.kind,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_kind_does_not_depend_on_the_adapter() {
+        for (kind, command, expect) in [
+            (AgentKind::Acp, "/opt/gemini", AgentKind::Gemini),
+            (AgentKind::Text, "codex", AgentKind::Codex),
+            (AgentKind::Custom, "mine", AgentKind::Text),
+            (AgentKind::Claude, "wrapper", AgentKind::Claude),
+        ] {
+            assert_eq!(detect_program_kind(&AgentChoice::new(kind, command)), expect, "{command}");
+        }
+    }
+
+    #[test]
+    fn directories_follow_their_variable_then_home() {
+        let variable = |set: &'static [(&str, &str)]| {
+            move |name: &str| {
+                set.iter().find(|(it, _)| *it == name).map(|(_, value)| PathBuf::from(value))
+            }
+        };
+        for (kind, moved, usual) in [
+            (AgentKind::Claude, "/m", "/h/.claude"),
+            (AgentKind::Codex, "/m", "/h/.codex"),
+            (AgentKind::Gemini, "/m/.gemini", "/h/.gemini"),
+            (AgentKind::Qwen, "/m", "/h/.qwen"),
+            (AgentKind::Opencode, "/m/opencode", "/h/.local/share/opencode"),
+            (AgentKind::Copilot, "/m", "/h/.copilot"),
+            (AgentKind::Pi, "/m", "/h/.pi/agent"),
+            (AgentKind::Cline, "/m/data", "/h/.cline/data"),
+            (AgentKind::Amp, "/m/.local/share/amp", "/h/.local/share/amp"),
+        ] {
+            let belongings = find_agent_env(kind).expect("it is known");
+            let place = belongings.state_dir;
+            assert_eq!(place.join_to(Path::new("/m")), Path::new(moved), "{kind:?}");
+            assert_eq!(
+                place.resolve_path(variable(&[("HOME", "/h")])),
+                Some(usual.into()),
+                "{kind:?}"
+            );
+            assert_eq!(place.resolve_path(variable(&[])), None);
+            let set = |name: &str| (name == place.variable).then(|| PathBuf::from("/m"));
+            assert_eq!(place.resolve_path(set), Some(moved.into()), "{kind:?}");
+            assert!(!belongings.credentials.is_empty(), "{kind:?}");
+            assert!(belongings.credentials.iter().all(|it| !it.file.contains("..")), "{kind:?}");
+        }
+    }
+}

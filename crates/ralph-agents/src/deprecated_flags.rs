@@ -1,0 +1,154 @@
+//! User flags that an agent no longer accepts, or never did, and their replacements; and versions
+//! that are too old.
+//!
+//! Not here: ralph's own flags. What a version cannot do is in its capabilities.
+
+use ralph_core::recipe::{AgentChoice, AgentKind};
+use ralph_core::version::Version;
+
+use super::call::{has_flag, split_flags};
+use super::capabilities::find_oldest_version;
+
+/// A flag that ralph replaces or warns about.
+struct DeprecatedFlag {
+    kind: AgentKind,
+    flag: &'static str,
+    /// The first version without it; `None` if no known version accepts it.
+    removed_in: Option<Version>,
+    advice: &'static str,
+    /// Replacement. If it is empty, ralph passes the flag on unchanged, since the user may know
+    /// better.
+    successor: &'static [&'static str],
+}
+
+const DEPRECATED_FLAGS: [DeprecatedFlag; 5] = [
+    // From 0.126 it is parsed and has no effect; 0.147 refuses it.
+    DeprecatedFlag {
+        kind: AgentKind::Codex,
+        flag: "--full-auto",
+        removed_in: Some(Version::new(0, 126, 0)),
+        advice: "use `-s workspace-write` instead",
+        successor: &["-s", "workspace-write"],
+    },
+    DeprecatedFlag {
+        kind: AgentKind::Claude,
+        flag: "--no-auto-compact",
+        removed_in: None,
+        advice: "set DISABLE_AUTO_COMPACT=1 in `agent.env` instead",
+        successor: &[],
+    },
+    DeprecatedFlag {
+        kind: AgentKind::Claude,
+        flag: "--mcp-debug",
+        removed_in: None,
+        advice: "use `--debug-file` instead",
+        successor: &[],
+    },
+    DeprecatedFlag {
+        kind: AgentKind::Claude,
+        flag: "--json-schema-file",
+        removed_in: None,
+        advice: "`--json-schema` takes the schema itself",
+        successor: &[],
+    },
+    DeprecatedFlag {
+        kind: AgentKind::Cline,
+        flag: "--yolo",
+        removed_in: None,
+        advice: "Cline never exits by itself in that mode; everything is approved without it",
+        successor: &[],
+    },
+];
+
+fn find_deprecated_flags(agent: &AgentChoice) -> impl Iterator<Item = &'static DeprecatedFlag> {
+    let (kind, version) = (agent.kind, agent.version);
+    let flags = split_flags(&agent.flags);
+    DEPRECATED_FLAGS.iter().filter(move |it| {
+        let is_gone = match (it.removed_in, version) {
+            (Some(gone), Some(version)) => version >= gone,
+            // An unknown version is the newest.
+            (Some(_), None) | (None, _) => true,
+        };
+        it.kind == kind && is_gone && has_flag(&flags, &[it.flag])
+    })
+}
+
+/// Returns a user's flags with removed ones replaced.
+pub(super) fn replace_deprecated_flags(agent: &AgentChoice, flags: Vec<String>) -> Vec<String> {
+    let gone: Vec<&DeprecatedFlag> =
+        find_deprecated_flags(agent).filter(|it| !it.successor.is_empty()).collect();
+    let mut passed = Vec::with_capacity(flags.len());
+    for flag in flags {
+        match gone.iter().find(|it| it.flag == flag) {
+            Some(it) => passed.extend(it.successor.iter().map(|&word| word.to_owned())),
+            None => passed.push(flag),
+        }
+    }
+    passed
+}
+
+/// Returns warnings about the installed version: that it is too old, and which flags in the
+/// settings it does not accept.
+pub fn list_version_warnings(agent: &AgentChoice) -> Vec<String> {
+    let who = agent.display_name();
+    let too_old = match (find_oldest_version(agent.kind), agent.version) {
+        (Some(oldest), Some(version)) if version < oldest => {
+            Some(format!("{who} is too old for ralph: install {oldest} or later"))
+        }
+        (Some(_) | None, _) => None,
+    };
+    let flags = find_deprecated_flags(agent).map(|it| match it.removed_in {
+        Some(gone) => {
+            format!("`{}` was removed in {} {gone}: {}", it.flag, agent.kind.name(), it.advice)
+        }
+        None => format!("{who} does not support `{}`: {}", it.flag, it.advice),
+    });
+    too_old.into_iter().chain(flags).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(kind: AgentKind, flags: &[&str], version: Option<Version>) -> AgentChoice {
+        let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
+        AgentChoice { flags, version, ..AgentChoice::new(kind, kind.name()) }
+    }
+
+    #[track_caller]
+    fn check(agent: &AgentChoice, passed: &[&str], warned: &[&str]) {
+        assert_eq!(replace_deprecated_flags(agent, split_flags(&agent.flags)), passed);
+        assert_eq!(list_version_warnings(agent), warned);
+    }
+
+    #[test]
+    fn removed_flag_is_replaced_with_a_warning() {
+        let gone = "`--full-auto` was removed in codex 0.126.0: use `-s workspace-write` instead";
+        let flags = ["--full-auto", "-m x"];
+        let successor = ["-s", "workspace-write", "-m", "x"];
+        let codex = |version| agent(AgentKind::Codex, &flags, version);
+        check(&codex(None), &successor, &[gone]);
+        check(&codex(Some(Version::new(0, 166, 0))), &successor, &[gone]);
+        check(&codex(Some(Version::new(0, 125, 9))), &["--full-auto", "-m", "x"], &[]);
+        check(&agent(AgentKind::Text, &["--full-auto"], None), &["--full-auto"], &[]);
+    }
+
+    #[test]
+    fn unsupported_flag_is_passed_on_with_a_warning() {
+        check(
+            &agent(AgentKind::Claude, &["--mcp-debug"], Some(Version::new(2, 1, 325))),
+            &["--mcp-debug"],
+            &["`claude` 2.1.325 does not support `--mcp-debug`: use `--debug-file` instead"],
+        );
+    }
+
+    #[test]
+    fn a_version_without_a_stream_is_too_old() {
+        check(
+            &agent(AgentKind::Gemini, &[], Some(Version::new(0, 10, 0))),
+            &[],
+            &["`gemini` 0.10.0 is too old for ralph: install 0.11.0 or later"],
+        );
+        check(&agent(AgentKind::Gemini, &[], Some(Version::new(0, 11, 0))), &[], &[]);
+    }
+}

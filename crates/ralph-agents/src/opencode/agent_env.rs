@@ -1,0 +1,50 @@
+//! The environment of `OpenCode` on a user's machine.
+//!
+//! Its directories follow the XDG variables.
+
+use crate::agent_env::{AgentDirectory, AgentEnv, Credential, PROVIDER_KEYS};
+use crate::configuration::{ConfigFile, ConfigFormat};
+
+/// Variables, directories and files of `OpenCode`.
+pub(crate) const AGENT_ENV: AgentEnv = AgentEnv {
+    login: PROVIDER_KEYS,
+    variables: &["OPENCODE_*"],
+    state_dir: AgentDirectory {
+        variable: "XDG_DATA_HOME",
+        default: ".local/share",
+        subdirectory: "opencode",
+    },
+    credentials: &[Credential::for_tokens("auth.json")],
+    configuration: &[
+        ConfigFile { path_variable: Some("OPENCODE_CONFIG"), ..build_config_file("opencode.json") },
+        ConfigFile {
+            path_variable: Some("OPENCODE_CONFIG"),
+            ..build_config_file("opencode.jsonc")
+        },
+    ],
+    // The `rg` program that its tools `grep`, `glob` and `skill` run.
+    cached_programs: &[(
+        AgentDirectory {
+            variable: "XDG_CACHE_HOME",
+            default: ".cache",
+            subdirectory: "opencode/bin",
+        },
+        "cache/opencode/bin",
+    )],
+    redirected_dirs: &[("XDG_STATE_HOME", "state"), ("XDG_CACHE_HOME", "cache")],
+    enabling_variable: None,
+    missing_login_hint: None,
+};
+
+const fn build_config_file(file: &'static str) -> ConfigFile {
+    ConfigFile {
+        directory: Some(AgentDirectory {
+            variable: "XDG_CONFIG_HOME",
+            default: ".config",
+            subdirectory: "opencode",
+        }),
+        removed_keys: &["mcp", "plugin"],
+        ignored_keys: &["theme", "keybinds", "tui"],
+        ..ConfigFile::for_whole_file(file, ConfigFormat::Json)
+    }
+}

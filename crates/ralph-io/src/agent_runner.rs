@@ -1,0 +1,607 @@
+//! The agent port: one call from prompt to reply.
+//!
+//! Connects an adapter to the supervisor and saves the traces of the call: the prompt, the raw
+//! stream as it arrives, and how the process ended. After a crash of ralph, an interrupted call is
+//! read from these traces instead of being paid for again. Not here: anything about a single
+//! agent.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use jiff::tz::TimeZone;
+use ralph_core::agent_output::{AgentEvent, Reply, ReplyFold, ResultStatus};
+use ralph_core::capability::{McpServers, Support};
+use ralph_core::child::{ChildEnd, Ending, Force, Limit, NotStarted};
+use ralph_core::failure::{Failure, FailureClass};
+use ralph_core::ports::{Agent, AgentRequest};
+use ralph_core::recipe::AgentChoice;
+use ralph_core::secret;
+use ralph_core::text::{Excerpt, Truncate};
+use ralph_core::units::Millis;
+
+use crate::bounded_read;
+use crate::clock;
+use crate::environment::{self, Variables};
+use crate::mask::Masker;
+use crate::process::{
+    ChildStdin, Chunk, OutputActivity, OutputLine, OutputLines, ProcessLimits, SendError, Spawn,
+    StdinSource, Watch, supervise_dialog,
+};
+use crate::sandboxed_call::{AgentSandbox, SandboxedCall};
+use crate::store::RunDir;
+use crate::store::active::ACTIVE_VARIABLE;
+use crate::store::embedded::EmbeddedDirectory;
+use crate::store::raw::{RawReader, RawWriter};
+use ralph_agents::{
+    self as agents, AgentCall, CallContext, Evidence, IdleWatch, LineActivity, LineDisplay,
+    LineResult, OuterSandbox, Privilege, StdinMode, StdinReply, StdinState, SystemPrompt,
+    Translator,
+};
+
+/// A result may be followed by a few lines and a second turn; an agent that stays longer than
+/// this has failed to exit.
+const LINGER: Millis = Millis::from_secs(10);
+
+/// How much of stdout and stderr is kept to judge how the call ended. Error messages are short.
+const TAIL_CHARS: usize = 8_000;
+
+/// System prompts and MCP configurations are a few pages.
+const LARGEST_FILE: u64 = 1024 * 1024;
+
+/// No model answers with more than this.
+const LONGEST_ANSWER: u64 = 16 * 1024 * 1024;
+
+/// Runs agents in child processes.
+#[derive(Debug)]
+pub struct AgentRunner {
+    pub watch: Watch,
+    pub project: PathBuf,
+    /// Where the traces of calls are saved.
+    pub files: RunDir,
+    /// The environment that agents start from.
+    pub env: Variables,
+    pub self_exe: PathBuf,
+    /// The zone of the times of day that agents print.
+    pub zone: TimeZone,
+    /// ralph's plugin, for agents that support plugins.
+    pub plugin: Option<EmbeddedDirectory>,
+    /// Whether the warning that hooks did not run was already given in this run.
+    pub hooks: HookWarning,
+    /// Masks secrets in prompts and traces.
+    pub masker: Masker,
+    /// The sandbox, if agents run in one.
+    pub confined: Option<AgentSandbox>,
+    /// Whether there is a sandbox; also set where a call is only shown.
+    pub walls: OuterSandbox,
+}
+
+/// Whether the user was warned in this run that hooks did not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookWarning {
+    Pending,
+    Shown,
+}
+
+impl Agent for AgentRunner {
+    fn ask(&mut self, request: &AgentRequest, on_event: &mut dyn FnMut(&AgentEvent)) -> Reply {
+        // The prompt may contain agent output and project files, hence secrets.
+        let prompt = self.masker.mask_text(&request.prompt).into_owned();
+        let request = &AgentRequest { prompt, ..request.clone() };
+        let plugin = self.repair_plugin(request, on_event);
+        let prepared = self.build_context(request).and_then(|context| {
+            let context = CallContext { plugin: plugin.clone(), ..context };
+            let call = agents::build_call(request, &context)?;
+            let sandboxed =
+                self.confined.as_ref().map(|it| it.prepare_call(request, &context, &self.env));
+            Ok((
+                call,
+                agents::select_answer_file(request, &context).map(Path::to_owned),
+                sandboxed.transpose()?,
+            ))
+        });
+        let (call, answer_file, sandboxed) = match prepared {
+            Ok(prepared) => prepared,
+            Err(failure) => {
+                return ReplyFold::default()
+                    .into_reply(build_refused_end(request, &failure), Some(failure));
+            }
+        };
+        let (iteration, ask) = (request.iteration, request.ask);
+        if let Some(file) = &answer_file {
+            // Otherwise the answer of an earlier call would be taken for this one's.
+            let _ = fs::remove_file(file);
+        }
+        if let Some(schema) = agents::render_schema(request)
+            && let Err(error) =
+                write_trace(&self.files.schema_path(iteration, ask), schema.as_bytes())
+        {
+            on_event(&AgentEvent::Notice { text: format!("cannot save the schema: {error}") });
+        }
+        if let Err(error) =
+            write_trace(&self.files.prompt_path(iteration, ask), request.prompt.as_bytes())
+        {
+            on_event(&AgentEvent::Notice { text: format!("cannot save the prompt: {error}") });
+        }
+        let mut raw = match RawWriter::create(&self.files.stream_path(iteration, ask)) {
+            Ok(raw) => Some(raw),
+            Err(error) => {
+                on_event(&AgentEvent::Notice {
+                    text: format!("cannot save the raw stream: {error}"),
+                });
+                None
+            }
+        };
+        let mut listener = CallListener::new(request, &self.project);
+        let (mut stdout, mut stderr) = (self.masker.new_stream(), self.masker.new_stream());
+        let mut on_chunk = |chunk: Chunk<'_>, stdin: &mut ChildStdin| {
+            // Secrets are masked from here on, in the saved stream as well.
+            let clean = match chunk {
+                Chunk::Stdout(bytes) => stdout.mask_next(bytes),
+                Chunk::Stderr(bytes) => stderr.mask_next(bytes),
+            };
+            let chunk = match chunk {
+                Chunk::Stdout(_) => Chunk::Stdout(&clean),
+                Chunk::Stderr(_) => Chunk::Stderr(&clean),
+            };
+            if let (Chunk::Stdout(bytes), Some(writer)) = (chunk, &mut raw)
+                && let Err(error) = writer.write(bytes).and_then(|()| writer.flush())
+            {
+                on_event(&AgentEvent::Notice {
+                    text: format!("the raw stream is no longer saved: {error}"),
+                });
+                raw = None;
+            }
+            let (weight, answer) = listener.push_chunk(chunk, on_event);
+            if !stdin.is_shutting_down() {
+                listener.note_activity(weight);
+            }
+            if let Err(error) = send_answer(stdin, answer) {
+                on_event(&AgentEvent::Notice {
+                    text: format!("the agent gets no more input: {error}"),
+                });
+            }
+            match weight {
+                LineActivity::Idle => OutputActivity::Noise,
+                LineActivity::Progress => OutputActivity::Useful,
+                LineActivity::Final => OutputActivity::Final,
+            }
+        };
+        let (call_env, call_args) = (call.env.clone(), call.args.clone());
+        let spawn = self.build_spawn(request, call, sandboxed.as_ref());
+        let end =
+            match sandboxed.as_ref().map_or(Ok(spawn.clone()), |sandboxed| sandboxed.launch(spawn))
+            {
+                Ok(spawn) => supervise_dialog(&spawn, &self.watch, &mut on_chunk),
+                Err(reason) => ChildEnd::from_ending(Ending::NotStarted { reason }),
+            };
+        let rest = stdout.finish();
+        let (weight, _) = listener.push_chunk(Chunk::Stdout(&rest), on_event);
+        listener.note_activity(weight);
+        listener.push_chunk(Chunk::Stderr(&stderr.finish()), on_event);
+        listener.finish(on_event);
+        let end = sandboxed.as_ref().map_or(end.clone(), |sandboxed| {
+            sandboxed.classify_end(end, &listener.stderr_tail.to_text())
+        });
+        listener.take_answer(answer_file.as_deref(), &self.masker, on_event);
+        if let Some(mut writer) = raw {
+            // A stream that cannot be closed is read as far as it goes.
+            let _ = writer.write(&rest).and_then(|()| writer.finish());
+        }
+        if let Ok(text) = serde_json::to_vec(&end) {
+            // If the end is lost, a crash in the next instant costs one more call at worst.
+            let _ = write_trace(&self.files.end_path(iteration, ask), &text);
+        }
+        let warning = self.take_hooks_warning(request, &listener.translator);
+        let overrun = describe_disk_limit(&end.ending);
+        let mut reply = listener.into_reply(end, &self.zone);
+        reply.warnings.extend(warning);
+        reply.warnings.extend(overrun.map(str::to_owned));
+        if let Some(sandboxed) = sandboxed {
+            reply.warnings.extend(sandboxed.clean_up(
+                reply.failure.as_mut(),
+                &call_env,
+                &call_args,
+            ));
+        }
+        reply
+    }
+
+    fn recover(&mut self, request: &AgentRequest) -> Option<Reply> {
+        let (iteration, ask) = (request.iteration, request.ask);
+        let prompt = fs::read_to_string(self.files.prompt_path(iteration, ask)).ok()?;
+        let request = AgentRequest { prompt, ..request.clone() };
+        let context = self.build_context(&request).ok()?;
+        let mut listener = CallListener::new(&request, &self.project);
+        let mut reader = RawReader::open(&self.files.stream_path(iteration, ask)).ok()?;
+        let mut buffer = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = reader.read(&mut buffer) {
+            listener.push_chunk(Chunk::Stdout(&buffer[..count]), &mut |_| {});
+        }
+        listener.finish(&mut |_| {});
+        let answer_file = agents::select_answer_file(&request, &context);
+        listener.take_answer(answer_file, &self.masker, &mut |_| {});
+        let recorded = fs::read(self.files.end_path(iteration, ask))
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok());
+        let end = match recorded {
+            Some(end) => end,
+            None if listener.reading.result() == Some(&ResultStatus::Success) => build_killed_end(),
+            None => return None,
+        };
+        // When ralph asked it to exit is not recorded; the result in the stream counts as it is.
+        listener.has_answered = true;
+        let reply = listener.into_reply(end, &self.zone);
+        // A call that failed because ralph died is repeated.
+        reply.failure.is_none().then_some(reply)
+    }
+
+    fn command_line(&self, request: &AgentRequest) -> Vec<String> {
+        match self.build_context(request).and_then(|context| agents::build_call(request, &context))
+        {
+            Ok(call) => {
+                let prompt = request.prompt.as_str();
+                let shown = |arg: String| {
+                    if !prompt.is_empty() && arg.contains(prompt) {
+                        arg.replace(prompt, "{prompt}")
+                    } else {
+                        arg
+                    }
+                };
+                let command: Vec<String> =
+                    std::iter::once(call.program).chain(call.args.into_iter().map(shown)).collect();
+                secret::mask_command_line(&command)
+            }
+            Err(_) => vec![request.agent.command.clone()],
+        }
+    }
+}
+
+impl AgentRunner {
+    /// Returns the plugin's directory after repairing it: an earlier agent may have changed it. A
+    /// plugin that cannot be repaired is not used, and a warning follows when the agent is done.
+    fn repair_plugin(
+        &self,
+        request: &AgentRequest,
+        on_event: &mut dyn FnMut(&AgentEvent),
+    ) -> Option<PathBuf> {
+        let plugin = self.plugin.as_ref().filter(|_| agents::can_use_plugin(request))?;
+        match plugin.ensure_intact() {
+            Ok(_) => Some(plugin.path().to_owned()),
+            Err(error) => {
+                let place = plugin.path().display();
+                let text = format!("the plugin cannot be written to `{place}`: {error}");
+                on_event(&AgentEvent::Notice { text });
+                None
+            }
+        }
+    }
+
+    /// Returns the warning that hooks did not run, once per run.
+    fn take_hooks_warning(
+        &mut self,
+        request: &AgentRequest,
+        translator: &Translator,
+    ) -> Option<String> {
+        let is_given = self.plugin.is_some() && agents::can_use_plugin(request);
+        let why = translator
+            .missing_hooks()
+            .filter(|_| is_given && self.hooks == HookWarning::Pending)?;
+        self.hooks = HookWarning::Shown;
+        let who = request.agent.display_name();
+        Some(format!(
+            "ralph's hooks did not run in {who}: {why}; ralph judges the work all the same"
+        ))
+    }
+
+    /// Collects what the adapter needs for a call. Fails if a file of the user's cannot be used.
+    fn build_context(&self, request: &AgentRequest) -> Result<CallContext, Failure> {
+        let agent = &request.agent;
+        let unusable = |what: &str, file: &Path, why: &dyn Display| {
+            let text = format!("cannot use {what} `{}`: {why}", file.display());
+            Failure::new(FailureClass::BadCall, text)
+        };
+        let mcp_config = match agent.capabilities.mcp {
+            McpServers::None => None,
+            McpServers::Added | McpServers::Only => {
+                agent.mcp_config.as_ref().map(|file| self.project.join(file))
+            }
+        };
+        let mcp_servers = match &mcp_config {
+            Some(file) => {
+                let what = "the MCP servers of";
+                let text =
+                    self.read_settings_file(file).map_err(|why| unusable(what, file, &why))?;
+                agents::parse_mcp_servers(&text).map_err(|why| unusable(what, file, &why))?
+            }
+            None => Vec::new(),
+        };
+        let system_prompt = match (&agent.system_prompt, agent.capabilities.system_prompt) {
+            (Some(file), Support::Yes) => {
+                let file = self.project.join(file);
+                let text = self
+                    .read_settings_file(&file)
+                    .map_err(|why| unusable("the system prompt", &file, &why))?;
+                Some(SystemPrompt { file, text })
+            }
+            // It is part of the prompt instead.
+            (Some(_), Support::No) | (None, _) => None,
+        };
+        Ok(CallContext {
+            prompt_file: self.files.prompt_path(request.iteration, request.ask),
+            self_exe: self.self_exe.clone(),
+            privilege: if rustix::process::geteuid().is_root() {
+                Privilege::Root
+            } else {
+                Privilege::User
+            },
+            mcp_config,
+            mcp_servers,
+            system_prompt,
+            schema_file: self.files.schema_path(request.iteration, request.ask),
+            answer_file: self.files.answer_path(request.iteration, request.ask),
+            plugin: self.plugin.as_ref().map(|plugin| plugin.path().to_owned()),
+            active_file: self.find_variable(ACTIVE_VARIABLE).map(PathBuf::from),
+            outer_sandbox: self.walls,
+        })
+    }
+
+    fn find_variable(&self, name: &str) -> Option<&OsString> {
+        self.env.iter().find_map(|(known, value)| (known == name).then_some(value))
+    }
+
+    /// Reads a file named in the settings. An earlier agent may have replaced it by anything.
+    fn read_settings_file(&self, file: &Path) -> io::Result<String> {
+        let bytes = bounded_read::read_within(&self.project, file, LARGEST_FILE)?;
+        String::from_utf8(bytes).map_err(|_| io::Error::other("it is not valid UTF-8"))
+    }
+
+    fn build_spawn(
+        &self,
+        request: &AgentRequest,
+        call: AgentCall,
+        sandboxed: Option<&SandboxedCall>,
+    ) -> Spawn {
+        let env = sandboxed.map_or_else(|| self.env.clone(), |sandboxed| sandboxed.env.clone());
+        let deny = [request.agent.env_deny.as_slice(), call.env_remove.as_slice()].concat();
+        Spawn {
+            program: call.program.into(),
+            args: call.args.into_iter().map(OsString::from).collect(),
+            cwd: self.project.clone(),
+            env: environment::adjust_variables(&env, &deny, &call.env),
+            stdin: match agents::select_stdin_mode(request.agent.kind) {
+                StdinMode::Dialog => StdinSource::Open(call.stdin),
+                StdinMode::OneWay if call.stdin.is_empty() => StdinSource::Null,
+                StdinMode::OneWay => StdinSource::Bytes(call.stdin),
+            },
+            limits: ProcessLimits {
+                soft: Some(request.soft_limit.into()),
+                hard: Some(request.hard_limit.into()),
+                idle: match call.idle {
+                    IdleWatch::Watch => Some(request.idle_limit.into()),
+                    IdleWatch::Off => None,
+                },
+                linger: Some(LINGER.into()),
+                output: self.confined.as_ref().map(|confined| confined.output),
+                space: self.confined.as_ref().map(|confined| confined.space.clone()),
+                ..ProcessLimits::default()
+            },
+        }
+    }
+}
+
+/// Returns a warning about a disk that the agent has filled: trying again does not help.
+fn describe_disk_limit(ending: &Ending) -> Option<&'static str> {
+    match ending {
+        Ending::TimedOut { limit: Limit::Growth, .. } => Some(
+            "the agent wrote more to the disk than `sandbox.limits.growth` allows and was ended; \
+             what it wrote is still there",
+        ),
+        Ending::TimedOut { limit: Limit::Disk, .. } => {
+            Some("the disk was nearly full, so the agent was ended; make room for it")
+        }
+        Ending::TimedOut { limit: Limit::Hard | Limit::Idle | Limit::Output, .. }
+        | Ending::Exited { .. }
+        | Ending::Signalled { .. }
+        | Ending::Lingered { .. }
+        | Ending::Interrupted { .. }
+        | Ending::NotStarted { .. } => None,
+    }
+}
+
+/// Sends the agent the replies that its last lines ask for.
+fn send_answer(stdin: &mut ChildStdin, answer: StdinReply) -> Result<(), SendError> {
+    let sent = if answer.bytes.is_empty() { Ok(()) } else { stdin.send(answer.bytes) };
+    match answer.stdin {
+        StdinState::Open => {}
+        StdinState::Closed => stdin.close(),
+    }
+    sent
+}
+
+/// Writes a trace of a call, readable by its owner only. It must survive a crash of ralph, not of
+/// the machine, so it is not synced.
+fn write_trace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(content)
+}
+
+/// Returns the end of a call that was refused before a process was started.
+fn build_refused_end(request: &AgentRequest, failure: &Failure) -> ChildEnd {
+    let (program, error) = (request.agent.command.clone(), failure.message.clone());
+    ChildEnd::from_ending(Ending::NotStarted { reason: NotStarted::Refused { program, error } })
+}
+
+/// Returns the end of an agent that had printed its final result when ralph died.
+fn build_killed_end() -> ChildEnd {
+    ChildEnd::from_ending(Ending::Lingered { force: Force::Killed })
+}
+
+/// Processes the output of one call: bytes in, events out, a reading at the end.
+struct CallListener<'a> {
+    agent: &'a AgentChoice,
+    translator: Translator,
+    reading: ReplyFold,
+    stdout: OutputLines,
+    stderr: OutputLines,
+    stdout_tail: Excerpt,
+    stderr_tail: Excerpt,
+    /// Whether the agent printed its final result by itself, before ralph asked it to exit.
+    has_answered: bool,
+}
+
+impl<'a> CallListener<'a> {
+    fn new(request: &'a AgentRequest, directory: &Path) -> Self {
+        Self {
+            agent: &request.agent,
+            translator: agents::create_translator(request, directory),
+            reading: ReplyFold::with_schema(request.schema.as_deref()),
+            stdout: OutputLines::default(),
+            stderr: OutputLines::default(),
+            stdout_tail: Excerpt::new(TAIL_CHARS, Truncate::Tail),
+            stderr_tail: Excerpt::new(TAIL_CHARS, Truncate::Tail),
+            has_answered: false,
+        }
+    }
+
+    /// Notes whether a result is the last useful line.
+    fn note_activity(&mut self, weight: LineActivity) {
+        match weight {
+            LineActivity::Idle => {}
+            LineActivity::Progress => self.has_answered = false,
+            LineActivity::Final => self.has_answered = true,
+        }
+    }
+
+    /// Processes a piece of output and returns what it says about the agent's progress: a result
+    /// counts until something useful follows it. The answer is to be sent to a running agent.
+    fn push_chunk(
+        &mut self,
+        chunk: Chunk<'_>,
+        on_event: &mut dyn FnMut(&AgentEvent),
+    ) -> (LineActivity, StdinReply) {
+        let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail, .. } = self;
+        let mut last = LineActivity::Idle;
+        let mut answer = StdinReply::default();
+        match chunk {
+            Chunk::Stdout(bytes) => stdout.push_bytes(bytes, |line| {
+                let parsed = process_stdout_line(translator, reading, stdout_tail, line, on_event);
+                answer.append_reply(parsed.reply);
+                match parsed.parsed.activity {
+                    LineActivity::Idle => {}
+                    weight @ (LineActivity::Progress | LineActivity::Final) => last = weight,
+                }
+            }),
+            Chunk::Stderr(bytes) => {
+                stderr.push_bytes(bytes, |line| process_stderr_line(stderr_tail, line, on_event));
+            }
+        }
+        (last, answer)
+    }
+
+    /// Processes what is left at the end of both streams.
+    fn finish(&mut self, on_event: &mut dyn FnMut(&AgentEvent)) {
+        let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail, .. } = self;
+        stdout.finish(|line| {
+            process_stdout_line(translator, reading, stdout_tail, line, on_event);
+        });
+        stderr.finish(|line| process_stderr_line(stderr_tail, line, on_event));
+        for event in translator.finish().events {
+            reading.apply_event(&event);
+            on_event(&event);
+        }
+    }
+
+    /// Processes the answer that some agents write to a file, and removes the file.
+    fn take_answer(
+        &mut self,
+        file: Option<&Path>,
+        masker: &Masker,
+        on_event: &mut dyn FnMut(&AgentEvent),
+    ) {
+        let Some(file) = file else { return };
+        let Ok(bytes) = bounded_read::read_file(file, LONGEST_ANSWER) else { return };
+        // In a sandbox the file is created, empty, before the agent starts.
+        if bytes.is_empty() {
+            return;
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        for event in self.translator.push_answer_file(masker.mask_text(&text).into_owned()).events {
+            self.reading.apply_event(&event);
+            on_event(&event);
+        }
+        // A leftover file in the run's own directory does no harm.
+        let _ = fs::remove_file(file);
+    }
+
+    fn into_reply(self, end: ChildEnd, zone: &TimeZone) -> Reply {
+        let evidence = Evidence {
+            reading: &self.reading,
+            end: &end,
+            stderr_tail: &self.stderr_tail.to_text(),
+            stdout_tail: &self.stdout_tail.to_text(),
+            now: clock::now(),
+            zone,
+        };
+        // A success printed only after ralph asked the agent to exit does not count.
+        let failure = agents::judge_call(&self.translator, self.agent, &evidence)
+            .or_else(|| agents::judge_imposed_ending(&end.ending).filter(|_| !self.has_answered));
+        let down = self.translator.servers_down().iter();
+        let down: Vec<String> =
+            down.map(|server| format!("the MCP server {server} did not come up")).collect();
+        let mut reply = self.reading.into_reply(end, failure);
+        reply.warnings.extend(down);
+        reply
+    }
+}
+
+fn process_stdout_line(
+    translator: &mut Translator,
+    reading: &mut ReplyFold,
+    tail: &mut Excerpt,
+    line: OutputLine<'_>,
+    on_event: &mut dyn FnMut(&AgentEvent),
+) -> LineResult {
+    let parsed = match line {
+        OutputLine::Whole(line) => {
+            tail.feed_text(&line);
+            tail.feed_text("\n");
+            translator.push_line(&line)
+        }
+        OutputLine::TooLong { start, bytes } => {
+            let line = format!("[a line of {bytes} bytes, whole in the raw stream] {start}...");
+            let events = vec![AgentEvent::Unparsed { line }];
+            agents::ParsedLine { events, activity: LineActivity::Idle }.into()
+        }
+    };
+    for event in &parsed.parsed.events {
+        reading.apply_event(event);
+    }
+    let shown = match &parsed.display {
+        LineDisplay::Events => &parsed.parsed.events,
+        LineDisplay::Instead(events) => events,
+    };
+    for event in shown {
+        on_event(event);
+    }
+    parsed
+}
+
+fn process_stderr_line(
+    tail: &mut Excerpt,
+    line: OutputLine<'_>,
+    on_event: &mut dyn FnMut(&AgentEvent),
+) {
+    let line = match line {
+        OutputLine::Whole(line) => line,
+        OutputLine::TooLong { start, .. } => start.into(),
+    };
+    tail.feed_text(&line);
+    tail.feed_text("\n");
+    for event in agents::ParsedLine::from_stderr(&line).events {
+        on_event(&event);
+    }
+}

@@ -1,0 +1,180 @@
+//! The user's uncommitted changes, set aside during a run and restored after it.
+//!
+//! Not here: asking the user for consent.
+
+use ralph_core::ids::RunId;
+use ralph_core::ports::VcsError;
+
+use super::diff::{format_index_info, split_at_zeros};
+use super::repository::GitRepository;
+use super::restore::{RestoreTarget, find_obstacles};
+use super::vcs::GitVcs;
+
+/// The result of restoring changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RestoredChanges {
+    Nothing,
+    /// The changes are in the work tree again.
+    Done,
+    /// They conflict with the work of the run. Nothing was changed; a kept ref holds them, so that
+    /// restoring is not tried again.
+    Conflict {
+        kept: String,
+        /// The conflicting paths.
+        paths: Vec<String>,
+    },
+}
+
+impl GitVcs {
+    /// Saves all uncommitted changes, untracked files included, on a ref of the run, and resets the
+    /// work tree to HEAD, except for the run's own documents. Returns the ref, or none if
+    /// everything is committed.
+    pub fn set_aside(&mut self, run: &RunId) -> Result<Option<String>, VcsError> {
+        if let Some(operation) = self.repository.operation() {
+            return Err(VcsError {
+                message: format!(
+                    "`git {operation}` is in progress and cannot be set aside; finish or abort it first"
+                ),
+            });
+        }
+        let head = self.repository.head()?;
+        let tree = if self.repository.owns_something() {
+            let now = self.shadow.survey_tree(&self.repository)?;
+            self.build_tree_with(&head.tree, |path| self.repository.owns(path), &now)?
+        } else {
+            head.tree.clone()
+        };
+        let target = RestoreTarget { tree, index: head.tree, place: None, operation: None };
+        self.restore(&target, &set_aside_ref(run))
+    }
+
+    /// Restores the changes that were set aside for a run, merged with the work of the run.
+    pub fn restore_set_aside(&mut self, run: &RunId) -> Result<RestoredChanges, VcsError> {
+        let name = set_aside_ref(run);
+        let Some(aside) = self.repository.resolve_name(&name)? else {
+            return Ok(RestoredChanges::Nothing);
+        };
+        let head = self.repository.head()?;
+        let now = self.shadow.survey_tree(&self.repository)?;
+        let users = self.without_own_documents(&aside)?;
+        if let Err(paths) = self.merge_into(&now, &users)? {
+            let kept = format!("refs/ralph/kept/{run}/set-aside");
+            for args in [["update-ref", &kept, &aside].as_slice(), &["update-ref", "-d", &name]] {
+                self.repository.commands.run_for_output(self.repository.build_plumbing(args))?;
+            }
+            return Ok(RestoredChanges::Conflict { kept, paths });
+        }
+        // Staged changes are staged again if they still apply; they are in the work tree anyway.
+        if let Some(staged) = self.repository.resolve_name(&format!("{name}^2"))?
+            && let Some(commit) = &head.commit
+            && let Ok(tree) = self.merge_commits(commit, &staged)?
+        {
+            let staged = self.repository.diff_trees(&head.tree, &tree)?;
+            self.repository.stage_changes(&staged)?;
+        }
+        let args = ["update-ref", "-d", &name, &aside];
+        self.repository.commands.run_for_output(self.repository.build_plumbing(&args))?;
+        Ok(RestoredChanges::Done)
+    }
+
+    /// Returns a commit like this one in which the run's own documents are as before it.
+    pub(super) fn without_own_documents(&self, commit: &str) -> Result<String, VcsError> {
+        let before = self.repository.resolve_name(&format!("{commit}^1"))?;
+        let Some(before) = before.filter(|_| self.repository.owns_something()) else {
+            return Ok(commit.to_owned());
+        };
+        let tree = self.build_tree_with(commit, |path| self.repository.owns(path), &before)?;
+        self.repository.commit_tree(&tree, &[before], "ralph: what was set aside")
+    }
+
+    /// Returns a tree with some paths taken from another one.
+    pub(super) fn build_tree_with(
+        &self,
+        tree: &str,
+        is_taken: impl Fn(&[u8]) -> bool,
+        from: &str,
+    ) -> Result<String, VcsError> {
+        let tree = self.repository.resolve_tree(Some(tree))?;
+        let from = self.repository.resolve_tree(Some(from))?;
+        let mut changes = self.repository.diff_trees(&tree, &from)?;
+        changes.retain(|change| is_taken(&change.path));
+        // Not in the shadow index, which would lose its stat data.
+        let index = self.scratch.join("index.scratch");
+        let git = |args: &[&str]| self.repository.build_plumbing(args).with_index(&index);
+        let commands = &self.repository.commands;
+        commands.run_for_output(git(&["read-tree", "--reset", &tree]))?;
+        let update = git(&["update-index", "-z", "--index-info"]);
+        commands.run_for_output(update.with_stdin(format_index_info(&changes)))?;
+        commands.run_for_line(git(&["write-tree"]))
+    }
+
+    /// Merges a commit into the work tree, whose tree is `now`. Returns the conflicting paths, in
+    /// which case nothing is changed.
+    pub(super) fn merge_into(
+        &mut self,
+        now: &str,
+        theirs: &str,
+    ) -> Result<Result<(), Vec<String>>, VcsError> {
+        let parents: Vec<String> = self.repository.head()?.commit.into_iter().collect();
+        let here = self.repository.commit_tree(now, &parents, "ralph: the work tree")?;
+        let merged = match self.merge_commits(&here, theirs)? {
+            Ok(tree) => tree,
+            Err(paths) => return Ok(Err(paths)),
+        };
+        let arriving = self.repository.diff_trees(&merged, now)?;
+        let obstacles = find_obstacles(&self.repository.top, &arriving)?;
+        if !obstacles.is_empty() {
+            let paths = obstacles.iter().map(|path| String::from_utf8_lossy(path).into_owned());
+            return Ok(Err(paths.collect()));
+        }
+        self.switch_tree(now, &merged)?;
+        Ok(Ok(()))
+    }
+
+    /// Merges two commits into a tree, or returns the paths in conflict.
+    fn merge_commits(
+        &self,
+        ours: &str,
+        theirs: &str,
+    ) -> Result<Result<String, Vec<String>>, VcsError> {
+        let git = |args: &[&str]| self.repository.build_plumbing(args);
+        let base = self.repository.resolve_name(&format!("{theirs}^1^{{tree}}"))?;
+        if base.is_some() && base == self.repository.resolve_name(&format!("{ours}^{{tree}}"))? {
+            // Nothing has changed since; this also works with older versions of git.
+            let tree = self
+                .repository
+                .commands
+                .run_for_line(git(&["rev-parse", &format!("{theirs}^{{tree}}")]))?;
+            return Ok(Ok(tree));
+        }
+        let call = git(&["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"])
+            .with_args(["--allow-unrelated-histories", ours, theirs])
+            .as_ralph();
+        let ran = self.repository.commands.run(call)?;
+        let mut fields =
+            split_at_zeros(&ran.stdout).map(|field| String::from_utf8_lossy(field).into_owned());
+        match (ran.code, fields.next()) {
+            (0, Some(tree)) => Ok(Ok(tree)),
+            (1, Some(_)) => Ok(Err(fields.collect())),
+            (_, _) => Err(ran.to_error()),
+        }
+    }
+}
+
+impl GitRepository {
+    /// Returns the runs with changes set aside, those of other work trees included.
+    pub fn runs_with_set_aside(&self) -> Result<Vec<RunId>, VcsError> {
+        let args = ["for-each-ref", "--format=%(refname)", SET_ASIDE];
+        let output = self.commands.run_for_output(self.build_plumbing(&args))?;
+        let names = String::from_utf8_lossy(&output).into_owned();
+        let runs = names.lines().filter_map(|name| name.strip_prefix(SET_ASIDE));
+        Ok(runs.map(|run| RunId(run.to_owned())).collect())
+    }
+}
+
+/// Where changes are saved while they are set aside.
+const SET_ASIDE: &str = "refs/ralph/set-aside/";
+
+fn set_aside_ref(run: &RunId) -> String {
+    format!("{SET_ASIDE}{run}")
+}

@@ -1,0 +1,245 @@
+//! Names that a child may not create: ralph notes them before the child starts, and afterwards
+//! removes what appeared there from the project. What is removed is kept in ralph's state.
+//!
+//! ralph never creates placeholders in the project to block such a name: editors, shells and other
+//! commands would find them. Not here: which names these are (`spec_builder`).
+
+use std::fmt;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use ralph_core::report::REMOVED_NAME;
+
+use super::AbsentName;
+use crate::store::layout::create_private_directories;
+
+/// The note in the directory of a run, which exists while a child runs. After a crash it says which
+/// names to check.
+const NOTE: &str = "absent.json";
+
+/// The directory in the state of a project that keeps what was removed.
+const KEPT: &str = "removed";
+
+/// Something that a child created and that was removed from the project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemovedName {
+    /// The name, relative to the project directory if it is inside.
+    pub name: PathBuf,
+    /// Where it is kept, or why it could not be removed.
+    pub kept: Result<PathBuf, String>,
+}
+
+impl fmt::Display for RemovedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name.display();
+        match &self.kept {
+            Ok(kept) => {
+                write!(f, "{REMOVED_NAME}`{name}` (kept in `{}`)", kept.display())
+            }
+            Err(error) => write!(f, "`{name}` must not exist and cannot be removed: {error}"),
+        }
+    }
+}
+
+/// Writes down the names that the next child may not create.
+pub(super) fn write_note(run: &Path, names: &[AbsentName]) -> io::Result<()> {
+    fs::write(run.join(NOTE), serde_json::to_vec(names)?)
+}
+
+/// Removes what appeared at the noted names, and then the note.
+pub fn remove_appeared(run: &Path, state: &Path, project: &Path) -> Vec<RemovedName> {
+    let note = run.join(NOTE);
+    let Ok(text) = fs::read(&note) else { return Vec::new() };
+    let names: Vec<AbsentName> = serde_json::from_slice(&text).unwrap_or_default();
+    let mut removed: Vec<RemovedName> = Vec::new();
+    for name in &names {
+        let Some(found) = find_created(&name.path) else { continue };
+        let kept = move_to_kept(&found, &state.join(KEPT)).map_err(|error| error.to_string());
+        // Directories that were created for it. One with other entries stays.
+        let made = name.path.ancestors().skip(1).take_while(|it| **it != *name.above);
+        for directory in made {
+            if fs::remove_dir(directory).is_err() {
+                break;
+            }
+        }
+        let name = found.strip_prefix(project).unwrap_or(&found).to_owned();
+        removed.push(RemovedName { name, kept });
+    }
+    let _ = fs::remove_file(note);
+    removed
+}
+
+/// Returns what has to be removed so that a name does not exist: the entry itself, or a link on the
+/// way to it. The path had no link when it was noted, and the target of one may be the user's.
+fn find_created(path: &Path) -> Option<PathBuf> {
+    let mut parts: Vec<&Path> = path.ancestors().collect();
+    parts.reverse();
+    for part in parts {
+        let about = part.symlink_metadata().ok()?;
+        if about.is_symlink() {
+            return Some(part.to_owned());
+        }
+    }
+    Some(path.to_owned())
+}
+
+/// Moves a file or directory into a directory, under a free name.
+fn move_to_kept(path: &Path, directory: &Path) -> io::Result<PathBuf> {
+    create_private_directories(directory)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let free = (1..).map(|number: u64| directory.join(format!("{number}-{name}")));
+    let free = free.into_iter().find(|it| it.symlink_metadata().is_err());
+    let place = free.ok_or(io::ErrorKind::AlreadyExists)?;
+    if path.is_dir() && !path.is_symlink() {
+        // A directory that is not writable cannot be moved either.
+        fs::set_permissions(path, Permissions::from_mode(0o700))?;
+    }
+    // The state may be on another file system.
+    if fs::rename(path, &place).is_err() {
+        copy_tree(path, &place)?;
+        if path.is_dir() && !path.is_symlink() {
+            fs::remove_dir_all(path)?;
+        } else {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(place)
+}
+
+/// Copies files, directories and links; other entries have no content.
+fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+    let about = from.symlink_metadata()?;
+    if about.is_symlink() {
+        symlink(fs::read_link(from)?, to)
+    } else if about.is_dir() {
+        fs::create_dir(to)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            copy_tree(&entry.path(), &to.join(entry.file_name()))?;
+        }
+        Ok(())
+    } else if about.is_file() {
+        fs::copy(from, to).map(drop)
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Scene {
+        _directory: tempfile::TempDir,
+        root: PathBuf,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().expect("a directory");
+            let root = directory.path().canonicalize().expect("there");
+            for name in ["project", "run", "home"] {
+                fs::create_dir(root.join(name)).expect("made");
+            }
+            fs::write(root.join("home/settings.json"), "the user's").expect("written");
+            Self { _directory: directory, root }
+        }
+
+        fn project(&self, name: &str) -> PathBuf {
+            self.root.join("project").join(name)
+        }
+
+        /// Notes a name, lets a child do something, and returns what was removed.
+        fn removed(&self, name: &str, child: impl FnOnce()) -> Vec<(PathBuf, bool)> {
+            let path = self.project(name);
+            let above = path.ancestors().skip(1).find(|it| it.is_dir()).expect("a directory");
+            let names = [AbsentName { path: path.clone(), above: above.to_owned() }];
+            write_note(&self.root.join("run"), &names).expect("noted");
+            child();
+            let state = self.root.join("state");
+            let removed =
+                remove_appeared(&self.root.join("run"), &state, &self.root.join("project"));
+            removed.into_iter().map(|it| (it.name, it.kept.is_ok())).collect()
+        }
+
+        fn listed(&self) -> Vec<String> {
+            let entries = fs::read_dir(self.project("")).expect("readable").flatten();
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        }
+    }
+
+    #[test]
+    fn created_names_are_removed_and_kept_elsewhere() {
+        for (name, found) in
+            [(".envrc", ".envrc"), (".claude/settings.json", ".claude/settings.json")]
+        {
+            let scene = Scene::new();
+            let path = scene.project(name);
+            let removed = scene.removed(name, || {
+                fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+                fs::write(&path, "created").expect("written");
+            });
+            assert_eq!(removed, [(found.into(), true)]);
+            assert_eq!(scene.listed(), [""; 0]);
+            let kept = scene.root.join("state/removed");
+            let file = path.file_name().expect("a name").to_string_lossy().into_owned();
+            let text = fs::read_to_string(kept.join(format!("1-{file}")));
+            assert_eq!(text.expect("kept"), "created");
+        }
+    }
+
+    #[test]
+    fn a_directory_without_permissions_is_removed() {
+        let scene = Scene::new();
+        let path = scene.project(".vscode");
+        let removed = scene.removed(".vscode", || {
+            fs::create_dir(&path).expect("made");
+            fs::write(path.join("tasks.json"), "x").expect("written");
+            fs::set_permissions(&path, Permissions::from_mode(0o000)).expect("closed");
+        });
+        assert_eq!(removed, [(".vscode".into(), true)]);
+        assert_eq!(scene.listed(), [""; 0]);
+    }
+
+    #[test]
+    fn links_are_removed_and_never_followed() {
+        let scene = Scene::new();
+        let removed = scene.removed(".claude/settings.json", || {
+            symlink(scene.root.join("home"), scene.project(".claude")).expect("linked");
+        });
+        assert_eq!(removed, [(".claude".into(), true)]);
+        assert_eq!(
+            fs::read_to_string(scene.root.join("home/settings.json")).expect("there"),
+            "the user's"
+        );
+    }
+
+    #[test]
+    fn other_names_stay_and_nothing_is_removed_without_a_note() {
+        let scene = Scene::new();
+        let removed = scene.removed(".claude/settings.json", || {
+            fs::create_dir(scene.project(".claude")).expect("made");
+            fs::write(scene.project(".claude/notes.md"), "x").expect("written");
+        });
+        assert_eq!(removed, []);
+        assert_eq!(scene.listed(), [".claude"]);
+        fs::write(scene.project(".envrc"), "the user's").expect("written");
+        let (run, state) = (scene.root.join("run"), scene.root.join("state"));
+        assert_eq!(remove_appeared(&run, &state, &scene.root.join("project")), []);
+    }
+
+    #[test]
+    fn trees_are_copied_with_their_links() {
+        let scene = Scene::new();
+        let from = scene.project(".idea");
+        fs::create_dir_all(from.join("deep")).expect("made");
+        fs::write(from.join("deep/file"), "x").expect("written");
+        symlink("deep/file", from.join("link")).expect("linked");
+        let to = scene.root.join("copied");
+        copy_tree(&from, &to).expect("copied");
+        assert_eq!(fs::read_to_string(to.join("link")).expect("there"), "x");
+        assert!(to.join("link").is_symlink());
+    }
+}

@@ -1,0 +1,171 @@
+//! The end of a run: its outcome, its totals, and the next commands to type.
+//!
+//! Not here: problems found before a run began (`error_report`).
+
+use std::io::Write;
+
+use ralph_core::outcome::{Outcome, SandboxBlockedGate};
+use ralph_core::recipe::CommitPolicy;
+use ralph_core::run::RunState;
+use ralph_core::units::{Millis, Timestamp};
+
+use crate::line_writer::LineWriter;
+use crate::lines::shorten_text;
+use crate::next_steps::{self, FailedWork, NextStepFacts};
+use crate::sanitize;
+use crate::stream::{choose_plural, format_tokens};
+use crate::style::{LineMark, Paint};
+use crate::verbose::quote_word;
+
+/// The last line is the one people look for, so it shows the whole message of git or the agent
+/// unless that is absurdly long.
+const OUTCOME_CHARS: usize = 2_000;
+
+/// Prints how a run ended, with its totals and the next commands.
+pub(crate) fn print_summary<W: Write>(
+    page: &mut LineWriter<W>,
+    outcome: &Outcome,
+    now: Timestamp,
+    state: &RunState,
+) {
+    page.write_blank_line();
+    print_outcome(page, outcome);
+    crate::task_lines::print_questions(page, state);
+    page.write_indented(2, Paint::None, &format_figures(state));
+    crate::task_lines::print_task_summary(page, state);
+    if state.totals.usage.tokens().0 > 0 {
+        page.write_indented(
+            2,
+            Paint::None,
+            &format!("tokens: {}", format_tokens(state.totals.usage)),
+        );
+    }
+    if !state.autorun_changes.is_empty() {
+        page.write_indented(2, Paint::Warn, &format_autorun_files(state));
+    }
+    if let Outcome::AgentFailed { failure, .. } = outcome
+        && let Some(hint) = &failure.hint
+    {
+        let hint = shorten_text(page, hint);
+        page.write_indented(2, Paint::None, &format!("hint: {hint}"));
+    }
+    if let Outcome::BaselineBroken { sandbox: Some(gate), .. } = outcome {
+        print_sandbox_hints(page, gate);
+    }
+    let commands = next_steps::suggest_commands(&collect_facts(outcome, state), |at| {
+        page.clock().format_minutes(at, now)
+    });
+    let widest = commands.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+    for (command, what) in commands {
+        page.write_indented(2, Paint::None, &format!("{command:widest$}  {what}"));
+    }
+}
+
+/// Prints what makes a gate pass in the sandbox. It takes effect only in a new run.
+fn print_sandbox_hints<W: Write>(page: &mut LineWriter<W>, gate: &SandboxBlockedGate) {
+    let line = |text: &str| sanitize::sanitize_line(text, OUTCOME_CHARS, "...");
+    let command = quote_word(&line(&gate.command));
+    let cures: Vec<String> = gate.sign.list_remedies().map(|it| line(&it)).collect();
+    page.write_indented(2, Paint::None, &format!("hint: {}", cures.join("; or ")));
+    page.write_indented(
+        2,
+        Paint::None,
+        "hint: then start a new run; `\"baseline\": \"off\"` runs without this check",
+    );
+    page.write_indented(2, Paint::None, "hint: to try the gate where it runs:");
+    page.write_indented(
+        4,
+        Paint::None,
+        &format!("ralph sandbox exec --as gate -- sh -c {command}"),
+    );
+}
+
+/// Prints how a run ended in one line.
+pub(crate) fn print_outcome<W: Write>(page: &mut LineWriter<W>, outcome: &Outcome) {
+    let (mark, paint) = match outcome {
+        Outcome::Complete => (LineMark::Ok, Paint::Good),
+        Outcome::IterationsUsedUp { .. }
+        | Outcome::NothingChanges { .. }
+        | Outcome::BudgetUsedUp { .. }
+        | Outcome::LimitTooLong { .. }
+        | Outcome::TasksLeft { .. }
+        | Outcome::Interrupted => (LineMark::Warn, Paint::Warn),
+        Outcome::AgentFailed { .. }
+        | Outcome::NoCommitMessage
+        | Outcome::ScmFailed { .. }
+        | Outcome::GitFailed { .. }
+        | Outcome::BaselineBroken { .. }
+        | Outcome::TasksLost { .. }
+        | Outcome::PlanMissing
+        | Outcome::PromptLost { .. } => (LineMark::Error, Paint::Bad),
+    };
+    let more = page.style().format_mark(LineMark::More);
+    let text = sanitize::sanitize_line(&outcome.to_string(), OUTCOME_CHARS, more);
+    page.write_marked(mark, paint, &format!("Run ended: {text}"));
+}
+
+/// Returns `3 iterations, 2 commits, $1.23, 12m 4s`.
+fn format_figures(state: &RunState) -> String {
+    let totals = &state.totals;
+    let counted =
+        |count: u32, what: &str| format!("{count} {what}{}", choose_plural(count as usize));
+    let mut parts = vec![counted(state.iterations, "iteration"), counted(totals.commits, "commit")];
+    parts.extend(totals.usage.cost.map(|cost| cost.to_string()));
+    parts.push(state.ran.to_string());
+    if totals.waited > Millis::ZERO {
+        parts.push(format!("{} of waiting", totals.waited));
+    }
+    if totals.warnings > 0 {
+        parts.push(counted(totals.warnings, "warning"));
+    }
+    parts.join(", ")
+}
+
+/// Returns `2 changed autorun files, check them before use: .envrc, .vscode/tasks.json`.
+fn format_autorun_files(state: &RunState) -> String {
+    const NAMED: usize = 3;
+    let count = state.autorun_changes.len();
+    let names: Vec<String> = state
+        .autorun_changes
+        .iter()
+        .take(NAMED)
+        .map(|file| sanitize::sanitize_line(&file.path, 60, "..."))
+        .collect();
+    let more = if count > NAMED { ", ..." } else { "" };
+    let (files, them) = if count == 1 { ("file", "it") } else { ("files", "them") };
+    format!("{count} changed autorun {files}, check {them} before use: {}{more}", names.join(", "))
+}
+
+/// Returns the facts that select the next commands.
+fn collect_facts<'a>(outcome: &'a Outcome, state: &'a RunState) -> NextStepFacts<'a> {
+    let failed = match (outcome, &state.tasks) {
+        // One task is enough here; the report lists the commands for every task.
+        (Outcome::TasksLeft { failed, .. }, Some(board)) => failed
+            .iter()
+            .take(1)
+            .map(|task| {
+                let given_up = board.given_up.get(task);
+                FailedWork {
+                    task,
+                    branch: given_up.and_then(|it| it.branch.as_deref()),
+                    onto: given_up.and_then(|it| it.onto.as_deref()),
+                }
+            })
+            .collect(),
+        (_, _) => Vec::new(),
+    };
+    let own = match state.recipe.landing.commit {
+        CommitPolicy::Agent => 0,
+        CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::NoCommit => state.totals.commits,
+    };
+    NextStepFacts {
+        outcome: Some(outcome),
+        failed,
+        approved_at_cap: Vec::new(),
+        commits: own,
+        agent_commits: state.totals.commits - own,
+        started: state.started,
+        has_tasks: state.tasks.is_some(),
+        run: None,
+    }
+}

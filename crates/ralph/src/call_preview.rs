@@ -1,0 +1,101 @@
+//! Shows how ralph would call the agents, before it calls any.
+//!
+//! The command lines come from the same adapters that a run uses. Not here: starting a process.
+
+use ralph_core::event::Purpose;
+use ralph_core::ids::{AskNumber, IterationNumber, Role, RunId};
+use ralph_core::ports::{Agent as _, AgentRequest};
+use ralph_core::recipe::{AgentChoice, RunLimits};
+use ralph_io::agent_runner::{AgentRunner, HookWarning};
+use ralph_io::mask::Masker;
+use ralph_io::process::Watch;
+use ralph_io::store::RunDir;
+
+use crate::cli_error::CliError;
+use crate::isolation::find_wanted_sandbox_kind;
+use crate::plugin;
+use crate::project::Project;
+use crate::recipe;
+use crate::settings::LoadedSettings;
+
+/// Builds the command lines of agent calls for a project, without starting any.
+#[derive(Debug)]
+pub(crate) struct CallPreview(AgentRunner);
+
+impl CallPreview {
+    /// Returns a preview for the agents of a project.
+    pub(crate) fn for_project(
+        project: &Project,
+        loaded: &LoadedSettings,
+    ) -> Result<Self, CliError> {
+        let self_exe = std::env::current_exe().map_err(|error| {
+            CliError::for_input(format!("cannot find ralph's own executable: {error}"))
+        })?;
+        Ok(Self(AgentRunner {
+            watch: Watch::new_detached(),
+            project: project.directory.clone(),
+            files: RunDir::from_path("<state>"),
+            env: project.env.clone(),
+            self_exe,
+            zone: jiff::tz::TimeZone::system(),
+            plugin: project.find_state_root(loaded).ok().map(|root| plugin::for_runs(&root)),
+            hooks: HookWarning::Pending,
+            masker: Masker::default(),
+            confined: None,
+            walls: find_wanted_sandbox_kind(&recipe::build_sandbox_policy(loaded)),
+        }))
+    }
+
+    /// Returns the command line of a call, with secrets masked and `{prompt}` in place of the prompt.
+    pub(crate) fn build_command_line(
+        &self,
+        agent: &AgentChoice,
+        role: Role,
+        prompt: &str,
+        limits: &RunLimits,
+    ) -> Vec<String> {
+        self.build_command_line_for(&build_first_request(agent, role, prompt, limits))
+    }
+
+    /// Returns the command line for a given request, masked the same way.
+    pub(crate) fn build_command_line_for(&self, request: &AgentRequest) -> Vec<String> {
+        self.0.command_line(request)
+    }
+}
+
+/// Returns the first request that a run would send.
+pub(crate) fn build_first_request(
+    agent: &AgentChoice,
+    role: Role,
+    prompt: &str,
+    limits: &RunLimits,
+) -> AgentRequest {
+    let cost_left = limits.budget.cost.filter(|_| agent.capabilities.cost_limit.is_supported());
+    AgentRequest {
+        run: RunId("<run>".to_owned()),
+        iteration: IterationNumber(1),
+        ask: AskNumber(1),
+        role,
+        purpose: Purpose::Work,
+        task: None,
+        agent: agent.clone(),
+        prompt: prompt.to_owned(),
+        schema: None,
+        soft_limit: limits.ask_soft,
+        hard_limit: limits.ask_hard,
+        idle_limit: limits.ask_idle,
+        cost_left,
+    }
+}
+
+/// Returns arguments quoted for a shell.
+pub(crate) fn quote_for_shell(words: &[String]) -> String {
+    let quote = |word: &String| {
+        let is_plain = !word.is_empty()
+            && word.chars().all(|character| {
+                character.is_ascii_alphanumeric() || "-_./=:,@%+{}".contains(character)
+            });
+        if is_plain { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,593 @@
+//! What a run works with (terminal, signals, lock, repository), held for as long as the run lasts.
+//!
+//! Not here: the run itself.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ralph_agents as agents;
+use ralph_core::engine::EngineError;
+use ralph_core::ids::{RunId, TaskId};
+use ralph_core::outcome::{ExitStatus, Outcome};
+use ralph_core::ports::{Ui, VcsError};
+use ralph_core::recipe::Recipe;
+use ralph_core::run::RunState;
+use ralph_core::units::Millis;
+use ralph_io::clock;
+use ralph_io::environment::Variables;
+use ralph_io::git::{GitRepository, GitVcs, RestoredChanges, TakenWork};
+use ralph_io::mask::{MaskWriter, Masker};
+use ralph_io::process::{StopStage, Watch};
+use ralph_io::sandbox::Launcher;
+use ralph_io::store::draft::{RunDraft, WithdrawResult};
+use ralph_io::store::layout::PROJECT_DIRECTORY;
+use ralph_io::store::{LockError, ProjectLayout, RunLock, files, runs};
+use ralph_ui::session::SessionLog;
+use ralph_ui::style::Style;
+use ralph_ui::time::WallClock;
+use ralph_ui::tui::{FullScreen, FullScreenSetup, ScreenLink, SideWriter};
+use ralph_ui::view::{AgentStream, Fanout, SHUTTING_DOWN, TerminalView, Verbosity, ViewOptions};
+use ralph_ui::writer::NonBlocking;
+
+use crate::cli::CommonArgs;
+use crate::cli_error::CliError;
+use crate::crash_recovery::{self, CheckoutChange};
+use crate::documents::{DIRECTORY, DOCUMENTS};
+use crate::full_screen;
+use crate::project::{Project, to_layout_error};
+use crate::recipe::{self, SPECS_DIR};
+use crate::recording;
+use crate::screen::{self, OutputStyle};
+use crate::session::{self, IncompleteExit};
+use crate::settings::types::sections::LogLevelSetting;
+use crate::settings::{self, LoadedSettings};
+
+/// How long ralph waits at the end for a terminal that has stopped reading.
+const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// More paths than this do not help the user to decide.
+const SHOWN_PATHS: usize = 5;
+
+/// What to do with uncommitted changes where ralph is going to commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DirtyPlan {
+    /// Refuse to start.
+    Refuse,
+    /// Start; they become part of the first commit.
+    Include,
+    /// Stash them, and restore them at the end.
+    SetAside,
+}
+
+/// A task that failed before, whose work is on a failure branch.
+#[derive(Debug, Clone)]
+pub(crate) struct FormerAttempt {
+    pub(crate) task: TaskId,
+    pub(crate) plan: FailureBranchPlan,
+}
+
+/// What to do with the failure branch of a task that is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailureBranchPlan {
+    /// Continue from it.
+    Take,
+    /// Archive it and start the task from scratch.
+    Archive,
+    /// Ask the user; without a terminal, archive it.
+    Ask,
+}
+
+/// The resources of a run.
+pub(crate) struct RunContext {
+    /// ralph's own signals.
+    pub(crate) watch: Watch,
+    pub(crate) layout: ProjectLayout,
+    /// The environment ralph was started with.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) keeps_awake: bool,
+    pub(crate) skills: PathBuf,
+    /// Tokens of the model's context window, if the user sets it.
+    pub(crate) context_window: Option<u64>,
+    /// The directory of the project's own prompt templates.
+    pub(crate) prompts: PathBuf,
+    screen: OutputStyle,
+    /// Whether the user asked for the full-screen view.
+    wants_tui: bool,
+    full_screen: ScreenLink,
+    out: NonBlocking,
+    repository: Option<GitRepository>,
+    agent_stream: AgentStream,
+    /// Level of the log file in the project.
+    log_level: LogLevelSetting,
+    remarks: Vec<String>,
+    _lock: RunLock,
+}
+
+impl RunContext {
+    /// Takes the lock of the work tree and opens everything else that a run needs.
+    pub(crate) fn open(
+        common: &CommonArgs,
+        project: &Project,
+        loaded: &LoadedSettings,
+    ) -> Result<Self, CliError> {
+        let settings = &loaded.settings;
+        let cannot = |what: &str, error: std::io::Error| {
+            CliError::new(ExitStatus::Incomplete, format!("cannot {what}: {error}"))
+        };
+        let full_screen = ScreenLink::default();
+        let out = NonBlocking::start(SideWriter::new(full_screen.clone(), screen::open_stderr()))
+            .map_err(|error| cannot("start a thread", error))?;
+        let (writer, shown) = (out.clone(), full_screen.clone());
+        let watch = Watch::install(move |stage| announce_signal(&writer, &shown, stage))
+            .map_err(|error| cannot("watch for signals", error))?;
+        let writer = out.clone();
+        full_screen::leave_screen_while_stopped(&watch, &full_screen, move |paused_for| {
+            let paused_for = Millis::from(paused_for);
+            writer.write_line(&format!(
+                "Resuming after a stop of {paused_for}; it does not count against any limit."
+            ));
+        });
+        let repository = project.find_repository(&watch)?;
+        let layout = project.find_layout_in(loaded, repository.as_ref())?;
+        layout.prepare_state().map_err(|error| to_layout_error(&error))?;
+        let lock =
+            RunLock::acquire(layout.state(), clock::now()).map_err(|error| match &error {
+                LockError::Busy(_) => CliError::new(ExitStatus::Busy, error.to_string()),
+                LockError::Refused { .. } => CliError::from_error(ExitStatus::BadInput, &error),
+            })?;
+        settings::record_local_settings(layout.project(), layout.state())
+            .map_err(|error| cannot("write ralph's state", error))?;
+        layout.prepare_project().map_err(|error| to_layout_error(&error))?;
+        let loading =
+            loaded.files.iter().map(|path| format!("Loading settings from {}", path.display()));
+        let merged = std::iter::once(format!("Settings: {}", loaded.masked_json()));
+        Ok(Self {
+            watch,
+            layout,
+            env: project.env.clone(),
+            keeps_awake: settings.prevent_sleep,
+            skills: settings.skills_dir.clone().into(),
+            context_window: settings.context.window,
+            prompts: settings.prompts_dir.clone().into(),
+            screen: OutputStyle::for_stderr(common, &settings.ui),
+            wants_tui: settings.ui.tui,
+            full_screen,
+            out,
+            repository,
+            agent_stream: if settings.stream_agent_output {
+                AgentStream::Shown
+            } else {
+                AgentStream::Hidden
+            },
+            log_level: settings.log.level,
+            remarks: loading.chain(merged).collect(),
+            _lock: lock,
+        })
+    }
+
+    /// Registers the task file that ralph writes, and the documents that may be uncommitted.
+    pub(crate) fn register_task_file(&mut self, recipe: &Recipe) {
+        if recipe.plan.is_some() {
+            self.register_specs(recipe);
+        }
+        let file = recipe.task_work().map(|work| &work.file).or(recipe.draft.as_ref());
+        let (Some(repository), Some(file)) = (&mut self.repository, file) else { return };
+        let project = self.layout.project();
+        let file = project.join(file);
+        repository.set_own_file(&file);
+        let companions = DOCUMENTS.iter().map(|name| file.with_file_name(name));
+        let scaffold = [DIRECTORY, PROJECT_DIRECTORY, ".gitignore"].map(|path| project.join(path));
+        repository.set_documents(&companions.chain(scaffold).collect::<Vec<_>>());
+    }
+
+    /// Registers specifications, plan and settings as files that may be uncommitted: users write them
+    /// before the work and edit them in between.
+    fn register_specs(&mut self, recipe: &Recipe) {
+        let Some(repository) = &mut self.repository else { return };
+        let project = self.layout.project();
+        let specs = recipe.prompt.vars.get(SPECS_DIR).map(String::as_str);
+        let about = [PROJECT_DIRECTORY, ".gitignore"].into_iter().chain(specs);
+        repository.set_documents(&about.map(|path| project.join(path)).collect::<Vec<_>>());
+    }
+
+    /// Saves the content of the task file before a run that writes a draft of it.
+    pub(crate) fn begin_draft(&self, run: &RunId, recipe: &Recipe) -> Result<(), CliError> {
+        let Some(draft) = self.find_draft(run, recipe) else { return Ok(()) };
+        draft.save_original().map_err(|error| {
+            CliError::for_input(format!("cannot keep what the task file holds: {error}"))
+        })
+    }
+
+    /// Restores the draft of a resumed run.
+    pub(crate) fn restore_draft(&self, run: &RunId, recipe: &Recipe) -> Result<(), CliError> {
+        let Some(draft) = self.find_draft(run, recipe) else { return Ok(()) };
+        draft.restore_draft().map_err(|error| {
+            CliError::for_input(format!("cannot bring the draft of the task file back: {error}"))
+        })
+    }
+
+    /// Returns the draft that a run works on.
+    pub(crate) fn find_draft(&self, run: &RunId, recipe: &Recipe) -> Option<RunDraft> {
+        let file = recipe.draft.as_ref()?;
+        Some(RunDraft::new(self.layout.project().join(file), self.layout.run_dir(run)))
+    }
+
+    /// Removes the draft of a run that ended before the draft was valid. `ralph resume` restores it.
+    pub(crate) fn withdraw_draft(
+        &self,
+        draft: Option<&RunDraft>,
+        outcome: &Result<Outcome, CliError>,
+    ) {
+        let draft = match (draft, outcome) {
+            (None, _) | (Some(_), Ok(Outcome::Complete)) => return,
+            (Some(draft), Ok(_) | Err(_)) => draft,
+        };
+        match draft.restore_original() {
+            Ok(WithdrawResult::Unchanged) => {}
+            Ok(WithdrawResult::Restored) => self
+                .out
+                .write_line("The task file is restored; `ralph resume` continues with the draft."),
+            Err(error) => {
+                self.out.write_line(&format!("warning: the task file is a draft: {error}"))
+            }
+        }
+    }
+
+    /// Fails if the recipe needs a repository that does not exist.
+    pub(crate) fn check_repository_exists(&self, recipe: &Recipe) -> Result<(), CliError> {
+        if self.repository.is_some() || !recipe.needs_git() {
+            return Ok(());
+        }
+        let project = self.layout.project().display();
+        Err(CliError::new(
+            ExitStatus::GitFailed,
+            format!("`{project}` is not in a git repository, and the settings ask for commits or rollbacks"),
+        )
+        .with_hint("run `git init` first, or remove `scm`, `commit` and `onFailure` from the settings"))
+    }
+
+    /// Returns the repository, if there is one.
+    pub(crate) fn repository(&self) -> Option<&GitRepository> {
+        self.repository.as_ref()
+    }
+
+    /// Fails if the run makes commits and a merge, rebase or the like is in progress.
+    pub(crate) fn check_no_git_operation_for(&self, recipe: &Recipe) -> Result<(), CliError> {
+        if recipe.commits_everything() { self.check_no_git_operation() } else { Ok(()) }
+    }
+
+    /// Fails if a merge, rebase or the like is in progress: the first commit would end it.
+    pub(crate) fn check_no_git_operation(&self) -> Result<(), CliError> {
+        let Some(operation) = self.repository.as_ref().and_then(GitRepository::operation) else {
+            return Ok(());
+        };
+        let hint = if operation == "bisect" {
+            "end it with `git bisect reset`, then start again".to_owned()
+        } else {
+            format!(
+                "finish it with `git {operation} --continue` or give it up with `git {operation} --abort`, then start again"
+            )
+        };
+        let message = format!(
+            "`git {operation}` is under way in this repository, and the first commit would end it"
+        );
+        Err(CliError::new(ExitStatus::GitFailed, message).with_hint(hint))
+    }
+
+    /// Fails if git could not make the commits of the run because the identity or the signing key is
+    /// missing. Checked before the first paid agent call.
+    pub(crate) fn check_can_commit(&self, recipe: &Recipe) -> Result<(), CliError> {
+        match &self.repository {
+            Some(repository) if recipe.commits_everything() => repository
+                .check_identity()
+                .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Fails if commits of the run would include uncommitted changes of the user.
+    pub(crate) fn check_tree_is_clean(
+        &self,
+        recipe: &Recipe,
+        dirty: DirtyPlan,
+    ) -> Result<(), CliError> {
+        let repository = match (&self.repository, dirty) {
+            (Some(repository), DirtyPlan::Refuse) if recipe.commits_everything() => repository,
+            (Some(_) | None, _) => return Ok(()),
+        };
+        let paths = repository
+            .list_dirty()
+            .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message))?;
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let mut shown: Vec<String> = paths
+            .iter()
+            .take(SHOWN_PATHS)
+            .map(|dirty| format!("  {}", dirty.path.display()))
+            .collect();
+        if paths.len() > SHOWN_PATHS {
+            shown.push(format!("  and {} more", paths.len() - SHOWN_PATHS));
+        }
+        let who = if recipe.commits() { "ralph" } else { "the agent" };
+        Err(CliError::for_input(format!(
+            "there are uncommitted changes, and {who} is going to commit:\n{}",
+            shown.join("\n")
+        ))
+        .with_hint("commit them, or pass --include-dirty to make them part of the first commit")
+        .with_hint("or pass --set-aside to keep them out of the way and get them back at the end"))
+    }
+
+    /// Stashes uncommitted changes if the user asked for it.
+    pub(crate) fn set_aside(&self, run: &RunId, dirty: DirtyPlan) -> Result<(), CliError> {
+        match (self.open_git(run, None), dirty) {
+            (Some(mut git), DirtyPlan::SetAside) => git
+                .set_aside(run)
+                .map(drop)
+                .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message)),
+            (Some(_) | None, _) => Ok(()),
+        }
+    }
+
+    /// Takes over or archives the failure branch of a task that is tried again.
+    pub(crate) fn handle_failure_branch(
+        &self,
+        run: &RunId,
+        former: Option<&FormerAttempt>,
+    ) -> Result<(), CliError> {
+        let (Some(mut git), Some(FormerAttempt { task, plan })) =
+            (self.open_git(run, None), former)
+        else {
+            return Ok(());
+        };
+        let failed = |error: VcsError| CliError::new(ExitStatus::GitFailed, error.message);
+        let failure_branches = git.list_failure_branches(task).map_err(failed)?;
+        let Some(newest) = failure_branches.first() else { return Ok(()) };
+        let is_taken = match plan {
+            FailureBranchPlan::Take => true,
+            FailureBranchPlan::Archive => false,
+            FailureBranchPlan::Ask => screen::ask_yes_no(&format!(
+                "Task {task} failed before; its work is on {}. Continue from there?",
+                newest.branch
+            )),
+        };
+        if is_taken {
+            match git.merge_failure_branch(newest).map_err(failed)? {
+                TakenWork::Done => {}
+                TakenWork::Conflict { paths } => {
+                    return Err(CliError::new(
+                        ExitStatus::GitFailed,
+                        format!(
+                            "the work on {} conflicts with the current files: {}",
+                            newest.branch,
+                            paths.join(", ")
+                        ),
+                    )
+                    .with_hint("--fresh begins the task without it"));
+                }
+            }
+        }
+        for branch in git.archive_failure_branches(task).map_err(failed)? {
+            self.out.write_line(&format!("The former work is on {branch}."));
+        }
+        Ok(())
+    }
+
+    /// Restores the changes that were set aside, unless the run is only interrupted.
+    pub(crate) fn restore_set_aside(&self, run: &RunId, outcome: &Result<Outcome, CliError>) {
+        match outcome {
+            Ok(Outcome::Interrupted) | Err(_) => {}
+            Ok(_) => self.restore_set_aside_now(run),
+        }
+    }
+
+    fn restore_set_aside_now(&self, run: &RunId) {
+        let Some(mut git) = self.open_git(run, None) else { return };
+        match git.restore_set_aside(run) {
+            Ok(RestoredChanges::Nothing) => {}
+            Ok(RestoredChanges::Done) => self.out.write_line("The changes that were set aside are restored."),
+            Ok(RestoredChanges::Conflict { kept, paths }) => self.out.write_line(&format!(
+                "warning: the changes that were set aside conflict with the work of the run ({}); they are kept on {kept}",
+                paths.join(", ")
+            )),
+            Err(error) => self.out.write_line(&format!(
+                "warning: cannot restore the changes that were set aside: {}",
+                error.message
+            )),
+        }
+    }
+
+    /// Restores what was set aside for runs of this work tree that were killed before they began or
+    /// after they had ended. Returns remarks about the runs that can be resumed.
+    pub(crate) fn restore_orphaned_set_aside(&self) -> Result<Vec<String>, CliError> {
+        let Some(repository) = self.repository.as_ref().filter(|it| it.operation().is_none())
+        else {
+            return Ok(Vec::new());
+        };
+        let runs = repository
+            .runs_with_set_aside()
+            .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message))?;
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut remarks_found = Vec::new();
+        for known in runs::list_runs(self.layout.state()).iter().filter(|it| runs.contains(&it.id))
+        {
+            match (known.started, &known.outcome) {
+                (Some(_), None | Some(Outcome::Interrupted)) => remarks_found.push(format!(
+                    "changes were set aside for run {0}; they are restored when it ends: `ralph resume {0}`",
+                    known.id
+                )),
+                (None, _) | (Some(_), Some(_)) => self.restore_set_aside_now(&known.id),
+            }
+        }
+        Ok(remarks_found)
+    }
+
+    /// Moves away the lock files of a git process that was killed with the run, and reports them.
+    /// Fails if the user moved the history since.
+    pub(crate) fn unlock_repository(&self, state: &RunState) -> Result<Vec<String>, CliError> {
+        let Some(repository) = &self.repository else { return Ok(Vec::new()) };
+        self.check_history_unmoved(state)?;
+        Ok(crash_recovery::remove_stale_locks(repository, &self.layout.run_dir(&state.run)))
+    }
+
+    /// Fails if the user moved the history since, for a run that could not record where it ended.
+    pub(crate) fn check_history_unmoved(&self, state: &RunState) -> Result<(), CliError> {
+        let is_noted = state.end_snapshot.as_ref().is_some_and(|left| left.repository.is_some());
+        let (Some(repository), false) = (&self.repository, state.outcome.is_some() && is_noted)
+        else {
+            return Ok(());
+        };
+        match crash_recovery::find_checkout_change(
+            repository,
+            &self.layout.run_dir(&state.run),
+            state,
+        )? {
+            Some(CheckoutChange { left, now }) => {
+                Err(session::to_engine_error(&EngineError::Moved { left, now }))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the repository for a run, with git started inside the sandbox if there is one.
+    pub(crate) fn open_git(
+        &self,
+        run: &RunId,
+        sandboxed: Option<(Launcher, Variables)>,
+    ) -> Option<GitVcs> {
+        let mut repository = self.repository.clone()?;
+        if let Some((launcher, env)) = sandboxed {
+            repository = repository.with_launcher(launcher, env);
+        }
+        Some(GitVcs::new(repository, self.layout.run_dir(run).path()))
+    }
+
+    /// Returns warnings to show before the run.
+    pub(crate) fn collect_warnings(&self, loaded: &LoadedSettings, recipe: &Recipe) -> Vec<String> {
+        let mut warnings = loaded.warnings.clone();
+        warnings.extend(recipe::find_ineffective_settings(loaded, recipe));
+        if self.repository.is_none() {
+            warnings
+                .push("this is no git repository: nothing can be compared or undone".to_owned());
+        }
+        let is_detached = self.repository.as_ref().map_or(Ok(false), GitRepository::is_detached);
+        if recipe.commits() && is_detached == Ok(true) {
+            warnings.push(
+                "HEAD is detached: the commits of this run go onto no branch; `git switch -c NAME` makes one of them"
+                    .to_owned(),
+            );
+        }
+        let agent = &recipe.agent;
+        warnings.extend(agents::find_billing_warning(agent.kind, &self.env, &agent.env));
+        warnings
+            .extend(recipe.callable_agents().into_iter().flat_map(agents::list_version_warnings));
+        warnings
+    }
+
+    /// Returns the views of a run: the terminal and the logs in the project.
+    pub(crate) fn build_views(
+        &self,
+        run: &RunId,
+        incomplete: IncompleteExit,
+        masker: &Masker,
+    ) -> Fanout<'static> {
+        let options = |style: Style, verbosity, agent_stream| ViewOptions {
+            style,
+            verbosity,
+            agent_stream,
+            clock: WallClock::for_system(clock::now),
+        };
+        let style = self.screen.style.clone();
+        let options_here = options(style, self.screen.verbosity, self.agent_stream);
+        let mut terminal =
+            TerminalView::new(MaskWriter::new(masker, self.out.clone()), options_here.clone());
+        for remark in &self.remarks {
+            terminal.write_remark(remark);
+        }
+        let mut views = vec![self.build_terminal_view(run, masker, options_here, terminal)];
+        // A missing log is no reason to stop; the journal has everything.
+        if let Ok(log) = files::open_log(&self.layout) {
+            let style = self.screen.style.for_log();
+            let verbosity = match self.log_level {
+                LogLevelSetting::Debug => Verbosity::Verbose,
+                LogLevelSetting::Info => Verbosity::Normal,
+                LogLevelSetting::Warn | LogLevelSetting::Error => Verbosity::Quiet,
+            };
+            let options = options(style, verbosity, AgentStream::Hidden);
+            let log = MaskWriter::new(masker, log);
+            views.push(Box::new(TerminalView::new(log, options)));
+        }
+        if let Ok(log) = files::open_session_log(&self.layout, clock::now()) {
+            let log =
+                SessionLog::new(MaskWriter::new(masker, log), WallClock::for_system(clock::now));
+            views.push(Box::new(match incomplete {
+                IncompleteExit::Fails => log,
+                IncompleteExit::Succeeds => log.with_incomplete_allowed(),
+            }));
+        }
+        Fanout::new(views)
+    }
+
+    /// Returns a non-blocking writer to the terminal.
+    pub(crate) fn terminal(&self) -> NonBlocking {
+        self.out.clone()
+    }
+
+    /// Returns the terminal view: plain lines, or the full screen with the plain view as fallback.
+    fn build_terminal_view(
+        &self,
+        run: &RunId,
+        masker: &Masker,
+        options: ViewOptions,
+        plain: TerminalView<MaskWriter<NonBlocking>>,
+    ) -> Box<dyn Ui> {
+        if !self.wants_tui {
+            return Box::new(plain);
+        }
+        let device = match full_screen::open_device(screen::open_stderr()) {
+            Ok(device) => device,
+            Err(why) => {
+                self.out.write_line(&format!(
+                    "warning: no full screen: {why}; continuing with plain lines"
+                ));
+                return Box::new(plain);
+            }
+        };
+        let files = self.layout.run_dir(run);
+        let send = full_screen::request_sender(files.path());
+        let plan_masker = masker.clone();
+        let read_plan = Box::new(move || recording::read_masked_plan(&files, &plan_masker));
+        let screen = self.full_screen.clone();
+        let setup = FullScreenSetup { device, send, read_plan, screen, options };
+        Box::new(FullScreen::start(setup, |screen| MaskWriter::new(masker, screen), plain))
+    }
+
+    /// Waits until the last line is written, but not long for a terminal that does not read.
+    pub(crate) fn flush_terminal(&self) {
+        self.out.wait_until_written(FINAL_FLUSH_TIMEOUT);
+    }
+}
+
+/// Reports a received signal.
+fn announce_signal(out: &NonBlocking, screen: &ScreenLink, stage: StopStage) {
+    match stage {
+        StopStage::Running => {}
+        StopStage::Finish => {
+            screen.show_stopping();
+            out.write_line(SHUTTING_DOWN);
+        }
+        StopStage::End => {
+            screen.show_ending();
+            out.write_line("Received a second signal, ending what is running...");
+        }
+        StopStage::Leave => {
+            full_screen::restore_terminal();
+            screen.mark_left();
+            out.write_line("Received a third signal, leaving at once.");
+            out.wait_until_written(FINAL_FLUSH_TIMEOUT);
+        }
+    }
+}
