@@ -103,7 +103,7 @@ fn garbage_collected_objects_are_added_again() {
     let world = World::new();
     world.write("one.txt", "1\n");
     // Older than the shadow, so that git sees by its times that it did not change.
-    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
     let file = fs::File::options().write(true).open(world.at("one.txt")).expect("there");
     file.set_modified(long_ago).expect("set");
     let mut git = world.open();
