@@ -1,9 +1,11 @@
 //! The check boxes of a Markdown text: what an agent's own plan says is open and done.
 //!
-//! Where Markdown leaves a doubt, an item is shown rather than hidden: a fence or a comment that
-//! nobody closed hides nothing, and neither does indentation. Not here: other marks than those
-//! of GitHub's task lists, and whether the plan is to be believed.
+//! In doubt an item is shown rather than hidden: a fence or a comment without an end hides nothing,
+//! and neither does indentation. Not here: whether the plan is to be believed.
 
+use std::ops::Range;
+
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use serde::{Deserialize, Serialize};
 
 use crate::text;
@@ -11,8 +13,11 @@ use crate::text;
 /// A plan that an agent can work by has fewer; beyond it, items are counted but not kept.
 const MOST_ITEMS: usize = 10_000;
 
-/// An item is a line; what is longer is shown by its beginning.
+/// An item is a line; of a longer one the beginning is shown.
 const LONGEST_TEXT: usize = 500;
+
+/// How often text that Markdown takes for code or a comment without an end is read again as text.
+const MOST_REREADS: usize = 16;
 
 /// The check boxes of a text, in its order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -50,49 +55,57 @@ pub struct Counts {
 }
 
 impl Checklist {
-    /// Reads the check boxes of a Markdown text, in time that grows with its length.
+    /// Reads the check boxes of a Markdown text.
     ///
-    /// An item is a box at the beginning of a list item, with words behind it. Words that are
-    /// struck through are not to be done, and no item.
+    /// An item is a box at the beginning of a list item, with text behind it. Text that is struck
+    /// through is not to be done, and is no item.
     pub fn read(text: &str) -> Self {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let closers = [Closers::of(text, '`'), Closers::of(text, '~')];
-        let last_comment_end = text.rfind("-->");
+        // Old line ends, which the parser takes for blanks.
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let mut checklist = Self::default();
-        let mut within = Within::Text;
-        for (at, line) in lines(text) {
-            within = match within {
-                Within::Fence(fence) if closing(line).is_some_and(|it| it.closes(fence)) => {
-                    Within::Text
-                }
-                Within::Fence(fence) => Within::Fence(fence),
-                Within::Comment if line.contains("-->") => Within::Text,
-                Within::Comment => Within::Comment,
-                Within::Text => {
-                    let (place, content) = behind_markers(line);
-                    let ends_later = |after: usize| last_comment_end >= Some(at + after);
-                    match opening(content) {
-                        Some(fence) if closers.iter().any(|it| it.close(fence, at)) => {
-                            Within::Fence(fence)
-                        }
-                        None if content.starts_with("<!--") => {
-                            // `<!-->` is a whole comment.
-                            let is_whole = content[2..].contains("-->");
-                            let goes_on = !is_whole && ends_later(line.len());
-                            if goes_on { Within::Comment } else { Within::Text }
-                        }
-                        Some(_) | None => {
-                            checklist.take(place, content);
-                            Within::Text
-                        }
-                    }
-                }
-            };
+        let mut unread = vec![text];
+        for _ in 0..MOST_REREADS {
+            let Some(text) = unread.pop() else { break };
+            unread.extend(checklist.read_markdown(&text));
         }
         checklist
     }
 
-    /// Returns how many boxes there are, those that were not kept included.
+    /// Adds the items of a text. Returns the parts of it that Markdown hides in doubt.
+    fn read_markdown(&mut self, text: &str) -> Vec<String> {
+        let mut hidden = Vec::new();
+        let mut block = None;
+        for (event, range) in Parser::new_ext(text, Options::ENABLE_TASKLISTS).into_offset_iter() {
+            match event {
+                Event::TaskListMarker(is_done) => {
+                    self.add(
+                        if is_done { Mark::Done } else { Mark::Open },
+                        rest_of_line(text, range),
+                    );
+                }
+                Event::Start(Tag::CodeBlock(kind)) => {
+                    block = is_in_doubt(&kind, &text[range]).then(String::new);
+                }
+                Event::Start(Tag::HtmlBlock) if !text[range.clone()].contains("-->") => {
+                    block = Some(String::new());
+                }
+                Event::Text(code) | Event::Html(code) => {
+                    if let Some(block) = &mut block {
+                        block.push_str(&code);
+                    }
+                }
+                Event::End(TagEnd::CodeBlock) => hidden.extend(block.take()),
+                Event::End(TagEnd::HtmlBlock) => {
+                    hidden.extend(block.take().map(|html| html.replacen("<!--", "", 1)));
+                }
+                _ => {}
+            }
+        }
+        hidden
+    }
+
+    /// Returns how many boxes there are, including those that were not kept.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -102,8 +115,11 @@ impl Checklist {
         self.items.iter().filter(|item| item.mark == Mark::Open)
     }
 
-    fn take(&mut self, place: Place, content: &str) {
-        let (Place::ListItem, Some((mark, words))) = (place, boxed(content)) else { return };
+    fn add(&mut self, mark: Mark, line: &str) {
+        let words = without_last_comment(line.trim());
+        if words.is_empty() || is_struck(words) {
+            return;
+        }
         let count = match mark {
             Mark::Open => &mut self.counts.open,
             Mark::Done => &mut self.counts.done,
@@ -122,131 +138,22 @@ impl Counts {
     }
 }
 
-/// What a line stands in.
-#[derive(Debug, Clone, Copy)]
-enum Within {
-    Text,
-    Fence(Fence),
-    Comment,
-}
-
-/// What the content of a line belongs to.
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    Paragraph,
-    ListItem,
-}
-
-/// A run of the characters that fence code.
-#[derive(Debug, Clone, Copy)]
-struct Fence {
-    mark: char,
-    length: usize,
-}
-
-impl Fence {
-    fn closes(self, opened: Self) -> bool {
-        self.mark == opened.mark && self.length >= opened.length
-    }
-}
-
-/// For each length, where the last line is that closes a fence of this length: without it,
-/// every fence that is never closed would be a search to the end of the text.
-#[derive(Debug)]
-struct Closers {
-    mark: char,
-    /// Length and place, the last line of the text first: lengths grow, places fall.
-    last: Vec<(usize, usize)>,
-}
-
-impl Closers {
-    fn of(text: &str, mark: char) -> Self {
-        let mut last: Vec<(usize, usize)> = Vec::new();
-        let mut end = text.len();
-        for line in text.rsplit(ENDS) {
-            let at = end - line.len();
-            let fence = closing(line).filter(|fence| fence.mark == mark);
-            if let Some(Fence { length, .. }) = fence
-                && last.last().is_none_or(|(longest, _)| length > *longest)
-            {
-                last.push((length, at));
-            }
-            end = at.saturating_sub(1);
-        }
-        Self { mark, last }
-    }
-
-    /// Returns whether a fence on the line at a place is closed by a later one.
-    fn close(&self, fence: Fence, at: usize) -> bool {
-        let first = self.last.partition_point(|(length, _)| *length < fence.length);
-        self.mark == fence.mark && self.last.get(first).is_some_and(|(_, place)| *place > at)
-    }
-}
-
-/// A carriage return and a newline are two ends; the empty line between them says nothing.
-const ENDS: [char; 2] = ['\n', '\r'];
-
-/// Returns the lines of a text and where they begin.
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut next = 0;
-    text.split(ENDS).map(move |line| {
-        let at = next;
-        next += line.len() + 1;
-        (at, line)
-    })
-}
-
-/// Returns what stands behind indentation, quote marks and list markers.
-fn behind_markers(line: &str) -> (Place, &str) {
-    let (mut place, mut rest) = (Place::Paragraph, line.trim_start());
-    loop {
-        (place, rest) = match (rest.strip_prefix('>'), behind_list_marker(rest)) {
-            (Some(after), _) => (Place::Paragraph, after.trim_start()),
-            (None, Some(after)) => (Place::ListItem, after.trim_start()),
-            (None, None) => return (place, rest),
-        };
-    }
-}
-
-/// Returns what follows `- `, `* `, `+ `, `1. ` or `1) `.
-fn behind_list_marker(text: &str) -> Option<&str> {
-    // Markdown has no longer numbers.
-    let digits = text.bytes().take(10).take_while(u8::is_ascii_digit).count();
-    let marks: &[char] = match digits {
-        0 => &['-', '*', '+'],
-        1..=9 => &['.', ')'],
-        _ => return None,
+/// Returns whether a code block may be meant as text: an indented one, or a fence without an end.
+fn is_in_doubt(kind: &CodeBlockKind<'_>, block: &str) -> bool {
+    let fence = |line: &str| {
+        let line = line.trim_start_matches(|it: char| it == '>' || it.is_whitespace());
+        let mark = line.chars().next().unwrap_or_default();
+        (mark, line.len() - line.trim_start_matches(mark).len())
     };
-    text[digits..].strip_prefix(marks).filter(|rest| rest.starts_with([' ', '\t']))
+    let mut lines = block.trim_end().lines();
+    let (mark, length) = fence(lines.next().unwrap_or_default());
+    let is_end = |line| matches!(fence(line), (last, long) if last == mark && long >= length);
+    matches!(kind, CodeBlockKind::Indented) || !lines.next_back().is_some_and(is_end)
 }
 
-/// Returns the fence that a line's content opens.
-fn opening(content: &str) -> Option<Fence> {
-    let (fence, info) = fence(content)?;
-    // With a backtick behind it, it is code within a line.
-    (fence.mark == '~' || !info.contains('`')).then_some(fence)
-}
-
-/// Returns the fence that a line closes, if it is as long as the one that was opened.
-fn closing(line: &str) -> Option<Fence> {
-    let content = line.trim_start_matches(|it: char| it == '>' || it.is_whitespace());
-    fence(content).and_then(|(fence, rest)| rest.trim().is_empty().then_some(fence))
-}
-
-fn fence(content: &str) -> Option<(Fence, &str)> {
-    let mark = content.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
-    let rest = content.trim_start_matches(mark);
-    let length = content.len() - rest.len();
-    (length >= 3).then_some((Fence { mark, length }, rest))
-}
-
-/// Returns the mark of a box and the words behind it.
-fn boxed(content: &str) -> Option<(Mark, &str)> {
-    let (mark, rest) = [("[ ]", Mark::Open), ("[x]", Mark::Done), ("[X]", Mark::Done)]
-        .into_iter()
-        .find_map(|(shown, mark)| Some((mark, content.strip_prefix(shown)?)))?;
-    let words = without_last_comment(rest.strip_prefix([' ', '\t'])?.trim());
-    (!words.is_empty() && !is_struck(words)).then_some((mark, words))
+/// Returns the text between a marker and the end of its line.
+fn rest_of_line(text: &str, marker: Range<usize>) -> &str {
+    text[marker.end..].lines().next().unwrap_or_default()
 }
 
 /// Returns words without a comment at their end, where tools keep their own notes.

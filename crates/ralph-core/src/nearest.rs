@@ -9,49 +9,26 @@ pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -
     let folded = fold(wrong);
     candidates
         .into_iter()
-        .map(|candidate| (fold(candidate), candidate))
-        .filter(|(known, _)| is_close(&folded, known))
-        .min_by_key(|(known, _)| distance(&folded, known))
+        .filter_map(|candidate| Some((measure_distance(&folded, &fold(candidate))?, candidate)))
+        .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
-/// A third of the longer name may differ, so that `maxIterations` finds `maximumIterations` while
-/// short names must all but agree; or one is the beginning of the other, as `warning` of `warn`.
-fn is_close(a: &[char], b: &[char]) -> bool {
-    let shorter = a.len().min(b.len());
-    let is_beginning = shorter >= 3 && a[..shorter] == b[..shorter];
-    let most = a.len().max(b.len()) / 3;
-    // Every letter that one has more is a difference; most pairs need not be compared at all.
-    is_beginning || a.len().abs_diff(b.len()) <= most && distance(a, b) <= most
+/// Returns how much two names differ, if one may be meant by the other. A third of the longer name
+/// may differ, so that `maxIterations` finds `maximumIterations` while short names must almost
+/// agree; or one is the beginning of the other, as `warn` of `warning`.
+fn measure_distance(a: &str, b: &str) -> Option<usize> {
+    let (shorter, longer) = if a.len() < b.len() { (a, b) } else { (b, a) };
+    let distance = strsim::osa_distance(a, b);
+    let is_beginning = shorter.len() >= 3 && longer.starts_with(shorter);
+    (is_beginning || distance <= longer.chars().count() / 3).then_some(distance)
 }
 
-fn fold(name: &str) -> Vec<char> {
-    // Names are short; whatever is pasted into a key by accident need not be compared in full.
-    const LONGEST: usize = 80;
-    name.chars()
-        .filter(|c| !matches!(c, '_' | '-'))
-        .flat_map(char::to_lowercase)
-        .take(LONGEST)
-        .collect()
-}
-
-/// Counts insertions, deletions, replacements and swaps of neighbors.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let replace = above[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = replace.min(above[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(before[j - 2] + 1);
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut above, row);
-    }
-    above[b.len()]
+fn fold(name: &str) -> String {
+    // Names are short; text pasted into a key by accident need not be compared in full.
+    const MAX_LENGTH: usize = 80;
+    let letters = name.chars().filter(|it| !matches!(it, '_' | '-'));
+    letters.flat_map(char::to_lowercase).take(MAX_LENGTH).collect()
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ fn hostile_texts_take_no_longer_than_others() {
     let (growing, falling) = (fences("`", &mut (3..600)), fences("~", &mut (3..600).rev()));
     for (text, items) in [
         ("```a\n".repeat(SIZE / 5), 0),
-        (format!("{growing}a\n{}", "- [ ] a\n".repeat(SIZE / 8)), SIZE / 8),
+        (growing, 0),
         (format!("{falling}a\n{}", "~~~\n".repeat(SIZE / 4)), 0),
         ("<!--\n".repeat(SIZE / 5), 0),
         ("<!--".repeat(SIZE / 4), 0),
@@ -190,7 +190,7 @@ proptest! {
     #[test]
     fn every_text_is_read_and_counts_match(text in markdown()) {
         for line in read(&text) {
-            prop_assert!(line.len() > 2 && !line.contains(ENDS), "{line:?}");
+            prop_assert!(line.len() > 2 && !line.contains(['\n', '\r']), "{line:?}");
         }
     }
 
