@@ -10,9 +10,13 @@ mod agent_calls;
 mod checking;
 mod compaction;
 mod control_requests;
+mod judging;
+mod observing;
 mod plan_file;
 mod prompt_inputs;
 mod recheck;
+mod refusals;
+mod resume_guard;
 mod task_file;
 
 use std::path::PathBuf;

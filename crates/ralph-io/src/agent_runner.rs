@@ -5,6 +5,8 @@
 //! read from these traces instead of being paid for again. Not here: anything about a single
 //! agent.
 
+mod call_listener;
+
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
@@ -18,18 +20,14 @@ use ralph_core::capability::{McpServers, Support};
 use ralph_core::child::{ChildEnd, Ending, Force, Limit, NotStarted};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::{Agent, AgentRequest};
-use ralph_core::recipe::AgentChoice;
 use ralph_core::secret;
-use ralph_core::text::{Excerpt, Truncate};
 use ralph_core::units::Millis;
 
 use crate::bounded_read;
-use crate::clock;
 use crate::environment::{self, Variables};
 use crate::mask::Masker;
 use crate::process::{
-    ChildStdin, Chunk, OutputActivity, OutputLine, OutputLines, ProcessLimits, SendError, Spawn,
-    StdinSource, Watch, supervise_dialog,
+    ChildStdin, Chunk, OutputActivity, ProcessLimits, Spawn, StdinSource, Watch, supervise_dialog,
 };
 use crate::sandboxed_call::{AgentSandbox, SandboxedCall};
 use crate::store::RunDir;
@@ -37,23 +35,18 @@ use crate::store::active::ACTIVE_VARIABLE;
 use crate::store::embedded::EmbeddedDirectory;
 use crate::store::raw::{RawReader, RawWriter};
 use ralph_agents::{
-    self as agents, AgentCall, CallContext, Evidence, IdleWatch, LineActivity, LineDisplay,
-    LineResult, OuterSandbox, Privilege, StdinMode, StdinReply, StdinState, SystemPrompt,
-    Translator,
+    self as agents, AgentCall, CallContext, IdleWatch, LineActivity, OuterSandbox, Privilege,
+    StdinMode, SystemPrompt, Translator,
 };
+
+use call_listener::{CallListener, send_answer};
 
 /// A result may be followed by a few lines and a second turn; an agent that stays longer than
 /// this has failed to exit.
 const LINGER: Millis = Millis::from_secs(10);
 
-/// How much of stdout and stderr is kept to judge how the call ended. Error messages are short.
-const TAIL_CHARS: usize = 8_000;
-
 /// System prompts and MCP configurations are a few pages.
 const LARGEST_FILE: u64 = 1024 * 1024;
-
-/// No model answers with more than this.
-const LONGEST_ANSWER: u64 = 16 * 1024 * 1024;
 
 /// Runs agents in child processes.
 #[derive(Debug)]
@@ -412,16 +405,6 @@ fn describe_disk_limit(ending: &Ending) -> Option<&'static str> {
     }
 }
 
-/// Sends the agent the replies that its last lines ask for.
-fn send_answer(stdin: &mut ChildStdin, answer: StdinReply) -> Result<(), SendError> {
-    let sent = if answer.bytes.is_empty() { Ok(()) } else { stdin.send(answer.bytes) };
-    match answer.stdin {
-        StdinState::Open => {}
-        StdinState::Closed => stdin.close(),
-    }
-    sent
-}
-
 /// Writes a trace of a call, readable by its owner only. It must survive a crash of ralph, not of
 /// the machine, so it is not synced.
 fn write_trace(path: &Path, content: &[u8]) -> io::Result<()> {
@@ -438,170 +421,4 @@ fn build_refused_end(request: &AgentRequest, failure: &Failure) -> ChildEnd {
 /// Returns the end of an agent that had printed its final result when ralph died.
 fn build_killed_end() -> ChildEnd {
     ChildEnd::from_ending(Ending::Lingered { force: Force::Killed })
-}
-
-/// Processes the output of one call: bytes in, events out, a reading at the end.
-struct CallListener<'a> {
-    agent: &'a AgentChoice,
-    translator: Translator,
-    reading: ReplyFold,
-    stdout: OutputLines,
-    stderr: OutputLines,
-    stdout_tail: Excerpt,
-    stderr_tail: Excerpt,
-    /// Whether the agent printed its final result by itself, before ralph asked it to exit.
-    has_answered: bool,
-}
-
-impl<'a> CallListener<'a> {
-    fn new(request: &'a AgentRequest, directory: &Path) -> Self {
-        Self {
-            agent: &request.agent,
-            translator: agents::create_translator(request, directory),
-            reading: ReplyFold::with_schema(request.schema.as_deref()),
-            stdout: OutputLines::default(),
-            stderr: OutputLines::default(),
-            stdout_tail: Excerpt::new(TAIL_CHARS, Truncate::Tail),
-            stderr_tail: Excerpt::new(TAIL_CHARS, Truncate::Tail),
-            has_answered: false,
-        }
-    }
-
-    /// Notes whether a result is the last useful line.
-    fn note_activity(&mut self, weight: LineActivity) {
-        match weight {
-            LineActivity::Idle => {}
-            LineActivity::Progress => self.has_answered = false,
-            LineActivity::Final => self.has_answered = true,
-        }
-    }
-
-    /// Processes a piece of output and returns what it says about the agent's progress: a result
-    /// counts until something useful follows it. The answer is to be sent to a running agent.
-    fn push_chunk(
-        &mut self,
-        chunk: Chunk<'_>,
-        on_event: &mut dyn FnMut(&AgentEvent),
-    ) -> (LineActivity, StdinReply) {
-        let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail, .. } = self;
-        let mut last = LineActivity::Idle;
-        let mut answer = StdinReply::default();
-        match chunk {
-            Chunk::Stdout(bytes) => stdout.push_bytes(bytes, |line| {
-                let parsed = process_stdout_line(translator, reading, stdout_tail, line, on_event);
-                answer.append_reply(parsed.reply);
-                match parsed.parsed.activity {
-                    LineActivity::Idle => {}
-                    weight @ (LineActivity::Progress | LineActivity::Final) => last = weight,
-                }
-            }),
-            Chunk::Stderr(bytes) => {
-                stderr.push_bytes(bytes, |line| process_stderr_line(stderr_tail, line, on_event));
-            }
-        }
-        (last, answer)
-    }
-
-    /// Processes what is left at the end of both streams.
-    fn finish(&mut self, on_event: &mut dyn FnMut(&AgentEvent)) {
-        let Self { translator, reading, stdout, stderr, stdout_tail, stderr_tail, .. } = self;
-        stdout.finish(|line| {
-            process_stdout_line(translator, reading, stdout_tail, line, on_event);
-        });
-        stderr.finish(|line| process_stderr_line(stderr_tail, line, on_event));
-        for event in translator.finish().events {
-            reading.apply_event(&event);
-            on_event(&event);
-        }
-    }
-
-    /// Processes the answer that some agents write to a file, and removes the file.
-    fn take_answer(
-        &mut self,
-        file: Option<&Path>,
-        masker: &Masker,
-        on_event: &mut dyn FnMut(&AgentEvent),
-    ) {
-        let Some(file) = file else { return };
-        let Ok(bytes) = bounded_read::read_file(file, LONGEST_ANSWER) else { return };
-        // In a sandbox the file is created, empty, before the agent starts.
-        if bytes.is_empty() {
-            return;
-        }
-        let text = String::from_utf8_lossy(&bytes);
-        for event in self.translator.push_answer_file(masker.mask_text(&text).into_owned()).events {
-            self.reading.apply_event(&event);
-            on_event(&event);
-        }
-        // A leftover file in the run's own directory does no harm.
-        let _ = fs::remove_file(file);
-    }
-
-    fn into_reply(self, end: ChildEnd, zone: &TimeZone) -> Reply {
-        let evidence = Evidence {
-            reading: &self.reading,
-            end: &end,
-            stderr_tail: &self.stderr_tail.to_text(),
-            stdout_tail: &self.stdout_tail.to_text(),
-            now: clock::now(),
-            zone,
-        };
-        // A success printed only after ralph asked the agent to exit does not count.
-        let failure = agents::judge_call(&self.translator, self.agent, &evidence)
-            .or_else(|| agents::judge_imposed_ending(&end.ending).filter(|_| !self.has_answered));
-        let down = self.translator.servers_down().iter();
-        let down: Vec<String> =
-            down.map(|server| format!("the MCP server {server} did not come up")).collect();
-        let mut reply = self.reading.into_reply(end, failure);
-        reply.warnings.extend(down);
-        reply
-    }
-}
-
-fn process_stdout_line(
-    translator: &mut Translator,
-    reading: &mut ReplyFold,
-    tail: &mut Excerpt,
-    line: OutputLine<'_>,
-    on_event: &mut dyn FnMut(&AgentEvent),
-) -> LineResult {
-    let parsed = match line {
-        OutputLine::Whole(line) => {
-            tail.feed_text(&line);
-            tail.feed_text("\n");
-            translator.push_line(&line)
-        }
-        OutputLine::TooLong { start, bytes } => {
-            let line = format!("[a line of {bytes} bytes, whole in the raw stream] {start}...");
-            let events = vec![AgentEvent::Unparsed { line }];
-            agents::ParsedLine { events, activity: LineActivity::Idle }.into()
-        }
-    };
-    for event in &parsed.parsed.events {
-        reading.apply_event(event);
-    }
-    let shown = match &parsed.display {
-        LineDisplay::Events => &parsed.parsed.events,
-        LineDisplay::Instead(events) => events,
-    };
-    for event in shown {
-        on_event(event);
-    }
-    parsed
-}
-
-fn process_stderr_line(
-    tail: &mut Excerpt,
-    line: OutputLine<'_>,
-    on_event: &mut dyn FnMut(&AgentEvent),
-) {
-    let line = match line {
-        OutputLine::Whole(line) => line,
-        OutputLine::TooLong { start, .. } => start.into(),
-    };
-    tail.feed_text(&line);
-    tail.feed_text("\n");
-    for event in agents::ParsedLine::from_stderr(&line).events {
-        on_event(&event);
-    }
 }

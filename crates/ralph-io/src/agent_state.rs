@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use ralph_core::recipe::AgentKind;
 
+use crate::atomic_file;
 use crate::bounded_read;
-use crate::store::atomic;
 use confined_directory::ConfinedDirectory;
 use ralph_agents::{self as agents, AgentEnv, CredentialSync};
 use refresh::RefreshError;
@@ -339,7 +339,7 @@ impl PreparedAgentState {
             Ok(None) => None,
             Ok(Some(content)) => {
                 let replaced = self.keep_replaced(seeded).and_then(|kept| {
-                    atomic::replace_file(&seeded.original, &content).map(|()| kept)
+                    atomic_file::replace_file(&seeded.original, &content).map(|()| kept)
                 });
                 Some(match replaced {
                     Ok(kept) => LoginNotice::Returned { file, kept },

@@ -20,8 +20,9 @@ use ralph_core::text;
 use ralph_core::units::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::atomic_file;
 use crate::process::is_descendant_of;
-use crate::store::{RunLock, atomic};
+use crate::store::RunLock;
 use crate::{bounded_read, clock};
 
 /// The format version of the files.
@@ -101,7 +102,8 @@ pub(crate) fn send_as(
     let id = new_request_id(at);
     let letter = RequestFile { version: VERSION, at, by, request: request.clone() };
     let content = serde_json::to_vec(&letter).map_err(|error| refused(error.into()))?;
-    atomic::replace_file(&path.join(format_request_file_name(&id)), &content).map_err(refused)?;
+    atomic_file::replace_file(&path.join(format_request_file_name(&id)), &content)
+        .map_err(refused)?;
     Ok(id)
 }
 

@@ -5,6 +5,7 @@
 
 pub mod agent_runner;
 pub mod agent_state;
+pub mod atomic_file;
 pub mod bounded_read;
 pub mod clock;
 pub mod control;
@@ -19,6 +20,7 @@ pub mod http;
 pub mod mask;
 pub mod notify;
 pub mod process;
+pub mod run_clock;
 pub mod sandbox;
 pub mod sandboxed_call;
 pub mod sim;

@@ -9,8 +9,8 @@ use ralph_core::event::{Event, Purpose};
 use ralph_core::run::RunState;
 use ralph_core::units::Timestamp;
 
+use crate::line_text::shorten_text;
 use crate::line_writer::LineWriter;
-use crate::lines::shorten_text;
 use crate::stream::choose_plural;
 use crate::style::{LineMark, Motion, Paint};
 use crate::time;

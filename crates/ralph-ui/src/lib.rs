@@ -20,9 +20,11 @@ pub mod error_report;
 pub mod explanation;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gate_lines;
 pub mod graph;
 pub mod help_pages;
 pub mod html;
+mod line_text;
 mod line_writer;
 mod lines;
 pub mod live_region;

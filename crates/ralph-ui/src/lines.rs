@@ -6,28 +6,41 @@
 use std::io::Write;
 
 use ralph_core::agent_output::Reply;
-use ralph_core::child::{ChildEnd, SoftLimit};
 use ralph_core::event::{Checkpoint, Event, Landed, Purpose, Recorded, WaitReason};
 use ralph_core::failure::{Failure, FailureRule};
-use ralph_core::gate::{Gate, GateResult, GateStatus, Severity};
+use ralph_core::gate::{Gate, Severity};
 use ralph_core::ids::{AskNumber, IterationNumber, Role, TaskId};
 use ralph_core::judge::{Judgement, Verdict};
 use ralph_core::plan::PlanState;
 use ralph_core::ports::Activity;
 use ralph_core::recipe::{AgentKind, AgentOrigin, Completion, Recipe};
 use ralph_core::review::ReviewResult;
-use ralph_core::run::{AgentCallEnd, AgentCallState, Iteration, RunState};
-use ralph_core::text::Truncate;
+use ralph_core::run::{AgentCallEnd, AgentCallState, RunState};
 use ralph_core::units::Millis;
 
 use crate::compaction_line;
+use crate::gate_lines::{print_gate_result, print_gate_start, warn_about_child};
+use crate::line_text::{
+    FOREIGN_TEXT_CHARS, find_open_call, format_iteration, print_warning, shorten_id, shorten_text,
+};
 use crate::line_writer::LineWriter;
 use crate::sanitize;
 use crate::stream::{self, choose_plural};
-use crate::style::{LineMark, Motion, Paint};
+use crate::style::{LineMark, Paint};
 use crate::task_lines;
-use crate::view::Verbosity;
 use crate::{control_lines, wait_lines};
+
+/// How much a view shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verbosity {
+    /// Only warnings, agent failures and the outcome of the run.
+    Quiet,
+    /// Also progress.
+    #[default]
+    Normal,
+    /// Also details for debugging, in `[ralph]` lines.
+    Verbose,
+}
 
 /// State that later lines depend on.
 #[derive(Debug, Default)]
@@ -35,11 +48,6 @@ pub(crate) struct RunLines {
     /// The time left when a wait was last reported.
     announced: Option<Millis>,
 }
-
-/// Limits foreign text within a line of ralph: enough to understand it, at most a few lines.
-const FOREIGN_TEXT_CHARS: usize = 500;
-/// The length of an abbreviated id in git.
-const SHORT_ID: usize = 7;
 
 impl RunLines {
     /// Prints the lines for an event at this verbosity.
@@ -242,11 +250,6 @@ fn format_gate_name(recipe: &Recipe, gate: &Gate) -> Option<String> {
     })
 }
 
-/// Returns `Iteration 2/10`.
-pub(crate) fn format_iteration(iteration: IterationNumber, state: &RunState) -> String {
-    format!("Iteration {iteration}/{}", state.last_iteration())
-}
-
 /// Returns the role and task of an iteration, unless it only runs a prompt.
 fn format_purpose(role: Role, task: Option<&TaskId>) -> String {
     let role = match role {
@@ -362,16 +365,6 @@ fn print_unusable_answer<W: Write>(page: &mut LineWriter<W>, asking: &AgentCallS
     }
 }
 
-/// Returns the state of the current agent calls: the work first, then the verdict of a gate, and
-/// after the judgement the commit message.
-pub(crate) fn find_open_call(current: &Iteration) -> &AgentCallState {
-    match (&current.judgement, &current.work.end) {
-        (Some(_), _) => &current.message,
-        (None, Some(_)) if current.gate != AgentCallState::default() => &current.gate,
-        (None, _) => &current.work,
-    }
-}
-
 fn print_agent_failure<W: Write>(page: &mut LineWriter<W>, failure: &Failure) {
     let message = shorten_text(page, &failure.message);
     match failure.class.rule() {
@@ -397,115 +390,6 @@ fn print_agent_failure<W: Write>(page: &mut LineWriter<W>, failure: &Failure) {
     if let Some(hint) = &failure.hint {
         let hint = shorten_text(page, hint);
         page.write_indented(2, Paint::None, &format!("hint: {hint}"));
-    }
-}
-
-fn print_gate_start<W: Write>(page: &mut LineWriter<W>, gate: &Gate) {
-    let text = wait_lines::format_running_gate(page, gate);
-    match page.style().motion {
-        Motion::Rewrites => page.write_temporary(LineMark::Busy, &text),
-        Motion::Appends => page.write_marked(LineMark::Busy, Paint::Dim, &text),
-    }
-}
-
-fn print_gate_result<W: Write>(page: &mut LineWriter<W>, result: &GateResult, recipe: &Recipe) {
-    let gate = shorten_text(page, &result.gate);
-    let mut ending = match &result.end {
-        Some(end) => format!(", {} ({})", end.ending, end.ran),
-        None => String::new(),
-    };
-    if let Some(reason) = &result.reason {
-        ending.push_str(&format!("; {}", shorten_text(page, reason)));
-    }
-    match (result.status, result.severity) {
-        (GateStatus::Passed, _) => {
-            page.write_marked(LineMark::Pass, Paint::Good, &format!("Gate {gate}: passed{ending}"));
-        }
-        (GateStatus::Cached, _) => page.write_marked(
-            LineMark::Pass,
-            Paint::Good,
-            &format!("Gate {gate}: cached, it passed before on the same tree"),
-        ),
-        (GateStatus::Failed, Severity::Hard) => {
-            let used = recipe.gates.iter().find(|gate| gate.name == result.gate);
-            let action = used
-                .map(|gate| format!("; fail action {}", gate.fail_action.name()))
-                .unwrap_or_default();
-            page.write_marked(
-                LineMark::Fail,
-                Paint::Bad,
-                &format!("Gate {gate}: failed{ending}{action}"),
-            );
-            print_gate_output(page, result, recipe);
-        }
-        (GateStatus::Failed, Severity::Soft) => {
-            let text = format!("Gate {gate}: failed{ending}; soft, so the work may be kept");
-            page.write_marked(LineMark::Warn, Paint::Warn, &text);
-            print_gate_output(page, result, recipe);
-        }
-    }
-    if let Some(end) = &result.end {
-        warn_about_child(page, end, &format!("gate {gate}"));
-    }
-}
-
-/// Prints why a gate failed: the failing tests, and the part of its output that its `truncate`
-/// setting keeps.
-pub(crate) fn print_gate_output<W: Write>(
-    page: &mut LineWriter<W>,
-    result: &GateResult,
-    recipe: &Recipe,
-) {
-    if !result.failing.is_empty() {
-        let names = shorten_text(page, &format_test_names(&result.failing));
-        page.write_indented(2, Paint::None, &format!("failing: {names}"));
-    }
-    let output = sanitize::sanitize_text(&result.output);
-    let gate = recipe.gates.iter().find(|gate| gate.name == result.gate);
-    let lines = match gate.map(|gate| gate.truncate) {
-        Some(Truncate::Tail | Truncate::Both) => stream::take_excerpt_end(page.style(), &output),
-        Some(Truncate::Head) | None => stream::take_excerpt(page.style(), &output),
-    };
-    for line in lines {
-        page.write_line(&line);
-    }
-    if let Some(log) = &result.log {
-        let log = shorten_text(page, log);
-        page.write_indented(2, Paint::None, &format!("output: {log}"));
-    }
-}
-
-/// So many names of failing tests fit on a line or two of a terminal.
-const SHOWN_NAMES: usize = 3;
-
-fn format_test_names(names: &[String]) -> String {
-    let shown = names.iter().take(SHOWN_NAMES).cloned().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(SHOWN_NAMES) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
-/// Warns about an exceeded soft limit and processes or pipes that a child left behind.
-fn warn_about_child<W: Write>(page: &mut LineWriter<W>, end: &ChildEnd, who: &str) {
-    match end.soft_limit {
-        SoftLimit::Kept => {}
-        SoftLimit::Passed => {
-            print_warning(page, &format!("{who} ran past its soft limit ({})", end.ran))
-        }
-    }
-    match end.leftovers.processes {
-        0 => {}
-        1 => print_warning(page, &format!("ended 1 process that {who} left behind")),
-        count => print_warning(page, &format!("ended {count} processes that {who} left behind")),
-    }
-    if end.leftovers.held_pipe {
-        print_warning(
-            page,
-            &format!(
-                "a process that {who} started kept its output open; ralph did not wait for it"
-            ),
-        );
     }
 }
 
@@ -642,19 +526,4 @@ fn print_iteration_end<W: Write>(
     }
     parts.extend(state.totals.usage.cost.map(|cost| format!("{cost} so far")));
     page.write_indented(0, Paint::Dim, &parts.join(", "));
-}
-
-pub(crate) fn print_warning<W: Write>(page: &mut LineWriter<W>, text: &str) {
-    let text = shorten_text(page, text);
-    page.write_marked(LineMark::Warn, Paint::Warn, &text);
-}
-
-/// Returns foreign text sanitized and shortened for use within a line.
-pub(crate) fn shorten_text<W: Write>(page: &LineWriter<W>, text: &str) -> String {
-    sanitize::sanitize_line(text, FOREIGN_TEXT_CHARS, page.style().format_mark(LineMark::More))
-}
-
-/// Returns the abbreviated form of an id.
-pub(crate) fn shorten_id(id: &str) -> String {
-    sanitize::sanitize_line(sanitize::cut_chars(id, SHORT_ID), SHORT_ID, "")
 }

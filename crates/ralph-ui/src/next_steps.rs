@@ -7,8 +7,8 @@ use ralph_core::ids::{RunId, TaskId};
 use ralph_core::outcome::Outcome;
 use ralph_core::units::Timestamp;
 
+use crate::line_text::quote_word;
 use crate::sanitize;
-use crate::verbose::quote_word;
 
 /// The facts that select the suggested commands.
 pub(crate) struct NextStepFacts<'a> {

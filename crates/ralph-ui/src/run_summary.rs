@@ -9,13 +9,13 @@ use ralph_core::recipe::CommitPolicy;
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp};
 
+use crate::line_text::quote_word;
+use crate::line_text::shorten_text;
 use crate::line_writer::LineWriter;
-use crate::lines::shorten_text;
 use crate::next_steps::{self, FailedWork, NextStepFacts};
 use crate::sanitize;
 use crate::stream::{choose_plural, format_tokens};
 use crate::style::{LineMark, Paint};
-use crate::verbose::quote_word;
 
 /// The last line is the one people look for, so it shows the whole message of git or the agent
 /// unless that is absurdly long.

@@ -17,8 +17,9 @@ use ralph_core::stuck::Escalation;
 use ralph_core::task::{TaskList, TaskStatus};
 use ralph_core::units::Millis;
 
+use crate::gate_lines::print_gate_output;
+use crate::line_text::{print_warning, shorten_text};
 use crate::line_writer::LineWriter;
-use crate::lines::{print_gate_output, print_warning, shorten_text};
 use crate::stream::choose_plural;
 use crate::style::{LineMark, Paint};
 

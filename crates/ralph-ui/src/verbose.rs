@@ -16,8 +16,8 @@ use ralph_core::run::RunState;
 use ralph_core::units::Timestamp;
 
 use crate::budget;
+use crate::line_text::{format_iteration, quote_word, shorten_id, shorten_text};
 use crate::line_writer::LineWriter;
-use crate::lines::{format_iteration, shorten_id, shorten_text};
 use crate::sanitize;
 use crate::style::{LineMark, Paint};
 
@@ -224,16 +224,6 @@ fn print_completion<W: Write>(page: &mut LineWriter<W>, judgement: &Judgement, s
         page,
         &format!("The work tree {tree}; feedback for the next iteration: {entries}"),
     );
-}
-
-/// Returns a word quoted for a shell if needed.
-pub(crate) fn quote_word(word: &str) -> String {
-    let is_plain = |it: char| it.is_alphanumeric() || "-_./=:,@%+".contains(it);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 #[cfg(test)]

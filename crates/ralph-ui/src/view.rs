@@ -12,6 +12,7 @@ use ralph_core::run::RunState;
 
 use crate::line_writer::LineWriter;
 use crate::lines::RunLines;
+pub use crate::lines::Verbosity;
 use crate::sanitize;
 use crate::stream::StreamPrinter;
 use crate::style::Style;
@@ -20,18 +21,6 @@ use crate::verbose::{self, VerboseLines};
 
 /// Printed at the first signal, before the current operation has ended.
 pub const SHUTTING_DOWN: &str = "Received signal, shutting down...";
-
-/// How much a view shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Verbosity {
-    /// Only warnings, agent failures and the outcome of the run.
-    Quiet,
-    /// Also progress.
-    #[default]
-    Normal,
-    /// Also details for debugging, in `[ralph]` lines.
-    Verbose,
-}
 
 /// Whether the agent's messages and tool calls are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -9,8 +9,8 @@ use ralph_core::gate::Gate;
 use ralph_core::run::RunState;
 use ralph_core::units::{Millis, Timestamp};
 
+use crate::line_text::{find_open_call, shorten_text};
 use crate::line_writer::LineWriter;
-use crate::lines::{find_open_call, shorten_text};
 use crate::style::{LineMark, Motion, Paint};
 use crate::time;
 

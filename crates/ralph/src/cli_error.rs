@@ -4,8 +4,13 @@
 
 use std::error::Error;
 
+use ralph_core::engine::EngineError;
+use ralph_core::event::CheckedOut;
 use ralph_core::outcome::ExitStatus;
+use ralph_io::store::layout::LayoutError;
 use ralph_ui::error_report::ErrorReport;
+
+use crate::shell_quote::quote_for_shell;
 
 /// An error ready to be printed.
 #[derive(Debug)]
@@ -40,4 +45,59 @@ impl CliError {
         self.hints.push(hint.into());
         self
     }
+}
+
+/// Returns the error for a state or project directory that cannot be used.
+pub(crate) fn to_layout_error(error: &LayoutError) -> CliError {
+    CliError::from_error(ExitStatus::BadInput, error)
+}
+
+/// Returns the error for a run that cannot continue.
+pub(crate) fn to_engine_error(error: &EngineError) -> CliError {
+    match error {
+        EngineError::Journal(_) | EngineError::Fold(_) => {
+            CliError::from_error(ExitStatus::Incomplete, error)
+                .with_hint("nothing is lost: `ralph resume` continues once the journal can be written")
+        }
+        EngineError::Git(_) => CliError::from_error(ExitStatus::GitFailed, error)
+            .with_hint("nothing is lost: `ralph resume` continues once `git status` works here"),
+        EngineError::Moved { left, now } => to_history_moved_error(error, left, now),
+        EngineError::Protected { paths, left } => CliError::from_error(ExitStatus::BadInput, error)
+            .with_hint("a resumed run uses the settings and gates it was started with")
+            .with_hint(format!(
+                "`git restore --source={} -- {}` restores the old files; keep a copy of yours, and move new files away",
+                left.0,
+                quote_for_shell(paths)
+            ))
+            .with_hint("or begin a new run, which takes them as they are"),
+    }
+}
+
+/// Returns the error for a history that the user moved, with hints how to resume.
+fn to_history_moved_error(error: &EngineError, left: &CheckedOut, now: &CheckedOut) -> CliError {
+    let mut complaint = CliError::from_error(ExitStatus::BadInput, error).with_hint(
+        "the run has work that has not landed, and would take your commits for its agent's",
+    );
+    match (left.short_branch(), &left.head) {
+        (Some(branch), _) if left.branch != now.branch => {
+            let branch = quote_for_shell(&[branch.to_owned()]);
+            let hint = format!("`git switch {branch}` goes back, then the run can be resumed");
+            complaint = complaint.with_hint(hint);
+        }
+        (Some(_), Some(head)) => {
+            let head = &head.0;
+            complaint = complaint
+                .with_hint(format!("`git log -p {head}..` shows what came since"))
+                .with_hint(format!(
+                    "`git reset --soft {head}` makes it a part of that work, then the run can be resumed"
+                ));
+        }
+        (None, Some(head)) => {
+            complaint = complaint.with_hint(format!("`git switch --detach {}` goes back", head.0));
+        }
+        (_, None) => {}
+    }
+    complaint.with_hint(
+        "or begin a new run, which starts from what is there; `--include-dirty` takes along what is not committed",
+    )
 }

@@ -9,7 +9,7 @@ use ralph_io::formats::TaskFile;
 use ralph_io::store::files::read_prompt;
 
 pub(crate) use ralph_core::prompt::role::{PRD, PROJECT_PROMPT as PROMPT};
-pub(crate) use ralph_core::recipe::PROGRESS;
+use ralph_core::recipe::PROGRESS;
 
 use crate::cli_error::CliError;
 use crate::project::Project;

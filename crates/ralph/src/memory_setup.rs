@@ -10,7 +10,8 @@ use ralph_core::ids::{Role, RunId};
 use ralph_core::memory::{self, Documentation, Memory};
 use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::{AgentChoice, Recipe};
-use ralph_io::store::{ProjectLayout, RunDir, atomic, journal, runs};
+use ralph_io::atomic_file;
+use ralph_io::store::{ProjectLayout, RunDir, journal, runs};
 use serde_json::{Map, Value, json};
 
 use crate::cli_error::CliError;
@@ -96,7 +97,7 @@ fn write_servers<const N: usize>(path: &Path, servers: [(&str, Value); N]) -> Re
     let servers: Map<String, Value> =
         servers.into_iter().map(|(name, server)| (name.to_owned(), server)).collect();
     let text = format!("{:#}\n", json!({"mcpServers": servers}));
-    atomic::replace_file(path, text.as_bytes()).map_err(|error| {
+    atomic_file::replace_file(path, text.as_bytes()).map_err(|error| {
         let message = format!("cannot write `{}`: {error}", path.display());
         CliError::new(ExitStatus::Incomplete, message)
     })

@@ -21,9 +21,9 @@ use ralph_core::memory::{Documentation, MemoryPolicy};
 use ralph_core::prompt::run::RunPrompt;
 use ralph_core::recipe::{
     AgentChoice, AgentKind, AgentOutput, BaselinePolicy, CommitPolicy, Completion, FinishNote,
-    IterationCount, LandingPolicy, OnFailure, Permissions, PromptPlan, PromptSource, Recipe, Retry,
-    RunLimits, Scm, ScmTask, Selectors, TaskWork, Template, TemplatePlace, Uncommitted,
-    UsageSelectors, Work,
+    IterationCount, LandingPolicy, OnFailure, PROGRESS, Permissions, PromptPlan, PromptSource,
+    Recipe, Retry, RunLimits, Scm, ScmTask, Selectors, TaskWork, Template, TemplatePlace,
+    Uncommitted, UsageSelectors, Work,
 };
 use ralph_core::review::ReviewPolicy;
 use ralph_core::sandbox::SandboxPolicy;
@@ -32,7 +32,6 @@ use ralph_core::task::{ListForm, ListOwner, TaskList};
 use ralph_core::units::{Millis, Tokens, UsdMicros};
 
 use crate::cli_error::CliError;
-use crate::documents::PROGRESS;
 use crate::settings::types::{agent as agents_in, gate as gates_in, sections};
 use crate::settings::{LoadedSettings, Settings};
 

@@ -32,16 +32,32 @@ use ralph_ui::writer::NonBlocking;
 
 use crate::cli::CommonArgs;
 use crate::cli_error::CliError;
+use crate::cli_error::to_engine_error;
+use crate::cli_error::to_layout_error;
 use crate::crash_recovery::{self, CheckoutChange};
 use crate::documents::{DIRECTORY, DOCUMENTS};
 use crate::full_screen;
-use crate::project::{Project, to_layout_error};
+use crate::project::Project;
 use crate::recipe::{self, SPECS_DIR};
 use crate::recording;
 use crate::screen::{self, OutputStyle};
-use crate::session::{self, IncompleteExit};
 use crate::settings::types::sections::LogLevelSetting;
 use crate::settings::{self, LoadedSettings};
+
+/// Exit code of an incomplete run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IncompleteExit {
+    /// 1.
+    Fails,
+    /// 0 (`--allow-incomplete`).
+    Succeeds,
+}
+
+impl From<bool> for IncompleteExit {
+    fn from(allow_incomplete: bool) -> Self {
+        if allow_incomplete { Self::Succeeds } else { Self::Fails }
+    }
+}
 
 /// How long ralph waits at the end for a terminal that has stopped reading.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -446,7 +462,7 @@ impl RunContext {
             state,
         )? {
             Some(CheckoutChange { left, now }) => {
-                Err(session::to_engine_error(&EngineError::Moved { left, now }))
+                Err(to_engine_error(&EngineError::Moved { left, now }))
             }
             None => Ok(()),
         }

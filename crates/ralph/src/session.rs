@@ -6,7 +6,6 @@
 use std::path::{Path, PathBuf};
 
 use ralph_core::engine::{Engine, EngineError, RunStart};
-use ralph_core::event::CheckedOut;
 use ralph_core::hook_state::HookState;
 use ralph_core::ids::RunId;
 use ralph_core::outcome::{ExitStatus, Outcome};
@@ -16,12 +15,13 @@ use ralph_core::run::RunState;
 use ralph_core::sandbox::RequestedBackend;
 use ralph_core::units::Millis;
 use ralph_io::agent_runner::{AgentRunner, HookWarning};
-use ralph_io::clock::{self, RunClock};
+use ralph_io::clock;
 use ralph_io::control::Inbox;
 use ralph_io::gates::CommandGates;
 use ralph_io::git::NoRepository;
 use ralph_io::mask::Masker;
 use ralph_io::process::{self, RUN_ID_VARIABLE, Warden};
+use ralph_io::run_clock::RunClock;
 use ralph_io::sandbox::{BackendConfig, ChosenBackend, ProgramSource};
 use ralph_io::sleep_inhibitor::SleepInhibitor;
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
@@ -30,15 +30,14 @@ use ralph_io::store::{Journal, RunStore, journal, run_id};
 use ralph_ui::view::Fanout;
 
 use crate::agent_versions::{VersionSource, with_agent_versions};
-use crate::call_preview;
 use crate::cli::CommonArgs;
-use crate::cli_error::CliError;
+use crate::cli_error::{CliError, to_engine_error, to_layout_error};
 use crate::guard_self_test;
 use crate::isolation::{self, RunIsolation, SandboxContext};
 use crate::memory_setup;
 use crate::plugin;
-use crate::project::{Project, to_layout_error};
-use crate::run_context::{DirtyPlan, FormerAttempt, RunContext};
+use crate::project::Project;
+use crate::run_context::{DirtyPlan, FormerAttempt, IncompleteExit, RunContext};
 use crate::secrets;
 use crate::settings::LoadedSettings;
 use crate::subscribers::{self, RunSubscribers};
@@ -54,21 +53,6 @@ pub(crate) struct StartOptions {
     pub(crate) incomplete: IncompleteExit,
     /// What to do with the failure branch of a task that is tried again.
     pub(crate) former_attempt: Option<FormerAttempt>,
-}
-
-/// Exit code of an incomplete run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IncompleteExit {
-    /// 1.
-    Fails,
-    /// 0 (`--allow-incomplete`).
-    Succeeds,
-}
-
-impl From<bool> for IncompleteExit {
-    fn from(allow_incomplete: bool) -> Self {
-        if allow_incomplete { Self::Succeeds } else { Self::Fails }
-    }
 }
 
 /// Starts a run and drives it to its end.
@@ -426,54 +410,4 @@ fn connect_ports(
         ui: &mut ui,
     };
     engine(ports, &subscribers).map_err(|error| to_engine_error(&error))
-}
-
-/// Returns the error for a run that cannot continue.
-pub(crate) fn to_engine_error(error: &EngineError) -> CliError {
-    match error {
-        EngineError::Journal(_) | EngineError::Fold(_) => {
-            CliError::from_error(ExitStatus::Incomplete, error)
-                .with_hint("nothing is lost: `ralph resume` continues once the journal can be written")
-        }
-        EngineError::Git(_) => CliError::from_error(ExitStatus::GitFailed, error)
-            .with_hint("nothing is lost: `ralph resume` continues once `git status` works here"),
-        EngineError::Moved { left, now } => to_history_moved_error(error, left, now),
-        EngineError::Protected { paths, left } => CliError::from_error(ExitStatus::BadInput, error)
-            .with_hint("a resumed run uses the settings and gates it was started with")
-            .with_hint(format!(
-                "`git restore --source={} -- {}` restores the old files; keep a copy of yours, and move new files away",
-                left.0,
-                call_preview::quote_for_shell(paths)
-            ))
-            .with_hint("or begin a new run, which takes them as they are"),
-    }
-}
-
-/// Returns the error for a history that the user moved, with hints how to resume.
-fn to_history_moved_error(error: &EngineError, left: &CheckedOut, now: &CheckedOut) -> CliError {
-    let mut complaint = CliError::from_error(ExitStatus::BadInput, error).with_hint(
-        "the run has work that has not landed, and would take your commits for its agent's",
-    );
-    match (left.short_branch(), &left.head) {
-        (Some(branch), _) if left.branch != now.branch => {
-            let branch = call_preview::quote_for_shell(&[branch.to_owned()]);
-            let hint = format!("`git switch {branch}` goes back, then the run can be resumed");
-            complaint = complaint.with_hint(hint);
-        }
-        (Some(_), Some(head)) => {
-            let head = &head.0;
-            complaint = complaint
-                .with_hint(format!("`git log -p {head}..` shows what came since"))
-                .with_hint(format!(
-                    "`git reset --soft {head}` makes it a part of that work, then the run can be resumed"
-                ));
-        }
-        (None, Some(head)) => {
-            complaint = complaint.with_hint(format!("`git switch --detach {}` goes back", head.0));
-        }
-        (_, None) => {}
-    }
-    complaint.with_hint(
-        "or begin a new run, which starts from what is there; `--include-dirty` takes along what is not committed",
-    )
 }

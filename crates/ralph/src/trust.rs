@@ -16,13 +16,14 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use ralph_core::units::Timestamp;
+use ralph_io::atomic_file;
 use ralph_io::bounded_read;
-use ralph_io::store::{atomic, layout};
+use ralph_io::store::layout;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cli_error::CliError;
-use crate::project::to_layout_error;
+use crate::cli_error::to_layout_error;
 use crate::settings::{Loosening, LooseningCause};
 
 /// Version of the trust file.
@@ -183,7 +184,7 @@ impl TrustStore {
             .recursive(true)
             .mode(0o700)
             .create(directory)
-            .and_then(|()| atomic::replace_file(&self.file, format!("{text}\n").as_bytes()))
+            .and_then(|()| atomic_file::replace_file(&self.file, format!("{text}\n").as_bytes()))
             .map_err(|error| failed(&error))
     }
 }

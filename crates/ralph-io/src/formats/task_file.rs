@@ -18,7 +18,7 @@ use super::json_text::{self, Position};
 use super::problem::FileProblem;
 use super::task_editor::TaskDocument;
 use super::task_reader::{self, FoundProblem};
-use crate::store::atomic;
+use crate::atomic_file;
 
 /// Ten thousand tasks with a page of text each; no person writes a larger file.
 const LARGEST: u64 = 64 << 20;
@@ -225,15 +225,16 @@ impl TaskFile {
         let permissions = fs::metadata(&real).map_err(failed(&real))?.permissions();
         let scratch = backup.parent().unwrap_or(Path::new("."));
         // The old file itself becomes the backup, if both are on one file system.
-        let kept = atomic::link_in_place(&real, backup).or_else(|_| {
+        let kept = atomic_file::link_in_place(&real, backup).or_else(|_| {
             let old = fs::read(&real)?;
-            atomic::replace_via_scratch(scratch, backup, &old, permissions.clone()).map(|()| None)
+            atomic_file::replace_via_scratch(scratch, backup, &old, permissions.clone())
+                .map(|()| None)
         });
         let spare = kept.map_err(failed(backup))?;
         let text = self.document.text.as_bytes();
         match spare {
-            Some(spare) => atomic::replace_with_spare(spare, &real, text, permissions),
-            None => atomic::replace_via_scratch(scratch, &real, text, permissions),
+            Some(spare) => atomic_file::replace_with_spare(spare, &real, text, permissions),
+            None => atomic_file::replace_via_scratch(scratch, &real, text, permissions),
         }
         .map_err(failed(&real))?;
         self.before = None;

@@ -142,7 +142,7 @@ pub(super) enum NotRun {
 impl<'a> GitCommand<'a> {
     /// Returns a plumbing command: no hooks, no prompts, English messages.
     pub(super) fn new_plumbing(cwd: &'a Path, args: &[&str]) -> Self {
-        Self::new_user_command("git", cwd)
+        Self::new_user_call("git", cwd)
             .with_setting("core.quotePath=false")
             .with_setting("core.hooksPath=/dev/null")
             .with_setting("core.fsmonitor=false")
@@ -157,7 +157,7 @@ impl<'a> GitCommand<'a> {
     }
 
     /// Returns a command like the user's own: with hooks, in the user's language.
-    pub(super) fn new_user_command(program: impl Into<OsString>, cwd: &'a Path) -> Self {
+    pub(super) fn new_user_call(program: impl Into<OsString>, cwd: &'a Path) -> Self {
         let call = Self {
             program: program.into(),
             settings: Vec::new(),

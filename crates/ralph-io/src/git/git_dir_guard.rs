@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use super::diff::{join_with_zeros, split_at_zeros};
 use super::repository::GitRepository;
 use super::vcs::GitVcs;
+use crate::atomic_file;
 use crate::bounded_read;
-use crate::store::atomic;
 
 /// Hooks and configurations are small; larger files are not restored.
 const LARGEST: u64 = 1024 * 1024;
@@ -84,7 +84,7 @@ impl GitVcs {
         }
         if let Ok(text) = serde_json::to_vec(&files) {
             // Without it, a run that resumes after a crash records what it finds.
-            let _ = atomic::replace_unsynced(&self.directory.join(RECORD), &text);
+            let _ = atomic_file::replace_unsynced(&self.directory.join(RECORD), &text);
         }
         self.recorded_files = Some(files);
     }
@@ -129,7 +129,7 @@ impl GitVcs {
     pub(super) fn record_unreported(&self) {
         if let Ok(text) = serde_json::to_vec(&self.tampering) {
             // Without it the files are restored all the same.
-            let _ = atomic::replace_unsynced(&self.directory.join(UNREPORTED), &text);
+            let _ = atomic_file::replace_unsynced(&self.directory.join(UNREPORTED), &text);
         }
     }
 
@@ -186,7 +186,9 @@ fn restore_file(path: &Path, was: Option<&GuardedFile>, aside: &Path) -> io::Res
         fs::create_dir_all(directory)?;
     }
     match kind {
-        GuardedKind::File => atomic::replace_with(path, content, Permissions::from_mode(*mode)),
+        GuardedKind::File => {
+            atomic_file::replace_with(path, content, Permissions::from_mode(*mode))
+        }
         GuardedKind::Link => symlink(OsStr::from_bytes(content), path),
         GuardedKind::Other => Err(io::Error::other("it was neither a link nor a small file")),
     }
@@ -202,7 +204,7 @@ fn move_aside(path: &Path, aside: &Path) -> io::Result<()> {
     // The state directory may be on another file system; only a file is worth a copy.
     fs::rename(path, &place).or_else(|_| {
         if let Ok(content) = bounded_read::read_file(path, LARGEST) {
-            atomic::replace_file(&place, &content)?;
+            atomic_file::replace_file(&place, &content)?;
         }
         if path.is_dir() && !path.is_symlink() {
             fs::remove_dir_all(path)

@@ -98,7 +98,7 @@ impl GitVcs {
         let author = self.hook_author();
         // Like git, `sh` runs a script without a shebang. It remains the parent process, so that a
         // hook that kills its parent does not kill ralph.
-        let mut call = GitCommand::new_user_command(program, &self.repository.top)
+        let mut call = GitCommand::new_user_call(program, &self.repository.top)
             .with_args(args)
             .with_env("GIT_INDEX_FILE", index)
             .with_env("GIT_EDITOR", ":")

@@ -124,7 +124,7 @@ impl GitRepository {
     /// Returns the directory that git looks for hooks in.
     pub fn hooks_directory(&self) -> Option<PathBuf> {
         // ralph's plumbing calls turn hooks off, so this is a call like the user's own.
-        let call = GitCommand::new_user_command("git", &self.top).without_sandbox();
+        let call = GitCommand::new_user_call("git", &self.top).without_sandbox();
         let call = call.with_args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]);
         let mut output = self.commands.run_for_output(call).ok()?;
         output.pop();

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::kept_objects::make_real_directory;
 use super::ref_files::is_stable_stamp;
 use super::shadow::GitFileStamp;
+use crate::atomic_file;
 use crate::bounded_read;
-use crate::store::atomic;
 
 /// Longer logs are not copied; this is some hundred thousand entries.
 const LARGEST_LOG: u64 = 64 * 1024 * 1024;
@@ -116,7 +116,7 @@ impl KeptLogs {
         if path.is_dir() && !path.is_symlink() {
             fs::remove_dir_all(path)?;
         }
-        atomic::replace_with(path, &log.content, Permissions::from_mode(0o644))
+        atomic_file::replace_with(path, &log.content, Permissions::from_mode(0o644))
     }
 }
 

@@ -17,7 +17,7 @@ use super::kept_objects::{KeptObjects, make_real_directory};
 use super::ref_files::{RefFiles, read_branch};
 use super::repository::GitRepository;
 use super::vcs::GitVcs;
-use crate::store::atomic;
+use crate::atomic_file;
 
 /// The directory in a run's directory, and the record in it.
 const KEPT: &str = "git-kept";
@@ -139,7 +139,7 @@ impl GitVcs {
             let _ = logs.update_copies();
         }
         if let Ok(text) = serde_json::to_vec(&kept.record) {
-            let _ = atomic::replace_unsynced(&kept.directory.join(RECORD), &text);
+            let _ = atomic_file::replace_unsynced(&kept.directory.join(RECORD), &text);
         }
     }
 

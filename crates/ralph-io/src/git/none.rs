@@ -119,7 +119,7 @@ impl Vcs for NoRepository {
     fn run_scm(&mut self, command: &str, args: &[String]) -> Result<ScmResult, VcsError> {
         run_scm(
             &self.commands,
-            GitCommand::new_user_command(command, &self.project).with_args(args).without_sandbox(),
+            GitCommand::new_user_call(command, &self.project).with_args(args).without_sandbox(),
         )
     }
 }

@@ -427,7 +427,7 @@ impl Vcs for GitVcs {
         self.forget_refs();
         let project = &self.repository.project;
         let mut call =
-            GitCommand::new_user_command(command, project).with_args(args).without_sandbox();
+            GitCommand::new_user_call(command, project).with_args(args).without_sandbox();
         if is_git(command) && self.repository.commands.is_confined() {
             // Hooks run what agents wrote, and this is outside the sandbox.
             call = call.with_setting("core.hooksPath=/dev/null");
@@ -452,7 +452,7 @@ pub(super) fn commit_with_other_scm(
     project: &std::path::Path,
     order: &CommitOrder,
 ) -> Result<CommitResult, VcsError> {
-    let call = GitCommand::new_user_command(&order.command, project).with_args([
+    let call = GitCommand::new_user_call(&order.command, project).with_args([
         "commit",
         "-m",
         &order.message,

@@ -9,11 +9,13 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use ralph_core::hook_state::HookState;
+
+use crate::atomic_file;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, test_kill_process};
 use serde::de::DeserializeOwned;
 
-use super::{RunLock, atomic};
+use super::RunLock;
 
 /// The variable with the path of the file, for the hooks in an agent.
 pub const ACTIVE_VARIABLE: &str = "RALPH_ACTIVE";
@@ -28,7 +30,7 @@ const LARGEST: u64 = 64 * 1024 * 1024;
 pub fn write_active(path: &Path, active: &HookState) -> io::Result<()> {
     let mut text = serde_json::to_vec(active)?;
     text.push(b'\n');
-    atomic::replace_unsynced(path, &text)
+    atomic_file::replace_unsynced(path, &text)
 }
 
 /// Removes the file at the end of a run.

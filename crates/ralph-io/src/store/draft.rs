@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use rustix::fs::OFlags;
 
-use super::atomic;
 use super::layout::RunDir;
+use crate::atomic_file;
 
 /// Larger files are not read into memory; no task list is that large.
 const LARGEST: u64 = 64 << 20;
@@ -42,7 +42,7 @@ impl RunDraft {
     /// Saves the content of the file, before the run begins.
     pub fn save_original(&self) -> io::Result<()> {
         match self.read_content()? {
-            Some(content) => atomic::replace_file(&self.original_path(), &content),
+            Some(content) => atomic_file::replace_file(&self.original_path(), &content),
             None => Ok(()),
         }
     }
@@ -65,10 +65,10 @@ impl RunDraft {
             return Ok(WithdrawResult::Unchanged);
         }
         if let Some(now) = now {
-            atomic::replace_file(&self.draft_path(), &now)?;
+            atomic_file::replace_file(&self.draft_path(), &now)?;
         }
         match before {
-            Some(before) => atomic::replace_with(&self.file, &before, permissions)?,
+            Some(before) => atomic_file::replace_with(&self.file, &before, permissions)?,
             None => fs::remove_file(&self.file)?,
         }
         Ok(WithdrawResult::Restored)
@@ -80,7 +80,7 @@ impl RunDraft {
         if self.read_content()? == read_kept(self.original_path())? {
             let permissions = fs::metadata(&self.file).map(|there| there.permissions());
             let permissions = permissions.unwrap_or_else(|_| Permissions::from_mode(0o644));
-            atomic::replace_with(&self.file, &draft, permissions)?;
+            atomic_file::replace_with(&self.file, &draft, permissions)?;
         }
         fs::remove_file(self.draft_path())
     }

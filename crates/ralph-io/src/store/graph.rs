@@ -18,7 +18,7 @@ use ralph_core::graph::{
 };
 use rustix::fs::OFlags;
 
-use super::atomic;
+use crate::atomic_file;
 use lines::GraphContent;
 
 /// Ten times what a million observations take; no graph is larger.
@@ -208,7 +208,7 @@ impl GraphFile {
         let permissions = fs::metadata(path)
             .map_or_else(|_| Permissions::from_mode(0o600), |metadata| metadata.permissions());
         let bytes = lines::format_lines(&seen.content.graph, &seen.content.others);
-        let version = atomic::replace_and_hold(path, &bytes, permissions)
+        let version = atomic_file::replace_and_hold(path, &bytes, permissions)
             .and_then(GraphVersion::from_file)
             .map_err(build_io_error("write", path))?;
         Ok(GraphSnapshot { version: Some(version), ..seen })

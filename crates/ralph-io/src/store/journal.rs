@@ -12,7 +12,7 @@ use ralph_core::event::{JOURNAL_VERSION, Recorded};
 use ralph_core::run::{FoldError, RunState};
 use serde::Deserialize;
 
-use super::atomic;
+use crate::atomic_file;
 
 /// The longest line that is read. Ours are below a MiB; a damaged file without newlines must not
 /// fill the memory.
@@ -73,7 +73,7 @@ impl Journal {
             .mode(0o600)
             .open(path)
             .map_err(refused)?;
-        path.parent().map_or(Ok(()), atomic::sync_directory).map_err(refused)?;
+        path.parent().map_or(Ok(()), atomic_file::sync_directory).map_err(refused)?;
         Ok(Self { file, path: path.to_owned(), length: 0 })
     }
 

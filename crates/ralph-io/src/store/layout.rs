@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use ralph_core::ids::{AskNumber, IterationNumber, RunId};
 use serde::{Deserialize, Serialize};
 
-use super::atomic;
+use crate::atomic_file;
 
 /// What ralph writes into `.ralph/` while it runs, as patterns of a `.gitignore` there. These files
 /// are never committed and never make a tree dirty; everything else belongs to the project.
@@ -297,12 +297,12 @@ struct ProjectFile {
 
 /// Writes a value as indented JSON, replacing the file.
 pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    atomic::replace_file(path, &to_pretty_json(value)?)
+    atomic_file::replace_file(path, &to_pretty_json(value)?)
 }
 
 /// Writes a value like [`write_json`], without syncing.
 pub(crate) fn write_json_unsynced(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    atomic::replace_unsynced(path, &to_pretty_json(value)?)
+    atomic_file::replace_unsynced(path, &to_pretty_json(value)?)
 }
 
 fn to_pretty_json(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {

@@ -5,7 +5,6 @@
 //! Not here: what an event means, which the core's fold decides.
 
 pub mod active;
-pub mod atomic;
 pub mod cleanup;
 pub mod draft;
 pub mod embedded;

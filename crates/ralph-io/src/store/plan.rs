@@ -13,9 +13,9 @@ use ralph_core::plan::{PlanCopy, PlanState};
 use ralph_core::ports::StoreError;
 use ralph_core::run::RunState;
 
-use super::atomic;
 use super::layout::{PROJECT_DIRECTORY, ProjectLayout, RunDir};
 use super::prompts;
+use crate::atomic_file;
 use crate::bounded_read;
 
 /// A plan of years; no agent reads a longer one.
@@ -44,7 +44,7 @@ impl KeptPlan {
             // Saving syncs, which takes longer than comparing. If the disk is full, the last copy
             // must do.
             if fs::read(self.copy_path()).ok().as_deref() != Some(text.as_bytes()) {
-                let _ = atomic::replace_file(&self.copy_path(), text.as_bytes());
+                let _ = atomic_file::replace_file(&self.copy_path(), text.as_bytes());
             }
         }
         match PlanState::from_read(read) {
@@ -68,7 +68,7 @@ impl KeptPlan {
         let directory = self.file.parent().unwrap_or(&self.project);
         bounded_read::check_inside_project(&self.project, directory).map_err(failed)?;
         let permissions = self.make_room().map_err(failed)?;
-        atomic::replace_with(&self.file, &copy, permissions).map_err(failed)
+        atomic_file::replace_with(&self.file, &copy, permissions).map_err(failed)
     }
 
     /// Makes room for the plan. Returns the permissions that it should have.
@@ -83,7 +83,7 @@ impl KeptPlan {
         if there.is_file() {
             if there.len() > 0 && there.len() <= LARGEST {
                 let lost = bounded_read::read_file(&self.file, LARGEST)?;
-                atomic::replace_file(&self.run.path().join("plan-lost"), &lost)?;
+                atomic_file::replace_file(&self.run.path().join("plan-lost"), &lost)?;
             } else if there.len() > 0 {
                 fs::rename(&self.file, self.find_free_path())?;
             }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use ralph_core::ports::{PromptError, StoreError};
 
-use super::atomic;
+use crate::atomic_file;
 use crate::bounded_read;
 
 /// A template is a page or two.
@@ -73,7 +73,7 @@ pub(super) fn replace_companion(
         bounded_read::check_inside_project(project, &path)?;
         let real = path.canonicalize()?;
         let permissions = fs::metadata(&real)?.permissions();
-        atomic::replace_via_scratch(scratch, &real, text.as_bytes(), permissions)
+        atomic_file::replace_via_scratch(scratch, &real, text.as_bytes(), permissions)
     };
     replace().map_err(|error| StoreError {
         message: format!("cannot write `{}`: {error}", path.display()),

@@ -19,10 +19,10 @@ use ralph_core::text;
 use ralph_core::units::Timestamp;
 use rustix::fs::OFlags;
 
-use super::atomic;
 use super::files::{RunStore, open_for_appending};
 use super::layout::{ProjectLayout, RunDir};
 use super::proposals;
+use crate::atomic_file;
 use crate::bounded_read;
 use crate::formats::TaskFile;
 
@@ -170,13 +170,13 @@ impl RunStore {
     }
 
     fn save_copy(&self, file: &TaskFile) -> io::Result<()> {
-        atomic::replace_file(&self.files.tasks_path(), file.text().as_bytes())
+        atomic_file::replace_file(&self.files.tasks_path(), file.text().as_bytes())
     }
 
     pub(super) fn publish_attempts(&self, record: Option<&str>) -> Result<(), StoreError> {
         let path = self.prepare_view_path(&[], "state.md")?;
         let done = match record {
-            Some(record) => atomic::replace_file(&path, record.as_bytes()),
+            Some(record) => atomic_file::replace_file(&path, record.as_bytes()),
             None => match fs::remove_file(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                 done => done,
@@ -262,7 +262,7 @@ fn restore_from_copy(
             if let (Ok(bad), Some(aside)) = (bounded_read::read_file(place, LARGEST_DAMAGED), aside)
             {
                 // Saving is optional; the run does not depend on it.
-                let _ = atomic::replace_file(aside, &bad);
+                let _ = atomic_file::replace_file(aside, &bad);
             }
         }
         Ok(there) if there.is_dir() => fs::remove_dir(place)?,
@@ -277,8 +277,10 @@ fn restore_from_copy(
         Ok(_) | Err(_) => fs::Permissions::from_mode(0o644),
     };
     match aside.and_then(Path::parent) {
-        Some(scratch) => atomic::replace_via_scratch(scratch, place, good.as_bytes(), permissions),
-        None => atomic::replace_with(place, good.as_bytes(), permissions),
+        Some(scratch) => {
+            atomic_file::replace_via_scratch(scratch, place, good.as_bytes(), permissions)
+        }
+        None => atomic_file::replace_with(place, good.as_bytes(), permissions),
     }
 }
 

@@ -12,6 +12,7 @@ use ralph_core::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use ralph_core::rules;
 use ralph_core::run::RunState;
 use ralph_core::task::{ListOwner, Task, TaskList, TaskStatus};
+use ralph_testkit::effort;
 use ralph_testkit::world::{ListScript, ScriptedAction, SharedWorld};
 
 use crate::tasks::{gate, list, recipe, says, statuses, subjects, task};
@@ -100,7 +101,7 @@ fn a_death_anywhere_changes_nothing() {
     assert_eq!(expected, Outcome::Complete);
     let calls = calm.0.borrow().calls;
     assert!(calls > 100, "{calls}");
-    for die_at in 1..=calls {
+    for die_at in (1..=calls).step_by(effort::choose_count(1, 9)) {
         let world = SharedWorld::new(worker);
         {
             let mut world = world.0.borrow_mut();

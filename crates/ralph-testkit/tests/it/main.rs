@@ -20,3 +20,4 @@ mod simulation;
 mod tasks;
 mod telemetry;
 mod tidy;
+mod vocabulary;

@@ -2,6 +2,7 @@
 
 use std::panic;
 
+use ralph_testkit::effort;
 use ralph_testkit::simulation::plan::{
     AgentAct, Character, CommitMode, FaultKind, PlannedFault, SimulatedWorkflow,
 };
@@ -10,7 +11,10 @@ use ralph_testkit::simulation::{
 };
 
 /// Enough that everything happens, and few enough to be fast.
-const RUNS: u64 = 900;
+const RUNS: usize = 900;
+
+/// The same in `./check`; rare events may be missing then.
+const QUICK_RUNS: usize = 120;
 
 /// Runs with more steps than this are too slow for a death at each step.
 const LONG: u64 = 150;
@@ -122,11 +126,14 @@ fn rare() -> Vec<SimulationPlan> {
 #[test]
 fn all_invariants_hold_in_drawn_runs() {
     let mut tally = Tally::default();
-    for seed in 0..RUNS {
+    for seed in 0..effort::choose_count(RUNS, QUICK_RUNS) as u64 {
         tally.add_all(&check_invariants(&format!("seed {seed}"), &draw_plan(seed)));
     }
     for plan in rare() {
         tally.add_all(&check_invariants("a rare plan", &plan));
+    }
+    if effort::is_quick() {
+        return;
     }
     // A simulation proves nothing about events that never happen in it.
     let agents = Character::ALL.iter().map(|it| format!("agents {it:?}"));
@@ -143,7 +150,7 @@ fn all_invariants_hold_in_drawn_runs() {
 fn a_death_at_every_step_changes_nothing() {
     let mut deaths = 0;
     let is_short = |seed: &u64| run_plan(&draw_plan(*seed).without_deaths()).steps < LONG;
-    for seed in (0..).step_by(97).filter(is_short).take(12) {
+    for seed in (0..).step_by(97).filter(is_short).take(effort::choose_count(12, 2)) {
         let (failed, tried) = sweep_deaths(&draw_plan(seed), || true);
         if let Some((plan, report)) = failed {
             check_invariants(&format!("seed {seed}"), &plan);
@@ -151,7 +158,7 @@ fn a_death_at_every_step_changes_nothing() {
         }
         deaths += tried;
     }
-    assert!(deaths > 400, "{deaths}");
+    assert!(deaths > effort::choose_count(400, 40) as u64, "{deaths}");
 }
 
 #[test]

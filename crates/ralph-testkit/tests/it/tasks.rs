@@ -16,6 +16,7 @@ use ralph_core::recipe::{
 use ralph_core::review::{ReviewPolicy, ReviewStatus};
 use ralph_core::run::RunState;
 use ralph_core::task::{Task, TaskList, TaskStatus};
+use ralph_testkit::effort;
 use ralph_testkit::world::{ScriptedAction, ScriptedWorld, SharedWorld, WorldScript};
 use serde_json::{Value, json};
 
@@ -530,7 +531,7 @@ fn a_death_anywhere_changes_nothing() {
         assert_eq!(calm.0.borrow().failure_branches.len(), 1);
         let calls = calm.0.borrow().calls;
         assert!(calls > 100, "{calls}");
-        for die_at in 1..=calls {
+        for die_at in (1..=calls).step_by(effort::choose_count(1, 9)) {
             let world = SharedWorld::new(script);
             world.0.borrow_mut().tasks = Some(tasks());
             world.0.borrow_mut().companion_files = log();

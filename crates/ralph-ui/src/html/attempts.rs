@@ -11,7 +11,7 @@ use ralph_core::report::timeline::{
 use super::escaping::{escape_block, escape_line, render_code, render_time};
 use super::sections::{render_omitted, render_section, render_table};
 use super::{DiffReader, chart};
-use crate::lines::shorten_id;
+use crate::line_text::shorten_id;
 use crate::time::WallClock;
 
 /// Rows of each table of iterations.

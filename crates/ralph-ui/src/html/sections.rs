@@ -11,7 +11,7 @@ use ralph_core::task::TaskStatus;
 
 use super::chart;
 use super::escaping::{escape_line, make_anchor, render_code};
-use crate::lines::shorten_id;
+use crate::line_text::shorten_id;
 use crate::stream::{choose_plural, format_tokens};
 
 /// A longer list is not readable; the totals count all tasks.

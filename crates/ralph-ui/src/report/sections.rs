@@ -8,7 +8,7 @@ use ralph_core::report::{
 };
 
 use super::markdown::{add_table, escape_markdown, format_code};
-use crate::lines::shorten_id;
+use crate::line_text::shorten_id;
 use crate::stream::{choose_plural, format_tokens};
 
 pub(super) fn add_auto_approved(page: &mut String, tasks: &[AutoApprovedTask]) {

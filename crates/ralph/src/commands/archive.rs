@@ -11,15 +11,17 @@ use std::path::{Path, PathBuf};
 use ralph_core::event::CommitId;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::CommitResult;
+use ralph_core::recipe::PROGRESS;
 use ralph_core::task::TaskList;
+use ralph_io::atomic_file;
 use ralph_io::formats::TaskFile;
 use ralph_io::git::{GitRepository, GitVcs};
-use ralph_io::store::{atomic, proposals};
+use ralph_io::store::proposals;
 use ralph_ui::report::archive::{self, ArchivedList};
 
 use crate::cli::{ArchiveArgs, CommonArgs};
 use crate::cli_error::CliError;
-use crate::documents::{self, Documents, INIT, PRD, PROGRESS, UNNAMED};
+use crate::documents::{self, Documents, INIT, PRD, UNNAMED};
 use crate::project::Project;
 use crate::run_context::RunContext;
 use crate::scaffold;
@@ -172,7 +174,7 @@ impl ArchiveSource {
             };
             let mode = fs::metadata(&place).map(|it| it.permissions());
             let mode = mode.unwrap_or_else(|_| Permissions::from_mode(0o644));
-            atomic::replace_with(&place, text.as_bytes(), mode)
+            atomic_file::replace_with(&place, text.as_bytes(), mode)
                 .map_err(|error| refused(error.to_string()))?;
         }
         Ok(())
@@ -212,13 +214,13 @@ fn write_archive(
         for (path, content) in files.chain([("summary.md", summary.as_bytes())]) {
             let file = Path::new(path).file_name().unwrap_or_default();
             let mode = Permissions::from_mode(0o644);
-            atomic::replace_with(&making.path().join(file), content, mode)?;
+            atomic_file::replace_with(&making.path().join(file), content, mode)?;
         }
         fs::set_permissions(making.path(), Permissions::from_mode(0o755))?;
         fs::rename(making.path(), archives.join(name))?;
         // It was renamed, so the temporary directory must not be removed.
         let _ = making.keep();
-        atomic::sync_directory(archives)
+        atomic_file::sync_directory(archives)
     };
     made().map_err(|error| {
         CliError::for_input(format!("cannot write `{ARCHIVES}/{name}`: {error}"))

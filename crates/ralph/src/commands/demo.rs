@@ -19,8 +19,9 @@ use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::recipe;
 use crate::run_context::DirtyPlan;
+use crate::run_context::IncompleteExit;
 use crate::screen;
-use crate::session::{self, IncompleteExit, StartOptions};
+use crate::session::{self, StartOptions};
 
 /// The initial program of the demo.
 const PROGRAM: &str = "#!/bin/sh\n# Greets everybody who is named.\n";

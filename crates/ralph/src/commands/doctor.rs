@@ -21,7 +21,7 @@ use ralph_ui::view::Verbosity;
 use serde_json::{Value, json};
 
 use crate::agent_versions::{VersionSource, set_agent_versions};
-use crate::call_preview::{CallPreview, quote_for_shell};
+use crate::call_preview::CallPreview;
 use crate::cli::{CommonArgs, DoctorArgs};
 use crate::cli_error::CliError;
 use crate::detect::AGENTS;
@@ -30,6 +30,7 @@ use crate::project::Project;
 use crate::recipe;
 use crate::screen::{self, OutputStyle};
 use crate::settings::LoadedSettings;
+use crate::shell_quote::quote_for_shell;
 use isolation::IsolationCheckup;
 
 /// Sample prompt for the shown call.

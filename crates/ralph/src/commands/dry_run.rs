@@ -16,12 +16,13 @@ use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::{ProjectLayout, journal};
 
-use crate::call_preview::{CallPreview, quote_for_shell};
+use crate::call_preview::CallPreview;
 use crate::cli_error::CliError;
 use crate::preview::{self, PreviewInputs, RequestPreview};
 use crate::project::Project;
 use crate::screen;
 use crate::settings::LoadedSettings;
+use crate::shell_quote::quote_for_shell;
 use crate::task_file;
 
 /// Prints what a run would do.

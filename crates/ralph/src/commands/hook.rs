@@ -35,7 +35,7 @@ const MAX_INPUT_BYTES: u64 = 64 * 1024 * 1024;
 pub(crate) fn answer_hook(event: &str) -> ExitCode {
     let answer: fn(&[u8]) -> Option<Value> = match event {
         "session-start" => answer_session_start,
-        "pre-tool-use" => return guarding::answer_pre_tool_use(),
+        "pre-tool-use" => return guarding::answer_before_tool(),
         "post-tool-use" | "post-tool-batch" => answer_after_tools,
         "stop" => stop::answer_stop,
         // A plugin may be newer than the binary it finds.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use ralph_core::graph::{Graph, GraphSelection, Index};
 use ralph_core::outcome::ExitStatus;
-use ralph_io::store::atomic;
+use ralph_io::atomic_file;
 use ralph_io::store::graph::GraphFile;
 use ralph_ui::graph as view;
 
@@ -80,5 +80,5 @@ fn export_graph(
 
 /// Writes a picture that everyone with access to the project may read.
 fn write_public_file(path: &Path, text: &str) -> std::io::Result<()> {
-    atomic::replace_with(path, text.as_bytes(), Permissions::from_mode(0o644))
+    atomic_file::replace_with(path, text.as_bytes(), Permissions::from_mode(0o644))
 }

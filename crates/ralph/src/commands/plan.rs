@@ -14,17 +14,18 @@ use ralph_io::store::layout::PROJECT_DIRECTORY;
 
 use super::{dry_run, run, specs};
 use crate::agent_versions::{VersionSource, with_agent_versions};
-use crate::call_preview::quote_for_shell;
 use crate::cli::{CommonArgs, PlanArgs};
 use crate::cli_error::CliError;
+use crate::cli_error::to_layout_error;
 use crate::detect;
 use crate::documents::{Documents, INIT, PRD};
-use crate::project::{Project, to_layout_error};
+use crate::project::Project;
 use crate::recipe;
 use crate::scaffold::{self, Existing};
 use crate::screen;
 use crate::session;
 use crate::settings::LoadedSettings;
+use crate::shell_quote::quote_for_shell;
 use crate::task_file;
 use crate::workflow::WorkflowBasis;
 

@@ -14,7 +14,6 @@ use ralph_io::process::{ProcessLimits, Spawn, StdinSource, Watch, capture_output
 use ralph_io::store::embedded::EnsureResult;
 use serde_json::{Value, json};
 
-use crate::call_preview::quote_for_shell;
 use crate::cli::{CommonArgs, PluginArgs, PluginCommand, PluginInstallArgs};
 use crate::cli_error::CliError;
 use crate::plugin::{self, check};
@@ -22,6 +21,7 @@ use crate::project::Project;
 use crate::recipe;
 use crate::screen;
 use crate::settings::LoadedSettings;
+use crate::shell_quote::quote_for_shell;
 
 /// `claude` answers within seconds, unless it waits for the network.
 const CLAUDE_TIMEOUT: Duration = Duration::from_secs(120);

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use ralph_core::outcome::ExitStatus;
 use ralph_core::report::{Report, Summary};
-use ralph_io::store::{atomic, journal};
+use ralph_io::atomic_file;
+use ralph_io::store::journal;
 
 use super::pages::{AttemptDiffs, RunLiveness};
 use super::{log, pages};
@@ -51,7 +52,7 @@ fn write_page(
         return Ok(());
     }
     let place = project.directory.join(path);
-    atomic::replace_with(&place, page.as_bytes(), Permissions::from_mode(0o644)).map_err(
+    atomic_file::replace_with(&place, page.as_bytes(), Permissions::from_mode(0o644)).map_err(
         |error| CliError::for_input(format!("cannot write `{}`: {error}", path.display())),
     )?;
     if !common.quiet {

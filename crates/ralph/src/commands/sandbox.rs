@@ -34,8 +34,9 @@ use crate::cli::sandbox::{
     SandboxTargetArgs, ShowArgs,
 };
 use crate::cli_error::CliError;
+use crate::cli_error::to_layout_error;
 use crate::isolation::{self, RunIsolation};
-use crate::project::{Project, to_layout_error};
+use crate::project::Project;
 use crate::recipe;
 use crate::screen;
 

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use ralph_io::store::atomic;
+use ralph_io::atomic_file;
 use serde::{Deserialize, Serialize};
 
 use super::layers::{FileAuthor, SettingsFile, SettingsSources};
@@ -56,7 +56,7 @@ pub(crate) fn find_local_settings_path(project: &Path) -> PathBuf {
 /// Records the local settings that a run begins with, for commands used while it is active.
 pub(crate) fn record_local_settings(project: &Path, state: &Path) -> io::Result<()> {
     let record = LocalRecord { text: fs::read_to_string(find_local_settings_path(project)).ok() };
-    atomic::replace_unsynced(&state.join(LOCAL_RECORD), &serde_json::to_vec(&record)?)
+    atomic_file::replace_unsynced(&state.join(LOCAL_RECORD), &serde_json::to_vec(&record)?)
 }
 
 /// Returns the local settings that the active run began with.

@@ -13,12 +13,12 @@ use ralph_core::secret::{mask_command_line, mask_document};
 use ralph_io::bounded_read;
 use serde_json::{Value, json};
 
-use crate::call_preview::quote_for_shell;
 use crate::recipe;
 use crate::settings::classes::{self, KeyClass};
 use crate::settings::path::{JsonPath, JsonPathStep};
 use crate::settings::types::agent::{AgentSettings, RoleSetting};
 use crate::settings::{LoadedSettings, Loosening, LooseningCause, Settings, find_work_tree_top};
+use crate::shell_quote::quote_for_shell;
 
 /// Version control programs that may run `scm.tasks` without trust.
 const SCM_PROGRAMS: [&str; 2] = ["git", "hg"];

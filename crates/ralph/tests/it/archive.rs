@@ -188,7 +188,7 @@ fn invalid_list_is_archived_unchanged() {
     assert!(end.stdout.contains("The list is archived as it is"), "{}", end.stdout);
     let place = the_archive(&sealed, "-main");
     assert_eq!(sealed.read_file(&format!("{place}/tasks.json")), "{ broken");
-    assert!(sealed.read_file(&format!("{place}/summary.md")).contains("no task list"));
+    assert!(sealed.read_file(&format!("{place}/summary.md")).contains("no readable task list"));
 }
 
 #[test]

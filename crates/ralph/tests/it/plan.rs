@@ -297,7 +297,7 @@ fn uncommitted_user_changes_are_refused() {
     sealed.write_file("README.md", "# Mine\n");
     let end = plan(&sealed, &[]).expect_code(2).expect_stderr("README.md");
     assert!(!end.stderr.contains("prd.md"), "{}", end.stderr);
-    plan(&sealed, &["--set-aside"]).expect_code(0).expect_stderr("are back");
+    plan(&sealed, &["--set-aside"]).expect_code(0).expect_stderr("are restored");
     assert_eq!(sealed.read_file("README.md"), "# Mine\n");
     assert_eq!(sealed.run_git(&["status", "--porcelain"]), " M README.md\n");
     assert_eq!(sealed.subjects()[0], "ralph[1]: plan — 2 stories for notes");

@@ -449,7 +449,7 @@ fn a_flood_leaves_room_for_the_footer() {
     run(&sealed, &["--quiet"]).expect_code(0);
     let log = logged(&sealed);
     assert!(log.len() < 6 << 20, "{}", log.len());
-    assert_eq!(log.matches("`ralph log --raw` has it").count(), 1);
+    assert_eq!(log.matches("`ralph log --raw` shows it").count(), 1);
     assert_eq!((values(&log, "Status"), values(&log, "Exit Code")), (one("complete"), one("0")));
 }
 

@@ -192,7 +192,7 @@ fn sections_are_cut_from_the_bottom() {
             "memory: completed work",
             "memory: decisions",
             "previous: decisions",
-            "previous: the iteration before",
+            "previous: the previous iteration",
             "skills: lines of skill testing",
             "memory: open issues",
         ]

@@ -129,7 +129,7 @@ fn a_merge_in_progress_cannot_be_set_aside() {
     world.git(&["checkout", "--quiet", "main"]);
     world.git(&["merge", "--quiet", "--no-commit", "--no-ff", "other"]);
     let error = world.open().set_aside(&run()).expect_err("refused").to_string();
-    assert!(error.starts_with("`git merge` is under way"), "{error}");
+    assert!(error.starts_with("`git merge` is in progress"), "{error}");
 }
 
 #[test]

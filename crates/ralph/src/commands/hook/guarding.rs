@@ -22,7 +22,7 @@ use crate::screen;
 const DEADLINE: Duration = Duration::from_secs(2);
 
 /// Answers the hook.
-pub(super) fn answer_pre_tool_use() -> ExitCode {
+pub(super) fn answer_before_tool() -> ExitCode {
     let answer = match find_surrounding_run() {
         SurroundingRun::Nothing => None,
         SurroundingRun::Unreadable => deny_by_rule("unresolvable.state", "this call"),

@@ -11,6 +11,7 @@ use ralph_agents as agents;
 use ralph_core::checklist::Mark;
 use ralph_core::import_loops::{fix_plan, is_loop_prompt};
 use ralph_core::recipe::AgentKind;
+use ralph_core::recipe::PROGRESS;
 use ralph_io::formats::TaskFile;
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ use super::tasks::ignore_backups;
 use super::{InitPlan, InitSetup};
 use crate::cli::WorkflowChoice;
 use crate::cli_error::CliError;
-use crate::documents::{self, DIRECTORY, PROGRESS, PROMPT, TASKS};
+use crate::documents::{self, DIRECTORY, PROMPT, TASKS};
 use crate::scaffold::Existing;
 use crate::task_file;
 use crate::templates;

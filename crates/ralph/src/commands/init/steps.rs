@@ -6,8 +6,9 @@ use std::path::Path;
 
 use crate::cli::InitArgs;
 use crate::cli_error::CliError;
+use crate::cli_error::to_layout_error;
 use crate::documents;
-use crate::project::{Project, to_layout_error};
+use crate::project::Project;
 use crate::scaffold::{self, Existing, ScaffoldResult};
 use crate::settings::LoadedSettings;
 

@@ -10,8 +10,10 @@ use super::draft::SettingsDraft;
 use super::steps::{FilePreview, InitSteps, choose_treatment};
 use super::{InitPlan, InitSetup};
 use crate::cli::WorkflowChoice;
+use ralph_core::recipe::PROGRESS;
+
 use crate::cli_error::CliError;
-use crate::documents::{self, Documents, PRD, PROGRESS, PROMPT};
+use crate::documents::{self, Documents, PRD, PROMPT};
 use crate::scaffold::Existing;
 use crate::task_file;
 use crate::templates::{self, Feature};

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use super::{TaskCommandContext, print_json, write_changes};
 use crate::cli::ProposalsCommand;
 use crate::cli_error::CliError;
-use crate::project::{Project, to_layout_error};
+use crate::cli_error::to_layout_error;
+use crate::project::Project;
 use crate::screen;
 use crate::settings::LoadedSettings;
 

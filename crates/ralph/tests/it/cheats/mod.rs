@@ -14,6 +14,7 @@ mod streams;
 
 use std::sync::OnceLock;
 
+use ralph_testkit::effort;
 use ralph_testkit::sealed::{Finished, Running, Sealed};
 use serde_json::{Value, json};
 
@@ -209,7 +210,9 @@ fn settings_of_trial() -> &'static [&'static str] {
 /// Tries every cheat of a table in every environment.
 fn try_all(cheats: &'static [Cheat]) {
     for backend in settings_of_trial() {
-        for Cheat { name, scene } in cheats {
+        // Walls are the same for all rows: in a quick check some of them are enough.
+        let every = if *backend == "none" { 1 } else { effort::choose_count(1, 6) };
+        for Cheat { name, scene } in cheats.iter().step_by(every) {
             match scene {
                 Scene::Row(row) => try_row(&Stage::new(name, backend), row),
                 Scene::Own(scene) => scene(&Stage::new(name, backend)),

@@ -1,0 +1,128 @@
+//! The lines about gates: their start, result and output.
+//!
+//! Not here: the baseline (`task_lines`).
+
+use std::io::Write;
+
+use ralph_core::child::{ChildEnd, SoftLimit};
+use ralph_core::gate::{Gate, GateResult, GateStatus, Severity};
+use ralph_core::recipe::Recipe;
+use ralph_core::text::Truncate;
+
+use crate::line_text::{print_warning, shorten_text};
+use crate::line_writer::LineWriter;
+use crate::style::{LineMark, Motion, Paint};
+use crate::{sanitize, stream, wait_lines};
+
+/// So many names of failing tests fit on a line or two of a terminal.
+const SHOWN_NAMES: usize = 3;
+
+pub(crate) fn print_gate_start<W: Write>(page: &mut LineWriter<W>, gate: &Gate) {
+    let text = wait_lines::format_running_gate(page, gate);
+    match page.style().motion {
+        Motion::Rewrites => page.write_temporary(LineMark::Busy, &text),
+        Motion::Appends => page.write_marked(LineMark::Busy, Paint::Dim, &text),
+    }
+}
+
+pub(crate) fn print_gate_result<W: Write>(
+    page: &mut LineWriter<W>,
+    result: &GateResult,
+    recipe: &Recipe,
+) {
+    let gate = shorten_text(page, &result.gate);
+    let mut ending = match &result.end {
+        Some(end) => format!(", {} ({})", end.ending, end.ran),
+        None => String::new(),
+    };
+    if let Some(reason) = &result.reason {
+        ending.push_str(&format!("; {}", shorten_text(page, reason)));
+    }
+    match (result.status, result.severity) {
+        (GateStatus::Passed, _) => {
+            page.write_marked(LineMark::Pass, Paint::Good, &format!("Gate {gate}: passed{ending}"));
+        }
+        (GateStatus::Cached, _) => page.write_marked(
+            LineMark::Pass,
+            Paint::Good,
+            &format!("Gate {gate}: cached, it passed before on the same tree"),
+        ),
+        (GateStatus::Failed, Severity::Hard) => {
+            let used = recipe.gates.iter().find(|gate| gate.name == result.gate);
+            let action = used
+                .map(|gate| format!("; fail action {}", gate.fail_action.name()))
+                .unwrap_or_default();
+            page.write_marked(
+                LineMark::Fail,
+                Paint::Bad,
+                &format!("Gate {gate}: failed{ending}{action}"),
+            );
+            print_gate_output(page, result, recipe);
+        }
+        (GateStatus::Failed, Severity::Soft) => {
+            let text = format!("Gate {gate}: failed{ending}; soft, so the work may be kept");
+            page.write_marked(LineMark::Warn, Paint::Warn, &text);
+            print_gate_output(page, result, recipe);
+        }
+    }
+    if let Some(end) = &result.end {
+        warn_about_child(page, end, &format!("gate {gate}"));
+    }
+}
+
+/// Prints why a gate failed: the failing tests, and the part of its output that its `truncate`
+/// setting keeps.
+pub(crate) fn print_gate_output<W: Write>(
+    page: &mut LineWriter<W>,
+    result: &GateResult,
+    recipe: &Recipe,
+) {
+    if !result.failing.is_empty() {
+        let names = shorten_text(page, &format_test_names(&result.failing));
+        page.write_indented(2, Paint::None, &format!("failing: {names}"));
+    }
+    let output = sanitize::sanitize_text(&result.output);
+    let gate = recipe.gates.iter().find(|gate| gate.name == result.gate);
+    let lines = match gate.map(|gate| gate.truncate) {
+        Some(Truncate::Tail | Truncate::Both) => stream::take_excerpt_end(page.style(), &output),
+        Some(Truncate::Head) | None => stream::take_excerpt(page.style(), &output),
+    };
+    for line in lines {
+        page.write_line(&line);
+    }
+    if let Some(log) = &result.log {
+        let log = shorten_text(page, log);
+        page.write_indented(2, Paint::None, &format!("output: {log}"));
+    }
+}
+
+fn format_test_names(names: &[String]) -> String {
+    let shown = names.iter().take(SHOWN_NAMES).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(SHOWN_NAMES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// Warns about an exceeded soft limit and processes or pipes that a child left behind.
+pub(crate) fn warn_about_child<W: Write>(page: &mut LineWriter<W>, end: &ChildEnd, who: &str) {
+    match end.soft_limit {
+        SoftLimit::Kept => {}
+        SoftLimit::Passed => {
+            print_warning(page, &format!("{who} ran past its soft limit ({})", end.ran))
+        }
+    }
+    match end.leftovers.processes {
+        0 => {}
+        1 => print_warning(page, &format!("ended 1 process that {who} left behind")),
+        count => print_warning(page, &format!("ended {count} processes that {who} left behind")),
+    }
+    if end.leftovers.held_pipe {
+        print_warning(
+            page,
+            &format!(
+                "a process that {who} started kept its output open; ralph did not wait for it"
+            ),
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! Short texts that the lines about a run share: ids, foreign text, warnings.
+//!
+//! Not here: which lines are printed.
+
+use std::io::Write;
+
+use ralph_core::ids::IterationNumber;
+use ralph_core::run::{AgentCallState, Iteration, RunState};
+
+use crate::line_writer::LineWriter;
+use crate::sanitize;
+use crate::style::{LineMark, Paint};
+
+/// Limits foreign text within a line of ralph: enough to understand it, at most a few lines.
+pub(crate) const FOREIGN_TEXT_CHARS: usize = 500;
+
+/// The length of an abbreviated id in git.
+const SHORT_ID: usize = 7;
+
+/// Returns `Iteration 2/10`.
+pub(crate) fn format_iteration(iteration: IterationNumber, state: &RunState) -> String {
+    format!("Iteration {iteration}/{}", state.last_iteration())
+}
+
+/// Returns the state of the current agent calls: the work first, then the verdict of a gate, and
+/// after the judgement the commit message.
+pub(crate) fn find_open_call(current: &Iteration) -> &AgentCallState {
+    match (&current.judgement, &current.work.end) {
+        (Some(_), _) => &current.message,
+        (None, Some(_)) if current.gate != AgentCallState::default() => &current.gate,
+        (None, _) => &current.work,
+    }
+}
+
+pub(crate) fn print_warning<W: Write>(page: &mut LineWriter<W>, text: &str) {
+    let text = shorten_text(page, text);
+    page.write_marked(LineMark::Warn, Paint::Warn, &text);
+}
+
+/// Returns foreign text sanitized and shortened for use within a line.
+pub(crate) fn shorten_text<W: Write>(page: &LineWriter<W>, text: &str) -> String {
+    sanitize::sanitize_line(text, FOREIGN_TEXT_CHARS, page.style().format_mark(LineMark::More))
+}
+
+/// Returns the abbreviated form of an id.
+pub(crate) fn shorten_id(id: &str) -> String {
+    sanitize::sanitize_line(sanitize::cut_chars(id, SHORT_ID), SHORT_ID, "")
+}
+
+/// Returns a word quoted for a shell if needed.
+pub(crate) fn quote_word(word: &str) -> String {
+    let is_plain = |it: char| it.is_alphanumeric() || "-_./=:,@%+".contains(it);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

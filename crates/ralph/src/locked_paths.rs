@@ -1,0 +1,87 @@
+//! The paths that agents may not change because they decide what gates and agents do.
+//!
+//! Only the settings can lift this protection. Not here: which files gates run (`gate_scripts`).
+
+use std::collections::BTreeSet;
+
+use ralph_core::gate::GateCheck;
+use ralph_core::glob::Pattern;
+use ralph_core::guard::normalize_lexically;
+use ralph_core::prompt::role::{PRD, PROJECT_PROMPT, RolePrompt};
+use ralph_core::prompt::run::RunPrompt;
+use ralph_core::recipe::Recipe;
+
+use crate::gate_scripts;
+use crate::project::Project;
+use crate::settings::LoadedSettings;
+
+impl Project {
+    /// Protects the settings themselves, the scripts that gates run, and the files with the agents'
+    /// instructions; only the settings can lift this. An agent that could change those could make
+    /// every gate pass.
+    pub(crate) fn add_locked_paths(&self, recipe: &mut Recipe, loaded: &LoadedSettings) {
+        let settings = [".ralph/settings.json", ".ralph/settings.local.json"].map(str::to_owned);
+        let named = loaded.files.iter().filter_map(|file| {
+            Some(file.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())
+        });
+        let commands = recipe.gates.iter().filter_map(|gate| match &gate.check {
+            GateCheck::Command(command) => Some(command.as_str()),
+            GateCheck::Agent(_) => None,
+        });
+        let mut scripts = gate_scripts::find_protected_scripts(self, commands);
+        scripts.retain(|path| !recipe.unprotected.iter().any(|it| it.matches(path)));
+        let orders = self.find_instruction_files(recipe, loaded);
+        let started = self.find_settings_programs(loaded);
+        let all = settings.into_iter().chain(named).chain(scripts.iter().cloned()).chain(orders);
+        let all = all.chain(started);
+        let paths: BTreeSet<String> = all.collect();
+        recipe.locked = paths.iter().filter_map(|path| Pattern::exactly(path)).collect();
+        recipe.protect.extend(recipe.locked.iter().cloned());
+        recipe.gate_scripts = scripts;
+    }
+
+    /// Protects the same for `ralph run`, if there are gates that the agent could make pass that way.
+    pub(crate) fn add_locked_paths_for_prompt(&self, recipe: &mut Recipe, loaded: &LoadedSettings) {
+        if !recipe.gates.is_empty() {
+            self.add_locked_paths(recipe, loaded);
+        }
+    }
+
+    /// Returns the files of the project that the settings start or pass to agents: the programs of
+    /// `scm` and of agents, and the lists of MCP servers.
+    fn find_settings_programs(&self, loaded: &LoadedSettings) -> Vec<String> {
+        let settings = &loaded.settings;
+        let sections = settings.agents.sections();
+        let commands = sections.iter().map(|(_, section)| &section.command);
+        let commands = commands.chain([&settings.agent.command, &settings.scm.command]).flatten();
+        // A plain name is looked up on the `PATH`.
+        let programs = commands.filter(|command| command.contains('/'));
+        let files =
+            programs.chain([&settings.mcp.coding, &settings.mcp.memory].into_iter().flatten());
+        files
+            .map(|file| normalize_lexically(&self.directory.join(file)))
+            .filter(|file| file.is_file())
+            .filter_map(|file| {
+                Some(file.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())
+            })
+            .collect()
+    }
+
+    /// Returns the files with the agents' instructions, existing or not: no agent may instruct the next.
+    fn find_instruction_files(&self, recipe: &Recipe, loaded: &LoadedSettings) -> Vec<String> {
+        let prompts = self.directory.join(&loaded.settings.prompts_dir);
+        let names = RolePrompt::ALL.map(RolePrompt::name).into_iter();
+        let names = names.chain(RunPrompt::ALL.map(RunPrompt::name));
+        let templates = names.map(|name| prompts.join(format!("{name}.md")));
+        let companions = recipe.task_work().map(|work| {
+            let list = self.directory.join(&work.file);
+            [PROJECT_PROMPT, PRD].map(|name| list.with_file_name(name))
+        });
+        let files = templates.chain(companions.into_iter().flatten());
+        files
+            .filter_map(|file| {
+                Some(file.strip_prefix(&self.directory).ok()?.to_string_lossy().into_owned())
+            })
+            .collect()
+    }
+}
