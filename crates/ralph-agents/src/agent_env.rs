@@ -168,8 +168,8 @@ mod tests {
             (AgentKind::Cline, "/m/data", "/h/.cline/data"),
             (AgentKind::Amp, "/m/.local/share/amp", "/h/.local/share/amp"),
         ] {
-            let belongings = find_agent_env(kind).expect("it is known");
-            let place = belongings.state_dir;
+            let agent_env = find_agent_env(kind).expect("it is known");
+            let place = agent_env.state_dir;
             assert_eq!(place.join_to(Path::new("/m")), Path::new(moved), "{kind:?}");
             assert_eq!(
                 place.resolve_path(variable(&[("HOME", "/h")])),
@@ -179,8 +179,8 @@ mod tests {
             assert_eq!(place.resolve_path(variable(&[])), None);
             let set = |name: &str| (name == place.variable).then(|| PathBuf::from("/m"));
             assert_eq!(place.resolve_path(set), Some(moved.into()), "{kind:?}");
-            assert!(!belongings.credentials.is_empty(), "{kind:?}");
-            assert!(belongings.credentials.iter().all(|it| !it.file.contains("..")), "{kind:?}");
+            assert!(!agent_env.credentials.is_empty(), "{kind:?}");
+            assert!(agent_env.credentials.iter().all(|it| !it.file.contains("..")), "{kind:?}");
         }
     }
 }

@@ -34,24 +34,24 @@ pub fn find_login(
     variable: impl Fn(&str) -> Option<PathBuf>,
     exists: impl Fn(&Path) -> bool,
 ) -> Login {
-    let Some(belongings) = find_agent_env(kind) else {
+    let Some(agent_env) = find_agent_env(kind) else {
         return match kind.origin() {
             AgentOrigin::BuiltIn => Login::NotNeeded,
             AgentOrigin::Product | AgentOrigin::Command => Login::Unknown,
         };
     };
-    if let Some(name) = belongings.login.iter().find(|name| variable(name).is_some()) {
+    if let Some(name) = agent_env.login.iter().find(|name| variable(name).is_some()) {
         return Login::Found { by: (*name).to_owned() };
     }
-    let file = belongings
+    let file = agent_env
         .state_dir
         .resolve_path(&variable)
         .and_then(|directory| {
-            let files = belongings.credentials.iter();
+            let files = agent_env.credentials.iter();
             files.map(|it| directory.join(it.file)).find(|file| exists(file))
         })
         .map(|file| file.display().to_string());
-    match (file, belongings.missing_login_hint) {
+    match (file, agent_env.missing_login_hint) {
         (Some(by), _) => Login::Found { by },
         (None, Some(hint)) => Login::Missing { hint: hint.to_owned() },
         (None, None) => Login::Unknown,

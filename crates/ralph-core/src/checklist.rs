@@ -164,8 +164,8 @@ fn without_last_comment(words: &str) -> &str {
     }
 }
 
-/// Returns whether words are struck through, up to a remark that says why. Words that go on
-/// behind it, as in `~~one~~ two things`, are what is to be done instead.
+/// Returns whether words are struck through, up to a remark that says why. Words that follow
+/// it, as in `~~one~~ two things`, are what is to be done instead.
 fn is_struck(words: &str) -> bool {
     let struck = words.strip_prefix("~~").and_then(|rest| rest.split_once("~~"));
     let is_remark = |text: &str| text.starts_with(['(', '-', '–', '—', ':', ';', ',', '.']);

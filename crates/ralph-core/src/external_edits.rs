@@ -31,14 +31,14 @@ impl MergedList {
 /// Merges the list in the file with the known list.
 pub fn merge_edits(known: &TaskList, found: &TaskList, current: Option<&TaskId>) -> MergedList {
     let mut taken = Vec::new();
-    let mut put_back = Vec::new();
+    let mut reverted = Vec::new();
     let mut tasks: Vec<Task> = Vec::with_capacity(found.tasks.len());
     for task in &found.tasks {
         if let Some(ours) = known.find_task(&task.id) {
-            tasks.push(merge_task(ours, task, current, &mut taken, &mut put_back));
+            tasks.push(merge_task(ours, task, current, &mut taken, &mut reverted));
         } else {
             taken.push(format!("task `{}` is new", task.id));
-            tasks.push(reset_new_task(task, &mut put_back));
+            tasks.push(reset_new_task(task, &mut reverted));
         }
     }
     for (at, ours) in known.tasks.iter().enumerate() {
@@ -49,7 +49,7 @@ pub fn merge_edits(known: &TaskList, found: &TaskList, current: Option<&TaskId>)
         if ours.status == TaskStatus::Pending && !is_current {
             taken.push(format!("task `{}` was removed", ours.id));
         } else {
-            put_back.push(format!(
+            reverted.push(format!(
                 "task `{}` was removed, but it is {}",
                 ours.id,
                 if is_current { "being worked on" } else { ours.status.name() }
@@ -60,7 +60,7 @@ pub fn merge_edits(known: &TaskList, found: &TaskList, current: Option<&TaskId>)
     reject_if_invalid(
         known,
         found,
-        MergedList { list: TaskList { tasks, ..known.clone() }, taken, reverted: put_back },
+        MergedList { list: TaskList { tasks, ..known.clone() }, taken, reverted: reverted },
     )
 }
 
@@ -84,25 +84,25 @@ pub fn merge_user_edits(
         return merge_user_list(known, found, None);
     };
     let mut found = found.clone();
-    let mut put_back = Vec::new();
+    let mut reverted = Vec::new();
     let ours = known.find_task(current);
     match (ours, found.tasks.iter_mut().find(|task| task.id == *current)) {
         (Some(ours), Some(theirs)) => {
             let mut taken = Vec::new();
             // Edits before the agent call are part of its prompt.
             let worked_on = matches!(open, Some(OpenTask::Answered(_))).then_some(current);
-            *theirs = merge_task(ours, theirs, worked_on, &mut taken, &mut put_back);
+            *theirs = merge_task(ours, theirs, worked_on, &mut taken, &mut reverted);
         }
         (Some(ours), None) => {
-            put_back.push(format!("task `{current}` was removed, but it is being worked on"));
+            reverted.push(format!("task `{current}` was removed, but it is being worked on"));
             let at = known.tasks.iter().position(|task| task.id == *current).unwrap_or(0);
             found.tasks.insert(at.min(found.tasks.len()), ours.clone());
         }
         (None, _) => {}
     }
     let mut merged = merge_user_list(known, &found, Some(current));
-    put_back.append(&mut merged.reverted);
-    MergedList { reverted: put_back, ..merged }
+    reverted.append(&mut merged.reverted);
+    MergedList { reverted: reverted, ..merged }
 }
 
 fn merge_user_list(known: &TaskList, found: &TaskList, current: Option<&TaskId>) -> MergedList {
@@ -255,13 +255,13 @@ fn merge_task(
     found: &Task,
     current: Option<&TaskId>,
     taken: &mut Vec<String>,
-    put_back: &mut Vec<String>,
+    reverted: &mut Vec<String>,
 ) -> Task {
     let id = &ours.id;
     if (found.status, &found.review, found.attempts, &found.notes)
         != (ours.status, &ours.review, ours.attempts, &ours.notes)
     {
-        put_back
+        reverted
             .push(format!("the status and notes of task `{id}` are kept by ralph during a run"));
     }
     let with_found_text = Task {
@@ -275,7 +275,7 @@ fn merge_task(
         return ours.clone();
     }
     if current == Some(id) || ours.status == TaskStatus::Done {
-        put_back.push(format!(
+        reverted.push(format!(
             "the text of task `{id}` was changed, but it is {}",
             if current == Some(id) { "being worked on" } else { "done" }
         ));
@@ -285,11 +285,11 @@ fn merge_task(
     with_found_text
 }
 
-fn reset_new_task(found: &Task, put_back: &mut Vec<String>) -> Task {
+fn reset_new_task(found: &Task, reverted: &mut Vec<String>) -> Task {
     let fresh = Task::new(found.id.0.clone(), found.title.clone());
     let may_stay = matches!(found.status, TaskStatus::Pending | TaskStatus::Skipped);
     if !may_stay || found.review != fresh.review {
-        put_back.push(format!("task `{}` is new and cannot be {} yet", found.id, found.status));
+        reverted.push(format!("task `{}` is new and cannot be {} yet", found.id, found.status));
         return Task {
             status: TaskStatus::Pending,
             review: fresh.review,
@@ -330,9 +330,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(change: impl FnOnce(&mut Vec<Task>), taken: usize, put_back: usize) -> TaskList {
+    fn check(change: impl FnOnce(&mut Vec<Task>), taken: usize, reverted: usize) -> TaskList {
         let merged = edit(change);
-        assert_eq!((merged.taken.len(), merged.reverted.len()), (taken, put_back), "{merged:?}");
+        assert_eq!((merged.taken.len(), merged.reverted.len()), (taken, reverted), "{merged:?}");
         merged.list
     }
 

@@ -30,6 +30,7 @@ struct SchemaForms {
 }
 
 impl Schema {
+    /// Returns a schema with the forms that prompts and APIs need.
     pub fn new(value: Value) -> Self {
         let shown = format!("{value:#}");
         let strict = make_strict(&value);

@@ -172,12 +172,12 @@ pub fn prepare_agent_state(
         replaced: state.join("logins").join(kind.name()),
         seeded: Vec::new(),
     };
-    let Some(belongings) = agents::find_agent_env(kind) else { return Ok(prepared) };
+    let Some(agent_env) = agents::find_agent_env(kind) else { return Ok(prepared) };
     let variable = |name: &str| find_variable(env, name).map(PathBuf::from);
     let mut is_seeded = false;
-    for credential in belongings.credentials {
-        let copy = split_copy_path(belongings, credential.file);
-        let original = belongings
+    for credential in agent_env.credentials {
+        let copy = split_copy_path(agent_env, credential.file);
+        let original = agent_env
             .state_dir
             .resolve_path(variable)
             .and_then(|place| place.join(credential.file).canonicalize().ok());
@@ -190,17 +190,17 @@ pub fn prepare_agent_state(
             prepared.seeded.push(SeededCredential { original, copy, content });
         }
     }
-    prepared.variables = build_variables(belongings, &path, variable("HOME").as_deref());
+    prepared.variables = build_variables(agent_env, &path, variable("HOME").as_deref());
     prepared.variables.extend(
         configuration::copy_user_configuration(kind, env, &directory, &path).map_err(refused)?,
     );
-    for (place, below) in belongings.cached_programs {
+    for (place, below) in agent_env.cached_programs {
         let user = place.resolve_path(variable).and_then(|it| it.canonicalize().ok());
         prepared.readable.extend(link_user_directory(&directory, below, user).map_err(refused)?);
     }
-    if let Some((name, value)) = belongings.enabling_variable
+    if let Some((name, value)) = agent_env.enabling_variable
         && is_seeded
-        && !belongings.login.iter().any(|name| variable(name).is_some())
+        && !agent_env.login.iter().any(|name| variable(name).is_some())
     {
         prepared.variables.push((name.to_owned(), value.into()));
     }
@@ -209,10 +209,10 @@ pub fn prepare_agent_state(
 
 /// Returns the contents of the user's login files of an agent, so that they can be masked.
 pub fn read_user_logins(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
-    let Some(belongings) = agents::find_agent_env(kind) else { return Vec::new() };
+    let Some(agent_env) = agents::find_agent_env(kind) else { return Vec::new() };
     let variable = |name: &str| find_variable(env, name).map(PathBuf::from);
-    let Some(place) = belongings.state_dir.resolve_path(variable) else { return Vec::new() };
-    let files = belongings.credentials.iter().map(|credential| place.join(credential.file));
+    let Some(place) = agent_env.state_dir.resolve_path(variable) else { return Vec::new() };
+    let files = agent_env.credentials.iter().map(|credential| place.join(credential.file));
     files.filter_map(|file| read_original(&file.canonicalize().ok()?)).collect()
 }
 
@@ -220,9 +220,9 @@ pub fn read_user_logins(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Ve
 const HOME: &str = "home";
 
 /// Returns the path from the agent's directory to a file of its login, by components.
-fn split_copy_path(belongings: &AgentEnv, file: &str) -> Vec<String> {
-    let home = (belongings.state_dir.variable == "HOME").then_some(HOME);
-    let inside = belongings.state_dir.subdirectory.split('/').filter(|step| !step.is_empty());
+fn split_copy_path(agent_env: &AgentEnv, file: &str) -> Vec<String> {
+    let home = (agent_env.state_dir.variable == "HOME").then_some(HOME);
+    let inside = agent_env.state_dir.subdirectory.split('/').filter(|step| !step.is_empty());
     home.into_iter().chain(inside).chain(file.split('/')).map(str::to_owned).collect()
 }
 
@@ -251,18 +251,18 @@ fn link_user_directory(
 }
 
 fn build_variables(
-    belongings: &AgentEnv,
+    agent_env: &AgentEnv,
     path: &Path,
     home: Option<&Path>,
 ) -> Vec<(String, OsString)> {
-    let apart = belongings.redirected_dirs.iter().map(|(name, below)| (*name, path.join(below)));
+    let apart = agent_env.redirected_dirs.iter().map(|(name, below)| (*name, path.join(below)));
     let mut variables: Vec<(&str, PathBuf)> = apart.collect();
-    if belongings.state_dir.variable == "HOME" {
+    if agent_env.state_dir.variable == "HOME" {
         variables.push(("HOME", path.join(HOME)));
         // Tools that use a default path in the home must still find the real one.
         variables.extend(home.into_iter().flat_map(find_home_variables));
     } else {
-        variables.push((belongings.state_dir.variable, path.to_owned()));
+        variables.push((agent_env.state_dir.variable, path.to_owned()));
     }
     variables.into_iter().map(|(name, path)| (name.to_owned(), path.into())).collect()
 }

@@ -29,6 +29,7 @@ impl Times {
         self.0[(self.0.len() * part / 1000).min(self.0.len() - 1)]
     }
 
+    /// Returns the number of samples.
     #[expect(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
         self.0.len()

@@ -31,9 +31,8 @@ use ralph_ui::view::{AgentStream, Fanout, SHUTTING_DOWN, TerminalView, Verbosity
 use ralph_ui::writer::NonBlocking;
 
 use crate::cli::CommonArgs;
-use crate::cli_error::CliError;
-use crate::cli_error::to_engine_error;
 use crate::cli_error::to_layout_error;
+use crate::cli_error::{CliError, IncompleteExit, to_engine_error};
 use crate::crash_recovery::{self, CheckoutChange};
 use crate::documents::{DIRECTORY, DOCUMENTS};
 use crate::full_screen;
@@ -43,21 +42,6 @@ use crate::recording;
 use crate::screen::{self, OutputStyle};
 use crate::settings::types::sections::LogLevelSetting;
 use crate::settings::{self, LoadedSettings};
-
-/// Exit code of an incomplete run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IncompleteExit {
-    /// 1.
-    Fails,
-    /// 0 (`--allow-incomplete`).
-    Succeeds,
-}
-
-impl From<bool> for IncompleteExit {
-    fn from(allow_incomplete: bool) -> Self {
-        if allow_incomplete { Self::Succeeds } else { Self::Fails }
-    }
-}
 
 /// How long ralph waits at the end for a terminal that has stopped reading.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);

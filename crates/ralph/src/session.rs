@@ -31,13 +31,13 @@ use ralph_ui::view::Fanout;
 
 use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::CommonArgs;
-use crate::cli_error::{CliError, to_engine_error, to_layout_error};
+use crate::cli_error::{CliError, IncompleteExit, to_engine_error, to_layout_error};
 use crate::guard_self_test;
 use crate::isolation::{self, RunIsolation, SandboxContext};
 use crate::memory_setup;
 use crate::plugin;
 use crate::project::Project;
-use crate::run_context::{DirtyPlan, FormerAttempt, IncompleteExit, RunContext};
+use crate::run_context::{DirtyPlan, FormerAttempt, RunContext};
 use crate::secrets;
 use crate::settings::LoadedSettings;
 use crate::subscribers::{self, RunSubscribers};

@@ -1,4 +1,4 @@
-//! Texts as agents write them, and as nobody should.
+//! Texts as agents write them, and as they should not.
 
 use proptest::prelude::*;
 
@@ -91,7 +91,7 @@ fn comments_are_no_list() {
     check("- <!--\n  - [ ] a\n  -->\n- [ ] b", &["o b"]);
     check("<!--\n```\n-->\n- [ ] a\n```\n- [x] b\n```", &["o a"]);
     check("- [ ] a <!-- id: 7 -->\n- [x] `<!-- b -->`", &["o a", "x `<!-- b -->`"]);
-    // A list item begins anew whatever the line before it left open.
+    // A list item begins whatever the line before it left open.
     check(
         "- [ ] strip `<!--`\n- [ ] a\n- [x] strip `-->`",
         &["o strip `<!--`", "o a", "x strip `-->`"],
@@ -99,7 +99,7 @@ fn comments_are_no_list() {
 }
 
 #[test]
-fn what_nobody_closed_hides_nothing() {
+fn unclosed_blocks_hide_nothing() {
     check("```\n- [ ] a", &["o a"]);
     check("- [x] a\n````\n- [ ] b\n```", &["x a", "o b"]);
     check("<!--\n- [ ] a", &["o a"]);

@@ -154,14 +154,14 @@ impl LoopScript {
 /// Returns the lines of a script, with continuation lines joined.
 fn join_continued_lines(script: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
-    let mut goes_on = false;
+    let mut is_continued = false;
     for (number, line) in (1..).zip(script.lines()) {
-        match lines.last_mut().filter(|_| goes_on) {
+        match lines.last_mut().filter(|_| is_continued) {
             Some((_, above)) => above.push_str(line.trim_start()),
             None => lines.push((number, line.to_owned())),
         }
-        goes_on = line.ends_with('\\');
-        if let Some((_, last)) = lines.last_mut().filter(|_| goes_on) {
+        is_continued = line.ends_with('\\');
+        if let Some((_, last)) = lines.last_mut().filter(|_| is_continued) {
             last.pop();
         }
     }

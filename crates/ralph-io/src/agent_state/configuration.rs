@@ -109,18 +109,18 @@ pub fn list_notices(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String
 }
 
 fn find_user_files(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<UserFile> {
-    let Some(belongings) = agents::find_agent_env(kind) else { return Vec::new() };
+    let Some(agent_env) = agents::find_agent_env(kind) else { return Vec::new() };
     let variable = |name: &str| find_variable(env, name).map(PathBuf::from);
     let mut files = Vec::new();
-    for file in belongings.configuration {
-        let place = file.directory.unwrap_or(belongings.state_dir);
+    for file in agent_env.configuration {
+        let place = file.directory.unwrap_or(agent_env.state_dir);
         let Some(directory) = place.resolve_path(variable) else { continue };
         for name in expand_wildcard(&directory, file) {
             let original = directory.join(&name);
             let content = original.canonicalize().ok().and_then(|path| read_original(&path));
             let copy = match file.directory {
-                None => split_copy_path(belongings, &name),
-                Some(place) if belongings.state_dir.variable == "HOME" => {
+                None => split_copy_path(agent_env, &name),
+                Some(place) if agent_env.state_dir.variable == "HOME" => {
                     let below = format!("{}/{}/{name}", place.default, place.subdirectory);
                     [super::HOME].into_iter().chain(below.split('/')).map(str::to_owned).collect()
                 }

@@ -281,7 +281,7 @@ named! {
         /// git cannot roll back, until a user resumes the run.
         RollbackFails,
         /// git cannot create a failure branch, until a user resumes the run.
-        ShelveFails,
+        FailureBranchFails,
         /// git cannot compute a diff, until a user resumes the run.
         DiffFails,
         /// git commits but then reports a failure.

@@ -465,17 +465,17 @@ fn gates_can_complete_the_work_without_a_signal() {
 
 #[test]
 fn work_outside_its_scope_is_reverted_and_reported() {
-    let stray_agent = |_: &AgentRequest, _: &str| ScriptedAction {
+    let editing_agent = |_: &AgentRequest, _: &str| ScriptedAction {
         tree: Some("built tested".into()),
         ..says("Hm.")
     };
     let mut recipe = gated("plan.json");
     recipe.limits.iterations = 2;
-    let undisturbed = SharedWorld::new(stray_agent);
+    let undisturbed = SharedWorld::new(editing_agent);
     undisturbed.run_to_end(&recipe).expect("it runs");
     let calls = undisturbed.0.borrow().calls;
     for death in 0..=calls {
-        let world = SharedWorld::new(stray_agent);
+        let world = SharedWorld::new(editing_agent);
         world.0.borrow_mut().die_at = Some(death);
         let end = world.run_to_end(&recipe).expect("it runs");
         assert_eq!(end, Outcome::IterationsUsedUp { limit: 2 }, "died at call {death}");

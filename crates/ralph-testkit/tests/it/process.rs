@@ -261,10 +261,10 @@ fn a_child_that_stays_after_its_final_line_is_ended_as_lingering() {
     let limits = json!({ "linger": 1000, "idle": 60_000 });
     let force = Force::Terminated;
     let stays = "echo useful; echo final; sleep $N";
-    let goes_on = "echo final; echo useful; sleep 1.3; echo useful; exit 4";
+    let keeps_running = "echo final; echo useful; sleep 1.3; echo useful; exit 4";
     let cases = [
         (stays, Ending::Lingered { force }),
-        (goes_on, Ending::Exited { code: 4 }),
+        (keeps_running, Ending::Exited { code: 4 }),
         ("echo final; exit 0", Ending::Exited { code: 0 }),
     ];
     for (script, ending) in cases {

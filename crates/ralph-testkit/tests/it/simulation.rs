@@ -96,7 +96,7 @@ fn rare() -> Vec<SimulationPlan> {
     let build = SimulatedWorkflow::SpecsBuild;
     let mut plans = vec![
         SimulationPlan { commit: CommitMode::Scm, ..with(FaultKind::ScmFails, Character::Honest) },
-        with(FaultKind::ShelveFails, Character::Lazy),
+        with(FaultKind::FailureBranchFails, Character::Lazy),
         SimulationPlan { workflow: build, ..with(FaultKind::PlanIsMissing, Character::Honest) },
         SimulationPlan {
             workflow: build,

@@ -25,7 +25,15 @@ const PREDICATES: &str = include_str!("vocabulary/predicates.txt");
 const RETIRED: &str = include_str!("vocabulary/retired.txt");
 
 /// Names on disk, flags, rule ids and programs that have a retired word in them.
-const OUTSIDE_NAMES: [&str; 8] = [
+const OUTSIDE_NAMES: [&str; 16] = [
+    "is_none",
+    "goOn",
+    "go-on",
+    "GoOn",
+    "x-tenant",
+    "\\told",
+    "| wishes |",
+    "{{\\\"wish\\\"",
     "loop.meddling",
     "--from-shelf",
     "from_shelf",
@@ -186,7 +194,7 @@ fn public_items_are_documented() {
         let lines: Vec<&str> = source.code.lines().map(str::trim_start).collect();
         for (at, item) in lines.iter().enumerate() {
             let starts = ["pub struct ", "pub enum ", "pub trait ", "pub fn ", "pub const fn "];
-            if !starts.iter().any(|it| item.starts_with(it)) {
+            if item.contains('$') || !starts.iter().any(|it| item.starts_with(it)) {
                 continue;
             }
             // Attributes may take several lines; documentation stands above all of them.

@@ -16,10 +16,10 @@ use serde_json::json;
 
 use crate::cli::{CommonArgs, DemoArgs};
 use crate::cli_error::CliError;
+use crate::cli_error::IncompleteExit;
 use crate::project::Project;
 use crate::recipe;
 use crate::run_context::DirtyPlan;
-use crate::run_context::IncompleteExit;
 use crate::screen;
 use crate::session::{self, StartOptions};
 

@@ -33,10 +33,11 @@ pub(crate) fn answers(stage: &Stage, event: &str) -> Vec<Value> {
 
 /// Asserts that the model was told something in one of its turns.
 #[track_caller]
-pub(crate) fn expect_told(stage: &Stage, turn: usize, words: &str) {
+pub(crate) fn expect_received(stage: &Stage, turn: usize, words: &str) {
     let asked = stage.model.turn_requests();
-    let told = asked.get(turn).map(|asked| asked.body["messages"].to_string()).unwrap_or_default();
-    assert!(told.contains(words), "no {words:?} in turn {turn}: {}", stage.account());
+    let received =
+        asked.get(turn).map(|asked| asked.body["messages"].to_string()).unwrap_or_default();
+    assert!(received.contains(words), "no {words:?} in turn {turn}: {}", stage.account());
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn the_session_begins_with_the_run_and_nothing_is_missed() {
     let run = stage.sealed.runs().pop().expect("a run");
     let run = run.file_name().expect("an id").to_string_lossy().into_owned();
     assert!(answers[0]["stdout"].to_string().contains(&run), "{}", answers[0]);
-    expect_told(&stage, 0, &format!("This session is part of a ralph run ({run})"));
+    expect_received(&stage, 0, &format!("This session is part of a ralph run ({run})"));
     assert!(!end.stderr.contains("hooks did not run"), "{}", end.stderr);
     stage.expect_silence();
 }
@@ -75,7 +76,7 @@ fn ralphs_own_settings_are_denied_to_the_agent() {
         let before = stage.sealed.read_file(".ralph/settings.json");
         let end = stage.run().expect_code(0);
         assert_eq!(stage.sealed.read_file(".ralph/settings.json"), before);
-        expect_told(&stage, 1, "PreToolUse:Write hook error");
+        expect_received(&stage, 1, "PreToolUse:Write hook error");
         if streams {
             assert_eq!(
                 end.stderr.matches("PreToolUse:Write hook error").count(),
@@ -101,21 +102,22 @@ fn an_agent_cannot_switch_its_hooks_off() {
     let before = stage.sealed.read_file(".ralph/settings.json");
     stage.run().expect_code(0);
     assert_eq!(stage.sealed.read_file(".ralph/settings.json"), before);
-    expect_told(&stage, 2, "PreToolUse:Bash hook error");
+    expect_received(&stage, 2, "PreToolUse:Bash hook error");
 }
 
 #[test]
-fn a_context_that_fills_up_is_told_once() {
+fn a_context_that_fills_up_is_reported_once() {
     let turns = |_: &Path| vec![Cli::Claude.runs("exit 3"), Cli::Claude.runs("echo more"), done()];
     // Each answer of the scripted model leaves 110 tokens in the window: 55 of a hundred. On a
     // busy machine the CLI may write that down after the first batch; its file is larger still.
     let Some(stage) = stage(turns, &json!({ "context": { "window": 200 } })) else { return };
     stage.run().expect_code(0);
-    expect_told(&stage, 1, "PostToolBatch hook additional context: ");
-    expect_told(&stage, 1, " % of the context window is used");
+    expect_received(&stage, 1, "PostToolBatch hook additional context: ");
+    expect_received(&stage, 1, " % of the context window is used");
     let last = stage.model.turn_requests().pop().expect("it was asked");
-    let told = last.body["messages"].to_string().matches("of the context window is used").count();
-    assert_eq!(told, 1, "{}", stage.account());
+    let received =
+        last.body["messages"].to_string().matches("of the context window is used").count();
+    assert_eq!(received, 1, "{}", stage.account());
     assert_eq!(answers(&stage, "PostToolBatch").len(), 2, "{}", stage.account());
 }
 
@@ -136,8 +138,8 @@ fn an_agent_that_has_not_committed_may_not_stop() {
     let end = stage.run();
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, stage.account());
     assert_eq!(stage.model.turn_requests().len(), 4, "{}", stage.account());
-    expect_told(&stage, 2, "Stop hook feedback");
-    expect_told(&stage, 2, "made.txt");
+    expect_received(&stage, 2, "Stop hook feedback");
+    expect_received(&stage, 2, "made.txt");
     assert_eq!(end.stderr.matches("Stop hook feedback").count(), 1, "{}", end.stderr);
     assert!(!end.stderr.contains("ctrl+o"), "{}", end.stderr);
     assert_eq!(answers(&stage, "Stop").len(), 2);
@@ -160,8 +162,8 @@ fn a_dangerous_command_is_denied_and_the_agent_goes_another_way() {
     fs::write(precious.join("letter.txt"), "dear").expect("written");
     stage.run().expect_code(0);
     assert!(precious.join("letter.txt").exists(), "{}", stage.account());
-    expect_told(&stage, 1, "ralph's guard (fs.remove-outside)");
-    expect_told(&stage, 2, "ralph's guard (fs.remove-outside)");
+    expect_received(&stage, 1, "ralph's guard (fs.remove-outside)");
+    expect_received(&stage, 2, "ralph's guard (fs.remove-outside)");
     assert_eq!(stage.sealed.read_file("out/made.txt"), "fine\n");
 }
 
@@ -174,6 +176,6 @@ fn hooks_that_the_user_has_switched_off_run_all_the_same() {
     fs::write(settings.join("settings.json"), r#"{"disableAllHooks": true}"#).expect("written");
     let end = stage.run().expect_code(0);
     assert!(!end.stderr.contains("ralph's hooks did not run"), "{}", end.stderr);
-    expect_told(&stage, 1, "ralph's guard (loop.own-files)");
+    expect_received(&stage, 1, "ralph's guard (loop.own-files)");
     assert!(stage.sealed.project_dir().join(".ralph/settings.json").exists());
 }

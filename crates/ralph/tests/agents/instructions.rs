@@ -121,7 +121,7 @@ fn settings_of_the_project_do_not_switch_ralphs_hooks_off() {
         };
         assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, stage.account());
         assert!(!end.stderr.contains("hooks did not run"), "{}", end.stderr);
-        crate::hooks::expect_told(&stage, 1, "ralph's guard (loop.own-files)");
+        crate::hooks::expect_received(&stage, 1, "ralph's guard (loop.own-files)");
         // The hook of the project ran where the agent does.
         assert!(fs::exists(sealed.project_dir().join("hook-ran")).expect("readable"));
         assert_eq!(sealed.root().join("outside").exists(), !is_isolated);

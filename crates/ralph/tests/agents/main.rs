@@ -23,7 +23,7 @@ macro_rules! plays {
                 only_the_last_words_complete,
                 failing_servers_are_asked_again,
                 a_refused_key_stops_the_run,
-                silence_ends_the_tree_and_the_loop_goes_on,
+                silence_ends_the_tree_and_the_loop_continues,
                 the_first_signal_lets_the_agent_finish,
                 the_second_signal_ends_the_tree,
                 $($own,)*

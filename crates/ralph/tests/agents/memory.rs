@@ -168,8 +168,8 @@ fn a_compaction_keeps_a_graph_and_leaves_a_memory() {
     let prompts = stage.sealed.prompts();
     assert!(!prompts[0].contains(LIMIT), "{}", prompts[0]);
     assert!(prompts[2].contains(LIMIT), "{}", prompts[2]);
-    let told = asked[5].body["messages"].to_string();
-    assert!(told.contains(LIMIT), "{told}");
+    let received = asked[5].body["messages"].to_string();
+    assert!(received.contains(LIMIT), "{received}");
 }
 
 #[test]

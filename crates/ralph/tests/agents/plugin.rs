@@ -97,7 +97,7 @@ fn a_project_names_the_plugin_and_no_path_of_this_machine() {
 }
 
 #[test]
-fn somebody_elses_marketplace_stays() {
+fn marketplace_of_another_user_stays() {
     let Some(stage) = stage() else { return };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let root = root.canonicalize().expect("the repository");

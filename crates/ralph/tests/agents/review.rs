@@ -12,7 +12,7 @@ use ralph_testkit::sealed::Finished;
 use serde_json::{Value, json};
 
 use crate::cli::Cli;
-use crate::hooks::{answers, expect_told};
+use crate::hooks::{answers, expect_received};
 use crate::stage::Stage;
 
 const LIST: &str = "ralph/tasks.json";
@@ -56,7 +56,7 @@ fn handed_in() -> Value {
     json!({ "reviewStatus": "needs_review", "notes": "Wrote the file." })
 }
 
-/// What nobody but a reviewer may make of it.
+/// What only a reviewer may make of it.
 fn approved(count: u32) -> Value {
     json!({
         "passes": true,
@@ -151,8 +151,8 @@ fn expect_hooks(stage: &Stage, end: &Finished, roles: &[&str], stops: usize) {
     let begun = answers(stage, "SessionStart");
     assert_eq!(begun.len(), roles.len(), "{}", stage.account());
     for (begun, role) in begun.iter().zip(roles) {
-        let told = begun["stdout"].to_string();
-        assert!(told.contains(&format!("in the role `{role}`")), "no {role} in {told}");
+        let received = begun["stdout"].to_string();
+        assert!(received.contains(&format!("in the role `{role}`")), "no {role} in {received}");
     }
     assert_eq!(answers(stage, "Stop").len(), stops, "{}", stage.account());
 }
@@ -166,7 +166,7 @@ fn the_agent_keeps_the_list_from_the_first_line_to_the_approval() {
         "reviewFeedback": feedback,
         "notes": "Wrote the file.",
     });
-    let mended = json!({
+    let fixed = json!({
         "reviewStatus": "needs_review",
         "reviewCount": 1,
         "notes": "Wrote the file.",
@@ -178,7 +178,7 @@ fn the_agent_keeps_the_list_from_the_first_line_to_the_approval() {
             stops(),
             keeps(project, look, &asked, "review: [US-1] - changes requested"),
             stops(),
-            keeps(project, "echo hello > made.txt", &mended, "fix: [US-1] - say hello"),
+            keeps(project, "echo hello > made.txt", &fixed, "fix: [US-1] - say hello"),
             stops(),
             keeps(project, look, &approved(2), "review: [US-1] - approved"),
             stops(),
@@ -198,8 +198,8 @@ fn the_agent_keeps_the_list_from_the_first_line_to_the_approval() {
     expect_story(&stage.sealed.read_file(LIST), &approved(2));
     assert_eq!(stage.sealed.read_file("made.txt"), "hello\n");
     expect_hooks(&stage, &end, &["implement", "review", "review-fix", "review"], 4);
-    expect_told(&stage, 4, feedback);
-    assert!(!end.stderr.contains("put back"), "{}", end.stderr);
+    expect_received(&stage, 4, feedback);
+    assert!(!end.stderr.contains("reverted"), "{}", end.stderr);
     stage.expect_events(&[("asked", 4), ("iteration_started", 4)]);
     stage.expect_silence();
 }
@@ -227,10 +227,10 @@ fn an_agent_that_approves_its_own_work_is_held_up_and_puts_it_right() {
     let Some(stage) = stage("agent", 2, turns) else { return };
     let end = build(&stage, &["build"], 0);
     for words in HELD_UP {
-        expect_told(&stage, 2, words);
+        expect_received(&stage, 2, words);
     }
     expect_hooks(&stage, &end, &["implement", "review"], 3);
-    assert!(!end.stderr.contains("put back"), "{}", end.stderr);
+    assert!(!end.stderr.contains("reverted"), "{}", end.stderr);
     expect_commits(
         &stage,
         &[
@@ -265,7 +265,7 @@ fn an_agent_that_insists_is_let_go_and_undone() {
     let end = build(&stage, &["build"], 1);
     assert_eq!(stage.model.turn_requests().len(), 4, "{}", stage.account());
     for words in HELD_UP {
-        expect_told(&stage, 3, words);
+        expect_received(&stage, 3, words);
     }
     let said: Vec<Value> = answers(&stage, "Stop")
         .iter()
@@ -284,7 +284,7 @@ fn an_agent_that_insists_is_let_go_and_undone() {
     expect_hooks(&stage, &end, &["implement"], 3);
 
     let end = build(&stage, &["resume", "-m", "2"], 1);
-    expect_told(&stage, 4, "`passes` went from false to true");
+    expect_received(&stage, 4, "`passes` went from false to true");
     expect_story(&stage.sealed.read_file(LIST), &handed_in());
     expect_hooks(&stage, &end, &["implement", "implement"], 4);
     stage.expect_silence();
@@ -325,7 +325,7 @@ fn ralph_keeps_the_list_from_the_first_line_to_the_approval() {
             handoff("Wrote the file."),
             verdict("changes_requested", feedback),
             uses([shell("echo hello > made.txt")]),
-            handoff("Mended the file."),
+            handoff("Fixed the file."),
             verdict("approved", ""),
         ]
     };
@@ -341,7 +341,7 @@ fn ralph_keeps_the_list_from_the_first_line_to_the_approval() {
         ],
     );
     assert_eq!(stage.sealed.read_file("made.txt"), "hello\n");
-    expect_told(&stage, 3, feedback);
+    expect_received(&stage, 3, feedback);
     let list: Value = serde_json::from_str(&stage.sealed.read_file(LIST)).expect("JSON");
     let story = &list["userStories"][0];
     assert_eq!(
@@ -365,7 +365,7 @@ fn the_list_that_ralph_keeps_and_the_requirements_are_denied_to_the_agent() {
                 write(&list_file, &list(&approved(1))),
                 edit(&list_file, "\"passes\": false", "\"passes\": true"),
                 write(&prd, "# Nothing\n"),
-                edit(&prd, "People are greeted.", "Nobody is greeted."),
+                edit(&prd, "People are greeted.", "No one is greeted."),
                 write(&project.join("made.txt"), "hello\n"),
             ]),
             handoff("Wrote the file."),
@@ -373,8 +373,9 @@ fn the_list_that_ralph_keeps_and_the_requirements_are_denied_to_the_agent() {
     };
     let Some(stage) = stage("ralph", 1, turns) else { return };
     build(&stage, &["build"], 1);
-    let told = stage.model.turn_requests().pop().expect("it was asked").body["messages"].clone();
-    let results = told.as_array().into_iter().flatten();
+    let received =
+        stage.model.turn_requests().pop().expect("it was asked").body["messages"].clone();
+    let results = received.as_array().into_iter().flatten();
     let results = results.flat_map(|message| message["content"].as_array().into_iter().flatten());
     let refused: Vec<&str> = results
         .filter(|result| result["is_error"] == true)

@@ -47,8 +47,8 @@ pub(crate) fn tools_fail_recover_and_write_what_the_gate_checks(cli: Cli) {
     stage.expect_events(&[("asked", 1), ("iteration_started", 1)]);
     let asked = stage.model.turn_requests();
     assert_eq!(asked.len(), 3, "{}", stage.account());
-    let told = asked[1].body.to_string();
-    assert!(told.contains("No such file"), "the model sees the error: {told}");
+    let received = asked[1].body.to_string();
+    assert!(received.contains("No such file"), "the model sees the error: {received}");
     assert!(end.stderr.contains("made.txt"), "the call is shown: {}", end.stderr);
 }
 
@@ -285,8 +285,8 @@ pub(crate) fn a_refused_key_stops_the_run(cli: Cli) {
     assert!(end.stderr.contains(words), "no {words:?} in {}", end.stderr);
 }
 
-/// A model that falls silent is given up with the agent's whole tree; the loop goes on.
-pub(crate) fn silence_ends_the_tree_and_the_loop_goes_on(cli: Cli) {
+/// A model that falls silent is given up with the agent's whole tree; the loop continues.
+pub(crate) fn silence_ends_the_tree_and_the_loop_continues(cli: Cli) {
     let half = ModelTurn::HangAfter(ModelAnswer { text: DONE.to_owned(), tools: Vec::new() });
     for silent in cli.all_or_first([half, ModelTurn::Hang]) {
         let turns = |_: &Path| vec![cli.runs(LEAVES_A_PROCESS), silent, done()];
@@ -305,14 +305,14 @@ pub(crate) fn silence_ends_the_tree_and_the_loop_goes_on(cli: Cli) {
 pub(crate) fn the_first_signal_lets_the_agent_finish(cli: Cli) {
     for signal in cli.all_or_first([Signal::INT, Signal::TERM]) {
         let command =
-            format!("{LEAVES_A_PROCESS}; touch begun; until test -f go-on; do sleep 0.1; done");
+            format!("{LEAVES_A_PROCESS}; touch begun; until test -f continue; do sleep 0.1; done");
         let turns = |_: &Path| vec![cli.runs(&command), done()];
         let Some(stage) = Stage::new(cli, turns, &json!({})) else { return };
         let mut running = stage.start();
         stage.sealed.wait_for("begun");
         running.send_signal(signal);
         running.wait_for("Received signal, shutting down...");
-        stage.sealed.write_file("go-on", "");
+        stage.sealed.write_file("continue", "");
         let end = running.wait_for_end();
         expect_end(&stage, &end, 130);
         let is_said = end.stderr.contains("left behind");

@@ -1,5 +1,5 @@
 //! From specifications by way of a plan to code, in whole runs with real CLIs: they plan, build
-//! and commit, and what they leave behind is told.
+//! and commit, and what they leave behind is received.
 //!
 //! Not here: everything that goes wrong; `it/specs` has that, with the scripted agent.
 
@@ -9,7 +9,7 @@ use ralph_testkit::models::ModelTurn;
 use serde_json::json;
 
 use crate::cli::Cli;
-use crate::hooks::expect_told;
+use crate::hooks::expect_received;
 use crate::stage::Stage;
 
 const PLAN: &str = ".ralph/implementation_plan.md";
@@ -92,7 +92,7 @@ fn claude_is_kept_from_stopping_with_work_that_is_not_committed() {
         let end = stage.sealed.run_ralph(&words);
         assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, stage.account());
     }
-    expect_told(&stage, 4, "Stop hook feedback");
-    expect_told(&stage, 4, "made.txt");
+    expect_received(&stage, 4, "Stop hook feedback");
+    expect_received(&stage, 4, "made.txt");
     expect_end(&stage);
 }

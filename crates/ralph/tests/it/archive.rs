@@ -241,14 +241,14 @@ fn missing_and_invalid_lists_are_refused() {
 fn archive_is_refused_while_a_run_is_active() {
     let sealed = repository();
     let deeds =
-        json!([{ "touch": "at-work" }, { "waitFor": { "path": "go-on" } }, { "claim": "DONE" }]);
+        json!([{ "touch": "at-work" }, { "waitFor": { "path": "continue" } }, { "claim": "DONE" }]);
     sealed.write_script(&always(deeds), &json!({}));
     documents(&sealed, &[done("US-001", 1)]);
     let run = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("at-work");
     archive(&sealed, &[]).expect_code(3).expect_stderr("Another run is active");
     assert_eq!(sealed.read_file("ralph/prd.md"), PRD);
-    sealed.write_file("go-on", "");
+    sealed.write_file("continue", "");
     run.wait_for_end().expect_code(0);
 }
 

@@ -188,7 +188,7 @@ fn a_repository_with_reftables_takes_commits() {
 #[test]
 fn a_hook_that_is_interrupted_interrupts_the_run() {
     let sealed = ready(repository(), &worker(), json!({}));
-    hook(&sealed, "pre-commit", "touch ../in-hook; test -e ../go-on || sleep 60");
+    hook(&sealed, "pre-commit", "touch ../in-hook; test -e ../continue || sleep 60");
     let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("../in-hook");
     running.send_signal(Signal::INT);
@@ -196,7 +196,7 @@ fn a_hook_that_is_interrupted_interrupts_the_run() {
     running.send_signal(Signal::INT);
     let end = running.wait_for_end().expect_code(130);
     assert!(!end.stderr.contains("set aside"), "{}", end.stderr);
-    fs::write(sealed.root().join("go-on"), "").expect("written");
+    fs::write(sealed.root().join("continue"), "").expect("written");
     sealed.run_ralph(&["resume"]).expect_code(0);
     assert_eq!(sealed.subjects()[0], "ralph[1]: prompt");
 }

@@ -154,8 +154,8 @@ fn compaction_changes_are_reverted_and_its_template_is_configurable() {
 #[test]
 fn known_bug_stays_open_until_a_handoff_fixes_it() {
     let sealed = sealed();
-    let account = |is_mended: bool| {
-        let bug = json!({ "description": "the login test is flaky", "resolution": "", "resolved": is_mended });
+    let account = |is_fixed: bool| {
+        let bug = json!({ "description": "the login test is flaky", "resolution": "", "resolved": is_fixed });
         json!({ "handoff": {
             "task_completed": { "summary": "Wrote it.", "fully_complete": true },
             "bugs_encountered": [bug]

@@ -16,7 +16,7 @@ fn two_calls() -> Value {
     json!([
         { "when": { "call": 1 }, "do": [
             { "touch": "begun" },
-            { "waitFor": { "path": "go-on", "seconds": 50.0 } },
+            { "waitFor": { "path": "continue", "seconds": 50.0 } },
             { "text": "Not yet." }
         ] },
         { "do": [{ "claim": "DONE" }] }
@@ -56,7 +56,7 @@ fn run_pauses_for_edits_and_resumes() {
     let shown = sealed.run_ralph(&["status"]).expect_code(0).stdout;
     assert!(shown.contains("pause asked at "), "{shown}");
     assert!(shown.contains(", after the current step"), "{shown}");
-    sealed.write_file("go-on", "");
+    sealed.write_file("continue", "");
     let paused = sealed.run_ralph(&["pause", "--wait", "--json"]).expect_code(0).stdout;
     assert!(paused.contains(r#""state":"done""#), "{paused}");
     let shown = sealed.run_ralph(&["status"]).expect_code(0).stdout;
@@ -82,7 +82,7 @@ fn paused_run_reacts_to_resume_stop_and_signals() {
         let sealed = sealed();
         let mut running = under_way(&sealed);
         sealed.run_ralph(&["pause"]).expect_code(0);
-        sealed.write_file("go-on", "");
+        sealed.write_file("continue", "");
         running.wait_for("Paused; ");
         let code = match way {
             "resume" => {
@@ -111,7 +111,7 @@ fn a_stop_lets_the_agent_finish_and_the_run_can_be_resumed() {
     let sealed = sealed();
     let running = under_way(&sealed);
     sealed.run_ralph(&["stop"]).expect_code(0).expect_stderr("to stop after the current step");
-    sealed.write_file("go-on", "");
+    sealed.write_file("continue", "");
     running.wait_for_end().expect_code(130).expect_stderr("ralph resume");
     assert_eq!(count(&sealed, "replied"), 1, "the answer is kept");
     sealed.run_ralph(&["go"]).expect_code(1).expect_stderr("`ralph resume` resumes run ");
@@ -133,7 +133,7 @@ fn note_is_in_exactly_one_prompt_with_its_author() {
     sealed.run_ralph(&["note", "And", "be", "brief."]).expect_code(0);
     let shown = sealed.run_ralph(&["status"]).expect_code(0).stdout;
     assert!(shown.contains("by ann, for the next prompt: Use tabs, not spaces."), "{shown}");
-    sealed.write_file("go-on", "");
+    sealed.write_file("continue", "");
     running.wait_for_end().expect_code(0);
     let prompts = sealed.prompts();
     assert!(prompts[0].starts_with("base\n\nWhen everything is done"), "{}", prompts[0]);
@@ -156,7 +156,7 @@ fn control_requests_survive_a_kill_and_apply_once() {
     }
     running.send_signal(Signal::KILL);
     running.wait_for_end();
-    sealed.write_file("go-on", "");
+    sealed.write_file("continue", "");
     sealed.run_ralph(&["resume"]).expect_code(0);
     let void = |event: &&Value| event["refused"] == "the run ended and was resumed since";
     assert_eq!(sealed.find_events("wished").iter().filter(void).count(), 2);
@@ -171,7 +171,7 @@ fn tasks_under_way(sealed: &Sealed) -> Running {
         { "when": { "task": "US-1" }, "do": [
             { "write": { "path": "half.txt", "text": "half" } },
             { "touch": "../begun" },
-            { "waitFor": { "path": "../go-on", "seconds": 50.0 } },
+            { "waitFor": { "path": "../continue", "seconds": 50.0 } },
             { "handoff": { "task_completed": { "summary": "Half.", "fully_complete": false } } }
         ] },
         { "do": [
@@ -199,7 +199,7 @@ fn a_task_that_is_being_worked_on_is_skipped_and_its_work_is_kept() {
     sealed.run_ralph(&["skip", "US-1"]).expect_code(1).expect_stderr("that was requested before");
     let asked = &status(&sealed)["control"]["skipsAsked"];
     assert_eq!(asked.as_array().map(Vec::len), Some(2), "{asked}");
-    sealed.write_file("../go-on", "");
+    sealed.write_file("../continue", "");
     running.wait_for_end().expect_code(0).expect_stderr("Task skipped on request");
     let list: Value = serde_json::from_str(&sealed.read_file("plan.json")).expect("JSON");
     let found: Vec<&Value> =
@@ -260,7 +260,7 @@ fn bad_input_and_a_full_inbox_are_handled() {
     }
     std::os::unix::fs::symlink("/etc/passwd", inbox.join("000000000000001-00000001.json"))
         .expect("linked");
-    sealed.write_file("go-on", "");
+    sealed.write_file("continue", "");
     let finished = running.wait_for_end().expect_code(0);
     assert!(finished.stderr.contains("in the run's inbox is not a valid"), "{}", finished.stderr);
     let second = sealed.prompts().pop().expect("a prompt");
@@ -276,7 +276,7 @@ fn a_log_is_followed_across_a_pause_an_end_and_a_resume() {
     log.args(["log", "--follow", "--forever"]).stdout(File::create(&seen).expect("a file"));
     let mut log = log.spawn().expect("it starts");
     sealed.run_ralph(&["pause"]).expect_code(0);
-    sealed.write_file("go-on", "");
+    sealed.write_file("continue", "");
     running.wait_for("Paused; ");
     sealed.run_ralph(&["stop"]).expect_code(0);
     running.wait_for_end().expect_code(130);

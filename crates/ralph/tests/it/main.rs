@@ -5,6 +5,7 @@
 mod acp;
 mod agents;
 mod archive;
+mod autorun;
 mod bad_input;
 mod browser;
 mod build;
@@ -34,7 +35,6 @@ mod network;
 mod notify;
 mod other_agents;
 mod plan;
-mod planted;
 mod plugin;
 mod presets;
 mod report;

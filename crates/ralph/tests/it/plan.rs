@@ -150,7 +150,7 @@ fn resumed_run_continues_its_draft() {
 #[test]
 fn interrupted_plan_keeps_the_old_list_until_resumed() {
     let waits = json!([
-        writes(&good()), { "touch": "../at-work" }, { "waitFor": { "path": "../go-on" } }
+        writes(&good()), { "touch": "../at-work" }, { "waitFor": { "path": "../continue" } }
     ]);
     let sealed = project(&calls(&[waits.clone(), waits]), &json!({}));
     let before = sealed.read_file("ralph/tasks.json");
@@ -161,7 +161,7 @@ fn interrupted_plan_keeps_the_old_list_until_resumed() {
     running.send_signal(Signal::INT);
     running.wait_for_end().expect_code(130);
     assert_eq!(sealed.read_file("ralph/tasks.json"), before);
-    fs::write(sealed.root().join("go-on"), "").expect("written");
+    fs::write(sealed.root().join("continue"), "").expect("written");
     sealed.run_ralph(&["resume"]).expect_code(0);
     assert_eq!(sealed.read_file("ralph/tasks.json"), good());
     assert_clean(&sealed);
@@ -170,7 +170,7 @@ fn interrupted_plan_keeps_the_old_list_until_resumed() {
 #[test]
 fn killed_plan_can_be_resumed() {
     let waits = json!([
-        writes(&bad()), { "touch": "../at-work" }, { "waitFor": { "path": "../go-on" } }
+        writes(&bad()), { "touch": "../at-work" }, { "waitFor": { "path": "../continue" } }
     ]);
     let sealed = project(&calls(&[waits, json!([writes(&good())])]), &json!({}));
     let running = sealed.start_ralph(&["plan"]);

@@ -425,7 +425,7 @@ fn lines_are_there_while_the_agent_still_works() {
         { "text": "First words." },
         { "tool": { "name": "Bash", "summary": "make", "output": "" } },
         { "touch": "begun" },
-        { "waitFor": { "path": "go-on", "seconds": 50.0 } },
+        { "waitFor": { "path": "continue", "seconds": 50.0 } },
         { "claim": "DONE" },
     ]);
     sealed.write_script(&always(deeds), &json!({}));
@@ -435,7 +435,7 @@ fn lines_are_there_while_the_agent_still_works() {
     let log = logged(&sealed);
     assert!(log.contains("ITERATION 1\n") && log.contains("\nFirst words.\n"), "{log}");
     assert!(!log.contains("COMPLETE"), "{log}");
-    sealed.write_file("go-on", "");
+    sealed.write_file("continue", "");
     running.wait_for_end().expect_code(0);
     assert_eq!(values(&logged(&sealed), "Exit Code"), ["0"]);
 }

@@ -7,7 +7,7 @@ use crate::{always, first_then, sealed};
 
 /// An agent that reports its start, and then works until a file appears.
 fn patient() -> Value {
-    json!([{ "touch": "begun" }, { "waitFor": { "path": "go-on", "seconds": 50.0 } }, { "claim": "DONE" }])
+    json!([{ "touch": "begun" }, { "waitFor": { "path": "continue", "seconds": 50.0 } }, { "claim": "DONE" }])
 }
 
 /// An agent that ignores signals, with a grandchild that hides.
@@ -32,7 +32,7 @@ fn the_first_signal_lets_the_agent_finish() {
         sealed.wait_for("begun");
         running.send_signal(signal);
         running.wait_for("Received signal, shutting down...");
-        sealed.write_file("go-on", "");
+        sealed.write_file("continue", "");
         running.wait_for_end().expect_code(130).expect_stderr("ralph resume");
         assert_eq!(sealed.find_events("replied").len(), 1, "the answer is kept");
         assert_eq!(sealed.survivors(), [""; 0]);
@@ -76,7 +76,7 @@ fn the_third_signal_leaves_at_once() {
 #[test]
 fn a_gate_that_is_interrupted_is_run_again() {
     let sealed = sealed();
-    let gate = json!({ "command": "touch begun; test -f go-on || sleep 50" });
+    let gate = json!({ "command": "touch begun; test -f continue || sleep 50" });
     sealed.write_script(&always(json!([{ "claim": "DONE" }])), &json!({ "guardrails": [gate] }));
     let mut running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
@@ -85,7 +85,7 @@ fn a_gate_that_is_interrupted_is_run_again() {
     running.send_signal(Signal::INT);
     running.wait_for_end().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);
-    sealed.write_file("go-on", "");
+    sealed.write_file("continue", "");
     sealed.run_ralph(&["resume"]).expect_code(0);
     assert_eq!(sealed.find_events("asked").len(), 1);
 }
@@ -122,7 +122,7 @@ fn a_second_start_in_the_same_work_tree_is_refused() {
     }
     let status = sealed.run_ralph(&["status"]).expect_code(0);
     assert!(status.stdout.contains("active"), "{}", status.stdout);
-    sealed.write_file("go-on", "");
+    sealed.write_file("continue", "");
     running.wait_for_end().expect_code(0);
 }
 

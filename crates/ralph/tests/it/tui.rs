@@ -115,7 +115,7 @@ fn project() -> Sealed {
     let sealed = repository();
     let work = json!({ "run": { "command": "echo x > $RALPH_TASK.txt" } });
     let account = json!({ "task_completed": { "summary": "Wrote it.", "fully_complete": true } });
-    let waits = json!({ "waitFor": { "path": "../go-on", "seconds": 50.0 } });
+    let waits = json!({ "waitFor": { "path": "../continue", "seconds": 50.0 } });
     let begun = json!({ "touch": "../begun" });
     let calls = always(json!([
         { "text": "I begin with the parser. 日本" },
@@ -142,8 +142,8 @@ fn project() -> Sealed {
     sealed
 }
 
-fn go_on(sealed: &Sealed) {
-    fs::write(sealed.root().join("go-on"), "").expect("a file");
+fn let_continue(sealed: &Sealed) {
+    fs::write(sealed.root().join("continue"), "").expect("a file");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_run_is_watched_talked_to_and_ends_on_the_normal_screen() {
     tmux.shows("Note: Use tabs, größer");
     tmux.key("Enter");
     tmux.shows("sent to the next agent");
-    go_on(&sealed);
+    let_continue(&sealed);
     tmux.ended("0");
     let seen = tmux.screen();
     assert!(seen.contains("Run ended") && seen.contains("tasks: 2 of 2 done"), "{seen}");
@@ -188,7 +188,7 @@ fn tui_can_be_left_and_the_run_continues_in_lines() {
     wait_until("the normal screen", || {
         tmux.do_it(&["display", "-p", "#{alternate_on}"]).trim() == "0"
     });
-    go_on(&sealed);
+    let_continue(&sealed);
     tmux.shows("Task printer: done");
     tmux.ended("0");
 }
@@ -211,7 +211,7 @@ fn stopped_and_continued_the_screen_is_whole_again() {
     tmux.shows("Stop after this step? y/n");
     tmux.key("y");
     tmux.shows("stopping after this step");
-    go_on(&sealed);
+    let_continue(&sealed);
     tmux.shows("Run ended");
     assert!(sealed.find_events("wished").iter().any(|it| it["asked"]["wish"]["wish"] == "stop"));
     assert_eq!(tmux.do_it(&["display", "-p", "#{alternate_on}"]).trim(), "0");
@@ -230,7 +230,7 @@ fn signals_leave_the_terminal_as_it_was() {
             tmux.signal(Signal::INT);
             tmux.signal(Signal::TERM);
         } else {
-            go_on(&sealed);
+            let_continue(&sealed);
         }
         tmux.ended(code);
     }
@@ -244,7 +244,7 @@ fn a_terminal_that_vanishes_does_not_end_a_run() {
     tmux.ralph("build --tui");
     tmux.shows("I begin with the parser");
     drop(tmux);
-    go_on(&sealed);
+    let_continue(&sealed);
     wait_until("the end", || !sealed.find_events("run_ended").is_empty());
     assert_eq!(sealed.find_events("run_ended")[0]["outcome"]["end"], "complete");
 }
@@ -290,7 +290,7 @@ fn hangup_stops_a_run_after_its_step_unless_nohup() {
         let (mut child, used) = hung_up(&sealed, &words);
         // Ticks of 10 ms; a busy loop uses 40 of them.
         assert!(used < 20, "{used} ticks: {words:?}");
-        go_on(&sealed);
+        let_continue(&sealed);
         assert_eq!(child.wait().expect("it ends").code(), Some(code), "{words:?}");
         assert_eq!(sealed.find_events("run_ended")[0]["outcome"]["end"], end);
         assert_eq!(sealed.survivors(), Vec::<String>::new());
@@ -308,7 +308,7 @@ fn a_narrow_screen_without_color_shows_any_bytes() {
     let calls = always(json!([
         { "text": "I begin with the parser" },
         bytes,
-        { "waitFor": { "path": "../go-on", "seconds": 50.0 } },
+        { "waitFor": { "path": "../continue", "seconds": 50.0 } },
         { "run": { "command": "echo x > $RALPH_TASK.txt" } },
         { "handoff": { "task_completed": { "summary": "Wrote it.", "fully_complete": true } } }
     ]));
@@ -322,10 +322,10 @@ fn a_narrow_screen_without_color_shows_any_bytes() {
     tmux.key("q");
     tmux.shows("Leave: s stops the run");
     tmux.key("s");
-    go_on(&sealed);
+    let_continue(&sealed);
     tmux.ended("130");
     fs::remove_file(sealed.root().join("exit")).expect("removed");
-    fs::remove_file(sealed.root().join("go-on")).expect("removed");
+    fs::remove_file(sealed.root().join("continue")).expect("removed");
 
     tmux.resize(20, 12);
     tmux.line("export NO_COLOR=1");
@@ -334,7 +334,7 @@ fn a_narrow_screen_without_color_shows_any_bytes() {
     let seen = painted(&tmux);
     assert!(seen.contains("\u{1b}[7m") && !seen.contains("[38;5;"), "{seen:?}");
     assert!(seen.lines().all(|line| !line.contains("Tasks")), "{seen}");
-    go_on(&sealed);
+    let_continue(&sealed);
     tmux.ended("0");
 }
 
@@ -348,7 +348,7 @@ fn plan_progress_is_shown_during_a_run() {
     let file = ".ralph/implementation_plan.md";
     let writes = json!({ "write": { "path": file, "text": plan(1) } });
     let commits = json!({ "run": { "command": "git add -A && git commit -qm Item" } });
-    let waits = json!({ "waitFor": { "path": "../go-on", "seconds": 50.0 } });
+    let waits = json!({ "waitFor": { "path": "../continue", "seconds": 50.0 } });
     let calls = crate::first_then(
         json!([{ "text": "One." }, writes, commits]),
         json!([{ "text": "Waiting." }, waits]),
@@ -369,14 +369,14 @@ fn plan_progress_is_shown_during_a_run() {
     }
     tmux.shows("Item 30");
     tmux.shows("✔ Item 1 ");
-    go_on(&sealed);
+    let_continue(&sealed);
     tmux.ended("1");
 }
 
 #[test]
 fn a_finished_run_is_shown_again() {
     let sealed = project();
-    go_on(&sealed);
+    let_continue(&sealed);
     sealed.run_ralph(&["build"]).expect_code(0);
     let Some(tmux) = Tmux::start(&sealed) else { return };
     tmux.ralph("log --tui");
@@ -408,7 +408,7 @@ fn tui_follows_and_controls_another_run() {
     tmux.key("m");
     tmux.do_it(&["send-keys", "-l", "Mind the gap"]);
     tmux.key("Enter");
-    go_on(&sealed);
+    let_continue(&sealed);
     running.wait_for_end().expect_code(0);
     tmux.shows("ended: complete");
     tmux.key("q");
@@ -419,7 +419,7 @@ fn tui_follows_and_controls_another_run() {
 #[test]
 fn without_a_terminal_lines_are_printed_with_a_note() {
     let sealed = project();
-    go_on(&sealed);
+    let_continue(&sealed);
     let ran = sealed.run_ralph(&["build", "--tui"]).expect_code(0);
     let ran = ran.expect_stderr("no full screen: stdin and the output are no terminal");
     ran.expect_stderr("Task printer: done");
@@ -430,7 +430,7 @@ fn without_a_terminal_lines_are_printed_with_a_note() {
 #[test]
 fn dumb_terminal_gets_lines_with_a_note() {
     let sealed = project();
-    go_on(&sealed);
+    let_continue(&sealed);
     let Some(tmux) = Tmux::start(&sealed) else { return };
     tmux.line("export TERM=dumb");
     tmux.ralph("build --tui");

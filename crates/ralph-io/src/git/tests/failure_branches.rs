@@ -15,7 +15,7 @@ fn fail(world: &World, work: impl FnOnce()) -> Result<SavedBranch, VcsError> {
     let mut git = world.open();
     let checkpoint = git.create_checkpoint(&mark(3), CheckpointDepth::Tree).expect("noted");
     work();
-    git.save_to_failure_branch(&shelve_order(3, &checkpoint))
+    git.save_to_failure_branch(&failure_branch_order(3, &checkpoint))
 }
 
 #[track_caller]
@@ -130,10 +130,10 @@ fn many_attempts_later_the_first_checkpoint_is_still_known() {
         world.git(&["add", "--all"]);
         git.create_checkpoint(&mark(iteration), CheckpointDepth::Tree).expect("noted");
     }
-    git.save_to_failure_branch(&shelve_order(8, &checkpoint)).expect("committed");
+    git.save_to_failure_branch(&failure_branch_order(8, &checkpoint)).expect("committed");
     let after = world.users();
     assert_eq!((&after.files, &after.index), (&before.files, &before.index));
-    git.save_to_failure_branch(&shelve_order(8, &Checkpoint::None))
+    git.save_to_failure_branch(&failure_branch_order(8, &Checkpoint::None))
         .expect_err("nothing to restore");
 }
 
@@ -144,7 +144,7 @@ fn a_crash_after_the_branch_was_made_is_made_good() {
     let checkpoint = git.create_checkpoint(&mark(3), CheckpointDepth::Tree).expect("noted");
     let before = world.users();
     world.write("new.txt", "new\n");
-    let order = shelve_order(3, &checkpoint);
+    let order = failure_branch_order(3, &checkpoint);
     let failed = git.commit_to_failure_branch(&order).expect("committed");
     assert!(world.at("new.txt").exists());
     assert_eq!(world.open().save_to_failure_branch(&order), Ok(failed));

@@ -296,7 +296,7 @@ fn every_work_goes_to_a_failure_branch_and_the_checkpoint_is_restored() {
         let name = misdeed.name;
         let mut after = after(&rich, misdeed);
         let left = tip(&after.world);
-        let order = shelve_order(3, &after.checkpoint);
+        let order = failure_branch_order(3, &after.checkpoint);
         let failed_work = after.git.save_to_failure_branch(&order).expect(name);
         assert_eq!(failed_work.branch, order.branch, "{name}");
         is_unharmed(&after, name);

@@ -278,7 +278,7 @@ fn order_for(iteration: u32, git: &mut GitVcs) -> CommitOrder {
     }
 }
 
-fn shelve_order(iteration: u32, checkpoint: &Checkpoint) -> FailureBranchOrder {
+fn failure_branch_order(iteration: u32, checkpoint: &Checkpoint) -> FailureBranchOrder {
     let task = TaskId("auth".into());
     FailureBranchOrder {
         branch: name_failure_branch(&task, "20261114-231500"),

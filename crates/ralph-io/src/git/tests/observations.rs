@@ -111,7 +111,7 @@ fn a_repository_further_up_is_not_taken_for_a_removed_one() {
     let error = git.observe(&checkpoint, &[]).expect_err("refused").to_string();
     assert!(error.contains("not a git repository"), "{error}");
     git.roll_back(&mark(1), &checkpoint).expect_err("refused");
-    git.save_to_failure_branch(&shelve_order(1, &checkpoint)).expect_err("refused");
+    git.save_to_failure_branch(&failure_branch_order(1, &checkpoint)).expect_err("refused");
 }
 
 #[test]

@@ -207,7 +207,7 @@ fn no_agent_makes_a_failure_branch_lose_anything() {
         let seen =
             after.git.observe(&after.checkpoint, &[]).expect("observed").expect("a repository");
         let TreeId(work) = seen.tree;
-        let order = shelve_order(3, &after.checkpoint);
+        let order = failure_branch_order(3, &after.checkpoint);
         let failed_work = after
             .git
             .save_to_failure_branch(&order)

@@ -108,7 +108,7 @@ fn names_have_only_characters_that_sbx_accepts() {
         ("/", "ralph-project-"),
         ("/a/\u{fc}ber-uns", "ralph-ber-uns-"),
         (
-            "/a/an-extremely-long-name-of-a-project-that-goes-on",
+            "/a/an-extremely-long-name-of-a-project-that-does-not-end",
             "ralph-an-extremely-long-name-of-a-pr-",
         ),
     ] {

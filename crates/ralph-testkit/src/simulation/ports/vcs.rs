@@ -36,7 +36,7 @@ impl Port {
         let mut world = self.world.borrow_mut();
         let place = RepositoryState::from_checkpoint(since, &world.repository)?;
         let tree = world.repository.number_work_tree();
-        let meddling = if world.git_dir_changed {
+        let tampering = if world.git_dir_changed {
             vec![".git/hooks/pre-commit".to_owned()]
         } else {
             Vec::new()
@@ -61,7 +61,7 @@ impl Port {
             history: repository.compare_history(place.head, Some(&place.branch)),
             checked_out: Some(describe_checked_out(repository)),
             uncommitted: uncommitted.into_iter().map(|file| file.path).collect(),
-            git_tampering: meddling,
+            git_tampering: tampering,
             autorun_changes: Vec::new(),
         })
     }
@@ -258,7 +258,7 @@ impl Vcs for Port {
         order: &FailureBranchOrder,
     ) -> Result<SavedBranch, VcsError> {
         self.count_step();
-        self.try_git(FaultKind::ShelveFails)?;
+        self.try_git(FaultKind::FailureBranchFails)?;
         let commit = self.world.borrow_mut().repository.make_failure_branch(order);
         self.count_step();
         {

@@ -3,18 +3,18 @@
 mod answers;
 mod attempts;
 mod context;
+mod failure_branches;
 mod gates;
+mod git_tampering;
 mod hand_in;
 mod keeper;
 mod lists;
-mod meddling;
 mod outputs;
 mod own_commits;
 mod own_edits;
 mod prompts;
 mod resume;
 mod review;
-mod shelves;
 mod whole;
 
 use serde_json::{Value, json};

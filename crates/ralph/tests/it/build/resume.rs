@@ -71,13 +71,13 @@ exec git "$@"
 
 #[test]
 fn kill_around_the_commit_leaves_a_consistent_state() {
-    let [resume, build_anew] = [&["resume"][..], &["build", "--include-dirty"]];
+    let [resume, build_again] = [&["resume"][..], &["build", "--include-dirty"]];
     let (before, after) = ("cat plan.json", "git show HEAD:plan.json");
     for (moment, next, landed, asked_by_last) in [
         (before, resume, 0, 1),
-        (before, build_anew, 0, 2),
+        (before, build_again, 0, 2),
         (after, resume, 1, 1),
-        (after, build_anew, 1, 0),
+        (after, build_again, 1, 0),
     ] {
         let sealed = project(&[task("a", &[])], &worker(), &settings(json!({})));
         sealed.write_program("git", &deadly_git(moment));

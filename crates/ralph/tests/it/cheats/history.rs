@@ -148,7 +148,7 @@ pub(super) const CHEATS: &[Cheat] = &[
     Cheat {
         name: "puts a pipe, a link or a device where git's own files are",
         scene: Scene::Elsewhere(
-            "build/meddling.rs",
+            "build/git_tampering.rs",
             "git_dir_files_are_restored_before_git_executes_them",
         ),
     },

@@ -4,11 +4,11 @@
 //! is compared with this one. Not here: ways out of the sandbox (`sandbox::escapes`), and what
 //! hooks refuse while an agent works (`hook::guarding`).
 
+mod autorun;
 mod checks;
 mod claims;
 mod history;
 mod page;
-mod planted;
 mod processes;
 mod streams;
 
@@ -264,7 +264,7 @@ fn tables() -> [&'static [Cheat]; 6] {
         claims::CHEATS,
         checks::CHEATS,
         history::CHEATS,
-        planted::CHEATS,
+        autorun::CHEATS,
         processes::CHEATS,
         streams::CHEATS,
     ]

@@ -45,7 +45,7 @@ fn start(sealed: &Sealed, library: &Path) -> Running {
 }
 
 fn begins_and_waits() -> Value {
-    json!([{ "touch": "begun" }, { "waitFor": { "path": "go-on" } }, { "claim": "DONE" }])
+    json!([{ "touch": "begun" }, { "waitFor": { "path": "continue" } }, { "claim": "DONE" }])
 }
 
 #[test]
@@ -58,17 +58,17 @@ fn a_clock_that_is_set_ends_neither_a_call_nor_a_gate() {
         let running = start(&sealed, &library);
         sealed.wait_for("begun");
         set(&sealed, seconds);
-        sealed.write_file("go-on", "");
+        sealed.write_file("continue", "");
         running.wait_for_end().expect_code(0);
         assert_eq!(sealed.find_events("asked").len(), 1, "{seconds}");
         let sealed = crate::sealed();
-        let gate = "touch begun; while ! test -f go-on; do sleep 0.01; done";
+        let gate = "touch begun; while ! test -f continue; do sleep 0.01; done";
         let gate = json!({ "command": gate, "softTimeout": "20s", "hardTimeout": "30s" });
         sealed.write_script(&json!([{ "do": [{ "claim": "DONE" }] }]), &json!({ "gates": [gate] }));
         let running = start(&sealed, &library);
         sealed.wait_for("begun");
         set(&sealed, seconds);
-        sealed.write_file("go-on", "");
+        sealed.write_file("continue", "");
         running.wait_for_end().expect_code(0);
         assert_eq!(sealed.find_events("gate_checked").len(), 1, "{seconds}");
         // Later events are later in the journal, whatever the clock showed.

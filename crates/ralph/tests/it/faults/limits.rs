@@ -33,7 +33,7 @@ fn too_few_open_files_end_a_run_that_can_be_resumed() {
 
 /// A user that no other process on this machine has: processes are counted by user, and root has
 /// no limit.
-const NOBODY_ELSE: u32 = 54_321;
+const OTHER_USER: u32 = 54_321;
 
 #[test]
 fn too_few_processes_end_a_run_that_can_be_resumed() {
@@ -43,7 +43,7 @@ fn too_few_processes_end_a_run_that_can_be_resumed() {
             &json!([{ "do": [{ "claim": "DONE" }] }]),
             &json!({ "gates": [{ "command": "true" }], "retries": { "max": 1, "backoff": "10ms" } }),
         );
-        let user = NOBODY_ELSE.to_string();
+        let user = OTHER_USER.to_string();
         let limited = format!("--nproc={limit}");
         let ralph = sealed.bin_dir().join("ralph");
         let mut launcher = vec!["prlimit", &limited];

@@ -1,6 +1,6 @@
 //! Faults around a run: disks, system limits, clocks, stops, other git users, terminals. Each ends
 //! as documented, and after the fault is fixed the run can be resumed. Not here: faults of agents
-//! (`failures`, `planted`), kills (`kills`), and the full-screen view.
+//! (`failures`, `autorun`), kills (`kills`), and the full-screen view.
 
 mod clock;
 mod disk;

@@ -13,7 +13,7 @@ fn one_of_two_simultaneous_starts_runs() {
     let sealed = Arc::new(repository());
     let deeds = json!([
         { "run": { "command": "echo \"$RALPH_RUN_ID\" >> ../ran" } },
-        { "waitFor": { "path": "../go-on" } },
+        { "waitFor": { "path": "../continue" } },
         { "claim": "DONE" }
     ]);
     sealed.write_script(&json!([{ "do": deeds }]), &json!({}));
@@ -42,7 +42,7 @@ fn one_of_two_simultaneous_starts_runs() {
         let turned_away = ends.iter().find(|end| end.code == Some(3)).expect("one");
         assert!(turned_away.stderr.contains("Another run is active"), "{}", turned_away.stderr);
         assert_eq!(sealed.runs().len(), round, "each round began one run");
-        std::fs::remove_file(sealed.root().join("go-on")).expect("removed");
+        std::fs::remove_file(sealed.root().join("continue")).expect("removed");
     }
     let ran = std::fs::read_to_string(sealed.root().join("ran")).expect("they ran");
     assert_eq!(ran.lines().count(), 20);
@@ -50,5 +50,5 @@ fn one_of_two_simultaneous_starts_runs() {
 }
 
 fn finish(sealed: &Sealed) {
-    std::fs::write(sealed.root().join("go-on"), "").expect("written");
+    std::fs::write(sealed.root().join("continue"), "").expect("written");
 }

@@ -22,7 +22,7 @@ fn is_stopped(pid: &str) -> bool {
 }
 
 /// Stops ralph like Ctrl-Z, for longer than its child may run; the child writes its pid.
-fn stop_and_go_on(sealed: &Sealed, running: &mut Running) {
+fn stop_and_continue(sealed: &Sealed, running: &mut Running) {
     sealed.wait_for("../pid");
     let pid = fs::read_to_string(sealed.root().join("pid")).expect("a pid");
     running.send_signal(Signal::TSTP);
@@ -33,7 +33,7 @@ fn stop_and_go_on(sealed: &Sealed, running: &mut Running) {
     running.send_signal(Signal::CONT);
     running.wait_for("Resuming after a stop of ");
     wait_until("the child continues", || !is_stopped(&pid));
-    sealed.write_file("go-on", "");
+    sealed.write_file("continue", "");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_stop_during_a_call_counts_against_no_limit() {
     let sealed = sealed();
     let deeds = json!([
         { "run": { "command": "echo $PPID > ../pid.new; mv ../pid.new ../pid" } },
-        { "waitFor": { "path": "go-on" } },
+        { "waitFor": { "path": "continue" } },
         { "claim": "DONE" }
     ]);
     let limits = json!({ "implement": { "soft": "1s", "hard": LIMIT }, "idle": LIMIT });
@@ -49,7 +49,7 @@ fn a_stop_during_a_call_counts_against_no_limit() {
     sealed
         .write_script(&json!([{ "do": deeds }]), &json!({ "timeouts": limits, "budget": budget }));
     let mut running = sealed.start_ralph(&["run", "-p", "base"]);
-    stop_and_go_on(&sealed, &mut running);
+    stop_and_continue(&sealed, &mut running);
     running.wait_for_end().expect_code(0);
     assert_eq!(sealed.find_events("asked").len(), 1);
     assert_eq!(sealed.survivors(), [""; 0]);
@@ -59,11 +59,11 @@ fn a_stop_during_a_call_counts_against_no_limit() {
 fn a_stop_during_a_gate_counts_against_no_limit() {
     let sealed = sealed();
     let command =
-        "echo $$ > ../pid.new; mv ../pid.new ../pid; while ! test -f go-on; do sleep 0.01; done";
+        "echo $$ > ../pid.new; mv ../pid.new ../pid; while ! test -f continue; do sleep 0.01; done";
     let gate = json!({ "command": command, "softTimeout": "1s", "hardTimeout": LIMIT });
     sealed.write_script(&json!([{ "do": [{ "claim": "DONE" }] }]), &json!({ "gates": [gate] }));
     let mut running = sealed.start_ralph(&["run", "-p", "base"]);
-    stop_and_go_on(&sealed, &mut running);
+    stop_and_continue(&sealed, &mut running);
     running.wait_for_end().expect_code(0);
     assert_eq!(sealed.find_events("gate_checked").len(), 1);
     assert_eq!(sealed.survivors(), [""; 0]);
@@ -92,9 +92,9 @@ fn stopped_wait_ends_at_its_time_of_day() {
         // The limit resets within five seconds, plus one second of margin.
         thread::sleep(Duration::from_millis(6_200));
         running.send_signal(Signal::CONT);
-        let goes_on = Instant::now();
+        let resumed_at = Instant::now();
         let end = running.wait_for_end().expect_code(0);
-        assert!(goes_on.elapsed() < Duration::from_secs(4), "it had waited long enough");
+        assert!(resumed_at.elapsed() < Duration::from_secs(4), "it had waited long enough");
         assert_eq!(end.stderr.contains("Resuming after a stop of "), is_said, "{}", end.stderr);
     }
 }
@@ -123,7 +123,7 @@ fn everything(sealed: &Sealed) -> Vec<Pid> {
 fn machine_sleep_ends_no_call() {
     let sealed = sealed();
     let deeds = json!([
-        { "touch": "begun" }, { "waitFor": { "path": "go-on" } }, { "claim": "DONE" }
+        { "touch": "begun" }, { "waitFor": { "path": "continue" } }, { "claim": "DONE" }
     ]);
     let limits = json!({ "implement": { "soft": "2s", "hard": LIMIT }, "idle": LIMIT });
     sealed.write_script(&json!([{ "do": deeds }]), &json!({ "timeouts": limits }));
@@ -138,7 +138,7 @@ fn machine_sleep_ends_no_call() {
     for pid in &all {
         kill_process(*pid, Signal::CONT).expect("it is there");
     }
-    sealed.write_file("go-on", "");
+    sealed.write_file("continue", "");
     running.wait_for_end().expect_code(0);
     assert_eq!(sealed.find_events("asked").len(), 1, "it was not timed out");
 }

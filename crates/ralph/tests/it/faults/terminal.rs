@@ -65,7 +65,7 @@ impl Session {
 fn patient() -> Value {
     let words = "words of the agent ".repeat(20);
     json!([
-        { "touch": "begun" }, { "waitFor": { "path": "go-on" } }, { "text": words },
+        { "touch": "begun" }, { "waitFor": { "path": "continue" } }, { "text": words },
         { "text": words }, { "claim": "DONE" }
     ])
 }
@@ -86,7 +86,7 @@ fn closed_terminal_is_one_interruption_and_the_run_can_resume() {
     session.hang_up();
     // The test cannot see when ralph gets the hangup, which must be before the agent answers.
     std::thread::sleep(Duration::from_millis(300));
-    sealed.write_file("go-on", "");
+    sealed.write_file("continue", "");
     assert_eq!(session.code(), Some(130));
     assert_eq!(sealed.find_events("replied").len(), 1, "the answer is kept");
     assert_eq!(outcome(&sealed), "interrupted");
@@ -108,7 +108,7 @@ fn closed_terminal_under_nohup_is_ignored() {
     let mut session = Session::start(&sealed, "trap '' HUP; exec \"$RALPH\" run -p base");
     sealed.wait_for("begun");
     session.hang_up();
-    sealed.write_file("go-on", "");
+    sealed.write_file("continue", "");
     assert_eq!(session.code(), Some(0));
     assert_eq!(outcome(&sealed), "complete");
     assert!(sealed.project_dir().join("gate").exists());

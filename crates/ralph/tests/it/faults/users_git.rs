@@ -15,7 +15,7 @@ enum During {
 /// Two iterations of work; the first leaves time for the user to act.
 fn ready(during: During, commit: &str) -> Sealed {
     let sealed = repository();
-    let pause = json!({ "run": { "command": "touch ../begun; while ! test -e ../go-on; do sleep 0.01; done" } });
+    let pause = json!({ "run": { "command": "touch ../begun; while ! test -e ../continue; do sleep 0.01; done" } });
     let mut first = vec![json!({ "write": { "path": "one.txt", "text": "1\n" } })];
     let mut settings = json!({ "commit": commit });
     match during {
@@ -55,7 +55,7 @@ fn git_work_of_the_user_during_a_run_is_kept() {
                 let running = sealed.start_ralph(&["run", "-p", "base"]);
                 sealed.wait_for("../begun");
                 let before = act(&sealed, deed);
-                std::fs::write(sealed.root().join("go-on"), "").expect("written");
+                std::fs::write(sealed.root().join("continue"), "").expect("written");
                 let end = running.wait_for_end();
                 assert_eq!(end.code, Some(0), "{what}: {}", end.stderr);
                 expect_kept(&sealed, deed, &before, &what);
@@ -122,7 +122,7 @@ fn expect_kept(sealed: &Sealed, deed: &str, before: &str, what: &str) {
 fn stale_git_lock_is_named_and_kept() {
     for lock in [".git/index.lock", ".git/HEAD.lock", ".git/refs/heads/main.lock"] {
         let sealed = ready(During::Call, "ralph");
-        std::fs::write(sealed.root().join("go-on"), "").expect("written");
+        std::fs::write(sealed.root().join("continue"), "").expect("written");
         sealed.write_file(lock, "");
         let end = sealed.run_ralph(&["run", "-p", "base"]).expect_code(5);
         let name = lock.rsplit('/').next().expect("a name");

@@ -4,11 +4,11 @@
 //! repeats the moments of a failed run. Not here: crashes at one chosen moment (`resume`), and
 //! deaths at every port call, which the simulation covers.
 
-mod blow;
-mod chance;
-mod essence;
-mod household;
+mod kill_injector;
+mod outcome_digest;
+mod rng;
 mod scenes;
+mod user_state;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -17,11 +17,11 @@ use std::time::{Duration, Instant, SystemTime};
 use ralph_testkit::effort;
 use ralph_testkit::sealed::{Finished, Sealed};
 
-use blow::{Blow, Moment, OpenCall, Struck, Talk, Target};
-use chance::Chance;
-use essence::{Essence, essence};
-use household::Belongings;
+use kill_injector::{KillOrder, Moment, OpenCall, Struck, Talk, Target};
+use outcome_digest::{OutcomeDigest, digest_outcome};
+use rng::Rng;
 use scenes::Scene;
+use user_state::UserState;
 
 /// Number of kills that hit a run in `./check --all`, over all scenes.
 const KILLS: usize = 216;
@@ -57,7 +57,7 @@ scenes! {
 
 /// The result of a scene without kills.
 struct Undisturbed {
-    essence: Essence,
+    digest: OutcomeDigest,
     /// The phases, in order, with repetitions.
     phases: Vec<String>,
     calls: usize,
@@ -88,12 +88,12 @@ fn prove(scene: &Scene) {
     let all = number("RALPH_TEST_KILLS").map_or(usual, |it| usize::try_from(it).expect("few"));
     let share = all.div_ceil(SCENES);
     let undisturbed = undisturbed(scene);
-    let mut chance = Chance::new(seed);
+    let mut rng = Rng::new(seed);
     let mut tally = Tally::default();
     let mut runs = 0;
     while tally.hits < share {
         assert!(runs < share * 2, "seed {seed}: only {} kills hit {runs} runs", tally.hits);
-        Run::new(scene, &undisturbed, seed).play(&mut chance, &mut tally);
+        Run::new(scene, &undisturbed, seed).play(&mut rng, &mut tally);
         runs += 1;
     }
     let known: BTreeSet<&String> = undisturbed.phases.iter().collect();
@@ -116,15 +116,15 @@ fn number(variable: &str) -> Option<u64> {
 
 fn undisturbed(scene: &Scene) -> Undisturbed {
     let sealed = (scene.make)();
-    let before = Belongings::of(&sealed);
+    let before = UserState::read(&sealed);
     let begun = Instant::now();
     sealed.run_ralph(scene.words).expect_code(scene.code);
     let lasted = begun.elapsed();
-    assert_eq!(Belongings::of(&sealed), before);
+    assert_eq!(UserState::read(&sealed), before);
     assert_eq!(sealed.survivors(), [""; 0]);
     Undisturbed {
-        essence: essence(&sealed),
-        phases: sealed.events().iter().map(blow::phase).collect(),
+        digest: digest_outcome(&sealed),
+        phases: sealed.events().iter().map(kill_injector::phase).collect(),
         calls: calls(&sealed).len(),
         lasted,
     }
@@ -141,7 +141,7 @@ struct Run<'a> {
     scene: &'a Scene,
     undisturbed: &'a Undisturbed,
     sealed: Sealed,
-    before: Belongings,
+    before: UserState,
     /// The kills so far, for the failure message.
     story: Vec<String>,
     /// The calls that were open at a kill.
@@ -151,13 +151,13 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(scene: &'a Scene, undisturbed: &'a Undisturbed, seed: u64) -> Self {
         let sealed = (scene.make)();
-        let before = Belongings::of(&sealed);
+        let before = UserState::read(&sealed);
         let story = vec![format!("seed {seed}")];
         Self { scene, undisturbed, sealed, before, story, open: Vec::new() }
     }
 
-    fn play(mut self, chance: &mut Chance, tally: &mut Tally) {
-        let mut moments = self.moments(chance, tally).into_iter();
+    fn play(mut self, rng: &mut Rng, tally: &mut Tally) {
+        let mut moments = self.moments(rng, tally).into_iter();
         let mut words = self.scene.words.to_vec();
         loop {
             let Some(moment) = moments.next() else {
@@ -165,12 +165,12 @@ impl<'a> Run<'a> {
                 self.expect_end(&words, &end);
                 break;
             };
-            let target = match chance.below(20) {
+            let target = match rng.below(20) {
                 0 => Target::Warden,
                 1 => Target::Both,
                 _ => Target::Ralph,
             };
-            let struck = Blow { moment, target }.strike(&self.sealed, &words);
+            let struck = KillOrder { moment, target }.strike(&self.sealed, &words);
             self.story.push(format!("ralph {}: {struck}", words.join(" ")));
             let is_last = match &struck {
                 Struck::Missed(end) => {
@@ -208,13 +208,13 @@ impl<'a> Run<'a> {
 
     /// Chooses moments: half of them by the clock, half by events, with events that were not hit
     /// yet first.
-    fn moments(&self, chance: &mut Chance, tally: &Tally) -> Vec<Moment> {
+    fn moments(&self, rng: &mut Rng, tally: &Tally) -> Vec<Moment> {
         let phases = &self.undisturbed.phases;
-        let mut places: Vec<usize> = (0..PER_RUN).map(|_| chance.below(phases.len())).collect();
+        let mut places: Vec<usize> = (0..PER_RUN).map(|_| rng.below(phases.len())).collect();
         let new = (0..phases.len()).filter(|place| !tally.phases.contains(&phases[*place]));
         let new: Vec<usize> = new.collect();
         if let Some(most) = new.len().checked_sub(1) {
-            places.extend((0..PER_RUN / 2).map(|_| new[chance.below(most + 1)]));
+            places.extend((0..PER_RUN / 2).map(|_| new[rng.below(most + 1)]));
             places.drain(..PER_RUN / 2);
         }
         places.sort_unstable();
@@ -224,13 +224,13 @@ impl<'a> Run<'a> {
             .enumerate()
             .map(|(at, place)| {
                 // Some phases are over in less than a millisecond.
-                let longest = if chance.below(2) == 0 { 200 } else { 9_000 };
-                let then = Duration::from_micros(chance.below(longest) as u64);
-                match (chance.below(16), self.scene.trace) {
+                let longest = if rng.below(2) == 0 { 200 } else { 9_000 };
+                let then = Duration::from_micros(rng.below(longest) as u64);
+                match (rng.below(16), self.scene.trace) {
                     (0..=1, Some(path)) => Moment::Appears { path, then },
                     (2, _) => Moment::Answered,
-                    (0..=6, _) if at == 0 => Moment::After(chance.within(lasted * 4 / 5)),
-                    (0..=6, _) => Moment::After(chance.within(lasted / 3)),
+                    (0..=6, _) if at == 0 => Moment::After(rng.within(lasted * 4 / 5)),
+                    (0..=6, _) => Moment::After(rng.within(lasted / 3)),
                     _ => {
                         let phase = phases[place].clone();
                         let nth = phases[..=place].iter().filter(|it| **it == phase).count();
@@ -244,7 +244,11 @@ impl<'a> Run<'a> {
     /// Returns how a user resumes after a kill.
     fn next_words(&self) -> Vec<&'static str> {
         // A kill before the first event leaves no run to resume.
-        if blow::has_begun(&self.sealed) { vec!["resume"] } else { self.scene.words.to_vec() }
+        if kill_injector::has_begun(&self.sealed) {
+            vec!["resume"]
+        } else {
+            self.scene.words.to_vec()
+        }
     }
 
     fn expect_end(&mut self, words: &[&str], end: &Finished) {
@@ -259,8 +263,8 @@ impl<'a> Run<'a> {
     fn check(&self) {
         let description = self.describe();
         assert_eq!(self.sealed.survivors(), [""; 0], "{description}");
-        essence(&self.sealed).expect_same(&self.undisturbed.essence, &description);
-        assert_eq!(Belongings::of(&self.sealed), self.before, "{description}");
+        digest_outcome(&self.sealed).expect_same(&self.undisturbed.digest, &description);
+        assert_eq!(UserState::read(&self.sealed), self.before, "{description}");
         self.expect_no_answer_twice(&description);
     }
 
@@ -278,7 +282,7 @@ impl<'a> Run<'a> {
             calls.len(),
             "a call was made twice: {calls:#?}\n{description}"
         );
-        let talk = blow::talk(&self.sealed);
+        let talk = kill_injector::talk(&self.sealed);
         for OpenCall { iteration, ask, .. } in self.open.iter().filter(|it| it.is_answered) {
             let (iteration, ask) = (*iteration, *ask);
             let place = talk.iter().position(|it| *it == Talk::Asked { iteration, ask });

@@ -3,7 +3,7 @@
 use ralph_testkit::sealed::Sealed;
 use serde_json::{Value, json};
 
-use super::household::{commit_all, in_the_middle, lived_in, with_submodule};
+use super::user_state::{commit_all, in_the_middle, lived_in, with_submodule};
 
 /// A workflow from start to end.
 pub(super) struct Scene {

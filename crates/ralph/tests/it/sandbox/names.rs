@@ -107,8 +107,8 @@ fn commands_work_and_nothing_is_made_while_an_agent_works() {
     for environment in environments() {
         let calls = json!([{ "do": [
             { "touch": "begun" },
-            { "waitFor": { "path": "go-on", "seconds": 100.0 } },
-            { "run": { "command": "rm begun go-on; echo x > work.txt" } },
+            { "waitFor": { "path": "continue", "seconds": 100.0 } },
+            { "run": { "command": "rm begun continue; echo x > work.txt" } },
             handoff()
         ] }]);
         let sealed = project(&calls, &json!({ "memory": { "enabled": true } }));
@@ -141,7 +141,7 @@ fn commands_work_and_nothing_is_made_while_an_agent_works() {
                 ended.stderr
             );
         }
-        sealed.write_file("go-on", "");
+        sealed.write_file("continue", "");
         let end = running.wait_for_end();
         assert!(matches!(end.code, Some(0 | 130)), "{environment:?}: {}", end.stderr);
         let mut after = listed(&sealed);
@@ -202,8 +202,8 @@ fn local_settings_that_appear_while_an_agent_works_are_not_read() {
         let write = format!("echo '{text}' > .ralph/settings.local.json; touch begun");
         let calls = json!([{ "do": [
             { "run": { "command": write } },
-            { "waitFor": { "path": "go-on", "seconds": 100.0 } },
-            { "run": { "command": "rm .ralph/settings.local.json begun go-on; echo x > work.txt" } },
+            { "waitFor": { "path": "continue", "seconds": 100.0 } },
+            { "run": { "command": "rm .ralph/settings.local.json begun continue; echo x > work.txt" } },
             handoff()
         ] }]);
         let sealed = project(&calls, &json!({}));
@@ -214,7 +214,7 @@ fn local_settings_that_appear_while_an_agent_works_are_not_read() {
         sealed.run_ralph(&["note", "A word."]).expect_code(0);
         let tasks = sealed.run_ralph(&["tasks"]).expect_code(0).stdout;
         assert!(tasks.contains("T-1"), "{tasks}");
-        sealed.write_file("go-on", "");
+        sealed.write_file("continue", "");
         running.wait_for_end().expect_code(0);
     }
 }

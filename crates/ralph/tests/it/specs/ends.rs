@@ -195,7 +195,7 @@ fn a_merge_under_way_is_not_built_upon() {
 fn a_second_run_in_the_same_place_ends_with_3() {
     let patient = json!([
         { "touch": "../begun" },
-        { "waitFor": { "path": "../go-on", "seconds": 50.0 } },
+        { "waitFor": { "path": "../continue", "seconds": 50.0 } },
         complete(),
     ]);
     let sealed = scene(&always(patient), &json!({}));
@@ -204,7 +204,7 @@ fn a_second_run_in_the_same_place_ends_with_3() {
     for words in COMMANDS {
         sealed.run_ralph(words).expect_code(3).expect_stderr("Another run is active");
     }
-    sealed.write_file("../go-on", "");
+    sealed.write_file("../continue", "");
     running.wait_for_end().expect_code(0);
 }
 
@@ -214,7 +214,7 @@ fn interrupt_ends_with_130_and_the_run_can_resume() {
         let calls = json!([
             { "when": { "call": 1 }, "do": [
                 { "touch": "../begun" },
-                { "waitFor": { "path": "../go-on", "seconds": 50.0 } },
+                { "waitFor": { "path": "../continue", "seconds": 50.0 } },
                 check_items(), commit("Do it"), complete(),
             ] },
             { "do": [complete()] },
@@ -224,7 +224,7 @@ fn interrupt_ends_with_130_and_the_run_can_resume() {
         sealed.wait_for("../begun");
         running.send_signal(Signal::INT);
         running.wait_for("Received signal, shutting down...");
-        sealed.write_file("../go-on", "");
+        sealed.write_file("../continue", "");
         running.wait_for_end().expect_code(130).expect_stderr("ralph resume");
         assert!(last_session(&sealed).contains("\nExit Code: 130\n"), "{words:?}");
         sealed.run_ralph(&["resume"]).expect_code(0);

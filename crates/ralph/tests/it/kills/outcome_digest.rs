@@ -7,14 +7,14 @@ use ralph_testkit::sealed::Sealed;
 
 /// Every commit of every branch with its message and its changes; and uncommitted changes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Essence {
+pub(super) struct OutcomeDigest {
     commits: String,
     status: String,
     locks: Vec<String>,
     set_aside: String,
 }
 
-impl Essence {
+impl OutcomeDigest {
     /// Asserts that both are the same, and shows the first lines that differ.
     #[track_caller]
     pub(super) fn expect_same(&self, expect: &Self, reported: &str) {
@@ -36,7 +36,7 @@ impl Essence {
 }
 
 /// Returns the current state.
-pub(super) fn essence(sealed: &Sealed) -> Essence {
+pub(super) fn digest_outcome(sealed: &Sealed) -> OutcomeDigest {
     let branches = sealed.run_git(&["for-each-ref", "--format=%(refname:short)", "refs/heads"]);
     let mut failure_branches: Vec<&str> =
         branches.lines().filter(|name| name.starts_with("wip/")).collect();
@@ -51,7 +51,7 @@ pub(super) fn essence(sealed: &Sealed) -> Essence {
     }
     let mut locks = Vec::new();
     collect_locks(&sealed.project_dir().join(".git"), &mut locks);
-    Essence {
+    OutcomeDigest {
         commits: timeless(sealed, &commits),
         status: sealed.run_git(&[
             "status",

@@ -63,7 +63,7 @@ pub(super) fn commit_all(sealed: &Sealed, message: &str) {
 
 /// The user's files and refs, which no run may touch.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Belongings {
+pub(super) struct UserState {
     refs: Vec<String>,
     staged: String,
     not_staged: String,
@@ -72,8 +72,8 @@ pub(super) struct Belongings {
     settings: String,
 }
 
-impl Belongings {
-    pub(super) fn of(sealed: &Sealed) -> Self {
+impl UserState {
+    pub(super) fn read(sealed: &Sealed) -> Self {
         let refs = sealed.run_git(&["for-each-ref", "--format=%(refname) %(objectname)"]);
         let is_theirs = |name: &&str| {
             let runs = ["refs/heads/main ", "refs/heads/wip/", "refs/ralph/", "refs/remotes/"];

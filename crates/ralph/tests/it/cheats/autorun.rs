@@ -32,15 +32,15 @@ pub(super) const CHEATS: &[Cheat] = &[
     },
     Cheat {
         name: "makes a directory that ralph writes to a link",
-        scene: Scene::Elsewhere("planted.rs", "directory_replaced_by_a_link_is_not_followed"),
+        scene: Scene::Elsewhere("autorun.rs", "directory_replaced_by_a_link_is_not_followed"),
     },
     Cheat {
         name: "makes the prompt file something else",
-        scene: Scene::Elsewhere("planted.rs", "prompt_file_replaced_by_a_link_ends_the_run"),
+        scene: Scene::Elsewhere("autorun.rs", "prompt_file_replaced_by_a_link_ends_the_run"),
     },
     Cheat {
         name: "plants files that act by themselves later on",
-        scene: Scene::Elsewhere("planted.rs", "new_autorun_files_are_listed_at_the_end"),
+        scene: Scene::Elsewhere("autorun.rs", "new_autorun_files_are_listed_at_the_end"),
     },
     Cheat { name: "lets the task file grow while it is read", scene: Scene::Own(grows) },
 ];

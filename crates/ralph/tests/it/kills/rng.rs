@@ -4,9 +4,9 @@ use std::time::Duration;
 
 /// A generator: `SplitMix64`.
 #[derive(Debug)]
-pub(super) struct Chance(u64);
+pub(super) struct Rng(u64);
 
-impl Chance {
+impl Rng {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -40,7 +40,7 @@ pub(super) enum Target {
 
 /// A kill.
 #[derive(Debug)]
-pub(super) struct Blow {
+pub(super) struct KillOrder {
     pub(super) moment: Moment,
     pub(super) target: Target,
 }
@@ -77,7 +77,7 @@ pub(super) struct OpenCall {
 impl fmt::Display for Struck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Missed(_) => write!(f, "ended before the blow"),
+            Self::Missed(_) => write!(f, "ended before the kill"),
             Self::Ralph { phase, open } => write!(f, "killed after {phase}, {open:?}"),
             Self::Warden { phase, .. } => write!(f, "lost its warden after {phase}"),
             Self::Both { phase, open } => {
@@ -87,7 +87,7 @@ impl fmt::Display for Struck {
     }
 }
 
-impl Blow {
+impl KillOrder {
     /// Starts ralph and kills it.
     pub(super) fn strike(self, sealed: &Sealed, words: &[&str]) -> Struck {
         let before = Journals::of(sealed);
