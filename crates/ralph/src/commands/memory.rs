@@ -6,7 +6,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use ralph_core::graph::{Graph, GraphSelection, Index};
+use ralph_core::graph::{Graph, GraphSelection};
 use ralph_core::outcome::ExitStatus;
 use ralph_io::store::atomic;
 use ralph_io::store::graph::GraphFile;
@@ -41,7 +41,7 @@ pub(crate) fn main(common: &CommonArgs, args: &MemoryArgs) -> Result<ExitStatus,
         }
         MemoryCommand::Search { words } => {
             show(
-                &Index::of(graph).search(graph, words),
+                &graph.search_entities(words),
                 "Nothing that is remembered has all of these words.",
             );
         }
