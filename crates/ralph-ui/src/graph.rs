@@ -1,16 +1,15 @@
-//! The knowledge graph for people: a list, a picture, and a page with both.
+//! The knowledge graph for people: a list, a Mermaid chart, and a page with both.
 //!
 //! Agents write its content, so it goes through `sanitize` first, and is escaped in HTML. Not here:
 //! reading the graph, and writing the files.
 
-mod layout;
-mod picture;
+mod mermaid;
 
 use std::collections::BTreeMap;
 
 use ralph_core::graph::{Entity, Graph, GraphSelection, Relation};
 
-pub use self::picture::{Drawing, draw};
+pub use self::mermaid::{MermaidChart, render_mermaid};
 
 use crate::html::escape_html;
 use crate::sanitize;
@@ -29,8 +28,7 @@ const MOST_ON_PAGE: usize = 2_000;
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}\
-svg{display:block;max-width:96vw;height:auto;margin-left:50%;\
-transform:translateX(-50%);border:1px solid #8884;border-radius:8px}\
+pre{overflow-x:auto}\
 h2{margin:1.5rem 0 0;font-size:1.05rem}small{font-weight:normal;opacity:.7}\
 ul{margin:.2rem 0}.r{opacity:.8}";
 
@@ -75,8 +73,8 @@ pub fn format_list(selection: &GraphSelection<'_>, nothing: &str, style: &Style)
     text
 }
 
-/// Returns an HTML page with the picture and, below it, the list.
-pub fn render_page(graph: &Graph, drawn: &Drawing) -> String {
+/// Returns an HTML page with the list and, collapsed, the text of the chart.
+pub fn render_page(graph: &Graph, chart: &MermaidChart) -> String {
     let entities: Vec<&Entity> = graph.entities.iter().take(MOST_ON_PAGE).collect();
     let relations: Vec<&Relation> = graph.relations.iter().collect();
     let (mut outgoing, _) = group_relations(&entities, &relations);
@@ -110,8 +108,10 @@ pub fn render_page(graph: &Graph, drawn: &Drawing) -> String {
          <meta name=\"viewport\" content=\"width=device-width\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>What is remembered</title>\n<style>{STYLE}</style>\n\
-         <h1>What is remembered</h1>\n<p>{}.</p>\n{}\n{body}</html>\n",
-        drawn.extent, drawn.svg
+         <h1>What is remembered</h1>\n<p>{}.</p>\n<details><summary>Mermaid chart</summary>\
+         <pre>{}</pre></details>\n{body}</html>\n",
+        chart.extent,
+        escape_html(&chart.text)
     )
 }
 
