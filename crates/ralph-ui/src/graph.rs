@@ -1,17 +1,17 @@
 //! The knowledge graph for people: a list, a Mermaid chart, and a page with both.
 //!
-//! Agents write its content, so it goes through `sanitize` first, and is escaped in HTML. Not here:
+//! Agents write its content, so it goes through `sanitize` first, and `maud` escapes it. Not here:
 //! reading the graph, and writing the files.
 
 mod mermaid;
 
 use std::collections::BTreeMap;
 
+use maud::{DOCTYPE, PreEscaped, html};
 use ralph_core::graph::{Entity, Graph, GraphSelection, Relation};
 
 pub use self::mermaid::{MermaidChart, render_mermaid};
 
-use crate::html::escape_html;
 use crate::sanitize;
 use crate::style::{Paint, Style};
 
@@ -78,41 +78,38 @@ pub fn render_page(graph: &Graph, chart: &MermaidChart) -> String {
     let entities: Vec<&Entity> = graph.entities.iter().take(MOST_ON_PAGE).collect();
     let relations: Vec<&Relation> = graph.relations.iter().collect();
     let (mut outgoing, _) = group_relations(&entities, &relations);
-    let mut body = String::new();
-    for entity in &entities {
-        let (name, kind) = (
-            escape_html(&format_name(&entity.name)),
-            escape_html(&sanitize_name(&entity.entity_type)),
-        );
-        body.push_str(&format!("<h2>{name} <small>{kind}</small></h2>\n<ul>\n"));
-        for observation in &entity.observations {
-            let observation = sanitize::sanitize_line(observation, LONGEST_OBSERVATION, "…");
-            body.push_str(&format!("<li>{}</li>\n", escape_html(&observation)));
-        }
-        for relation in outgoing.remove(entity.name.as_str()).unwrap_or_default() {
-            let line = format!(
-                "→ {} {}",
-                sanitize_name(&relation.relation_type),
-                sanitize_name(&relation.to)
-            );
-            body.push_str(&format!("<li class=\"r\">{}</li>\n", escape_html(&line)));
-        }
-        body.push_str("</ul>\n");
-    }
     let missing = graph.entities.len() - entities.len();
-    if missing > 0 {
-        body.push_str(&format!("<p>{missing} more are not listed here.</p>\n"));
-    }
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>What is remembered</title>\n<style>{STYLE}</style>\n\
-         <h1>What is remembered</h1>\n<p>{}.</p>\n<details><summary>Mermaid chart</summary>\
-         <pre>{}</pre></details>\n{body}</html>\n",
-        chart.extent,
-        escape_html(&chart.text)
-    )
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width";
+            meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+            title { "What is remembered" }
+            style { (PreEscaped(STYLE)) }
+            h1 { "What is remembered" }
+            p { (chart.extent) "." }
+            details { summary { "Mermaid chart" } pre { (chart.text) } }
+            @for entity in &entities {
+                h2 { (format_name(&entity.name)) " " small { (sanitize_name(&entity.entity_type)) } }
+                ul {
+                    @for observation in &entity.observations {
+                        li { (sanitize::sanitize_line(observation, LONGEST_OBSERVATION, "…")) }
+                    }
+                    @for relation in outgoing.remove(entity.name.as_str()).unwrap_or_default() {
+                        li.r {
+                            "→ " (sanitize_name(&relation.relation_type)) " "
+                            (sanitize_name(&relation.to))
+                        }
+                    }
+                }
+            }
+            @if missing > 0 {
+                p { (missing) " more are not listed here." }
+            }
+        }
+    };
+    page.into_string()
 }
 
 /// Returns the outgoing relations of each entity by its name, and the rest.
