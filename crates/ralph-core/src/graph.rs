@@ -5,14 +5,11 @@
 //! call exists twice, and a relation may name entities that do not exist. Not here: the file, and
 //! the protocol.
 
-mod index;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-pub use index::{Index, Touched};
 
 /// An entity, and what is known about it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -149,9 +146,28 @@ impl Graph {
     /// Returns the entities with these names.
     pub fn select_by_names<'a>(&'a self, names: &[impl AsRef<str>]) -> GraphSelection<'a> {
         let names: BTreeSet<&str> = names.iter().map(AsRef::as_ref).collect();
-        let is_meant = |entity: &&Entity| names.contains(entity.name.as_str());
-        let entities: Vec<&Entity> = self.entities.iter().filter(is_meant).collect();
-        // Relations of an unknown name are not returned.
+        self.select_entities(|entity| names.contains(entity.name.as_str()))
+    }
+
+    /// Returns the entities that have all of these texts in their name, type or observations,
+    /// ignoring case. Without a text it returns everything.
+    pub fn search_entities(&self, texts: &[impl AsRef<str>]) -> GraphSelection<'_> {
+        if texts.is_empty() {
+            return self.select_all();
+        }
+        let texts: Vec<String> = texts.iter().map(|it| it.as_ref().to_lowercase()).collect();
+        let finders: Vec<_> = texts.iter().map(memmem::Finder::new).collect();
+        self.select_entities(|entity| {
+            let own = [&entity.name, &entity.entity_type];
+            let own = own.into_iter().chain(&entity.observations);
+            let own: Vec<String> = own.map(|text| text.to_lowercase()).collect();
+            finders.iter().all(|it| own.iter().any(|text| it.find(text.as_bytes()).is_some()))
+        })
+    }
+
+    /// Returns the matching entities. Relations of a name without an entity are not returned.
+    fn select_entities(&self, mut is_match: impl FnMut(&Entity) -> bool) -> GraphSelection<'_> {
+        let entities: Vec<&Entity> = self.entities.iter().filter(|it| is_match(it)).collect();
         let found: BTreeSet<&str> = entities.iter().map(|entity| entity.name.as_str()).collect();
         let touches = |it: &&Relation| {
             !found.is_empty()

@@ -33,6 +33,7 @@ pub mod graph;
 pub mod guard;
 pub mod handoff;
 pub mod hook_state;
+pub mod http_head;
 pub mod ids;
 pub mod import_loops;
 pub mod judge;

@@ -2,12 +2,14 @@
 //! redirect, too much, or none.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use serde_json::Value;
+
+use crate::models::http::read_request;
 
 /// How a request is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,23 +103,9 @@ fn serve_request(
     requests: &Mutex<Vec<ReceivedRequest>>,
 ) -> io::Result<Option<TcpStream>> {
     let mut reader = BufReader::new(stream.try_clone()?);
-    let mut first = String::new();
-    reader.read_line(&mut first)?;
-    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
-    let mut headers = BTreeMap::new();
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line)? == 0 || line == "\r\n" {
-            break;
-        }
-        if let Some((name, value)) = line.split_once(':') {
-            headers.insert(name.to_lowercase(), value.trim().to_owned());
-        }
-    }
-    let length = headers.get("content-length").and_then(|it| it.parse().ok()).unwrap_or(0);
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
-    let body = String::from_utf8_lossy(&body).into_owned();
+    let Some(request) = read_request(&mut reader)? else { return Ok(None) };
+    let body = String::from_utf8_lossy(&request.body).into_owned();
+    let (path, headers) = (request.target, request.headers);
     lock_requests(requests).push(ReceivedRequest { path, headers, body });
     match answer {
         ReceiverAnswer::Hang => Ok(Some(stream)),

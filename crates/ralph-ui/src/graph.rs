@@ -1,18 +1,17 @@
-//! The knowledge graph for people: a list, a picture, and a page with both.
+//! The knowledge graph for people: a list, a Mermaid chart, and a page with both.
 //!
-//! Agents write its content, so it goes through `sanitize` first, and is escaped in HTML. Not here:
+//! Agents write its content, so it goes through `sanitize` first, and `maud` escapes it. Not here:
 //! reading the graph, and writing the files.
 
-mod layout;
-mod picture;
+mod mermaid;
 
 use std::collections::BTreeMap;
 
+use maud::{DOCTYPE, PreEscaped, html};
 use ralph_core::graph::{Entity, Graph, GraphSelection, Relation};
 
-pub use self::picture::{Drawing, draw};
+pub use self::mermaid::{MermaidChart, render_mermaid};
 
-use crate::html::escape_html;
 use crate::sanitize;
 use crate::style::{Paint, Style};
 
@@ -29,8 +28,7 @@ const MOST_ON_PAGE: usize = 2_000;
 const STYLE: &str = "\
 :root{color-scheme:light dark}\
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}\
-svg{display:block;max-width:96vw;height:auto;margin-left:50%;\
-transform:translateX(-50%);border:1px solid #8884;border-radius:8px}\
+pre{overflow-x:auto}\
 h2{margin:1.5rem 0 0;font-size:1.05rem}small{font-weight:normal;opacity:.7}\
 ul{margin:.2rem 0}.r{opacity:.8}";
 
@@ -75,44 +73,43 @@ pub fn format_list(selection: &GraphSelection<'_>, nothing: &str, style: &Style)
     text
 }
 
-/// Returns an HTML page with the picture and, below it, the list.
-pub fn render_page(graph: &Graph, drawn: &Drawing) -> String {
+/// Returns an HTML page with the list and, collapsed, the text of the chart.
+pub fn render_page(graph: &Graph, chart: &MermaidChart) -> String {
     let entities: Vec<&Entity> = graph.entities.iter().take(MOST_ON_PAGE).collect();
     let relations: Vec<&Relation> = graph.relations.iter().collect();
     let (mut outgoing, _) = group_relations(&entities, &relations);
-    let mut body = String::new();
-    for entity in &entities {
-        let (name, kind) = (
-            escape_html(&format_name(&entity.name)),
-            escape_html(&sanitize_name(&entity.entity_type)),
-        );
-        body.push_str(&format!("<h2>{name} <small>{kind}</small></h2>\n<ul>\n"));
-        for observation in &entity.observations {
-            let observation = sanitize::sanitize_line(observation, LONGEST_OBSERVATION, "…");
-            body.push_str(&format!("<li>{}</li>\n", escape_html(&observation)));
-        }
-        for relation in outgoing.remove(entity.name.as_str()).unwrap_or_default() {
-            let line = format!(
-                "→ {} {}",
-                sanitize_name(&relation.relation_type),
-                sanitize_name(&relation.to)
-            );
-            body.push_str(&format!("<li class=\"r\">{}</li>\n", escape_html(&line)));
-        }
-        body.push_str("</ul>\n");
-    }
     let missing = graph.entities.len() - entities.len();
-    if missing > 0 {
-        body.push_str(&format!("<p>{missing} more are not listed here.</p>\n"));
-    }
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>What is remembered</title>\n<style>{STYLE}</style>\n\
-         <h1>What is remembered</h1>\n<p>{}.</p>\n{}\n{body}</html>\n",
-        drawn.extent, drawn.svg
-    )
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width";
+            meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+            title { "What is remembered" }
+            style { (PreEscaped(STYLE)) }
+            h1 { "What is remembered" }
+            p { (chart.extent) "." }
+            details { summary { "Mermaid chart" } pre { (chart.text) } }
+            @for entity in &entities {
+                h2 { (format_name(&entity.name)) " " small { (sanitize_name(&entity.entity_type)) } }
+                ul {
+                    @for observation in &entity.observations {
+                        li { (sanitize::sanitize_line(observation, LONGEST_OBSERVATION, "…")) }
+                    }
+                    @for relation in outgoing.remove(entity.name.as_str()).unwrap_or_default() {
+                        li.r {
+                            "→ " (sanitize_name(&relation.relation_type)) " "
+                            (sanitize_name(&relation.to))
+                        }
+                    }
+                }
+            }
+            @if missing > 0 {
+                p { (missing) " more are not listed here." }
+            }
+        }
+    };
+    page.into_string()
 }
 
 /// Returns the outgoing relations of each entity by its name, and the rest.

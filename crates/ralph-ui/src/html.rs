@@ -1,12 +1,12 @@
 //! The report of a run as one self-contained HTML page: no network, no font, no script. `serve`
 //! shows the same parts live.
 //!
-//! Agents and tools write the titles, outputs and diffs, so each goes through `sanitize` and is
-//! escaped; limits keep the page small for any length of the run. Not here: counting, and git.
+//! Agents and tools write the titles, outputs and diffs, so each goes through `sanitize`, and `maud`
+//! escapes it; limits keep the page small for any length of the run. Not here: counting, and git.
 
 mod attempts;
 mod chart;
-mod escaping;
+mod foreign_text;
 mod frame;
 mod outcome;
 mod sections;
@@ -14,7 +14,6 @@ mod sections;
 use ralph_core::event::TreeId;
 use ralph_core::report::{Summary, Timeline};
 
-pub(crate) use escaping::escape_html;
 pub use frame::{Controls, ListedRun, ListedRunState, render_document, render_list_page};
 pub(crate) use frame::{LivePageData, SCRIPT, render_live_page, render_style};
 pub use outcome::RunActivity;
@@ -46,20 +45,20 @@ pub struct PagePart {
 /// Returns the parts of a page, in order.
 pub fn render_parts(facts: &mut PageInput<'_>) -> Vec<PagePart> {
     let (summary, timeline, clock) = (facts.summary, facts.timeline, facts.clock);
-    let outcome = outcome::render_heading(summary, facts.status, facts.project, clock);
-    vec![
-        PagePart { id: "outcome", html: outcome },
-        PagePart { id: "needs-you", html: sections::render_needs_you(summary) },
-        PagePart { id: "progress", html: sections::render_progress(timeline) },
-        PagePart { id: "timeline", html: attempts::render_timeline(timeline, clock) },
-        PagePart { id: "tasks", html: sections::render_tasks(summary) },
-        PagePart { id: "costs", html: sections::render_roles(summary) },
-        PagePart { id: "gates", html: sections::render_gates(summary) },
-        PagePart { id: "reviews", html: sections::render_reviews(summary) },
-        PagePart { id: "attempts", html: attempts::render_attempts(timeline, facts.diff) },
-        PagePart { id: "history", html: sections::render_history(summary) },
-        PagePart { id: "notes", html: sections::render_notes(summary) },
-    ]
+    let parts = [
+        ("outcome", outcome::render_heading(summary, facts.status, facts.project, clock)),
+        ("needs-you", sections::render_needs_you(summary)),
+        ("progress", sections::render_progress(timeline)),
+        ("timeline", attempts::render_timeline(timeline, clock)),
+        ("tasks", sections::render_tasks(summary)),
+        ("costs", sections::render_roles(summary)),
+        ("gates", sections::render_gates(summary)),
+        ("reviews", sections::render_reviews(summary)),
+        ("attempts", attempts::render_attempts(timeline, facts.diff)),
+        ("history", sections::render_history(summary)),
+        ("notes", sections::render_notes(summary)),
+    ];
+    parts.into_iter().map(|(id, html)| PagePart { id, html: html.into_string() }).collect()
 }
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ fn a_search_looks_everywhere_and_ignores_case() {
         (&["writescounts"], &[]),
         (&["countsbob"], &[]),
     ] {
-        let found = Index::of(&graph).search(&graph, texts);
+        let found = graph.search_entities(texts);
         let names: Vec<&str> = found.entities.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, expect, "{texts:?}");
         assert_eq!(found.relations.is_empty(), expect.is_empty(), "{texts:?}");
@@ -266,68 +266,18 @@ fn found<'a>(graph: &'a Graph, texts: &[&str]) -> GraphSelection<'a> {
     GraphSelection { entities, relations }
 }
 
-#[test]
-fn a_search_finds_the_same_after_changes_to_many_things() {
-    let mut graph = Graph::default();
-    let mut index = Index::default();
-    let new = |range: std::ops::Range<usize>| {
-        let texts = |at: usize| format!("Thing {at} is number {}", at * 7 % 100);
-        range.map(|at| entity(&format!("n{at}"), &[&texts(at), "the same"])).collect()
-    };
-    let names = |range: std::ops::Range<usize>| range.map(|at| format!("n{at}")).collect();
-    let edits = [
-        GraphEdit::CreateEntities(new(0..70)),
-        GraphEdit::CreateEntities(new(70..75)),
-        GraphEdit::CreateRelations((0..70).map(|at| relation("n3", &format!("n{at}"))).collect()),
-        GraphEdit::AddObservations(vec![
-            observations("n40", &["odd one"]),
-            observations("n3", &["x"]),
-        ]),
-        GraphEdit::DeleteEntities(names(20..23)),
-        GraphEdit::DeleteObservations(vec![observations("n41", &["the same"])]),
-        GraphEdit::CreateEntities(new(75..120)),
-        GraphEdit::DeleteEntities(names(30..119)),
-        GraphEdit::DeleteEntities(names(0..200)),
-    ];
-    for edit in edits {
-        let touched = Touched::by(&edit, &graph);
-        graph.apply_edit(edit).expect("it can be done");
-        index.follow(&touched, &graph);
-        assert_eq!(index, Index::of(&graph));
-        let texts = [
-            "n4",
-            "is number 4",
-            "ODD ONE",
-            "the same",
-            "nowhere",
-            "e",
-            "",
-            "thing 7 is number 49",
-        ];
-        for text in &texts.map(|text| [text]) {
-            assert_eq!(index.search(&graph, text), found(&graph, text), "{text:?}");
-        }
-        let both = ["thing 1", "the SAME"];
-        assert_eq!(index.search(&graph, &both), found(&graph, &both));
-    }
-}
-
 proptest! {
     #[test]
     fn edits_do_what_the_words_say(edits in prop::collection::vec(edit(), 0..20)) {
         let mut graph = Graph::default();
-        let mut index = Index::default();
         for edit in edits {
             let expect = model(&graph, &edit);
             let before = graph.clone();
-            let touched = Touched::by(&edit, &graph);
             let effect = graph.apply_edit(edit).map_or(GraphEffect::Unchanged, |(_, effect)| effect);
             prop_assert_eq!(&graph, &expect);
             prop_assert_eq!(effect == GraphEffect::Unchanged, graph == before);
-            index.follow(&touched, &graph);
-            prop_assert_eq!(&index, &Index::of(&graph));
             for texts in [&["A"][..], &["b", "C"], &["σ"], &["É"], &["bc"], &[""]] {
-                prop_assert_eq!(index.search(&graph, texts), found(&graph, texts), "{:?}", texts);
+                prop_assert_eq!(graph.search_entities(texts), found(&graph, texts), "{:?}", texts);
             }
         }
     }

@@ -13,9 +13,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ralph_core::graph::{
-    Graph, GraphEdit, GraphEditResult, GraphEffect, GraphSelection, Index, Touched, UnknownEntity,
-};
+use ralph_core::graph::{Graph, GraphEdit, GraphEditResult, GraphEffect, UnknownEntity};
 use rustix::fs::OFlags;
 
 use crate::atomic_file;
@@ -78,8 +76,6 @@ pub enum GraphError {
 #[derive(Debug)]
 struct GraphSnapshot {
     content: GraphContent,
-    /// None until the first search.
-    index: Option<Index>,
     /// None if there is no file.
     version: Option<GraphVersion>,
 }
@@ -117,18 +113,6 @@ impl GraphFile {
         Ok(&self.refresh(&path)?.content.graph)
     }
 
-    /// Returns the entities with all of these texts in their name, type or observations, ignoring
-    /// case. The first search builds an index for those that follow.
-    pub fn search_entities(
-        &mut self,
-        texts: &[impl AsRef<str>],
-    ) -> Result<GraphSelection<'_>, GraphError> {
-        let path = self.path.clone();
-        let GraphSnapshot { content, index, .. } = self.refresh(&path)?;
-        let index = index.get_or_insert_with(|| Index::of(&content.graph));
-        Ok(index.search(&content.graph, texts))
-    }
-
     /// Applies an edit, completely or not at all.
     pub fn apply_edit(&mut self, edit: GraphEdit) -> Result<GraphEditResult, GraphError> {
         // Links are resolved, so that all users of the file use one lock, and the link stays.
@@ -138,12 +122,7 @@ impl GraphFile {
         }
         let _lock = self.lock_graph(&path)?;
         let seen = self.refresh(&path)?;
-        let graph = &mut seen.content.graph;
-        let touched = seen.index.is_some().then(|| Touched::by(&edit, graph));
-        let (edited, effect) = graph.apply_edit(edit)?;
-        if let (Some(index), Some(touched)) = (&mut seen.index, touched) {
-            index.follow(&touched, graph);
-        }
+        let (edited, effect) = seen.content.graph.apply_edit(edit)?;
         let is_whole = seen.content.damaged.is_empty();
         match effect {
             GraphEffect::Unchanged if is_whole => {}
@@ -291,11 +270,7 @@ fn read_snapshot(path: &Path) -> Result<GraphSnapshot, GraphError> {
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok(GraphSnapshot {
-                content: GraphContent::default(),
-                index: None,
-                version: None,
-            });
+            return Ok(GraphSnapshot { content: GraphContent::default(), version: None });
         }
         Err(error) => return Err(refused(error)),
     };
@@ -310,7 +285,7 @@ fn read_snapshot(path: &Path) -> Result<GraphSnapshot, GraphError> {
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
     (&file).take(LARGEST).read_to_end(&mut bytes).map_err(refused)?;
     let content = lines::parse_lines(&bytes);
-    Ok(GraphSnapshot { content, index: None, version: Some(GraphVersion { stamp, _file: file }) })
+    Ok(GraphSnapshot { content, version: Some(GraphVersion { stamp, _file: file }) })
 }
 
 /// Saves damaged lines in a file of their own, and returns its path.

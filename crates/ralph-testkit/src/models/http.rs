@@ -4,21 +4,34 @@
 //! Not here: persistent connections, compression, and everything else that a client can do
 //! without.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
+use ralph_core::http_head::{HttpHead, find_head_end};
 use serde_json::Value;
 
 /// The longest body that is read. A request of an agent has some hundred kilobytes.
 const LONGEST_BODY: u64 = 64 << 20;
 
+/// The longest head that is read. Tokens in headers have some kilobytes.
+const LONGEST_HEAD: usize = 64 << 10;
+
 /// A request as received.
 #[derive(Debug)]
-pub(super) struct ModelHttpRequest {
-    pub(super) method: String,
-    /// The path without its query.
-    pub(super) path: String,
-    pub(super) body: Vec<u8>,
+pub(crate) struct ScriptedRequest {
+    pub(crate) method: String,
+    pub(crate) target: String,
+    /// The headers, with names in lower case.
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl ScriptedRequest {
+    /// Returns the path without its query.
+    pub(super) fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
 }
 
 /// One event of a stream.
@@ -30,33 +43,36 @@ pub(super) struct EventFrame {
 }
 
 /// Reads a request; `None` if the client disconnected without one.
-pub(super) fn read_request(
+pub(crate) fn read_request(
     stream: &mut BufReader<TcpStream>,
-) -> io::Result<Option<ModelHttpRequest>> {
-    let mut line = String::new();
-    if stream.read_line(&mut line)? == 0 {
-        return Ok(None);
+) -> io::Result<Option<ScriptedRequest>> {
+    let mut bytes = Vec::new();
+    while find_head_end(&bytes, LONGEST_HEAD).map_err(io::Error::other)?.is_none() {
+        let mut line = stream.by_ref().take(LONGEST_HEAD as u64);
+        if line.read_until(b'\n', &mut bytes)? == 0 {
+            return if bytes.is_empty() {
+                Ok(None)
+            } else {
+                Err(io::ErrorKind::InvalidData.into())
+            };
+        }
     }
-    let mut parts = line.split_whitespace().map(str::to_owned);
-    let (Some(method), Some(target)) = (parts.next(), parts.next()) else {
-        return Err(io::ErrorKind::InvalidData.into());
+    let head = HttpHead::parse(&bytes).map_err(io::Error::other)?;
+    let is_chunked = |it: &str| it.eq_ignore_ascii_case("chunked");
+    let body = if head.header("transfer-encoding").is_some_and(is_chunked) {
+        read_chunks(stream)?
+    } else {
+        let length = head.header("content-length").and_then(|it| it.parse().ok()).unwrap_or(0);
+        read_exactly(stream, length)?
     };
-    let (mut length, mut is_chunked) = (0, false);
-    loop {
-        let mut header = String::new();
-        if stream.read_line(&mut header)? == 0 || header.trim().is_empty() {
-            break;
-        }
-        let (name, value) = header.split_once(':').unwrap_or((&header, ""));
-        match name.to_ascii_lowercase().as_str() {
-            "content-length" => length = value.trim().parse().unwrap_or(0),
-            "transfer-encoding" => is_chunked = value.trim().eq_ignore_ascii_case("chunked"),
-            _ => {}
-        }
-    }
-    let body = if is_chunked { read_chunks(stream)? } else { read_exactly(stream, length)? };
-    let path = target.split('?').next().unwrap_or(&target).to_owned();
-    Ok(Some(ModelHttpRequest { method, path, body }))
+    let headers = head.headers.iter();
+    let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), (*value).to_owned()));
+    Ok(Some(ScriptedRequest {
+        method: head.method.to_owned(),
+        target: head.target.to_owned(),
+        headers: headers.collect(),
+        body,
+    }))
 }
 
 fn read_exactly(stream: &mut impl Read, length: u64) -> io::Result<Vec<u8>> {

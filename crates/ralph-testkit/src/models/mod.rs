@@ -5,7 +5,7 @@
 
 mod anthropic;
 mod gemini;
-mod http;
+pub(crate) mod http;
 mod openai;
 mod server;
 mod strict;

@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::http::{self, EventFrame, ModelHttpRequest};
+use super::http::{self, EventFrame, ScriptedRequest};
 use super::turn::{ModelAnswer, ModelRefusal, ModelTurn};
 use super::{anthropic, gemini, openai};
 use crate::sealed::wait_until;
@@ -208,7 +208,7 @@ fn answer_request(stream: &mut TcpStream, shared: &ServerState) -> io::Result<()
     let route = dialect.classify_request(&request, &body);
     let mut script = lock_mutex(&shared.script);
     if let Some(error) = dialect.check_schema(&request, &body, shared.schemas) {
-        script.requests.push(ModelRequest { path: request.path.clone(), body, turn: None });
+        script.requests.push(ModelRequest { path: request.path().to_owned(), body, turn: None });
         drop(script);
         return http::send_json(stream, 400, &[], &error);
     }
@@ -219,7 +219,11 @@ fn answer_request(stream: &mut TcpStream, shared: &ServerState) -> io::Result<()
         }
         RequestRoute::Direct(_) | RequestRoute::SideRequest(_) => None,
     };
-    script.requests.push(ModelRequest { path: request.path.clone(), body: body.clone(), turn });
+    script.requests.push(ModelRequest {
+        path: request.path().to_owned(),
+        body: body.clone(),
+        turn,
+    });
     let played = match route {
         RequestRoute::Direct(value) => {
             drop(script);
@@ -239,26 +243,26 @@ fn answer_request(stream: &mut TcpStream, shared: &ServerState) -> io::Result<()
 }
 
 impl ModelDialect {
-    fn classify_request(self, request: &ModelHttpRequest, body: &Value) -> RequestRoute {
+    fn classify_request(self, request: &ScriptedRequest, body: &Value) -> RequestRoute {
         if request.method != "POST" {
             return RequestRoute::Direct(json!({ "object": "list", "data": [], "models": [] }));
         }
         match self {
-            Self::Anthropic => anthropic::classify_request(&request.path, body),
-            Self::OpenAi => openai::classify_request(&request.path, body),
-            Self::Gemini => gemini::classify_request(&request.path, body),
+            Self::Anthropic => anthropic::classify_request(request.path(), body),
+            Self::OpenAi => openai::classify_request(request.path(), body),
+            Self::Gemini => gemini::classify_request(request.path(), body),
         }
     }
 
     /// Returns the error about the schema of a request, if the real API would refuse it.
     fn check_schema(
         self,
-        request: &ModelHttpRequest,
+        request: &ScriptedRequest,
         body: &Value,
         schemas: SchemaTreatment,
     ) -> Option<Value> {
         match self {
-            Self::OpenAi => openai::check_schema(&request.path, body, schemas),
+            Self::OpenAi => openai::check_schema(request.path(), body, schemas),
             Self::Anthropic | Self::Gemini => None,
         }
     }
@@ -275,7 +279,7 @@ impl ModelDialect {
     fn play_turn(
         self,
         stream: &mut TcpStream,
-        request: &ModelHttpRequest,
+        request: &ScriptedRequest,
         body: &Value,
         mode: AnswerMode,
         turn: ModelTurn,
@@ -318,26 +322,21 @@ impl ModelDialect {
 
     fn build_frames(
         self,
-        request: &ModelHttpRequest,
+        request: &ScriptedRequest,
         body: &Value,
         answer: &ModelAnswer,
     ) -> AnswerFrames {
         match self {
             Self::Anthropic => anthropic::build_frames(body, answer),
-            Self::OpenAi => openai::build_frames(&request.path, body, answer),
+            Self::OpenAi => openai::build_frames(request.path(), body, answer),
             Self::Gemini => gemini::build_frames(answer),
         }
     }
 
-    fn build_message(
-        self,
-        request: &ModelHttpRequest,
-        body: &Value,
-        answer: &ModelAnswer,
-    ) -> Value {
+    fn build_message(self, request: &ScriptedRequest, body: &Value, answer: &ModelAnswer) -> Value {
         match self {
             Self::Anthropic => anthropic::build_message(body, answer),
-            Self::OpenAi => openai::build_message(&request.path, body, answer),
+            Self::OpenAi => openai::build_message(request.path(), body, answer),
             Self::Gemini => gemini::build_message(answer),
         }
     }

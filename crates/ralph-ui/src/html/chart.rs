@@ -1,22 +1,23 @@
 //! The charts of a page: a burn-down, a timeline, bars. Plain SVG without text, so that it scales
 //! to any width; labels are part of the HTML.
 //!
-//! Not here: scripts. The tooltips for hover and focus are part of the page.
+//! An SVG element without a closing tag would contain the next one, so all have one (`rect {}`). Not
+//! here: scripts. The tooltips for hover and focus are part of the page.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use maud::{Markup, html};
 use ralph_core::ids::Role;
 use ralph_core::report::timeline::{IterationSpan, ResultTone, Timeline};
 
-use super::escaping::escape_html;
 use crate::stream::choose_plural;
 
 /// The height of the burn-down in SVG units; each span is one unit wide.
 const HEIGHT: f64 = 100.0;
 
 /// Draws the remaining work after each span, or returns `None` if it is not counted.
-pub(super) fn draw_burn_down(timeline: &Timeline) -> Option<String> {
+pub(super) fn draw_burn_down(timeline: &Timeline) -> Option<Markup> {
     let points: Vec<u32> = timeline.spans.iter().map(|span| span.left).collect::<Option<_>>()?;
     let first = timeline.at_first.or(points.first().copied())?;
     let last = *points.last()?;
@@ -34,14 +35,20 @@ pub(super) fn draw_burn_down(timeline: &Timeline) -> Option<String> {
         "{first} left before iteration 1, {last} left after iteration {}",
         timeline.spans.last()?.last
     );
-    Some(format!(
-        "<figure class=\"chart\"><div class=\"plot\"><span class=\"most\">{most}</span>\
-         <span class=\"least\">0</span>\
-         <svg class=\"burn\" viewBox=\"0 0 {width} 100\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"{label}\"><path class=\"grid\" d=\"M0 0H{width}M0 50H{width}M0 100H{width}\"/>\
-         <path class=\"area\" d=\"{path}V100H0Z\"/><path class=\"line\" d=\"{path}\"/></svg></div>\
-         <figcaption>{label}</figcaption></figure>\n"
-    ))
+    Some(html! {
+        figure.chart {
+            div.plot {
+                span.most { (most) }
+                span.least { "0" }
+                svg.burn viewBox={ "0 0 " (width) " 100" } preserveAspectRatio="none" role="img" aria-label=(label) {
+                    path.grid d={ "M0 0H" (width) "M0 50H" (width) "M0 100H" (width) } {}
+                    path.area d={ (path) "V100H0Z" } {}
+                    path.line d=(path) {}
+                }
+            }
+            figcaption { (label) }
+        }
+    })
 }
 
 /// Draws the iterations, a column for each span and a row for each role. Color and shape show the
@@ -49,49 +56,40 @@ pub(super) fn draw_burn_down(timeline: &Timeline) -> Option<String> {
 pub(super) fn draw_timeline(
     timeline: &Timeline,
     link: impl Fn(&IterationSpan) -> String,
-) -> Option<String> {
+) -> Option<Markup> {
     let last = timeline.spans.last()?;
     let roles: BTreeSet<Role> =
         timeline.spans.iter().flat_map(|span| span.results.keys().map(|(role, _)| *role)).collect();
     let roles: Vec<Role> = roles.into_iter().collect();
-    let labels: Vec<String> = roles.iter().map(|role| format!("<span>{role}</span>")).collect();
-    let columns: Vec<String> =
-        timeline.spans.iter().map(|span| draw_column(span, &roles, &link(span))).collect();
-    let each = match timeline.stride {
-        0 | 1 => String::new(),
-        stride => format!("<p class=\"note\">Each column stands for {stride} iterations.</p>\n"),
-    };
-    Some(format!(
-        "{each}<figure class=\"chart\"><div class=\"lanes rows-{}\"><div class=\"roles\" \
-         aria-hidden=\"true\">{}</div><div class=\"columns\">{}</div></div>\
-         <figcaption><span>iterations {} to {}</span><span class=\"legend\"><i class=\"good\"></i>passed \
-         <i class=\"middling\"></i>changes requested <i class=\"bad\"></i>failed</span></figcaption>\
-         </figure>\n",
-        roles.len(),
-        labels.concat(),
-        columns.concat(),
-        timeline.spans.first()?.first,
-        last.last
-    ))
+    let first = timeline.spans.first()?;
+    Some(html! {
+        @if timeline.stride > 1 {
+            p.note { "Each column stands for " (timeline.stride) " iterations." }
+        }
+        figure.chart {
+            div class={ "lanes rows-" (roles.len()) } {
+                div.roles aria-hidden="true" { @for role in &roles { span { (role) } } }
+                div.columns {
+                    @for span in &timeline.spans { (draw_column(span, &roles, &link(span))) }
+                }
+            }
+            figcaption {
+                span { "iterations " (first.first) " to " (last.last) }
+                span.legend {
+                    i.good {} "passed " i.middling {} "changes requested " i.bad {} "failed"
+                }
+            }
+        }
+    })
 }
 
 /// Draws one column with its tooltip.
-fn draw_column(span: &IterationSpan, roles: &[Role], link: &str) -> String {
-    let mut cells = String::new();
+fn draw_column(span: &IterationSpan, roles: &[Role], link: &str) -> Markup {
     let mut tooltip = if span.first == span.last {
         format!("Iteration {}", span.first)
     } else {
         format!("Iterations {} to {}", span.first, span.last)
     };
-    for (row, role) in roles.iter().enumerate() {
-        let parts: Vec<(ResultTone, u32)> =
-            [ResultTone::Good, ResultTone::Middling, ResultTone::Bad]
-                .into_iter()
-                .map(|tone| (tone, count_by_role(span, *role, tone)))
-                .filter(|(_, count)| *count > 0)
-                .collect();
-        cells.push_str(&draw_results(row, &parts));
-    }
     for ((role, came_to), count) in &span.results {
         let times = if *count == 1 { String::new() } else { format!(" ({count}×)") };
         let _ = write!(tooltip, "; {role} {}{times}", came_to.label());
@@ -103,83 +101,77 @@ fn draw_column(span: &IterationSpan, roles: &[Role], link: &str) -> String {
     if let Some(left) = span.left {
         let _ = write!(tooltip, "; {left} left");
     }
-    let rows = roles.len();
-    format!(
-        "<a href=\"{link}\"><svg viewBox=\"0 0 1 {rows}\" preserveAspectRatio=\"none\" \
-         aria-hidden=\"true\">{cells}</svg><span class=\"tip\">{}</span></a>",
-        escape_html(&tooltip)
-    )
-}
-
-fn count_by_role(span: &IterationSpan, role: Role, tone: ResultTone) -> u32 {
-    let matching =
-        span.results.iter().filter(|((of, came_to), _)| *of == role && came_to.tone() == tone);
-    matching.map(|(_, count)| count).sum()
+    html! {
+        a href=(link) {
+            svg viewBox={ "0 0 1 " (roles.len()) } preserveAspectRatio="none" aria-hidden="true" {
+                @for (row, role) in roles.iter().enumerate() { (draw_results(row, *role, span)) }
+            }
+            span.tip { (tooltip) }
+        }
+    }
 }
 
 /// Draws the results of the iterations of one role. Failures are split in two, so that they can
 /// be recognized without color.
-fn draw_results(row: usize, parts: &[(ResultTone, u32)]) -> String {
-    let total: u32 = parts.iter().map(|(_, count)| count).sum();
-    let mut bottom = compute_row_start(row) + 0.95;
-    let mut drawn = String::new();
-    for (tone, count) in parts {
-        let high = f64::from(*count) / f64::from(total.max(1)) * 0.9;
+fn draw_results(row: usize, role: Role, span: &IterationSpan) -> Markup {
+    let count = |tone: ResultTone| -> u32 {
+        let results = span.results.iter();
+        let results = results.filter(|((of, result), _)| *of == role && result.tone() == tone);
+        results.map(|(_, count)| count).sum()
+    };
+    let tones = [ResultTone::Good, ResultTone::Middling, ResultTone::Bad];
+    let total: u32 = tones.into_iter().map(count).sum();
+    let mut bottom = u32::try_from(row).map_or(0.0, f64::from) + 0.95;
+    let mut cells: Vec<(&str, f64, f64)> = Vec::new();
+    for tone in tones.into_iter().filter(|tone| count(*tone) > 0) {
+        let high = f64::from(count(tone)) / f64::from(total.max(1)) * 0.9;
         let top = bottom - high;
-        let mut draw = |class: &str, y: f64, high: f64| {
-            let _ = write!(
-                drawn,
-                "<rect class=\"{class}\" x=\".06\" y=\"{y:.2}\" width=\".88\" height=\"{high:.2}\"/>"
-            );
-        };
         match tone {
-            ResultTone::Good => draw("good", top, high),
-            ResultTone::Middling => draw("middling", top, high),
+            ResultTone::Good => cells.push(("good", top, high)),
+            ResultTone::Middling => cells.push(("middling", top, high)),
             ResultTone::Bad => {
-                draw("bad", top, high * 0.42);
-                draw("bad", top + high * 0.58, high * 0.42);
+                cells.push(("bad", top, high * 0.42));
+                cells.push(("bad", top + high * 0.58, high * 0.42));
             }
         }
         bottom = top;
     }
-    drawn
-}
-
-fn compute_row_start(row: usize) -> f64 {
-    u32::try_from(row).map_or(0.0, f64::from)
+    html! {
+        @for (class, y, high) in cells {
+            rect class=(class) x=".06" y=(format!("{y:.2}")) width=".88" height=(format!("{high:.2}")) {}
+        }
+    }
 }
 
 /// Draws a share of a whole as a bar. The number is next to it as text.
-pub(super) fn draw_bar(part: u64, whole: u64, tone: ResultTone) -> String {
+pub(super) fn draw_bar(part: u64, whole: u64, tone: ResultTone) -> Markup {
     let share = if whole == 0 { 0 } else { u128::from(part) * 1000 / u128::from(whole) };
     let class = match tone {
         ResultTone::Good => "good",
         ResultTone::Middling => "middling",
         ResultTone::Bad => "bad",
     };
-    format!(
-        "<svg class=\"bar\" viewBox=\"0 0 1000 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
-         <rect class=\"rest\" width=\"1000\" height=\"1\"/>\
-         <rect class=\"{class}\" width=\"{}\" height=\"1\"/></svg>",
-        share.min(1000)
-    )
+    html! {
+        svg.bar viewBox="0 0 1000 1" preserveAspectRatio="none" aria-hidden="true" {
+            rect.rest width="1000" height="1" {}
+            rect class=(class) width=(share.min(1000)) height="1" {}
+        }
+    }
 }
 
 /// Draws the progress of a list: done, failed, and the rest.
-pub(super) fn draw_progress(done: usize, failed: usize, total: usize) -> String {
-    if total == 0 {
-        return String::new();
+pub(super) fn draw_progress(done: usize, failed: usize, total: usize) -> Markup {
+    let share = |part: usize| part.saturating_mul(1000).checked_div(total).unwrap_or_default();
+    let label = format!("{done} of {total} task{} done, {failed} failed", choose_plural(total));
+    html! {
+        @if total > 0 {
+            svg.progress viewBox="0 0 1000 1" preserveAspectRatio="none" role="img" aria-label=(label) {
+                rect.rest width="1000" height="1" {}
+                rect.good width=(share(done)) height="1" {}
+                rect.bad x=(share(done)) width=(share(failed)) height="1" {}
+            }
+        }
     }
-    let share = |part: usize| part.saturating_mul(1000) / total;
-    let (done_wide, failed_wide) = (share(done), share(failed));
-    format!(
-        "<svg class=\"progress\" viewBox=\"0 0 1000 1\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"{done} of {total} task{} done, {failed} failed\">\
-         <rect class=\"rest\" width=\"1000\" height=\"1\"/>\
-         <rect class=\"good\" width=\"{done_wide}\" height=\"1\"/>\
-         <rect class=\"bad\" x=\"{done_wide}\" width=\"{failed_wide}\" height=\"1\"/></svg>\n",
-        choose_plural(total)
-    )
 }
 
 #[cfg(test)]
@@ -223,22 +215,18 @@ mod tests {
 
     #[test]
     fn a_burn_down_goes_by_steps() {
-        expect![[r#"
-            <figure class="chart"><div class="plot"><span class="most">2</span><span class="least">0</span><svg class="burn" viewBox="0 0 2.4 100" preserveAspectRatio="none" role="img" aria-label="2 left before iteration 1, 1 left after iteration 2"><path class="grid" d="M0 0H2.4M0 50H2.4M0 100H2.4"/><path class="area" d="M0 0.0H1V0.0H2V50.0H2.4V100H0Z"/><path class="line" d="M0 0.0H1V0.0H2V50.0H2.4"/></svg></div><figcaption>2 left before iteration 1, 1 left after iteration 2</figcaption></figure>
-        "#]].assert_eq(&draw_burn_down(&two()).expect("drawn"));
+        expect![[r#"<figure class="chart"><div class="plot"><span class="most">2</span><span class="least">0</span><svg class="burn" viewBox="0 0 2.4 100" preserveAspectRatio="none" role="img" aria-label="2 left before iteration 1, 1 left after iteration 2"><path class="grid" d="M0 0H2.4M0 50H2.4M0 100H2.4"></path><path class="area" d="M0 0.0H1V0.0H2V50.0H2.4V100H0Z"></path><path class="line" d="M0 0.0H1V0.0H2V50.0H2.4"></path></svg></div><figcaption>2 left before iteration 1, 1 left after iteration 2</figcaption></figure>"#]].assert_eq(&draw_burn_down(&two()).expect("drawn").into_string());
         let mut uncounted = two();
         uncounted.spans[0].left = None;
-        assert_eq!(draw_burn_down(&uncounted), None);
-        assert_eq!(draw_burn_down(&Timeline::default()), None);
+        assert!(draw_burn_down(&uncounted).is_none());
+        assert!(draw_burn_down(&Timeline::default()).is_none());
     }
 
     #[test]
     fn a_timeline_shows_role_and_verdict_by_position_and_shape() {
-        expect![[r##"
-            <figure class="chart"><div class="lanes rows-2"><div class="roles" aria-hidden="true"><span>implement</span><span>review</span></div><div class="columns"><a href="#i1"><svg viewBox="0 0 1 2" preserveAspectRatio="none" aria-hidden="true"><rect class="bad" x=".06" y="0.05" width=".88" height="0.38"/><rect class="bad" x=".06" y="0.57" width=".88" height="0.38"/></svg><span class="tip">Iteration 1; implement gates failed; 1m 1s; $0.25; 2 left</span></a><a href="#i2"><svg viewBox="0 0 1 2" preserveAspectRatio="none" aria-hidden="true"><rect class="good" x=".06" y="1.05" width=".88" height="0.90"/></svg><span class="tip">Iteration 2; review approved; 1m 1s; $0.25; 1 left</span></a></div></div><figcaption><span>iterations 1 to 2</span><span class="legend"><i class="good"></i>passed <i class="middling"></i>changes requested <i class="bad"></i>failed</span></figcaption></figure>
-        "##]]
-            .assert_eq(&draw_timeline(&two(), |span| format!("#i{}", span.first)).expect("drawn"));
-        assert_eq!(draw_timeline(&Timeline::default(), |_| String::new()), None);
+        expect![[r##"<figure class="chart"><div class="lanes rows-2"><div class="roles" aria-hidden="true"><span>implement</span><span>review</span></div><div class="columns"><a href="#i1"><svg viewBox="0 0 1 2" preserveAspectRatio="none" aria-hidden="true"><rect class="bad" x=".06" y="0.05" width=".88" height="0.38"></rect><rect class="bad" x=".06" y="0.57" width=".88" height="0.38"></rect></svg><span class="tip">Iteration 1; implement gates failed; 1m 1s; $0.25; 2 left</span></a><a href="#i2"><svg viewBox="0 0 1 2" preserveAspectRatio="none" aria-hidden="true"><rect class="good" x=".06" y="1.05" width=".88" height="0.90"></rect></svg><span class="tip">Iteration 2; review approved; 1m 1s; $0.25; 1 left</span></a></div></div><figcaption><span>iterations 1 to 2</span><span class="legend"><i class="good"></i>passed <i class="middling"></i>changes requested <i class="bad"></i>failed</span></figcaption></figure>"##]]
+            .assert_eq(&draw_timeline(&two(), |span| format!("#i{}", span.first)).expect("drawn").into_string());
+        assert!(draw_timeline(&Timeline::default(), |_| String::new()).is_none());
     }
 
     #[test]
@@ -247,16 +235,16 @@ mod tests {
             [(Role::Fix, IterationResult::Passed, 3), (Role::Fix, IterationResult::NoAnswer, 1)];
         let joined =
             IterationSpan { last: IterationNumber(4), count: 4, ..span(1, &came_to, None) };
-        expect![[r##"<a href="#x"><svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"><rect class="good" x=".06" y="0.27" width=".88" height="0.68"/><rect class="bad" x=".06" y="0.05" width=".88" height="0.09"/><rect class="bad" x=".06" y="0.18" width=".88" height="0.09"/></svg><span class="tip">Iterations 1 to 4; fix passed (3×); fix no answer; 1m 1s; $0.25</span></a>"##]].assert_eq(&draw_column(&joined, &[Role::Fix], "#x"));
+        expect![[r##"<a href="#x"><svg viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"><rect class="good" x=".06" y="0.27" width=".88" height="0.68"></rect><rect class="bad" x=".06" y="0.05" width=".88" height="0.09"></rect><rect class="bad" x=".06" y="0.18" width=".88" height="0.09"></rect></svg><span class="tip">Iterations 1 to 4; fix passed (3×); fix no answer; 1m 1s; $0.25</span></a>"##]].assert_eq(&draw_column(&joined, &[Role::Fix], "#x").into_string());
     }
 
     #[test]
     fn bars_never_leave_their_frame() {
         for (part, whole, expect) in [(0, 0, 0), (1, 2, 500), (5, 2, 1000), (u64::MAX, 1, 1000)] {
-            let drawn = draw_bar(part, whole, ResultTone::Good);
+            let drawn = draw_bar(part, whole, ResultTone::Good).into_string();
             assert!(drawn.contains(&format!("class=\"good\" width=\"{expect}\"")), "{drawn}");
         }
-        assert_eq!(draw_progress(0, 0, 0), "");
-        assert!(draw_progress(1, 1, 4).contains("x=\"250\" width=\"250\""));
+        assert_eq!(draw_progress(0, 0, 0).into_string(), "");
+        assert!(draw_progress(1, 1, 4).into_string().contains("x=\"250\" width=\"250\""));
     }
 }

@@ -4,11 +4,13 @@
 //! The standalone file contains its style and no script, so its content security policy forbids
 //! connections and scripts; CSS alone switches the colors. Not here: the parts.
 
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use ralph_core::units::Timestamp;
 use serde_json::{Value, json};
 
 use super::PagePart;
-use super::escaping::{escape_html, escape_line, render_time};
+use super::foreign_text::{clean_line, render_time};
+use super::sections::render_table;
 use crate::time::WallClock;
 
 /// The style of every page, before its dark colors are filled in.
@@ -84,49 +86,67 @@ pub enum ListedRunState {
     CutOff,
 }
 
+/// The frame of a page.
+struct PageFrame<'a> {
+    title: &'a str,
+    /// Elements of the document's head.
+    head: Markup,
+    /// The top line of the page.
+    top: Markup,
+    /// None on a page that does not change.
+    live: Option<&'a LivePageData<'a>>,
+}
+
 /// Returns a standalone page.
 pub fn render_document(title: &str, parts: &[PagePart]) -> String {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
-    let head = format!(
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n<style>\n{}</style>\n",
-        render_style()
-    );
-    let top = "<p><strong>ralph</strong> report</p>";
-    format!("{}{}</body>\n</html>\n", render_opening(title, &head, "", top), render_main(parts))
+    let head = html! {
+        meta http-equiv="Content-Security-Policy" content=(policy);
+        style { (PreEscaped(render_style())) }
+    };
+    let top = html! { p { strong { "ralph" } " report" } };
+    PageFrame { title, head, top, live: None }.render_around(&render_main(parts))
 }
 
 /// Returns a live page.
 pub(crate) fn render_live_page(title: &str, parts: &[PagePart], live: &LivePageData<'_>) -> String {
-    let head = "<link rel=\"stylesheet\" href=\"../../style.css\">\n\
-                <script src=\"../../live.js\" defer></script>\n";
-    let follow = if live.controls.is_active { "yes" } else { "no" };
-    let attributes = format!(
-        " data-token=\"{}\" data-since=\"{}\" data-follow=\"{follow}\" data-state=\"{}\"",
-        escape_html(live.token),
-        escape_html(live.since),
-        escape_html(&live.controls.to_json().to_string())
-    );
-    let top = "<p><strong>ralph</strong> <a href=\"../../\">all runs</a></p>\
-               <p role=\"status\"><i class=\"pulse\"></i><span id=\"link\">not live without scripts</span></p>";
-    format!(
-        "{}{CONTROLS}{}</body>\n</html>\n",
-        render_opening(title, head, &attributes, top),
-        render_main(parts)
-    )
+    let head = html! {
+        link rel="stylesheet" href="../../style.css";
+        script src="../../live.js" defer {}
+    };
+    let top = html! {
+        p { strong { "ralph" } " " a href="../../" { "all runs" } }
+        p role="status" { i.pulse {} span #link { "not live without scripts" } }
+    };
+    let body = html! { (render_controls()) (render_main(parts)) };
+    PageFrame { title, head, top, live: Some(live) }.render_around(&body)
 }
 
-/// The buttons, disabled until the script has received the state of the run.
-const CONTROLS: &str = "<aside aria-label=\"Controls\"><div class=\"controls\" id=\"controls\">\
-<p class=\"why\" id=\"why\">The buttons need scripts.</p>\
-<form><button type=\"button\" id=\"pause\" disabled>Pause</button>\
-<button type=\"button\" id=\"go-on\" disabled>Resume</button>\
-<button type=\"button\" id=\"stop\" disabled>Stop</button>\
-<label class=\"grow\">Task to skip<select id=\"task\" disabled></select></label>\
-<button type=\"button\" id=\"skip\" disabled>Skip</button></form>\
-<form id=\"note\"><label class=\"grow\">Note for the next agent\
-<textarea id=\"text\" rows=\"1\" maxlength=\"4000\" disabled></textarea></label>\
-<button id=\"send\" disabled>Send</button></form>\
-<p class=\"why\" id=\"reply\" role=\"status\"></p></div></aside>\n";
+/// Returns the buttons, disabled until the script has received the state of the run.
+fn render_controls() -> Markup {
+    html! {
+        aside aria-label="Controls" {
+            div.controls #controls {
+                p.why #why { "The buttons need scripts." }
+                form {
+                    button type="button" #pause disabled { "Pause" }
+                    button type="button" #go-on disabled { "Resume" }
+                    button type="button" #stop disabled { "Stop" }
+                    label.grow { "Task to skip" select #task disabled {} }
+                    button type="button" #skip disabled { "Skip" }
+                }
+                form #note {
+                    label.grow {
+                        "Note for the next agent"
+                        textarea #text rows="1" maxlength="4000" disabled {}
+                    }
+                    button #send disabled { "Send" }
+                }
+                p.why #reply role="status" {}
+            }
+        }
+    }
+}
 
 /// Returns the page that lists all runs.
 pub fn render_list_page(runs: &[ListedRun], clock: &WallClock) -> String {
@@ -134,66 +154,95 @@ pub fn render_list_page(runs: &[ListedRun], clock: &WallClock) -> String {
         let (class, label) = match &run.state {
             ListedRunState::Active => ("active", "running".to_owned()),
             ListedRunState::Complete => ("good", "complete".to_owned()),
-            ListedRunState::Ended(how) => ("bad", escape_line(how)),
+            ListedRunState::Ended(how) => ("bad", clean_line(how)),
             ListedRunState::CutOff => ("middling", "cut off".to_owned()),
         };
-        let short = label.chars().count() <= 24;
-        let state =
-            if short { format!("<span class=\"state {class}\">{label}</span>") } else { label };
-        format!(
-            "<tr><th scope=\"row\"><a href=\"run/{}/\">{}</a></th><td>{state}</td><td>{}</td>\
-             <td class=\"n\">{}</td><td>{}</td></tr>\n",
-            escape_html(&run.key),
-            escape_line(&run.run),
-            escape_line(&run.project),
-            run.iterations,
-            render_time(clock, run.started)
-        )
+        html! {
+            tr {
+                th scope="row" { a href={ "run/" (run.key) "/" } { (clean_line(&run.run)) } }
+                td {
+                    @if label.chars().count() <= 24 {
+                        span class={ "state " (class) } { (label) }
+                    } @else {
+                        (label)
+                    }
+                }
+                td { (clean_line(&run.project)) }
+                td.n { (run.iterations) }
+                td { (render_time(clock, run.started)) }
+            }
+        }
     };
-    let rows: Vec<String> = runs.iter().map(row).collect();
-    let body = if rows.is_empty() {
-        "<p>There is no run yet.</p>".to_owned()
-    } else {
-        let head = ["Run", "State", "Project", "#Iterations", "Began"];
-        super::sections::render_table("Runs, newest first", &head, &rows)
+    let rows: Vec<Markup> = runs.iter().map(row).collect();
+    let columns = ["Run", "State", "Project", "#Iterations", "Began"];
+    let body = html! {
+        main #main {
+            h1 { "Runs" }
+            @if rows.is_empty() {
+                p { "There is no run yet." }
+            } @else {
+                (render_table("Runs, newest first", &columns, &rows))
+            }
+        }
     };
-    let head = "<link rel=\"stylesheet\" href=\"style.css\">\n";
-    format!(
-        "{}<main id=\"main\"><h1>Runs</h1>\n{body}</main>\n</body>\n</html>\n",
-        render_opening("Runs", head, "", "<p><strong>ralph</strong></p>")
-    )
+    let head = html! { link rel="stylesheet" href="style.css"; };
+    let top = html! { p { strong { "ralph" } } };
+    PageFrame { title: "Runs", head, top, live: None }.render_around(&body)
 }
 
-fn render_opening(title: &str, head: &str, attributes: &str, top: &str) -> String {
-    let choice = |id: &str, name: &str, checked: &str| {
-        format!(
-            "<label><input type=\"radio\" name=\"theme\" id=\"theme-{id}\"{checked}><span>{name}</span></label>"
-        )
-    };
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n{head}\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"referrer\" content=\"no-referrer\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n</head>\n<body{attributes}>\n\
-         <header class=\"top\">{top}<a class=\"to-main\" href=\"#main\">Skip to the report</a>\
-         <fieldset class=\"theme\"><legend>Colors</legend>{}{}{}</fieldset></header>\n",
-        escape_line(title),
-        choice("auto", "Auto", " checked"),
-        choice("light", "Light", ""),
-        choice("dark", "Dark", "")
-    )
+impl PageFrame<'_> {
+    fn render_around(&self, body: &Markup) -> String {
+        let follow = |live: &LivePageData<'_>| if live.controls.is_active { "yes" } else { "no" };
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    (self.head)
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="referrer" content="no-referrer";
+                    link rel="icon" href="data:,";
+                    title { (clean_line(self.title)) }
+                }
+                body
+                    data-token=[self.live.map(|live| live.token)]
+                    data-since=[self.live.map(|live| live.since)]
+                    data-follow=[self.live.map(follow)]
+                    data-state=[self.live.map(|live| live.controls.to_json())]
+                {
+                    header.top {
+                        (self.top)
+                        a.to-main href="#main" { "Skip to the report" }
+                        fieldset.theme {
+                            legend { "Colors" }
+                            @for (id, name) in [("auto", "Auto"), ("light", "Light"), ("dark", "Dark")] {
+                                label {
+                                    input type="radio" name="theme" id={ "theme-" (id) } checked[id == "auto"];
+                                    span { (name) }
+                                }
+                            }
+                        }
+                    }
+                    (body)
+                }
+            }
+        };
+        page.into_string()
+    }
 }
 
-fn render_main(parts: &[PagePart]) -> String {
-    let sections: Vec<String> = parts
-        .iter()
-        .map(|part| format!("<section id=\"{}\">{}</section>\n", part.id, part.html))
-        .collect();
-    format!(
-        "<main id=\"main\">\n{}</main>\n<footer><p>Made by ralph {} from the journal of the run. Cost and \
-         tokens are those that the agents report; time is running time, without waits for usage \
-         limits.</p></footer>\n",
-        sections.concat(),
-        env!("CARGO_PKG_VERSION")
-    )
+fn render_main(parts: &[PagePart]) -> Markup {
+    html! {
+        main #main {
+            @for part in parts {
+                section id=(part.id) { (PreEscaped(&part.html)) }
+            }
+        }
+        footer {
+            p {
+                "Made by ralph " (env!("CARGO_PKG_VERSION")) " from the journal of the run. Cost and tokens are \
+                 those that the agents report; time is running time, without waits for usage limits."
+            }
+        }
+    }
 }

@@ -1,11 +1,12 @@
 //! The head of a page: the outcome in one sentence, the next commands, and the figures.
 
+use maud::{Markup, html};
 use ralph_core::outcome::Outcome;
 use ralph_core::report::{CurrentIteration, Summary};
 use ralph_core::task::Progress;
 
 use super::chart;
-use super::escaping::{escape_line, render_code, render_time};
+use super::foreign_text::{clean_line, render_code, render_time};
 use crate::report::suggest_next_commands;
 use crate::stream::choose_plural;
 use crate::time::WallClock;
@@ -32,21 +33,18 @@ pub(super) fn render_heading(
     status: RunActivity,
     project: &str,
     clock: &WallClock,
-) -> String {
-    let mood = choose_mood_class(summary, status);
-    let mut html = format!(
-        "<div class=\"outcome {mood}\">\n<p class=\"run\">{} <span>run {}</span></p>\n<h1>{}</h1>\n",
-        escape_line(project),
-        escape_line(&summary.run.0),
-        escape_line(&describe_outcome(summary, status))
-    );
-    if let Some(progress) = summary.progress {
-        html.push_str(&chart::draw_progress(progress.done, progress.failed, progress.total));
+) -> Markup {
+    html! {
+        div class={ "outcome " (choose_mood_class(summary, status)) } {
+            p.run { (clean_line(project)) " " span { "run " (clean_line(&summary.run.0)) } }
+            h1 { (clean_line(&describe_outcome(summary, status))) }
+            @if let Some(progress) = summary.progress {
+                (chart::draw_progress(progress.done, progress.failed, progress.total))
+            }
+            (render_next_commands(summary, status))
+        }
+        (render_figures(summary, clock))
     }
-    html.push_str(&render_next_commands(summary, status));
-    html.push_str("</div>\n");
-    html.push_str(&render_figures(summary, clock));
-    html
 }
 
 /// Returns the CSS class that colors the head.
@@ -114,76 +112,81 @@ fn describe_iteration(current: &CurrentIteration) -> String {
 }
 
 /// Returns the next commands.
-fn render_next_commands(summary: &Summary, status: RunActivity) -> String {
+fn render_next_commands(summary: &Summary, status: RunActivity) -> Markup {
     match status {
-        RunActivity::Active => {
-            "<p class=\"next\">Nothing to do: the run is active. <code>ralph status</code> shows the same in a \
-             terminal.</p>\n"
-                .to_owned()
-        }
-        RunActivity::Paused => {
-            "<p class=\"next\">The run waits for you: <code>ralph go</code> resumes it.</p>\n".to_owned()
-        }
+        RunActivity::Active => html! {
+            p.next {
+                "Nothing to do: the run is active. " code { "ralph status" }
+                " shows the same in a terminal."
+            }
+        },
+        RunActivity::Paused => html! {
+            p.next { "The run waits for you: " code { "ralph go" } " resumes it." }
+        },
         RunActivity::Ended => {
-            let item = |(command, what): &(String, String)| {
-                format!("<li>{} <span>{}</span></li>\n", render_code(command), escape_line(what))
-            };
-            let mut commands: Vec<String> = suggest_next_commands(summary).iter().map(item).collect();
+            let mut commands = suggest_next_commands(summary);
             commands.truncate(MOST_COMMANDS);
             let rest = commands.split_off(commands.len().min(FIRST_COMMANDS));
-            let folded = match rest.len() {
-                0 => String::new(),
-                count => format!(
-                    "<details id=\"more-commands\"><summary>{count} more</summary>\
-                     <ul class=\"next\">\n{}</ul></details>\n",
-                    rest.concat()
-                ),
+            let list = |commands: &[(String, String)]| {
+                html! {
+                    ul.next {
+                        @for (command, what) in commands {
+                            li { (render_code(command)) " " span { (clean_line(what)) } }
+                        }
+                    }
+                }
             };
             let wait = match summary.questions.len() {
-                0 => String::new(),
-                1 => "<p class=\"next\"><a href=\"#needs-you\">A question waits for you.</a></p>\n".to_owned(),
-                count => format!(
-                    "<p class=\"next\"><a href=\"#needs-you\">{count} questions wait for you.</a></p>\n"
-                ),
+                0 => None,
+                1 => Some("A question waits for you.".to_owned()),
+                count => Some(format!("{count} questions wait for you.")),
             };
-            format!(
-                "{wait}<h2 class=\"small\">What to do next</h2>\n<ul class=\"next\">\n{}</ul>\n{folded}",
-                commands.concat()
-            )
+            html! {
+                @if let Some(wait) = wait {
+                    p.next { a href="#needs-you" { (wait) } }
+                }
+                h2.small { "What to do next" }
+                (list(&commands))
+                @if !rest.is_empty() {
+                    details #more-commands { summary { (rest.len()) " more" } (list(&rest)) }
+                }
+            }
         }
     }
 }
 
-fn render_figures(summary: &Summary, clock: &WallClock) -> String {
-    let mut figures: Vec<(&str, String)> = Vec::new();
+fn render_figures(summary: &Summary, clock: &WallClock) -> Markup {
+    let mut figures: Vec<(&str, Markup)> = Vec::new();
     if let Some(progress) = summary.progress {
-        figures.push(("Tasks done", format!("{} / {}", progress.done, progress.total)));
+        figures.push(("Tasks done", html! { (progress.done) " / " (progress.total) }));
     } else if let Some(plan) = summary.plan {
-        figures.push(("Plan items done", format!("{} / {}", plan.done, plan.total())));
+        figures.push(("Plan items done", html! { (plan.done) " / " (plan.total()) }));
     }
-    let iterations = format!("{} / {}", summary.total.iterations, summary.maximum_iterations);
+    let iterations = html! { (summary.total.iterations) " / " (summary.maximum_iterations) };
     figures.push(("Iterations", iterations));
-    figures.push(("Running time", summary.total.ran.to_string()));
+    figures.push(("Running time", html! { (summary.total.ran) }));
     if let Some(cost) = summary.total.cost {
-        figures.push(("Cost", cost.to_string()));
+        figures.push(("Cost", html! { (cost) }));
     }
     let usage = summary.total.usage();
     if usage.tokens().0 > 0 {
         let input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
-        figures.push(("Tokens in / out", format!("{input} / {}", usage.output)));
+        figures.push(("Tokens in / out", html! { (input) " / " (usage.output) }));
     }
-    figures.push(("Commits", (summary.commits.count + summary.agent_commits).to_string()));
+    figures.push(("Commits", html! { (summary.commits.count + summary.agent_commits) }));
     figures.push(("Began", render_time(clock, summary.started)));
     figures.push(("Last event", render_time(clock, summary.last)));
     if summary.resumed > 0 {
-        figures.push(("Resumed", summary.resumed.to_string()));
+        figures.push(("Resumed", html! { (summary.resumed) }));
     }
     if let Some(backend) = summary.sandbox {
-        figures.push(("Sandbox", escape_line(backend.name())));
+        figures.push(("Sandbox", html! { (clean_line(backend.name())) }));
     }
-    let shown: Vec<String> = figures
-        .into_iter()
-        .map(|(name, figure)| format!("<div><dt>{name}</dt><dd>{figure}</dd></div>"))
-        .collect();
-    format!("<dl class=\"figures\">{}</dl>\n", shown.concat())
+    html! {
+        dl.figures {
+            @for (name, figure) in figures {
+                div { dt { (name) } dd { (figure) } }
+            }
+        }
+    }
 }

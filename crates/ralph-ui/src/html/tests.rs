@@ -31,7 +31,7 @@ fn page(report: &Report, standing: RunActivity, diff: &mut DiffReader<'_>) -> St
 /// Returns the names of all tags and attributes. Panics where tags are not closed in order.
 #[track_caller]
 fn read_tags(page: &str) -> (BTreeSet<String>, BTreeSet<String>) {
-    const VOID: [&str; 5] = ["meta", "link", "input", "rect", "path"];
+    const VOID: [&str; 3] = ["meta", "link", "input"];
     let (mut tags, mut attributes, mut open) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     let mut rest = page;
     while let Some(at) = rest.find('<') {

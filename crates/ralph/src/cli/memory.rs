@@ -28,7 +28,7 @@ pub(crate) enum MemoryCommand {
         #[arg(required = true)]
         words: Vec<String>,
     },
-    /// Print the graph as JSON, or draw it.
+    /// Print the graph as JSON, or write it as a page or a chart.
     Export(ExportArgs),
 }
 
@@ -38,12 +38,12 @@ pub(crate) struct ExportArgs {
     /// Print the graph as JSON; this is the default.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write a page with a picture and a list; it needs nothing but a browser.
+    /// Write a page with a list; it needs nothing but a browser.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub(crate) html: Option<PathBuf>,
-    /// Write the picture alone.
+    /// Write a Mermaid flowchart.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
-    pub(crate) svg: Option<PathBuf>,
+    pub(crate) mermaid: Option<PathBuf>,
 }
 
 /// Options of `mcp`.

@@ -1,4 +1,4 @@
-//! `ralph memory`: shows the knowledge graph as a list, as JSON, or as a picture.
+//! `ralph memory`: shows the knowledge graph as a list, as JSON, as a page, or as a chart.
 //!
 //! Not here: rendering (`ralph_ui::graph`), and changing it, which agents do.
 
@@ -6,7 +6,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use ralph_core::graph::{Graph, GraphSelection, Index};
+use ralph_core::graph::{Graph, GraphSelection};
 use ralph_core::outcome::ExitStatus;
 use ralph_io::atomic_file;
 use ralph_io::store::graph::GraphFile;
@@ -41,7 +41,7 @@ pub(crate) fn main(common: &CommonArgs, args: &MemoryArgs) -> Result<ExitStatus,
         }
         MemoryCommand::Search { words } => {
             show(
-                &Index::of(graph).search(graph, words),
+                &graph.search_entities(words),
                 "Nothing that is remembered has all of these words.",
             );
         }
@@ -58,13 +58,13 @@ fn export_graph(
     graph: &Graph,
     args: &ExportArgs,
 ) -> Result<ExitStatus, CliError> {
-    if args.html.is_none() && args.svg.is_none() {
+    if args.html.is_none() && args.mermaid.is_none() {
         screen::print_data(&format!("{:#}\n", serde_json::json!(graph)));
         return Ok(ExitStatus::Complete);
     }
-    let drawn = view::draw(graph);
+    let chart = view::render_mermaid(graph);
     for (path, text) in
-        [(&args.html, view::render_page(graph, &drawn)), (&args.svg, drawn.svg.clone())]
+        [(&args.html, view::render_page(graph, &chart)), (&args.mermaid, chart.text.clone())]
     {
         let Some(path) = path else { continue };
         let place = project.directory.join(path);
@@ -72,13 +72,13 @@ fn export_graph(
             CliError::for_input(format!("cannot write `{}`: {error}", path.display()))
         })?;
         if !common.quiet {
-            screen::print_line(&format!("{} is written: {}.", path.display(), drawn.extent));
+            screen::print_line(&format!("{} is written: {}.", path.display(), chart.extent));
         }
     }
     Ok(ExitStatus::Complete)
 }
 
-/// Writes a picture that everyone with access to the project may read.
+/// Writes a file that everyone with access to the project may read.
 fn write_public_file(path: &Path, text: &str) -> std::io::Result<()> {
     atomic_file::replace_with(path, text.as_bytes(), Permissions::from_mode(0o644))
 }

@@ -9,6 +9,7 @@ use ralph_core::glob::{Pattern, is_in_scope};
 use ralph_core::guard::{
     GuardContext, GuardPolicy, GuardedToolCall, ProtectedPlaces, inspect_call, normalize_lexically,
 };
+use ralph_core::http_head::{HttpHead, find_head_end};
 use ralph_core::plain::Plain;
 use ralph_core::sandbox::addresses::{AddressRange, classify_address, resolve_embedded};
 use ralph_core::sandbox::hosts::{Host, HostPattern, parse_authority};
@@ -140,12 +141,6 @@ pub(super) const TARGETS: &[Target] = &[
             "/8",
             "/128",
             "://",
-            "GET http://",
-            " HTTP/1.1\r\n",
-            "CONNECT ",
-            "Host: ",
-            "\r\n",
-            "\r\n\r\n",
             "xn--",
             "64:ff9b::",
             "2002:",
@@ -154,12 +149,15 @@ pub(super) const TARGETS: &[Target] = &[
     },
     Target {
         name: "http",
-        run: ralph_ui::fuzzing::request,
+        run: http,
         form: Form::Bytes,
         seeds: &[],
         words: &[
             "GET ",
             "POST ",
+            "CONNECT ",
+            "http://",
+            "\r\n",
             "/",
             "?token=",
             " HTTP/1.1\r\n",
@@ -397,7 +395,23 @@ fn network(bytes: &[u8]) {
     {
         assert!(range.contains_address(address));
     }
-    ralph_io::fuzzing::fuzz_proxy_request(bytes);
+}
+
+/// Fuzzes the one parser of heads, and what the live page and the proxy make of it.
+fn http(bytes: &[u8]) {
+    let Ok(Some(end)) = find_head_end(bytes, bytes.len()) else { return };
+    if let Ok(head) = HttpHead::parse(&bytes[..end]) {
+        let mut written = format!("{} {} {}\r\n", head.method, head.target, head.version);
+        for (name, value) in &head.headers {
+            written.push_str(&format!("{name}: {value}\r\n"));
+        }
+        written.push_str("\r\n");
+        let end = find_head_end(written.as_bytes(), written.len());
+        assert_eq!(end, Ok(Some(written.len())), "one head: {written:?}");
+        assert_eq!(HttpHead::parse(written.as_bytes()).as_ref(), Ok(&head), "{written:?}");
+    }
+    ralph_io::fuzzing::fuzz_proxy_request(&bytes[..end]);
+    ralph_ui::fuzzing::request(bytes);
 }
 
 fn is_control(character: char) -> bool {

@@ -1,8 +1,9 @@
-//! A client's request to the proxy: parses its head, and rewrites it for the server.
+//! A client's request to the proxy: finds the host in its head, and rewrites it for the server.
 //!
-//! Strict, because a server could interpret an ambiguous head differently. Not here: bodies, which
-//! are passed on unchanged, and checking hosts.
+//! Not here: parsing the head (`ralph_core::http_head`), bodies, which are passed on unchanged, and
+//! checking hosts.
 
+use ralph_core::http_head::{HttpHead, HttpHeadError};
 use ralph_core::sandbox::hosts::{Host, parse_authority};
 
 /// A request whose host can be checked.
@@ -17,14 +18,12 @@ pub(super) enum ProxyRequest {
 /// Why a head is not a valid request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadRequest {
-    #[error("this is not HTTP/1")]
-    NotHttp,
+    #[error(transparent)]
+    Head(#[from] HttpHeadError),
     #[error("this is a proxy: ask for `http://HOST/...`, or use CONNECT")]
     NoProxyRequest,
     #[error("encrypted connections go through CONNECT")]
     Encrypted,
-    #[error("a header cannot be read")]
-    Header,
     #[error("the host cannot be read")]
     Host {
         /// The text in its place.
@@ -49,31 +48,18 @@ const PROXY_HEADERS: [&str; 7] = [
 impl ProxyRequest {
     /// Parses a head, from its first byte to the empty line that ends it.
     pub(super) fn parse(head: &[u8]) -> Result<Self, BadRequest> {
-        let head = std::str::from_utf8(head).map_err(|_| BadRequest::Header)?;
-        let head = head.strip_suffix("\r\n\r\n").ok_or(BadRequest::NotHttp)?;
-        let mut lines = head.split("\r\n");
-        let line = lines.next().unwrap_or_default();
-        let mut parts = line.split(' ');
-        let (Some(method), Some(target), Some(version), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return Err(BadRequest::NotHttp);
-        };
-        if !matches!(version, "HTTP/1.1" | "HTTP/1.0") || !is_token(method) {
-            return Err(BadRequest::NotHttp);
-        }
-        let headers = lines.map(parse_header).collect::<Result<Vec<_>, _>>()?;
-        if method == "CONNECT" {
-            let bad = || BadRequest::Host { text: target.to_owned() };
-            let (host, port) = parse_authority(target).ok_or_else(bad)?;
+        let head = HttpHead::parse(head)?;
+        if head.method == "CONNECT" {
+            let bad = || BadRequest::Host { text: head.target.to_owned() };
+            let (host, port) = parse_authority(head.target).ok_or_else(bad)?;
             return Ok(Self::Tunnel { host, port });
         }
-        let (authority, path) = split_target(target)?;
+        let (authority, path) = split_target(head.target)?;
         let bad = || BadRequest::Host { text: authority.to_owned() };
         let (host, port) = parse_authority(authority)
             .or_else(|| parse_authority(&format!("{authority}:{PLAIN_PORT}")))
             .ok_or_else(bad)?;
-        let head = rewrite_head(method, path, version, &host, port, &headers);
+        let head = rewrite_head(&head, path, &host, port);
         Ok(Self::Plain { host, port, head })
     }
 }
@@ -86,38 +72,16 @@ fn split_target(target: &str) -> Result<(&str, &str), BadRequest> {
     if !scheme.eq_ignore_ascii_case("http") {
         return Err(BadRequest::Encrypted);
     }
-    // A control character would end the line for a server that is less strict.
-    if rest.bytes().any(|byte| byte.is_ascii_control()) {
-        return Err(BadRequest::Header);
-    }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     Ok(rest.split_at(end))
-}
-
-fn parse_header(line: &str) -> Result<(&str, &str), BadRequest> {
-    let (name, value) = line.split_once(':').ok_or(BadRequest::Header)?;
-    // Servers disagree on spaces before the colon and on continuation lines.
-    let is_clean = value.chars().all(|it| it == '\t' || !it.is_control());
-    if is_token(name) && is_clean { Ok((name, value.trim())) } else { Err(BadRequest::Header) }
-}
-
-fn is_token(text: &str) -> bool {
-    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(is_known)
 }
 
 /// Returns the head for the server.
 ///
 /// One request per connection: the server closes it after its response, so that the next request is
 /// checked again. `Host` names the host that was checked, whatever the client wrote there.
-fn rewrite_head(
-    method: &str,
-    path: &str,
-    version: &str,
-    host: &Host,
-    port: u16,
-    headers: &[(&str, &str)],
-) -> Vec<u8> {
+fn rewrite_head(original: &HttpHead<'_>, path: &str, host: &Host, port: u16) -> Vec<u8> {
+    let HttpHead { method, version, headers, .. } = original;
     let path = path.split('#').next().unwrap_or_default();
     let slash = if path.starts_with('/') { "" } else { "/" };
     let authority = if port == PLAIN_PORT { host.to_string() } else { format!("{host}:{port}") };

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use ralph_core::http_head::find_head_end;
 use ralph_core::sandbox::allowlist::{ConnectionRefusal, NetworkAllowlist, RefusalReason};
 use ralph_core::sandbox::hosts::Host;
 use rustix::event::PollFlags;
@@ -302,7 +303,6 @@ fn read_head(
     deadline: Instant,
     stop: &StopSignal,
 ) -> io::Result<RequestHead> {
-    const END: &[u8] = b"\r\n\r\n";
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     loop {
@@ -318,17 +318,14 @@ fn read_head(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
             Err(error) => return Err(error),
         };
-        let seen = bytes.len().saturating_sub(END.len() - 1);
         bytes.extend_from_slice(&buffer[..read]);
-        let end = bytes[seen..].windows(END.len()).position(|it| it == END);
-        match end.map(|at| seen + at + END.len()) {
-            Some(end) if end <= most => {
+        match find_head_end(&bytes, most) {
+            Ok(Some(end)) => {
                 let rest = bytes.split_off(end);
                 return Ok(RequestHead::Complete { head: bytes, rest });
             }
-            Some(_) => return Ok(RequestHead::TooLong),
-            None if bytes.len() >= most => return Ok(RequestHead::TooLong),
-            None => {}
+            Ok(None) => {}
+            Err(_) => return Ok(RequestHead::TooLong),
         }
     }
 }

@@ -74,7 +74,7 @@ fn a_search_sees_own_and_foreign_changes() {
     let (_directory, path) = place();
     let (mut one, mut two) = (GraphFile::new(&path), GraphFile::new(&path));
     let found = |file: &mut GraphFile, text: &str| -> Vec<String> {
-        let found = file.search_entities(&[text]).expect("readable");
+        let found = file.read_graph().expect("readable").search_entities(&[text]);
         found.entities.iter().map(|it| it.name.clone()).collect()
     };
     let observed = |name: &str, text: &str| Observations {

@@ -272,8 +272,7 @@ impl MemoryTool {
             Self::ReadGraph => return ToolReply::from_selection(&read_graph(file)?.select_all()),
             Self::SearchNodes => {
                 let query: String = take_argument(arguments, "query")?;
-                let found = file.search_entities(&[query]).map_err(|error| error.to_string())?;
-                return ToolReply::from_selection(&found);
+                return ToolReply::from_selection(&read_graph(file)?.search_entities(&[query]));
             }
             Self::OpenNodes => {
                 let names: Vec<String> = take_argument(arguments, "names")?;

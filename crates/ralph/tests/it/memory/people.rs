@@ -59,7 +59,7 @@ fn search_requires_all_words() {
 }
 
 #[test]
-fn the_graph_is_exported_as_data_and_as_pictures() {
+fn the_graph_is_exported_as_data_page_and_chart() {
     let sealed = remembered();
     let json: Value =
         serde_json::from_str(&sealed.run_ralph(&["memory", "export"]).expect_code(0).stdout)
@@ -68,20 +68,28 @@ fn the_graph_is_exported_as_data_and_as_pictures() {
         json["relations"],
         json!([{"from": "parser", "to": "cache", "relationType": "fills"}])
     );
-    let words = ["memory", "export", "--html", "graph.html", "--svg", "graph.svg"];
+    let words = ["memory", "export", "--html", "graph.html", "--mermaid", "graph.mmd"];
     let done = sealed.run_ralph(&words).expect_code(0);
     assert_eq!(
         (done.stdout.as_str(), done.stderr.as_str()),
         (
             "",
-            "graph.html is written: 2 things, 1 relation.\ngraph.svg is written: 2 things, 1 relation.\n"
+            "graph.html is written: 2 things, 1 relation.\ngraph.mmd is written: 2 things, 1 relation.\n"
         )
     );
-    let (html, svg) = (sealed.read_file("graph.html"), sealed.read_file("graph.svg"));
-    assert!(html.contains(&svg) && svg.starts_with("<svg ") && svg.ends_with("</svg>"), "{html}");
+    let (html, chart) = (sealed.read_file("graph.html"), sealed.read_file("graph.mmd"));
+    expect![[r#"
+        flowchart LR
+        %% 2 things, 1 relation
+        n0["parser"]
+        n1["cache"]
+        n0 -->|"fills"| n1
+    "#]]
+    .assert_eq(&chart);
+    assert!(html.contains("<pre>flowchart LR"), "{html}");
     assert!(html.contains("is &lt;b&gt;slow") && !html.contains("<script"), "{html}");
-    sealed.run_ralph(&["memory", "export", "--json", "--svg", "x"]).expect_code(2);
-    sealed.run_ralph(&["memory", "export", "--svg", "no/such/x"]).expect_code(2);
+    sealed.run_ralph(&["memory", "export", "--json", "--mermaid", "x"]).expect_code(2);
+    sealed.run_ralph(&["memory", "export", "--mermaid", "no/such/x"]).expect_code(2);
 }
 
 #[test]
