@@ -3,6 +3,7 @@
 //! Not published. Not here: any decision of ralph's own; those are never faked.
 
 pub mod browser;
+pub mod fuzzing;
 pub mod measure;
 pub mod models;
 pub mod receiver;

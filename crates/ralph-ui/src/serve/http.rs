@@ -143,7 +143,8 @@ pub(super) fn read_request(mut stream: &TcpStream) -> Result<ServeRequest, Serve
     Ok(request)
 }
 
-/// Parses a complete request, for fuzzing.
+/// Parses a complete request.
+#[cfg(test)]
 pub(super) fn parse_whole_request(bytes: &[u8]) -> Option<ServeRequest> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
     let request = parse_head(&bytes[..end]).ok()?;

@@ -22,14 +22,14 @@ use ralph_ui::sanitize;
 use serde_json::json;
 
 use super::pieces::{pieces, text_pieces};
-use super::{Form, Target};
+use super::{FuzzForm, FuzzTarget};
 
 /// The targets of this file.
-pub(super) const TARGETS: &[Target] = &[
-    Target {
+pub(super) const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget {
         name: "guard",
         run: guard,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &["crates/ralph-core/tests/data/guard"],
         words: &[
             "rm -rf ",
@@ -111,20 +111,20 @@ pub(super) const TARGETS: &[Target] = &[
             "!(",
         ],
     },
-    Target {
+    FuzzTarget {
         name: "globs",
         run: globs,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &[],
         words: &[
             "*", "**", "**/", "/**", "?", "[", "]", "[!a]", "[a-z]", "{", "}", ",", "\\", "\n",
             "/", "!",
         ],
     },
-    Target {
+    FuzzTarget {
         name: "network",
         run: network,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &[],
         words: &[
             "*.",
@@ -152,62 +152,10 @@ pub(super) const TARGETS: &[Target] = &[
             "fe80::1%eth0",
         ],
     },
-    Target {
-        name: "http",
-        run: ralph_ui::fuzzing::request,
-        form: Form::Bytes,
-        seeds: &[],
-        words: &[
-            "GET ",
-            "POST ",
-            "/",
-            "?token=",
-            " HTTP/1.1\r\n",
-            "Host: 127.0.0.1:4711\r\n",
-            "Origin: ",
-            "Content-Length: ",
-            "Content-Type: application/json",
-            "X-Ralph-Token: ",
-            "0123456789abcdef0123456789abcdef",
-            "Cookie: ",
-            "\r\n\r\n",
-            "Transfer-Encoding: chunked",
-            "/run/",
-            "/events",
-            "/wish",
-            "%2e%2e",
-            "..",
-        ],
-    },
-    Target {
-        name: "keys",
-        run: ralph_ui::fuzzing::keys,
-        form: Form::Bytes,
-        seeds: &[],
-        words: &[
-            "\x1b",
-            "\x1b[",
-            "\x1bO",
-            "\x1b[200~",
-            "\x1b[201~",
-            "\x1b[A",
-            "\x1b[5~",
-            "\x1b[1;5C",
-            "~",
-            "\u{1f600}",
-            "\x7f",
-            "\r",
-            "\x15",
-            "\x17",
-            "\x0c",
-            "\x1b[M",
-            "\x1b[<",
-        ],
-    },
-    Target {
+    FuzzTarget {
         name: "escapes",
         run: escapes,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &["docs/demo.svg"],
         words: &[
             "\x1b[31m",
@@ -231,10 +179,10 @@ pub(super) const TARGETS: &[Target] = &[
             "\x1b(0",
         ],
     },
-    Target {
+    FuzzTarget {
         name: "secrets",
         run: secrets,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &[],
         words: &[
             "s3cret-value-1",
@@ -259,10 +207,10 @@ pub(super) const TARGETS: &[Target] = &[
             "=",
         ],
     },
-    Target {
+    FuzzTarget {
         name: "checks-output",
         run: output,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &["crates/ralph-core/tests/data/runners"],
         words: &[
             "test result: ok. 0 passed; 0 failed;",
@@ -288,39 +236,6 @@ pub(super) const TARGETS: &[Target] = &[
             "Ran 0 tests",
             "v1.2.3",
         ],
-    },
-    Target {
-        name: "git-output",
-        run: ralph_io::fuzzing::fuzz_git_output,
-        form: Form::Bytes,
-        seeds: &[],
-        words: &[
-            "\0",
-            ":100644 100644 ",
-            ":000000 160000 ",
-            "aaaa bbbb M\0",
-            "D\0",
-            "1 .M N... 100644 100644 100644 ",
-            "u UU N... ",
-            "? ",
-            "+++ b/",
-            "--- a/",
-            "@@ -1,2 +3,4 @@\n",
-            "@@ -",
-            "+",
-            "-",
-            "    ",
-            "\n",
-            "18446744073709551615",
-            "ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5",
-        ],
-    },
-    Target {
-        name: "kernel-tables",
-        run: ralph_io::fuzzing::fuzz_kernel_tables,
-        form: Form::Bytes,
-        seeds: &[],
-        words: &["(", ")", " S ", " Z ", "-1", " 0", "18446744073709551615", "\n", "2147483648"],
     },
 ];
 
@@ -397,7 +312,6 @@ fn network(bytes: &[u8]) {
     {
         assert!(range.contains_address(address));
     }
-    ralph_io::fuzzing::fuzz_proxy_request(bytes);
 }
 
 fn is_control(character: char) -> bool {
