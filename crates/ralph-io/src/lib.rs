@@ -11,8 +11,6 @@ pub mod clock;
 pub mod control;
 pub mod environment;
 pub mod formats;
-#[doc(hidden)]
-pub mod fuzzing;
 pub mod gates;
 pub mod git;
 pub mod hooks;

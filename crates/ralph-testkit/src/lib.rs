@@ -4,6 +4,7 @@
 
 pub mod browser;
 pub mod effort;
+pub mod fuzzing;
 pub mod measure;
 pub mod models;
 pub mod receiver;

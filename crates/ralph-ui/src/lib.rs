@@ -18,8 +18,6 @@ mod control_lines;
 pub mod doctor_report;
 pub mod error_report;
 pub mod explanation;
-#[doc(hidden)]
-pub mod fuzzing;
 mod gate_lines;
 pub mod graph;
 pub mod help_pages;

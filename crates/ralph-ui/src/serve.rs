@@ -359,37 +359,5 @@ fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Parses a request and checks its admission, for fuzzing.
-pub(crate) fn fuzz(bytes: &[u8]) {
-    use admission::{Admission, ServeRoute};
-
-    let Some(request) = http::parse_whole_request(bytes) else { return };
-    let token = "0123456789abcdef0123456789abcdef";
-    let Admission::Allowed(route) = admission::admit_request(&request, 4711, token) else { return };
-    let host = request.header("host");
-    assert!(
-        matches!(host, Some("127.0.0.1:4711" | "localhost:4711")),
-        "{host:?} is a foreign host"
-    );
-    let is_open = matches!(route, ServeRoute::Open { .. });
-    assert!(
-        is_open || request.path.starts_with(&format!("/{token}/")),
-        "{route:?} without a token"
-    );
-    if let ServeRoute::Run { key }
-    | ServeRoute::Events { key, .. }
-    | ServeRoute::Control { key, .. } = &route
-    {
-        assert!(!key.contains(['/', '.', '%', '\0']), "{key:?} is not a key");
-    }
-    if let ServeRoute::Control { .. } = route {
-        assert_eq!(
-            request.header("x-ralph-token"),
-            Some(token),
-            "a control request needs the token"
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests;

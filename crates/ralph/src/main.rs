@@ -3,8 +3,6 @@
 //! Flags and settings become a recipe, the parts are connected, and the outcome becomes an exit
 //! code. Not here: any decision about the work itself.
 
-#![cfg_attr(fuzzing, no_main, expect(dead_code, reason = "libFuzzer is the main function"))]
-
 mod agent_versions;
 mod call_preview;
 mod cli;
@@ -14,7 +12,7 @@ mod crash_recovery;
 mod detect;
 mod documents;
 mod full_screen;
-#[cfg(any(test, fuzzing))]
+#[cfg(test)]
 mod fuzzing;
 mod gate_scripts;
 mod guard_self_test;

@@ -4,15 +4,14 @@
 //! guessing at formats without filters.
 
 mod filter;
-mod parse;
 mod translate;
 
-pub use parse::FilterError;
+pub use filter::FilterError;
 pub(super) use translate::{CustomTranslator, build_call};
 
 /// Checks a filter without using it.
 pub fn check_filter(text: &str) -> Result<(), FilterError> {
-    parse::parse(text).map(|_| ())
+    filter::Filter::compile(text).map(|_| ())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The syntax of filters, what they select, and agents that are read with them.
 #![expect(clippy::needless_pass_by_value, reason = "expected values are written in place")]
 
+use jaq_json::Val;
 use proptest::prelude::*;
 use ralph_core::agent_output::{AgentEvent, Reply, UsageScope};
 use ralph_core::child::Ending;
@@ -10,7 +11,7 @@ use ralph_core::recipe::{AgentKind, Selectors, UsageSelectors};
 use ralph_core::units::{Tokens, UsdMicros};
 use serde_json::{Value, json};
 
-use super::parse::parse;
+use super::filter::Filter;
 use crate::call::tests::context;
 use crate::test_support::build_request;
 use crate::test_support::read_stream;
@@ -34,112 +35,148 @@ fn sample() -> Value {
     })
 }
 
+fn sample_val() -> Val {
+    serde_json::from_value(sample()).expect("JSON")
+}
+
+fn find_values(filter: &str, line: &Value) -> (Vec<Value>, bool) {
+    let compiled = Filter::compile(filter).unwrap_or_else(|error| panic!("{filter}: {error}"));
+    let line: Val = serde_json::from_value(line.clone()).expect("JSON");
+    let found = compiled.select(&line);
+    let read = |value: &Val| serde_json::from_str(&value.to_string()).unwrap_or_default();
+    (found.values.iter().map(read).collect(), found.has_failed)
+}
+
 #[track_caller]
 fn check(filter: &str, expect: Value) {
-    let parsed = parse(filter).unwrap_or_else(|error| panic!("{filter}: {error}"));
-    let sample = sample();
-    let found: Vec<Value> =
-        parsed.select(&sample).into_iter().map(std::borrow::Cow::into_owned).collect();
-    assert_eq!(Value::Array(found), expect, "{filter}");
+    assert_eq!(
+        find_values(filter, &sample()),
+        (serde_json::from_value(expect).expect("a list"), false),
+        "{filter}"
+    );
 }
 
 #[test]
-fn paths_select_values_or_nothing() {
+fn paths_select_values() {
     check(".type", json!(["assistant"]));
     check(r#"."a b", .["a b"], ."type""#, json!(["spaced", "spaced", "assistant"]));
-    check(".message.content[0].text", json!(["one"]));
-    check(".message.content[-1].text", json!(["two"]));
-    check(".message.content.[2].text", json!(["two"]));
-    check(".message.content[9], .message.content[-9]", json!([null, null]));
-    check(".message.content[].type", json!(["text", "tool", "text"]));
+    check(".message.content[-1].text, .message.content[9]", json!(["two", null]));
     check(".message.content[]?.input?.path?", json!([null, "/x", null]));
-    check(".usage[]", json!([10, 2.5]));
     check(".missing, .missing.deeper, .null.x, .null[0]", json!([null, null, null, null]));
-    check(".n.x, .n[], .type[0], .missing[], .n[0]?", json!([]));
-    check(" . | .n ", json!([3]));
+    check(".n.x?, .n[]?, .missing[]?", json!([]));
+    check(".message.content[1:] | length", json!([2]));
+    check("[.. | .text? // empty]", json!([["one", "two"]]));
 }
 
 #[test]
-fn values_are_selected_joined_and_built() {
-    check(r#"select(.type == "assistant") | .n"#, json!([3]));
-    check(r#"select(.type == "user") | .n"#, json!([]));
-    check(r#"select(.type != "user" and .n == 3.0) | .n"#, json!([3]));
-    check(r#"select(.n == 4 or .type == "assistant") | .n"#, json!([3]));
-    check("select(.missing) , select(.no | not) | .n", json!([3]));
-    check(r#".message.content[] | select(.type == "text") | .text"#, json!(["one", "two"]));
-    check(r#"select(.message.content[].type == "text") | .n"#, json!([3, 3]));
+fn jq_is_understood() {
+    check(r#"select(.type == "assistant" and (.n == 4 | not)) | .n"#, json!([3]));
     check(".missing // .no // .n, .type // 1", json!([3, "assistant"]));
-    check(".missing // empty, (.null // null)", json!([null]));
-    check(r#"(.message.content[] | .text) // "x""#, json!(["one", "two"]));
-    check(r#"[.message.content[].text] | join("-")"#, json!(["one--two"]));
-    check(r#".message.content | map(.text // empty) | join("")"#, json!(["onetwo"]));
-    check(r#"join(","), ([1, true, "x"] | join(","))"#, json!(["1,true,x"]));
-    check("[], [empty], [1, .n], ([.n] | .[0])", json!([[], [], [1, 3], 3]));
-    check(".usage.in + .n, .usage.in + .usage.out, .n + null", json!([13, 12.5, 3]));
-    check(r#""a" + .type + "b", "x" + .n"#, json!(["aassistantb"]));
-    check(".n | tostring, (.usage | tostring)", json!(["3"]));
-    check("(.n | tostring), (.usage | tostring)", json!(["3", r#"{"in":10,"out":2.5}"#]));
-    check(r#""[\(.type): \(.n)] \(.missing)""#, json!(["[assistant: 3] null"]));
-    check(r#""\(.message.content[] | select(.name) | "(\(.name))")!""#, json!(["(ls)!"]));
-    check(r#""tab\tquote\" \u00e4 ä", """#, json!(["tab\tquote\" ä ä", ""]));
-    check("if .n == 3 then 1 else 2 end, if .no then 1 end | . == 1", json!([true, false]));
+    check("(.n.x.y // 1), (.type | try error catch 2)", json!([1, 2]));
+    check(r#".message.content | map(.text // empty) | join("-")"#, json!(["one-two"]));
+    check(r#"[.message.content[] | {type, (.name // "t"): 1}] | length"#, json!([3]));
+    check(".usage.in * 2 + .n, .usage.out * 2, 7 % 4, 5 / 2", json!([23, 5.0, 3, 2.5]));
+    check(
+        r#""[\(.type): \(.n)] \(.missing)", (.usage | tostring)"#,
+        json!(["[assistant: 3] null", r#"{"in":10,"out":2.5}"#]),
+    );
     check(
         r#".message.content[] | if .type == "text" then .text elif .name then "[" + .name + "]" else empty end"#,
         json!(["one", "[ls]", "two"]),
     );
-    check("true, false, null, -1, 2.5e1", json!([true, false, null, -1, 25.0]));
-    check("not, (null | not), empty", json!([false, true]));
+    check(
+        "[range(3)], (reduce .usage[] as $x (0; . + $x)), first(.message.content[].text)",
+        json!([[0, 1, 2], 12.5, "one"]),
+    );
+    check(
+        ".usage | (to_entries | map(.key)), keys, (.in |= . + 1 | .in), (del(.out) | length)",
+        json!([["in", "out"], ["in", "out"], 11, 1]),
+    );
+    check(
+        r#"."type" | startswith("ass"), ascii_upcase, ltrimstr("as"), (split("s") | length), type"#,
+        json!([true, "ASSISTANT", "sistant", 4, "string"]),
+    );
+    check(r#""[1, {\"a\": 2}]" | fromjson | .[1].a, ("3" | tonumber)"#, json!([2, 3]));
+    check(
+        ".usage as {in: $x} | [$x, .n] | add, any, all(. > 0; .), (limit(1; .[]))",
+        json!([13, true, true, 10]),
+    );
+    check("[.message.content[] | .type] | unique, group_by(.) | length", json!([2, 2]));
+    check("label $out | 1, break $out, 2", json!([1]));
+    check(
+        "[paths] | length > 5, (path(.usage.in) | length), getpath([\"usage\", \"in\"])",
+        json!([true, 2, 10]),
+    );
+    check(
+        "(.usage | with_entries(.value += 1)), ([1, [2]] | flatten)",
+        json!([{"in": 11, "out": 3.5}, [1, 2]]),
+    );
+}
+
+#[test]
+fn filter_that_fails_is_reported_with_what_it_selected_before() {
+    for (filter, expect) in [
+        (".n, .n.x, .n", json!([3])),
+        (".missing[]", json!([])),
+        (".n | error", json!([])),
+        (r#""x" * 1000000000000"#, json!([])),
+    ] {
+        let expect: Vec<Value> = serde_json::from_value(expect).expect("a list");
+        assert_eq!(find_values(filter, &sample()), (expect, true), "{filter}");
+    }
 }
 
 #[track_caller]
 fn check_error(filter: &str, expect: &str) {
-    let error = parse(filter).expect_err(filter);
+    let error = Filter::compile(filter).expect_err(filter);
     assert_eq!(error.to_string(), expect, "{filter}");
 }
 
 #[test]
 fn invalid_filters_are_reported_with_position() {
-    check_error("", "at character 1: expected a filter such as `.text`, found the end");
-    check_error(".a |", "at character 5: expected a filter such as `.text`, found the end");
-    check_error(
-        ".a = 1",
-        "at character 4: expected the end of the filter, or an operator such as `|`, found `=`",
-    );
-    check_error(
-        ".a .b",
-        "at character 4: expected the end of the filter, or an operator such as `|`, found `.`",
-    );
-    check_error(
-        ".ä | .b",
-        "at character 2: expected the end of the filter, or an operator such as `|`, found `ä`",
-    );
-    check_error("ä | ascii", "at character 1: expected a filter such as `.text`, found `ä`");
-    check_error(
-        ".[",
-        "at character 3: expected `]`, a number or a name in quotation marks, found the end",
-    );
-    check_error(".[0:2]", "at character 4: expected `]`, found `:`");
-    check_error(
-        ".a. b",
-        "at character 5: expected the name of a field right behind the dot, found `b`",
-    );
-    check_error("..", "at character 2: `..` is not part of this language");
-    check_error("select(.a", "at character 10: expected `)`, found the end");
-    check_error("select .a", "at character 8: expected `(`, found `.`");
-    check_error(
-        ".a | ascii_downcase",
-        "at character 6: there is no `ascii_downcase`; known are select(), map(), join(), tostring, not, empty",
-    );
-    check_error("\"abc", "at character 1: a text without its closing quotation mark");
-    check_error(r#""\x""#, r"at character 4: `\x` has an escape that JSON does not know");
-    check_error(r#""\(.a""#, "at character 6: expected `)`, found `\"`");
-    check_error("if .a then .b", "at character 14: expected `end`, found the end");
-    check_error("if .a else .b end", "at character 7: expected `then`, found `else`");
-    check_error("-", "at character 1: expected a number, found `-`");
-    check_error(".a?//.b", "at character 3: `?//` is not part of this language");
-    check_error("$x", "at character 1: expected a filter such as `.text`, found `$`");
-    check_error(&"(".repeat(40), "at character 34: more than 32 filters within each other");
+    check_error("", "at character 1: expected term, found the end");
+    check_error(".a |", "at character 5: expected term, found the end");
+    check_error(".a .b c", "at character 7: expected nothing, found `c`");
+    check_error("ä | ascii", "at character 1: expected token, found `ä`");
+    check_error("select(.a", "at character 10: expected closing parenthesis, found the end");
+    check_error(r#"."ä" | "abc"#, "at character 12: expected closing quote, found the end");
+    check_error("if .a then .b", "at character 14: expected else or end, found the end");
+    check_error(".ä | missing", "at character 2: expected token, found `ä`");
+    check_error(".a | missing(.)", "at character 6: there is no filter `missing`");
+    check_error("$x", "at character 1: there is no variable `$x`");
+    check_error(&"(".repeat(40), "at character 33: more than 32 nested brackets");
     check_error(&".".repeat(5000), "at character 1: the filter is longer than 4096 bytes");
+    check_error(&"-".repeat(4000), "at character 1: more than 48 nested filters");
+    check_error(&".|".repeat(2000), "at character 4001: expected term, found the end");
+    check_error(&format!("{}.", ".|".repeat(2000)), "at character 1: more than 48 nested filters");
+}
+
+#[test]
+fn filter_reads_nothing_but_its_line() {
+    for name in [
+        "input",
+        "inputs",
+        "env",
+        "halt",
+        "halt_error",
+        "debug",
+        "stderr",
+        "now",
+        "input_filename",
+        "input_line_number",
+        "get_search_list",
+        "__step",
+        "__filter",
+        "localtime",
+    ] {
+        check_error(name, &format!("at character 1: there is no filter `{name}`"));
+    }
+    for name in ["$ENV", "$__loc__", "$__prog_args"] {
+        check_error(name, &format!("at character 1: there is no variable `{name}`"));
+    }
+    check_error(r#"import "a" as a; ."#, "at character 8: expected nothing, found `\"`");
+    check_error(r#"include "a"; ."#, "at character 9: expected nothing, found `\"`");
+    check_error("1 | def f: f; f", "at character 9: `def` is not available");
 }
 
 /// Every line of the table has a filter, two spaces or more, and the values it selects.
@@ -157,32 +194,71 @@ fn documentation_examples_select_their_values() {
         let (filter, expect) = example.split_once("  ").expect("two columns");
         let values = serde_json::Deserializer::from_str(expect).into_iter::<Value>();
         let expect: Vec<Value> = values.map(|value| value.expect("JSON")).collect();
-        let filter = parse(filter).unwrap_or_else(|error| panic!("{example}: {error}"));
-        let found: Vec<Value> =
-            filter.select(&line).into_iter().map(std::borrow::Cow::into_owned).collect();
-        assert_eq!(found, expect, "{example}");
+        assert_eq!(find_values(filter, &line), (expect, false), "{example}");
     }
 }
 
 #[test]
-fn multiplying_filter_is_bounded() {
-    let doubled = ["."; 2].join(",");
-    let many = vec![format!("({doubled})"); 60].join(" | ");
-    let sample = sample();
-    assert!(parse(&many).expect("it is short").select(&sample).len() <= 1 << 20);
-    let grown = vec![". + ."; 60].join(" | ");
-    let text = json!("x".repeat(1000));
-    assert_eq!(parse(&grown).expect("it is short").texts(&text), [""; 0]);
-    let lists = vec!["[.,.,.,.]"; 30].join(" | ");
-    assert!(parse(&lists).expect("it is short").select(&sample).len() <= 1);
-    let large = json!(["x".repeat(1 << 20)]);
-    let copies = format!("[.[]] | {}", vec!["(.,.)"; 40].join(" | "));
-    let found = parse(&copies).expect("it is short").texts(&large);
-    assert!(found.iter().map(String::len).sum::<usize>() <= 17 << 20);
-    let texts = parse(&vec!["."; 1_000].join(",")).expect("it is short").texts(&large);
-    assert!(texts.len() < 20, "{}", texts.len());
-    let gaps = vec![r#""\(.)\(.)""#; 60].join(" | ");
-    assert_eq!(parse(&gaps).expect("it is short").texts(&text), [""; 0]);
+fn runaway_filter_is_stopped() {
+    let chain = |filter: &str, count: usize| vec![filter; count].join(" | ");
+    let runaways = [
+        "repeat(.)",
+        "[repeat(.)]",
+        "repeat(empty)",
+        "last(range(1e12))",
+        "[range(0; 1; 0)]",
+        "reduce range(1e12) as $x (0; . + 1)",
+        "reduce repeat(1) as $x (.; [.])",
+        "until(false; try error catch .)",
+        "[while(true; .)?]",
+        "recurse([.])",
+        "reduce range(100) as $x (\"ab\"; . + .)",
+        "reduce range(100) as $x (2; . * .) | range(1e9)",
+        "reduce range(100) as $x ([1]; [., .]) | tostring",
+        "reduce range(100) as $x (\"ab\"; \"\\(.)\\(.)\")",
+        "[.[] = (range(1e9))]",
+        "path(repeat(.))",
+        "recurse(.) |= 1",
+        "(repeat(.) | .n) = 1",
+        "(reduce range(1e6) as $x (.; .)) |= 1",
+        "repeat(empty) |= 1",
+        "foreach repeat(1) as $x (0; . + $x)",
+        "walk(repeat(.))",
+    ];
+    for filter in runaways {
+        assert!(find_values(filter, &sample()).1, "{filter}");
+    }
+    for filter in [
+        chain("(.,.)", 40),
+        format!("[{}]", chain("(.,.)", 40)),
+        chain(". + .", 40),
+        chain("[.,.,.,.]", 30),
+        chain(r#""\(.)\(.)""#, 40),
+        vec!["(1,2)"; 40].join(" + "),
+    ] {
+        assert!(find_values(&filter, &json!(["x".repeat(1000)])).1, "{filter}");
+    }
+    let deep = json!({"text": "[".repeat(1 << 20)});
+    assert_eq!(find_values(".text | fromjson? // 1", &deep), (vec![json!(1)], false));
+}
+
+/// As deep as the limits of a filter allow, on the stack of a test thread.
+#[test]
+fn deepest_filters_fit_on_the_stack() {
+    for filter in [
+        format!("{}1", "- ".repeat(47)),
+        format!("{}.", ".|".repeat(47)),
+        format!("{}1", "1+".repeat(47)),
+        format!("{}.", "try ".repeat(47)),
+        format!("{}1", ".a|=".repeat(47)),
+        format!("{}.{}", "[".repeat(32), "]".repeat(32)),
+        format!("{}.{}", "map(".repeat(32), ")".repeat(32)),
+        format!("{}1", ". as $x|".repeat(47)),
+        ".a".repeat(48),
+        format!("{}.{}", "\"\\(".repeat(30), ")\"".repeat(30)),
+    ] {
+        find_values(&filter, &json!({"a": 1}));
+    }
 }
 
 fn selectors() -> Selectors {
@@ -253,7 +329,7 @@ fn sessions_usage_and_unusual_lines_are_read() {
     let weights: Vec<LineActivity> = all.iter().map(|parsed| parsed.activity).collect();
     let (useful, noise) = (LineActivity::Progress, LineActivity::Idle);
     assert_eq!(weights, [useful, useful, noise, noise, noise, useful, useful, noise]);
-    assert_eq!((reply.session.as_deref(), reply.unparsed), (Some("s-1"), 2));
+    assert_eq!((reply.session.as_deref(), reply.unparsed), (Some("s-1"), 3));
     assert_eq!(reply.text, "Fine.");
     assert_eq!((reply.usage.input, reply.usage.output), (Tokens(15), Tokens(2)));
     assert_eq!(reply.usage.cost, Some(UsdMicros(500_000)));
@@ -315,8 +391,8 @@ proptest! {
         filter in "(\\PC{0,30}|[.\\[\\]()|,a\"\\\\?/+= 0-9]{0,30})",
         line in "(\\PC{0,60}|[\\[\\]{}\":,0-9a-z\\\\]{0,30})",
     ) {
-        if let Ok(filter) = parse(&filter) {
-            let _ = filter.texts(&sample());
+        if let Ok(filter) = Filter::compile(&filter) {
+            let _ = filter.select(&sample_val()).texts();
         }
         let _ = parsed(&[&line, &format!("{{\"type\":\"message\",\"text\":{line:?}}}")], "", exit(1));
     }
@@ -331,8 +407,8 @@ proptest! {
             0..20,
         ),
     ) {
-        if let Ok(filter) = parse(&words.join(" ")) {
-            let _ = filter.select(&sample());
+        if let Ok(filter) = Filter::compile(&words.join(" ")) {
+            let _ = filter.select(&sample_val());
         }
     }
 }

@@ -4,15 +4,13 @@
 //! one, and the last one is the answer. What the delta filter selects is appended to earlier
 //! deltas, until a complete message comes. Not here: the filters themselves.
 
+use jaq_json::Val;
 use ralph_core::agent_output::{AgentEvent, Speaker, TextForm, Usage, UsageScope};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{Selectors, UsageSelectors};
 use ralph_core::units::{Tokens, UsdMicros};
-use serde_json::Value;
 
-use super::filter::Filter;
-use super::parse::{FilterError, parse};
+use super::filter::{Filter, FilterError, Selection};
 use crate::call::{AgentCall, CallContext, IdleWatch};
 use crate::json_events::MessageAssembler;
 use crate::text;
@@ -25,8 +23,8 @@ pub(crate) fn build_call(
     request: &AgentRequest,
     context: &CallContext,
 ) -> Result<AgentCall, Failure> {
-    OutputFilters::from_request(request).map_err(|error| {
-        Failure::new(FailureClass::BadCall, format!("a filter of the agent is not valid: {error}"))
+    OutputFilters::from_request(request).map_err(|(key, error)| {
+        Failure::new(FailureClass::BadCall, format!("`agent.{key}` is not a valid filter: {error}"))
             .with_hint("fix it in the settings")
     })?;
     Ok(AgentCall { idle: IdleWatch::Watch, ..text::build_call(request, context)? })
@@ -52,56 +50,62 @@ struct OutputFilters {
 
 #[derive(Debug)]
 struct CustomUsageFilters {
-    input: Option<Filter>,
-    output: Option<Filter>,
-    cache_read: Option<Filter>,
-    cache_write: Option<Filter>,
+    /// Input, output, cache reads and cache writes.
+    counts: [Option<Filter>; 4],
     cost: Option<Filter>,
     scope: UsageScope,
 }
 
-impl OutputFilters {
-    fn from_request(request: &AgentRequest) -> Result<Self, FilterError> {
-        match &request.agent.selectors {
-            Some(selectors) => Self::from_selectors(selectors),
-            None => Ok(Self::default()),
-        }
-    }
+/// An invalid filter, with its key in the settings of the agent.
+type KeyedError = (&'static str, FilterError);
 
-    fn from_selectors(selectors: &Selectors) -> Result<Self, FilterError> {
+impl OutputFilters {
+    fn from_request(request: &AgentRequest) -> Result<Self, KeyedError> {
+        let Some(selectors) = &request.agent.selectors else { return Ok(Self::default()) };
+        let usage = &selectors.usage;
         Ok(Self {
-            response: parse_filter(selectors.response.as_deref())?,
-            delta: parse_filter(selectors.delta.as_deref())?,
-            display: parse_filter(selectors.display.as_deref())?,
-            session: parse_filter(selectors.session.as_deref())?,
-            usage: Some(CustomUsageFilters::from_selectors(&selectors.usage)?),
+            response: compile("responseFilter", selectors.response.as_deref())?,
+            delta: compile("deltaFilter", selectors.delta.as_deref())?,
+            display: compile("displayFilter", selectors.display.as_deref())?,
+            session: compile("sessionFilter", selectors.session.as_deref())?,
+            usage: Some(CustomUsageFilters {
+                counts: [
+                    compile("usageFilters.input", usage.input.as_deref())?,
+                    compile("usageFilters.output", usage.output.as_deref())?,
+                    compile("usageFilters.cacheRead", usage.cache_read.as_deref())?,
+                    compile("usageFilters.cacheWrite", usage.cache_write.as_deref())?,
+                ],
+                cost: compile("usageFilters.cost", usage.cost.as_deref())?,
+                scope: usage.scope,
+            }),
         })
     }
 }
 
-fn parse_filter(text: Option<&str>) -> Result<Option<Filter>, FilterError> {
-    text.map(parse).transpose()
+fn compile(key: &'static str, text: Option<&str>) -> Result<Option<Filter>, KeyedError> {
+    text.map(Filter::compile).transpose().map_err(|error| (key, error))
+}
+
+/// One line, and whether a filter failed on it.
+struct FilteredLine<'l> {
+    line: &'l Val,
+    has_failed: bool,
+}
+
+impl FilteredLine<'_> {
+    /// Returns what a filter selects in the line; nothing without a filter.
+    fn select(&mut self, filter: Option<&Filter>) -> Selection {
+        let selection = filter.map(|filter| filter.select(self.line)).unwrap_or_default();
+        self.has_failed |= selection.has_failed;
+        selection
+    }
 }
 
 impl CustomUsageFilters {
-    fn from_selectors(selectors: &UsageSelectors) -> Result<Self, FilterError> {
-        Ok(Self {
-            input: parse_filter(selectors.input.as_deref())?,
-            output: parse_filter(selectors.output.as_deref())?,
-            cache_read: parse_filter(selectors.cache_read.as_deref())?,
-            cache_write: parse_filter(selectors.cache_write.as_deref())?,
-            cost: parse_filter(selectors.cost.as_deref())?,
-            scope: selectors.scope,
-        })
-    }
-
     /// Returns the usage in a line, or `None`.
-    fn read_line(&self, line: &Value) -> Option<AgentEvent> {
-        let number = |filter: &Option<Filter>| {
-            filter.as_ref()?.select(line).iter().find_map(|value| value.as_f64())
-        };
-        let counts = [&self.input, &self.output, &self.cache_read, &self.cache_write].map(number);
-        let cost = number(&self.cost).map(UsdMicros::from_dollars);
+    fn read_line(&self, line: &mut FilteredLine<'_>) -> Option<AgentEvent> {
+        let counts = self.counts.each_ref().map(|filter| line.select(filter.as_ref()).number());
+        let cost = line.select(self.cost.as_ref()).number().map(UsdMicros::from_dollars);
         if counts.iter().all(Option::is_none) && cost.is_none() {
             return None;
         }
@@ -136,8 +140,8 @@ impl CustomTranslator {
         if line.is_empty() {
             return ParsedLine::from_activity(LineActivity::Idle).into();
         }
-        match serde_json::from_str::<Value>(line) {
-            Ok(value) if value.is_object() || value.is_array() => self.push_value(&value),
+        match serde_json::from_str::<Val>(line) {
+            Ok(value @ (Val::Obj(_) | Val::Arr(_))) => self.push_value(&value, line),
             // A bare number or word is text that happens to be valid JSON.
             Ok(_) | Err(_) => {
                 ParsedLine::from_events(vec![AgentEvent::Unparsed { line: shorten_text(line) }])
@@ -146,35 +150,36 @@ impl CustomTranslator {
         }
     }
 
-    fn push_value(&mut self, line: &Value) -> LineResult {
-        let mut events: Vec<AgentEvent> = self.push_session(line).into_iter().collect();
-        events.extend(self.filters.usage.as_ref().and_then(|usage| usage.read_line(line)));
+    fn push_value(&mut self, value: &Val, text: &str) -> LineResult {
+        let mut line = FilteredLine { line: value, has_failed: false };
+        let mut events: Vec<AgentEvent> = self.push_session(&mut line).into_iter().collect();
+        events.extend(self.filters.usage.as_ref().and_then(|usage| usage.read_line(&mut line)));
         let mut text_events = Vec::new();
-        if let Some(filter) = &self.filters.delta {
-            text_events.extend(self.assembler.push_delta(&filter.texts(line).concat()));
+        let deltas = line.select(self.filters.delta.as_ref()).texts();
+        text_events.extend(self.assembler.push_delta(&deltas.concat()));
+        let messages = line.select(self.filters.response.as_ref()).texts();
+        if !messages.is_empty() {
+            text_events.extend(self.assembler.push_message(&messages.join("\n")));
         }
-        if let Some(filter) = &self.filters.response {
-            let texts = filter.texts(line);
-            if !texts.is_empty() {
-                text_events.extend(self.assembler.push_message(&texts.join("\n")));
-            }
+        let shown = line.select(self.filters.display.as_ref()).texts();
+        if line.has_failed {
+            events.push(AgentEvent::Unparsed { line: shorten_text(text) });
         }
-        let shown = match &self.filters.display {
-            None => LineDisplay::Events,
-            Some(filter) => {
-                let shown = filter.texts(line).into_iter().map(build_shown_line);
-                LineDisplay::Instead(events.iter().cloned().chain(shown).collect())
-            }
+        let display = if self.filters.display.is_some() {
+            let shown = shown.into_iter().map(build_shown_line);
+            LineDisplay::Instead(events.iter().cloned().chain(shown).collect())
+        } else {
+            LineDisplay::Events
         };
         events.extend(text_events);
         // Lines that no filter selects are progress, too.
         let parsed = ParsedLine { events, activity: LineActivity::Progress };
-        LineResult { parsed, reply: StdinReply::default(), display: shown }
+        LineResult { parsed, reply: StdinReply::default(), display }
     }
 
     /// Reports the session when it is new.
-    fn push_session(&mut self, line: &Value) -> Option<AgentEvent> {
-        let id = self.filters.session.as_ref()?.texts(line).pop()?;
+    fn push_session(&mut self, line: &mut FilteredLine<'_>) -> Option<AgentEvent> {
+        let id = line.select(self.filters.session.as_ref()).texts().pop()?;
         let is_new = self.session.as_ref() != Some(&id);
         self.session = Some(id.clone());
         is_new.then_some(AgentEvent::Session { id: Some(id), model: None, version: None })

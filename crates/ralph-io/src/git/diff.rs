@@ -162,23 +162,10 @@ pub(super) fn split_at_zeros(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output.split(|byte| *byte == 0).filter(|path| !path.is_empty())
 }
 
-/// Parses changes and writes them again, for fuzzing.
-pub(super) fn fuzz(output: &[u8]) {
-    let Ok(changes) = parse_raw_changes(output) else { return };
-    let info = format_index_info(&changes);
-    assert_eq!(split_at_zeros(&info).count(), changes.len(), "an entry a change");
-    for change in &changes {
-        assert!(!change.path.contains(&0), "a path is one field");
-        let _ = (change.has_gitlink(), change.adds_gitlink(), change.makes_executable());
-    }
-    let paths = changes.iter().map(|change| change.path.as_slice());
-    let there: Vec<&[u8]> = paths.clone().filter(|path| !path.is_empty()).collect();
-    let joined = join_with_zeros(paths);
-    assert!(split_at_zeros(&joined).eq(there), "paths come back");
-}
-
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -216,6 +203,25 @@ mod tests {
             let mut front = RawChangeList::default();
             assert_eq!(front.consume(cut.as_bytes()), b"");
             assert_eq!(front.parse_changes(), None, "{cut:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_read_can_be_written(
+            output in "(:100644 100644 |:000000 160000 |aaaa bbbb M\0|0000 bbbb A\0|a\n?\0|D\0|[ -~]){0,20}"
+        ) {
+            let Ok(changes) = parse_raw_changes(output.as_bytes()) else { return Ok(()) };
+            let info = format_index_info(&changes);
+            assert_eq!(split_at_zeros(&info).count(), changes.len(), "an entry a change");
+            for change in &changes {
+                assert!(!change.path.contains(&0), "a path is one field");
+                let _ = (change.has_gitlink(), change.adds_gitlink(), change.makes_executable());
+            }
+            let paths = changes.iter().map(|change| change.path.as_slice());
+            let there: Vec<&[u8]> = paths.clone().filter(|path| !path.is_empty()).collect();
+            let joined = join_with_zeros(paths);
+            assert!(split_at_zeros(&joined).eq(there), "paths come back");
         }
     }
 }

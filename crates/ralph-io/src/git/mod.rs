@@ -47,12 +47,5 @@ pub use run_refs::{RunRef, RunRefKind};
 pub use stash::RestoredChanges;
 pub use vcs::GitVcs;
 
-/// Parses git's output, for fuzzing.
-pub(crate) fn fuzz(bytes: &[u8]) {
-    diff::fuzz(bytes);
-    dirty::fuzz(bytes);
-    scan::fuzz(bytes);
-}
-
 #[cfg(test)]
 mod tests;

@@ -329,24 +329,10 @@ fn parse_hunk(line: &[u8]) -> Option<(u64, u32, u64)> {
     Some((count(old)?, start, count(new)?))
 }
 
-/// Scans a patch, whole and in pieces, for fuzzing.
-pub(super) fn fuzz(patch: &[u8]) {
-    static MASKER: std::sync::LazyLock<Masker> =
-        std::sync::LazyLock::new(|| Masker::new(["s3cret-value-1".to_owned()]));
-    let scan = SecretScan { masker: MASKER.clone(), ..SecretScan::default() };
-    let named = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
-    let found = |size: usize| {
-        let mut read = PatchScanner::new(&scan, &named);
-        patch.chunks(size).for_each(|piece| read.feed(piece));
-        read.finish()
-    };
-    let whole = found(patch.len().max(1));
-    assert_eq!(whole, found(5), "however it is cut");
-    assert!(whole.len() <= MOST_LEAKS);
-}
-
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -400,5 +386,25 @@ mod tests {
         let leaks = read.finish();
         assert_eq!(leaks.len(), 1, "{leaks:?}");
         assert_eq!((leaks[0].path.as_str(), leaks[0].line), ("blob", 1));
+    }
+
+    proptest! {
+        #[test]
+        fn leaks_are_the_same_however_the_patch_is_cut(
+            patch in "(\\+\\+\\+ b/|--- a/|@@ -1,2 \\+3,4 @@\n|@@ -|\\+|-|s3cret-value-1|\n|\0|diff --git |ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5|[ -~]){0,30}"
+        ) {
+            static MASKER: std::sync::LazyLock<Masker> =
+                std::sync::LazyLock::new(|| Masker::new(["s3cret-value-1".to_owned()]));
+            let scan = SecretScan { masker: MASKER.clone(), ..SecretScan::default() };
+            let named = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+            let found = |size: usize| {
+                let mut read = PatchScanner::new(&scan, &named);
+                patch.as_bytes().chunks(size).for_each(|piece| read.feed(piece));
+                read.finish()
+            };
+            let whole = found(patch.len().max(1));
+            assert_eq!(whole, found(5), "however it is cut");
+            assert!(whole.len() <= MOST_LEAKS);
+        }
     }
 }

@@ -43,8 +43,3 @@ pub use watch::{Halt, StopStage, WaitEnd, Watch};
 
 /// The environment variable with the run's id, set for every descendant of a run.
 pub const RUN_ID_VARIABLE: &str = "RALPH_RUN_ID";
-
-/// Parses the kernel's process table, for fuzzing.
-pub(crate) fn fuzz(bytes: &[u8]) {
-    tree::fuzz(bytes);
-}

@@ -8,9 +8,9 @@
 use rustix::process::Pid;
 
 #[cfg(not(target_os = "linux"))]
-pub(super) use elsewhere::{find_process, fuzz, is_ignored, list_children, list_processes};
+pub(super) use elsewhere::{find_process, is_ignored, list_children, list_processes};
 #[cfg(target_os = "linux")]
-pub(super) use linux::{find_process, fuzz, is_ignored, list_children, list_processes};
+pub(super) use linux::{find_process, is_ignored, list_children, list_processes};
 
 /// One line of the process table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,18 +136,21 @@ mod linux {
         Some(Process { pid, parent, group, started, life })
     }
 
-    /// Parses a line of the table, for fuzzing.
-    pub(in super::super) fn fuzz(stat: &[u8]) {
-        let own = rustix::process::getpid();
-        if let Some(process) = parse(own, stat) {
-            let is_real = |pid: Option<Pid>| pid.is_none_or(|pid| pid.as_raw_pid() > 0);
-            assert!(is_real(process.parent) && is_real(process.group), "no whole groups");
-        }
-    }
-
     #[cfg(test)]
     mod tests {
+        use proptest::prelude::*;
+
         use super::*;
+
+        proptest! {
+            #[test]
+            fn no_line_names_a_whole_group(stat in "1 \\(a\\)( S| Z| -?[0-9]{1,20}|[ -~]){0,30}\n?") {
+                if let Some(process) = parse(rustix::process::getpid(), stat.as_bytes()) {
+                    let is_real = |pid: Option<Pid>| pid.is_none_or(|pid| pid.as_raw_pid() > 0);
+                    prop_assert!(is_real(process.parent) && is_real(process.group));
+                }
+            }
+        }
 
         #[test]
         fn a_program_name_cannot_forge_the_fields() {
@@ -193,9 +196,6 @@ mod elsewhere {
     pub(in super::super) fn find_process(_pid: Pid) -> Option<Process> {
         None
     }
-
-    /// Reads nothing: there is no table.
-    pub(in super::super) fn fuzz(_stat: &[u8]) {}
 
     /// Returns false: unknown without a table.
     pub(in super::super) fn is_ignored(_signal: i32) -> bool {

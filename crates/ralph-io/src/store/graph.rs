@@ -328,16 +328,5 @@ fn build_io_error(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) ->
     move |source| GraphError::Refused { doing, path, source }
 }
 
-/// Parses lines and writes them again, for fuzzing. Returns how many were damaged.
-pub(crate) fn fuzz(bytes: &[u8]) -> usize {
-    let content = lines::parse_lines(bytes);
-    let written = lines::format_lines(&content.graph, &content.others);
-    let again = lines::parse_lines(&written);
-    assert_eq!((&again.graph, &again.others), (&content.graph, &content.others), "it reads back");
-    assert!(again.damaged.is_empty(), "what is written is whole");
-    assert!(content.damaged.iter().map(|it| it.bytes.len()).sum::<usize>() <= bytes.len());
-    content.damaged.len()
-}
-
 #[cfg(test)]
 mod tests;

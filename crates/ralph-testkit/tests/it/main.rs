@@ -10,6 +10,7 @@ mod active;
 mod control;
 mod dependencies;
 mod engine;
+mod fuzzing;
 mod keeper;
 mod memory;
 mod planned;

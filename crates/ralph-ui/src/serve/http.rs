@@ -148,7 +148,8 @@ pub(super) fn read_request(mut stream: &TcpStream) -> Result<ServeRequest, Serve
     Ok(request)
 }
 
-/// Parses a complete request, for fuzzing.
+/// Parses a complete request.
+#[cfg(test)]
 pub(super) fn parse_whole_request(bytes: &[u8]) -> Option<ServeRequest> {
     let end = find_head_end(bytes, LONGEST_HEAD).ok()??;
     let request = parse_head(&bytes[..end]).ok()?;

@@ -333,3 +333,39 @@ fn a_port_is_taken_by_one() {
     let error = Server::bind(scene.port, TOKEN.into(), Box::new(stage), clock).err();
     assert_eq!(error.map(|error| error.kind()), Some(io::ErrorKind::AddrInUse));
 }
+
+proptest::proptest! {
+    #[test]
+    fn no_request_is_admitted_without_host_and_token(
+        text in "(GET|POST) /(0123456789abcdef0123456789abcdef)?(/run/|/events|/wish|\\?token=|%2e|[ -~]){0,6} HTTP/1.1\r\n(Host: 127.0.0.1:4711\r\n)?(Origin: |X-Ralph-Token: |0123456789abcdef0123456789abcdef|Content-Type: application/json|\r\n){0,6}\r\n\r\n"
+    ) {
+        use admission::{Admission, ServeRoute};
+
+        let Some(request) = http::parse_whole_request(text.as_bytes()) else { return Ok(()) };
+        let token = "0123456789abcdef0123456789abcdef";
+        let Admission::Allowed(route) = admission::admit_request(&request, 4711, token) else { return Ok(()) };
+        let host = request.header("host");
+        assert!(
+            matches!(host, Some("127.0.0.1:4711" | "localhost:4711")),
+            "{host:?} is a foreign host"
+        );
+        let is_open = matches!(route, ServeRoute::Open { .. });
+        assert!(
+            is_open || request.path.starts_with(&format!("/{token}/")),
+            "{route:?} without a token"
+        );
+        if let ServeRoute::Run { key }
+        | ServeRoute::Events { key, .. }
+        | ServeRoute::Control { key, .. } = &route
+        {
+            assert!(!key.contains(['/', '.', '%', '\0']), "{key:?} is not a key");
+        }
+        if let ServeRoute::Control { .. } = route {
+            assert_eq!(
+                request.header("x-ralph-token"),
+                Some(token),
+                "a control request needs the token"
+            );
+        }
+    }
+}

@@ -26,10 +26,5 @@ pub use link::{ScreenHandle as ScreenLink, SideWriter};
 pub use replay_player::{CallOutput, Recording, ReplayKind, replay_run};
 pub use view::{FullScreen, FullScreenSetup};
 
-/// Parses terminal input, for fuzzing.
-pub(crate) fn fuzz(bytes: &[u8]) {
-    keys::fuzz(bytes);
-}
-
 #[cfg(test)]
 mod tests;

@@ -70,7 +70,7 @@ fn build_environment_masker() -> Masker {
 }
 
 /// Makes the calls in some bytes, one per line, for fuzzing.
-#[cfg(any(test, fuzzing))]
+#[cfg(test)]
 pub(crate) fn fuzz_calls(file: &Path, lines: &[u8]) {
     #[derive(serde::Deserialize)]
     struct FuzzedCall {

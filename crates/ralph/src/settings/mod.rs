@@ -26,7 +26,7 @@ mod source;
 pub(crate) mod trust_limits;
 pub(crate) mod types;
 
-#[cfg(any(test, fuzzing))]
+#[cfg(test)]
 pub(crate) use layers::{FileAuthor, SettingsFile};
 pub(crate) use {
     layers::{FlagSetting, LoadedSettings, SettingsSources, load_settings},

@@ -101,15 +101,15 @@ fn invalid_filter_is_reported_with_position_before_the_run() {
     sealed.write_program("talker", TALKER);
     sealed.write_file(
         ".ralph/settings.json",
-        "{\n  \"agent\": {\n    \"command\": \"talker\",\n    \"kind\": \"custom\",\n    \"responseFilter\": \".a | select(.b\",\n    \"usageFilters\": { \"cost\": \".cost | floor\" }\n  }\n}\n",
+        "{\n  \"agent\": {\n    \"command\": \"talker\",\n    \"kind\": \"custom\",\n    \"responseFilter\": \".a | select(.b\",\n    \"usageFilters\": { \"cost\": \".cost | gamma\" }\n  }\n}\n",
     );
     run(&sealed, &[])
         .expect_code(2)
         .expect_stderr(
-            ".ralph/settings.json:5:23: `agent.responseFilter`: at character 15: expected `)`, found the end",
+            ".ralph/settings.json:5:23: `agent.responseFilter`: at character 15: expected closing parenthesis, found the end",
         )
         .expect_stderr(
-            ".ralph/settings.json:6:31: `agent.usageFilters.cost`: at character 9: there is no `floor`",
+            ".ralph/settings.json:6:31: `agent.usageFilters.cost`: at character 9: there is no filter `gamma`",
         );
     sealed.write_file("loop.conf", "AGENT_CLI=talker\n\nAGENT_RESPONSE_FILTER='.a |'\n");
     run(&sealed, &["--config", "loop.conf"]).expect_code(2).expect_stderr("loop.conf:3:");

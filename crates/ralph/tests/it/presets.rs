@@ -199,7 +199,7 @@ fn unsupported_filters_are_reported_with_position() {
         ),
         (
             "AGENT_RESPONSE_FILTER='jq .text; touch ../ran'",
-            "config:4:23: AGENT_RESPONSE_FILTER: `;` is shell syntax",
+            "config:4:23: AGENT_RESPONSE_FILTER: `.text;` is shell syntax",
         ),
         (
             "AGENT_RESPONSE_FILTER='.text | gsub(\"a\"; \"b\")'",
@@ -207,7 +207,7 @@ fn unsupported_filters_are_reported_with_position() {
         ),
         (
             "AGENT_RESPONSE_FILTER=.text\nAGENT_DISPLAY_FILTER='touch ../ran'",
-            "config:5:22: `agent.displayFilter`: at character 1: there is no `touch`",
+            "config:5:22: `agent.displayFilter`: at character 7: expected nothing, found `.`",
         ),
         (
             "",

@@ -29,10 +29,5 @@ pub use handover::{Handover, ListenerPurpose, connect_to_proxy, hand_over_listen
 pub use server::{Proxy, ProxyLimits, ProxyService};
 pub use variables::{PORT_INSIDE, list_proxy_variables};
 
-/// Parses the head of a request, for fuzzing.
-pub(crate) fn fuzz_request(bytes: &[u8]) {
-    request::fuzz_request(bytes);
-}
-
 #[cfg(test)]
 mod tests;

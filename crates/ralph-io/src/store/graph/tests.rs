@@ -230,3 +230,17 @@ fn temporary_files_of_a_killed_writer_are_removed() {
         [".other.jsonl.Ab3.tmp", "memory.jsonl", "memory.jsonl.0f.tmp", "memory.jsonl.lock"];
     assert_eq!(listed(directory.path()), expect);
 }
+
+proptest::proptest! {
+    #[test]
+    fn lines_read_back_as_they_are_written(
+        text in "(\\{\"type\":\"(entity|relation|x)\"|,\"(name|entityType|from|to|relationType)\":\"a?\"|,\"observations\":\\[\"b\"\\]|,\"n\":[0-9]{1,25}|\\}\n|[ -~]){0,20}"
+    ) {
+        let content = lines::parse_lines(text.as_bytes());
+        let written = lines::format_lines(&content.graph, &content.others);
+        let again = lines::parse_lines(&written);
+        assert_eq!((&again.graph, &again.others), (&content.graph, &content.others));
+        assert!(again.damaged.is_empty(), "what is written is whole");
+        assert!(content.damaged.iter().map(|it| it.bytes.len()).sum::<usize>() <= text.len());
+    }
+}

@@ -1,7 +1,7 @@
 //! Filters as they stand in shell files: in the `jq` command that applied them.
 //!
 //! Only what changes nothing about the filter may stand around it; everything else is a mistake,
-//! because nothing here is ever run. Not here: the language of filters, which its adapter reads.
+//! because nothing here is ever run. Not here: the language of filters, which the agent's translator runs.
 
 use crate::settings::shell_words::split_words;
 
@@ -23,23 +23,19 @@ const PRINTING: [&str; 11] = [
 /// The same as single letters.
 const PRINTING_LETTERS: &str = "rjcaCMSeR";
 
-/// What filters begin with that read lines as text and pass over those that are no JSON. Lines
-/// are read so anyway.
-const PARSING: [&str; 5] = [
-    "fromjson? // empty",
-    "(fromjson? // empty)",
-    "try fromjson catch empty",
-    "try fromjson",
-    "fromjson?",
-];
-
 /// Returns the filter in a text: the text itself, or the one that its `jq` command applies.
 pub(super) fn filter_in(text: &str) -> Result<String, String> {
     if !is_command(text) {
         return Ok(text.to_owned());
     }
+    let words = split_words(text)?;
+    // `|| true` at the end means nothing to the filter.
+    let words = match words.as_slice() {
+        [words @ .., or, last] if or == "||" && (last == "true" || last == ":") => words,
+        words => words,
+    };
     let mut filters = Vec::new();
-    for words in commands(text)?.iter().filter(|words| !is_sieve(words)) {
+    for words in words.split(|word| word == "|").filter(|words| !is_sieve(words)) {
         let Some(arguments) = arguments_of_jq(words) else {
             let name = words.first().map_or("", String::as_str);
             return Err(format!("`{name}` is not run; only the filter of a `jq` command is read"));
@@ -77,13 +73,20 @@ fn is_sieve(words: &[String]) -> bool {
 fn filter_of(words: &[String]) -> Result<String, String> {
     let mut filters = Vec::new();
     let mut is_raw = false;
-    for word in words {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
         let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
         match letters {
             Some(letters) if letters.chars().all(|it| PRINTING_LETTERS.contains(it)) => {
                 is_raw |= letters.contains('R');
             }
             None if PRINTING.contains(&word.as_str()) => is_raw |= word == "--raw-input",
+            // Where errors go.
+            None if word == "2>/dev/null" || word == "2>&1" => {}
+            None if word == "2>" && words.next().is_some_and(|file| file == "/dev/null") => {}
+            None if word.starts_with([';', '&', '<', '>', '|']) || word.ends_with([';', '&']) => {
+                return Err(format!("`{word}` is shell syntax, and nothing is run"));
+            }
             None if !word.starts_with('-') => filters.push(word),
             Some(_) | None => {
                 return Err(format!("`jq {word}` cannot be followed; write the filter without it"));
@@ -93,88 +96,8 @@ fn filter_of(words: &[String]) -> Result<String, String> {
     let [filter] = filters.as_slice() else {
         return Err(format!("the `jq` command has {} filters, not one", filters.len()));
     };
-    Ok(if is_raw { parsed(filter) } else { (*filter).clone() })
-}
-
-/// Returns a filter without its own parsing of lines.
-fn parsed(filter: &str) -> String {
-    let trimmed = filter.trim_start();
-    let rest = PARSING.iter().find_map(|lead| trimmed.strip_prefix(lead));
-    match rest.map(str::trim_start) {
-        Some("") => ".".to_owned(),
-        Some(rest) => rest.strip_prefix('|').unwrap_or(trimmed).trim_start().to_owned(),
-        None => filter.to_owned(),
-    }
-}
-
-/// Splits a command line at its pipes. Where errors go, and `|| true` at the end, mean nothing
-/// to the filter.
-fn commands(text: &str) -> Result<Vec<Vec<String>>, String> {
-    let mut commands = vec![Vec::new()];
-    let mut tokens = tokens(text)?.into_iter();
-    while let Some(token) = tokens.next() {
-        let Some(command) = commands.last_mut() else { break };
-        match token {
-            Token::Word(word) => command.push(word),
-            Token::Sign("|") => commands.push(Vec::new()),
-            Token::Sign(sign @ (">" | ">&")) if command.last().is_some_and(|it| it == "2") => {
-                command.pop();
-                match tokens.next() {
-                    Some(Token::Word(word)) if word == "/dev/null" || sign == ">&" => {}
-                    Some(_) | None => return Err(not_run(sign)),
-                }
-            }
-            Token::Sign("||") => match (tokens.next(), tokens.next()) {
-                (Some(Token::Word(word)), None) if word == "true" || word == ":" => {}
-                (_, _) => return Err(not_run("||")),
-            },
-            Token::Sign(sign) => return Err(not_run(sign)),
-        }
-    }
-    Ok(commands)
-}
-
-fn not_run(sign: &str) -> String {
-    format!("`{sign}` is shell syntax, and nothing is run")
-}
-
-enum Token {
-    Word(String),
-    Sign(&'static str),
-}
-
-/// The operators of a shell, the longer ones first.
-const SIGNS: [&str; 14] =
-    ["||", "&&", "|&", "&>", ">>", ">&", "|", "&", ";", "<", ">", "(", ")", "`"];
-
-fn tokens(text: &str) -> Result<Vec<Token>, String> {
-    let mut tokens = Vec::new();
-    let mut rest = text;
-    loop {
-        let (words, tail) = rest.split_at(end_of_words(rest));
-        tokens.extend(split_words(words)?.into_iter().map(Token::Word));
-        let Some(sign) = SIGNS.into_iter().find(|sign| tail.starts_with(sign)) else {
-            return Ok(tokens);
-        };
-        tokens.push(Token::Sign(sign));
-        rest = &tail[sign.len()..];
-    }
-}
-
-/// Returns where the first operator outside of quotes is, or the end.
-fn end_of_words(text: &str) -> usize {
-    let mut quote = None;
-    let mut letters = text.char_indices();
-    while let Some((at, letter)) = letters.next() {
-        match (quote, letter) {
-            (Some('"') | None, '\\') => drop(letters.next()),
-            (None, '\'' | '"') => quote = Some(letter),
-            (Some(open), letter) if open == letter => quote = None,
-            (None, '|' | '&' | ';' | '<' | '>' | '(' | ')' | '`') => return at,
-            (_, _) => {}
-        }
-    }
-    text.len()
+    // With `-R` a filter gets its line as text.
+    Ok(if is_raw { format!("tojson | {filter}") } else { (*filter).clone() })
 }
 
 #[cfg(test)]
@@ -196,14 +119,12 @@ mod tests {
             (format!("jq 2>/dev/null -r '{filter}'"), filter),
             (format!("stdbuf -oL jq -r '{filter}'"), filter),
             (format!("grep --line-buffered '^{{' | jq -rj '{filter}'"), filter),
-            (format!("jq -Rr 'fromjson? | {filter}'"), filter),
-            (format!("jq -R -r 'fromjson? // empty | {filter}'"), filter),
-            (format!("jq --raw-input 'try fromjson catch empty | {filter}'"), filter),
             (
                 r#"jq -r "if .a == \"b|c\" then .d else empty end""#.to_owned(),
                 r#"if .a == "b|c" then .d else empty end"#,
             ),
-            ("jq -R 'fromjson?'".to_owned(), "."),
+            ("jq -R 'fromjson? | .a'".to_owned(), "tojson | fromjson? | .a"),
+            ("jq --raw-input .".to_owned(), "tojson | ."),
             ("jq -c '.a' | jq -r '.b, .c'".to_owned(), ".a | .b, .c"),
         ] {
             assert_eq!(filter_in(&text).as_deref(), Ok(expect), "{text}");
@@ -221,7 +142,7 @@ mod tests {
             ("sed s/x/y/ | jq .a", "`sed` is not run; only the filter of a `jq` command is read"),
             ("grep x | jq .a", "`grep` is not run; only the filter of a `jq` command is read"),
             ("jq .a | sed s/x/y/", "`sed` is not run; only the filter of a `jq` command is read"),
-            ("jq .a; rm x", "`;` is shell syntax, and nothing is run"),
+            ("jq .a; rm x", "`.a;` is shell syntax, and nothing is run"),
             ("jq .a && x", "`&&` is shell syntax, and nothing is run"),
             ("jq .a > file", "`>` is shell syntax, and nothing is run"),
             ("jq .a || x", "`||` is shell syntax, and nothing is run"),

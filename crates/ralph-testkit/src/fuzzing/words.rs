@@ -23,14 +23,14 @@ use ralph_ui::sanitize;
 use serde_json::json;
 
 use super::pieces::{pieces, text_pieces};
-use super::{Form, Target};
+use super::{FuzzForm, FuzzTarget};
 
 /// The targets of this file.
-pub(super) const TARGETS: &[Target] = &[
-    Target {
+pub(super) const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget {
         name: "guard",
         run: guard,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &["crates/ralph-core/tests/data/guard"],
         words: &[
             "rm -rf ",
@@ -112,20 +112,20 @@ pub(super) const TARGETS: &[Target] = &[
             "!(",
         ],
     },
-    Target {
+    FuzzTarget {
         name: "globs",
         run: globs,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &[],
         words: &[
             "*", "**", "**/", "/**", "?", "[", "]", "[!a]", "[a-z]", "{", "}", ",", "\\", "\n",
             "/", "!",
         ],
     },
-    Target {
+    FuzzTarget {
         name: "network",
         run: network,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &[],
         words: &[
             "*.",
@@ -147,10 +147,37 @@ pub(super) const TARGETS: &[Target] = &[
             "fe80::1%eth0",
         ],
     },
-    Target {
+    FuzzTarget {
+        name: "escapes",
+        run: escapes,
+        form: FuzzForm::Bytes,
+        seeds: &["docs/demo.svg"],
+        words: &[
+            "\x1b[31m",
+            "\x1b]0;",
+            "\x07",
+            "\x1b\\",
+            "\x1b[2J",
+            "\u{9b}",
+            "\u{9d}",
+            "\u{90}",
+            "\u{202e}",
+            "\u{200d}",
+            "\u{feff}",
+            "\u{2028}",
+            "\r",
+            "\r\n",
+            "\t",
+            "\x08",
+            "\u{e0001}",
+            "\x1bP",
+            "\x1b(0",
+        ],
+    },
+    FuzzTarget {
         name: "http",
         run: http,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &[],
         words: &[
             "GET ",
@@ -177,62 +204,10 @@ pub(super) const TARGETS: &[Target] = &[
             "..",
         ],
     },
-    Target {
-        name: "keys",
-        run: ralph_ui::fuzzing::keys,
-        form: Form::Bytes,
-        seeds: &[],
-        words: &[
-            "\x1b",
-            "\x1b[",
-            "\x1bO",
-            "\x1b[200~",
-            "\x1b[201~",
-            "\x1b[A",
-            "\x1b[5~",
-            "\x1b[1;5C",
-            "~",
-            "\u{1f600}",
-            "\x7f",
-            "\r",
-            "\x15",
-            "\x17",
-            "\x0c",
-            "\x1b[M",
-            "\x1b[<",
-        ],
-    },
-    Target {
-        name: "escapes",
-        run: escapes,
-        form: Form::Bytes,
-        seeds: &["docs/demo.svg"],
-        words: &[
-            "\x1b[31m",
-            "\x1b]0;",
-            "\x07",
-            "\x1b\\",
-            "\x1b[2J",
-            "\u{9b}",
-            "\u{9d}",
-            "\u{90}",
-            "\u{202e}",
-            "\u{200d}",
-            "\u{feff}",
-            "\u{2028}",
-            "\r",
-            "\r\n",
-            "\t",
-            "\x08",
-            "\u{e0001}",
-            "\x1bP",
-            "\x1b(0",
-        ],
-    },
-    Target {
+    FuzzTarget {
         name: "secrets",
         run: secrets,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &[],
         words: &[
             "s3cret-value-1",
@@ -257,10 +232,10 @@ pub(super) const TARGETS: &[Target] = &[
             "=",
         ],
     },
-    Target {
+    FuzzTarget {
         name: "checks-output",
         run: output,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &["crates/ralph-core/tests/data/runners"],
         words: &[
             "test result: ok. 0 passed; 0 failed;",
@@ -286,39 +261,6 @@ pub(super) const TARGETS: &[Target] = &[
             "Ran 0 tests",
             "v1.2.3",
         ],
-    },
-    Target {
-        name: "git-output",
-        run: ralph_io::fuzzing::fuzz_git_output,
-        form: Form::Bytes,
-        seeds: &[],
-        words: &[
-            "\0",
-            ":100644 100644 ",
-            ":000000 160000 ",
-            "aaaa bbbb M\0",
-            "D\0",
-            "1 .M N... 100644 100644 100644 ",
-            "u UU N... ",
-            "? ",
-            "+++ b/",
-            "--- a/",
-            "@@ -1,2 +3,4 @@\n",
-            "@@ -",
-            "+",
-            "-",
-            "    ",
-            "\n",
-            "18446744073709551615",
-            "ghp_aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5",
-        ],
-    },
-    Target {
-        name: "kernel-tables",
-        run: ralph_io::fuzzing::fuzz_kernel_tables,
-        form: Form::Bytes,
-        seeds: &[],
-        words: &["(", ")", " S ", " Z ", "-1", " 0", "18446744073709551615", "\n", "2147483648"],
     },
 ];
 
@@ -397,7 +339,7 @@ fn network(bytes: &[u8]) {
     }
 }
 
-/// Fuzzes the one parser of heads, and what the live page and the proxy make of it.
+/// Fuzzes the parser of request heads of the live page, the proxy and the fake models.
 fn http(bytes: &[u8]) {
     let Ok(Some(end)) = find_head_end(bytes, bytes.len()) else { return };
     if let Ok(head) = HttpHead::parse(&bytes[..end]) {
@@ -410,8 +352,6 @@ fn http(bytes: &[u8]) {
         assert_eq!(end, Ok(Some(written.len())), "one head: {written:?}");
         assert_eq!(HttpHead::parse(written.as_bytes()).as_ref(), Ok(&head), "{written:?}");
     }
-    ralph_io::fuzzing::fuzz_proxy_request(&bytes[..end]);
-    ralph_ui::fuzzing::request(bytes);
 }
 
 fn is_control(character: char) -> bool {

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::{Form, Target};
+use super::{FuzzForm, FuzzTarget};
 
 /// Longer inputs cost time in a debug build and find no more.
 const LONGEST: usize = 2 * 1024;
@@ -35,7 +35,7 @@ impl Mutator {
     }
 
     /// Returns one of several inputs, changed in a few places.
-    pub(super) fn input(&mut self, target: &Target, seeds: &[Vec<u8>]) -> Vec<u8> {
+    pub(super) fn input(&mut self, target: &FuzzTarget, seeds: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = seeds[self.below(seeds.len())].clone();
         // A window of a long seed, so that its end is tried as well.
         if bytes.len() > LONGEST {
@@ -45,9 +45,11 @@ impl Mutator {
         for _ in 0..=self.below(4) {
             let is_structured = self.below(2) == 0;
             match target.form {
-                Form::Json if is_structured => self.json(&mut bytes),
-                Form::JsonLines if is_structured => self.json_line(&mut bytes),
-                Form::Bytes | Form::Json | Form::JsonLines => self.bytes(&mut bytes, target, seeds),
+                FuzzForm::Json if is_structured => self.json(&mut bytes),
+                FuzzForm::JsonLines if is_structured => self.json_line(&mut bytes),
+                FuzzForm::Bytes | FuzzForm::Json | FuzzForm::JsonLines => {
+                    self.bytes(&mut bytes, target, seeds)
+                }
             }
         }
         bytes.truncate(2 * LONGEST);
@@ -60,7 +62,7 @@ impl Mutator {
         start..start + self.below((length - start).min(longest) + 1)
     }
 
-    fn bytes(&mut self, bytes: &mut Vec<u8>, target: &Target, seeds: &[Vec<u8>]) {
+    fn bytes(&mut self, bytes: &mut Vec<u8>, target: &FuzzTarget, seeds: &[Vec<u8>]) {
         let range = self.range(bytes.len());
         let words: Vec<&str> = target.all_words().collect();
         match self.below(9) {

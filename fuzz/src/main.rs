@@ -1,13 +1,14 @@
 //! What libFuzzer calls. The target is named by the environment, since there is one binary for all.
 
+#![no_main]
+
 use std::path::Path;
 use std::process::exit;
 use std::sync::OnceLock;
 
-use super::{Target, seeds, targets};
-use crate::screen;
+use ralph_testkit::fuzzing::{FuzzTarget, list_targets, read_seeds};
 
-static TARGET: OnceLock<&'static Target> = OnceLock::new();
+static TARGET: OnceLock<&'static FuzzTarget> = OnceLock::new();
 
 libfuzzer_sys::fuzz_target!(init: prepare(), |bytes: &[u8]| {
     if let Some(target) = TARGET.get() {
@@ -19,17 +20,17 @@ libfuzzer_sys::fuzz_target!(init: prepare(), |bytes: &[u8]| {
 fn prepare() {
     let name = std::env::var("RALPH_FUZZ_TARGET").unwrap_or_default();
     if name == "list" {
-        targets().for_each(|target| screen::print_data(&format!("{}\n", target.name)));
+        list_targets().for_each(|target| println!("{}", target.name));
         exit(0);
     }
-    let Some(target) = targets().find(|target| target.name == name) else {
-        screen::say(&format!("RALPH_FUZZ_TARGET names no target: `{name}`"));
+    let Some(target) = list_targets().find(|target| target.name == name) else {
+        eprintln!("RALPH_FUZZ_TARGET names no target: `{name}`");
         exit(2);
     };
     if let Some(corpus) = std::env::var_os("RALPH_FUZZ_SEEDS") {
         let (corpus, root) = (Path::new(&corpus), std::env::var_os("RALPH_FUZZ_ROOT"));
         let root = root.unwrap_or_else(|| "..".into());
-        for (number, (_, bytes)) in seeds::seeds(target, Path::new(&root)).into_iter().enumerate() {
+        for (number, (_, bytes)) in read_seeds(target, Path::new(&root)).into_iter().enumerate() {
             std::fs::write(corpus.join(format!("seed-{number}")), bytes).expect("writable");
         }
         let quoted = |word: &str| {

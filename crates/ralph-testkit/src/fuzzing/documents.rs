@@ -24,14 +24,14 @@ use serde_json::Value;
 
 use super::pieces::{pieces, text_pieces};
 use super::runs::in_file;
-use super::{Form, Target};
+use super::{FuzzForm, FuzzTarget};
 
 /// The targets of this file.
-pub(super) const TARGETS: &[Target] = &[
-    Target {
+pub(super) const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget {
         name: "tasks",
         run: tasks,
-        form: Form::Json,
+        form: FuzzForm::Json,
         seeds: &["examples/gated-tasks/plan.json", "examples/orchestrator/plan.json"],
         words: &[
             "\"tasks\"",
@@ -63,10 +63,10 @@ pub(super) const TARGETS: &[Target] = &[
             "\u{feff}",
         ],
     },
-    Target {
+    FuzzTarget {
         name: "graph",
         run: graph,
-        form: Form::JsonLines,
+        form: FuzzForm::JsonLines,
         seeds: &[],
         words: &[
             "\n",
@@ -82,38 +82,10 @@ pub(super) const TARGETS: &[Target] = &[
             "\u{feff}",
         ],
     },
-    Target {
-        name: "memory-calls",
-        run: memory_calls,
-        form: Form::JsonLines,
-        seeds: &["crates/ralph/tests/data/memory/calls.jsonl"],
-        words: &[
-            "\"name\":",
-            "\"arguments\":",
-            "\"create_entities\"",
-            "\"create_relations\"",
-            "\"add_observations\"",
-            "\"delete_entities\"",
-            "\"delete_observations\"",
-            "\"delete_relations\"",
-            "\"read_graph\"",
-            "\"search_nodes\"",
-            "\"open_nodes\"",
-            "\"entities\":",
-            "\"relations\":",
-            "\"observations\":",
-            "\"query\":",
-            "\"names\":",
-            "\"entityName\":",
-            "\"contents\":",
-            "\"entityNames\":",
-            "\"deletions\":",
-        ],
-    },
-    Target {
+    FuzzTarget {
         name: "answers",
         run: answers,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &[],
         words: &[
             "```json\n",
@@ -141,10 +113,10 @@ pub(super) const TARGETS: &[Target] = &[
             "\"resolved\"",
         ],
     },
-    Target {
+    FuzzTarget {
         name: "plans",
         run: plans,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &["examples/specs", "docs/plan.md", "scripts", "README.md"],
         words: &[
             "- [ ] ",
@@ -179,17 +151,17 @@ pub(super) const TARGETS: &[Target] = &[
             "<pre>",
         ],
     },
-    Target {
+    FuzzTarget {
         name: "templates",
         run: templates,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &["crates/ralph-core/prompts", "crates/ralph/templates", "examples/specs/prompts"],
         words: &["$", "$$", "${", "}", "$name", "${name}", "${name:-x}", "$1", "\n", "${empty}"],
     },
-    Target {
+    FuzzTarget {
         name: "project-files",
         run: project_files,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &["Cargo.toml", "crates/ralph/tests/data/browser/package.json"],
         words: &[
             "\0",
@@ -283,8 +255,9 @@ fn only_task_differs(before: &str, after: &str, tasks: &str, number: usize) {
 }
 
 fn graph(bytes: &[u8]) {
-    // A damaged file is looked at a second time after a while: too slow to be tried often.
-    if ralph_io::fuzzing::fuzz_graph_lines(bytes) > 0 {
+    // A damaged file is read a second time after a while: too slow to be tried often.
+    let is_whole = |line: &[u8]| serde_json::from_slice::<serde_json::Value>(line).is_ok();
+    if !bytes.split(|byte| *byte == b'\n').all(|line| line.is_empty() || is_whole(line)) {
         return;
     }
     in_file("memory.jsonl", bytes, |path| {
@@ -313,10 +286,6 @@ fn graph(bytes: &[u8]) {
             .expect("it is there");
         assert_eq!(again.read_graph().expect("readable").entities, graph.entities);
     });
-}
-
-fn memory_calls(bytes: &[u8]) {
-    in_file("memory.jsonl", b"", |path| crate::commands::mcp::fuzz_calls(path, bytes));
 }
 
 fn answers(bytes: &[u8]) {

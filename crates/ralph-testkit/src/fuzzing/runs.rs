@@ -19,14 +19,14 @@ use ralph_io::store::raw::{RawReader, RawWriter};
 use ralph_io::store::tail::JournalTail;
 use tempfile::TempDir;
 
-use super::{Form, Target};
+use super::{FuzzForm, FuzzTarget};
 
 /// The targets of this file.
-pub(super) const TARGETS: &[Target] = &[
-    Target {
+pub(super) const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget {
         name: "journal",
         run: journal,
-        form: Form::JsonLines,
+        form: FuzzForm::JsonLines,
         seeds: &[],
         words: &[
             "\n",
@@ -52,17 +52,24 @@ pub(super) const TARGETS: &[Target] = &[
             "\"journal\":",
         ],
     },
-    Target {
+    FuzzTarget {
         name: "raw-streams",
         run: raw_streams,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &["crates/ralph-io/tests/data/sim"],
         words: &["\x28", "\n"],
     },
-    Target {
+    FuzzTarget {
+        name: "transcripts",
+        run: transcripts,
+        form: FuzzForm::JsonLines,
+        seeds: &["crates/ralph/tests/data/hooks"],
+        words: &["\"usage\":", "\"input_tokens\":", "\"message\":", "18446744073709551615"],
+    },
+    FuzzTarget {
         name: "wishes",
         run: wishes,
-        form: Form::Json,
+        form: FuzzForm::Json,
         seeds: &[],
         words: &[
             "\"version\":",
@@ -83,40 +90,10 @@ pub(super) const TARGETS: &[Target] = &[
             "\"guard\":",
         ],
     },
-    Target {
-        name: "hooks",
-        run: hooks,
-        form: Form::Json,
-        seeds: &["crates/ralph/tests/data/hooks"],
-        words: &[
-            "\"session_id\":",
-            "\"transcript_path\":",
-            "\"cwd\":",
-            "\"hook_event_name\":",
-            "\"tool_name\":",
-            "\"tool_input\":",
-            "\"Bash\"",
-            "\"command\":",
-            "\"Write\"",
-            "\"file_path\":",
-            "\"Edit\"",
-            "\"MultiEdit\"",
-            "\"NotebookEdit\"",
-            "\"Read\"",
-            "\"stop_hook_active\":",
-            "\"source\":",
-            "\"compact\"",
-            "\"agent_id\":",
-            "\"usage\":",
-            "\"input_tokens\":",
-            "\"message\":",
-            "18446744073709551615",
-        ],
-    },
 ];
 
 /// Writes bytes to a file of this thread's own, and has it looked at.
-pub(super) fn in_file(name: &str, bytes: &[u8], look: impl FnOnce(&Path)) {
+pub fn in_file(name: &str, bytes: &[u8], look: impl FnOnce(&Path)) {
     thread_local! {
         static DIRECTORY: OnceCell<TempDir> = const { OnceCell::new() };
     }
@@ -222,8 +199,7 @@ fn wishes(bytes: &[u8]) {
     });
 }
 
-fn hooks(bytes: &[u8]) {
-    crate::commands::hook::fuzz_input(bytes);
+fn transcripts(bytes: &[u8]) {
     in_file("transcript.jsonl", bytes, |path| {
         transcript::read_context_usage(path).expect("the file is there");
     });

@@ -1,4 +1,4 @@
-//! Every seed, every kept finding and a fixed number of mutations through every target.
+//! Runs seeds, mutations and repetitions through a target.
 //!
 //! Two bounds find what never ends or takes too long: the processor time that a case takes on its
 //! own thread, which other work on the machine does not change much, and a long silence.
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::mutate::Mutator;
-use super::{Target, seeds, targets};
+use super::{FuzzTarget, read_seeds};
 
 /// How many mutations a target gets.
 const CASES: usize = 150;
@@ -19,7 +19,7 @@ const STRETCHED: usize = 8 * 1024;
 
 /// What agents and checks print without end is read in time that grows with its length alone. Here
 /// such inputs are so long that the square of it would be noticed.
-const ENDLESS: [&str; 5] = ["secrets", "escapes", "keys", "checks-output", "templates"];
+const ENDLESS: [&str; 4] = ["secrets", "escapes", "checks-output", "templates"];
 const ENDLESS_STRETCHED: usize = 32 * 1024;
 
 /// What a case may take of a processor in a debug build. The slowest makes the guard do as much work
@@ -34,14 +34,14 @@ fn root() -> &'static Path {
 }
 
 /// Runs cases on a thread with the stack of a main thread, and watches it.
-fn run(target: &'static Target, cases: Vec<(String, Vec<u8>)>) {
-    let (done, heard) = channel();
+fn run(target: &'static FuzzTarget, cases: Vec<(String, Vec<u8>)>) {
+    let (done, finished) = channel();
     let current = Arc::new(Mutex::new(String::new()));
     let shown = Arc::clone(&current);
     let thread = std::thread::Builder::new().stack_size(8 << 20).spawn(move || {
         for (name, bytes) in cases {
             let text = String::from_utf8_lossy(&bytes[..bytes.len().min(2_000)]).into_owned();
-            *shown.lock().expect("nobody else writes") =
+            *shown.lock().expect("this thread alone writes") =
                 format!("{}, {name}: {text:?}", target.name);
             let before = processor_time();
             (target.run)(&bytes);
@@ -53,7 +53,7 @@ fn run(target: &'static Target, cases: Vec<(String, Vec<u8>)>) {
     let thread = thread.expect("a thread");
     let what = || current.lock().map_or_else(|it| it.into_inner().clone(), |it| it.clone());
     loop {
-        match heard.recv_timeout(SILENCE) {
+        match finished.recv_timeout(SILENCE) {
             Ok(()) => {}
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => panic!("no end: {}", what()),
@@ -69,49 +69,28 @@ fn processor_time() -> Duration {
     Duration::from_nanos(nanoseconds.unwrap_or(0))
 }
 
-#[test]
-fn every_target_has_seeds_and_a_name_of_its_own() {
-    let mut names: Vec<&str> = targets().map(|target| target.name).collect();
-    names.sort_unstable();
-    let count = names.len();
-    names.dedup();
-    assert_eq!(names.len(), count);
-    for target in targets() {
-        assert!(!seeds::seeds(target, root()).is_empty(), "{} has no seeds", target.name);
-    }
-    // Findings are kept where somebody looks for them.
-    for entry in std::fs::read_dir(root().join("fuzz/seeds")).expect("seeds").flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        assert!(names.contains(&name.as_str()), "`{name}` is no target");
-    }
+/// Runs every seed and every kept finding through its target.
+pub fn check_seeds(target: &'static FuzzTarget) {
+    let seeds = read_seeds(target, root());
+    assert!(!seeds.is_empty(), "{} has no seeds", target.name);
+    run(target, seeds);
 }
 
-#[test]
-fn nothing_that_was_found_is_found_again() {
-    for target in targets() {
-        run(target, seeds::seeds(target, root()));
-    }
+/// Runs mutations of the seeds through a target; which ones follows from a number.
+pub fn check_mutations(target: &'static FuzzTarget, number: u64) {
+    let known: Vec<Vec<u8>> =
+        read_seeds(target, root()).into_iter().map(|(_, bytes)| bytes).collect();
+    let mut mutator = Mutator::new(number);
+    let cases = (0..CASES).map(|case| (format!("{case}"), mutator.input(target, &known)));
+    run(target, cases.collect());
 }
 
-#[test]
-fn no_mutation_breaks_a_parser() {
-    for (number, target) in targets().enumerate() {
-        let known: Vec<Vec<u8>> =
-            seeds::seeds(target, root()).into_iter().map(|(_, bytes)| bytes).collect();
-        let mut mutator = Mutator::new(number as u64 + 1);
-        let cases = (0..CASES).map(|case| (format!("{case}"), mutator.input(target, &known)));
-        run(target, cases.collect());
-    }
-}
-
-#[test]
-fn one_thing_over_and_over_takes_no_longer_than_its_length() {
-    for target in targets() {
-        let brackets = ["[", "{\"a\":", "(", "{", "\"", "'", "`", "$(", "a", "0", "\n", " ", "\\"];
-        let words = target.all_words().chain(brackets);
-        let is_endless = ENDLESS.contains(&target.name);
-        let size = if is_endless { ENDLESS_STRETCHED } else { STRETCHED };
-        let stretched = |word: &str| word.bytes().cycle().take(size).collect();
-        run(target, words.map(|word| (format!("{word:?}"), stretched(word))).collect());
-    }
+/// Runs repetitions of every word of a target's language, so long that quadratic time is noticed.
+pub fn check_repetitions(target: &'static FuzzTarget) {
+    let brackets = ["[", "{\"a\":", "(", "{", "\"", "'", "`", "$(", "a", "0", "\n", " ", "\\"];
+    let words = target.all_words().chain(brackets);
+    let is_endless = ENDLESS.contains(&target.name);
+    let size = if is_endless { ENDLESS_STRETCHED } else { STRETCHED };
+    let stretched = |word: &str| word.bytes().cycle().take(size).collect();
+    run(target, words.map(|word| (format!("{word:?}"), stretched(word))).collect());
 }

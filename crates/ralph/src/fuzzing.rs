@@ -1,19 +1,23 @@
-//! Settings: JSON layers, `KEY=VALUE` files, variables, and the quantities in them.
+//! Fuzz targets for the private parsers of this crate: settings, hook inputs and memory calls.
+//!
+//! Run by the tests below. Not here: the targets of public parsers, which are in the test kit.
 
 use ralph_core::units::Millis;
 
-use super::{Form, Target};
+use crate::commands;
 use crate::settings::types::quantity::{DurationSetting, SizeSetting};
 use crate::settings::{
     FileAuthor, LoadedSettings, Settings, SettingsFile, SettingsSources, load_settings,
 };
+use ralph_testkit::fuzzing::{
+    FuzzForm, FuzzTarget, check_mutations, check_repetitions, check_seeds, in_file,
+};
 
-/// The targets of this file.
-pub(super) const TARGETS: &[Target] = &[
-    Target {
+const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget {
         name: "settings",
         run: json,
-        form: Form::Json,
+        form: FuzzForm::Json,
         seeds: &["examples"],
         words: &[
             "\0",
@@ -50,10 +54,10 @@ pub(super) const TARGETS: &[Target] = &[
             "\nRALPH_GATES=",
         ],
     },
-    Target {
+    FuzzTarget {
         name: "key-value",
         run: key_value,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &["examples/specs/config", "examples/specs/cases"],
         words: &[
             "=",
@@ -89,12 +93,70 @@ pub(super) const TARGETS: &[Target] = &[
             "12m",
         ],
     },
-    Target {
+    FuzzTarget {
         name: "quantities",
         run: quantities,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &[],
         words: &["1h", "30m", "90s", "500ms", "2d", "366d", "8G", "64MiB", "512k", " ", "."],
+    },
+    FuzzTarget {
+        name: "memory-calls",
+        run: call_memory,
+        form: FuzzForm::JsonLines,
+        seeds: &["crates/ralph/tests/data/memory/calls.jsonl"],
+        words: &[
+            "\"name\":",
+            "\"arguments\":",
+            "\"create_entities\"",
+            "\"create_relations\"",
+            "\"add_observations\"",
+            "\"delete_entities\"",
+            "\"delete_observations\"",
+            "\"delete_relations\"",
+            "\"read_graph\"",
+            "\"search_nodes\"",
+            "\"open_nodes\"",
+            "\"entities\":",
+            "\"relations\":",
+            "\"observations\":",
+            "\"query\":",
+            "\"names\":",
+            "\"entityName\":",
+            "\"contents\":",
+            "\"entityNames\":",
+            "\"deletions\":",
+        ],
+    },
+    FuzzTarget {
+        name: "hooks",
+        run: commands::hook::fuzz_input,
+        form: FuzzForm::Json,
+        seeds: &["crates/ralph/tests/data/hooks"],
+        words: &[
+            "\"session_id\":",
+            "\"transcript_path\":",
+            "\"cwd\":",
+            "\"hook_event_name\":",
+            "\"tool_name\":",
+            "\"tool_input\":",
+            "\"Bash\"",
+            "\"command\":",
+            "\"Write\"",
+            "\"file_path\":",
+            "\"Edit\"",
+            "\"MultiEdit\"",
+            "\"NotebookEdit\"",
+            "\"Read\"",
+            "\"stop_hook_active\":",
+            "\"source\":",
+            "\"compact\"",
+            "\"agent_id\":",
+            "\"usage\":",
+            "\"input_tokens\":",
+            "\"message\":",
+            "18446744073709551615",
+        ],
     },
 ];
 
@@ -162,4 +224,17 @@ fn quantities(bytes: &[u8]) {
     }
     let _ = serde_json::from_slice::<DurationSetting>(bytes);
     let _ = serde_json::from_slice::<SizeSetting>(bytes);
+}
+
+fn call_memory(bytes: &[u8]) {
+    in_file("memory.jsonl", b"", |path| commands::mcp::fuzz_calls(path, bytes));
+}
+
+#[test]
+fn no_seed_and_no_mutation_breaks_a_private_parser() {
+    for (target, number) in TARGETS.iter().zip(1..) {
+        check_seeds(target);
+        check_mutations(target, number);
+        check_repetitions(target);
+    }
 }

@@ -16,14 +16,14 @@ use ralph_core::units::Timestamp;
 use ralph_io::process::{OutputLine, OutputLines};
 
 use super::pieces::pieces;
-use super::{Form, Target};
+use super::{FuzzForm, FuzzTarget};
 
 macro_rules! stream {
     ($name:literal, $run:expr, $seeds:expr, $($word:literal),* $(,)?) => {
-        Target {
+        FuzzTarget {
             name: $name,
             run: $run,
-            form: Form::JsonLines,
+            form: FuzzForm::JsonLines,
             seeds: $seeds,
             words: &[
                 "\n", "\r\n", "\"type\":", "\"text\":", "\"usage\":",
@@ -34,7 +34,7 @@ macro_rules! stream {
 }
 
 /// The targets of this file.
-pub(super) const TARGETS: &[Target] = &[
+pub(super) const TARGETS: &[FuzzTarget] = &[
     stream!(
         "claude",
         |it| stream(AgentKind::Claude, it),
@@ -216,10 +216,10 @@ pub(super) const TARGETS: &[Target] = &[
         "[-1]",
         "?"
     ),
-    Target {
+    FuzzTarget {
         name: "limit-words",
         run: limits,
-        form: Form::Bytes,
+        form: FuzzForm::Bytes,
         seeds: &[],
         words: &[
             "usage limit",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Target;
+use super::FuzzTarget;
 
 /// More of a seed says nothing new; recorded streams may be long.
 const LONGEST: usize = 32 * 1024;
@@ -12,7 +12,7 @@ const LONGEST: usize = 32 * 1024;
 const TABLES: &str = "crates/ralph-core/tests/data/guard";
 
 /// Returns the seeds of a target with their names, in the order of their paths.
-pub(super) fn seeds(target: &Target, root: &Path) -> Vec<(String, Vec<u8>)> {
+pub fn read_seeds(target: &FuzzTarget, root: &Path) -> Vec<(String, Vec<u8>)> {
     let kept = format!("fuzz/seeds/{}", target.name);
     let mut files = Vec::new();
     for place in target.seeds.iter().copied().chain([kept.as_str()]) {
