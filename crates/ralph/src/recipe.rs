@@ -20,10 +20,10 @@ use ralph_core::ids::{Role, TaskId};
 use ralph_core::memory::{Documentation, MemoryPolicy};
 use ralph_core::prompt::run::RunPrompt;
 use ralph_core::recipe::{
-    AgentChoice, AgentKind, AgentOutput, BaselinePolicy, CommitPolicy, Completion, FinishNote,
-    IterationCount, LandingPolicy, OnFailure, Permissions, PromptPlan, PromptSource, Recipe, Retry,
-    RunLimits, Scm, ScmTask, Selectors, TaskWork, Template, TemplatePlace, Uncommitted,
-    UsageSelectors, Work,
+    AgentChoice, AgentKind, AgentOrigin, AgentOutput, BaselinePolicy, CommitPolicy, Completion,
+    FinishNote, IterationCount, LandingPolicy, OnFailure, Permissions, PromptPlan, PromptSource,
+    Recipe, Retry, RunLimits, Scm, ScmTask, Selectors, TaskWork, Template, TemplatePlace,
+    Uncommitted, UsageSelectors, Work,
 };
 use ralph_core::review::ReviewPolicy;
 use ralph_core::sandbox::SandboxPolicy;
@@ -355,16 +355,18 @@ pub(crate) fn find_ineffective_settings(loaded: &LoadedSettings, recipe: &Recipe
         warnings.push("`memory.enabled` has no effect: only task lists have a memory".to_owned());
     }
     let kind = recipe.agent.kind;
-    if kind != AgentKind::Custom {
+    let adapter = ralph_agents::find_adapter(kind);
+    if !adapter.has_filters {
         for (key, _) in loaded.settings.agent.set_filters() {
             let kind = kind.name();
             warnings.push(format!("`agent.{key}` has no effect on an agent of kind `{kind}`"));
         }
     }
-    if kind == AgentKind::Acp && recipe.agent.model.is_some() {
-        warnings.push(
-            "the model has no effect on an agent of kind `acp`: name it in `agent.flags`, as its command wants it".to_owned(),
-        );
+    if !adapter.takes_model && recipe.agent.model.is_some() {
+        let kind = kind.name();
+        warnings.push(format!(
+            "the model has no effect on an agent of kind `{kind}`: name it in `agent.flags`, as its command wants it"
+        ));
     }
     warnings
 }
@@ -414,28 +416,15 @@ fn build_agent_choice(
             .with_hint("`ralph demo` shows the loop without an agent"));
     };
     let kind = infer_kind(&chosen, &command);
-    let selectors = match kind {
-        AgentKind::Custom => Some(Box::new(build_selectors(&chosen)?)),
-        AgentKind::Claude
-        | AgentKind::Codex
-        | AgentKind::Amp
-        | AgentKind::Cline
-        | AgentKind::Gemini
-        | AgentKind::Opencode
-        | AgentKind::Copilot
-        | AgentKind::Qwen
-        | AgentKind::Pi
-        | AgentKind::Acp
-        | AgentKind::Text
-        | AgentKind::Sim => None,
-    };
+    let has_filters = ralph_agents::find_adapter(kind).has_filters;
+    let selectors = if has_filters { Some(Box::new(build_selectors(&chosen)?)) } else { None };
     let mut flags = chosen.flags.unwrap_or_default();
-    let command = match (kind, command.as_str()) {
-        (AgentKind::Sim, "sim") if flags.is_empty() => {
+    let command = match (kind.origin(), command.as_str()) {
+        (AgentOrigin::BuiltIn, "sim") if flags.is_empty() => {
             return Err(CliError::for_input("the scripted agent `sim` needs a scenario file")
                 .with_hint("name it as the first of `agent.flags`"));
         }
-        (AgentKind::Sim, "sim") => flags.remove(0),
+        (AgentOrigin::BuiltIn, "sim") => flags.remove(0),
         // Every other agent is named by its program.
         (_, _) => command,
     };

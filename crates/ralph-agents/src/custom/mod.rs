@@ -8,7 +8,7 @@ mod parse;
 mod translate;
 
 pub use parse::FilterError;
-pub(super) use translate::{CustomTranslator, build_call};
+pub(super) use translate::ADAPTER;
 
 /// Checks a filter without using it.
 pub fn check_filter(text: &str) -> Result<(), FilterError> {

@@ -135,7 +135,7 @@ fn silence_and_cut_streams_run_into_the_idle_limit() {
     check(&lines, "", IDLE, Some(FailureClass::Overloaded));
     let (all, _) = OPENCODE.read(&lines.join("\n"), "", IDLE);
     let weights: Vec<String> = all.iter().map(|parsed| format!("{:?}", parsed.activity)).collect();
-    assert_eq!(weights, ["Useful", "Useful", "Noise", "Noise", "Noise", "Noise"]);
+    assert_eq!(weights, ["Progress", "Progress", "Idle", "Idle", "Idle", "Idle"]);
 }
 
 #[test]
