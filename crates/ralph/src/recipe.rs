@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ralph_core::agent_output::UsageScope;
-use ralph_core::amend::AmendmentPolicy;
 use ralph_core::budget::Budget;
 use ralph_core::context::ContextPlan;
 use ralph_core::failure::{RateLimitAction, RateLimitPolicy, Retries};
@@ -33,7 +32,7 @@ use ralph_core::units::{Millis, Tokens, UsdMicros};
 
 use crate::cli_error::CliError;
 use crate::documents::PROGRESS;
-use crate::settings::types::{agent as agents_in, gate as gates_in, sections};
+use crate::settings::types::{agent as agents_in, sections};
 use crate::settings::{LoadedSettings, Settings};
 
 pub(crate) use specs::{ITERATIONS as SPECS_ITERATIONS, PLAN_FILE, for_specs, for_template};
@@ -66,7 +65,7 @@ struct WorkflowDefaults<'a> {
     completion_response: &'static str,
     /// Default for the setting `commit`.
     commit: sections::CommitSetting,
-    baseline: sections::BaselineSetting,
+    baseline: BaselinePolicy,
     /// Gates for work whose settings define none.
     gates: &'a [String],
     strategy: Option<ValidationStrategy>,
@@ -87,7 +86,7 @@ pub(crate) fn for_prompt(
             iterations: PROMPT_ITERATIONS,
             completion_response: "DONE",
             commit: sections::CommitSetting::None,
-            baseline: sections::BaselineSetting::Off,
+            baseline: BaselinePolicy::Off,
             gates: &[],
             strategy: None,
             memory: None,
@@ -108,9 +107,10 @@ pub(crate) fn for_tasks(
 ) -> Result<Recipe, CliError> {
     let settings = &loaded.settings;
     // The list owner commits it, unless the settings say otherwise.
-    let (keeper, commit) = match settings.tasks.keeper {
-        sections::ListOwnerSetting::Ralph => (ListOwner::Ralph, sections::CommitSetting::Ralph),
-        sections::ListOwnerSetting::Agent => (ListOwner::Agent, sections::CommitSetting::Agent),
+    let keeper = settings.tasks.keeper;
+    let commit = match keeper {
+        ListOwner::Ralph => sections::CommitSetting::Ralph,
+        ListOwner::Agent => sections::CommitSetting::Agent,
     };
     let factor = settings.timeout_multiplier;
     let work = TaskWork {
@@ -121,10 +121,7 @@ pub(crate) fn for_tasks(
         retry,
         attempts: settings.tasks.max_attempts,
         amendments: settings.tasks.max_amendments,
-        amendment_policy: match settings.tasks.amendments {
-            sections::AmendmentsSetting::Add => AmendmentPolicy::Add,
-            sections::AmendmentsSetting::Apply => AmendmentPolicy::Apply,
-        },
+        amendment_policy: settings.tasks.amendments,
         review: if settings.review.enabled {
             ReviewPolicy::Fresh { cap: settings.review.cap }
         } else {
@@ -146,7 +143,7 @@ pub(crate) fn for_tasks(
             iterations: list.max_iterations.unwrap_or(TASK_ITERATIONS),
             completion_response: "COMPLETE",
             commit,
-            baseline: sections::BaselineSetting::Note,
+            baseline: BaselinePolicy::Note,
             gates: &list.verify_commands,
             strategy: list.validation_strategy,
             memory: build_memory_policy(settings),
@@ -176,7 +173,7 @@ pub(crate) fn for_plan(
         iterations: PLAN_ITERATIONS,
         completion_response: "COMPLETE",
         commit: sections::CommitSetting::Ralph,
-        baseline: sections::BaselineSetting::Off,
+        baseline: BaselinePolicy::Off,
         gates: &[],
         strategy: None,
         memory: None,
@@ -210,11 +207,6 @@ fn build_recipe(loaded: &LoadedSettings, flow: WorkflowDefaults<'_>) -> Result<R
         agent.max_turns = Some(settings.memory.max_turns);
     }
     agents.retain(|_, choice| *choice != agent);
-    let set_strategy = match settings.validation_strategy {
-        gates_in::ValidationStrategySetting::Strict => ValidationStrategy::Strict,
-        gates_in::ValidationStrategySetting::Lenient => ValidationStrategy::Lenient,
-        gates_in::ValidationStrategySetting::TestsOnly => ValidationStrategy::TestsOnly,
-    };
     let landing = build_landing_policy(settings, flow.commit);
     let is_strategy_set = loaded.is_set("validationStrategy");
     Ok(Recipe {
@@ -236,12 +228,11 @@ fn build_recipe(loaded: &LoadedSettings, flow: WorkflowDefaults<'_>) -> Result<R
             finish: FinishNote::Omitted,
         },
         gates: gates::build_gates(loaded, flow.gates)?,
-        strategy: flow.strategy.filter(|_| !is_strategy_set).unwrap_or(set_strategy),
-        baseline: match settings.baseline.unwrap_or(flow.baseline) {
-            sections::BaselineSetting::Off => BaselinePolicy::Off,
-            sections::BaselineSetting::Note => BaselinePolicy::Note,
-            sections::BaselineSetting::Require => BaselinePolicy::Require,
-        },
+        strategy: flow
+            .strategy
+            .filter(|_| !is_strategy_set)
+            .unwrap_or(settings.validation_strategy),
+        baseline: settings.baseline.unwrap_or(flow.baseline),
         protect: settings
             .protect
             .iter()
@@ -400,7 +391,7 @@ pub(crate) fn choose_agent(loaded: &LoadedSettings, role: Role) -> Result<AgentC
         // One sentence needs no servers.
         Role::Message => None,
     };
-    build_agent_choice(loaded, settings.choose_agent_for(to_settings_role(role)), servers)
+    build_agent_choice(loaded, settings.choose_agent_for(role), servers)
 }
 
 /// Returns an agent of the settings with everything decided except its version.
@@ -456,7 +447,7 @@ pub(crate) fn find_kind(agent: &agents_in::AgentSettings) -> Option<AgentKind> {
 
 fn infer_kind(agent: &agents_in::AgentSettings, command: &str) -> AgentKind {
     match (agent.kind, ralph_agents::infer_agent_kind(command)) {
-        (Some(kind), _) => to_core_kind(kind),
+        (Some(kind), _) => kind,
         // With filters, any command's output can be read.
         (None, AgentKind::Text) if !agent.set_filters().is_empty() => AgentKind::Custom,
         (None, kind) => kind,
@@ -485,43 +476,9 @@ fn build_selectors(agent: &agents_in::AgentSettings) -> Result<Selectors, CliErr
             cache_read: usage.cache_read.clone(),
             cache_write: usage.cache_write.clone(),
             cost: usage.cost.clone(),
-            scope: match usage.scope {
-                Some(agents_in::UsageScopeSetting::Step) => UsageScope::Step,
-                Some(agents_in::UsageScopeSetting::Total) | None => UsageScope::Total,
-            },
+            scope: usage.scope.unwrap_or(UsageScope::Total),
         },
     })
-}
-
-fn to_core_kind(kind: agents_in::AgentKindSetting) -> AgentKind {
-    match kind {
-        agents_in::AgentKindSetting::Claude => AgentKind::Claude,
-        agents_in::AgentKindSetting::Codex => AgentKind::Codex,
-        agents_in::AgentKindSetting::Amp => AgentKind::Amp,
-        agents_in::AgentKindSetting::Cline => AgentKind::Cline,
-        agents_in::AgentKindSetting::Gemini => AgentKind::Gemini,
-        agents_in::AgentKindSetting::Opencode => AgentKind::Opencode,
-        agents_in::AgentKindSetting::Copilot => AgentKind::Copilot,
-        agents_in::AgentKindSetting::Qwen => AgentKind::Qwen,
-        agents_in::AgentKindSetting::Pi => AgentKind::Pi,
-        agents_in::AgentKindSetting::Acp => AgentKind::Acp,
-        agents_in::AgentKindSetting::Text => AgentKind::Text,
-        agents_in::AgentKindSetting::Sim => AgentKind::Sim,
-        agents_in::AgentKindSetting::Custom => AgentKind::Custom,
-    }
-}
-
-fn to_settings_role(role: Role) -> agents_in::RoleSetting {
-    match role {
-        Role::Prompt => agents_in::RoleSetting::Prompt,
-        Role::Plan => agents_in::RoleSetting::Plan,
-        Role::Build => agents_in::RoleSetting::Build,
-        Role::Implement => agents_in::RoleSetting::Implement,
-        Role::Review => agents_in::RoleSetting::Review,
-        Role::Fix => agents_in::RoleSetting::Fix,
-        Role::Compact => agents_in::RoleSetting::Compact,
-        Role::Message => agents_in::RoleSetting::Message,
-    }
 }
 
 /// Returns the landing policy: work is committed by the `scm` tasks, or as `commit` says.
@@ -539,10 +496,7 @@ fn build_landing_policy(settings: &Settings, usual: sections::CommitSetting) -> 
         },
         commit_prefix: settings.commit_prefix.clone(),
         commit_message: settings.commit_message.clone(),
-        on_failure: match settings.on_failure {
-            sections::OnFailureSetting::Keep => OnFailure::Keep,
-            sections::OnFailureSetting::Rollback => OnFailure::Rollback,
-        },
+        on_failure: settings.on_failure,
         uncommitted: Uncommitted::Refused,
     }
 }

@@ -118,6 +118,7 @@ macro_rules! declare_agent_kinds {
     ($($(#[$doc:meta])* $kind:ident: $name:literal, $origin:ident, $provider:literal;)*) => {
         /// How to talk to an agent.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "lowercase")]
         pub enum AgentKind {
             $($(#[$doc])* $kind,)*

@@ -8,6 +8,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use ralph_agents::{self as agents, McpTransport};
+use ralph_core::ids::Role;
 use ralph_core::recipe::{AgentChoice, AgentKind, AgentOrigin};
 use ralph_core::secret::{mask_command_line, mask_document};
 use ralph_io::bounded_read;
@@ -17,7 +18,7 @@ use crate::call_preview::quote_for_shell;
 use crate::recipe;
 use crate::settings::classes::{self, KeyClass};
 use crate::settings::path::{JsonPath, JsonPathStep};
-use crate::settings::types::agent::{AgentSettings, RoleSetting};
+use crate::settings::types::agent::AgentSettings;
 use crate::settings::{LoadedSettings, Loosening, LooseningCause, Settings, find_work_tree_top};
 
 /// Version control programs that may run `scm.tasks` without trust.
@@ -180,7 +181,7 @@ fn find_agent(settings: &Settings, path: &JsonPath) -> AgentSettings {
         }
         [JsonPathStep::Key(top), JsonPathStep::Index(index), ..] if top == "gates" => {
             let own = settings.gates.get(*index).and_then(|gate| gate.agent.as_ref());
-            let base = settings.choose_agent_for(RoleSetting::Review);
+            let base = settings.choose_agent_for(Role::Review);
             own.map_or_else(AgentSettings::default, |own| own.with_defaults_from(&base))
         }
         _ => settings.agent.clone(),
