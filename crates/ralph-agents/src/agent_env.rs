@@ -6,10 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_core::recipe::{AgentChoice, AgentKind, AgentOrigin};
-
 use super::configuration::ConfigFile;
-use super::{adapter, amp, claude, cline, codex, copilot, gemini, opencode, pi, qwen};
 
 /// Variables, directories and files that an agent uses on the user's machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,46 +106,12 @@ pub(super) const PROVIDER_KEYS: &[&str] = &[
     "ZAI_API_KEY",
 ];
 
-/// Returns the environment of an agent, or `None` if ralph does not know the program.
-pub fn find_agent_env(kind: AgentKind) -> Option<&'static AgentEnv> {
-    match kind {
-        AgentKind::Claude => Some(&claude::AGENT_ENV),
-        AgentKind::Codex => Some(&codex::AGENT_ENV),
-        AgentKind::Amp => Some(&amp::AGENT_ENV),
-        AgentKind::Cline => Some(&cline::AGENT_ENV),
-        AgentKind::Gemini => Some(&gemini::AGENT_ENV),
-        AgentKind::Opencode => Some(&opencode::AGENT_ENV),
-        AgentKind::Copilot => Some(&copilot::AGENT_ENV),
-        AgentKind::Qwen => Some(&qwen::AGENT_ENV),
-        AgentKind::Pi => Some(&pi::AGENT_ENV),
-        AgentKind::Acp | AgentKind::Text | AgentKind::Custom | AgentKind::Sim => None,
-    }
-}
-
-/// Returns the kind of the program behind an agent. A program that ralph reads in another way,
-/// such as over the Agent Client Protocol, keeps its login.
-pub fn detect_program_kind(agent: &AgentChoice) -> AgentKind {
-    match agent.kind.origin() {
-        AgentOrigin::Command => adapter::infer_agent_kind(&agent.command),
-        AgentOrigin::Product | AgentOrigin::BuiltIn => agent.kind,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use ralph_core::recipe::AgentKind;
 
-    #[test]
-    fn program_kind_does_not_depend_on_the_adapter() {
-        for (kind, command, expect) in [
-            (AgentKind::Acp, "/opt/gemini", AgentKind::Gemini),
-            (AgentKind::Text, "codex", AgentKind::Codex),
-            (AgentKind::Custom, "mine", AgentKind::Text),
-            (AgentKind::Claude, "wrapper", AgentKind::Claude),
-        ] {
-            assert_eq!(detect_program_kind(&AgentChoice::new(kind, command)), expect, "{command}");
-        }
-    }
+    use super::*;
+    use crate::registry::find_adapter;
 
     #[test]
     fn directories_follow_their_variable_then_home() {
@@ -168,7 +131,7 @@ mod tests {
             (AgentKind::Cline, "/m/data", "/h/.cline/data"),
             (AgentKind::Amp, "/m/.local/share/amp", "/h/.local/share/amp"),
         ] {
-            let agent_env = find_agent_env(kind).expect("it is known");
+            let agent_env = find_adapter(kind).env.expect("it is known");
             let place = agent_env.state_dir;
             assert_eq!(place.join_to(Path::new("/m")), Path::new(moved), "{kind:?}");
             assert_eq!(

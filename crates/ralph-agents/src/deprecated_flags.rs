@@ -3,80 +3,48 @@
 //!
 //! Not here: ralph's own flags. What a version cannot do is in its capabilities.
 
-use ralph_core::recipe::{AgentChoice, AgentKind};
+use ralph_core::recipe::AgentChoice;
 use ralph_core::version::Version;
 
 use super::call::{has_flag, split_flags};
-use super::capabilities::find_oldest_version;
+use super::registry::find_adapter;
 
 /// A flag that ralph replaces or warns about.
-struct DeprecatedFlag {
-    kind: AgentKind,
-    flag: &'static str,
+#[derive(Debug)]
+pub(crate) struct DeprecatedFlag {
+    pub(crate) flag: &'static str,
     /// The first version without it; `None` if no known version accepts it.
-    removed_in: Option<Version>,
-    advice: &'static str,
+    pub(crate) removed_in: Option<Version>,
+    pub(crate) advice: &'static str,
     /// Replacement. If it is empty, ralph passes the flag on unchanged, since the user may know
     /// better.
-    successor: &'static [&'static str],
+    pub(crate) successor: &'static [&'static str],
 }
 
-const DEPRECATED_FLAGS: [DeprecatedFlag; 5] = [
-    // From 0.126 it is parsed and has no effect; 0.147 refuses it.
-    DeprecatedFlag {
-        kind: AgentKind::Codex,
-        flag: "--full-auto",
-        removed_in: Some(Version::new(0, 126, 0)),
-        advice: "use `-s workspace-write` instead",
-        successor: &["-s", "workspace-write"],
-    },
-    DeprecatedFlag {
-        kind: AgentKind::Claude,
-        flag: "--no-auto-compact",
-        removed_in: None,
-        advice: "set DISABLE_AUTO_COMPACT=1 in `agent.env` instead",
-        successor: &[],
-    },
-    DeprecatedFlag {
-        kind: AgentKind::Claude,
-        flag: "--mcp-debug",
-        removed_in: None,
-        advice: "use `--debug-file` instead",
-        successor: &[],
-    },
-    DeprecatedFlag {
-        kind: AgentKind::Claude,
-        flag: "--json-schema-file",
-        removed_in: None,
-        advice: "`--json-schema` takes the schema itself",
-        successor: &[],
-    },
-    DeprecatedFlag {
-        kind: AgentKind::Cline,
-        flag: "--yolo",
-        removed_in: None,
-        advice: "Cline never exits by itself in that mode; everything is approved without it",
-        successor: &[],
-    },
-];
-
-fn find_deprecated_flags(agent: &AgentChoice) -> impl Iterator<Item = &'static DeprecatedFlag> {
-    let (kind, version) = (agent.kind, agent.version);
+fn find_deprecated_flags(
+    known: &'static [DeprecatedFlag],
+    agent: &AgentChoice,
+) -> impl Iterator<Item = &'static DeprecatedFlag> {
+    let version = agent.version;
     let flags = split_flags(&agent.flags);
-    DEPRECATED_FLAGS.iter().filter(move |it| {
+    known.iter().filter(move |it| {
         let is_gone = match (it.removed_in, version) {
             (Some(gone), Some(version)) => version >= gone,
             // An unknown version is the newest.
             (Some(_), None) | (None, _) => true,
         };
-        it.kind == kind && is_gone && has_flag(&flags, &[it.flag])
+        is_gone && has_flag(&flags, &[it.flag])
     })
 }
 
 /// Returns a user's flags with removed ones replaced.
-pub(super) fn replace_deprecated_flags(agent: &AgentChoice, flags: Vec<String>) -> Vec<String> {
+pub(crate) fn replace_deprecated_flags(
+    known: &'static [DeprecatedFlag],
+    agent: &AgentChoice,
+    flags: Vec<String>,
+) -> Vec<String> {
     let gone: Vec<&DeprecatedFlag> =
-        find_deprecated_flags(agent).filter(|it| !it.successor.is_empty()).collect();
+        find_deprecated_flags(known, agent).filter(|it| !it.successor.is_empty()).collect();
     let mut passed = Vec::with_capacity(flags.len());
     for flag in flags {
         match gone.iter().find(|it| it.flag == flag) {
@@ -91,23 +59,27 @@ pub(super) fn replace_deprecated_flags(agent: &AgentChoice, flags: Vec<String>) 
 /// settings it does not accept.
 pub fn list_version_warnings(agent: &AgentChoice) -> Vec<String> {
     let who = agent.display_name();
-    let too_old = match (find_oldest_version(agent.kind), agent.version) {
+    let adapter = find_adapter(agent.kind);
+    let too_old = match (adapter.oldest_version, agent.version) {
         (Some(oldest), Some(version)) if version < oldest => {
             Some(format!("{who} is too old for ralph: install {oldest} or later"))
         }
         (Some(_) | None, _) => None,
     };
-    let flags = find_deprecated_flags(agent).map(|it| match it.removed_in {
-        Some(gone) => {
-            format!("`{}` was removed in {} {gone}: {}", it.flag, agent.kind.name(), it.advice)
-        }
-        None => format!("{who} does not support `{}`: {}", it.flag, it.advice),
-    });
+    let flags =
+        find_deprecated_flags(adapter.deprecated_flags, agent).map(|it| match it.removed_in {
+            Some(gone) => {
+                format!("`{}` was removed in {} {gone}: {}", it.flag, agent.kind.name(), it.advice)
+            }
+            None => format!("{who} does not support `{}`: {}", it.flag, it.advice),
+        });
     too_old.into_iter().chain(flags).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use ralph_core::recipe::AgentKind;
+
     use super::*;
 
     fn agent(kind: AgentKind, flags: &[&str], version: Option<Version>) -> AgentChoice {
@@ -117,7 +89,14 @@ mod tests {
 
     #[track_caller]
     fn check(agent: &AgentChoice, passed: &[&str], warned: &[&str]) {
-        assert_eq!(replace_deprecated_flags(agent, split_flags(&agent.flags)), passed);
+        assert_eq!(
+            replace_deprecated_flags(
+                find_adapter(agent.kind).deprecated_flags,
+                agent,
+                split_flags(&agent.flags)
+            ),
+            passed
+        );
         assert_eq!(list_version_warnings(agent), warned);
     }
 

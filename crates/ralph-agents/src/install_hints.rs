@@ -7,24 +7,12 @@ use std::ffi::OsString;
 
 use ralph_core::recipe::AgentKind;
 
-use super::{amp, claude, cline, codex, copilot, gemini, opencode, pi, qwen};
+use super::registry::find_adapter;
 
 /// Returns a hint on how to install the program of an agent.
 pub fn find_install_hint(kind: AgentKind, command: &str) -> String {
-    match kind {
-        AgentKind::Claude => claude::INSTALL_HINT.to_owned(),
-        AgentKind::Codex => codex::INSTALL_HINT.to_owned(),
-        AgentKind::Amp => amp::INSTALL_HINT.to_owned(),
-        AgentKind::Cline => cline::INSTALL_HINT.to_owned(),
-        AgentKind::Gemini => gemini::INSTALL_HINT.to_owned(),
-        AgentKind::Opencode => opencode::INSTALL_HINT.to_owned(),
-        AgentKind::Copilot => copilot::INSTALL_HINT.to_owned(),
-        AgentKind::Qwen => qwen::INSTALL_HINT.to_owned(),
-        AgentKind::Pi => pi::INSTALL_HINT.to_owned(),
-        AgentKind::Acp | AgentKind::Text | AgentKind::Custom | AgentKind::Sim => {
-            format!("install `{command}`, or set `agent.command`")
-        }
-    }
+    let hint = find_adapter(kind).install_hint.map(str::to_owned);
+    hint.unwrap_or_else(|| format!("install `{command}`, or set `agent.command`"))
 }
 
 /// Returns a warning if an environment variable decides who pays.
@@ -36,21 +24,7 @@ pub fn find_billing_warning(
     env: &[(OsString, OsString)],
     chosen: &BTreeMap<String, String>,
 ) -> Option<String> {
-    let variable = match kind {
-        AgentKind::Claude => "ANTHROPIC_API_KEY",
-        AgentKind::Codex => "OPENAI_API_KEY",
-        AgentKind::Gemini => "GEMINI_API_KEY",
-        AgentKind::Amp
-        | AgentKind::Cline
-        | AgentKind::Opencode
-        | AgentKind::Copilot
-        | AgentKind::Qwen
-        | AgentKind::Pi
-        | AgentKind::Acp
-        | AgentKind::Text
-        | AgentKind::Custom
-        | AgentKind::Sim => return None,
-    };
+    let variable = find_adapter(kind).billing_variable?;
     let is_set = env.iter().any(|(name, value)| name == variable && !value.is_empty());
     (is_set && !chosen.contains_key(variable)).then(|| {
         format!(

@@ -34,6 +34,7 @@ mod opencode;
 mod pi;
 mod qwen;
 pub mod rate_limit_text;
+mod registry;
 mod sim;
 #[doc(hidden)]
 pub mod test_support;
@@ -44,18 +45,13 @@ mod translator;
 mod turn_status;
 mod usage_error;
 
-pub use adapter::{
-    build_call, can_call_hooks, can_use_plugin, create_translator, infer_agent_kind, judge_call,
-    judge_imposed_ending, render_schema, select_answer_file, select_stdin_mode,
-};
-pub use agent_env::{
-    AgentDirectory, AgentEnv, Credential, CredentialSync, detect_program_kind, find_agent_env,
-};
+pub use adapter::{AgentAdapter, TextRequest};
+pub use agent_env::{AgentDirectory, AgentEnv, Credential, CredentialSync};
 pub use call::{
     AgentCall, CallContext, IdleWatch, OuterSandbox, Privilege, StdinMode, SystemPrompt,
     has_only_model_flags,
 };
-pub use capabilities::{detect_capabilities, find_oldest_plugin_version, find_oldest_version};
+pub use claude::OLDEST_PLUGIN_VERSION;
 pub use claude::plugin_commands as claude_plugins;
 pub use custom::{FilterError, check_filter};
 pub use deprecated_flags::list_version_warnings;
@@ -63,6 +59,11 @@ pub use install_hints::{find_billing_warning, find_install_hint};
 pub use legacy_args::{request_text_output, split_adapter_args, strip_call_args};
 pub use login::{Login, find_login};
 pub use mcp::{McpError, McpServerSpec, McpTransport, parse_mcp_servers};
+pub use registry::{
+    ADAPTERS, build_call, can_call_hooks, create_translator, detect_capabilities,
+    detect_program_kind, find_adapter, infer_agent_kind, judge_call, judge_imposed_ending,
+    list_products, render_schema, select_answer_file,
+};
 pub use translator::{
     Evidence, LineActivity, LineDisplay, LineResult, ParsedLine, StdinReply, StdinState, Translator,
 };

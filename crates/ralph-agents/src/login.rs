@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ralph_core::recipe::{AgentKind, AgentOrigin};
 use serde::Serialize;
 
-use super::agent_env::find_agent_env;
+use super::registry::find_adapter;
 
 /// Whether an agent has a login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -34,7 +34,7 @@ pub fn find_login(
     variable: impl Fn(&str) -> Option<PathBuf>,
     exists: impl Fn(&Path) -> bool,
 ) -> Login {
-    let Some(agent_env) = find_agent_env(kind) else {
+    let Some(agent_env) = find_adapter(kind).env else {
         return match kind.origin() {
             AgentOrigin::BuiltIn => Login::NotNeeded,
             AgentOrigin::Product | AgentOrigin::Command => Login::Unknown,

@@ -3,16 +3,31 @@
 //! Not here: the agent. It is a process of its own, see [`crate::sim`].
 
 use ralph_core::agent_output::{AgentEvent, RateLimitStatus, ResultStatus};
+use ralph_core::capability::{Capabilities, PromptEcho, Support, UsageReport};
 use ralph_core::child::Ending;
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
+use ralph_core::recipe::AgentKind;
 
+use super::adapter::AgentAdapter;
 use super::call::{self, AgentCall, CallContext, IdleWatch};
 use super::exit_failure;
-use super::translator::{Evidence, LineActivity, ParsedLine, shorten_text};
+use super::translator::{Evidence, LineActivity, ParsedLine, Translate, shorten_text};
 
 /// The hidden command of ralph that plays a scenario.
 const COMMAND: &str = "__sim";
+
+/// Everything about the scripted agent that ralph looks up.
+pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
+    // A scenario reports what its script contains, and gets everything in its prompt.
+    capabilities: |_| Capabilities {
+        usage: UsageReport::Cost,
+        echo: PromptEcho::None,
+        reset_times: Support::Yes,
+        ..Capabilities::default()
+    },
+    ..AgentAdapter::new(AgentKind::Sim, build_call, |_, _| Box::new(SimTranslator))
+};
 
 /// Returns how to play a scenario.
 pub(super) fn build_call(
@@ -36,9 +51,8 @@ pub(super) fn build_call(
 #[derive(Debug)]
 pub(super) struct SimTranslator;
 
-impl SimTranslator {
-    #[expect(clippy::unused_self, reason = "all translators are called alike")]
-    pub(super) fn push_line(&self, line: &str) -> ParsedLine {
+impl Translate for SimTranslator {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
         if line.trim().is_empty() {
             return ParsedLine::from_activity(LineActivity::Idle);
         }
@@ -47,8 +61,7 @@ impl SimTranslator {
         ParsedLine::from_events(vec![event])
     }
 
-    #[expect(clippy::unused_self, reason = "all translators are called alike")]
-    pub(super) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         if let Some(failure) =
             exit_failure::judge_imposed_ending(&evidence.end.ending, "reinstall ralph")
         {

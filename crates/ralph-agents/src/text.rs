@@ -3,14 +3,27 @@
 //! Not here: guessing at formats. A command with its own events needs its own adapter.
 
 use ralph_core::agent_output::{AgentEvent, Speaker, TextForm};
+use ralph_core::capability::{Capabilities, TextMode};
 use ralph_core::completion::EchoFilter;
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
+use ralph_core::recipe::AgentKind;
 
+use super::adapter::AgentAdapter;
 use super::call::{self, AgentCall, CallContext, IdleWatch};
 use super::exit_failure;
 use super::rate_limit_text;
-use super::translator::{Evidence, LineActivity, ParsedLine};
+use super::translator::{Evidence, LineActivity, ParsedLine, Translate};
+
+/// Everything about plain text that ralph looks up.
+pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
+    // Historical default: cline was the first agent read as plain text.
+    default_program: Some("cline"),
+    capabilities: |_| Capabilities { text_mode: TextMode::Plain, ..Capabilities::default() },
+    ..AgentAdapter::new(AgentKind::Text, build_call, |request, _| {
+        Box::new(TextTranslator::new(request))
+    })
+};
 
 /// Returns how to call any command.
 pub(super) fn build_call(
@@ -35,12 +48,8 @@ pub(super) struct TextTranslator {
     echo: EchoFilter,
 }
 
-impl TextTranslator {
-    pub(super) fn new(request: &AgentRequest) -> Self {
-        Self { command: request.agent.command.clone(), echo: EchoFilter::new(&request.prompt) }
-    }
-
-    pub(super) fn push_line(&mut self, line: &str) -> ParsedLine {
+impl Translate for TextTranslator {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
         let mut text = String::with_capacity(line.len() + 1);
         text.push_str(line);
         text.push('\n');
@@ -51,9 +60,19 @@ impl TextTranslator {
         Self::parse_text(String::from_utf8_lossy(&passed).into_owned())
     }
 
-    pub(super) fn finish(&mut self) -> ParsedLine {
+    fn finish(&mut self) -> ParsedLine {
         let held = std::mem::replace(&mut self.echo, EchoFilter::new("")).finish();
         Self::parse_text(String::from_utf8_lossy(&held).into_owned())
+    }
+
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        judge_exit(&self.command, "it printed nothing", evidence)
+    }
+}
+
+impl TextTranslator {
+    pub(super) fn new(request: &AgentRequest) -> Self {
+        Self { command: request.agent.command.clone(), echo: EchoFilter::new(&request.prompt) }
     }
 
     fn parse_text(text: String) -> ParsedLine {
@@ -65,10 +84,6 @@ impl TextTranslator {
             speaker: Speaker::Agent,
             form: TextForm::Delta,
         }])
-    }
-
-    pub(super) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        judge_exit(&self.command, "it printed nothing", evidence)
     }
 }
 

@@ -2,52 +2,51 @@
 //!
 //! Not here: any agent's format. Each has its own file.
 
+use std::fmt;
+
 use jiff::tz::TimeZone;
 use ralph_core::agent_output::{AgentEvent, ReplyFold};
 use ralph_core::child::ChildEnd;
 use ralph_core::failure::Failure;
 use ralph_core::units::Timestamp;
 
-use super::acp::AcpTranslator;
-use super::amp::AmpTranslator;
-use super::claude::{self, ClaudeTranslator};
-use super::cline::ClineTranslator;
-use super::codex::{CodexTextTranslator, CodexTranslator};
-use super::copilot::CopilotTranslator;
-use super::custom::CustomTranslator;
-use super::gemini::GeminiTranslator;
-use super::opencode::OpencodeTranslator;
-use super::pi::PiTranslator;
-use super::qwen::QwenTranslator;
-use super::sim::SimTranslator;
-use super::text::TextTranslator;
-
 /// Translates the output of one call. It keeps state that the common events have no field for, so
 /// the same translator must read the whole output and then judge.
 #[derive(Debug)]
-pub struct Translator(pub(super) AgentDialect);
+pub struct Translator(pub(super) Box<dyn Translate>);
 
-/// The output formats that ralph can read.
-#[derive(Debug)]
-pub(super) enum AgentDialect {
-    Claude(Box<ClaudeTranslator>),
-    ClaudeText(TextTranslator),
-    Codex(Box<CodexTranslator>),
-    /// Codex in text mode: the answer is in a file.
-    CodexText(CodexTextTranslator),
-    Amp(Box<AmpTranslator>),
-    Cline(Box<ClineTranslator>),
-    Gemini(Box<GeminiTranslator>),
-    Opencode(Box<OpencodeTranslator>),
-    Copilot(Box<CopilotTranslator>),
-    Qwen(Box<QwenTranslator>),
-    Pi(Box<PiTranslator>),
-    Acp(Box<AcpTranslator>),
-    /// Any command's plain text.
-    Text(TextTranslator),
-    /// Any command's JSON, read with the user's filters.
-    Custom(Box<CustomTranslator>),
-    Sim(SimTranslator),
+/// Reads the output format of one agent. An adapter implements what its agent has.
+pub(super) trait Translate: fmt::Debug + Send {
+    /// Reads a line of stdout, without its newline, decoded lossily.
+    fn push_line(&mut self, line: &str) -> ParsedLine;
+
+    /// Reads a line that may need a reply, or that is shown in another way than it is counted.
+    fn push_line_with_reply(&mut self, line: &str) -> LineResult {
+        self.push_line(line).into()
+    }
+
+    /// Returns events that were held back, after the end of stdout.
+    fn finish(&mut self) -> ParsedLine {
+        ParsedLine::from_activity(LineActivity::Idle)
+    }
+
+    /// Reads the answer that the agent wrote to a file.
+    fn push_answer_file(&mut self, _text: String) -> ParsedLine {
+        ParsedLine::from_activity(LineActivity::Idle)
+    }
+
+    /// Judges the call. Returns `None` if it brought an answer.
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure>;
+
+    /// Returns the MCP servers that did not start, with their status.
+    fn servers_down(&self) -> &[String] {
+        &[]
+    }
+
+    /// Returns why ralph's hooks did not run, if a session began without them.
+    fn missing_hooks(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// The events of one line, and what they say about progress.
@@ -185,106 +184,30 @@ impl Translator {
 
     /// Reads a line of stdout, without its newline, decoded lossily.
     pub fn push_line(&mut self, line: &str) -> LineResult {
-        let parsed = match &mut self.0 {
-            AgentDialect::Acp(translator) => return translator.push_line(line),
-            AgentDialect::Custom(translator) => return translator.push_line(line),
-            AgentDialect::Claude(translator) => translator.push_line(line),
-            AgentDialect::ClaudeText(translator) | AgentDialect::Text(translator) => {
-                translator.push_line(line)
-            }
-            AgentDialect::Codex(translator) => translator.push_line(line),
-            AgentDialect::CodexText(translator) => translator.push_line(line),
-            AgentDialect::Amp(translator) => translator.push_line(line),
-            AgentDialect::Cline(translator) => translator.push_line(line),
-            AgentDialect::Gemini(translator) => translator.push_line(line),
-            AgentDialect::Opencode(translator) => translator.push_line(line),
-            AgentDialect::Copilot(translator) => translator.push_line(line),
-            AgentDialect::Qwen(translator) => translator.push_line(line),
-            AgentDialect::Pi(translator) => translator.push_line(line),
-            AgentDialect::Sim(translator) => translator.push_line(line),
-        };
-        parsed.into()
+        self.0.push_line_with_reply(line)
     }
 
     /// Returns events that were held back, after the end of stdout. They belong to the reading.
     pub fn finish(&mut self) -> ParsedLine {
-        match &mut self.0 {
-            AgentDialect::ClaudeText(translator) | AgentDialect::Text(translator) => {
-                translator.finish()
-            }
-            AgentDialect::Codex(translator) => translator.finish(),
-            AgentDialect::Amp(translator) => translator.finish(),
-            AgentDialect::Cline(translator) => translator.finish(),
-            AgentDialect::Gemini(translator) => translator.finish(),
-            AgentDialect::Opencode(translator) => translator.finish(),
-            AgentDialect::Copilot(translator) => translator.finish(),
-            AgentDialect::Qwen(translator) => translator.finish(),
-            AgentDialect::Pi(translator) => translator.finish(),
-            AgentDialect::Acp(translator) => translator.finish(),
-            AgentDialect::Claude(_)
-            | AgentDialect::CodexText(_)
-            | AgentDialect::Custom(_)
-            | AgentDialect::Sim(_) => ParsedLine::from_activity(LineActivity::Idle),
-        }
+        self.0.finish()
     }
 
     /// Reads the answer that the agent wrote to a file, after its process ended. The events belong
     /// to the reading.
     pub fn push_answer_file(&mut self, text: String) -> ParsedLine {
-        match &mut self.0 {
-            AgentDialect::CodexText(translator) => translator.push_answer_file(text),
-            AgentDialect::Claude(_)
-            | AgentDialect::ClaudeText(_)
-            | AgentDialect::Codex(_)
-            | AgentDialect::Amp(_)
-            | AgentDialect::Cline(_)
-            | AgentDialect::Gemini(_)
-            | AgentDialect::Opencode(_)
-            | AgentDialect::Copilot(_)
-            | AgentDialect::Qwen(_)
-            | AgentDialect::Pi(_)
-            | AgentDialect::Acp(_)
-            | AgentDialect::Text(_)
-            | AgentDialect::Custom(_)
-            | AgentDialect::Sim(_) => ParsedLine::from_activity(LineActivity::Idle),
-        }
+        self.0.push_answer_file(text)
     }
 
     /// Returns the MCP servers that did not start, with their status. Only Claude Code reports
     /// them.
     pub fn servers_down(&self) -> &[String] {
-        self.claude().map_or(&[], ClaudeTranslator::servers_down)
+        self.0.servers_down()
     }
 
     /// Returns why the hooks of ralph's plugin did not run, if a session began without them. Only
     /// Claude Code's stream of events reports them.
     pub fn missing_hooks(&self) -> Option<&str> {
-        self.claude()?.missing_hooks()
-    }
-
-    fn claude(&self) -> Option<&ClaudeTranslator> {
-        if let AgentDialect::Claude(translator) = &self.0 { Some(translator) } else { None }
-    }
-
-    /// Judges the call. Returns `None` if it brought an answer.
-    pub(super) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        match &self.0 {
-            AgentDialect::Claude(translator) => translator.judge(evidence),
-            AgentDialect::ClaudeText(translator) => claude::judge_text(translator, evidence),
-            AgentDialect::Text(translator) => translator.judge(evidence),
-            AgentDialect::Codex(translator) => translator.judge(evidence),
-            AgentDialect::CodexText(translator) => translator.judge(evidence),
-            AgentDialect::Amp(translator) => translator.judge(evidence),
-            AgentDialect::Cline(translator) => translator.judge(evidence),
-            AgentDialect::Gemini(translator) => translator.judge(evidence),
-            AgentDialect::Opencode(translator) => translator.judge(evidence),
-            AgentDialect::Copilot(translator) => translator.judge(evidence),
-            AgentDialect::Qwen(translator) => translator.judge(evidence),
-            AgentDialect::Pi(translator) => translator.judge(evidence),
-            AgentDialect::Acp(translator) => translator.judge(evidence),
-            AgentDialect::Custom(translator) => translator.judge(evidence),
-            AgentDialect::Sim(translator) => translator.judge(evidence),
-        }
+        self.0.missing_hooks()
     }
 }
 

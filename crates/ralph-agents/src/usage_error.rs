@@ -100,6 +100,7 @@ mod tests {
     use ralph_core::recipe::AgentKind;
 
     use super::*;
+    use crate::ADAPTERS;
     use crate::test_support;
     use crate::test_support::build_request;
     use crate::tests::recorded::NOW;
@@ -118,19 +119,9 @@ mod tests {
     fn hint_names_the_rejected_flag() {
         let bad = &FailureClass::BadCall;
         let mine = "does not take `--mine`: remove it from `agent.flags`";
-        for kind in [
-            AgentKind::Claude,
-            AgentKind::Codex,
-            AgentKind::Gemini,
-            AgentKind::Qwen,
-            AgentKind::Opencode,
-            AgentKind::Copilot,
-            AgentKind::Pi,
-            AgentKind::Cline,
-            AgentKind::Amp,
-            AgentKind::Text,
-            AgentKind::Custom,
-        ] {
+        let kinds = ADAPTERS.iter().map(|adapter| adapter.kind);
+        // The scripted agent has no flags, and the protocol has no output before its greeting.
+        for kind in kinds.filter(|kind| !matches!(kind, AgentKind::Sim | AgentKind::Acp)) {
             check(kind, "error: unknown option '--mine'", 1, bad, mine);
             check(
                 kind,

@@ -166,13 +166,14 @@ impl Usage {
     }
 }
 
-/// Whether usage figures add up.
+/// What usage figures cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum UsageScope {
-    /// For one step: adds to what came before.
+    /// One step: figures of several lines add up.
     Step,
-    /// For the whole process so far: replaces what came before.
+    /// The whole call so far: the last figures count.
     Total,
 }
 

@@ -74,13 +74,15 @@ impl Proposal {
     }
 }
 
-/// Which amendments are applied without asking the user.
+/// Which changes of the task list that agents ask for are applied without asking the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AmendmentPolicy {
-    /// New tasks only; everything else becomes a proposal.
+    /// New tasks; changes and removals wait for `ralph tasks proposals accept`.
     #[default]
     Add,
+    /// All of them.
     Apply,
 }
 

@@ -72,16 +72,20 @@ impl Gate {
 }
 
 /// What a gate checks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum GateKind {
+    /// Tests: a run without any test fails.
     Test,
-    /// Style and types.
+    /// Style and static checks.
     Lint,
-    /// Whether the work meets its description, judged by an agent.
+    /// Whether the work does what was asked.
     Spec,
-    /// How good the work is, judged by an agent.
+    /// Whether the work is good.
     Quality,
+    /// Anything else.
+    #[default]
     Custom,
 }
 
@@ -176,14 +180,17 @@ impl FailAction {
     }
 }
 
-/// Which hard gates must pass.
+/// Which gates count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ValidationStrategy {
+    /// All hard gates must pass.
     #[default]
     Strict,
     /// Tests must pass, lint only warns.
     Lenient,
+    /// Only tests are run.
     TestsOnly,
 }
 

@@ -45,23 +45,24 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// What a call to an agent is for.
+/// What an iteration is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// One of the user's prompts.
+    /// Working on a prompt.
     Prompt,
-    /// Making or refreshing a plan.
+    /// Making the plan.
     Plan,
     /// Working by an implementation plan.
     Build,
-    /// A first attempt at a task.
+    /// The first attempt on a task.
     Implement,
-    /// Judging an attempt with a fresh context.
+    /// Reviewing a task.
     Review,
-    /// Fixing what a review found.
+    /// Fixing what a review asked for.
     Fix,
-    /// Distilling handoffs into memory.
+    /// Compacting memory.
     Compact,
     /// Writing a commit message.
     Message,

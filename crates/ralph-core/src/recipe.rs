@@ -303,15 +303,17 @@ impl Recipe {
     }
 }
 
-/// Whether the hard gates run once before the first agent call.
+/// Whether the hard gates run once before any agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BaselinePolicy {
-    Off,
-    /// The gates run; failures from before the run are marked as such.
+    /// They run, and failures are reported as broken before the run.
     Note,
-    /// The gates run and must pass.
+    /// They run, and must pass.
     Require,
+    /// They do not run.
+    Off,
 }
 
 /// What is to be done.
@@ -530,13 +532,15 @@ impl ScmTask {
     }
 }
 
-/// What happens to work that failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What happens to the changes of a failed attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// It stays for the next attempt.
+    /// They stay for the next attempt.
+    #[default]
     Keep,
-    /// The tree is restored to the checkpoint; what that removes is saved to a ref first.
+    /// They are saved on a ref, and the tree is reset to the checkpoint.
     Rollback,
 }
 

@@ -109,32 +109,40 @@ impl fmt::Display for Backend {
     }
 }
 
-/// What to do if no enforcing backend works.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What to do when nothing that enforces isolation is available.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Fallback {
-    /// Refuse to start the run.
+    /// Do not run.
+    #[default]
     Stop,
-    /// Use the command guard alone.
+    /// Continue with the command guard alone.
     Guard,
 }
 
-/// What an agent may do with the repository.
+/// What the agent may do with `.git`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum GitAccess {
+    /// Read it.
     Ro,
-    /// Commit, without changing hooks and configuration.
+    /// Commit; hooks and configuration stay read-only.
     Agent,
+    /// Work in a private clone; not implemented, and refused.
     Clone,
 }
 
 /// Unix sockets inside the sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum UnixSockets {
+    /// None at all.
     Deny,
-    /// Only between processes inside the sandbox.
+    /// Only between processes inside.
+    #[default]
     Private,
 }
 
@@ -152,14 +160,17 @@ pub struct NetworkPolicy {
     pub allow_private: Vec<String>,
 }
 
-/// The kind of network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Which network there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum NetworkMode {
+    /// None.
     None,
-    /// The host's network, unrestricted.
+    /// The host's, unrestricted.
     Host,
     /// Only what ralph's proxy allows by name.
+    #[default]
     Proxy,
 }
 

@@ -93,12 +93,14 @@ pub struct ListTerms<'a> {
 }
 
 /// Who writes the task file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ListOwner {
-    /// ralph: agents return verdicts and handoffs.
+    /// Ralph, from the agents' answers.
+    #[default]
     Ralph,
-    /// The agent: ralph compares the file with a trusted snapshot after each iteration.
+    /// The agent; ralph checks every change.
     Agent,
 }
 

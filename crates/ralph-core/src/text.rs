@@ -8,16 +8,18 @@ pub const TRUNCATED: &str = "... [truncated]";
 /// The bytes held for each character of the end: more bytes mean less frequent cutting.
 const SPARE_BYTES: usize = 8;
 
-/// Which part of a long text is kept.
+/// Which part of a gate's output is kept in the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Truncate {
+    /// The beginning.
     #[default]
     Head,
-    /// The end, where test runners print the failure.
+    /// The end.
     Tail,
-    /// A fifth of the beginning and the rest of the end, so that neither the first error nor the
-    /// summary is lost.
+    /// The first lines, the first error and, most of all, the end, where test runners put the
+    /// failure.
     Both,
 }
 

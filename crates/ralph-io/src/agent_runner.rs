@@ -261,7 +261,7 @@ impl AgentRunner {
         request: &AgentRequest,
         on_event: &mut dyn FnMut(&AgentEvent),
     ) -> Option<PathBuf> {
-        let plugin = self.plugin.as_ref().filter(|_| agents::can_use_plugin(request))?;
+        let plugin = self.plugin.as_ref().filter(|_| agents::can_call_hooks(&request.agent))?;
         match plugin.ensure_intact() {
             Ok(_) => Some(plugin.path().to_owned()),
             Err(error) => {
@@ -279,7 +279,7 @@ impl AgentRunner {
         request: &AgentRequest,
         translator: &Translator,
     ) -> Option<String> {
-        let is_given = self.plugin.is_some() && agents::can_use_plugin(request);
+        let is_given = self.plugin.is_some() && agents::can_call_hooks(&request.agent);
         let why = translator
             .missing_hooks()
             .filter(|_| is_given && self.hooks == HookWarning::Pending)?;
@@ -365,7 +365,7 @@ impl AgentRunner {
             args: call.args.into_iter().map(OsString::from).collect(),
             cwd: self.project.clone(),
             env: environment::adjust_variables(&env, &deny, &call.env),
-            stdin: match agents::select_stdin_mode(request.agent.kind) {
+            stdin: match agents::find_adapter(request.agent.kind).stdin_mode {
                 StdinMode::Dialog => StdinSource::Open(call.stdin),
                 StdinMode::OneWay if call.stdin.is_empty() => StdinSource::Null,
                 StdinMode::OneWay => StdinSource::Bytes(call.stdin),

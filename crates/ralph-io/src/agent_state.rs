@@ -172,7 +172,7 @@ pub fn prepare_agent_state(
         replaced: state.join("logins").join(kind.name()),
         seeded: Vec::new(),
     };
-    let Some(agent_env) = agents::find_agent_env(kind) else { return Ok(prepared) };
+    let Some(agent_env) = agents::find_adapter(kind).env else { return Ok(prepared) };
     let variable = |name: &str| find_variable(env, name).map(PathBuf::from);
     let mut is_seeded = false;
     for credential in agent_env.credentials {
@@ -209,7 +209,7 @@ pub fn prepare_agent_state(
 
 /// Returns the contents of the user's login files of an agent, so that they can be masked.
 pub fn read_user_logins(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<Vec<u8>> {
-    let Some(agent_env) = agents::find_agent_env(kind) else { return Vec::new() };
+    let Some(agent_env) = agents::find_adapter(kind).env else { return Vec::new() };
     let variable = |name: &str| find_variable(env, name).map(PathBuf::from);
     let Some(place) = agent_env.state_dir.resolve_path(variable) else { return Vec::new() };
     let files = agent_env.credentials.iter().map(|credential| place.join(credential.file));

@@ -55,7 +55,7 @@ pub fn filter_inherited(
 ) -> Variables {
     let own = match child {
         SandboxChild::Agent(kind) | SandboxChild::Gate(kind, GateCredentials::Given) => {
-            agents::find_agent_env(kind)
+            agents::find_adapter(kind).env
         }
         SandboxChild::Gate(_, GateCredentials::Withheld) => None,
     };
@@ -195,23 +195,11 @@ mod tests {
 
     #[test]
     fn usual_variables_are_neither_secret_nor_an_agents_own() {
-        let kinds = [
-            AgentKind::Claude,
-            AgentKind::Codex,
-            AgentKind::Amp,
-            AgentKind::Cline,
-            AgentKind::Gemini,
-            AgentKind::Opencode,
-            AgentKind::Copilot,
-            AgentKind::Qwen,
-            AgentKind::Pi,
-        ];
         for name in list_usual_names() {
             assert!(!is_secret_name(name), "{name}");
-            for kind in kinds {
-                let own = agents::find_agent_env(kind).expect("it is known");
+            for own in agents::ADAPTERS.iter().filter_map(|adapter| adapter.env) {
                 let mut own = own.login.iter().chain(own.variables);
-                assert!(!own.any(|pattern| matches_pattern(pattern, name)), "{name} of {kind:?}");
+                assert!(!own.any(|pattern| matches_pattern(pattern, name)), "{name}");
             }
         }
     }

@@ -8,8 +8,8 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use ralph_agents as agents;
 use ralph_core::project_detection::{self, ProjectCheck, ProjectFiles, READ_FILES};
-use ralph_core::recipe::AgentKind;
 use ralph_core::version::Version;
 use ralph_io::process::Watch;
 use ralph_io::versions::{ProgramContext, Versions, find_cache_directory};
@@ -35,19 +35,6 @@ const SKIPPED_DIRECTORIES: [&str; 8] =
 /// Files to look for in skipped directories.
 const NESTED_FILES: [&str; 2] = [".config/nextest.toml", "bin/rails"];
 
-/// The agents that ralph knows by name, the most capable ones first.
-pub(crate) const AGENTS: [AgentKind; 9] = [
-    AgentKind::Claude,
-    AgentKind::Codex,
-    AgentKind::Gemini,
-    AgentKind::Opencode,
-    AgentKind::Copilot,
-    AgentKind::Qwen,
-    AgentKind::Cline,
-    AgentKind::Amp,
-    AgentKind::Pi,
-];
-
 /// An agent on the `PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InstalledAgent {
@@ -71,8 +58,8 @@ impl InstalledAgent {
 pub(crate) fn find_agents(project: &Project, watch: &Watch) -> Vec<InstalledAgent> {
     let mut versions = Versions::open(find_cache_directory(|name| std::env::var_os(name)));
     let place = ProgramContext { directory: &project.directory, env: &project.env, watch };
-    let found = AGENTS.into_iter().filter_map(|kind| {
-        let command = kind.name();
+    let found = agents::list_products().filter_map(|adapter| {
+        let command = adapter.kind.name();
         let path = project.find_program(command).ok()?;
         Some(InstalledAgent { command, version: versions.find_version(command, place), path })
     });

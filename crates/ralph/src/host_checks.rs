@@ -172,7 +172,7 @@ pub(crate) fn check_hooks(
     }
     if !claude.capabilities.plugin.is_supported() {
         let title = format!("{} is too old for ralph's hooks", claude.display_name());
-        let oldest = agents::find_oldest_plugin_version();
+        let oldest = agents::OLDEST_PLUGIN_VERSION;
         return HostCheck::new(NAME, Health::Warning, title).with_hint(format!(
             "update it to {oldest} or newer; ralph judges the work all the same"
         ));

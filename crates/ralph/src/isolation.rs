@@ -11,7 +11,6 @@ use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::{AgentKind, Recipe};
 use ralph_core::sandbox::allowlist::{NetworkAllowlist, NetworkSettingError};
 use ralph_core::sandbox::hosts::format_url_pattern;
-use ralph_core::sandbox::model_hosts::list_model_hosts;
 use ralph_core::sandbox::{
     Backend, GateCredentials, GitAccess, NetworkMode, RequestedBackend, SandboxPolicy,
 };
@@ -534,7 +533,8 @@ fn build_reachable_hosts(
 ) -> Result<NetworkAllowlist, CliError> {
     let own: Vec<String> =
         kinds.iter().flat_map(|kind| find_user_endpoints(*kind, site.env)).collect();
-    let hosts = kinds.iter().flat_map(|kind| list_model_hosts(*kind).iter().copied());
+    let hosts =
+        kinds.iter().flat_map(|kind| agents::find_adapter(*kind).model_hosts.iter().copied());
     let hosts: Vec<&str> = hosts.collect();
     let reach = NetworkAllowlist::from_policy(&policy.network, &hosts)
         .map_err(|misread| to_host_error(&misread))?;

@@ -12,7 +12,7 @@ use ralph_core::child::NotStarted;
 use ralph_core::gate::GateCheck;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::VcsError;
-use ralph_core::recipe::{AgentChoice, AgentKind, AgentOrigin, Recipe};
+use ralph_core::recipe::{AgentChoice, AgentOrigin, Recipe};
 use ralph_io::git::{GitRepository, RepositoryDiscovery};
 use ralph_io::process::{self, ProcessLimits, Spawn, StdinSource, Watch};
 use ralph_io::store::RunLock;
@@ -301,8 +301,10 @@ impl Project {
 
     /// Returns the programs that a run needs in an image or VM.
     pub(crate) fn list_programs_needed_by(recipe: &Recipe) -> Vec<&str> {
-        let asked =
-            recipe.callable_agents().into_iter().filter(|agent| agent.kind != AgentKind::Sim);
+        let asked = recipe
+            .callable_agents()
+            .into_iter()
+            .filter(|agent| agent.kind.origin() != AgentOrigin::BuiltIn);
         let mut programs: Vec<&str> = asked.map(|agent| agent.command.as_str()).collect();
         programs.extend(recipe.gates.iter().filter_map(|gate| match &gate.check {
             GateCheck::Command(command) => find_plain_program(command),

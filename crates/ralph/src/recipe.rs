@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ralph_core::agent_output::UsageScope;
-use ralph_core::amend::AmendmentPolicy;
 use ralph_core::budget::Budget;
 use ralph_core::context::ContextPlan;
 use ralph_core::failure::{RateLimitAction, RateLimitPolicy, Retries};
@@ -20,10 +19,10 @@ use ralph_core::ids::{Role, TaskId};
 use ralph_core::memory::{Documentation, MemoryPolicy};
 use ralph_core::prompt::run::RunPrompt;
 use ralph_core::recipe::{
-    AgentChoice, AgentKind, AgentOutput, BaselinePolicy, CommitPolicy, Completion, FinishNote,
-    IterationCount, LandingPolicy, OnFailure, PROGRESS, Permissions, PromptPlan, PromptSource,
-    Recipe, Retry, RunLimits, Scm, ScmTask, Selectors, TaskWork, Template, TemplatePlace,
-    Uncommitted, UsageSelectors, Work,
+    AgentChoice, AgentKind, AgentOrigin, AgentOutput, BaselinePolicy, CommitPolicy, Completion,
+    FinishNote, IterationCount, LandingPolicy, OnFailure, PROGRESS, Permissions, PromptPlan,
+    PromptSource, Recipe, Retry, RunLimits, Scm, ScmTask, Selectors, TaskWork, Template,
+    TemplatePlace, Uncommitted, UsageSelectors, Work,
 };
 use ralph_core::review::ReviewPolicy;
 use ralph_core::sandbox::SandboxPolicy;
@@ -32,7 +31,7 @@ use ralph_core::task::{ListForm, ListOwner, TaskList};
 use ralph_core::units::{Millis, Tokens, UsdMicros};
 
 use crate::cli_error::CliError;
-use crate::settings::types::{agent as agents_in, gate as gates_in, sections};
+use crate::settings::types::{agent as agents_in, sections};
 use crate::settings::{LoadedSettings, Settings};
 
 pub(crate) use specs::{ITERATIONS as SPECS_ITERATIONS, PLAN_FILE, for_specs, for_template};
@@ -65,7 +64,7 @@ struct WorkflowDefaults<'a> {
     completion_response: &'static str,
     /// Default for the setting `commit`.
     commit: sections::CommitSetting,
-    baseline: sections::BaselineSetting,
+    baseline: BaselinePolicy,
     /// Gates for work whose settings define none.
     gates: &'a [String],
     strategy: Option<ValidationStrategy>,
@@ -86,7 +85,7 @@ pub(crate) fn for_prompt(
             iterations: PROMPT_ITERATIONS,
             completion_response: "DONE",
             commit: sections::CommitSetting::None,
-            baseline: sections::BaselineSetting::Off,
+            baseline: BaselinePolicy::Off,
             gates: &[],
             strategy: None,
             memory: None,
@@ -107,9 +106,10 @@ pub(crate) fn for_tasks(
 ) -> Result<Recipe, CliError> {
     let settings = &loaded.settings;
     // The list owner commits it, unless the settings say otherwise.
-    let (keeper, commit) = match settings.tasks.keeper {
-        sections::ListOwnerSetting::Ralph => (ListOwner::Ralph, sections::CommitSetting::Ralph),
-        sections::ListOwnerSetting::Agent => (ListOwner::Agent, sections::CommitSetting::Agent),
+    let keeper = settings.tasks.keeper;
+    let commit = match keeper {
+        ListOwner::Ralph => sections::CommitSetting::Ralph,
+        ListOwner::Agent => sections::CommitSetting::Agent,
     };
     let factor = settings.timeout_multiplier;
     let work = TaskWork {
@@ -120,10 +120,7 @@ pub(crate) fn for_tasks(
         retry,
         attempts: settings.tasks.max_attempts,
         amendments: settings.tasks.max_amendments,
-        amendment_policy: match settings.tasks.amendments {
-            sections::AmendmentsSetting::Add => AmendmentPolicy::Add,
-            sections::AmendmentsSetting::Apply => AmendmentPolicy::Apply,
-        },
+        amendment_policy: settings.tasks.amendments,
         review: if settings.review.enabled {
             ReviewPolicy::Fresh { cap: settings.review.cap }
         } else {
@@ -145,7 +142,7 @@ pub(crate) fn for_tasks(
             iterations: list.max_iterations.unwrap_or(TASK_ITERATIONS),
             completion_response: "COMPLETE",
             commit,
-            baseline: sections::BaselineSetting::Note,
+            baseline: BaselinePolicy::Note,
             gates: &list.verify_commands,
             strategy: list.validation_strategy,
             memory: build_memory_policy(settings),
@@ -175,7 +172,7 @@ pub(crate) fn for_plan(
         iterations: PLAN_ITERATIONS,
         completion_response: "COMPLETE",
         commit: sections::CommitSetting::Ralph,
-        baseline: sections::BaselineSetting::Off,
+        baseline: BaselinePolicy::Off,
         gates: &[],
         strategy: None,
         memory: None,
@@ -209,11 +206,6 @@ fn build_recipe(loaded: &LoadedSettings, flow: WorkflowDefaults<'_>) -> Result<R
         agent.max_turns = Some(settings.memory.max_turns);
     }
     agents.retain(|_, choice| *choice != agent);
-    let set_strategy = match settings.validation_strategy {
-        gates_in::ValidationStrategySetting::Strict => ValidationStrategy::Strict,
-        gates_in::ValidationStrategySetting::Lenient => ValidationStrategy::Lenient,
-        gates_in::ValidationStrategySetting::TestsOnly => ValidationStrategy::TestsOnly,
-    };
     let landing = build_landing_policy(settings, flow.commit);
     let is_strategy_set = loaded.is_set("validationStrategy");
     Ok(Recipe {
@@ -235,12 +227,11 @@ fn build_recipe(loaded: &LoadedSettings, flow: WorkflowDefaults<'_>) -> Result<R
             finish: FinishNote::Omitted,
         },
         gates: gates::build_gates(loaded, flow.gates)?,
-        strategy: flow.strategy.filter(|_| !is_strategy_set).unwrap_or(set_strategy),
-        baseline: match settings.baseline.unwrap_or(flow.baseline) {
-            sections::BaselineSetting::Off => BaselinePolicy::Off,
-            sections::BaselineSetting::Note => BaselinePolicy::Note,
-            sections::BaselineSetting::Require => BaselinePolicy::Require,
-        },
+        strategy: flow
+            .strategy
+            .filter(|_| !is_strategy_set)
+            .unwrap_or(settings.validation_strategy),
+        baseline: settings.baseline.unwrap_or(flow.baseline),
         protect: settings
             .protect
             .iter()
@@ -354,16 +345,18 @@ pub(crate) fn find_ineffective_settings(loaded: &LoadedSettings, recipe: &Recipe
         warnings.push("`memory.enabled` has no effect: only task lists have a memory".to_owned());
     }
     let kind = recipe.agent.kind;
-    if kind != AgentKind::Custom {
+    let adapter = ralph_agents::find_adapter(kind);
+    if !adapter.has_filters {
         for (key, _) in loaded.settings.agent.set_filters() {
             let kind = kind.name();
             warnings.push(format!("`agent.{key}` has no effect on an agent of kind `{kind}`"));
         }
     }
-    if kind == AgentKind::Acp && recipe.agent.model.is_some() {
-        warnings.push(
-            "the model has no effect on an agent of kind `acp`: name it in `agent.flags`, as its command wants it".to_owned(),
-        );
+    if !adapter.takes_model && recipe.agent.model.is_some() {
+        let kind = kind.name();
+        warnings.push(format!(
+            "the model has no effect on an agent of kind `{kind}`: name it in `agent.flags`, as its command wants it"
+        ));
     }
     warnings
 }
@@ -397,7 +390,7 @@ pub(crate) fn choose_agent(loaded: &LoadedSettings, role: Role) -> Result<AgentC
         // One sentence needs no servers.
         Role::Message => None,
     };
-    build_agent_choice(loaded, settings.choose_agent_for(to_settings_role(role)), servers)
+    build_agent_choice(loaded, settings.choose_agent_for(role), servers)
 }
 
 /// Returns an agent of the settings with everything decided except its version.
@@ -413,28 +406,15 @@ fn build_agent_choice(
             .with_hint("`ralph demo` shows the loop without an agent"));
     };
     let kind = infer_kind(&chosen, &command);
-    let selectors = match kind {
-        AgentKind::Custom => Some(Box::new(build_selectors(&chosen)?)),
-        AgentKind::Claude
-        | AgentKind::Codex
-        | AgentKind::Amp
-        | AgentKind::Cline
-        | AgentKind::Gemini
-        | AgentKind::Opencode
-        | AgentKind::Copilot
-        | AgentKind::Qwen
-        | AgentKind::Pi
-        | AgentKind::Acp
-        | AgentKind::Text
-        | AgentKind::Sim => None,
-    };
+    let has_filters = ralph_agents::find_adapter(kind).has_filters;
+    let selectors = if has_filters { Some(Box::new(build_selectors(&chosen)?)) } else { None };
     let mut flags = chosen.flags.unwrap_or_default();
-    let command = match (kind, command.as_str()) {
-        (AgentKind::Sim, "sim") if flags.is_empty() => {
+    let command = match (kind.origin(), command.as_str()) {
+        (AgentOrigin::BuiltIn, "sim") if flags.is_empty() => {
             return Err(CliError::for_input("the scripted agent `sim` needs a scenario file")
                 .with_hint("name it as the first of `agent.flags`"));
         }
-        (AgentKind::Sim, "sim") => flags.remove(0),
+        (AgentOrigin::BuiltIn, "sim") => flags.remove(0),
         // Every other agent is named by its program.
         (_, _) => command,
     };
@@ -466,7 +446,7 @@ pub(crate) fn find_kind(agent: &agents_in::AgentSettings) -> Option<AgentKind> {
 
 fn infer_kind(agent: &agents_in::AgentSettings, command: &str) -> AgentKind {
     match (agent.kind, ralph_agents::infer_agent_kind(command)) {
-        (Some(kind), _) => to_core_kind(kind),
+        (Some(kind), _) => kind,
         // With filters, any command's output can be read.
         (None, AgentKind::Text) if !agent.set_filters().is_empty() => AgentKind::Custom,
         (None, kind) => kind,
@@ -495,43 +475,9 @@ fn build_selectors(agent: &agents_in::AgentSettings) -> Result<Selectors, CliErr
             cache_read: usage.cache_read.clone(),
             cache_write: usage.cache_write.clone(),
             cost: usage.cost.clone(),
-            scope: match usage.scope {
-                Some(agents_in::UsageScopeSetting::Step) => UsageScope::Step,
-                Some(agents_in::UsageScopeSetting::Total) | None => UsageScope::Total,
-            },
+            scope: usage.scope.unwrap_or(UsageScope::Total),
         },
     })
-}
-
-fn to_core_kind(kind: agents_in::AgentKindSetting) -> AgentKind {
-    match kind {
-        agents_in::AgentKindSetting::Claude => AgentKind::Claude,
-        agents_in::AgentKindSetting::Codex => AgentKind::Codex,
-        agents_in::AgentKindSetting::Amp => AgentKind::Amp,
-        agents_in::AgentKindSetting::Cline => AgentKind::Cline,
-        agents_in::AgentKindSetting::Gemini => AgentKind::Gemini,
-        agents_in::AgentKindSetting::Opencode => AgentKind::Opencode,
-        agents_in::AgentKindSetting::Copilot => AgentKind::Copilot,
-        agents_in::AgentKindSetting::Qwen => AgentKind::Qwen,
-        agents_in::AgentKindSetting::Pi => AgentKind::Pi,
-        agents_in::AgentKindSetting::Acp => AgentKind::Acp,
-        agents_in::AgentKindSetting::Text => AgentKind::Text,
-        agents_in::AgentKindSetting::Sim => AgentKind::Sim,
-        agents_in::AgentKindSetting::Custom => AgentKind::Custom,
-    }
-}
-
-fn to_settings_role(role: Role) -> agents_in::RoleSetting {
-    match role {
-        Role::Prompt => agents_in::RoleSetting::Prompt,
-        Role::Plan => agents_in::RoleSetting::Plan,
-        Role::Build => agents_in::RoleSetting::Build,
-        Role::Implement => agents_in::RoleSetting::Implement,
-        Role::Review => agents_in::RoleSetting::Review,
-        Role::Fix => agents_in::RoleSetting::Fix,
-        Role::Compact => agents_in::RoleSetting::Compact,
-        Role::Message => agents_in::RoleSetting::Message,
-    }
 }
 
 /// Returns the landing policy: work is committed by the `scm` tasks, or as `commit` says.
@@ -549,10 +495,7 @@ fn build_landing_policy(settings: &Settings, usual: sections::CommitSetting) -> 
         },
         commit_prefix: settings.commit_prefix.clone(),
         commit_message: settings.commit_message.clone(),
-        on_failure: match settings.on_failure {
-            sections::OnFailureSetting::Keep => OnFailure::Keep,
-            sections::OnFailureSetting::Rollback => OnFailure::Rollback,
-        },
+        on_failure: settings.on_failure,
         uncommitted: Uncommitted::Refused,
     }
 }

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use ralph_core::agent_output::{AgentEvent, ResultStatus};
+use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::Permissions;
 use ralph_core::text::shorten_to_line;
@@ -19,7 +20,7 @@ use super::wire;
 use crate::json_events::{GLANCE_CHARS, build_notice};
 use crate::json_salvage::read_objects;
 use crate::translator::{
-    LineActivity, LineDisplay, LineResult, ParsedLine, StdinReply, StdinState,
+    Evidence, LineActivity, LineDisplay, LineResult, ParsedLine, StdinReply, StdinState, Translate,
 };
 use crate::turn_status::{ReportedFailure, TurnStatus};
 
@@ -54,6 +55,25 @@ pub(super) enum AcpPhase {
     Over,
 }
 
+impl Translate for AcpTranslator {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
+        self.push_line_with_reply(line).parsed
+    }
+
+    fn push_line_with_reply(&mut self, line: &str) -> LineResult {
+        let parsed = read_objects(line, |object| self.push_object(object));
+        LineResult { parsed, reply: std::mem::take(&mut self.reply), display: LineDisplay::Events }
+    }
+
+    fn finish(&mut self) -> ParsedLine {
+        ParsedLine::from_events(self.updates.flush_thought())
+    }
+
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        self.judge_end(evidence)
+    }
+}
+
 impl AcpTranslator {
     pub(crate) fn new(request: &AgentRequest, directory: &Path) -> Self {
         Self {
@@ -69,15 +89,6 @@ impl AcpTranslator {
             refused_methods: Vec::new(),
             reply: StdinReply::default(),
         }
-    }
-
-    pub(crate) fn push_line(&mut self, line: &str) -> LineResult {
-        let parsed = read_objects(line, |object| self.push_object(object));
-        LineResult { parsed, reply: std::mem::take(&mut self.reply), display: LineDisplay::Events }
-    }
-
-    pub(crate) fn finish(&mut self) -> ParsedLine {
-        ParsedLine::from_events(self.updates.flush_thought())
     }
 
     fn push_object(&mut self, object: &str) -> Option<ParsedLine> {

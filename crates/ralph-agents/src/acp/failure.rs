@@ -26,7 +26,7 @@ const LOGIN_REQUIRED: i64 = -32_000;
 const HINTS: FailureHints = FailureHints { install: "", login: "", silence: None };
 
 impl AcpTranslator {
-    pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+    pub(super) fn judge_end(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         let failure = match (&self.turn, &evidence.end.ending) {
             (TurnStatus::Succeeded, Ending::Exited { .. } | Ending::Signalled { .. }) => evidence
                 .reading

@@ -6,6 +6,7 @@
 //! here: the flag that makes a command use the protocol, which belongs in `agent.flags`, and
 //! anything that all agents share.
 
+mod adapter;
 mod conversation;
 mod failure;
 mod messages;
@@ -14,8 +15,7 @@ mod updates;
 mod usage;
 mod wire;
 
-pub(super) use conversation::AcpTranslator;
-pub(super) use messages::build_call;
+pub(super) use adapter::ADAPTER;
 
 #[cfg(test)]
 mod tests;

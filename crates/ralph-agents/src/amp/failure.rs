@@ -62,7 +62,7 @@ impl AmpFailure {
 }
 
 impl AmpTranslator {
-    pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+    pub(super) fn judge_end(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         let ending = &evidence.end.ending;
         let last_stderr = || exit_failure::take_last_lines(evidence.stderr_tail);
         match (&self.turn, ending) {

@@ -3,16 +3,13 @@
 //! Its stream resembles Claude Code's, whose wire types it shares. Not here: stop checks, which
 //! are Amp's own plugins.
 
-mod agent_env;
+mod adapter;
 mod call;
 mod failure;
 mod translate;
 mod wire;
 
-pub(super) use agent_env::AGENT_ENV;
-pub(super) use call::build_call;
-pub(super) use failure::INSTALL_HINT;
-pub(super) use translate::AmpTranslator;
+pub(super) use adapter::ADAPTER;
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use ralph_core::agent_output::{
     AgentEvent, ResultStatus, Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage,
     UsageScope,
 };
+use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
 use ralph_core::text::excerpt_text;
 use ralph_core::text::shorten_to_line;
@@ -22,7 +23,7 @@ use crate::final_answer::FinalAnswer;
 use crate::json_events::build_notice;
 use crate::json_salvage::{LinePiece, read_pieces, split_pieces};
 use crate::lenient_json::repair_surrogates;
-use crate::translator::{LineActivity, ParsedLine};
+use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
 
 /// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
@@ -75,12 +76,8 @@ enum AmpOpenCall {
     Todo(Vec<TodoItem>),
 }
 
-impl AmpTranslator {
-    pub(crate) fn new(_request: &AgentRequest) -> Self {
-        Self::default()
-    }
-
-    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
+impl Translate for AmpTranslator {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
         read_pieces(split_pieces(&repair_surrogates(line)), |piece| match piece {
             LinePiece::Object(text) => self.push_object(&text),
             LinePiece::Garbage(text) if text.starts_with(LOGIN_PROMPT_PREFIX) => {
@@ -90,9 +87,14 @@ impl AmpTranslator {
         })
     }
 
-    #[expect(clippy::unused_self, reason = "every translator may hold something back")]
-    pub(crate) fn finish(&mut self) -> ParsedLine {
-        ParsedLine::from_activity(LineActivity::Idle)
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        self.judge_end(evidence)
+    }
+}
+
+impl AmpTranslator {
+    pub(crate) fn new(_request: &AgentRequest) -> Self {
+        Self::default()
     }
 
     fn push_object(&mut self, text: &str) -> ParsedLine {

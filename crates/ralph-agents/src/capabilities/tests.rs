@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use expect_test::expect;
+use ralph_core::capability::McpServers;
+use ralph_core::recipe::{AgentKind, AgentOrigin};
 use ralph_core::structured_output::Schema;
 use ralph_core::units::UsdMicros;
 use serde_json::json;
@@ -10,7 +12,7 @@ use serde_json::json;
 use super::*;
 use crate::call::tests::full_context;
 use crate::test_support::build_request;
-use crate::{build_call, parse_mcp_servers};
+use crate::{ADAPTERS, build_call, detect_capabilities, parse_mcp_servers};
 
 #[test]
 fn an_old_version_can_do_less() {
@@ -28,6 +30,12 @@ fn an_old_version_can_do_less() {
     assert_eq!(qwen(24, 4), detect_capabilities(AgentKind::Qwen, None));
     let codex = detect_capabilities(AgentKind::Codex, Some(Version::new(0, 40, 0)));
     assert_eq!(codex.schema, SchemaOutput::None);
+}
+
+/// Returns every kind but the scripted agent, which is part of ralph.
+fn list_kinds() -> Vec<AgentKind> {
+    let kinds = ADAPTERS.iter().map(|adapter| adapter.kind);
+    kinds.filter(|kind| kind.origin() != AgentOrigin::BuiltIn).collect()
 }
 
 /// Requests all options at once and shows the call, except for the parts that all agents share.
@@ -60,21 +68,7 @@ fn everything(kind: AgentKind, version: Option<Version>) -> String {
 
 #[test]
 fn supported_options_are_passed() {
-    let kinds = [
-        AgentKind::Claude,
-        AgentKind::Codex,
-        AgentKind::Qwen,
-        AgentKind::Gemini,
-        AgentKind::Opencode,
-        AgentKind::Copilot,
-        AgentKind::Pi,
-        AgentKind::Cline,
-        AgentKind::Amp,
-        AgentKind::Acp,
-        AgentKind::Text,
-        AgentKind::Custom,
-    ];
-    let shown: String = kinds.into_iter().map(|kind| everything(kind, None)).collect();
+    let shown: String = list_kinds().into_iter().map(|kind| everything(kind, None)).collect();
     expect![[r#"
         claude -p --output-format stream-json --verbose --dangerously-skip-permissions --setting-sources user,project,local --strict-mcp-config --mcp-config /state/mcp.json --disallowedTools ScheduleWakeup,Monitor,CronCreate,CronDelete,CronList,RemoteTrigger --fallback-model small --max-turns 7 --max-budget-usd 2.5 --append-system-prompt-file /state/system.md --json-schema {"type":"object"} --settings {"disableAllHooks":false,"env":{"RALPH_EXE":"/bin/ralph","RALPH_RUN_ID":"20261114-231500-k3f9","RALPH_ACTIVE":"/state/active.json"}} --plugin-dir /state/plugin --include-hook-events --session-id b119d32a-907a-8f48-bf46-d9d9a635c32f
           CLAUDE_CODE_DISABLE_AUTO_MEMORY=1
@@ -84,18 +78,18 @@ fn supported_options_are_passed() {
         codex exec --json -s workspace-write -c features.unbounded_connection_retries=false --output-schema /state/schema.json -c developer_instructions="Be brief.\nSay \"no\"." -c mcp_servers.memory.command="ralph" -c mcp_servers.memory.args=["mcp","memory"] -c mcp_servers.memory.env={"LEVEL"="1"} -c mcp_servers.memory.env_vars=["API_KEY"] -c mcp_servers.my_docs.url="https://example.invalid/mcp" -c mcp_servers.my_docs.env_http_headers={"Authorization"="RALPH_MCP_HEADER_1"} -
           API_KEY=k
           RALPH_MCP_HEADER_1=Bearer t
-        qwen -o stream-json --yolo --fallback-model small --max-session-turns 7 --mcp-config /state/mcp.json --append-system-prompt Be brief.
-        Say "no". --json-schema @/state/schema.json
-          QWEN_CODE_SUPPRESS_YOLO_WARNING=1
         gemini -o stream-json --yolo --skip-trust
         opencode run --format json --auto
           OPENCODE_CONFIG_CONTENT={"mcp":{"memory":{"type":"local","command":["ralph","mcp","memory"],"environment":{"API_KEY":"k","LEVEL":"1"},"enabled":true},"my docs":{"type":"remote","url":"https://example.invalid/mcp","headers":{"Authorization":"Bearer t"},"enabled":true}},"instructions":["/state/system.md"]}
           OPENCODE_DISABLE_AUTOUPDATE=1
         copilot --allow-all-tools --output-format json --additional-mcp-config @/state/mcp.json
-        pi -p --mode json --append-system-prompt Be brief.
-        Say "no".
+        qwen -o stream-json --yolo --fallback-model small --max-session-turns 7 --mcp-config /state/mcp.json --append-system-prompt Be brief.
+        Say "no". --json-schema @/state/schema.json
+          QWEN_CODE_SUPPRESS_YOLO_WARNING=1
         cline --json Do it.
         amp --stream-json --dangerously-allow-all --mcp-config {"memory":{"command":"ralph","args":[],"env":{}}} -x
+        pi -p --mode json --append-system-prompt Be brief.
+        Say "no".
         acp 
         text 
         custom 
@@ -147,25 +141,14 @@ fn old_version_gets_only_supported_flags() {
 
 /// Returns a table of everything that agents can do.
 fn table() -> String {
-    let kinds = [
-        AgentKind::Claude,
-        AgentKind::Codex,
-        AgentKind::Gemini,
-        AgentKind::Qwen,
-        AgentKind::Opencode,
-        AgentKind::Copilot,
-        AgentKind::Cline,
-        AgentKind::Amp,
-        AgentKind::Pi,
-        AgentKind::Acp,
-        AgentKind::Text,
-        AgentKind::Custom,
-    ];
-    let columns = kinds.map(|kind| detect_capabilities(kind, None).describe_all());
-    let mut shown = format!("| | {} |\n", kinds.map(AgentKind::name).join(" | "));
+    let kinds = list_kinds();
+    let columns: Vec<_> =
+        kinds.iter().map(|kind| detect_capabilities(*kind, None).describe_all()).collect();
+    let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+    let mut shown = format!("| | {} |\n", names.join(" | "));
     let _ = writeln!(shown, "|---{}|", "|---".repeat(kinds.len()));
     for (row, (name, _)) in columns[0].iter().enumerate() {
-        let cells = columns.each_ref().map(|column| column[row].1);
+        let cells: Vec<_> = columns.iter().map(|column| column[row].1).collect();
         let _ = writeln!(shown, "| {name} | {} |", cells.join(" | "));
     }
     shown

@@ -13,7 +13,7 @@ use ralph_core::failure::{Failure, FailureClass};
 use super::translate::{ClaudeTranslator, ClaudeTurn};
 use super::wire;
 use crate::text::TextTranslator;
-use crate::translator::Evidence;
+use crate::translator::{Evidence, ParsedLine, Translate};
 use crate::{error_patterns, exit_failure, rate_limit_text};
 
 /// Hint on how to install the program.
@@ -172,7 +172,7 @@ impl fmt::Display for ApiRetry {
 }
 
 impl ClaudeTranslator {
-    pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+    pub(super) fn judge_end(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         let ending = &evidence.end.ending;
         match (&self.turn, ending) {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {
@@ -224,22 +224,36 @@ fn judge_message(message: &str, evidence: &Evidence<'_>) -> Failure {
     }
 }
 
-/// Judges a call for plain text, where errors are on stdout like the answer.
-pub(crate) fn judge_text(translator: &TextTranslator, evidence: &Evidence<'_>) -> Option<Failure> {
-    let ending = &evidence.end.ending;
-    if let Some(failure) = exit_failure::judge_imposed_ending(ending, INSTALL_HINT) {
-        return Some(failure);
+/// Reads plain text, where errors are on stdout like the answer.
+#[derive(Debug)]
+pub(super) struct ClaudeTextTranslator(pub(super) TextTranslator);
+
+impl Translate for ClaudeTextTranslator {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
+        self.0.push_line(line)
     }
-    let answer = evidence.reading.text();
-    if !ending.is_success() {
-        let message = exit_failure::read_final_output(evidence.stderr_tail, evidence.stdout_tail);
-        return Some(judge_message(&message, evidence));
+
+    fn finish(&mut self) -> ParsedLine {
+        self.0.finish()
     }
-    // An interrupt by another process exits with 0.
-    if answer.trim() == "Execution error" {
-        return Some(Failure::new(FailureClass::Crashed, answer.trim()));
+
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        let ending = &evidence.end.ending;
+        if let Some(failure) = exit_failure::judge_imposed_ending(ending, INSTALL_HINT) {
+            return Some(failure);
+        }
+        let answer = evidence.reading.text();
+        if !ending.is_success() {
+            let message =
+                exit_failure::read_final_output(evidence.stderr_tail, evidence.stdout_tail);
+            return Some(judge_message(&message, evidence));
+        }
+        // An interrupt by another process exits with 0.
+        if answer.trim() == "Execution error" {
+            return Some(Failure::new(FailureClass::Crashed, answer.trim()));
+        }
+        self.0.judge(evidence)
     }
-    translator.judge(evidence)
 }
 
 /// Adds the details of a class: the reset time of a limit, and hints for failures that a retry

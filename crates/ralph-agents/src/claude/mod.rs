@@ -2,7 +2,7 @@
 //!
 //! Not here: the plugin and what its hooks decide; they belong to the `ralph` crate.
 
-mod agent_env;
+mod adapter;
 mod call;
 mod failure;
 mod hooks;
@@ -12,10 +12,8 @@ mod todo;
 mod translate;
 pub(super) mod wire;
 
-pub(super) use agent_env::AGENT_ENV;
-pub(super) use call::{build_call, can_use_plugin, select_output};
-pub(super) use failure::{INSTALL_HINT, judge_text};
-pub(super) use translate::ClaudeTranslator;
+pub(super) use adapter::ADAPTER;
+pub use adapter::OLDEST_PLUGIN_VERSION;
 
 #[cfg(test)]
 mod tests;

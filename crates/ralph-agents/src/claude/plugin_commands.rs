@@ -3,9 +3,13 @@
 //!
 //! Arguments and formats only. Not here: running anything, and the plugin itself.
 
+use ralph_core::recipe::AgentKind;
 use serde::Deserialize;
 
 use crate::lenient_json::read_scalar;
+
+/// The agent whose plugin it is.
+pub const KIND: AgentKind = AgentKind::Claude;
 
 /// The plugin and its marketplace have the same name, so that it cannot be installed twice.
 const PLUGIN: &str = "ralph@ralph";

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use ralph_core::agent_output::{
     AgentEvent, RateLimitStatus, ResultStatus, Speaker, TextForm, ToolOutcome, Usage, UsageScope,
 };
+use ralph_core::failure::Failure;
 use ralph_core::ids::RunId;
 use ralph_core::text::excerpt_text;
 use ralph_core::text::shorten_to_line;
@@ -22,7 +23,7 @@ use super::todo::{TodoChange, TodoList};
 use super::wire;
 use crate::json_salvage::{LinePiece, read_pieces};
 use crate::lenient_json;
-use crate::translator::{LineActivity, ParsedLine, shorten_text};
+use crate::translator::{Evidence, LineActivity, ParsedLine, Translate, shorten_text};
 
 /// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
@@ -77,23 +78,16 @@ struct ClaudeOpenCall {
     change: Option<TodoChange>,
 }
 
-impl ClaudeTranslator {
-    /// Returns a translator for a call in this run.
-    pub(crate) fn for_run(run: &RunId) -> Self {
-        Self { hooks: HookWatch::for_run(&run.0), ..Self::default() }
-    }
-
-    /// Returns why ralph's hooks did not run, if a session began without them.
-    pub(crate) fn missing_hooks(&self) -> Option<&str> {
+impl Translate for ClaudeTranslator {
+    fn missing_hooks(&self) -> Option<&str> {
         self.hooks.missing_reason()
     }
 
-    /// Returns the MCP servers that did not start, with their status.
-    pub(crate) fn servers_down(&self) -> &[String] {
+    fn servers_down(&self) -> &[String] {
         &self.servers_down
     }
 
-    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
         let all = match self.push_whole_line(line.trim()) {
             Some(parsed) => parsed,
             None => read_pieces(split_pieces(&lenient_json::repair_surrogates(line)), |piece| {
@@ -109,6 +103,17 @@ impl ClaudeTranslator {
             self.retrying = None;
         }
         all
+    }
+
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        self.judge_end(evidence)
+    }
+}
+
+impl ClaudeTranslator {
+    /// Returns a translator for a call in this run.
+    pub(crate) fn for_run(run: &RunId) -> Self {
+        Self { hooks: HookWatch::for_run(&run.0), ..Self::default() }
     }
 
     /// Reads a line in one pass, if it is one complete object of the usual types.

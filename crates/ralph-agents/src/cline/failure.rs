@@ -92,7 +92,7 @@ impl ClineFailure {
 }
 
 impl ClineTranslator {
-    pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+    pub(super) fn judge_end(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         let ending = &evidence.end.ending;
         match (&self.turn, ending) {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {

@@ -3,16 +3,13 @@
 //! Not here: the hub daemon that each run of Cline leaves running. It carries the run id and is
 //! ended with the other leftover processes.
 
-mod agent_env;
+mod adapter;
 mod call;
 mod failure;
 mod translate;
 mod wire;
 
-pub(super) use agent_env::AGENT_ENV;
-pub(super) use call::build_call;
-pub(super) use failure::INSTALL_HINT;
-pub(super) use translate::ClineTranslator;
+pub(super) use adapter::ADAPTER;
 
 #[cfg(test)]
 mod tests;

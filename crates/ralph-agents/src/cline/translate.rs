@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use ralph_core::agent_output::{
     AgentEvent, ResultStatus, Speaker, TextForm, ToolOutcome, Usage, UsageScope,
 };
+use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
 use ralph_core::text::excerpt_text;
 use ralph_core::text::shorten_to_line;
@@ -19,7 +20,7 @@ use super::wire;
 use crate::final_answer::FinalAnswer;
 use crate::json_events::build_notice;
 use crate::json_salvage::read_objects;
-use crate::translator::{LineActivity, ParsedLine};
+use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
 
 /// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
@@ -65,18 +66,19 @@ enum ContentFlow {
     Open,
 }
 
-impl ClineTranslator {
-    pub(crate) fn new(_request: &AgentRequest) -> Self {
-        Self::default()
-    }
-
-    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
+impl Translate for ClineTranslator {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
         read_objects(line, |object| Some(self.push_object(object)))
     }
 
-    #[expect(clippy::unused_self, reason = "every translator may hold something back")]
-    pub(crate) fn finish(&mut self) -> ParsedLine {
-        ParsedLine::from_activity(LineActivity::Idle)
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        self.judge_end(evidence)
+    }
+}
+
+impl ClineTranslator {
+    pub(crate) fn new(_request: &AgentRequest) -> Self {
+        Self::default()
     }
 
     fn push_object(&mut self, text: &str) -> ParsedLine {

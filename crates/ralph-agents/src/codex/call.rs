@@ -9,11 +9,12 @@ use ralph_core::ports::AgentRequest;
 use ralph_core::recipe::{AgentOutput, Permissions};
 use ralph_core::secret::is_secret_name;
 
+use super::adapter::DEPRECATED_FLAGS;
 use crate::call::{
     AgentCall, CallContext, IdleWatch, OuterSandbox, build_environment, check_argument,
     deliver_prompt, has_flag, split_flags,
 };
-use crate::deprecated_flags;
+use crate::deprecated_flags::replace_deprecated_flags;
 use crate::mcp::McpTransport;
 
 /// Without this key Codex waits for a network forever. A key, not `--disable`: versions that do
@@ -37,7 +38,7 @@ pub(crate) fn build_call(
     context: &CallContext,
 ) -> Result<AgentCall, Failure> {
     let delivery = deliver_prompt(request, context)?;
-    let user = deprecated_flags::replace_deprecated_flags(&request.agent, delivery.flags);
+    let user = replace_deprecated_flags(DEPRECATED_FLAGS, &request.agent, delivery.flags);
     let mut args = vec!["exec".to_owned()];
     let output = select_output(request);
     match output {

@@ -19,7 +19,7 @@ pub(crate) const INSTALL_HINT: &str =
 pub(super) const USAGE: i32 = 2;
 
 impl CodexTranslator {
-    pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+    pub(super) fn judge_end(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         let ending = &evidence.end.ending;
         match (&self.turn, ending) {
             (_, Ending::Interrupted { .. } | Ending::NotStarted { .. }) => {

@@ -9,7 +9,7 @@ use ralph_core::failure::{Failure, FailureClass};
 
 use super::failure::{INSTALL_HINT, USAGE, build_failure, classify_error};
 use crate::exit_failure;
-use crate::translator::{Evidence, LineActivity, ParsedLine};
+use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
 
 /// Translates one call.
 #[derive(Debug, Default)]
@@ -17,17 +17,15 @@ pub(crate) struct CodexTextTranslator {
     is_answered: bool,
 }
 
-impl CodexTextTranslator {
+impl Translate for CodexTextTranslator {
     /// Reads a line of stdout. It repeats the answer, which counts only from its file.
-    #[expect(clippy::unused_self, reason = "all translators are called alike")]
-    pub(crate) fn push_line(&self, line: &str) -> ParsedLine {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
         let weight =
             if line.trim().is_empty() { LineActivity::Idle } else { LineActivity::Progress };
         ParsedLine::from_activity(weight)
     }
 
-    /// Reads the content of the answer file.
-    pub(crate) fn push_answer_file(&mut self, text: String) -> ParsedLine {
+    fn push_answer_file(&mut self, text: String) -> ParsedLine {
         self.is_answered = true;
         ParsedLine::from_events(vec![
             AgentEvent::Text { text, speaker: Speaker::Agent, form: TextForm::Message },
@@ -35,8 +33,7 @@ impl CodexTextTranslator {
         ])
     }
 
-    /// Judges the call.
-    pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
         let ending = &evidence.end.ending;
         let errors = extract_errors(evidence.stderr_tail);
         match (ending, self.is_answered) {

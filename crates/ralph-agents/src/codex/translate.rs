@@ -11,6 +11,7 @@ use ralph_core::agent_output::{
     AgentEvent, ResultStatus, Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage,
     UsageScope,
 };
+use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
 use ralph_core::text::excerpt_text;
 use ralph_core::text::shorten_to_line;
@@ -20,7 +21,7 @@ use super::wire;
 use crate::json_events::build_notice;
 use crate::json_salvage::read_objects;
 use crate::lenient_json;
-use crate::translator::{LineActivity, ParsedLine, shorten_text};
+use crate::translator::{Evidence, LineActivity, ParsedLine, Translate, shorten_text};
 
 /// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
@@ -62,18 +63,8 @@ enum ItemPhase {
     Completed,
 }
 
-impl CodexTranslator {
-    pub(crate) fn new(_request: &AgentRequest) -> Self {
-        Self {
-            turn: CodexTurn::Open,
-            error: None,
-            is_outdated: false,
-            open_calls: BTreeSet::new(),
-            todo: Vec::new(),
-        }
-    }
-
-    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
+impl Translate for CodexTranslator {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
         // Nearly every line is one complete object of a known type, and is read in one pass.
         let object = line.trim();
         if object.starts_with('{')
@@ -84,9 +75,20 @@ impl CodexTranslator {
         read_objects(&lenient_json::repair_surrogates(line), |object| self.push_object(object))
     }
 
-    #[expect(clippy::unused_self, reason = "every adapter may hold something back")]
-    pub(crate) fn finish(&mut self) -> ParsedLine {
-        ParsedLine::from_activity(LineActivity::Idle)
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        self.judge_end(evidence)
+    }
+}
+
+impl CodexTranslator {
+    pub(crate) fn new(_request: &AgentRequest) -> Self {
+        Self {
+            turn: CodexTurn::Open,
+            error: None,
+            is_outdated: false,
+            open_calls: BTreeSet::new(),
+            todo: Vec::new(),
+        }
     }
 
     /// Reads one object. Progress clears an earlier error: Codex has recovered from it.

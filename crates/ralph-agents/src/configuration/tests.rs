@@ -3,12 +3,12 @@
 use ralph_core::recipe::AgentKind;
 
 use super::*;
-use crate::agent_env::find_agent_env;
+use crate::registry::find_adapter;
 
 /// Returns an agent's copy of a file and its removed keys.
 #[track_caller]
 fn taken(kind: AgentKind, name: &str, text: &str) -> ImportedConfig {
-    let files = find_agent_env(kind).expect("it is known").configuration;
+    let files = find_adapter(kind).env.expect("it is known").configuration;
     let file = files.iter().find(|it| it.file == name).expect("one of its files");
     let taken = import_config(file, text.as_bytes());
     assert!(taken.is_understood, "{text}");

@@ -2,14 +2,12 @@
 //!
 //! Not here: anything that all agents share.
 
-mod agent_env;
+mod adapter;
 mod call;
 mod translate;
 mod wire;
 
-pub(super) use agent_env::AGENT_ENV;
-pub(super) use call::{INSTALL_HINT, build_call};
-pub(super) use translate::CopilotTranslator;
+pub(super) use adapter::ADAPTER;
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use crate::json_events::{
     GLANCE_CHARS, JsonEventHead, MessageAssembler, ToolInputFields, build_notice, shorten_output,
 };
 use crate::json_salvage::read_objects;
-use crate::translator::{Evidence, LineActivity, ParsedLine};
+use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
 use crate::turn_status::{ReportedFailure, TurnStatus};
 
 /// Translates the stream of one call.
@@ -46,6 +46,16 @@ enum CopilotProgress {
     Aborted,
 }
 
+impl Translate for CopilotTranslator {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
+        read_objects(line, |object| self.push_object(object))
+    }
+
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        self.turn.judge(self.retrying.as_ref(), &HINTS, evidence)
+    }
+}
+
 impl CopilotTranslator {
     pub(crate) fn new(_request: &AgentRequest) -> Self {
         Self {
@@ -57,19 +67,6 @@ impl CopilotTranslator {
             session_failure: None,
             retrying: None,
         }
-    }
-
-    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
-        read_objects(line, |object| self.push_object(object))
-    }
-
-    #[expect(clippy::unused_self, reason = "all translators have the same four functions")]
-    pub(crate) fn finish(&mut self) -> ParsedLine {
-        ParsedLine::from_activity(LineActivity::Idle)
-    }
-
-    pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        self.turn.judge(self.retrying.as_ref(), &HINTS, evidence)
     }
 
     fn push_object(&mut self, object: &str) -> Option<ParsedLine> {

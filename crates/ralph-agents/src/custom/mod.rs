@@ -7,7 +7,7 @@ mod filter;
 mod translate;
 
 pub use filter::FilterError;
-pub(super) use translate::{CustomTranslator, build_call};
+pub(super) use translate::ADAPTER;
 
 /// Checks a filter without using it.
 pub fn check_filter(text: &str) -> Result<(), FilterError> {

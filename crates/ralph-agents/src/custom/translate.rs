@@ -8,14 +8,26 @@ use jaq_json::Val;
 use ralph_core::agent_output::{AgentEvent, Speaker, TextForm, Usage, UsageScope};
 use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
+use ralph_core::recipe::AgentKind;
 use ralph_core::units::{Tokens, UsdMicros};
 
 use super::filter::{Filter, FilterError, Selection};
+use crate::adapter::AgentAdapter;
 use crate::call::{AgentCall, CallContext, IdleWatch};
 use crate::json_events::MessageAssembler;
 use crate::text;
 use crate::translator::{
-    Evidence, LineActivity, LineDisplay, LineResult, ParsedLine, StdinReply, shorten_text,
+    Evidence, LineActivity, LineDisplay, LineResult, ParsedLine, StdinReply, Translate,
+    shorten_text,
+};
+
+/// Everything about agents without an adapter of their own that ralph looks up. Usage is reported
+/// where the user's filters select it.
+pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
+    has_filters: true,
+    ..AgentAdapter::new(AgentKind::Custom, build_call, |request, _| {
+        Box::new(CustomTranslator::new(request))
+    })
 };
 
 /// Returns how to call a command that prints JSON: like any other, but the idle limit applies.
@@ -124,18 +136,12 @@ fn round_tokens(count: Option<f64>) -> Tokens {
     Tokens(count.unwrap_or(0.0).max(0.0) as u64)
 }
 
-impl CustomTranslator {
-    pub(crate) fn new(request: &AgentRequest) -> Self {
-        Self {
-            command: request.agent.command.clone(),
-            // An invalid filter is never used: the call is refused.
-            filters: OutputFilters::from_request(request).unwrap_or_default(),
-            assembler: MessageAssembler::default(),
-            session: None,
-        }
+impl Translate for CustomTranslator {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
+        self.push_line_with_reply(line).parsed
     }
 
-    pub(crate) fn push_line(&mut self, line: &str) -> LineResult {
+    fn push_line_with_reply(&mut self, line: &str) -> LineResult {
         let line = line.trim();
         if line.is_empty() {
             return ParsedLine::from_activity(LineActivity::Idle).into();
@@ -147,6 +153,23 @@ impl CustomTranslator {
                 ParsedLine::from_events(vec![AgentEvent::Unparsed { line: shorten_text(line) }])
                     .into()
             }
+        }
+    }
+
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        let silence = "its filters selected no answer in what it printed";
+        text::judge_exit(&self.command, silence, evidence)
+    }
+}
+
+impl CustomTranslator {
+    pub(crate) fn new(request: &AgentRequest) -> Self {
+        Self {
+            command: request.agent.command.clone(),
+            // An invalid filter is never used: the call is refused.
+            filters: OutputFilters::from_request(request).unwrap_or_default(),
+            assembler: MessageAssembler::default(),
+            session: None,
         }
     }
 
@@ -183,11 +206,6 @@ impl CustomTranslator {
         let is_new = self.session.as_ref() != Some(&id);
         self.session = Some(id.clone());
         is_new.then_some(AgentEvent::Session { id: Some(id), model: None, version: None })
-    }
-
-    pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        let silence = "its filters selected no answer in what it printed";
-        text::judge_exit(&self.command, silence, evidence)
     }
 }
 

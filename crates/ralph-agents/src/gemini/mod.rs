@@ -3,7 +3,7 @@
 //! Qwen Code is a fork of it, and shares its flags, its tools and its exit codes; its stream
 //! differs. Not here: anything that all agents share.
 
-mod agent_env;
+mod adapter;
 mod call;
 mod call_state;
 mod failure;
@@ -11,11 +11,10 @@ mod tools;
 mod translate;
 mod wire;
 
-pub(super) use agent_env::AGENT_ENV;
-pub(super) use call::{Flag, INSTALL_HINT, build_call, build_call_with_flags};
+pub(super) use adapter::ADAPTER;
+pub(super) use call::{Flag, build_call_with_flags};
 pub(super) use call_state::{GeminiCallState, TurnAnswer};
 pub(super) use failure::{ExitRules, GeminiFailure};
-pub(super) use translate::GeminiTranslator;
 
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,7 @@ use super::failure::{GEMINI, GeminiFailure};
 use super::wire;
 use crate::claude::wire::Head;
 use crate::json_salvage::read_objects;
-use crate::translator::{Evidence, LineActivity, ParsedLine, shorten_text};
+use crate::translator::{Evidence, LineActivity, ParsedLine, Translate, shorten_text};
 
 /// Deltas have no id: there is only one open message.
 const THE_MESSAGE: &str = "";
@@ -28,26 +28,20 @@ pub(crate) struct GeminiTranslator {
     state: GeminiCallState,
 }
 
+impl Translate for GeminiTranslator {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
+        read_objects(line, |text| self.push_object(text))
+    }
+
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        GEMINI.judge(&self.state, evidence)
+    }
+}
+
 impl GeminiTranslator {
     /// Returns a translator for one call.
     pub(crate) fn new(_request: &AgentRequest) -> Self {
         Self { state: GeminiCallState::default() }
-    }
-
-    /// Reads a line of stdout.
-    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
-        read_objects(line, |text| self.push_object(text))
-    }
-
-    /// Returns no events: nothing is held back.
-    #[expect(clippy::unused_self, reason = "all translators are called alike")]
-    pub(crate) fn finish(&mut self) -> ParsedLine {
-        ParsedLine::from_activity(LineActivity::Idle)
-    }
-
-    /// Judges the call.
-    pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        GEMINI.judge(&self.state, evidence)
     }
 
     fn push_object(&mut self, text: &str) -> Option<ParsedLine> {

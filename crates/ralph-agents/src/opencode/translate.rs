@@ -18,7 +18,7 @@ use crate::json_events::{
     JsonEventHead, MessageAssembler, ToolInputFields, build_notice, shorten_output,
 };
 use crate::json_salvage::read_objects;
-use crate::translator::{Evidence, LineActivity, ParsedLine};
+use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
 use crate::turn_status::{ReportedFailure, TurnStatus};
 
 /// More to-do items than this are dropped.
@@ -36,6 +36,16 @@ pub(crate) struct OpencodeTranslator {
     retrying: Option<ReportedFailure>,
 }
 
+impl Translate for OpencodeTranslator {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
+        read_objects(line, |object| self.push_object(object))
+    }
+
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        self.turn.judge(self.retrying.as_ref(), &HINTS, evidence)
+    }
+}
+
 impl OpencodeTranslator {
     pub(crate) fn new(request: &AgentRequest) -> Self {
         Self {
@@ -45,19 +55,6 @@ impl OpencodeTranslator {
             assembler: MessageAssembler::default(),
             retrying: None,
         }
-    }
-
-    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
-        read_objects(line, |object| self.push_object(object))
-    }
-
-    #[expect(clippy::unused_self, reason = "all translators have the same four functions")]
-    pub(crate) fn finish(&mut self) -> ParsedLine {
-        ParsedLine::from_activity(LineActivity::Idle)
-    }
-
-    pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        self.turn.judge(self.retrying.as_ref(), &HINTS, evidence)
     }
 
     fn push_object(&mut self, object: &str) -> Option<ParsedLine> {

@@ -17,7 +17,7 @@ use crate::json_events::{
     JsonEventHead, MessageAssembler, ToolInputFields, build_notice, shorten_output,
 };
 use crate::json_salvage::read_objects;
-use crate::translator::{Evidence, LineActivity, ParsedLine};
+use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
 use crate::turn_status::{ReportedFailure, TurnStatus};
 
 /// More open tool calls than this mean a broken stream, not parallel work.
@@ -38,6 +38,16 @@ pub(crate) struct PiTranslator {
     lacks_usage: bool,
 }
 
+impl Translate for PiTranslator {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
+        read_objects(line, |object| self.push_object(object))
+    }
+
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        self.turn.judge(self.retrying.as_ref(), &HINTS, evidence)
+    }
+}
+
 impl PiTranslator {
     pub(crate) fn new(_request: &AgentRequest) -> Self {
         Self {
@@ -48,19 +58,6 @@ impl PiTranslator {
             retrying: None,
             lacks_usage: false,
         }
-    }
-
-    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
-        read_objects(line, |object| self.push_object(object))
-    }
-
-    #[expect(clippy::unused_self, reason = "all translators have the same four functions")]
-    pub(crate) fn finish(&mut self) -> ParsedLine {
-        ParsedLine::from_activity(LineActivity::Idle)
-    }
-
-    pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        self.turn.judge(self.retrying.as_ref(), &HINTS, evidence)
     }
 
     fn push_object(&mut self, object: &str) -> Option<ParsedLine> {

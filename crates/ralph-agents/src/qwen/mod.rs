@@ -3,14 +3,12 @@
 //! It is a fork of Gemini CLI with Claude Code's stream format. Not here: what it shares with
 //! either.
 
-mod agent_env;
+mod adapter;
 mod call;
 mod translate;
 mod wire;
 
-pub(super) use agent_env::AGENT_ENV;
-pub(super) use call::{INSTALL_HINT, build_call};
-pub(super) use translate::QwenTranslator;
+pub(super) use adapter::ADAPTER;
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use crate::claude::wire::{Block, Content, Head, MessageLine};
 use crate::gemini::{ExitRules, GeminiCallState, GeminiFailure, TurnAnswer};
 use crate::json_salvage::read_objects;
 use crate::lenient_json::repair_surrogates;
-use crate::translator::{Evidence, LineActivity, ParsedLine};
+use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
 
 const QWEN: ExitRules = ExitRules {
     install_hint: INSTALL_HINT,
@@ -39,26 +39,20 @@ pub(crate) struct QwenTranslator {
     state: GeminiCallState,
 }
 
+impl Translate for QwenTranslator {
+    fn push_line(&mut self, line: &str) -> ParsedLine {
+        read_objects(&repair_surrogates(line), |text| self.push_object(text))
+    }
+
+    fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
+        QWEN.judge(&self.state, evidence)
+    }
+}
+
 impl QwenTranslator {
     /// Returns a translator for one call.
     pub(crate) fn new(_request: &AgentRequest) -> Self {
         Self { state: GeminiCallState::default() }
-    }
-
-    /// Reads a line of stdout.
-    pub(crate) fn push_line(&mut self, line: &str) -> ParsedLine {
-        read_objects(&repair_surrogates(line), |text| self.push_object(text))
-    }
-
-    /// Returns no events: nothing is held back.
-    #[expect(clippy::unused_self, reason = "all translators are called alike")]
-    pub(crate) fn finish(&mut self) -> ParsedLine {
-        ParsedLine::from_activity(LineActivity::Idle)
-    }
-
-    /// Judges the call.
-    pub(crate) fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        QWEN.judge(&self.state, evidence)
     }
 
     fn push_object(&mut self, text: &str) -> Option<ParsedLine> {

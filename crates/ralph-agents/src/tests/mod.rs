@@ -1,3 +1,4 @@
 //! What the tests of the adapters share.
 
+pub(crate) mod conformance;
 pub(crate) mod recorded;

@@ -36,8 +36,8 @@ pub(crate) const fn signal(signal: i32) -> Ending {
 pub(crate) struct Recorded {
     pub(crate) kind: AgentKind,
     pub(crate) version: &'static str,
-    /// Each stream with how its process ended.
-    pub(crate) streams: &'static [(&'static str, Ending)],
+    /// The streams whose process did not exit with 0, with how it ended.
+    pub(crate) endings: &'static [(&'static str, Ending)],
 }
 
 impl Recorded {
@@ -57,12 +57,15 @@ impl Recorded {
 
     /// Returns a reading of every stream, for people to check.
     pub(crate) fn readings(self) -> String {
-        assert_eq!(count(&self.directory()), self.streams.len(), "every stream is in the table");
+        let names = list_streams(&self.directory());
         let mut shown = String::new();
-        for (name, ending) in self.streams {
-            let (all, reply) = self.read(&self.stream(name), "", ending.clone());
+        for name in &names {
+            let ending = self.endings.iter().find(|(it, _)| it == name);
+            let ending = ending.map_or(exit(0), |(_, ending)| ending.clone());
+            let (all, reply) = self.read(&self.stream(name), "", ending);
             shown.push_str(&show(name, &all, &reply));
         }
+        assert!(self.endings.iter().all(|(name, _)| names.iter().any(|it| it == name)));
         shown
     }
 
@@ -112,8 +115,8 @@ impl Recorded {
 
     /// Returns the lines of one of the streams, cut, joined and with other values in them.
     pub(crate) fn mutilated(self, stream: usize, cut: usize, other: &str) -> String {
-        let (name, _) = &self.streams[stream % self.streams.len()];
-        mutilated(&self.stream(name), cut, other)
+        let names = list_streams(&self.directory());
+        mutilated(&self.stream(&names[stream % names.len()]), cut, other)
     }
 }
 
@@ -141,13 +144,14 @@ fn with_other_value(line: &str, field: usize, other: &str) -> Option<String> {
     Some(format!("{{{}}}", fields.collect::<Vec<String>>().join(",")))
 }
 
-/// Returns how many streams a directory has.
-pub(crate) fn count(directory: &Path) -> usize {
-    std::fs::read_dir(directory)
-        .expect("the recorded streams are there")
-        .filter_map(Result::ok)
-        .filter(|entry| entry.path().extension().is_some_and(|it| it == "ndjson"))
-        .count()
+/// Returns the names of the streams in a directory, sorted.
+pub(crate) fn list_streams(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).expect("the recorded streams are there");
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut streams: Vec<String> =
+        names.filter_map(|name| name.strip_suffix(".ndjson").map(str::to_owned)).collect();
+    streams.sort();
+    streams
 }
 
 /// Shows what was read, for a snapshot.
@@ -246,8 +250,12 @@ pub(crate) fn show_call(request: &AgentRequest, context: &CallContext) -> String
     }
     let stdin = String::from_utf8_lossy(&call.stdin);
     let _ = writeln!(shown, "\nstdin {stdin:?}, idle {:?}", call.idle);
-    let _ = writeln!(shown, "without {:?}", call.env_remove);
-    for (name, value) in call.env {
+    if !call.env_remove.is_empty() {
+        let _ = writeln!(shown, "without {:?}", call.env_remove);
+    }
+    // The variables that identify the call are the same for all agents.
+    let identity = ["RALPH_RUN_ID", "RALPH_ROLE", "RALPH_ITERATION", "RALPH_ASK"];
+    for (name, value) in call.env.iter().filter(|(name, _)| !identity.contains(&name.as_str())) {
         let _ = writeln!(shown, "{name}={value}");
     }
     shown

@@ -42,7 +42,7 @@ fn read(prompt: &str, lines: &[&str]) -> (Translator, ReplyFold) {
 #[track_caller]
 fn check(lines: &[&str], stderr: &str, ending: Ending, expect: Option<(FailureClass, &str)>) {
     let (translator, reading) = read("", lines);
-    let failure = translator.judge(&Evidence {
+    let failure = translator.0.judge(&Evidence {
         reading: &reading,
         end: &ended(ending),
         stderr_tail: stderr,

@@ -18,12 +18,15 @@ pub struct GuardPolicy {
 
 /// What happens to a call that a rule refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum GuardMode {
+    /// It is denied, with a reason.
     #[default]
     Deny,
-    /// Allows the call and warns the agent.
+    /// It is allowed, with a warning.
     Warn,
+    /// It is allowed.
     Off,
 }
 

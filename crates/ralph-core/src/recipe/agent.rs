@@ -112,74 +112,74 @@ pub struct UsageSelectors {
     pub scope: UsageScope,
 }
 
-/// The adapters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AgentKind {
-    /// Claude Code.
-    Claude,
-    /// Codex.
-    Codex,
-    /// Amp.
-    Amp,
-    /// Cline.
-    Cline,
-    /// Gemini CLI.
-    Gemini,
-    /// `OpenCode`.
-    Opencode,
-    /// GitHub Copilot CLI.
-    Copilot,
-    /// Qwen Code.
-    Qwen,
-    /// pi.
-    Pi,
-    /// Any command that speaks the Agent Client Protocol.
-    Acp,
-    /// Any command: prompt in, text out.
-    Text,
-    /// Any command: prompt in, lines of JSON out, read with [`Selectors`].
-    Custom,
-    /// The built-in scripted agent.
-    Sim,
+/// Declares the ids of agents: the variant, its name in settings, journals and messages, where
+/// its program comes from, and its provider in telemetry.
+macro_rules! declare_agent_kinds {
+    ($($(#[$doc:meta])* $kind:ident: $name:literal, $origin:ident, $provider:literal;)*) => {
+        /// How to talk to an agent.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        #[serde(rename_all = "lowercase")]
+        pub enum AgentKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl AgentKind {
+            /// Every kind.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// Returns the name used in settings and messages.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)* }
+            }
+
+            /// Returns the kind of this name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|kind| kind.name() == name)
+            }
+
+            /// Returns where the program of this kind comes from.
+            pub const fn origin(self) -> AgentOrigin {
+                match self { $(Self::$kind => AgentOrigin::$origin,)* }
+            }
+
+            /// Returns the provider whose model an agent usually uses, by the semantic
+            /// conventions for generative AI; otherwise the agent.
+            pub const fn provider(self) -> &'static str {
+                match self { $(Self::$kind => $provider,)* }
+            }
+        }
+    };
 }
 
-impl AgentKind {
-    /// Returns the name used in settings and messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Amp => "amp",
-            Self::Cline => "cline",
-            Self::Gemini => "gemini",
-            Self::Opencode => "opencode",
-            Self::Copilot => "copilot",
-            Self::Qwen => "qwen",
-            Self::Pi => "pi",
-            Self::Acp => "acp",
-            Self::Text => "text",
-            Self::Custom => "custom",
-            Self::Sim => "sim",
-        }
-    }
-
-    /// Returns where the program of this kind comes from.
-    pub fn origin(self) -> AgentOrigin {
-        match self {
-            Self::Claude
-            | Self::Codex
-            | Self::Amp
-            | Self::Cline
-            | Self::Gemini
-            | Self::Opencode
-            | Self::Copilot
-            | Self::Qwen
-            | Self::Pi => AgentOrigin::Product,
-            Self::Acp | Self::Text | Self::Custom => AgentOrigin::Command,
-            Self::Sim => AgentOrigin::BuiltIn,
-        }
-    }
+// Everything else about an agent is in the row of its adapter.
+declare_agent_kinds! {
+    /// Claude Code.
+    Claude: "claude", Product, "anthropic";
+    /// `OpenAI` Codex.
+    Codex: "codex", Product, "openai";
+    /// Amp.
+    Amp: "amp", Product, "amp";
+    /// Cline.
+    Cline: "cline", Product, "cline";
+    /// Gemini CLI.
+    Gemini: "gemini", Product, "gcp.gemini";
+    /// `OpenCode`.
+    Opencode: "opencode", Product, "opencode";
+    /// GitHub Copilot CLI.
+    Copilot: "copilot", Product, "copilot";
+    /// Qwen Code.
+    Qwen: "qwen", Product, "qwen";
+    /// Pi.
+    Pi: "pi", Product, "pi";
+    /// Any command that speaks the Agent Client Protocol over stdio.
+    Acp: "acp", Command, "acp";
+    /// Any command: prompt on stdin, answer on stdout.
+    Text: "text", Command, "text";
+    /// Any command that prints JSON lines, read with `responseFilter` and the other filters.
+    Custom: "custom", Command, "custom";
+    /// The built-in scripted agent.
+    Sim: "sim", BuiltIn, "sim";
 }
 
 /// Where the program of an agent comes from, and so what is known about it.

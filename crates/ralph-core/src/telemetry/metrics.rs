@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use super::span_names::name_provider;
 use super::{AttributeValue, count_input_tokens};
 use crate::agent_output::Reply;
 use crate::ids::Role;
@@ -112,8 +111,8 @@ impl Meter {
     ) {
         let mut labels = vec![
             ("gen_ai.operation.name", "invoke_agent".to_owned()),
-            ("gen_ai.provider.name", name_provider(agent).to_owned()),
-            ("gen_ai.system", name_provider(agent).to_owned()),
+            ("gen_ai.provider.name", agent.provider().to_owned()),
+            ("gen_ai.system", agent.provider().to_owned()),
         ];
         labels.extend(requested.map(|model| ("gen_ai.request.model", model.to_owned())));
         let model = reply.model.as_ref();

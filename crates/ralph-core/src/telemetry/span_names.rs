@@ -17,8 +17,8 @@ pub(super) fn list_agent_attributes(
     let mut attributes: Vec<Attribute> = vec![
         ("gen_ai.operation.name", "invoke_agent".into()),
         // The newer name, and the one that most backends know.
-        ("gen_ai.provider.name", name_provider(agent).into()),
-        ("gen_ai.system", name_provider(agent).into()),
+        ("gen_ai.provider.name", agent.provider().into()),
+        ("gen_ai.system", agent.provider().into()),
         ("gen_ai.agent.name", agent.name().into()),
     ];
     attributes.extend(requested.map(|model| ("gen_ai.request.model", model.into())));
@@ -42,26 +42,6 @@ pub(super) fn list_usage_attributes(usage: Usage) -> Vec<Attribute> {
     let cost = usage.cost.map(|cost| AttributeValue::Double(cost.0 as f64 / 1_000_000.0));
     attributes.extend(cost.map(|dollars| ("ralph.cost.usd", dollars)));
     attributes
-}
-
-/// Returns the provider whose model an agent usually uses, by the semantic conventions; otherwise
-/// the agent.
-pub(super) fn name_provider(agent: AgentKind) -> &'static str {
-    match agent {
-        AgentKind::Claude => "anthropic",
-        AgentKind::Codex => "openai",
-        AgentKind::Gemini => "gcp.gemini",
-        AgentKind::Amp
-        | AgentKind::Cline
-        | AgentKind::Opencode
-        | AgentKind::Copilot
-        | AgentKind::Qwen
-        | AgentKind::Pi
-        | AgentKind::Acp
-        | AgentKind::Text
-        | AgentKind::Custom
-        | AgentKind::Sim => agent.name(),
-    }
 }
 
 pub(super) fn name_outcome(outcome: &Outcome) -> &'static str {

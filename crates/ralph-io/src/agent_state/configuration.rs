@@ -109,7 +109,7 @@ pub fn list_notices(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<String
 }
 
 fn find_user_files(kind: AgentKind, env: &[(OsString, OsString)]) -> Vec<UserFile> {
-    let Some(agent_env) = agents::find_agent_env(kind) else { return Vec::new() };
+    let Some(agent_env) = agents::find_adapter(kind).env else { return Vec::new() };
     let variable = |name: &str| find_variable(env, name).map(PathBuf::from);
     let mut files = Vec::new();
     for file in agent_env.configuration {

@@ -6,12 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ralph_core::recipe::AgentKind;
+use ralph_agents as agents;
+use ralph_core::recipe::AgentOrigin;
 use ralph_core::sandbox::Backend;
 
 use super::container::{Container, ContainerEngineError};
 use super::detect::DetectionContext;
-use super::sbx::{SbxTool, SbxUnavailable, Vm, find_template};
+use super::sbx::{SbxTool, SbxUnavailable, Vm};
 use super::{BackendConfig, TRY_NAMESPACES_COMMAND};
 use crate::environment::Variables;
 use crate::process::{
@@ -117,8 +118,9 @@ fn probe_sbx(context: &DetectionContext) -> ProbeResult {
         Err(SbxUnavailable { why, remedy }) => return ProbeResult::Fails { why, remedy },
     };
     // The scripted agent is ralph itself, and any template will do.
-    let kinds = kinds.iter().filter(|kind| **kind != AgentKind::Sim);
-    let mut templates: Vec<Option<&str>> = kinds.map(|kind| find_template(*kind)).collect();
+    let kinds = kinds.iter().filter(|kind| kind.origin() != AgentOrigin::BuiltIn);
+    let mut templates: Vec<Option<&str>> =
+        kinds.map(|kind| agents::find_adapter(*kind).sbx_template).collect();
     templates.dedup();
     let template = match templates.as_slice() {
         [] => "shell",

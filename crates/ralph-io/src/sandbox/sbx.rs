@@ -20,7 +20,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_core::child::Ending;
-use ralph_core::recipe::AgentKind;
 use ralph_core::sandbox::NetworkMode;
 use ralph_core::sandbox::allowlist::NetworkAllowlist;
 use serde::{Deserialize, Serialize};
@@ -102,25 +101,6 @@ pub enum VmError {
     /// It has no network without rules.
     #[error("`sandbox.network.mode` \"host\" is not possible with sbx")]
     NoOpenNetwork,
-}
-
-/// Returns the template that has an agent installed, if there is one.
-pub fn find_template(kind: AgentKind) -> Option<&'static str> {
-    match kind {
-        AgentKind::Claude => Some("claude"),
-        AgentKind::Codex => Some("codex"),
-        AgentKind::Copilot => Some("copilot"),
-        AgentKind::Gemini => Some("gemini"),
-        AgentKind::Opencode => Some("opencode"),
-        AgentKind::Amp
-        | AgentKind::Cline
-        | AgentKind::Qwen
-        | AgentKind::Pi
-        | AgentKind::Acp
-        | AgentKind::Text
-        | AgentKind::Custom
-        | AgentKind::Sim => None,
-    }
 }
 
 impl Vm {

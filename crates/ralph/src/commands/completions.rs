@@ -12,14 +12,14 @@ use clap::{Arg, Command};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
+use ralph_agents as agents;
 use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::AgentKind;
+use ralph_core::recipe::{AgentKind, AgentOrigin};
 use ralph_io::store::runs;
 
 use super::help;
 use crate::cli::{self, ColorChoice, CommonArgs, CompletionsArgs};
 use crate::cli_error::CliError;
-use crate::detect::AGENTS;
 use crate::project::Project;
 use crate::screen;
 use crate::settings::LoadedSettings;
@@ -108,8 +108,9 @@ fn find_candidates(arg: &Arg, is_of_tasks: bool, is_help: bool) -> Option<ArgVal
 }
 
 fn list_agents() -> Vec<CompletionCandidate> {
-    let names = AGENTS.into_iter().chain([AgentKind::Sim]).map(AgentKind::name);
-    names.map(CompletionCandidate::new).collect()
+    let kinds = agents::ADAPTERS.iter().map(|adapter| adapter.kind);
+    let named = kinds.filter(|kind| kind.origin() != AgentOrigin::Command);
+    named.map(AgentKind::name).map(CompletionCandidate::new).collect()
 }
 
 fn list_statuses() -> Vec<CompletionCandidate> {

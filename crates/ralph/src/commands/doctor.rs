@@ -24,7 +24,6 @@ use crate::agent_versions::{VersionSource, set_agent_versions};
 use crate::call_preview::CallPreview;
 use crate::cli::{CommonArgs, DoctorArgs};
 use crate::cli_error::CliError;
-use crate::detect::AGENTS;
 use crate::host_checks;
 use crate::project::Project;
 use crate::recipe;
@@ -43,13 +42,15 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
     let mut candidates = find_configured(&loaded)?;
     let named: BTreeSet<AgentKind> =
         candidates.iter().map(|candidate| candidate.agent.kind).collect();
-    candidates.extend(AGENTS.into_iter().filter(|kind| !named.contains(kind)).map(|kind| {
-        AgentToCheck {
-            uses: Vec::new(),
-            role: Role::Prompt,
-            agent: AgentChoice::new(kind, kind.name()),
-        }
-    }));
+    candidates.extend(
+        agents::list_products().map(|it| it.kind).filter(|kind| !named.contains(kind)).map(
+            |kind| AgentToCheck {
+                uses: Vec::new(),
+                role: Role::Prompt,
+                agent: AgentChoice::new(kind, kind.name()),
+            },
+        ),
+    );
     // A program that only the project names is not started without trust, not even with `--version`.
     let refused = project.find_untrusted(args.config.as_deref(), &loaded)?;
     let is_untrusted = refused.iter().any(|it| it.key.ends_with(".command"));
@@ -67,7 +68,8 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
         .collect();
     let has_agent = examined.iter().any(|it| !it.uses.is_empty());
     let is_usable = has_agent && examined.iter().all(|it| it.uses.is_empty() || it.is_usable());
-    let claude = examined.iter().map(|it| &it.agent).find(|it| it.kind == AgentKind::Claude);
+    let claude =
+        examined.iter().map(|it| &it.agent).find(|it| it.kind == agents::claude_plugins::KIND);
     let mut machine = host_checks::check_host(&project, &loaded);
     machine.extend(claude.map(|claude| host_checks::check_hooks(&project, &loaded, claude)));
     let isolation = IsolationCheckup::check(&project, &loaded, args.config.as_deref())?;
@@ -196,7 +198,7 @@ fn check_agent(
         found.map(|(_, value)| PathBuf::from(value))
     };
     let login = agents::find_login(agent.kind, variable, Path::is_file);
-    let is_too_old = match (agents::find_oldest_version(agent.kind), agent.version) {
+    let is_too_old = match (agents::find_adapter(agent.kind).oldest_version, agent.version) {
         (Some(oldest), Some(version)) => version < oldest,
         (Some(_) | None, _) => false,
     };

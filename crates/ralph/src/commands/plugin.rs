@@ -9,7 +9,6 @@ use ralph_agents::claude_plugins::{self, MARKETPLACE, PluginScope};
 use ralph_core::child::NotStarted;
 use ralph_core::ids::Role;
 use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::AgentKind;
 use ralph_io::process::{ProcessLimits, Spawn, StdinSource, Watch, capture_output};
 use ralph_io::store::embedded::EnsureResult;
 use serde_json::{Value, json};
@@ -200,8 +199,9 @@ struct ClaudeCli<'a> {
 impl<'a> ClaudeCli<'a> {
     fn for_project(project: &'a Project, loaded: &LoadedSettings) -> Self {
         let chosen = recipe::choose_agent(loaded, Role::Prompt).ok();
-        let chosen = chosen.filter(|agent| agent.kind == AgentKind::Claude);
-        let command = chosen.map_or_else(|| AgentKind::Claude.name().to_owned(), |it| it.command);
+        let chosen = chosen.filter(|agent| agent.kind == claude_plugins::KIND);
+        let command =
+            chosen.map_or_else(|| claude_plugins::KIND.name().to_owned(), |it| it.command);
         Self { project, command }
     }
 

@@ -14,7 +14,7 @@ use ralph_core::text::Truncate;
 use super::build_agent_choice;
 use crate::cli_error::CliError;
 use crate::settings::LoadedSettings;
-use crate::settings::types::{agent as agents_in, gate as gates_in};
+use crate::settings::types::gate as gates_in;
 
 /// Returns the gates of the settings, guardrails first; without any, those of the task list.
 pub(super) fn build_gates(loaded: &LoadedSettings, own: &[String]) -> Result<Vec<Gate>, CliError> {
@@ -61,43 +61,37 @@ fn build_gate(loaded: &LoadedSettings, set: &gates_in::GateSetting) -> Result<Ga
     let (check, name) = match (&set.command, &set.agent) {
         (Some(command), _) => (GateCheck::Command(command.clone()), command.clone()),
         (None, Some(agent)) => {
-            let base = settings.choose_agent_for(agents_in::RoleSetting::Review);
+            let base = settings.choose_agent_for(Role::Review);
             let servers = settings.mcp.coding.as_ref();
             let choice = build_agent_choice(loaded, agent.with_defaults_from(&base), servers)?;
             let kind = match set.kind {
-                gates_in::GateKindSetting::Quality => "quality review",
-                gates_in::GateKindSetting::Test
-                | gates_in::GateKindSetting::Lint
-                | gates_in::GateKindSetting::Spec
-                | gates_in::GateKindSetting::Custom => "spec review",
+                GateKind::Quality => "quality review",
+                GateKind::Test | GateKind::Lint | GateKind::Spec | GateKind::Custom => {
+                    "spec review"
+                }
             };
             (GateCheck::Agent(Box::new(choice)), kind.to_owned())
         }
         (None, None) => return Err(CliError::for_input("a gate has no command")),
     };
     let limits = match (&check, set.kind) {
-        (GateCheck::Agent(_), gates_in::GateKindSetting::Quality) => settings.timeouts.quality,
+        (GateCheck::Agent(_), GateKind::Quality) => settings.timeouts.quality,
         (GateCheck::Agent(_), _) => settings.timeouts.spec,
         (GateCheck::Command(_), _) => settings.timeouts.test,
     };
     let factor = settings.timeout_multiplier;
     Ok(Gate {
         name: set.name.clone().unwrap_or(name),
-        kind: to_gate_kind(set.kind),
+        kind: set.kind,
         check,
         severity: if set.is_hard() { Severity::Hard } else { Severity::Soft },
         persistence: if set.always { GatePersistence::Always } else { GatePersistence::WhenGreen },
         fail_action: to_fail_action(set.fail_action),
         hint: set.hint.clone().filter(|hint| !hint.is_empty()),
-        truncate: match set.truncate {
-            None => to_gate_kind(set.kind).default_truncation(),
-            Some(gates_in::TruncateSetting::Head) => Truncate::Head,
-            Some(gates_in::TruncateSetting::Tail) => Truncate::Tail,
-            Some(gates_in::TruncateSetting::Both) => Truncate::Both,
-        },
+        truncate: set.truncate.unwrap_or_else(|| set.kind.default_truncation()),
         soft_limit: set.soft_timeout.map_or(limits.soft.0, |span| span.0).scale(factor),
         hard_limit: set.hard_timeout.map_or(limits.hard.0, |span| span.0).scale(factor),
-        roles: set.when.roles.iter().map(|role| to_core_role(*role)).collect(),
+        roles: set.when.roles.clone(),
         reuse: if set.cache { GateReuse::SameTree } else { GateReuse::Never },
         empty: if set.allow_empty { EmptyRun::Allowed } else { EmptyRun::Refused },
         paths: set
@@ -128,33 +122,10 @@ pub(super) fn parse_pattern(key: &str, glob: &str) -> Result<Pattern, CliError> 
     Pattern::new(glob).map_err(|error| CliError::for_input(format!("`{key}`: {error}")))
 }
 
-fn to_gate_kind(kind: gates_in::GateKindSetting) -> GateKind {
-    match kind {
-        gates_in::GateKindSetting::Test => GateKind::Test,
-        gates_in::GateKindSetting::Lint => GateKind::Lint,
-        gates_in::GateKindSetting::Spec => GateKind::Spec,
-        gates_in::GateKindSetting::Quality => GateKind::Quality,
-        gates_in::GateKindSetting::Custom => GateKind::Custom,
-    }
-}
-
 fn to_fail_action(action: gates_in::FailActionSetting) -> FailAction {
     match action {
         gates_in::FailActionSetting::Append => FailAction::Append,
         gates_in::FailActionSetting::Prepend => FailAction::Prepend,
         gates_in::FailActionSetting::Replace => FailAction::Replace,
-    }
-}
-
-fn to_core_role(role: agents_in::RoleSetting) -> Role {
-    match role {
-        agents_in::RoleSetting::Prompt => Role::Prompt,
-        agents_in::RoleSetting::Plan => Role::Plan,
-        agents_in::RoleSetting::Build => Role::Build,
-        agents_in::RoleSetting::Implement => Role::Implement,
-        agents_in::RoleSetting::Review => Role::Review,
-        agents_in::RoleSetting::Fix => Role::Fix,
-        agents_in::RoleSetting::Compact => Role::Compact,
-        agents_in::RoleSetting::Message => Role::Message,
     }
 }

@@ -4,8 +4,8 @@
 
 use ralph_core::recipe::CommitPolicy;
 use ralph_core::sandbox::{
-    Backend, ChildLimits, Fallback, GateCredentials, GateSandboxPolicy, GitAccess, NetworkMode,
-    NetworkPolicy, RequestedBackend, SandboxPolicy, UnixSockets,
+    Backend, ChildLimits, GateCredentials, GateSandboxPolicy, GitAccess, NetworkPolicy,
+    RequestedBackend, SandboxPolicy,
 };
 
 use crate::settings::types::quantity::SizeSetting;
@@ -15,38 +15,26 @@ use crate::settings::types::sandbox as set;
 pub(super) fn build_policy(sandbox: &set::SandboxSettings, commit: &CommitPolicy) -> SandboxPolicy {
     SandboxPolicy {
         backend: to_wanted_backend(sandbox.backend),
-        fallback: match sandbox.fallback {
-            set::SandboxFallbackSetting::Stop => Fallback::Stop,
-            set::SandboxFallbackSetting::Guard => Fallback::Guard,
-        },
-        git: match (sandbox.git, commit) {
-            (Some(set::SandboxGitSetting::Ro), _) => GitAccess::Ro,
-            (Some(set::SandboxGitSetting::Agent), _) | (None, CommitPolicy::Agent) => {
-                GitAccess::Agent
-            }
-            (Some(set::SandboxGitSetting::Clone), _) => GitAccess::Clone,
-            (None, CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::NoCommit) => {
-                GitAccess::Ro
-            }
-        },
+        fallback: sandbox.fallback,
+        git: sandbox.git.unwrap_or(match commit {
+            CommitPolicy::Agent => GitAccess::Agent,
+            CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::NoCommit => GitAccess::Ro,
+        }),
         rw: sandbox.rw.clone(),
         ro: sandbox.ro.clone(),
         hide: sandbox.hide.clone(),
         home: sandbox.home.clone(),
         env: sandbox.env.clone(),
-        unix_sockets: match sandbox.unix_sockets {
-            set::UnixSocketsSetting::Deny => UnixSockets::Deny,
-            set::UnixSocketsSetting::Private => UnixSockets::Private,
-        },
+        unix_sockets: sandbox.unix_sockets,
         image: sandbox.image.clone(),
         network: NetworkPolicy {
-            mode: to_network_mode(sandbox.network.mode),
+            mode: sandbox.network.mode,
             allow: sandbox.network.allow.clone(),
             deny: sandbox.network.deny.clone(),
             allow_private: sandbox.network.allow_private.clone(),
         },
         gates: GateSandboxPolicy {
-            network: to_network_mode(sandbox.gates.network),
+            network: sandbox.gates.network,
             credentials: if sandbox.gates.credentials {
                 GateCredentials::Given
             } else {
@@ -79,13 +67,5 @@ fn to_wanted_backend(backend: set::SandboxBackendSetting) -> RequestedBackend {
         set::SandboxBackendSetting::Landlock => RequestedBackend::This(Backend::Landlock),
         set::SandboxBackendSetting::Guard => RequestedBackend::This(Backend::Guard),
         set::SandboxBackendSetting::None => RequestedBackend::This(Backend::None),
-    }
-}
-
-fn to_network_mode(mode: set::NetworkModeSetting) -> NetworkMode {
-    match mode {
-        set::NetworkModeSetting::None => NetworkMode::None,
-        set::NetworkModeSetting::Host => NetworkMode::Host,
-        set::NetworkModeSetting::Proxy => NetworkMode::Proxy,
     }
 }

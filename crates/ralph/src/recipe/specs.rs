@@ -10,8 +10,8 @@ use ralph_core::glob::Pattern;
 use ralph_core::ids::Role;
 use ralph_core::prompt::run::RunPrompt;
 use ralph_core::recipe::{
-    CommitPolicy, PlanFile, PlanPart, PromptSource, Recipe, Template, TemplatePlace, Uncommitted,
-    Work,
+    BaselinePolicy, CommitPolicy, PlanFile, PlanPart, PromptSource, Recipe, Template,
+    TemplatePlace, Uncommitted, Work,
 };
 
 use super::{WorkflowDefaults, build_recipe, gates};
@@ -85,7 +85,7 @@ fn build_workflow_defaults(
         iterations: ITERATIONS,
         completion_response: "COMPLETE",
         commit: sections::CommitSetting::Agent,
-        baseline: sections::BaselineSetting::Off,
+        baseline: BaselinePolicy::Off,
         gates: &[],
         strategy: None,
         memory: None,

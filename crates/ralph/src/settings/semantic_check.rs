@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use ralph_core::glob::Pattern;
 use ralph_core::guard::{GuardCategory, find_rule};
+use ralph_core::sandbox::GitAccess;
 use ralph_core::sandbox::allowlist::NetworkAllowlist;
 use ralph_core::sandbox::{NetworkMode, NetworkPolicy};
 use ralph_core::scm::MESSAGE_VARIABLES;
@@ -20,7 +21,6 @@ use super::types::Settings;
 use super::types::agent::AgentSettings;
 use super::types::gate::GateSetting;
 use super::types::quantity::DurationSetting;
-use super::types::sandbox::SandboxGitSetting;
 
 /// Returns every mistake of merged settings.
 pub(crate) fn check_sense(settings: &Settings) -> Vec<SettingFinding> {
@@ -49,7 +49,7 @@ fn check_sandbox(settings: &Settings, findings: &mut Vec<SettingFinding>) {
         findings.push(build_finding(JsonPath::parse(&misread.place), misread.what));
     }
     match settings.sandbox.git {
-        Some(SandboxGitSetting::Clone) => findings.push(SettingFinding {
+        Some(GitAccess::Clone) => findings.push(SettingFinding {
             hint: Some(
                 "`agent` lets the agent commit, without hooks and configuration; `ro` leaves \
                  commits to ralph"
@@ -57,7 +57,7 @@ fn check_sandbox(settings: &Settings, findings: &mut Vec<SettingFinding>) {
             ),
             ..build_finding(JsonPath::parse("sandbox.git"), "private clones do not exist yet")
         }),
-        Some(SandboxGitSetting::Ro | SandboxGitSetting::Agent) | None => {}
+        Some(GitAccess::Ro | GitAccess::Agent) | None => {}
     }
 }
 

@@ -14,19 +14,21 @@ pub(crate) mod sections;
 
 use std::collections::BTreeMap;
 
+use ralph_core::gate::ValidationStrategy;
+use ralph_core::ids::Role;
+use ralph_core::recipe::{BaselinePolicy, OnFailure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use agent::{AgentSettings, RoleAgentSettings, RoleSetting};
-use gate::{GateSetting, GuardrailSetting, ValidationStrategySetting};
+use agent::{AgentSettings, RoleAgentSettings};
+use gate::{GateSetting, GuardrailSetting};
 use guard::GuardSettings;
 use limits::{BudgetSettings, RateLimitSettings, RetrySettings, StuckSettings, TimeoutSettings};
 use notify::{NotifySettings, OtelSettings};
 use sandbox::SandboxSettings;
 use sections::{
-    BaselineSetting, CommitSetting, ContextSettings, LogSettings, McpSettings, MemorySettings,
-    OnFailureSetting, ReviewSettings, ScmSettings, SecretsSettings, TaskSettings, UiSettings,
-    WorkflowSetting,
+    CommitSetting, ContextSettings, LogSettings, McpSettings, MemorySettings, ReviewSettings,
+    ScmSettings, SecretsSettings, TaskSettings, UiSettings, WorkflowSetting,
 };
 
 /// Settings of ralph, in `.ralph/settings.json` and `.ralph/settings.local.json`.
@@ -60,7 +62,7 @@ pub(crate) struct Settings {
     /// Checks that ralph runs after the agent.
     pub(crate) gates: Vec<GateSetting>,
     /// Which gates count.
-    pub(crate) validation_strategy: ValidationStrategySetting,
+    pub(crate) validation_strategy: ValidationStrategy,
     /// Commands of the version control system after a passing iteration.
     pub(crate) scm: ScmSettings,
     /// Who commits. Not set: `ralph`; for prompts `none` unless `scm` is set.
@@ -70,7 +72,7 @@ pub(crate) struct Settings {
     /// The template of commit messages of ralph, in place of `PREFIX[N]: ID — TITLE`.
     pub(crate) commit_message: Option<String>,
     /// What happens to the changes of a failed attempt.
-    pub(crate) on_failure: OnFailureSetting,
+    pub(crate) on_failure: OnFailure,
     /// The task list.
     pub(crate) tasks: TaskSettings,
     /// The review of finished tasks by a fresh agent.
@@ -80,7 +82,7 @@ pub(crate) struct Settings {
     /// Secrets in what is committed.
     pub(crate) secrets: SecretsSettings,
     /// Whether the hard gates run once before any agent. Not set: `note` for task lists, else `off`.
-    pub(crate) baseline: Option<BaselineSetting>,
+    pub(crate) baseline: Option<BaselinePolicy>,
     /// Whether the machine is kept awake during a run.
     pub(crate) prevent_sleep: bool,
     /// When a task counts as stuck.
@@ -150,12 +152,12 @@ impl Default for Settings {
             agents: RoleAgentSettings::default(),
             guardrails: Vec::new(),
             gates: Vec::new(),
-            validation_strategy: ValidationStrategySetting::default(),
+            validation_strategy: ValidationStrategy::default(),
             scm: ScmSettings::default(),
             commit: None,
             commit_prefix: "ralph".into(),
             commit_message: None,
-            on_failure: OnFailureSetting::default(),
+            on_failure: OnFailure::default(),
             tasks: TaskSettings::default(),
             review: ReviewSettings::default(),
             protect: Vec::new(),
@@ -190,7 +192,7 @@ impl Default for Settings {
 
 impl Settings {
     /// Returns the agent for a role: its own section over `agent`.
-    pub(crate) fn choose_agent_for(&self, role: RoleSetting) -> AgentSettings {
+    pub(crate) fn choose_agent_for(&self, role: Role) -> AgentSettings {
         self.agents.find_section(role).with_defaults_from(&self.agent)
     }
 }

@@ -8,7 +8,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use ralph_agents::{self as agents, McpTransport};
-use ralph_core::recipe::{AgentChoice, AgentKind};
+use ralph_core::ids::Role;
+use ralph_core::recipe::{AgentChoice, AgentKind, AgentOrigin};
 use ralph_core::secret::{mask_command_line, mask_document};
 use ralph_io::bounded_read;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 use crate::recipe;
 use crate::settings::classes::{self, KeyClass};
 use crate::settings::path::{JsonPath, JsonPathStep};
-use crate::settings::types::agent::{AgentSettings, RoleSetting};
+use crate::settings::types::agent::AgentSettings;
 use crate::settings::{LoadedSettings, Loosening, LooseningCause, Settings, find_work_tree_top};
 use crate::shell_quote::quote_for_shell;
 
@@ -180,7 +181,7 @@ fn find_agent(settings: &Settings, path: &JsonPath) -> AgentSettings {
         }
         [JsonPathStep::Key(top), JsonPathStep::Index(index), ..] if top == "gates" => {
             let own = settings.gates.get(*index).and_then(|gate| gate.agent.as_ref());
-            let base = settings.choose_agent_for(RoleSetting::Review);
+            let base = settings.choose_agent_for(Role::Review);
             own.map_or_else(AgentSettings::default, |own| own.with_defaults_from(&base))
         }
         _ => settings.agent.clone(),
@@ -191,7 +192,7 @@ fn find_agent(settings: &Settings, path: &JsonPath) -> AgentSettings {
 fn find_login(agent: &AgentSettings) -> Option<AgentKind> {
     let command = agent.command.as_deref()?;
     let kind = agents::detect_program_kind(&AgentChoice::new(recipe::find_kind(agent)?, command));
-    agents::find_agent_env(kind).map(|_| kind)
+    agents::find_adapter(kind).env.map(|_| kind)
 }
 
 impl DemandContext<'_> {
@@ -250,7 +251,7 @@ impl DemandContext<'_> {
     }
 
     fn judge_agent_command(&self, command: &str, agent: &AgentSettings) -> Option<DemandEffect> {
-        if recipe::find_kind(agent)? == AgentKind::Sim {
+        if recipe::find_kind(agent)?.origin() == AgentOrigin::BuiltIn {
             return None;
         }
         let found = (self.find_program)(command);
@@ -288,7 +289,7 @@ fn judge_agent_kind(agent: &AgentSettings) -> Option<DemandEffect> {
     let command = agent.command.as_deref()?;
     let kind = recipe::find_kind(agent)?;
     let is_another =
-        agents::find_agent_env(kind).is_some() && agents::infer_agent_kind(command) != kind;
+        agents::find_adapter(kind).env.is_some() && agents::infer_agent_kind(command) != kind;
     is_another.then(|| {
         let (program, name) = (quote_for_shell(&[command.to_owned()]), kind.name());
         let text = format!("would start `{program}` with your login and keys for {name}");

@@ -10,7 +10,6 @@ use ralph_core::guard::{
 use ralph_core::hook_state::HookState;
 use ralph_core::ids::RunId;
 use ralph_core::outcome::ExitStatus;
-use ralph_core::task::ListOwner;
 use ralph_core::units::Timestamp;
 use ralph_io::hooks::places;
 use ralph_ui::explanation;
@@ -21,7 +20,6 @@ use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::screen::{self, OutputStyle};
 use crate::settings::Settings;
-use crate::settings::types::sections;
 
 /// Explains a command.
 pub(crate) fn explain_command(
@@ -55,14 +53,10 @@ pub(crate) fn explain_command(
 /// Returns the hook state that a run in this project would publish.
 fn build_hook_state(project: &Project, settings: &Settings) -> HookState {
     let file = settings.tasks.file.clone().unwrap_or_else(|| "ralph/tasks.json".to_owned());
-    let keeper = match settings.tasks.keeper {
-        sections::ListOwnerSetting::Ralph => ListOwner::Ralph,
-        sections::ListOwnerSetting::Agent => ListOwner::Agent,
-    };
     HookState {
         project: Some(project.directory.clone()),
         tasks_file: Some(project.directory.join(file)),
-        keeper: Some(keeper),
+        keeper: Some(settings.tasks.keeper),
         protect: settings.protect.iter().filter_map(|glob| Pattern::new(glob).ok()).collect(),
         guard: settings.guard.to_policy(),
         ..HookState::new(RunId("explain".into()), std::process::id(), Timestamp(0))

@@ -2,7 +2,9 @@
 //!
 //! Not here: how a kind of agent is called and read. Its adapter knows that.
 
-use ralph_agents::{infer_agent_kind, request_text_output, strip_call_args};
+use ralph_agents::{
+    TextRequest, find_adapter, infer_agent_kind, request_text_output, strip_call_args,
+};
 use ralph_core::recipe::{AgentKind, AgentOrigin};
 
 use super::jq::filter_in;
@@ -128,9 +130,7 @@ impl AgentPreset {
         let named = given.kind.map(str::trim);
         self.kind = named.map(|named| (TYPE, named.to_owned()));
         let kind = match named.map(str::to_ascii_lowercase).as_deref() {
-            Some("custom") => AgentKind::Custom,
-            Some("acp") => AgentKind::Acp,
-            Some(named) => infer_agent_kind(named),
+            Some(named) => AgentKind::from_name(named).unwrap_or_else(|| infer_agent_kind(named)),
             None => infer_agent_kind(program?),
         };
         if kind != AgentKind::Text {
@@ -169,38 +169,24 @@ impl AgentPreset {
     /// Chooses the output format that the agent is asked for.
     fn choose_output(&mut self, kind: Option<AgentKind>, format: Option<AgentOutputFormat>) {
         let (Some(format), kind) = (format, kind) else { return };
-        match (format, kind) {
+        match (format, kind.map(find_adapter)) {
             (AgentOutputFormat::Json, _) => self.streams = Some((FORMAT, true)),
-            // Asked for by a flag: `streamAgentOutput` for all agents would hide its text.
-            (AgentOutputFormat::Text, Some(AgentKind::Claude)) => {
-                let (name, flags) = self.flags.take().unwrap_or((FORMAT, Vec::new()));
-                self.flags = Some((name, request_text_output(AgentKind::Claude, flags)));
-            }
-            (AgentOutputFormat::Text, Some(AgentKind::Codex) | None) => {
-                self.streams = Some((FORMAT, false))
-            }
-            (
-                AgentOutputFormat::Text,
-                Some(AgentKind::Text | AgentKind::Custom | AgentKind::Acp | AgentKind::Sim),
-            ) => {}
-            (
-                AgentOutputFormat::Text,
-                Some(
-                    kind @ (AgentKind::Amp
-                    | AgentKind::Cline
-                    | AgentKind::Gemini
-                    | AgentKind::Opencode
-                    | AgentKind::Copilot
-                    | AgentKind::Qwen
-                    | AgentKind::Pi),
-                ),
-            ) => {
-                let message = format!(
-                    "AGENT_OUTPUT_FORMAT=text has no effect on {}: its events are read, and shown as text",
-                    kind.name()
-                );
-                self.warnings.push((FORMAT, message));
-            }
+            (AgentOutputFormat::Text, None) => self.streams = Some((FORMAT, false)),
+            (AgentOutputFormat::Text, Some(adapter)) => match adapter.text_request {
+                TextRequest::Flag(..) => {
+                    let (name, flags) = self.flags.take().unwrap_or((FORMAT, Vec::new()));
+                    self.flags = Some((name, request_text_output(adapter.kind, flags)));
+                }
+                TextRequest::Setting => self.streams = Some((FORMAT, false)),
+                TextRequest::NotNeeded => {}
+                TextRequest::Unsupported => {
+                    let message = format!(
+                        "AGENT_OUTPUT_FORMAT=text has no effect on {}: its events are read, and shown as text",
+                        adapter.kind.name()
+                    );
+                    self.warnings.push((FORMAT, message));
+                }
+            },
         }
     }
 
@@ -212,8 +198,8 @@ impl AgentPreset {
         text: Option<&str>,
     ) -> Option<(&'static str, String)> {
         let text = text?;
-        match kind {
-            Some(AgentKind::Custom) | None => match filter_in(text) {
+        match kind.filter(|kind| !find_adapter(*kind).has_filters) {
+            None => match filter_in(text) {
                 Ok(filter) => Some((name, filter)),
                 Err(message) => {
                     self.problems.push((name, message));
@@ -242,21 +228,8 @@ fn has_flags(kind: AgentKind) -> bool {
 
 /// Returns the default program of a type.
 fn find_default_program(kind: &str) -> Option<&'static str> {
-    const PROGRAMS: [(&str, &str); 10] = [
-        ("claude", "claude"),
-        ("codex", "codex"),
-        ("amp", "amp"),
-        ("cline", "cline"),
-        ("gemini", "gemini"),
-        ("opencode", "opencode"),
-        ("copilot", "copilot"),
-        ("qwen", "qwen"),
-        ("pi", "pi"),
-        // Historical default: cline was the first agent read as plain text.
-        ("text", "cline"),
-    ];
-    let found = PROGRAMS.iter().find(|(name, _)| name.eq_ignore_ascii_case(kind.trim()));
-    found.map(|(_, program)| *program)
+    let kind = AgentKind::from_name(&kind.trim().to_ascii_lowercase())?;
+    find_adapter(kind).default_program
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
+use ralph_core::ids::Role;
 use serde_json::json;
 
 use super::*;
 use crate::settings::problem::Position;
-use crate::settings::types::agent::RoleSetting;
 use crate::settings::types::quantity::DurationSetting;
 
 fn file(path: &str, text: &str) -> SettingsFile {
@@ -258,9 +258,9 @@ fn secrets_are_masked_in_print_and_in_errors() {
 fn a_role_may_have_its_own_agent() {
     let text = r#"{"agent": {"command": "claude", "model": "opus"}, "agents": {"review": {"model": "haiku"}}}"#;
     let settings = load_settings(base(text)).expect("valid").settings;
-    assert_eq!(settings.choose_agent_for(RoleSetting::Review).model.as_deref(), Some("haiku"));
-    assert_eq!(settings.choose_agent_for(RoleSetting::Fix).model.as_deref(), Some("opus"));
-    assert_eq!(settings.choose_agent_for(RoleSetting::Fix).skip_permissions, Some(true));
+    assert_eq!(settings.choose_agent_for(Role::Review).model.as_deref(), Some("haiku"));
+    assert_eq!(settings.choose_agent_for(Role::Fix).model.as_deref(), Some("opus"));
+    assert_eq!(settings.choose_agent_for(Role::Fix).skip_permissions, Some(true));
 }
 
 fn any_object() -> impl Strategy<Value = Value> {

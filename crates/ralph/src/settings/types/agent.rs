@@ -4,6 +4,9 @@
 
 use std::collections::BTreeMap;
 
+use ralph_core::agent_output::UsageScope;
+use ralph_core::ids::Role;
+use ralph_core::recipe::AgentKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +20,7 @@ pub(crate) struct AgentSettings {
     /// Further arguments of the program. An entry such as `--model opus` is an option and its value.
     pub(crate) flags: Option<Vec<String>>,
     /// How to talk to it. Follows from the command's file name where it is not set.
-    pub(crate) kind: Option<AgentKindSetting>,
+    pub(crate) kind: Option<AgentKind>,
     /// The model to ask for. Not set: the agent's own default.
     pub(crate) model: Option<String>,
     /// The model to fall back to when the first one is overloaded.
@@ -61,7 +64,7 @@ pub(crate) struct UsageFilterSettings {
     /// Selects the cost in dollars.
     pub(crate) cost: Option<String>,
     /// What the figures of one line are for. Default: `total`.
-    pub(crate) scope: Option<UsageScopeSetting>,
+    pub(crate) scope: Option<UsageScope>,
 }
 
 impl UsageFilterSettings {
@@ -76,16 +79,6 @@ impl UsageFilterSettings {
             scope: self.scope.or(base.scope),
         }
     }
-}
-
-/// What usage figures cover.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum UsageScopeSetting {
-    /// One step: figures of several lines add up.
-    Step,
-    /// The whole call so far: the last figures count.
-    Total,
 }
 
 impl AgentSettings {
@@ -145,38 +138,6 @@ impl AgentSettings {
     }
 }
 
-/// How to talk to an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum AgentKindSetting {
-    /// Claude Code.
-    Claude,
-    /// `OpenAI` Codex.
-    Codex,
-    /// Amp.
-    Amp,
-    /// Cline.
-    Cline,
-    /// Gemini CLI.
-    Gemini,
-    /// `OpenCode`.
-    Opencode,
-    /// GitHub Copilot CLI.
-    Copilot,
-    /// Qwen Code.
-    Qwen,
-    /// Pi.
-    Pi,
-    /// Any command that speaks the Agent Client Protocol over stdio.
-    Acp,
-    /// Any command: prompt on stdin, answer on stdout.
-    Text,
-    /// Any command that prints JSON lines, read with `responseFilter` and the other filters.
-    Custom,
-    /// The built-in scripted agent.
-    Sim,
-}
-
 /// Other agents, models or flags for single roles. Unset fields of a role come from `agent`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -218,40 +179,18 @@ impl RoleAgentSettings {
     }
 
     /// Returns the section of a role.
-    pub(crate) fn find_section(&self, role: RoleSetting) -> &AgentSettings {
+    pub(crate) fn find_section(&self, role: Role) -> &AgentSettings {
         match role {
-            RoleSetting::Prompt => &self.prompt,
-            RoleSetting::Plan => &self.plan,
-            RoleSetting::Build => &self.build,
-            RoleSetting::Implement => &self.implement,
-            RoleSetting::Review => &self.review,
-            RoleSetting::Fix => &self.fix,
-            RoleSetting::Compact => &self.compact,
-            RoleSetting::Message => &self.message,
+            Role::Prompt => &self.prompt,
+            Role::Plan => &self.plan,
+            Role::Build => &self.build,
+            Role::Implement => &self.implement,
+            Role::Review => &self.review,
+            Role::Fix => &self.fix,
+            Role::Compact => &self.compact,
+            Role::Message => &self.message,
         }
     }
-}
-
-/// What an iteration is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum RoleSetting {
-    /// Working on a prompt.
-    Prompt,
-    /// Making the plan.
-    Plan,
-    /// Working by an implementation plan.
-    Build,
-    /// The first attempt on a task.
-    Implement,
-    /// Reviewing a task.
-    Review,
-    /// Fixing what a review asked for.
-    Fix,
-    /// Compacting memory.
-    Compact,
-    /// Writing a commit message.
-    Message,
 }
 
 #[cfg(test)]

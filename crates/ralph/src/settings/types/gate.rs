@@ -5,11 +5,14 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use ralph_core::gate::GateKind;
+use ralph_core::ids::Role;
+use ralph_core::text::Truncate;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::agent::{AgentSettings, RoleSetting};
+use super::agent::AgentSettings;
 use super::quantity::DurationSetting;
 
 /// The `format` keyword that marks a choice whose spelling may be in any case.
@@ -37,7 +40,7 @@ pub(crate) struct GateSetting {
     /// Its name in messages and reports. Not set: the command.
     pub(crate) name: Option<String>,
     /// What it checks.
-    pub(crate) kind: GateKindSetting,
+    pub(crate) kind: GateKind,
     /// The shell command to run. Either this or `agent`.
     pub(crate) command: Option<String>,
     /// The agent to ask for a verdict; `{}` is the one of `agents.review`.
@@ -51,7 +54,7 @@ pub(crate) struct GateSetting {
     /// Guidance for the agent when it fails.
     pub(crate) hint: Option<String>,
     /// Which part of its output is kept in the prompt. Not set: `both` for tests, else `head`.
-    pub(crate) truncate: Option<TruncateSetting>,
+    pub(crate) truncate: Option<Truncate>,
     /// After this time ralph warns. Not set: the one of `timeouts`.
     pub(crate) soft_timeout: Option<DurationSetting>,
     /// After this time ralph ends it and it counts as failed. Not set: the one of `timeouts`.
@@ -68,7 +71,7 @@ impl Default for GateSetting {
     fn default() -> Self {
         Self {
             name: None,
-            kind: GateKindSetting::default(),
+            kind: GateKind::default(),
             command: None,
             agent: None,
             hard: None,
@@ -89,30 +92,10 @@ impl GateSetting {
     /// Returns whether its failure fails the attempt, before any `validationStrategy`.
     pub(crate) fn is_hard(&self) -> bool {
         self.hard.unwrap_or(match self.kind {
-            GateKindSetting::Test
-            | GateKindSetting::Lint
-            | GateKindSetting::Spec
-            | GateKindSetting::Custom => true,
-            GateKindSetting::Quality => false,
+            GateKind::Test | GateKind::Lint | GateKind::Spec | GateKind::Custom => true,
+            GateKind::Quality => false,
         })
     }
-}
-
-/// What a gate checks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum GateKindSetting {
-    /// Tests: a run without any test fails.
-    Test,
-    /// Style and static checks.
-    Lint,
-    /// Whether the work does what was asked.
-    Spec,
-    /// Whether the work is good.
-    Quality,
-    /// Anything else.
-    #[default]
-    Custom,
 }
 
 /// Which iterations a gate runs in. An empty list does not limit.
@@ -120,35 +103,9 @@ pub(crate) enum GateKindSetting {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct GateConditionSetting {
     /// Only in iterations of these roles.
-    pub(crate) roles: Vec<RoleSetting>,
+    pub(crate) roles: Vec<Role>,
     /// Only when a changed path matches one of these globs.
     pub(crate) paths: Vec<String>,
-}
-
-/// Which part of a gate's output is kept in the prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum TruncateSetting {
-    /// The beginning.
-    Head,
-    /// The end.
-    Tail,
-    /// The first lines, the first error and, most of all, the end, where test runners put the
-    /// failure.
-    Both,
-}
-
-/// Which gates count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ValidationStrategySetting {
-    /// All hard gates must pass.
-    #[default]
-    Strict,
-    /// Tests must pass, lint only warns.
-    Lenient,
-    /// Only tests are run.
-    TestsOnly,
 }
 
 /// Where the failure of a gate joins the next prompt.

@@ -11,34 +11,16 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct GuardSettings {
     /// What happens to a call that a rule refuses. The rules of loop integrity always deny.
-    pub(crate) mode: GuardModeSetting,
+    pub(crate) mode: GuardMode,
     /// Ids of rules, and beginnings of commands such as `git clean`, that are allowed anyway.
     pub(crate) allow: Vec<String>,
     /// Ids of rules, and beginnings of commands, that are denied in any mode.
     pub(crate) deny: Vec<String>,
 }
 
-/// What happens to a call that a rule refuses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum GuardModeSetting {
-    /// It is denied, with a reason.
-    #[default]
-    Deny,
-    /// It is allowed, with a warning.
-    Warn,
-    /// It is allowed.
-    Off,
-}
-
 impl GuardSettings {
     /// Returns the policy of the guard.
     pub(crate) fn to_policy(&self) -> GuardPolicy {
-        let mode = match self.mode {
-            GuardModeSetting::Deny => GuardMode::Deny,
-            GuardModeSetting::Warn => GuardMode::Warn,
-            GuardModeSetting::Off => GuardMode::Off,
-        };
-        GuardPolicy { mode, allow: self.allow.clone(), deny: self.deny.clone() }
+        GuardPolicy { mode: self.mode, allow: self.allow.clone(), deny: self.deny.clone() }
     }
 }

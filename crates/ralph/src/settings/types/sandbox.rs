@@ -2,6 +2,7 @@
 //!
 //! Not here: enforcing any of it, or choosing a backend.
 
+use ralph_core::sandbox::{Fallback, GitAccess, NetworkMode, UnixSockets};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +15,9 @@ pub(crate) struct SandboxSettings {
     /// How isolation is enforced.
     pub(crate) backend: SandboxBackendSetting,
     /// What to do when `auto` finds nothing that enforces isolation.
-    pub(crate) fallback: SandboxFallbackSetting,
+    pub(crate) fallback: Fallback,
     /// What the agent may do with `.git`. Not set: `ro` where ralph commits, else `agent`.
-    pub(crate) git: Option<SandboxGitSetting>,
+    pub(crate) git: Option<GitAccess>,
     /// Further writable paths.
     pub(crate) rw: Vec<String>,
     /// Further read-only paths inside the project.
@@ -28,7 +29,7 @@ pub(crate) struct SandboxSettings {
     /// Names of environment variables to let through.
     pub(crate) env: Vec<String>,
     /// Unix sockets.
-    pub(crate) unix_sockets: UnixSocketsSetting,
+    pub(crate) unix_sockets: UnixSockets,
     /// The image of the `container` backend.
     pub(crate) image: Option<String>,
     /// What gates may use.
@@ -62,53 +63,19 @@ pub(crate) enum SandboxBackendSetting {
     None,
 }
 
-/// What to do when nothing that enforces isolation is available.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum SandboxFallbackSetting {
-    /// Do not run.
-    #[default]
-    Stop,
-    /// Continue with the command guard alone.
-    Guard,
-}
-
-/// What the agent may do with `.git`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum SandboxGitSetting {
-    /// Read it.
-    Ro,
-    /// Commit; hooks and configuration stay read-only.
-    Agent,
-    /// Work in a private clone; not implemented, and refused.
-    Clone,
-}
-
-/// Unix sockets inside the sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum UnixSocketsSetting {
-    /// None at all.
-    Deny,
-    /// Only between processes inside.
-    #[default]
-    Private,
-}
-
 /// What gates may use beyond the project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct SandboxGateSettings {
     /// The network of gates.
-    pub(crate) network: NetworkModeSetting,
+    pub(crate) network: NetworkMode,
     /// Whether gates see the agent's credentials.
     pub(crate) credentials: bool,
 }
 
 impl Default for SandboxGateSettings {
     fn default() -> Self {
-        Self { network: NetworkModeSetting::None, credentials: false }
+        Self { network: NetworkMode::None, credentials: false }
     }
 }
 
@@ -117,26 +84,13 @@ impl Default for SandboxGateSettings {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct NetworkSettings {
     /// Which network there is.
-    pub(crate) mode: NetworkModeSetting,
+    pub(crate) mode: NetworkMode,
     /// Further host names the proxy lets through.
     pub(crate) allow: Vec<String>,
     /// Host names the proxy refuses.
     pub(crate) deny: Vec<String>,
     /// Private address ranges the proxy lets through.
     pub(crate) allow_private: Vec<String>,
-}
-
-/// Which network there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum NetworkModeSetting {
-    /// None.
-    None,
-    /// The host's, unrestricted.
-    Host,
-    /// Only what ralph's proxy allows by name.
-    #[default]
-    Proxy,
 }
 
 /// Resource limits of a child process.

@@ -5,6 +5,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use ralph_core::amend::AmendmentPolicy;
+use ralph_core::task::ListOwner;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
@@ -34,29 +36,6 @@ pub(crate) enum CommitSetting {
     None,
 }
 
-/// What happens to the changes of a failed attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum OnFailureSetting {
-    /// They stay for the next attempt.
-    #[default]
-    Keep,
-    /// They are saved on a ref, and the tree is reset to the checkpoint.
-    Rollback,
-}
-
-/// Whether the hard gates run once before any agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum BaselineSetting {
-    /// They run, and failures are reported as broken before the run.
-    Note,
-    /// They run, and must pass.
-    Require,
-    /// They do not run.
-    Off,
-}
-
 /// Secrets in what is committed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
@@ -72,48 +51,26 @@ pub(crate) struct TaskSettings {
     /// Its file. Not set: `ralph/tasks.json`, then `plan.json`.
     pub(crate) file: Option<String>,
     /// Who writes it.
-    pub(crate) keeper: ListOwnerSetting,
+    pub(crate) keeper: ListOwner,
     /// How many attempts a task gets.
     #[schemars(range(min = 1))]
     pub(crate) max_attempts: u32,
     /// How many changes to the list one iteration may make; others become proposals.
     pub(crate) max_amendments: u32,
     /// Which changes that agents ask for are applied without asking you.
-    pub(crate) amendments: AmendmentsSetting,
+    pub(crate) amendments: AmendmentPolicy,
 }
 
 impl Default for TaskSettings {
     fn default() -> Self {
         Self {
             file: None,
-            keeper: ListOwnerSetting::default(),
+            keeper: ListOwner::default(),
             max_attempts: 5,
             max_amendments: 3,
-            amendments: AmendmentsSetting::default(),
+            amendments: AmendmentPolicy::default(),
         }
     }
-}
-
-/// Which changes of the task list that agents ask for are applied without asking the user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum AmendmentsSetting {
-    /// New tasks; changes and removals wait for `ralph tasks proposals accept`.
-    #[default]
-    Add,
-    /// All of them.
-    Apply,
-}
-
-/// Who writes the task file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ListOwnerSetting {
-    /// Ralph, from the agents' answers.
-    #[default]
-    Ralph,
-    /// The agent; ralph checks every change.
-    Agent,
 }
 
 /// The review of finished tasks by a fresh agent.

@@ -1,12 +1,48 @@
-//! The environment of Gemini CLI on a user's machine.
+//! The row about Gemini CLI on a user's machine.
 //!
 //! It reads a Google login file only if a variable or its settings select it.
 
+use ralph_core::capability::{Capabilities, PromptEcho, Support, UsageReport};
+use ralph_core::recipe::AgentKind;
+use ralph_core::version::Version;
+
+use super::call::{INSTALL_HINT, build_call};
+use super::translate::GeminiTranslator;
+use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
 use crate::configuration::{ConfigFile, ConfigFormat};
+use crate::legacy_args::LegacyArgs;
+
+/// Everything about Gemini CLI that ralph looks up.
+pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
+    install_hint: Some(INSTALL_HINT),
+    env: Some(&AGENT_ENV),
+    model_hosts: &[
+        "generativelanguage.googleapis.com",
+        "cloudcode-pa.googleapis.com",
+        "oauth2.googleapis.com",
+    ],
+    billing_variable: Some("GEMINI_API_KEY"),
+    oldest_version: Some(Version::new(0, 11, 0)),
+    sbx_template: Some("gemini"),
+    legacy_args: LegacyArgs {
+        switches: &["-p", "--prompt", "-y", "--yolo"],
+        with_value: &["--output-format", "-o", "--approval-mode"],
+    },
+    capabilities: |_| Capabilities {
+        usage: UsageReport::Tokens,
+        stop_hook: Support::Yes,
+        resume: Support::Yes,
+        echo: PromptEcho::Repeats,
+        ..Capabilities::default()
+    },
+    ..AgentAdapter::new(AgentKind::Gemini, build_call, |request, _| {
+        Box::new(GeminiTranslator::new(request))
+    })
+};
 
 /// Variables, directories and files of Gemini CLI.
-pub(crate) const AGENT_ENV: AgentEnv = AgentEnv {
+static AGENT_ENV: AgentEnv = AgentEnv {
     login: &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"],
     variables: &[
         "GEMINI_MODEL",

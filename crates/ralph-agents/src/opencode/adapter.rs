@@ -1,12 +1,37 @@
-//! The environment of `OpenCode` on a user's machine.
+//! The row about `OpenCode` on a user's machine.
 //!
 //! Its directories follow the XDG variables.
 
+use ralph_core::capability::{Capabilities, McpServers, PromptEcho, Support, UsageReport};
+use ralph_core::recipe::AgentKind;
+
+use super::call::{INSTALL_HINT, build_call};
+use super::translate::OpencodeTranslator;
+use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential, PROVIDER_KEYS};
 use crate::configuration::{ConfigFile, ConfigFormat};
 
+/// Everything about `OpenCode` that ralph looks up.
+pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
+    install_hint: Some(INSTALL_HINT),
+    env: Some(&AGENT_ENV),
+    model_hosts: &["opencode.ai", "models.dev"],
+    sbx_template: Some("opencode"),
+    capabilities: |_| Capabilities {
+        usage: UsageReport::Cost,
+        mcp: McpServers::Added,
+        system_prompt: Support::Yes,
+        resume: Support::Yes,
+        echo: PromptEcho::None,
+        ..Capabilities::default()
+    },
+    ..AgentAdapter::new(AgentKind::Opencode, build_call, |request, _| {
+        Box::new(OpencodeTranslator::new(request))
+    })
+};
+
 /// Variables, directories and files of `OpenCode`.
-pub(crate) const AGENT_ENV: AgentEnv = AgentEnv {
+static AGENT_ENV: AgentEnv = AgentEnv {
     login: PROVIDER_KEYS,
     variables: &["OPENCODE_*"],
     state_dir: AgentDirectory {

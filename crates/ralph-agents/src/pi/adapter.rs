@@ -1,12 +1,34 @@
-//! The environment of pi on a user's machine.
+//! The row about pi on a user's machine.
 //!
 //! Providers that the user adds are in its configuration.
 
+use ralph_core::capability::{Capabilities, PromptEcho, Support, UsageReport};
+use ralph_core::recipe::AgentKind;
+
+use super::call::{INSTALL_HINT, build_call};
+use super::translate::PiTranslator;
+use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential, PROVIDER_KEYS};
 use crate::configuration::{ConfigFile, ConfigFormat};
 
+/// Everything about pi that ralph looks up.
+pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
+    install_hint: Some(INSTALL_HINT),
+    env: Some(&AGENT_ENV),
+    capabilities: |_| Capabilities {
+        usage: UsageReport::Cost,
+        system_prompt: Support::Yes,
+        resume: Support::Yes,
+        echo: PromptEcho::Repeats,
+        ..Capabilities::default()
+    },
+    ..AgentAdapter::new(AgentKind::Pi, build_call, |request, _| {
+        Box::new(PiTranslator::new(request))
+    })
+};
+
 /// Variables, directories and files of pi.
-pub(crate) const AGENT_ENV: AgentEnv = AgentEnv {
+static AGENT_ENV: AgentEnv = AgentEnv {
     login: PROVIDER_KEYS,
     variables: &["PI_*"],
     state_dir: AgentDirectory {

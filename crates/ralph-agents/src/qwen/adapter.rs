@@ -1,0 +1,88 @@
+//! The row about Qwen Code on a user's machine.
+//!
+//! A setting or a flag may select the kind of login.
+
+use ralph_core::capability::{
+    Capabilities, McpServers, PromptEcho, SchemaOutput, Support, UsageReport,
+};
+use ralph_core::recipe::AgentKind;
+use ralph_core::version::Version;
+
+use super::call::{INSTALL_HINT, build_call};
+use super::translate::QwenTranslator;
+use crate::adapter::AgentAdapter;
+use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
+use crate::capabilities::{select_schema_output, since};
+use crate::configuration::{ConfigFile, ConfigFormat};
+use crate::legacy_args::LegacyArgs;
+
+/// Everything about Qwen Code that ralph looks up.
+pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
+    install_hint: Some(INSTALL_HINT),
+    env: Some(&AGENT_ENV),
+    model_hosts: &[
+        "portal.qwen.ai",
+        "chat.qwen.ai",
+        "dashscope.aliyuncs.com",
+        "dashscope-intl.aliyuncs.com",
+    ],
+    legacy_args: LegacyArgs {
+        switches: &["-p", "--prompt", "-y", "--yolo"],
+        with_value: &["--output-format", "-o", "--approval-mode"],
+    },
+    capabilities: |version| Capabilities {
+        schema: select_schema_output(
+            since(version, Version::new(0, 15, 10)),
+            SchemaOutput::Enforced,
+        ),
+        usage: UsageReport::Tokens,
+        turn_limit: since(version, Version::new(0, 4, 0)),
+        fallback_model: since(version, Version::new(0, 19, 7)),
+        mcp: match since(version, Version::new(0, 15, 5)) {
+            Support::Yes => McpServers::Added,
+            Support::No => McpServers::None,
+        },
+        system_prompt: since(version, Version::new(0, 13, 0)),
+        stop_hook: Support::Yes,
+        resume: Support::Yes,
+        echo: PromptEcho::None,
+        ..Capabilities::default()
+    },
+    ..AgentAdapter::new(AgentKind::Qwen, build_call, |request, _| {
+        Box::new(QwenTranslator::new(request))
+    })
+};
+
+/// Variables, directories and files of Qwen Code.
+static AGENT_ENV: AgentEnv = AgentEnv {
+    login: &["OPENAI_API_KEY", "DASHSCOPE_API_KEY"],
+    variables: &["OPENAI_BASE_URL", "OPENAI_MODEL", "QWEN_MODEL"],
+    state_dir: AgentDirectory { variable: "QWEN_HOME", default: ".qwen", subdirectory: "" },
+    credentials: &[Credential::for_tokens("oauth_creds.json")],
+    configuration: &[
+        ConfigFile {
+            removed_keys: REMOVED_KEYS,
+            ignored_keys: &["telemetry"],
+            ..ConfigFile::for_whole_file("settings.json", ConfigFormat::Json)
+        },
+        ConfigFile::for_whole_file(".env", ConfigFormat::Variables),
+        ConfigFile::for_whole_file("QWEN.md", ConfigFormat::Text),
+    ],
+    cached_programs: &[],
+    redirected_dirs: &[],
+    enabling_variable: None,
+    missing_login_hint: None,
+};
+
+/// Keys that start programs. Older versions have no sections.
+const REMOVED_KEYS: &[&str] = &[
+    "hooks",
+    "mcpServers",
+    "mcp/serverCommand",
+    "tools/sandbox",
+    "tools/discoveryCommand",
+    "tools/callCommand",
+    "sandbox",
+    "toolDiscoveryCommand",
+    "toolCallCommand",
+];
