@@ -81,7 +81,7 @@ impl Checklist {
                 Event::TaskListMarker(is_done) => {
                     self.add(
                         if is_done { Mark::Done } else { Mark::Open },
-                        rest_of_line(text, range),
+                        read_rest_of_line(text, range),
                     );
                 }
                 Event::Start(Tag::CodeBlock(kind)) => {
@@ -152,7 +152,7 @@ fn is_in_doubt(kind: &CodeBlockKind<'_>, block: &str) -> bool {
 }
 
 /// Returns the text between a marker and the end of its line.
-fn rest_of_line(text: &str, marker: Range<usize>) -> &str {
+fn read_rest_of_line(text: &str, marker: Range<usize>) -> &str {
     text[marker.end..].lines().next().unwrap_or_default()
 }
 

@@ -45,7 +45,7 @@ pub fn is_in_scope(scope: &[Pattern], path: &str) -> bool {
 impl Pattern {
     /// Returns the pattern that matches one path and nothing else, whatever its spelling:
     /// `./a//b` is `a/b`. None if the path is empty.
-    pub fn exactly(path: &str) -> Option<Self> {
+    pub fn for_path(path: &str) -> Option<Self> {
         let mut pattern = String::new();
         for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
             pattern.push('/');

@@ -5,7 +5,10 @@
 /// Returns the candidate closest to `wrong`, if one is close enough to be meant.
 ///
 /// Case, underscores and hyphens do not count: `max_turns` is `maxTurns`.
-pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn find_nearest<'a>(
+    wrong: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let folded = fold(wrong);
     candidates
         .into_iter()
@@ -50,7 +53,7 @@ mod tests {
             ("", None),
         ];
         for (wrong, expected) in cases {
-            assert_eq!(nearest(wrong, names), expected, "{wrong}");
+            assert_eq!(find_nearest(wrong, names), expected, "{wrong}");
         }
     }
 }

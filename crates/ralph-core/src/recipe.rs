@@ -196,7 +196,7 @@ impl Recipe {
     #[must_use]
     pub fn without_secrets(&self) -> Self {
         let mut shown = self.clone();
-        for choice in shown.agents_mut() {
+        for choice in shown.list_agents_mut() {
             let secrets = choice.env.iter_mut().filter(|(name, value)| {
                 is_secret_name(name) && known_secrets::is_worth_hiding(value)
             });
@@ -206,7 +206,7 @@ impl Recipe {
     }
 
     /// Returns every agent of the recipe, mutably.
-    pub fn agents_mut(&mut self) -> impl Iterator<Item = &mut AgentChoice> {
+    pub fn list_agents_mut(&mut self) -> impl Iterator<Item = &mut AgentChoice> {
         let gates = self.gates.iter_mut().filter_map(|gate| match &mut gate.check {
             GateCheck::Agent(agent) => Some(&mut **agent),
             GateCheck::Command(_) => None,

@@ -55,12 +55,12 @@ pub(crate) fn with_agent_versions(
     mut recipe: Recipe,
     asking: VersionSource<'_>,
 ) -> Recipe {
-    set_agent_versions(project, recipe.agents_mut(), asking);
+    set_agent_versions(project, recipe.list_agents_mut(), asking);
     let writable = match recipe.landing.commit {
         CommitPolicy::Agent => find_history_directories(project, asking),
         CommitPolicy::Ralph | CommitPolicy::Scm(_) | CommitPolicy::NoCommit => Vec::new(),
     };
-    for agent in recipe.agents_mut() {
+    for agent in recipe.list_agents_mut() {
         agent.writable.clone_from(&writable);
     }
     recipe

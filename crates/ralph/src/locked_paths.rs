@@ -35,7 +35,7 @@ impl Project {
         let all = settings.into_iter().chain(named).chain(scripts.iter().cloned()).chain(orders);
         let all = all.chain(started);
         let paths: BTreeSet<String> = all.collect();
-        recipe.locked = paths.iter().filter_map(|path| Pattern::exactly(path)).collect();
+        recipe.locked = paths.iter().filter_map(|path| Pattern::for_path(path)).collect();
         recipe.protect.extend(recipe.locked.iter().cloned());
         recipe.gate_scripts = scripts;
     }

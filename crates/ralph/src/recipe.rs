@@ -187,7 +187,7 @@ pub(crate) fn for_plan(
     recipe.landing.on_failure = OnFailure::Keep;
     let progress = std::path::Path::new(file).with_file_name(PROGRESS);
     let scope = [file.to_owned(), progress.to_string_lossy().into_owned()];
-    recipe.scope = scope.iter().filter_map(|path| Pattern::exactly(path)).collect();
+    recipe.scope = scope.iter().filter_map(|path| Pattern::for_path(path)).collect();
     recipe.protect = Vec::new();
     recipe.unprotected = Vec::new();
     recipe.draft = Some(file.into());

@@ -50,7 +50,7 @@ pub(crate) fn restore_secrets(
     for (role, choice) in &mut recipe.agents {
         fill(choice, role.name())?;
     }
-    recipe.agents_mut().try_for_each(|choice| fill(choice, "agent"))
+    recipe.list_agents_mut().try_for_each(|choice| fill(choice, "agent"))
 }
 
 /// Finds a secret: in the section of the role, in `agent`, in any other section, in the environment.

@@ -309,7 +309,7 @@ fn parse_headers(text: &str) -> Option<Vec<(String, String)>> {
     pairs
         .map(|pair| {
             let (name, value) = pair.split_once('=')?;
-            let (name, value) = (name.trim(), percent_decode(value.trim())?);
+            let (name, value) = (name.trim(), decode_percent(value.trim())?);
             let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
             let is_name = !name.is_empty() && name.bytes().all(is_token);
             let is_plain = value.chars().all(|character| !character.is_control());
@@ -319,7 +319,7 @@ fn parse_headers(text: &str) -> Option<Vec<(String, String)>> {
 }
 
 /// Decodes percent-encoded characters such as `%20`.
-fn percent_decode(text: &str) -> Option<String> {
+fn decode_percent(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

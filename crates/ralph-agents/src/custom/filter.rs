@@ -103,7 +103,7 @@ impl Filter {
 
     /// Returns what is selected in a line, up to the first error.
     pub(super) fn select(&self, line: &Val) -> Selection {
-        let budget = Budget {
+        let budget = FilterBudget {
             steps: Cell::new(MAX_STEPS),
             bytes: Cell::new(MAX_BYTES),
             updates: Cell::new(MAX_UPDATES),
@@ -156,13 +156,13 @@ const PAY: &str = "__pay";
 const MULTIPLY: &str = "__multiply";
 
 /// What is left for one line.
-struct Budget {
+struct FilterBudget {
     steps: Cell<usize>,
     bytes: Cell<usize>,
     updates: Cell<usize>,
 }
 
-impl Budget {
+impl FilterBudget {
     /// Counts a step; returns whether it can be paid for.
     fn step(&self) -> bool {
         take(&self.steps, 1)
@@ -212,7 +212,7 @@ impl DataT for Metered {
 #[derive(Clone)]
 struct MeterData<'a> {
     lut: &'a Lut<Metered>,
-    budget: &'a Budget,
+    budget: &'a FilterBudget,
 }
 
 impl<'a> HasLut<'a, Metered> for MeterData<'a> {
@@ -228,7 +228,7 @@ fn native_filters() -> impl Iterator<Item = Fun<Metered>> {
         Exn::halt(0)
     }
     fn update<'a>(
-        budget: &Budget,
+        budget: &FilterBudget,
         value: Val,
         update: impl FnOnce(Val) -> ValXs<'a, Val>,
     ) -> ValXs<'a, Val> {

@@ -117,14 +117,14 @@ proptest::proptest! {
 #[test]
 fn a_path_as_it_is_matches_itself_alone() {
     for path in ["check", "tests/a b.sh", "a[1]*?.sh", "{x,y}!", "-x", "\\odd"] {
-        let pattern = Pattern::exactly(path).expect("a path");
+        let pattern = Pattern::for_path(path).expect("a path");
         assert!(pattern.matches(path), "{path}");
         assert!(!pattern.matches(&format!("deeper/{path}")), "{path}");
         assert!(!pattern.matches(&format!("{path}x")), "{path}");
     }
-    assert!(Pattern::exactly("").is_none());
-    assert!(Pattern::exactly("./").is_none());
+    assert!(Pattern::for_path("").is_none());
+    assert!(Pattern::for_path("./").is_none());
     for spelled in ["./a/b", "a//b", "a/./b", "a/b/"] {
-        assert!(Pattern::exactly(spelled).is_some_and(|it| it.matches("a/b")), "{spelled}");
+        assert!(Pattern::for_path(spelled).is_some_and(|it| it.matches("a/b")), "{spelled}");
     }
 }

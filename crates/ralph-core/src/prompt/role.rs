@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::context::SectionCost;
 use crate::ids::{IterationNumber, Role};
-use crate::nearest::nearest;
+use crate::nearest::find_nearest;
 use crate::ports::PromptError;
 use crate::progress;
 use crate::recipe::PROGRESS;
@@ -301,7 +301,7 @@ fn fill_role_template(
     for name in &expanded.unknown {
         let own = frame.vars.keys().map(String::as_str);
         let names = VARIABLES.iter().map(|(name, _)| *name).chain(own);
-        let meant = nearest(name, names)
+        let meant = find_nearest(name, names)
             .map(|meant| format!("; did you mean `${{{meant}}}`?"))
             .unwrap_or_default();
         warnings.push(format!("unknown variable `${{{name}}}` in {file}{meant}"));

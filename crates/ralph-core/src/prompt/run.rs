@@ -12,7 +12,7 @@ use super::role::{RenderedPrompt, format_section};
 use super::task;
 use crate::completion;
 use crate::ids::{IterationNumber, Role};
-use crate::nearest::nearest;
+use crate::nearest::find_nearest;
 use crate::recipe::{CommitPolicy, Completion, Recipe, Template, TemplatePlace};
 use crate::template;
 
@@ -158,7 +158,7 @@ pub fn fill_run_template(frame: &RunFrame<'_>) -> RenderedPrompt {
     let mut warnings = Vec::new();
     for name in &expanded.unknown {
         let names = values.keys().chain(frame.vars.keys()).map(String::as_str);
-        let meant = nearest(name, names)
+        let meant = find_nearest(name, names)
             .map(|meant| format!("; did you mean `${{{meant}}}`?"))
             .unwrap_or_default();
         warnings.push(format!("unknown variable `${{{name}}}` in {}{meant}", frame.name));

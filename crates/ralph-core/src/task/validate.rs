@@ -11,7 +11,7 @@ use std::fmt;
 
 use super::{Task, TaskList, TaskStatus};
 use crate::ids::TaskId;
-use crate::nearest::nearest;
+use crate::nearest::find_nearest;
 use crate::review::ReviewStatus;
 use crate::skill;
 
@@ -109,7 +109,7 @@ impl TaskList {
             for (nth, name) in task.skills.iter().enumerate().filter(|_| is_open) {
                 if skill::find_shipped(name).is_none() && !has(name) {
                     let shipped = skill::SHIPPED.iter().map(|(name, _)| *name);
-                    let nearest = nearest(name, shipped).map(str::to_owned);
+                    let nearest = find_nearest(name, shipped).map(str::to_owned);
                     let fault = TaskFault::UnknownSkill { at: nth, name: name.clone(), nearest };
                     problems.push(build_problem(at, task, fault));
                 }
@@ -258,7 +258,7 @@ fn find_unknown_dependencies(
         if *lookups > 0 {
             *lookups -= 1;
             let is_other = |other: &&str| !other.trim().is_empty() && *other != task.id.0;
-            meant = nearest(&id.0, places.keys().copied().filter(is_other));
+            meant = find_nearest(&id.0, places.keys().copied().filter(is_other));
         }
         let nearest = meant.map(|id| TaskId(id.into()));
         faults.push(TaskFault::UnknownDependency { at, id: id.clone(), nearest });

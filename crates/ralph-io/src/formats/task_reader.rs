@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use ralph_core::gate::ValidationStrategy;
 use ralph_core::ids::TaskId;
-use ralph_core::nearest::nearest;
+use ralph_core::nearest::find_nearest;
 use ralph_core::review::{ReviewState, ReviewStatus};
 use ralph_core::task::{Task, TaskField, TaskList, TaskProblem, TaskStatus};
 
@@ -419,7 +419,7 @@ impl ListReader<'_> {
         if known.is_none() {
             let value = fields.find_range(field).unwrap_or_default();
             let names = || choices.iter().map(|(name, _)| *name);
-            let remedy = match nearest(&word, names()) {
+            let remedy = match find_nearest(&word, names()) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => format!("it is one of {}", names().collect::<Vec<_>>().join(", ")),
             };

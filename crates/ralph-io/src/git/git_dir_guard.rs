@@ -90,7 +90,7 @@ impl GitVcs {
     }
 
     /// Reads the record of a resumed run.
-    fn recorded_files(&mut self) -> Option<&GuardedFiles> {
+    fn load_recorded_files(&mut self) -> Option<&GuardedFiles> {
         if self.recorded_files.is_none() {
             let text = fs::read(self.directory.join(RECORD)).ok()?;
             self.recorded_files = serde_json::from_slice(&text).ok();
@@ -141,7 +141,7 @@ impl GitVcs {
     /// Restores the protected files to the record of the last checkpoint.
     fn restore_guarded_files(&mut self) {
         let now = self.read_guarded_files();
-        let Some(before) = self.recorded_files().cloned() else { return };
+        let Some(before) = self.load_recorded_files().cloned() else { return };
         let paths: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
         let is_changed = |path: &&PathBuf| match now.get(*path) {
             Some(is) => !is_unchanged(path, before.get(*path), is),

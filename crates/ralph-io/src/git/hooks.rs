@@ -95,7 +95,7 @@ impl GitVcs {
         index: &Path,
     ) -> CommitHookRun {
         let Some(program) = self.find_hook(hook) else { return CommitHookRun::Passed };
-        let author = self.hook_author();
+        let author = self.read_hook_author();
         // Like git, `sh` runs a script without a shebang. It remains the parent process, so that a
         // hook that kills its parent does not kill ralph.
         let mut call = GitCommand::new_user_call(program, &self.repository.top)
@@ -131,7 +131,7 @@ impl GitVcs {
         }
     }
 
-    fn hook_author(&mut self) -> Option<Author> {
+    fn read_hook_author(&mut self) -> Option<Author> {
         let hooks = self.hooks.as_mut()?;
         if hooks.author.is_none() {
             hooks.author = self.repository.read_author();

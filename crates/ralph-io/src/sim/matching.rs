@@ -42,7 +42,7 @@ pub(super) fn pick_entry<'a>(
         .write(true)
         .create(true)
         .truncate(false)
-        .open(state_file(scenario, path))?;
+        .open(find_state_file(scenario, path))?;
     // Agents may run at the same time; each call gets its own number.
     file.lock()?;
     let mut text = String::new();
@@ -59,7 +59,7 @@ pub(super) fn pick_entry<'a>(
     Ok(found.map(|(_, entry)| entry))
 }
 
-fn state_file(scenario: &Scenario, path: &Path) -> PathBuf {
+fn find_state_file(scenario: &Scenario, path: &Path) -> PathBuf {
     if let Some(file) = &scenario.state_file {
         return path.parent().unwrap_or(Path::new("")).join(file);
     }

@@ -9,7 +9,7 @@ use ralph_core::recipe::{AgentChoice, AgentKind, PromptSource, Recipe, Work};
 use ralph_core::units::{Millis, Timestamp};
 
 /// Returns the events of a run with two iterations.
-pub(super) fn events() -> Vec<Recorded> {
+pub(super) fn build_events() -> Vec<Recorded> {
     let iteration = |number| {
         let iteration = IterationNumber(number);
         let task = Some(TaskId(format!("T-{number} ä")));
@@ -25,7 +25,7 @@ pub(super) fn events() -> Vec<Recorded> {
         version: "0.1.0".into(),
         run: RunId("20261114-231500-k3f9".into()),
         project: "/project".into(),
-        recipe: Box::new(recipe()),
+        recipe: Box::new(build_recipe()),
     };
     [started]
         .into_iter()
@@ -42,7 +42,7 @@ pub(super) fn events() -> Vec<Recorded> {
         .collect()
 }
 
-fn recipe() -> Recipe {
+fn build_recipe() -> Recipe {
     let agent = AgentChoice::new(AgentKind::Sim, "sim");
     Recipe::new(Work::Prompt(PromptSource::Text("Do it.".into())), agent)
 }

@@ -87,7 +87,7 @@ pub fn build_recipe(plan: &SimulationPlan) -> Recipe {
 
 /// Sets what is specific to one workflow.
 fn apply_workflow(plan: &SimulationPlan, recipe: &mut Recipe) {
-    let exactly = |path: &str| Pattern::exactly(path).into_iter();
+    let exactly = |path: &str| Pattern::for_path(path).into_iter();
     match plan.workflow {
         SimulatedWorkflow::Prompt | SimulatedWorkflow::PromptFile => {
             "prompt".clone_into(&mut recipe.workflow)

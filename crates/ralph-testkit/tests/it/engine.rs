@@ -444,7 +444,7 @@ fn gated(scope: &str) -> Recipe {
     recipe.role = Role::Plan;
     recipe.completion = Completion::Gates;
     recipe.landing.commit = CommitPolicy::Ralph;
-    recipe.scope = vec![Pattern::exactly(scope).expect("a pattern")];
+    recipe.scope = vec![Pattern::for_path(scope).expect("a pattern")];
     recipe
 }
 

@@ -66,7 +66,7 @@ impl<W: Write, P: Ui> FullScreen<W, P> {
     }
 
     /// Returns the view that receives events now.
-    fn active_view(&mut self) -> &mut dyn Ui {
+    fn find_active_view(&mut self) -> &mut dyn Ui {
         if self.link.is_gone() { &mut self.plain } else { &mut self.teller }
     }
 }
@@ -78,15 +78,15 @@ impl<W: Write, P: Ui> Ui for FullScreen<W, P> {
             // Also release a terminal that hangs.
             self.link.mark_left();
         }
-        self.active_view().show_event(recorded, state);
+        self.find_active_view().show_event(recorded, state);
     }
 
     fn show_agent_event(&mut self, event: &AgentEvent) {
-        self.active_view().show_agent_event(event);
+        self.find_active_view().show_agent_event(event);
     }
 
     fn show_activity(&mut self, activity: &Activity<'_>) {
-        self.active_view().show_activity(activity);
+        self.find_active_view().show_activity(activity);
     }
 }
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use ralph_core::ids::TaskId;
-use ralph_core::nearest::nearest;
+use ralph_core::nearest::find_nearest;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::recipe::{PlanPart, Retry};
 use ralph_core::task::{TaskList, TaskStatus};
@@ -114,7 +114,7 @@ pub(super) fn find_task_id(list: &TaskList, name: &str) -> Result<TaskId, CliErr
         return Ok(id);
     }
     let complaint = CliError::for_input(format!("there is no task `{name}`"));
-    Err(match nearest(name, list.tasks.iter().map(|task| task.id.0.as_str())) {
+    Err(match find_nearest(name, list.tasks.iter().map(|task| task.id.0.as_str())) {
         Some(meant) => complaint.with_hint(format!("did you mean `{meant}`?")),
         None => complaint.with_hint("`ralph tasks list` shows the tasks there are"),
     })

@@ -2,7 +2,7 @@
 //!
 //! The topics are the pages of `docs/help`, rendered from Markdown. Not here: their text.
 
-use ralph_core::nearest::nearest;
+use ralph_core::nearest::find_nearest;
 use ralph_core::outcome::ExitStatus;
 use ralph_ui::help_pages;
 
@@ -83,7 +83,7 @@ fn build_unknown_topic_error(word: &str, words: &[&str], within: &clap::Command)
     let commands = within.get_subcommands().filter(|it| !it.is_hide_set());
     let names = commands.map(clap::Command::get_name);
     let topics = TOPICS.iter().map(|topic| topic.name).filter(|_| words.len() == 1);
-    let found = nearest(word, names.chain(topics));
+    let found = find_nearest(word, names.chain(topics));
     let complaint = CliError::for_input(format!("there is no topic and no command `{word}`"));
     let complaint = match found {
         Some(near) => complaint.with_hint(format!("did you mean `ralph help {near}`?")),

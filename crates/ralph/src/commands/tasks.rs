@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ralph_core::ids::TaskId;
-use ralph_core::nearest::nearest;
+use ralph_core::nearest::find_nearest;
 use ralph_core::outcome::ExitStatus;
 use ralph_core::review::{ReviewPolicy, ReviewState, ReviewStatus};
 use ralph_core::task::{
@@ -276,7 +276,7 @@ fn parse_status(word: &str) -> Result<TaskStatus, CliError> {
         Some(status) => Ok(status),
         None => {
             let complaint = CliError::for_input(format!("there is no status `{word}`"));
-            Err(match nearest(word, TaskStatus::ALL.map(TaskStatus::name)) {
+            Err(match find_nearest(word, TaskStatus::ALL.map(TaskStatus::name)) {
                 Some(near) => complaint.with_hint(format!("did you mean `{near}`?")),
                 None => complaint.with_hint(format!("it is {by_hand}")),
             })
@@ -330,7 +330,7 @@ pub(super) fn find_task<'a>(list: &'a TaskList, id: &str) -> Result<&'a Task, Cl
     let id = TaskId(id.into());
     list.find_task(&id).ok_or_else(|| {
         let names = list.tasks.iter().map(|task| task.id.0.as_str());
-        let near = nearest(&id.0, names).map(|near| format!("did you mean `{near}`?"));
+        let near = find_nearest(&id.0, names).map(|near| format!("did you mean `{near}`?"));
         let complaint = CliError::from_error(ExitStatus::BadInput, &ChangeError::UnknownTask(id));
         complaint.with_hint(near.unwrap_or_else(|| "`ralph tasks list` shows all".into()))
     })

@@ -43,7 +43,7 @@ pub(crate) fn for_specs(loaded: &LoadedSettings, part: PlanPart) -> Result<Recip
             // The gates of the settings check the code, which does not change here, unless they name
             // the role `plan`.
             recipe.gates.retain(|gate| gate.roles.contains(&Role::Plan));
-            recipe.scope = Pattern::exactly(PLAN_FILE).into_iter().collect();
+            recipe.scope = Pattern::for_path(PLAN_FILE).into_iter().collect();
             recipe.protect = Vec::new();
         }
         // The user writes the specifications, so they are protected unless `protect` is set.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::path::JsonPath;
 use super::schema_model::{CaseMatching, LowerBound, NumberKind, SettingShape};
 use super::types::quantity::{DurationSetting, SizeSetting};
-use ralph_core::nearest::nearest;
+use ralph_core::nearest::find_nearest;
 use ralph_core::secret::is_secret_name;
 
 /// One mistake, not yet located.
@@ -117,7 +117,7 @@ impl Checker<'_> {
         if key.contains('.') {
             return Some("write it as an object inside an object".into());
         }
-        let meant = match nearest(key, siblings) {
+        let meant = match find_nearest(key, siblings) {
             Some(sibling) => path.join_key(sibling),
             None => find_in_other_section(key, &JsonPath::default(), self.root)?,
         };
@@ -184,7 +184,7 @@ fn check_scalar(value: &Value, shape: &SettingShape) -> Result<(), (String, Opti
             if words.iter().any(is_word) {
                 return Ok(());
             }
-            let meant = nearest(text, words.iter().map(String::as_str));
+            let meant = find_nearest(text, words.iter().map(String::as_str));
             let hint = meant.map(|word| format!("did you mean \"{word}\"?"));
             Err((
                 format!("expected {}, found {}", list_choices(words, meant), show_short(value)),

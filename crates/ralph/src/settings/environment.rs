@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::check::check_document;
 use super::path::JsonPath;
 use super::schema_model::{NumberKind, SettingShape};
-use ralph_core::nearest::nearest;
+use ralph_core::nearest::find_nearest;
 
 /// Older and shorter names of settings.
 const ALIASES: [(&str, &str); 11] = [
@@ -184,7 +184,7 @@ impl SettingVariables {
         let known = self.exact.keys().map(String::as_str).chain(aliases).chain(others);
         // `RALPH_` is common to all of them and would make anything look close.
         let bare = name.trim_start_matches("RALPH_");
-        match nearest(bare, known.map(|name| name.trim_start_matches("RALPH_"))) {
+        match find_nearest(bare, known.map(|name| name.trim_start_matches("RALPH_"))) {
             Some(meant) => format!("{name} is not a setting (did you mean RALPH_{meant}?)"),
             None => format!("{name} is not a setting"),
         }

@@ -50,7 +50,9 @@ impl WordFields {
 impl Walker {
     /// Returns the words that a word expands to.
     pub(super) fn expand_word(&mut self, word: &str) -> Vec<Word> {
-        let Some(alternatives) = braces::expand_braces(word) else { return vec![Word::unknown()] };
+        let Some(alternatives) = braces::expand_braces(word) else {
+            return vec![Word::new_unknown()];
+        };
         let mut words = Vec::new();
         for alternative in alternatives {
             if !self.spend_work(count_work(&alternative)) {
@@ -73,13 +75,13 @@ impl Walker {
     /// Expands a word without splitting, as in an assignment.
     pub(super) fn expand_unsplit(&mut self, word: &str) -> Word {
         if !self.spend_work(count_work(word)) {
-            return Word::unknown();
+            return Word::new_unknown();
         }
         match parse::parse_pieces(word) {
             Ok(pieces) => self.join_pieces(&pieces),
             Err(error) => {
                 self.record_error(error);
-                Word::unknown()
+                Word::new_unknown()
             }
         }
     }
@@ -87,7 +89,7 @@ impl Walker {
     /// Returns the text of a here-document.
     pub(super) fn expand_document(&mut self, document: &ast::IoHereDocument) -> Word {
         if !self.spend_work(count_work(&document.doc.value)) {
-            return Word::unknown();
+            return Word::new_unknown();
         }
         if !document.requires_expansion {
             return Word::new(&document.doc.value);
@@ -96,7 +98,7 @@ impl Walker {
             Ok(pieces) => self.join_pieces(&pieces),
             Err(error) => {
                 self.record_error(error);
-                Word::unknown()
+                Word::new_unknown()
             }
         }
     }
@@ -234,5 +236,5 @@ impl Walker {
 }
 
 fn limit_word(text: String) -> Word {
-    if text.len() > LONGEST_WORD { Word::unknown() } else { Word::from_marked(text) }
+    if text.len() > LONGEST_WORD { Word::new_unknown() } else { Word::from_marked(text) }
 }

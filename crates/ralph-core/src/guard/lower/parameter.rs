@@ -49,7 +49,7 @@ impl Walker {
                 .unwrap_or_else(|| self.record_unknown(parameter)),
             ParameterExpr::ParameterLength { .. }
             | ParameterExpr::VariableNames { .. }
-            | ParameterExpr::MemberKeys { .. } => Word::unknown(),
+            | ParameterExpr::MemberKeys { .. } => Word::new_unknown(),
             other => self.expand_modified(other),
         }
     }
@@ -69,12 +69,12 @@ impl Walker {
             | ParameterExpr::LowercaseFirstChar { parameter, indirect, .. }
             | ParameterExpr::LowercasePattern { parameter, indirect, .. }
             | ParameterExpr::ReplaceSubstring { parameter, indirect, .. } => (parameter, *indirect),
-            _ => return Word::unknown(),
+            _ => return Word::new_unknown(),
         };
         let Some(value) = self.find_parameter(parameter, indirect) else {
             return self.record_unknown(parameter);
         };
-        let Some(text) = value.as_known() else { return Word::unknown() };
+        let Some(text) = value.as_known() else { return Word::new_unknown() };
         let changed = match expression {
             ParameterExpr::Substring { offset, length, .. } => {
                 let length = length.as_ref().map(|length| length.value.as_str());
@@ -156,7 +156,7 @@ impl Walker {
             }
             _ => None,
         };
-        changed.map_or_else(Word::unknown, Word::from_marked)
+        changed.map_or_else(Word::new_unknown, Word::from_marked)
     }
 
     /// Returns a pattern that has at most one `*`, at an end.
@@ -229,7 +229,7 @@ impl Walker {
         if !values.contains(&value) {
             values.push(value);
             if values.len() > MOST_VALUE_CHOICES {
-                *values = vec![Word::unknown()];
+                *values = vec![Word::new_unknown()];
             }
         }
         if self.conditions > 0 && name == "IFS" {
@@ -244,7 +244,7 @@ impl Walker {
         if let Parameter::Special(SpecialParameter::ProcessId) = parameter {
             self.unknown_variables.push("$".to_owned());
         }
-        Word::unknown()
+        Word::new_unknown()
     }
 }
 

@@ -52,18 +52,18 @@ impl Walker {
             }
             "tr" => format_tr(command, &operands),
             "mktemp" => Word::from_marked(format!("/tmp/tmp.{}\n", super::word::UNKNOWN)),
-            "pwd" => command.cwd.as_deref().map_or_else(Word::unknown, line),
+            "pwd" => command.cwd.as_deref().map_or_else(Word::new_unknown, line),
             "which" | "realpath" | "readlink" | "type" => match operands.as_slice() {
                 [only]
                     if has(&["-p", "-f", "-e", "-m"]) || name == "which" || name == "realpath" =>
                 {
                     line(only.raw())
                 }
-                _ => Word::unknown(),
+                _ => Word::new_unknown(),
             },
             "command" if has(&["-v"]) => match operands.as_slice() {
                 [only] => line(only.raw()),
-                _ => Word::unknown(),
+                _ => Word::new_unknown(),
             },
             "dirname" | "basename" => match operands.as_slice() {
                 [path, ..] => {
@@ -71,7 +71,7 @@ impl Walker {
                     let (front, back) = path.rsplit_once('/').unwrap_or((".", path));
                     line(if name == "basename" { back } else { front })
                 }
-                [] => Word::unknown(),
+                [] => Word::new_unknown(),
             },
             "seq" => format_seq(&operands),
             "find" => {
@@ -83,10 +83,10 @@ impl Walker {
             "ls" | "fd" => some(),
             "git" if has(&["--show-toplevel"]) => {
                 let project = self.variables.get("CLAUDE_PROJECT_DIR").and_then(|it| it.first());
-                project.map_or_else(Word::unknown, |project| line(project.raw()))
+                project.map_or_else(Word::new_unknown, |project| line(project.raw()))
             }
             "git" if has(&["ls-files", "--name-only", "ls-tree"]) => some(),
-            _ => Word::unknown(),
+            _ => Word::new_unknown(),
         }
     }
 
@@ -101,7 +101,7 @@ impl Walker {
             {
                 Word::from_marked(new_name_placeholder() + "\n")
             }
-            ("grep", _) => Word::unknown(),
+            ("grep", _) => Word::new_unknown(),
             ("tee", _) | (_, []) => read_stdin(command),
             (_, files) => {
                 let mut text = String::new();
@@ -109,7 +109,7 @@ impl Walker {
                     let at = resolve_path(file, command.cwd.as_deref());
                     match at.and_then(|at| self.files.get(&at)) {
                         Some(known) => text.push_str(known.raw()),
-                        None => return Word::unknown(),
+                        None => return Word::new_unknown(),
                     }
                 }
                 Word::from_marked(text)
@@ -166,12 +166,12 @@ pub(in crate::guard) fn find_roots(arguments: &[Word]) -> Vec<Word> {
 
 /// Returns the standard input of a command.
 fn read_stdin(command: &ShellCommand) -> Word {
-    command.stdin.clone().unwrap_or_else(Word::unknown)
+    command.stdin.clone().unwrap_or_else(Word::new_unknown)
 }
 
 fn decode_word(text: &Word, decode: impl FnOnce(&str) -> Option<String>) -> Word {
     let decoded = text.as_known().and_then(decode);
-    decoded.map_or_else(Word::unknown, |text| Word::new(&super::word::strip_marks(&text)))
+    decoded.map_or_else(Word::new_unknown, |text| Word::new(&super::word::strip_marks(&text)))
 }
 
 fn format_echo(arguments: &[Word]) -> Word {
@@ -232,10 +232,10 @@ fn format_seq(operands: &[&Word]) -> Word {
     let (from, to) = match numbers.as_deref() {
         Some([to]) => (1, *to),
         Some([from, to]) => (*from, *to),
-        _ => return Word::unknown(),
+        _ => return Word::new_unknown(),
     };
     if to.saturating_sub(from) > 100 {
-        return Word::unknown();
+        return Word::new_unknown();
     }
     let lines: Vec<String> = (from..=to).map(|it| it.to_string()).collect();
     Word::from_marked(lines.join("\n"))
@@ -254,5 +254,5 @@ fn format_tr(command: &ShellCommand, operands: &[&Word]) -> Word {
         }
         _ => None,
     };
-    changed.map_or_else(Word::unknown, Word::from_marked)
+    changed.map_or_else(Word::new_unknown, Word::from_marked)
 }

@@ -108,7 +108,7 @@ impl Walker {
         let name = match &assignment.name {
             AssignmentName::VariableName(name) => name.clone(),
             AssignmentName::ArrayElementName(name, _) => {
-                self.arrays.entry(name.clone()).or_default().push(Word::unknown());
+                self.arrays.entry(name.clone()).or_default().push(Word::new_unknown());
                 return None;
             }
         };
@@ -210,7 +210,7 @@ impl Walker {
             RedirectMode::Read if fd.is_none_or(|fd| fd == 0) => {
                 let at = resolve_path(&path, self.cwd.as_deref());
                 let known = at.and_then(|at| self.files.get(&at).cloned());
-                command.stdin = Some(known.unwrap_or_else(Word::unknown));
+                command.stdin = Some(known.unwrap_or_else(Word::new_unknown));
                 command.fed_by.clear();
             }
             RedirectMode::Write if fd.is_none_or(|fd| fd == 1) => {
@@ -224,7 +224,7 @@ impl Walker {
     /// Returns the file of a redirection.
     fn expand_file(&mut self, word: &str) -> Word {
         let mut words = self.expand_word(word);
-        if words.len() == 1 { words.remove(0) } else { Word::unknown() }
+        if words.len() == 1 { words.remove(0) } else { Word::new_unknown() }
     }
 
     /// Walks a process substitution and returns a word for its file.
@@ -238,7 +238,7 @@ impl Walker {
         let path = format!("/dev/fd/{}", 63 + from);
         let (stdin, fed_by) = (self.stdin.take(), std::mem::take(&mut self.fed_by));
         if matches!(kind, ProcessSubstitutionKind::Write) {
-            self.stdin = Some(Word::unknown());
+            self.stdin = Some(Word::new_unknown());
         }
         self.walk_subshell(|walker| walker.walk_list(&subshell.list));
         (self.stdin, self.fed_by) = (stdin, fed_by);
@@ -313,23 +313,24 @@ impl Walker {
                 }
             }
             "read" => {
-                let line = self.stdin.clone().unwrap_or_else(Word::unknown);
+                let line = self.stdin.clone().unwrap_or_else(Word::new_unknown);
                 let line = line.raw().lines().next().unwrap_or_default().trim().to_owned();
                 let names: Vec<&Word> = operands().collect();
                 for (at, word) in names.iter().enumerate() {
                     let value = match names.len() {
                         1 => Word::from_marked(line.clone()),
-                        _ => line
-                            .split_whitespace()
-                            .nth(at)
-                            .map_or_else(Word::unknown, |part| Word::from_marked(part.to_owned())),
+                        _ => {
+                            line.split_whitespace().nth(at).map_or_else(Word::new_unknown, |part| {
+                                Word::from_marked(part.to_owned())
+                            })
+                        }
                     };
                     self.variables.insert(word.raw().to_owned(), vec![value]);
                 }
             }
             "mapfile" | "readarray" => {
                 if let Some(word) = operands().next_back() {
-                    let text = self.stdin.clone().unwrap_or_else(Word::unknown);
+                    let text = self.stdin.clone().unwrap_or_else(Word::new_unknown);
                     if self.spend_work(text.raw().lines().count()) {
                         let lines =
                             text.raw().lines().map(|line| Word::from_marked(line.to_owned()));

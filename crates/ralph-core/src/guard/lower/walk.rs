@@ -219,7 +219,7 @@ impl Walker {
         // Each of several commands may print as much as it reads.
         let length = outputs.iter().map(|it| it.raw().len()).fold(0, usize::saturating_add);
         if length > parse::LONGEST || !self.spend_work(length / BYTES_PER_UNIT) {
-            return Word::unknown();
+            return Word::new_unknown();
         }
         Word::from_marked(outputs.iter().map(Word::raw).collect())
     }
@@ -402,7 +402,7 @@ impl Walker {
         };
         let name = clause.variable_name.clone();
         if values.len() > MOST_LOOP_ITERATIONS {
-            self.variables.insert(name, vec![Word::unknown()]);
+            self.variables.insert(name, vec![Word::new_unknown()]);
             return self
                 .walk_loop_body(LoopBound::Bounded, |walker| walker.walk_list(&clause.body.list));
         }
@@ -430,7 +430,7 @@ impl Walker {
         let from = self.commands.len();
         let stdin = self.stdin.clone();
         if lines.len() > MOST_LOOP_ITERATIONS {
-            self.stdin = Some(Word::unknown());
+            self.stdin = Some(Word::new_unknown());
         }
         if lines.is_empty() || lines.len() > MOST_LOOP_ITERATIONS {
             self.walk_list(condition);

@@ -31,13 +31,13 @@ impl Word {
     }
 
     /// Returns a word of unknown text.
-    pub fn unknown() -> Self {
+    pub fn new_unknown() -> Self {
         Self(UNKNOWN.to_string().into())
     }
 
     /// Returns a word of text with marks; if it is too long, the word is unknown.
     pub(super) fn from_marked(text: String) -> Self {
-        if text.len() > LONGEST { Self::unknown() } else { Self(text.into()) }
+        if text.len() > LONGEST { Self::new_unknown() } else { Self(text.into()) }
     }
 
     /// Returns a word of a part of another word's raw text.

@@ -95,7 +95,7 @@ impl Walker {
     fn apply_xargs(&mut self, command: &ShellCommand, flags: &[Word]) -> Vec<ShellCommand> {
         let is_file = |word: &Word| word.raw().starts_with("-a") || word.raw().starts_with("--arg");
         let input = match &command.stdin {
-            _ if flags.iter().any(is_file) => Word::unknown(),
+            _ if flags.iter().any(is_file) => Word::new_unknown(),
             Some(input) => input.clone(),
             None => Word::default(),
         };
@@ -140,7 +140,7 @@ impl Walker {
         }
         match replace_bounded(word.raw(), mark, with) {
             Some(text) if self.spend_work(count_work(&text)) => Word::from_marked(text),
-            Some(_) | None => Word::unknown(),
+            Some(_) | None => Word::new_unknown(),
         }
     }
 }

@@ -353,7 +353,7 @@ fn paths_outside_a_scope_are_restored_and_the_rest_stays() {
     world.write("target/ignored", "built\n");
     world.remove("a.txt");
     world.git(&["add", "--all"]);
-    let scope = [Pattern::exactly("ralph/tasks.json").expect("a pattern")];
+    let scope = [Pattern::for_path("ralph/tasks.json").expect("a pattern")];
     let kept =
         git.restore_outside_scope(&mark(1), &checkpoint, &scope).expect("confined").expect("a ref");
     let mut expect = before.clone();
@@ -375,7 +375,7 @@ fn a_scope_keeps_the_agents_commits_and_resets_the_index_to_them() {
     world.write("a.txt", "code\n");
     world.git(&["add", "--all"]);
     world.git(&["commit", "-q", "-m", "the agent's"]);
-    let scope = [Pattern::exactly("plan.md").expect("a pattern")];
+    let scope = [Pattern::for_path("plan.md").expect("a pattern")];
     git.restore_outside_scope(&mark(1), &checkpoint, &scope).expect("confined").expect("a ref");
     assert_eq!(world.git(&["status", "--porcelain"]), " M a.txt");
     assert_eq!(world.git(&["log", "-1", "--format=%s"]), "the agent's");

@@ -15,7 +15,7 @@ use ralph_core::sandbox::hosts::Host;
 pub type Resolve = Arc<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 
 /// Returns the system's resolver.
-pub fn system_resolver() -> Resolve {
+pub fn create_system_resolver() -> Resolve {
     Arc::new(|name| {
         // The port is irrelevant; the type requires one.
         Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())

@@ -22,7 +22,7 @@ mod socket;
 mod tunnel;
 mod variables;
 
-pub use dial::{Resolve, system_resolver};
+pub use dial::{Resolve, create_system_resolver};
 #[cfg(target_os = "linux")]
 pub(super) use handover::listen_at;
 pub use handover::{Handover, ListenerPurpose, connect_to_proxy, hand_over_listener};

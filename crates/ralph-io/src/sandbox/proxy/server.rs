@@ -16,7 +16,7 @@ use ralph_core::sandbox::allowlist::{ConnectionRefusal, NetworkAllowlist, Refusa
 use ralph_core::sandbox::hosts::Host;
 use rustix::event::PollFlags;
 
-use super::dial::{self, DialError, Resolve, system_resolver};
+use super::dial::{self, DialError, Resolve, create_system_resolver};
 use super::handover::ListenerPurpose;
 use super::refusals::Refusals;
 use super::request::{BadRequest, ProxyRequest};
@@ -105,7 +105,7 @@ impl Drop for ProxyService {
 impl Proxy {
     /// Returns a proxy that lets through what `reach` allows.
     pub fn new(reach: NetworkAllowlist) -> Self {
-        Self::with_resolver(reach, system_resolver(), ProxyLimits::default())
+        Self::with_resolver(reach, create_system_resolver(), ProxyLimits::default())
     }
 
     /// Returns a proxy with its own resolver and limits.

@@ -118,7 +118,7 @@ pub(super) enum BwrapInfo {
 
 impl BwrapInfo {
     /// Returns the first process inside. Must be called only once that process is known to run.
-    pub(super) fn first_process(&mut self) -> Option<Pid> {
+    pub(super) fn find_first_process(&mut self) -> Option<Pid> {
         #[derive(Deserialize)]
         #[serde(rename_all = "kebab-case")]
         struct Information {

@@ -193,7 +193,7 @@ fn forward_until_end(
         }
         if has_started {
             // Signals that came before are forwarded now.
-            signals.forward_to(inside.first_process());
+            signals.forward_to(inside.find_first_process());
         }
         let mut waited_for =
             [PollFd::new(&channel, PollFlags::IN), PollFd::new(&signals.wake, PollFlags::IN)];
@@ -283,10 +283,10 @@ impl InsideProcess {
     }
 
     /// Returns the process that leads the program's group.
-    fn first_process(&mut self) -> Option<Pid> {
+    fn find_first_process(&mut self) -> Option<Pid> {
         match &mut self.bwrap_info {
             None => Some(Pid::from_child(&self.child)),
-            Some(info) => info.first_process(),
+            Some(info) => info.find_first_process(),
         }
     }
 }

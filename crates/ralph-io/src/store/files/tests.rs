@@ -25,7 +25,7 @@ fn store() -> (tempfile::TempDir, RunStore) {
 #[test]
 fn the_counters_are_there_for_scripts() {
     let (directory, mut store) = store();
-    let events = sample::events();
+    let events = sample::build_events();
     for count in [7, events.len()] {
         let state = RunState::fold(&events[..count]).expect("folds");
         store.publish_view(&View::State(&state)).expect("written");
@@ -148,7 +148,7 @@ fn a_view_behind_a_link_is_not_written() {
     let (directory, mut store) = store();
     let elsewhere = tempfile::tempdir().expect("a directory");
     std::os::unix::fs::symlink(elsewhere.path(), directory.path().join(".ralph")).expect("a link");
-    let state = RunState::fold(&sample::events()).expect("folds");
+    let state = RunState::fold(&sample::build_events()).expect("folds");
     let error = store.publish_view(&View::State(&state)).expect_err("refused").to_string();
     assert!(error.contains(".ralph` is not a directory"), "{error}");
     assert_eq!(fs::read_dir(elsewhere.path()).expect("readable").count(), 0);

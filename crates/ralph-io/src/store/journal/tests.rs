@@ -25,7 +25,7 @@ fn all(path: &Path) -> Result<Vec<Recorded>, JournalError> {
 fn appended_events_are_read_back_and_fold() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("journal.jsonl");
-    let events = sample::events();
+    let events = sample::build_events();
     write(&path, &events);
     assert_eq!(all(&path).expect("readable"), events);
     assert_eq!(fold_journal(&path).expect("folds"), RunState::fold(&events).expect("folds"));
@@ -36,7 +36,7 @@ fn appended_events_are_read_back_and_fold() {
 fn a_journal_cut_anywhere_folds_to_a_prefix_and_can_be_resumed() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("journal.jsonl");
-    let events = sample::events();
+    let events = sample::build_events();
     let bytes = write(&path, &events);
     for length in 0..bytes.len() {
         let whole = bytes[..length].split(|byte| *byte == b'\n').count() - 1;
@@ -60,7 +60,7 @@ fn a_journal_cut_anywhere_folds_to_a_prefix_and_can_be_resumed() {
 fn a_torn_end_is_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("journal.jsonl");
-    let bytes = write(&path, &sample::events());
+    let bytes = write(&path, &sample::build_events());
     for (tail, expect) in [("", None), ("{\"se", Some(4)), ("\0\0\0\n", Some(4))] {
         fs::write(&path, [&bytes, tail.as_bytes()].concat()).expect("written");
         let mut reading = open_for_reading(&path).expect("opened");
@@ -75,7 +75,7 @@ fn a_torn_end_is_reported() {
 fn a_damaged_line_stops_and_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("journal.jsonl");
-    let text = String::from_utf8(write(&path, &sample::events())).expect("text");
+    let text = String::from_utf8(write(&path, &sample::build_events())).expect("text");
     let damaged = text.replacen("\"seq\":3", "\"seq\":x", 1);
     fs::write(&path, &damaged).expect("written");
     for error in [
@@ -93,7 +93,7 @@ fn a_damaged_line_stops_and_is_named() {
 fn a_later_format_is_read_if_possible_and_never_written() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("journal.jsonl");
-    let text = String::from_utf8(write(&path, &sample::events())).expect("text");
+    let text = String::from_utf8(write(&path, &sample::build_events())).expect("text");
     let later = text.replacen("\"journal\":1", "\"journal\":2,\"more\":true", 1);
     fs::write(&path, format!("{later}{{torn")).expect("written");
     fold_journal(&path).expect("readable");
@@ -109,7 +109,7 @@ fn a_later_format_is_read_if_possible_and_never_written() {
 fn an_event_out_of_order_does_not_fold() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("journal.jsonl");
-    let mut events = sample::events();
+    let mut events = sample::build_events();
     events.remove(4);
     write(&path, &events);
     assert!(matches!(fold_journal(&path), Err(JournalError::Inconsistent { .. })));
@@ -156,7 +156,7 @@ fn a_full_disk_leaves_whole_lines() {
 }
 
 fn fill(path: &Path) {
-    let events = sample::events();
+    let events = sample::build_events();
     let mut journal = Journal::create(path).expect("created");
     journal.append(&events[0]).expect("appended");
     for seq in 2..100 {

@@ -3,7 +3,7 @@
 //! Not here: where they are stored, and what makes an amendment a proposal.
 
 use ralph_core::handoff::Amendment;
-use ralph_core::nearest::nearest;
+use ralph_core::nearest::find_nearest;
 use ralph_core::outcome::ExitStatus;
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
@@ -184,7 +184,8 @@ fn decide_proposal(
     let ids: Vec<&str> = open.iter().map(|stored| stored.proposal.id.as_str()).collect();
     let Some(stored) = open.iter().find(|stored| stored.proposal.id.eq_ignore_ascii_case(id))
     else {
-        let near = nearest(id, ids.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+        let near =
+            find_nearest(id, ids.iter().copied()).map(|near| format!("did you mean `{near}`?"));
         return Err(CliError::for_input(format!("no open proposal `{id}`"))
             .with_hint(near.unwrap_or_else(|| "`ralph tasks proposals` lists them".to_owned())));
     };
