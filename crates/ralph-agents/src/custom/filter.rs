@@ -333,6 +333,11 @@ fn parse(text: &str) -> Result<Term<&str>, FilterError> {
     }
     check_brackets(text)?;
     let expected = |expected: &str, found: &str| {
+        let expected = match expected {
+            "nothing" => "the end of the filter, or an operator such as `|`",
+            "term" => "a filter such as `.text`",
+            other => other,
+        };
         let shown = found.chars().next().map_or("the end".to_owned(), |it| format!("`{it}`"));
         error_at(text, found, format!("expected {expected}, found {shown}"))
     };
