@@ -85,9 +85,10 @@ impl Filter {
         let main = Def { name: MAIN, args: Vec::new(), body: meter(parse(text)?, text, 0)? };
         let library = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
         let library = library.filter(|def| is_available(def.name, def.args.len()));
-        let library = library.map(|def| -> Def<&str> { def });
+        let mut definitions: Vec<Def<&str>> = library.collect();
+        definitions.push(main);
         let arena = Arena::default();
-        let modules = Loader::new(library.chain([main]))
+        let modules = Loader::new(definitions)
             .load(&arena, File { code: MAIN, path: () })
             .map_err(|_| error_at(text, text, "cannot be loaded".to_owned()))?;
         match Compiler::default().with_funs(native_filters()).compile(modules) {
@@ -333,6 +334,11 @@ fn parse(text: &str) -> Result<Term<&str>, FilterError> {
     }
     check_brackets(text)?;
     let expected = |expected: &str, found: &str| {
+        let expected = match expected {
+            "nothing" => "the end of the filter, or an operator such as `|`",
+            "term" => "a filter such as `.text`",
+            other => other,
+        };
         let shown = found.chars().next().map_or("the end".to_owned(), |it| format!("`{it}`"));
         error_at(text, found, format!("expected {expected}, found {shown}"))
     };
@@ -343,7 +349,7 @@ fn parse(text: &str) -> Result<Term<&str>, FilterError> {
     if count_prefixes(&tokens) > MAX_PREFIXES {
         return Err(error_at(text, text, too_deep()));
     }
-    Parser::new(&tokens).parse(|parser| parser.term()).map_err(|errors| match errors.first() {
+    Parser::new(&tokens).parse(Parser::term).map_err(|errors| match errors.first() {
         Some((expect, found)) => expected(expect.as_str(), Token::opt_as_str(*found, text)),
         None => error_at(text, text, "cannot be parsed".to_owned()),
     })

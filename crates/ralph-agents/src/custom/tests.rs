@@ -134,9 +134,12 @@ fn check_error(filter: &str, expect: &str) {
 
 #[test]
 fn invalid_filters_are_reported_with_position() {
-    check_error("", "at character 1: expected term, found the end");
-    check_error(".a |", "at character 5: expected term, found the end");
-    check_error(".a .b c", "at character 7: expected nothing, found `c`");
+    check_error("", "at character 1: expected a filter such as `.text`, found the end");
+    check_error(".a |", "at character 5: expected a filter such as `.text`, found the end");
+    check_error(
+        ".a .b c",
+        "at character 7: expected the end of the filter, or an operator such as `|`, found `c`",
+    );
     check_error("ä | ascii", "at character 1: expected token, found `ä`");
     check_error("select(.a", "at character 10: expected closing parenthesis, found the end");
     check_error(r#"."ä" | "abc"#, "at character 12: expected closing quote, found the end");
@@ -147,7 +150,10 @@ fn invalid_filters_are_reported_with_position() {
     check_error(&"(".repeat(40), "at character 33: more than 32 nested brackets");
     check_error(&".".repeat(5000), "at character 1: the filter is longer than 4096 bytes");
     check_error(&"-".repeat(4000), "at character 1: more than 48 nested filters");
-    check_error(&".|".repeat(2000), "at character 4001: expected term, found the end");
+    check_error(
+        &".|".repeat(2000),
+        "at character 4001: expected a filter such as `.text`, found the end",
+    );
     check_error(&format!("{}.", ".|".repeat(2000)), "at character 1: more than 48 nested filters");
 }
 
@@ -174,8 +180,14 @@ fn filter_reads_nothing_but_its_line() {
     for name in ["$ENV", "$__loc__", "$__prog_args"] {
         check_error(name, &format!("at character 1: there is no variable `{name}`"));
     }
-    check_error(r#"import "a" as a; ."#, "at character 8: expected nothing, found `\"`");
-    check_error(r#"include "a"; ."#, "at character 9: expected nothing, found `\"`");
+    check_error(
+        r#"import "a" as a; ."#,
+        "at character 8: expected the end of the filter, or an operator such as `|`, found `\"`",
+    );
+    check_error(
+        r#"include "a"; ."#,
+        "at character 9: expected the end of the filter, or an operator such as `|`, found `\"`",
+    );
     check_error("1 | def f: f; f", "at character 9: `def` is not available");
 }
 

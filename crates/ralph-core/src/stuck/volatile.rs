@@ -1,10 +1,11 @@
-//! Removes what changes between runs of the same failure, before hashing.
+//! Removes what changes between runs of the same failure, before hashing: numbers that are no
+//! values, hexadecimal ids, paths, times and durations.
 //!
 //! A line is processed word by word. Only a word with a digit or a slash can be volatile, so most
-//! of the text is copied as it is. Irrelevant lines are removed by `noise`.
+//! of the text is copied as it is. A line that compares values keeps its numbers: they are the
+//! failure. Irrelevant lines are removed by `noise`.
 
 mod paths;
-mod shapes;
 
 /// Removes from lines what changes between runs.
 #[derive(Debug, Clone)]
@@ -26,10 +27,7 @@ impl VolatileScrubber {
     pub(super) fn scrub_line(&mut self, line: &str) -> &str {
         self.scrubbed.clear();
         let relative;
-        let line = if self.directory.is_empty()
-            || !line.contains('/')
-            || !line.contains(&self.directory)
-        {
+        let line = if self.directory.is_empty() || !line.contains(&self.directory) {
             line
         } else {
             relative = paths::strip_directory(line, &self.directory);
@@ -41,7 +39,6 @@ impl VolatileScrubber {
             words: 0,
             key: NumberRole::Plain,
             previous: "",
-            is_after_clock: false,
             is_in_place: false,
             compares: None,
             scrubbed: &mut self.scrubbed,
@@ -73,9 +70,7 @@ struct ScrubPass<'a> {
     words: usize,
     key: NumberRole,
     previous: &'a str,
-    /// Whether a time of day was found; a year and a time zone may follow.
-    is_after_clock: bool,
-    /// Whether a parenthesis follows a file name, as in `main.ts(3,7)`.
+    /// Whether a parenthesis follows a file name, as in `main.ts(3,7):`.
     is_in_place: bool,
     /// Whether the line compares values; computed on first use.
     compares: Option<bool>,
@@ -87,23 +82,21 @@ impl<'a> ScrubPass<'a> {
         let bytes = self.line.as_bytes();
         while self.at < bytes.len() {
             let start = self.at;
-            if is_word(bytes[start]) {
-                let mut has_mark = false;
-                while self.at < bytes.len() && is_word(bytes[self.at]) {
-                    has_mark |= bytes[self.at].is_ascii_digit() || bytes[self.at] == b'/';
-                    self.at += 1;
-                }
-                let word = &self.line[start..self.at];
-                self.words += 1;
-                if has_mark {
-                    self.take_marked(word, start);
-                } else {
-                    self.take_plain(word);
-                }
-                self.previous = word;
-            } else {
+            if !is_word(bytes[start]) {
                 self.take_separators(bytes, start);
+                continue;
             }
+            while self.at < bytes.len() && is_word(bytes[self.at]) {
+                self.at += 1;
+            }
+            let word = &self.line[start..self.at];
+            self.words += 1;
+            if word.bytes().any(|byte| byte.is_ascii_digit() || byte == b'/') {
+                self.take_marked(word, start);
+            } else {
+                self.take_plain(word);
+            }
+            self.previous = word;
         }
     }
 
@@ -123,8 +116,9 @@ impl<'a> ScrubPass<'a> {
         }
         match byte {
             b'(' => {
-                self.is_in_place =
-                    shapes::is_file(self.previous) && shapes::is_position(self.rest_of_line());
+                let position = self.line[self.at..]
+                    .trim_start_matches(|it: char| it.is_ascii_digit() || it == ',');
+                self.is_in_place = paths::is_file(self.previous) && position.starts_with("):");
             }
             b')' => self.is_in_place = false,
             b',' | b';' => self.key = NumberRole::Plain,
@@ -137,21 +131,12 @@ impl<'a> ScrubPass<'a> {
     }
 
     fn take_plain(&mut self, word: &'a str) {
-        if self.is_calendar(word) {
-            self.key = NumberRole::Volatile;
-            return;
-        }
-        if self.is_after_clock && matches!(word, "AM" | "PM" | "UTC" | "GMT") {
-            return;
-        }
         self.key = match classify_key(word) {
             NumberRole::Plain if is_filler(word) => self.key,
             key @ (NumberRole::Plain | NumberRole::Volatile | NumberRole::Position) => key,
         };
         let first = word.chars().next().unwrap_or_default();
-        let is_rule = word.len() >= 4 * first.len_utf8()
-            && word[first.len_utf8()..].starts_with(first)
-            && word.chars().all(|other| other == first);
+        let is_rule = word.len() >= 4 * first.len_utf8() && word.chars().all(|it| it == first);
         if is_rule {
             self.scrubbed.push(first);
         } else {
@@ -159,122 +144,81 @@ impl<'a> ScrubPass<'a> {
         }
     }
 
-    /// Returns whether a word is the name of a day or a month followed by a number.
-    fn is_calendar(&self, word: &str) -> bool {
-        if word.len() != 3 || !(shapes::is_weekday(word) || shapes::is_month(word)) {
-            return false;
-        }
-        let rest = self.rest_of_line().trim_start_matches([' ', ',']);
-        let next = rest.split(|character: char| !character.is_ascii_alphanumeric()).next();
-        next.is_some_and(|next| {
-            shapes::is_month(next) || (next.len() <= 4 && shapes::is_number(next))
-        })
-    }
-
-    fn rest_of_line(&self) -> &'a str {
-        &self.line[self.at..]
-    }
-
     /// Processes a word with a digit or a slash.
     fn take_marked(&mut self, word: &'a str, start: usize) {
         let end = word.trim_end_matches(['.', ':']).len();
         let (core, tail) = word.split_at(end);
         let key = std::mem::replace(&mut self.key, NumberRole::Plain);
-        if !self.is_volatile_word(core, start, key) {
-            self.keep_word(core);
-        } else if !self.scrubbed.ends_with(GAP) {
-            self.scrubbed.push(GAP);
+        if self.is_volatile_word(core, start, key) {
+            if !self.scrubbed.ends_with(GAP) {
+                self.scrubbed.push(GAP);
+            }
+        } else if !paths::scrub_path(core, self.scrubbed) && !scrub_parts(core, self.scrubbed) {
+            self.key = classify_key(core);
+            self.scrubbed.push_str(core);
         }
         self.scrubbed.push_str(tail);
     }
 
-    /// Copies a word without its volatile parts.
-    fn keep_word(&mut self, core: &str) {
-        if paths::scrub_path(core, self.scrubbed) || shapes::scrub_parts(core, self.scrubbed) {
-            return;
-        }
-        self.key = classify_key(core);
-        self.scrubbed.push_str(core);
-    }
-
     /// Returns whether the whole word is removed.
     fn is_volatile_word(&mut self, core: &str, start: usize, key: NumberRole) -> bool {
-        let before = self.line[..start].bytes().next_back();
-        let after = self.rest_of_line().bytes().next();
-        let is_enclosed = matches!(before, Some(b'(' | b'[')) && matches!(after, Some(b')' | b']'));
+        let rest = &self.line[self.at..];
+        let is_opened = self.line[..start].trim_end().ends_with(['(', '[']);
+        let is_enclosed = is_opened && rest.starts_with([')', ']']);
         let unsigned = core.trim_start_matches(['-', '+']);
-        if shapes::is_number(unsigned) {
-            return self.is_volatile_number(core, start, key, is_enclosed);
+        if is_number(unsigned) {
+            return self.is_volatile_number(unsigned, key, is_opened);
         }
-        if shapes::is_clock(core) {
-            self.is_after_clock = true;
-            return true;
-        }
-        if let Some(decimals) = shapes::count_duration_decimals(unsigned) {
+        if let Some(decimals) = count_duration_decimals(unsigned) {
             return is_enclosed || decimals > 1 || !self.is_comparison();
         }
-        // An argument that Go is not sure about: a leftover register value.
-        if core.starts_with("0x") && after == Some(b'?') {
+        if let Some(digits) =
+            core.trim_start_matches('+').strip_prefix("0x").filter(|it| is_hex(it))
+        {
+            // Offsets, arguments that Go is not sure about, and addresses of 64 bits. Values of 32
+            // bits have at most 8 digits.
+            return core.starts_with('+')
+                || rest.starts_with('?')
+                || digits.len() > 8
+                || (digits.len() > 5 && !self.is_comparison());
+        }
+        if is_clock(core) || is_uuid(core) || core.strip_prefix("gw").is_some_and(is_number) {
             return true;
         }
-        match shapes::classify_word(core) {
-            shapes::WordShape::Always => true,
-            shapes::WordShape::Unstable => !self.is_comparison(),
-            shapes::WordShape::Fraction => is_enclosed || self.rest_of_line().starts_with(" Test "),
-            shapes::WordShape::Percent => matches!(after, Some(b']')),
-            // The time zone after a time of day, and the monotonic clock of Go.
-            shapes::WordShape::Other => {
-                (self.previous == "m" && core.starts_with('+'))
-                    || (key == NumberRole::Volatile && shapes::is_number(unsigned))
-            }
+        if is_date(core) || (core.len() >= 16 && is_hex(core)) {
+            return !self.is_comparison();
         }
+        // `(1/6)`, `3/10 Test #3` and `[ 50%]` of progress.
+        let is_fraction =
+            core.split_once('/').is_some_and(|(part, whole)| is_number(part) && is_number(whole));
+        (is_fraction && (is_enclosed || rest.starts_with(" Test ")))
+            || (core.strip_suffix('%').is_some_and(is_number) && rest.starts_with(']'))
     }
 
-    /// Returns whether a number is removed.
-    fn is_volatile_number(
-        &mut self,
-        core: &str,
-        start: usize,
-        key: NumberRole,
-        is_enclosed: bool,
-    ) -> bool {
-        let rest = self.rest_of_line();
-        match key {
-            NumberRole::Volatile => return true,
-            NumberRole::Position if !self.is_comparison() => return true,
-            NumberRole::Position | NumberRole::Plain => {}
-        }
-        if self.is_after_clock && (core.starts_with(['+', '-']) || shapes::is_year(core)) {
+    /// Returns whether a number is removed, with the unit behind it.
+    fn is_volatile_number(&mut self, number: &str, key: NumberRole, is_opened: bool) -> bool {
+        let rest = &self.line[self.at..];
+        if key == NumberRole::Volatile {
             return true;
         }
-        if let Some(unit) = shapes::measure_unit(rest) {
-            let decimals = core.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-            if is_opened(self.line, start) || decimals > 1 || !self.is_comparison() {
-                self.at += unit;
-                return true;
-            }
-            return false;
+        if let Some(unit) = measure_unit(rest) {
+            let decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+            let is_volatile = is_opened || decimals > 1 || !self.is_comparison();
+            self.at += if is_volatile { unit } else { 0 };
+            return is_volatile;
         }
-        if self.is_in_place {
-            return true;
-        }
-        if self.words == 1 {
-            // The number of a line, of a failure in a list, or of a frame in a trace.
-            let next = rest.trim_start();
-            let is_numbering = next.starts_with(['|', ')', ':']);
-            if is_numbering {
-                return true;
-            }
-        }
-        // `not ok 3` in TAP, `Test #3` of ctest, `name[1234]:` of system logs, `==1234==`.
-        let is_test_number = (self.words <= 3 && self.previous == "ok")
+        // The number of a line, of a failure in a list, or of a frame in a trace; `not ok 3` in TAP,
+        // `Test #3` of ctest; the thread of a panic; `main.ts(3,7):`.
+        let is_first = self.words == 1 && rest.trim_start().starts_with(['|', ')', ':']);
+        let is_test = (self.words <= 3 && self.previous == "ok")
             || (self.previous == "Test" && self.scrubbed.ends_with('#'));
-        let is_process = core.len() >= 3
-            && ((is_enclosed && (rest.starts_with("]:") || self.line.contains("panicked")))
-                || (self.scrubbed.ends_with("==") && rest.starts_with("==")));
-        is_test_number
-            || is_process
-            || ((shapes::is_moment(core) || shapes::is_counted(rest)) && !self.is_comparison())
+        let is_thread = is_opened && rest.starts_with(')') && self.line.contains("panicked");
+        if is_first || is_test || is_thread || self.is_in_place {
+            return true;
+        }
+        // Values have few digits; process ids, ports, years and moments have four or more.
+        let is_large = number.split_once('.').map_or(number, |(_, decimals)| decimals).len() >= 4;
+        (key == NumberRole::Position || is_large || is_counted(rest)) && !self.is_comparison()
     }
 
     /// Returns whether the line compares values: these are the failure itself.
@@ -283,48 +227,22 @@ impl<'a> ScrubPass<'a> {
     }
 }
 
-/// Returns whether `start` follows a parenthesis.
-fn is_opened(line: &str, start: usize) -> bool {
-    line[..start].trim_end().ends_with(['(', '['])
-}
-
-const WORD: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte: u8 = 0;
-    loop {
-        table[byte as usize] = byte >= 0x80
-            || byte.is_ascii_alphanumeric()
-            || matches!(byte, b'_' | b'.' | b'/' | b':' | b'@' | b'+' | b'-' | b'%' | b'~' | b'\\');
-        if byte == u8::MAX {
-            break table;
-        }
-        byte += 1;
-    }
-};
-
 fn is_word(byte: u8) -> bool {
-    WORD[usize::from(byte)]
+    byte >= 0x80
+        || byte.is_ascii_alphanumeric()
+        || matches!(byte, b'_' | b'.' | b'/' | b':' | b'@' | b'+' | b'-' | b'%' | b'~' | b'\\')
 }
 
 /// Returns how a word classifies a number after it.
 fn classify_key(word: &str) -> NumberRole {
-    let bytes = word.trim_end_matches([':', '.']).as_bytes();
-    let start = bytes.iter().rposition(|byte| !byte.is_ascii_alphabetic()).map_or(0, |at| at + 1);
-    let last = &bytes[start..];
-    let is = |name: &str| last.eq_ignore_ascii_case(name.as_bytes());
-    let (volatile, places): (&[&str], &[&str]) = match last.len() {
-        2 if bytes.ends_with(b"duration_ms") => return NumberRole::Volatile,
-        3 => (&["pid", "tid"], &["col"]),
-        4 => (&["seed", "port", "took", "ppid"], &["line"]),
-        6 => (&["thread", "worker"], &["column"]),
-        7 => (&["shuffle", "process", "elapsed"], &[]),
-        8 => (&["threadid", "duration"], &[]),
-        9 => (&["goroutine"], &[]),
-        _ => return NumberRole::Plain,
-    };
-    if volatile.iter().any(|name| is(name)) {
+    const VOLATILE: &str = "pid tid ppid seed port took thread worker shuffle process elapsed threadid \
+    duration goroutine";
+    let word = word.trim_end_matches([':', '.']);
+    let last = word.rsplit(|it: char| !it.is_ascii_alphabetic()).next().unwrap_or_default();
+    let is_one_of = |names: &str| names.split(' ').any(|name| last.eq_ignore_ascii_case(name));
+    if word.ends_with("duration_ms") || is_one_of(VOLATILE) {
         NumberRole::Volatile
-    } else if places.iter().any(|name| is(name)) {
+    } else if is_one_of("col line column") {
         NumberRole::Position
     } else {
         NumberRole::Plain
@@ -337,6 +255,8 @@ fn is_filler(word: &str) -> bool {
 
 /// Returns whether a line compares values: these are the failure itself.
 fn compares_values(line: &str) -> bool {
+    const COMPARING: &str = "got but left want right equal actual assert expect should wanted equals \
+    expected received assertion";
     let trimmed = line.trim_start();
     let is_result = ["×", "✕", "✗", "✖", "✘", "FAIL", "not ok", "--- ", "test "]
         .iter()
@@ -344,27 +264,116 @@ fn compares_values(line: &str) -> bool {
     if is_result {
         return false;
     }
-    trimmed.starts_with("E ")
-        || trimmed.starts_with("+ ")
-        || trimmed.starts_with("- ")
+    ["E ", "+ ", "- "].iter().any(|mark| trimmed.starts_with(mark))
         || [" == ", " != ", " === ", " !== "].iter().any(|sign| trimmed.contains(sign))
         || trimmed
             .split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'))
-            .any(is_comparing)
+            .any(|word| {
+                word.eq_ignore_ascii_case("AssertionError")
+                    || COMPARING.split(' ').any(|known| word.eq_ignore_ascii_case(known))
+            })
 }
 
-fn is_comparing(word: &str) -> bool {
-    let words: &[&str] = match word.len() {
-        3 => &["got", "but"],
-        4 => &["left", "want"],
-        5 => &["right", "equal"],
-        6 => &["actual", "assert", "expect", "should", "wanted", "equals"],
-        8 => &["expected", "received"],
-        9 => &["assertion"],
-        14 => &["assertionerror"],
-        _ => &[],
-    };
-    words.iter().any(|known| word.eq_ignore_ascii_case(known))
+/// Writes the stable part of a partly volatile word and returns true, if it is one.
+fn scrub_parts(word: &str, out: &mut String) -> bool {
+    // A Java object: its class and its address.
+    if let Some((class, identity)) = word.rsplit_once('@')
+        && (5..=8).contains(&identity.len())
+        && is_hex(identity)
+        && !class.is_empty()
+    {
+        out.push_str(class);
+        out.push('@');
+        return true;
+    }
+    // `node:12345` in its warnings, `seed:42`.
+    if let Some((name, number)) = word.rsplit_once(':')
+        && is_number(number)
+        && (name == "node" || classify_key(name) == NumberRole::Volatile)
+    {
+        out.push_str(name);
+        return true;
+    }
+    let lower = word.to_ascii_lowercase();
+    if lower.contains("thread-") || lower.contains("worker-") || lower.starts_with("pool-") {
+        out.extend(word.chars().filter(|character| !character.is_ascii_digit()));
+        return true;
+    }
+    false
+}
+
+/// Returns whether a word is a number, with or without decimals.
+fn is_number(word: &str) -> bool {
+    let is_digits = |it: &str| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit());
+    is_digits(word)
+        || word.split_once('.').is_some_and(|(whole, part)| is_digits(whole) && is_digits(part))
+}
+
+/// Returns whether a word consists of hexadecimal digits only.
+fn is_hex(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_uuid(word: &str) -> bool {
+    word.split('-').map(str::len).eq([8, 4, 4, 4, 12]) && word.split('-').all(is_hex)
+}
+
+/// Returns whether a word is a time of day, with or without a date before it.
+fn is_clock(word: &str) -> bool {
+    let time =
+        word.split_once('T').filter(|(date, _)| is_date(date)).map_or(word, |(_, time)| time);
+    let bytes = time.as_bytes();
+    bytes.len() >= 8
+        && bytes[2] == b':'
+        && bytes[5] == b':'
+        && bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'Z' | b'+' | b'-' | b':'))
+}
+
+fn is_date(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    bytes.len() == 10
+        && matches!(bytes[4], b'-' | b'/' | b'.')
+        && bytes[4] == bytes[7]
+        && bytes.iter().enumerate().all(|(at, byte)| at == 4 || at == 7 || byte.is_ascii_digit())
+}
+
+/// Time units, as runners write them.
+const UNITS: &str = "ns us µs μs ms s m h sec secs second seconds min mins minutes microseconds \
+    milliseconds";
+
+/// Returns the number of decimals of a duration such as `1.25s` or `1m3s`; `None` otherwise.
+fn count_duration_decimals(word: &str) -> Option<usize> {
+    let mut decimals = 0;
+    let mut rest = word;
+    while !rest.is_empty() {
+        let digits = rest.find(|next: char| !(next.is_ascii_digit() || next == '.'))?;
+        let (number, after) = rest.split_at(digits);
+        let end = after.find(|next: char| next.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        if !is_number(number) || !UNITS.split(' ').any(|known| known == unit) {
+            return None;
+        }
+        decimals = number.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+        rest = after;
+    }
+    (!word.is_empty()).then_some(decimals)
+}
+
+/// Returns the length of the unit after a number, with the space before it.
+fn measure_unit(rest: &str) -> Option<usize> {
+    let unit = rest.strip_prefix(' ')?;
+    let end = unit.find(|next: char| !next.is_alphabetic()).unwrap_or(unit.len());
+    UNITS.split(' ').any(|known| *known == unit[..end]).then_some(end + 1)
+}
+
+/// Returns whether the number before this text counts something that grows with every new test.
+fn is_counted(rest: &str) -> bool {
+    const COUNTED: &str = "passed passing pass tests test total examples example items filtered ignored \
+    skipped measured pending assertions successful successes completed deselected \
+    specs suites";
+    let rest = rest.trim_start();
+    let end = rest.find(|next: char| !next.is_ascii_alphabetic()).unwrap_or(rest.len());
+    COUNTED.split(' ').any(|known| *known == rest[..end])
 }
 
 #[cfg(test)]

@@ -57,20 +57,6 @@ pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
     {
         return hook::answer_hook(event);
     }
-    // Scripts, editors and package managers call this often.
-    if let [_, flag] = arguments.as_slice()
-        && (flag == "--version" || flag == "-v")
-    {
-        screen::print_data(concat!("ralph ", env!("CARGO_PKG_VERSION"), "\n"));
-        return ExitCode::SUCCESS;
-    }
-    // An agent waits for its servers before it starts.
-    if let [_, command, server] = arguments.as_slice()
-        && command == "mcp"
-        && server == "memory"
-    {
-        return mcp::serve_memory(Path::new("."), None);
-    }
     // Every sandboxed child starts through one of these.
     if let Some(ended) =
         ralph_io::sandbox::run_hidden_command(arguments.get(1..).unwrap_or_default())

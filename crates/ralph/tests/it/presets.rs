@@ -207,7 +207,7 @@ fn unsupported_filters_are_reported_with_position() {
         ),
         (
             "AGENT_RESPONSE_FILTER=.text\nAGENT_DISPLAY_FILTER='touch ../ran'",
-            "config:5:22: `agent.displayFilter`: at character 7: expected nothing, found `.`",
+            "config:5:22: `agent.displayFilter`: at character 7: expected the end of the filter",
         ),
         (
             "",

@@ -61,7 +61,7 @@ pub(super) fn scrub_path(word: &str, out: &mut String) -> bool {
         return true;
     }
     let place = strip_position(word);
-    if place.len() < word.len() && super::shapes::is_file(place) {
+    if place.len() < word.len() && is_file(place) {
         out.push_str(place);
         return true;
     }
@@ -86,7 +86,7 @@ fn scrub_absolute(path: &str, out: &mut String) {
             out.push_str(strip_build_hash(last));
         }
         Some(below) => {
-            if !super::shapes::is_file(last) || is_random(last) {
+            if !is_file(last) || is_random(last) {
                 out.push(super::GAP);
                 return;
             }
@@ -113,7 +113,7 @@ pub(super) fn strip_position(word: &str) -> &str {
     let mut place = word;
     for _ in 0..2 {
         match place.rsplit_once(':') {
-            Some((before, number)) if !before.is_empty() && super::shapes::is_number(number) => {
+            Some((before, number)) if !before.is_empty() && super::is_number(number) => {
                 place = before;
             }
             Some(_) | None => break,
@@ -125,7 +125,7 @@ pub(super) fn strip_position(word: &str) -> &str {
 /// Removes the port after a host, if the word has one.
 fn strip_port(word: &str) -> Option<&str> {
     let (host, port) = word.rsplit_once(':')?;
-    let is_port = (4..=5).contains(&port.len()) && super::shapes::is_number(port);
+    let is_port = (4..=5).contains(&port.len()) && super::is_number(port);
     let is_host = host.is_empty() || host == "localhost" || host.contains(['.', ':']);
     (is_port && is_host).then_some(host)
 }
@@ -133,7 +133,18 @@ fn strip_port(word: &str) -> Option<&str> {
 /// Removes the hash that cargo appends to build artifacts.
 fn strip_build_hash(path: &str) -> &str {
     match path.rsplit_once('-') {
-        Some((name, hash)) if hash.len() == 16 && super::shapes::is_hex(hash) => name,
+        Some((name, hash)) if hash.len() == 16 && super::is_hex(hash) => name,
         Some(_) | None => path,
     }
+}
+
+/// Returns whether a word is a file name: with an extension that contains a letter.
+pub(super) fn is_file(word: &str) -> bool {
+    let name = word.rsplit(['/', '\\']).next().unwrap_or_default();
+    name.rsplit_once('.').is_some_and(|(stem, extension)| {
+        !stem.is_empty()
+            && (1..=12).contains(&extension.len())
+            && extension.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            && extension.bytes().any(|byte| byte.is_ascii_alphabetic())
+    })
 }

@@ -16,8 +16,6 @@ fn volatile_parts_are_removed() {
         ("[12:01:44.123] INFO ready", "[23:59:59.001] INFO ready"),
         ("2026-11-15T05:45:26.038Z boom", "2027-01-02T15:00:00.001Z boom"),
         ("2026-11-15 05:45:26 +0100 boom", "2027-01-02 15:00:00 +0200 boom"),
-        ("Sun Nov 15 05:55:49 2026 boom", "Mon Jan  4 15:05:00 2027 boom"),
-        ("[15/Nov/2026:05:45:26 +0000] GET", "[02/Jan/2027:15:00:00 +0000] GET"),
         ("at 0x7ffd12345678", "at 0x55c339e91b60"),
         ("main.main() +0x1d", "main.main() +0x2e"),
         ("main.run(0xc0000969c0?)", "main.run(0x0?)"),
