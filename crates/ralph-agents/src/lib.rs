@@ -9,6 +9,7 @@
 mod acp;
 mod adapter;
 mod agent_env;
+mod aider;
 mod amp;
 mod call;
 mod capabilities;

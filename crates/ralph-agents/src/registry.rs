@@ -15,7 +15,7 @@ use super::adapter::AgentAdapter;
 use super::call::{AgentCall, CallContext};
 use super::translator::{Evidence, Translator};
 use super::{
-    acp, amp, claude, cline, codex, copilot, custom, gemini, opencode, pi, qwen, sim, text,
+    acp, aider, amp, claude, cline, codex, copilot, custom, gemini, opencode, pi, qwen, sim, text,
 };
 use super::{exit_failure, usage_error};
 
@@ -30,6 +30,7 @@ pub static ADAPTERS: [&AgentAdapter; AgentKind::ALL.len()] = [
     &cline::ADAPTER,
     &amp::ADAPTER,
     &pi::ADAPTER,
+    &aider::ADAPTER,
     &acp::ADAPTER,
     &text::ADAPTER,
     &custom::ADAPTER,
@@ -139,7 +140,7 @@ mod tests {
             ("sim", AgentKind::Sim),
             ("/usr/bin/codex", AgentKind::Codex),
             ("claude-wrapper", AgentKind::Text),
-            ("aider", AgentKind::Text),
+            ("goose", AgentKind::Text),
             ("", AgentKind::Text),
         ] {
             assert_eq!(infer_agent_kind(command), kind, "{command:?}");

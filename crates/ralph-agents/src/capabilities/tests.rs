@@ -90,6 +90,7 @@ fn supported_options_are_passed() {
         amp --stream-json --dangerously-allow-all --mcp-config {"memory":{"command":"ralph","args":[],"env":{}}} -x
         pi -p --mode json --append-system-prompt Be brief.
         Say "no".
+        aider --yes-always --no-auto-commits --no-check-update --no-analytics --no-pretty --no-stream --no-show-release-notes --no-show-model-warnings --no-detect-urls --no-suggest-shell-commands --chat-history-file /dev/null --input-history-file /dev/null --message-file /state/prompt.md
         acp 
         text 
         custom 

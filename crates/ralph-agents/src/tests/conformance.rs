@@ -17,7 +17,8 @@ use crate::call::tests::context;
 use crate::test_support::{build_request, read_stream};
 
 /// The agents with recorded streams.
-const RECORDED: [Recorded; 9] = [CLAUDE, CODEX, GEMINI, OPENCODE, COPILOT, QWEN, CLINE, AMP, PI];
+const RECORDED: [Recorded; 10] =
+    [CLAUDE, CODEX, GEMINI, OPENCODE, COPILOT, QWEN, CLINE, AMP, PI, AIDER];
 
 pub(crate) const CLAUDE: Recorded = Recorded {
     kind: AgentKind::Claude,
@@ -101,6 +102,9 @@ pub(crate) const AMP: Recorded =
     Recorded { kind: AgentKind::Amp, version: "0.0.1790142911", endings: &[("error", exit(1))] };
 
 pub(crate) const PI: Recorded = Recorded { kind: AgentKind::Pi, version: "0.73.1", endings: &[] };
+
+pub(crate) const AIDER: Recorded =
+    Recorded { kind: AgentKind::Aider, version: "0.86.2", endings: &[] };
 
 #[test]
 fn every_recorded_stream_is_read() {
@@ -192,6 +196,10 @@ fn calls_by_permission() {
         stdin "Do it.", idle Watch
         pi -p --mode json
         stdin "Do it.", idle Watch
+        aider --yes-always --no-auto-commits --no-check-update --no-analytics --no-pretty --no-stream --no-show-release-notes --no-show-model-warnings --no-detect-urls --no-suggest-shell-commands --chat-history-file /dev/null --input-history-file /dev/null --message-file /state/prompt.md
+        stdin "", idle Off
+        aider --no-auto-commits --no-check-update --no-analytics --no-pretty --no-stream --no-show-release-notes --no-show-model-warnings --no-detect-urls --no-suggest-shell-commands --chat-history-file /dev/null --input-history-file /dev/null --message-file /state/prompt.md
+        stdin "", idle Off
         acp
         stdin "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1,\"clientCapabilities\":{\"fs\":{\"readTextFile\":false,\"writeTextFile\":false},\"terminal\":false},\"clientInfo\":{\"name\":\"ralph\",\"version\":\"0.1.0\"}}}\n", idle Watch
         acp
@@ -212,8 +220,8 @@ fn calls_by_permission() {
 }
 
 proptest! {
-    // As many cases for each agent as proptest has by default.
-    #![proptest_config(ProptestConfig::with_cases(256 * RECORDED.len() as u32))]
+    // 256 for each agent, as many as proptest has by default.
+    #![proptest_config(ProptestConfig::with_cases(2_560))]
 
     #[test]
     fn no_stream_makes_a_translator_panic(

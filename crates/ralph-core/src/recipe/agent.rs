@@ -172,6 +172,8 @@ declare_agent_kinds! {
     Qwen: "qwen", Product, "qwen";
     /// Pi.
     Pi: "pi", Product, "pi";
+    /// Aider.
+    Aider: "aider", Product, "aider";
     /// Any command that speaks the Agent Client Protocol over stdio.
     Acp: "acp", Command, "acp";
     /// Any command: prompt on stdin, answer on stdout.

@@ -23,16 +23,7 @@ pub(crate) fn read(kind: AgentKind, bytes: &[u8]) {
         AgentKind::Codex => each::<CodexLine<'_>>(bytes),
         AgentKind::Text => each::<String>(bytes),
         // No types are defined for these here; they are read as generic values.
-        AgentKind::Amp
-        | AgentKind::Cline
-        | AgentKind::Gemini
-        | AgentKind::Opencode
-        | AgentKind::Copilot
-        | AgentKind::Qwen
-        | AgentKind::Pi
-        | AgentKind::Acp
-        | AgentKind::Custom
-        | AgentKind::Sim => each::<Value>(bytes),
+        _ => each::<Value>(bytes),
     }
 }
 

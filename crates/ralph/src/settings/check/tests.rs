@@ -102,6 +102,6 @@ fn wrong_values_say_what_is_allowed() {
             timeouts.idle: `ten minutes` is not a duration; write for example "90s", "12m" or "1h30m"
             timeouts.test.hard: `5x` is not a duration; write for example "90s", "12m" or "1h30m"
             sandbox.limits.tmp: `2X` is not a size; write for example "64M" or "8G"
-            agent.kind: expected "claude", "codex", "amp", "cline", "gemini", "opencode", "copilot", "qwen", "pi", "acp", "text", "custom" or "sim", found "Claude" (did you mean "claude"?)"#]],
+            agent.kind: expected "claude", "codex", "amp", "cline", "gemini", "opencode", "copilot", "qwen", "pi", "aider", "acp", "text", "custom" or "sim", found "Claude" (did you mean "claude"?)"#]],
     );
 }
