@@ -90,14 +90,14 @@ impl Filter {
         let arena = Arena::default();
         let modules = Loader::new(definitions)
             .load(&arena, File { code: MAIN, path: () })
-            .map_err(|_| error_at(text, text, "cannot be loaded".to_owned()))?;
-        match Compiler::default().with_funs(native_filters()).compile(modules) {
+            .map_err(|_| build_error_at(text, text, "cannot be loaded".to_owned()))?;
+        match Compiler::default().with_funs(list_native_filters()).compile(modules) {
             Ok(compiled) => Ok(Self { text: text.to_owned(), compiled }),
             Err(errors) => Err(match errors.iter().flat_map(|(_, errors)| errors).next() {
                 Some((name, kind)) => {
-                    error_at(text, name, format!("there is no {} `{name}`", kind.as_str()))
+                    build_error_at(text, name, format!("there is no {} `{name}`", kind.as_str()))
                 }
-                None => error_at(text, text, "cannot be compiled".to_owned()),
+                None => build_error_at(text, text, "cannot be compiled".to_owned()),
             }),
         }
     }
@@ -223,7 +223,7 @@ impl<'a> HasLut<'a, Metered> for MeterData<'a> {
 }
 
 /// Returns the native filters: those of jaq that only compute, and those that count.
-fn native_filters() -> impl Iterator<Item = Fun<Metered>> {
+fn list_native_filters() -> impl Iterator<Item = Fun<Metered>> {
     // `try` and `?` catch errors, but not this.
     fn stop<'a>() -> Exn<'a, Val> {
         Exn::halt(0)
@@ -322,7 +322,7 @@ fn is_available(name: &str, arity: usize) -> bool {
     !MISSING.contains(&name) && (name, arity) != ("split", 2)
 }
 
-fn error_at(text: &str, part: &str, message: String) -> FilterError {
+fn build_error_at(text: &str, part: &str, message: String) -> FilterError {
     let place = text.get(..span(text, part).start).map_or(1, |before| before.chars().count() + 1);
     FilterError { place, message }
 }
@@ -330,7 +330,7 @@ fn error_at(text: &str, part: &str, message: String) -> FilterError {
 fn parse(text: &str) -> Result<Term<&str>, FilterError> {
     if text.len() > MAX_FILTER_BYTES {
         let message = format!("the filter is longer than {MAX_FILTER_BYTES} bytes");
-        return Err(error_at(text, text, message));
+        return Err(build_error_at(text, text, message));
     }
     check_brackets(text)?;
     let expected = |expected: &str, found: &str| {
@@ -340,18 +340,18 @@ fn parse(text: &str) -> Result<Term<&str>, FilterError> {
             other => other,
         };
         let shown = found.chars().next().map_or("the end".to_owned(), |it| format!("`{it}`"));
-        error_at(text, found, format!("expected {expected}, found {shown}"))
+        build_error_at(text, found, format!("expected {expected}, found {shown}"))
     };
     let tokens = Lexer::new(text).lex().map_err(|errors| match errors.first() {
         Some((expect, found)) => expected(expect.as_str(), found),
-        None => error_at(text, text, "cannot be read".to_owned()),
+        None => build_error_at(text, text, "cannot be read".to_owned()),
     })?;
     if count_prefixes(&tokens) > MAX_PREFIXES {
-        return Err(error_at(text, text, too_deep()));
+        return Err(build_error_at(text, text, build_depth_error()));
     }
     Parser::new(&tokens).parse(Parser::term).map_err(|errors| match errors.first() {
         Some((expect, found)) => expected(expect.as_str(), Token::opt_as_str(*found, text)),
-        None => error_at(text, text, "cannot be parsed".to_owned()),
+        None => build_error_at(text, text, "cannot be parsed".to_owned()),
     })
 }
 
@@ -365,13 +365,13 @@ fn check_brackets(text: &str) -> Result<(), FilterError> {
         }
         if depth > MAX_BRACKET_DEPTH {
             let message = format!("more than {MAX_BRACKET_DEPTH} nested brackets");
-            return Err(error_at(text, &text[at..], message));
+            return Err(build_error_at(text, &text[at..], message));
         }
     }
     Ok(())
 }
 
-fn too_deep() -> String {
+fn build_depth_error() -> String {
     format!("more than {MAX_TERM_DEPTH} nested filters")
 }
 
@@ -399,7 +399,7 @@ fn count_prefixes(tokens: &[Token<&str>]) -> usize {
 /// the bytes. Parts that only choose between others, such as `|` and `if`, need no counting.
 fn meter<'s>(term: Term<&'s str>, text: &str, depth: usize) -> Result<Term<&'s str>, FilterError> {
     if depth > MAX_TERM_DEPTH {
-        return Err(error_at(text, text, too_deep()));
+        return Err(build_error_at(text, text, build_depth_error()));
     }
     let call = |name| Term::Call(name, Vec::new());
     let pipe = |left: Term<&'s str>, right: Term<&'s str>| {
@@ -438,7 +438,7 @@ fn meter<'s>(term: Term<&'s str>, text: &str, depth: usize) -> Result<Term<&'s s
             match op {
                 BinaryOp::Math(Math::Mul) => counted(Term::Call(MULTIPLY, vec![*left, *right])),
                 BinaryOp::UpdateMath(Math::Mul) => {
-                    return Err(error_at(text, text, "`*=` is not available".to_owned()));
+                    return Err(build_error_at(text, text, "`*=` is not available".to_owned()));
                 }
                 BinaryOp::Pipe(pattern) => {
                     let pattern = pattern
@@ -475,14 +475,14 @@ fn meter<'s>(term: Term<&'s str>, text: &str, depth: usize) -> Result<Term<&'s s
         }
         Term::Def(defs, _) => {
             let name = defs.first().map_or(text, |def| def.name);
-            return Err(error_at(text, name, "`def` is not available".to_owned()));
+            return Err(build_error_at(text, name, "`def` is not available".to_owned()));
         }
         Term::Call(name, _) if name.starts_with("__") => {
-            return Err(error_at(text, name, format!("there is no filter `{name}`")));
+            return Err(build_error_at(text, name, format!("there is no filter `{name}`")));
         }
         Term::Call(name, terms) => counted(Term::Call(name, many(terms)?)),
         Term::Path(_, Path(parts)) if parts.len() > MAX_TERM_DEPTH => {
-            return Err(error_at(text, text, too_deep()));
+            return Err(build_error_at(text, text, build_depth_error()));
         }
         Term::Path(term, Path(parts)) => {
             let parts = parts.into_iter().map(|(part, optional)| {

@@ -207,7 +207,7 @@ fn tasks(bytes: &[u8]) {
             if changed.apply_changes(std::slice::from_ref(&change)).is_err() {
                 continue;
             }
-            read_as_told(&changed, &change);
+            read_as_changed(&changed, &change);
             only_task_differs(file.text(), changed.text(), file.dialect().tasks_key(), number);
         }
     }
@@ -222,17 +222,17 @@ fn tasks(bytes: &[u8]) {
     for add in [add, first] {
         let mut changed = reread();
         if changed.apply_changes(std::slice::from_ref(&add)).is_ok() {
-            read_as_told(&changed, &add);
+            read_as_changed(&changed, &add);
             let remove = TaskChange::Remove { task: TaskId("T-new \u{e9}".to_owned()) };
             changed.apply_changes(std::slice::from_ref(&remove)).expect("it was just added");
-            read_as_told(&changed, &remove);
+            read_as_changed(&changed, &remove);
             assert_eq!(changed.list().tasks, list.tasks, "what was added and removed is gone");
         }
     }
 }
 
 /// The text of a changed file says what its list says.
-fn read_as_told(file: &TaskFile, change: &TaskChange) {
+fn read_as_changed(file: &TaskFile, change: &TaskChange) {
     // Whether a change makes sense is for others to say; a list that does not is refused.
     if file.check_list().is_err() {
         return;
@@ -267,7 +267,7 @@ fn graph(bytes: &[u8]) {
         for query in ["a", "", "\u{130}", "entity"] {
             graph.search_entities(&[query]);
         }
-        let name = "a name that nobody uses".to_owned();
+        let name = "a name that is not used".to_owned();
         let entity = ralph_core::graph::Entity {
             name: name.clone(),
             entity_type: "x".to_owned(),

@@ -1,4 +1,4 @@
-//! Cuts bytes into pieces, always the same for the same bytes: whoever reads a stream must come to
+//! Cuts bytes into pieces, always the same for the same bytes: every reader of a stream must come to
 //! the same however it is cut.
 
 /// Returns the pieces of some bytes, of sizes that follow from the bytes themselves.

@@ -1,4 +1,4 @@
-//! What a run leaves and finds on disk: journals, streams, wishes, and the inputs of hooks.
+//! What a run leaves and finds on disk: journals, streams, control requests, and the inputs of hooks.
 
 use std::cell::OnceCell;
 use std::io::Read as _;
@@ -68,7 +68,7 @@ pub(super) const TARGETS: &[FuzzTarget] = &[
     },
     FuzzTarget {
         name: "wishes",
-        run: wishes,
+        run: fuzz_control_requests,
         form: FuzzForm::Json,
         seeds: &[],
         words: &[
@@ -157,7 +157,7 @@ fn raw_streams(bytes: &[u8]) {
     let read = |path: &Path| {
         let mut reader = RawReader::open(path).ok()?;
         let (mut all, mut buffer) = (Vec::new(), vec![0; 4096]);
-        // A small file may be a gigabyte; whoever reads has bounds of his own.
+        // A small file may be a gigabyte; every reader has its own limit.
         while all.len() < 1 << 20 {
             match reader.read(&mut buffer).expect("never fails") {
                 0 => break,
@@ -185,7 +185,7 @@ fn raw_streams(bytes: &[u8]) {
     assert!(most <= 64 * 12 + 100, "a line is kept within its cap: {most}");
 }
 
-fn wishes(bytes: &[u8]) {
+fn fuzz_control_requests(bytes: &[u8]) {
     let _ = serde_json::from_slice::<HookState>(bytes);
     in_file("scenario.json", bytes, |path| {
         let _ = ralph_io::sim::Scenario::read(path);

@@ -33,7 +33,7 @@ const OUTSIDE_NAMES: [&str; 16] = [
     "x-tenant",
     "\\told",
     "| wishes |",
-    "{{\\\"wish\\\"",
+    "wish\\\"",
     "loop.meddling",
     "--from-shelf",
     "from_shelf",
@@ -137,6 +137,10 @@ fn retired_words_do_not_return() {
     assert!(texts.len() > 700, "the texts were found");
     let mut found = Vec::new();
     for (path, text) in texts {
+        // This list itself.
+        if path.ends_with("vocabulary.rs") {
+            continue;
+        }
         for (number, line) in text.lines().enumerate() {
             let is_outside = line.contains("rename = \"")
                 || line.contains("alias = \"")

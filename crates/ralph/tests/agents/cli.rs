@@ -201,7 +201,7 @@ impl Cli {
         }
     }
 
-    /// Returns whether it repeats requests that failed by itself, and cannot be told not to.
+    /// Returns whether it repeats requests that failed by itself, and has no option against it.
     pub(crate) fn repeats_by_itself(self) -> bool {
         match self {
             Self::Claude | Self::Codex => false,

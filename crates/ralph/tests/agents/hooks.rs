@@ -31,7 +31,7 @@ pub(crate) fn answers(stage: &Stage, event: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Asserts that the model was told something in one of its turns.
+/// Asserts that the model received a text in one of its turns.
 #[track_caller]
 pub(crate) fn expect_received(stage: &Stage, turn: usize, words: &str) {
     let asked = stage.model.turn_requests();

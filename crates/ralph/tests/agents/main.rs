@@ -40,12 +40,12 @@ macro_rules! plays {
 
 // What differs from CLI to CLI, and why:
 //
-// - Only Claude Code and Codex tell when a limit resets, and can be told not to repeat requests
+// - Only Claude Code and Codex report when a limit resets, and have an option not to repeat requests
 //   themselves. Gemini CLI and pi give up at a limit without telling a reset. Of the others a
 //   short limit is their own business; at a long one they repeat without a word, for longer than
 //   a test can wait, until the idle limit ends them as it does in the scene of silence.
 // - Gemini CLI repeats a broken stream in the same turn and joins the words of both attempts
-//   without a mark between them, so a tag in lost words cannot be told from one in the answer.
+//   without a mark between them, so a tag in lost words cannot be distinguished from one in the answer.
 // - A start of the others costs three to six seconds of a processor: they show the plain answer
 //   and the process that is left in scenes of other things.
 plays! {

@@ -152,7 +152,7 @@ fn a_compaction_keeps_a_graph_and_leaves_a_memory() {
         ];
         assert_eq!(tools, expect.map(|name| format!("memory__{name}")));
     }
-    // The server answers, and what it was told stays.
+    // The server answers, and what it stored stays.
     let created: Value = serde_json::from_str(&result(&asked[3])).expect("JSON");
     let found: Value = serde_json::from_str(&result(&asked[4])).expect("JSON");
     assert_eq!(created, json!({ "entities": [store] }), "{}", result(&asked[3]));

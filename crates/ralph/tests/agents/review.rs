@@ -143,7 +143,7 @@ fn expect_commits(stage: &Stage, subjects: &[&str]) {
     assert_eq!(stage.sealed.run_git(&["status", "--porcelain"]), "");
 }
 
-/// Asserts that the hooks ran in every session, which was told its role, that so many times an
+/// Asserts that the hooks ran in every session, which received its role, that so many times an
 /// agent wanted to stop, and that no hook was missed.
 #[track_caller]
 fn expect_hooks(stage: &Stage, end: &Finished, roles: &[&str], stops: usize) {
@@ -204,7 +204,7 @@ fn the_agent_keeps_the_list_from_the_first_line_to_the_approval() {
     stage.expect_silence();
 }
 
-/// What an agent that approves its own work is told when it wants to stop.
+/// What an agent that approves its own work receives when it wants to stop.
 const HELD_UP: [&str; 4] = [
     "Stop hook feedback:",
     "Story `US-1`: `passes` went from false to true, but implement iterations cannot approve",

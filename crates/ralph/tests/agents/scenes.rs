@@ -33,7 +33,7 @@ pub(crate) fn an_answer_completes_the_work(cli: Cli) {
     assert!(end.stderr.contains("All is well."), "{}", end.stderr);
 }
 
-/// A command that fails is told to the model, which goes on; what it then writes with its own
+/// The model gets the error of a failed command and continues; what it then writes with its own
 /// tool is there for the gate.
 pub(crate) fn tools_fail_recover_and_write_what_the_gate_checks(cli: Cli) {
     let turns = |project: &Path| {

@@ -36,7 +36,7 @@ pub(super) fn filter_in(text: &str) -> Result<String, String> {
     };
     let mut filters = Vec::new();
     for words in words.split(|word| word == "|").filter(|words| !is_sieve(words)) {
-        let Some(arguments) = arguments_of_jq(words) else {
+        let Some(arguments) = find_jq_arguments(words) else {
             let name = words.first().map_or("", String::as_str);
             return Err(format!("`{name}` is not run; only the filter of a `jq` command is read"));
         };
@@ -46,7 +46,7 @@ pub(super) fn filter_in(text: &str) -> Result<String, String> {
 }
 
 /// Returns the arguments of a `jq` command, also where `stdbuf` starts it.
-fn arguments_of_jq(words: &[String]) -> Option<&[String]> {
+fn find_jq_arguments(words: &[String]) -> Option<&[String]> {
     let at = words.iter().position(|word| is_jq(word))?;
     let is_started = at == 0 || words[0] == "stdbuf";
     is_started.then_some(&words[at + 1..])
