@@ -7,7 +7,7 @@ use ralph_core::capability::{SchemaOutput, Support};
 use ralph_core::version::Version;
 
 /// Returns whether a version has what came with `first`. An unknown version counts as the newest.
-pub(crate) fn supported_since(version: Option<Version>, first: Version) -> Support {
+pub(crate) fn check_support_since(version: Option<Version>, first: Version) -> Support {
     if version.is_none_or(|version| version >= first) { Support::Yes } else { Support::No }
 }
 

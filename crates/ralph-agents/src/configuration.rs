@@ -213,7 +213,7 @@ fn collect_references(text: &str, found: &mut Vec<String>) {
 fn visit_strings(value: &Value, key: &str, see: &mut impl FnMut(&str, &str)) {
     match value {
         Value::Object(entries) => {
-            entries.iter().for_each(|(key, entry)| visit_strings(entry, key, see))
+            entries.iter().for_each(|(key, entry)| visit_strings(entry, key, see));
         }
         Value::Array(items) => items.iter().for_each(|item| visit_strings(item, key, see)),
         Value::String(text) => see(key, text),

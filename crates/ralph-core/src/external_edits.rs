@@ -60,7 +60,7 @@ pub fn merge_edits(known: &TaskList, found: &TaskList, current: Option<&TaskId>)
     reject_if_invalid(
         known,
         found,
-        MergedList { list: TaskList { tasks, ..known.clone() }, taken, reverted: reverted },
+        MergedList { list: TaskList { tasks, ..known.clone() }, taken, reverted },
     )
 }
 
@@ -102,7 +102,7 @@ pub fn merge_user_edits(
     }
     let mut merged = merge_user_list(known, &found, Some(current));
     reverted.append(&mut merged.reverted);
-    MergedList { reverted: reverted, ..merged }
+    MergedList { reverted, ..merged }
 }
 
 fn merge_user_list(known: &TaskList, found: &TaskList, current: Option<&TaskId>) -> MergedList {

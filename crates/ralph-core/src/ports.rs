@@ -82,7 +82,7 @@ impl AgentRequest {
     pub fn with_schema(mut self, schema: Schema) -> Self {
         match self.agent.capabilities.schema {
             SchemaOutput::None => {
-                self.prompt = structured_output::append_schema(&self.prompt, &schema)
+                self.prompt = structured_output::append_schema(&self.prompt, &schema);
             }
             SchemaOutput::Unchecked | SchemaOutput::Enforced => {}
         }

@@ -392,7 +392,7 @@ impl RunState {
                     }
                     Landed::NothingToCommit if current.has_unaccepted_work() => {}
                     Landed::NothingToCommit | Landed::SavedToFailureBranch { .. } => {
-                        self.base = None
+                        self.base = None;
                     }
                     // Changes of earlier attempts are still there and have not passed the
                     // gates.

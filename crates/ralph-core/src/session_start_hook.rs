@@ -51,7 +51,7 @@ fn list_rules<S>(active: &HookState<S>) -> Vec<String> {
                 .to_owned(),
         ),
         Some(ListOwner::Agent) => {
-            rules.push(choose_list_rule(role, active.review_policy()).to_owned())
+            rules.push(choose_list_rule(role, active.review_policy()).to_owned());
         }
         None => rules.push("Leave the files under `.ralph/` alone.".to_owned()),
     }

@@ -80,6 +80,7 @@ pub enum HookWarning {
 }
 
 impl Agent for AgentRunner {
+    #[expect(clippy::too_many_lines, reason = "one call from its start to its end, in order")]
     fn ask(&mut self, request: &AgentRequest, on_event: &mut dyn FnMut(&AgentEvent)) -> Reply {
         // The prompt may contain agent output and project files, hence secrets.
         let prompt = self.masker.mask_text(&request.prompt).into_owned();

@@ -63,7 +63,7 @@ pub fn print_findings(
         for detail in &finding.details {
             match detail {
                 Detail::Text(text) => {
-                    page.write_indented(INDENT, Paint::None, &sanitize::sanitize_text(text))
+                    page.write_indented(INDENT, Paint::None, &sanitize::sanitize_text(text));
                 }
                 Detail::Verbatim(line) => {
                     let line = sanitize::sanitize_text(line);

@@ -109,7 +109,7 @@ pub(crate) fn warn_about_child<W: Write>(page: &mut LineWriter<W>, end: &ChildEn
     match end.soft_limit {
         SoftLimit::Kept => {}
         SoftLimit::Passed => {
-            print_warning(page, &format!("{who} ran past its soft limit ({})", end.ran))
+            print_warning(page, &format!("{who} ran past its soft limit ({})", end.ran));
         }
     }
     match end.leftovers.processes {

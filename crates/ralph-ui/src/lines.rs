@@ -106,7 +106,7 @@ impl RunLines {
                 wait_lines::print_wait_start(page, *until, *reason, recorded.at, state);
             }
             Event::TasksRead { list, remarks } => {
-                task_lines::print_task_list(page, list, remarks, state)
+                task_lines::print_task_list(page, list, remarks, state);
             }
             Event::BaselineStarted { .. } => {
                 page.write_blank_line();
@@ -302,7 +302,7 @@ fn print_agent_call<W: Write>(
         }
         (_, 0 | 1) => {}
         (_, call) => {
-            page.write_indented(0, Paint::Dim, &format!("Asking {agent} again (call {call})"))
+            page.write_indented(0, Paint::Dim, &format!("Asking {agent} again (call {call})"));
         }
     }
 }

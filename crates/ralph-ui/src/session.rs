@@ -356,7 +356,7 @@ impl<W: Write> Ui for SessionLog<W> {
                 }
             }
             Event::GateChecked { result } | Event::BaselineChecked { result } => {
-                self.write_gate_result(result)
+                self.write_gate_result(result);
             }
             Event::Warned { text } => {
                 let line = format!("[warning] {}", sanitize::sanitize_text(text));

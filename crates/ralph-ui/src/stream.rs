@@ -87,7 +87,7 @@ impl StreamPrinter {
                 self.print_session(page, [id, model, version]);
             }
             AgentEvent::Text { text, speaker, form } => {
-                self.print_text(page, text, *speaker, *form)
+                self.print_text(page, text, *speaker, *form);
             }
             AgentEvent::Reasoning { text } => self.print_reasoning(page, text),
             AgentEvent::ToolStarted { id, name, summary, speaker } => {

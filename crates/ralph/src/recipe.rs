@@ -446,10 +446,9 @@ pub(crate) fn find_kind(agent: &agents_in::AgentSettings) -> Option<AgentKind> {
 
 fn infer_kind(agent: &agents_in::AgentSettings, command: &str) -> AgentKind {
     match (agent.kind, ralph_agents::infer_agent_kind(command)) {
-        (Some(kind), _) => kind,
         // With filters, any command's output can be read.
         (None, AgentKind::Text) if !agent.set_filters().is_empty() => AgentKind::Custom,
-        (None, kind) => kind,
+        (Some(kind), _) | (None, kind) => kind,
     }
 }
 

@@ -229,7 +229,7 @@ impl RunContext {
                 .out
                 .write_line("The task file is restored; `ralph resume` continues with the draft."),
             Err(error) => {
-                self.out.write_line(&format!("warning: the task file is a draft: {error}"))
+                self.out.write_line(&format!("warning: the task file is a draft: {error}"));
             }
         }
     }

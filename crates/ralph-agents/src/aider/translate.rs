@@ -15,7 +15,7 @@ use crate::turn_status::{ReportedFailure, TurnStatus};
 /// Begins the last line of the header.
 const HEADER_END: &str = "Repo-map: ";
 
-/// Begins an error of a provider, which goes on for some lines.
+/// Begins an error of a provider, which spans some lines.
 const ERROR: &str = "litellm.";
 
 /// Begins the line that ends an error which Aider tries again after.

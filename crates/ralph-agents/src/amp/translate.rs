@@ -227,7 +227,7 @@ impl AmpTranslator {
         match std::mem::replace(&mut self.prompt, AmpPromptEcho::Repeated) {
             AmpPromptEcho::Expected => {}
             AmpPromptEcho::Repeated => {
-                events.push(build_notice(&shorten_to_line(text, GLANCE_CHARS)))
+                events.push(build_notice(&shorten_to_line(text, GLANCE_CHARS)));
             }
         }
         if !self.answer.is_current_text("") {

@@ -17,7 +17,7 @@ use super::failure::{ClaudeTextTranslator, INSTALL_HINT};
 use super::translate::ClaudeTranslator;
 use crate::adapter::{AgentAdapter, TextRequest};
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
-use crate::capabilities::{select_schema_output, supported_since};
+use crate::capabilities::{check_support_since, select_schema_output};
 use crate::configuration::{ConfigFile, ConfigFormat};
 use crate::deprecated_flags::DeprecatedFlag;
 use crate::legacy_args::LegacyArgs;
@@ -67,21 +67,21 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     capabilities: |version| Capabilities {
         // Earlier versions have the flag, but no structured output in print mode.
         schema: select_schema_output(
-            supported_since(version, Version::new(2, 1, 22)),
+            check_support_since(version, Version::new(2, 1, 22)),
             SchemaOutput::Enforced,
         ),
         usage: UsageReport::Cost,
         turn_limit: Support::Yes,
-        cost_limit: supported_since(version, Version::new(2, 0, 28)),
+        cost_limit: check_support_since(version, Version::new(2, 0, 28)),
         fallback_model: Support::Yes,
         mcp: McpServers::Only,
-        system_prompt: supported_since(version, Version::new(2, 0, 34)),
+        system_prompt: check_support_since(version, Version::new(2, 0, 34)),
         stop_hook: Support::Yes,
         resume: Support::Yes,
         echo: PromptEcho::None,
         text_mode: TextMode::Plain,
         reset_times: Support::Yes,
-        plugin: supported_since(version, OLDEST_PLUGIN_VERSION),
+        plugin: check_support_since(version, OLDEST_PLUGIN_VERSION),
     },
     can_use_plugin,
     ..AgentAdapter::new(AgentKind::Claude, build_call, create_translator)

@@ -17,7 +17,7 @@ use super::text_mode::CodexTextTranslator;
 use super::translate::CodexTranslator;
 use crate::adapter::{AgentAdapter, TextRequest};
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
-use crate::capabilities::{select_schema_output, supported_since};
+use crate::capabilities::{check_support_since, select_schema_output};
 use crate::configuration::{ConfigFile, ConfigFormat};
 use crate::deprecated_flags::DeprecatedFlag;
 use crate::legacy_args::LegacyArgs;
@@ -47,7 +47,7 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     deprecated_flags: DEPRECATED_FLAGS,
     capabilities: |version| Capabilities {
         schema: select_schema_output(
-            supported_since(version, Version::new(0, 41, 0)),
+            check_support_since(version, Version::new(0, 41, 0)),
             SchemaOutput::Unchecked,
         ),
         usage: UsageReport::Tokens,

@@ -139,7 +139,7 @@ impl CopilotTranslator {
                 events.push(build_notice(&shorten_to_line(&content.0, GLANCE_CHARS)));
             }
             (CopilotPromptEcho::Awaited | CopilotPromptEcho::Echoed, _) => {
-                self.prompt = CopilotPromptEcho::Echoed
+                self.prompt = CopilotPromptEcho::Echoed;
             }
         }
         ParsedLine { events, activity: LineActivity::Progress }

@@ -104,7 +104,7 @@ fn jq_is_understood() {
     check("[.message.content[] | .type] | unique, group_by(.) | length", json!([2, 2]));
     check("label $out | 1, break $out, 2", json!([1]));
     check(
-        "[paths] | length > 5, (path(.usage.in) | length), getpath([\"usage\", \"in\"])",
+        "([paths] | length > 5), (path(.usage.in) | length), getpath([\"usage\", \"in\"])",
         json!([true, 2, 10]),
     );
     check(

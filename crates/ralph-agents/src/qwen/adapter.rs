@@ -12,7 +12,7 @@ use super::call::{INSTALL_HINT, build_call};
 use super::translate::QwenTranslator;
 use crate::adapter::AgentAdapter;
 use crate::agent_env::{AgentDirectory, AgentEnv, Credential};
-use crate::capabilities::{select_schema_output, supported_since};
+use crate::capabilities::{check_support_since, select_schema_output};
 use crate::configuration::{ConfigFile, ConfigFormat};
 use crate::legacy_args::LegacyArgs;
 
@@ -32,17 +32,17 @@ pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {
     },
     capabilities: |version| Capabilities {
         schema: select_schema_output(
-            supported_since(version, Version::new(0, 15, 10)),
+            check_support_since(version, Version::new(0, 15, 10)),
             SchemaOutput::Enforced,
         ),
         usage: UsageReport::Tokens,
-        turn_limit: supported_since(version, Version::new(0, 4, 0)),
-        fallback_model: supported_since(version, Version::new(0, 19, 7)),
-        mcp: match supported_since(version, Version::new(0, 15, 5)) {
+        turn_limit: check_support_since(version, Version::new(0, 4, 0)),
+        fallback_model: check_support_since(version, Version::new(0, 19, 7)),
+        mcp: match check_support_since(version, Version::new(0, 15, 5)) {
             Support::Yes => McpServers::Added,
             Support::No => McpServers::None,
         },
-        system_prompt: supported_since(version, Version::new(0, 13, 0)),
+        system_prompt: check_support_since(version, Version::new(0, 13, 0)),
         stop_hook: Support::Yes,
         resume: Support::Yes,
         echo: PromptEcho::None,

@@ -255,9 +255,9 @@ fn gone(fitted: &[FittedSection]) -> usize {
             return count.expect("a number");
         }
         let (_, names) = note.split_once(": ").expect("a label");
-        let (named, more) = names.rsplit_once(" and ").unwrap_or((names, "0 more"));
+        let (listed, more) = names.rsplit_once(" and ").unwrap_or((names, "0 more"));
         let more = more.strip_suffix(" more").and_then(|it| it.parse::<usize>().ok());
-        named.split(", ").count() + more.expect("a number")
+        listed.split(", ").count() + more.expect("a number")
     };
     fitted.iter().flat_map(|it| &it.left_out).map(count).sum()
 }

@@ -97,7 +97,7 @@ impl Model {
     fn take(&mut self, happening: &Happening) {
         match happening {
             Happening::Asked(ControlRequest::Pause) if self.pause.is_empty() => {
-                self.pause = "asked"
+                self.pause = "asked";
             }
             Happening::Asked(ControlRequest::Resume) => self.pause = "",
             Happening::Asked(ControlRequest::Stop) => self.stop = true,

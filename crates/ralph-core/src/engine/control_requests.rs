@@ -83,7 +83,7 @@ impl Engine<'_> {
         };
         let ui = &mut *self.ports.ui;
         self.ports.clock.wait_until(Timestamp(i64::MAX), &mut |_| {
-            ui.show_activity(&Activity::Paused { since })
+            ui.show_activity(&Activity::Paused { since });
         });
         Ok(())
     }

@@ -116,7 +116,7 @@ impl Engine<'_> {
                 Some(text) => skills.push((name.clone(), text)),
                 None if is_known => {}
                 None => {
-                    self.warn_once(format!("task {}: {}", task.id, skill::describe_missing(name)))?
+                    self.warn_once(format!("task {}: {}", task.id, skill::describe_missing(name)))?;
                 }
             }
         }

@@ -95,7 +95,7 @@ fn implementing_asks_for_a_review_and_nothing_else() {
     use Role::Implement;
     passes(Implement, "new", |_| ());
     passes(Implement, "new", |list| {
-        task_mut(list, "new").review.status = ReviewStatus::NeedsReview
+        task_mut(list, "new").review.status = ReviewStatus::NeedsReview;
     });
     check(
         Implement,

@@ -92,7 +92,7 @@ impl FailingNames {
             'n' => self.take_tap(text),
             'T' | 'S' | 'L' if text.contains(" [") => self.take_nextest(text),
             'T' if text.starts_with("The following tests FAILED") => {
-                self.section = RunnerSection::Ctest
+                self.section = RunnerSection::Ctest;
             }
             '●' => self.take_jest(&text['●'.len_utf8()..]),
             '✗' | '✖' => self.take_marked(&text[first.len_utf8()..]),

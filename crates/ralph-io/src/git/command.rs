@@ -258,7 +258,7 @@ impl<'a> GitCommand<'a> {
     }
 
     /// Creates objects as ralph: refs of ralph need no identity of the user.
-    pub(super) fn as_ralph(self) -> Self {
+    pub(super) fn with_ralph_identity(self) -> Self {
         self.with_env("GIT_AUTHOR_NAME", "ralph")
             .with_env("GIT_AUTHOR_EMAIL", "ralph@localhost")
             .with_env("GIT_COMMITTER_NAME", "ralph")

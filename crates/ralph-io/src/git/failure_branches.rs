@@ -80,7 +80,7 @@ impl GitVcs {
                 // `git branch --move` keeps the reflog and the user's settings of the branch.
                 let call =
                     self.repository.build_plumbing(&["branch", "--move", "--", branch, &name]);
-                let ran = self.repository.commands.run(call.as_ralph())?;
+                let ran = self.repository.commands.run(call.with_ralph_identity())?;
                 if ran.code == 0 {
                     return Ok(name);
                 }

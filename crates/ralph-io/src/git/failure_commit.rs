@@ -69,8 +69,10 @@ impl GitVcs {
                 &commit,
                 "",
             ];
-            let ran =
-                self.repository.commands.run(self.repository.build_plumbing(&args).as_ralph())?;
+            let ran = self
+                .repository
+                .commands
+                .run(self.repository.build_plumbing(&args).with_ralph_identity())?;
             if ran.code == 0 {
                 return Ok(SavedBranch { branch, commit: CommitId(commit) });
             }

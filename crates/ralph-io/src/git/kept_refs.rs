@@ -410,7 +410,9 @@ impl GitRepository {
         let orders: String =
             updates.into_iter().flat_map(|(name, id)| ["update ", name, " ", id, "\n"]).collect();
         let call = self.build_plumbing(&["update-ref", "-m", "ralph: restored", "--stdin"]);
-        self.commands.run_for_output(call.with_stdin(orders.into_bytes()).as_ralph()).map(drop)
+        self.commands
+            .run_for_output(call.with_stdin(orders.into_bytes()).with_ralph_identity())
+            .map(drop)
     }
 
     fn is_ancestor(&self, from: &str, to: &str) -> bool {

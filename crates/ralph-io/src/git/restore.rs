@@ -235,7 +235,7 @@ impl GitRepository {
             // The empty old value makes git refuse if the ref exists.
             let call =
                 self.build_plumbing(&["update-ref", "-m", "ralph: kept", &name, &commit, ""]);
-            let ran = self.commands.run(call.as_ralph())?;
+            let ran = self.commands.run(call.with_ralph_identity())?;
             if ran.code == 0 {
                 return Ok(name);
             }
@@ -264,7 +264,8 @@ impl GitRepository {
         message: &str,
     ) -> GitCommand<'_> {
         let parents = parents.iter().flat_map(|parent| ["-p", parent.as_str()]);
-        let call = self.build_plumbing(&["commit-tree", tree]).with_args(parents).as_ralph();
+        let call =
+            self.build_plumbing(&["commit-tree", tree]).with_args(parents).with_ralph_identity();
         call.with_stdin(message.as_bytes().to_vec())
     }
 
@@ -275,7 +276,7 @@ impl GitRepository {
     ) -> Result<(), VcsError> {
         let message = "ralph: back to the checkpoint";
         let git = |args: &[&str]| {
-            self.commands.run_for_output(self.build_plumbing(args).as_ralph()).map(drop)
+            self.commands.run_for_output(self.build_plumbing(args).with_ralph_identity()).map(drop)
         };
         match (&place.branch, &place.commit) {
             (None, Some(commit)) => {

@@ -149,7 +149,7 @@ impl GitVcs {
         }
         let call = git(&["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"])
             .with_args(["--allow-unrelated-histories", ours, theirs])
-            .as_ralph();
+            .with_ralph_identity();
         let ran = self.repository.commands.run(call)?;
         let mut fields =
             split_at_zeros(&ran.stdout).map(|field| String::from_utf8_lossy(field).into_owned());

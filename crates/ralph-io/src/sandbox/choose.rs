@@ -92,7 +92,7 @@ pub fn choose_backend<W>(
         match detect(backend) {
             ProbeResult::Works(config) => return Ok(ChosenBackend::Enforced(config)),
             ProbeResult::Fails { why, remedy } => {
-                failed.push(FailedBackend { backend, why, remedy })
+                failed.push(FailedBackend { backend, why, remedy });
             }
         }
     }

@@ -221,7 +221,7 @@ impl SandboxLauncher {
     pub fn remove_stale_containers(&self, watch: &Watch) {
         match &self.backend_config {
             BackendConfig::Container(container) => {
-                container.remove_containers_of(&self.run_name(), watch)
+                container.remove_containers_of(&self.run_name(), watch);
             }
             BackendConfig::Native
             | BackendConfig::Bwrap { .. }
@@ -260,7 +260,7 @@ impl SandboxLauncher {
         match self.process {
             SandboxedProcess::Agent | SandboxedProcess::Gate => {
                 absent_names::write_note(&self.places.run, &spec.absent)
-                    .map_err(|error| refused(format!("cannot write ralph's state: {error}")))?
+                    .map_err(|error| refused(format!("cannot write ralph's state: {error}")))?;
             }
             // ralph compares git's own files with their earlier state instead.
             SandboxedProcess::Git => {}
@@ -334,10 +334,10 @@ impl SandboxLauncher {
     fn create_mount_points(&self, handed: &HandedFiles) -> std::io::Result<()> {
         match self.process {
             SandboxedProcess::Agent => {
-                create_private_directories(&self.places.state.join("hooks"))?
+                create_private_directories(&self.places.state.join("hooks"))?;
             }
             SandboxedProcess::Git => {
-                create_private_directories(&self.places.run.join(GIT_SCRATCH))?
+                create_private_directories(&self.places.run.join(GIT_SCRATCH))?;
             }
             SandboxedProcess::Gate => {}
         }

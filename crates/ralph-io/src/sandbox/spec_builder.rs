@@ -441,7 +441,7 @@ impl SpecBuilder {
                 let link = places.work_tree.join(".git");
                 match (process, policy.git) {
                     (SandboxedProcess::Agent, GitAccess::Agent) => {
-                        protected.add_git_execution_files(places)
+                        protected.add_git_execution_files(places);
                     }
                     (SandboxedProcess::Agent, GitAccess::Ro | GitAccess::Clone)
                     | (SandboxedProcess::Gate | SandboxedProcess::Git, _) => {

@@ -164,6 +164,7 @@ impl<'a, W: Write> ScenarioPlayer<'a, W> {
         map_write_error(self.writer.write_end(end, &self.final_answer))
     }
 
+    #[expect(clippy::too_many_lines, reason = "one match over every kind of step")]
     fn perform_step(&mut self, step: &ScenarioStep) -> Result<(), PlayStop> {
         match step {
             ScenarioStep::Write { path, text } => {

@@ -112,7 +112,7 @@ fn run_request(mut request: SuperviseRequest) -> Result<SuperviseReport, Box<dyn
                 stdout_bytes += bytes.len() as u64;
                 let mut activity = OutputActivity::Noise;
                 splitter.push_bytes(bytes, |line| {
-                    activity = classify_line(&line, activity, &mut lines)
+                    activity = classify_line(&line, activity, &mut lines);
                 });
                 activity
             }

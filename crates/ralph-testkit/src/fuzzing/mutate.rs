@@ -48,7 +48,7 @@ impl Mutator {
                 FuzzForm::Json if is_structured => self.json(&mut bytes),
                 FuzzForm::JsonLines if is_structured => self.json_line(&mut bytes),
                 FuzzForm::Bytes | FuzzForm::Json | FuzzForm::JsonLines => {
-                    self.bytes(&mut bytes, target, seeds)
+                    self.bytes(&mut bytes, target, seeds);
                 }
             }
         }

@@ -446,7 +446,7 @@ impl AgentScene<'_> {
             C::ChangesFiles => self.write_file("elsewhere", &format!("{iteration}")),
             C::DeletesPlan => drop(self.repository.work.remove(PLAN)),
             C::EmptiesPlan if self.repository.work.contains_key(PLAN) => {
-                self.write_file(PLAN, " \n")
+                self.write_file(PLAN, " \n");
             }
             _ => {}
         }

@@ -90,7 +90,7 @@ fn apply_workflow(plan: &SimulationPlan, recipe: &mut Recipe) {
     let exactly = |path: &str| Pattern::for_path(path).into_iter();
     match plan.workflow {
         SimulatedWorkflow::Prompt | SimulatedWorkflow::PromptFile => {
-            "prompt".clone_into(&mut recipe.workflow)
+            "prompt".clone_into(&mut recipe.workflow);
         }
         SimulatedWorkflow::Template => {
             "prompt".clone_into(&mut recipe.workflow);

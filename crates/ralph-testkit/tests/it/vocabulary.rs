@@ -117,7 +117,7 @@ fn free_functions(code: &str) -> Vec<(usize, String)> {
         let head = head.split(['{', ';']).next().unwrap_or_default();
         let receiver = head.split_once('(').map_or("", |it| it.1).trim_start();
         let is_method = ["&self", "self", "&'a self"].iter().any(|it| receiver.starts_with(it));
-        if !(is_method && head.contains("->")) && !receiver.starts_with("$") {
+        if !(receiver.starts_with('$') || is_method && head.contains("->")) {
             found.push((at + 1, name.to_owned()));
         }
     }

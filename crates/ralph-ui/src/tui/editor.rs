@@ -32,7 +32,7 @@ impl LineEditor {
         match key {
             TerminalKey::Char(it) => self.insert_text(it.encode_utf8(&mut [0; 4])),
             TerminalKey::Paste(text) => {
-                self.insert_text(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+                self.insert_text(&text.split_whitespace().collect::<Vec<_>>().join(" "));
             }
             TerminalKey::Backspace => self.remove_range(self.previous_boundary()..self.cursor),
             TerminalKey::Delete => self.remove_range(self.cursor..self.next_boundary()),

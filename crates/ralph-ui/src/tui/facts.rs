@@ -187,7 +187,7 @@ impl ScreenFacts {
             }
             Event::BaselineStarted { .. } => self.gates = list_gates(&state.recipe),
             Event::GateChecked { result } | Event::BaselineChecked { result } => {
-                self.update_gate(result)
+                self.update_gate(result);
             }
             Event::Replied { .. } => self.call_usage = Usage::default(),
             Event::PlanSeen { look } => self.update_plan(look, recorded.seq),

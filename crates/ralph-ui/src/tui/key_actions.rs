@@ -73,7 +73,7 @@ fn handle_watch_key(screen: &mut ScreenState, key: &TerminalKey) -> Option<KeyAc
         | TerminalKey::WordBack
         | TerminalKey::Redraw => {}
         TerminalKey::Paste(_) => {
-            screen.hint = Some("press m to start a note, then paste".to_owned())
+            screen.hint = Some("press m to start a note, then paste".to_owned());
         }
     }
     None

@@ -68,7 +68,7 @@ impl Course {
         match &mut self.state {
             Some(state) => state.apply_event(&recorded).expect("the event fits"),
             None => {
-                self.state = Some(RunState::from_first_event(&recorded).expect("the first event"))
+                self.state = Some(RunState::from_first_event(&recorded).expect("the first event"));
             }
         }
         self.events.push(recorded);

@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// Reads every line as the type of its agent.
+#[expect(clippy::wildcard_enum_match_arm, reason = "two agents have types here")]
 pub(crate) fn read(kind: AgentKind, bytes: &[u8]) {
     match kind {
         AgentKind::Claude => each::<ClaudeLine<'_>>(bytes),

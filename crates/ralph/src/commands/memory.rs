@@ -37,7 +37,7 @@ pub(crate) fn main(common: &CommonArgs, args: &MemoryArgs) -> Result<ExitStatus,
     };
     match args.command.as_ref().unwrap_or(&MemoryCommand::Show) {
         MemoryCommand::Show => {
-            show(&graph.select_all(), "Nothing is remembered yet in this project.")
+            show(&graph.select_all(), "Nothing is remembered yet in this project.");
         }
         MemoryCommand::Search { words } => {
             show(

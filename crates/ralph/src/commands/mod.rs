@@ -48,6 +48,7 @@ use crate::cli_error::CliError;
 use crate::screen::{self, OutputStyle};
 
 /// Runs the command of the command line.
+#[expect(clippy::too_many_lines, reason = "one match over every command")]
 pub(crate) fn run_command_line(arguments: Vec<OsString>) -> ExitCode {
     // A hook runs after every tool call of a session; parsing the command line with clap would
     // take longer than the hook itself.

@@ -63,14 +63,14 @@ pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, 
             context.print_list(&file, context.count_open_proposals(&loaded, &file));
         }
         TasksCommand::Show { id } => {
-            context.print_task_by_id(&context.open_task_file(plan)?, id)?
+            context.print_task_by_id(&context.open_task_file(plan)?, id)?;
         }
         TasksCommand::Proposals { command } => {
             proposals::main(&context, &loaded, context.open_task_file(plan)?, command.as_ref())?;
         }
         TasksCommand::Add(add) => context.add_task(context.open_task_file(plan)?, add)?,
         TasksCommand::SetStatus(status) => {
-            context.set_task_status(context.open_task_file(plan)?, status)?
+            context.set_task_status(context.open_task_file(plan)?, status)?;
         }
     }
     Ok(ExitStatus::Complete)

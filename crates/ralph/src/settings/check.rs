@@ -81,7 +81,7 @@ impl Checker<'_> {
             | SettingShape::Null => match check_scalar(value, shape) {
                 _ if !is_same_kind(value, shape) => self.report_wrong_type(value, path, shape),
                 Err((message, hint)) => {
-                    self.add_finding(path.clone(), SettingFault::Value(message), hint)
+                    self.add_finding(path.clone(), SettingFault::Value(message), hint);
                 }
                 Ok(()) => {}
             },

@@ -247,7 +247,7 @@ mod tests {
             }
             SettingShape::List(items) => holes(items, &format!("{path}[]"), found),
             SettingShape::Either(alternatives) if alternatives.is_empty() => {
-                found.push(path.into())
+                found.push(path.into());
             }
             SettingShape::Either(alternatives) => {
                 for alternative in alternatives {

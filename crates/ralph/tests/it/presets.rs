@@ -349,7 +349,7 @@ fn nothing_in_the_file_is_ever_run() {
 fn unreadable_config_is_reported_with_a_hint() {
     let sealed = sealed();
     let file = |name: &str, bytes: &[u8]| {
-        fs::write(sealed.project_dir().join(name), bytes).expect("written")
+        fs::write(sealed.project_dir().join(name), bytes).expect("written");
     };
     file("bom", b"\xef\xbb\xbfAGENT_CLI=mine\n");
     file("utf-16", b"\xff\xfeA\0=\0x\0\n\0");

@@ -116,7 +116,7 @@ impl AccessCollector {
                 self.add_all(skip_script(words), AccessMode::Write);
             }
             "sed" | "gsed" | "awk" | "gawk" | "mawk" => {
-                self.add_all(skip_script(words), AccessMode::Read)
+                self.add_all(skip_script(words), AccessMode::Read);
             }
             "grep" | "egrep" | "fgrep" | "rg" | "ag" | "ack" | "zgrep" => {
                 self.add_search(name, words);
@@ -156,7 +156,7 @@ impl AccessCollector {
                 self.add_flag_values(&plain, &["-o", "--output"], AccessMode::Write);
             }
             "source" | "." => {
-                self.add_all(plain.find_operands().into_iter().take(1), AccessMode::Execute)
+                self.add_all(plain.find_operands().into_iter().take(1), AccessMode::Execute);
             }
             "defaults" | "plutil" if plain.has_any(&["write", "delete"]) => {
                 self.add_all(plain.find_operands().into_iter().skip(1).take(1), AccessMode::Write);

@@ -119,14 +119,14 @@ impl Walker {
         for piece in pieces {
             match (&piece.piece, quotes) {
                 (WordPiece::Text(text), QuoteState::Unquoted) => {
-                    fields.push_text(&mark_globs(text))
+                    fields.push_text(&mark_globs(text));
                 }
                 (WordPiece::Text(text), QuoteState::Quoted)
                 | (WordPiece::SingleQuotedText(text), _) => {
                     fields.push_text(text);
                 }
                 (WordPiece::AnsiCQuotedText(text), _) => {
-                    fields.push_text(&codec::decode_escapes(text))
+                    fields.push_text(&codec::decode_escapes(text));
                 }
                 (
                     WordPiece::DoubleQuotedSequence(inner)
@@ -141,7 +141,7 @@ impl Walker {
                     fields.push_text(if text == "\n" { "" } else { text });
                 }
                 (WordPiece::TildeExpansion(tilde), _) => {
-                    fields.push_text(&self.expand_tilde(tilde))
+                    fields.push_text(&self.expand_tilde(tilde));
                 }
                 (WordPiece::ArithmeticExpression(_), _) => fields.push_text(&UNKNOWN.to_string()),
                 (WordPiece::ParameterExpansion(expression), _) => {

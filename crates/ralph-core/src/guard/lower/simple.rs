@@ -152,7 +152,7 @@ impl Walker {
     pub(super) fn apply_redirect(&mut self, redirect: &IoRedirect, command: &mut ShellCommand) {
         match redirect {
             IoRedirect::File(fd, kind, target) => {
-                self.apply_file_redirect(*fd, kind, target, command)
+                self.apply_file_redirect(*fd, kind, target, command);
             }
             IoRedirect::HereDocument(_, document) => {
                 command.stdin = Some(self.expand_document(document));

@@ -220,7 +220,7 @@ prop_compose! {
     ) -> SinceCompaction {
         let found = texts.iter().map(|(text, follows)| found(text, follows)).collect();
         let open = left.iter().map(|issue| open(issue)).collect();
-        SinceCompaction { found, open, fixed: fixed, ..SinceCompaction::default() }
+        SinceCompaction { found, open, fixed, ..SinceCompaction::default() }
     }
 }
 

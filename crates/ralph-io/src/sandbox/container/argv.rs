@@ -129,7 +129,7 @@ fn add_mounts(args: &mut ArgumentList, boundary: &Boundary, berth: &ContainerSlo
                 );
             }
             BoundaryEntry::HiddenFile(path) => {
-                args.bind(Path::new("/dev/null"), path, BindAccess::Read)
+                args.bind(Path::new("/dev/null"), path, BindAccess::Read);
             }
             // On a tmpfs, podman would copy in what it covers.
             BoundaryEntry::HiddenDirectory(path) => args.bind(berth.empty, path, BindAccess::Read),

@@ -101,7 +101,7 @@ impl Observer {
                 }
                 None => {}
                 Some(new) if is_own(old) => {
-                    self.check_own_task(old, new, watched, (recipe, work), world)?
+                    self.check_own_task(old, new, watched, (recipe, work), world)?;
                 }
                 Some(new) => check_other_task(old, new, work)?,
             }

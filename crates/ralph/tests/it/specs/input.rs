@@ -216,7 +216,7 @@ fn a_prompt_file_must_name_the_signal() {
 fn unreadable_prompt_file_is_reported() {
     let sealed = specs(&always(json!([complete()])), &json!({}));
     let file = |name: &str, bytes: &[u8]| {
-        fs::write(sealed.project_dir().join(name), bytes).expect("written")
+        fs::write(sealed.project_dir().join(name), bytes).expect("written");
     };
     file("empty.md", b"");
     file("latin.md", b"caf\xe9 <promise>COMPLETE</promise>\n");
