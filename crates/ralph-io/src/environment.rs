@@ -38,7 +38,7 @@ pub fn adjust_variables(
 /// A child in a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxChild {
-    /// An agent; see [`agents::program_kind`].
+    /// An agent; see [`agents::detect_program_kind`].
     Agent(AgentKind),
     /// A gate that runs for such an agent.
     Gate(AgentKind, GateCredentials),
