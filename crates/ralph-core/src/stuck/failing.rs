@@ -247,7 +247,7 @@ impl FailingNames {
         }
     }
 
-    /// Processes `not ok 3 - name`; TODO and skipped tests have not failed.
+    /// Processes `not ok 3 - name`; tests that are expected to fail or skipped have not failed.
     fn take_tap(&mut self, text: &str) {
         let Some(rest) = text.strip_prefix("not ok ") else {
             return;
