@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::mcp::McpServerSpec;
 
@@ -232,9 +232,9 @@ pub(super) fn build_environment(
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::*;
-    use ralph_core::recipe::AgentKind;
+    use ralph_model::agent::AgentKind;
 
+    use super::*;
     use crate::test_support::build_request;
 
     #[test]

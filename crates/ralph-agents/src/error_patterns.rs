@@ -3,7 +3,7 @@
 //! Not here: deciding where to look. Callers pass only the error text of a failed call, never what
 //! the agent wrote or read.
 
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::rate_limit_text;
 use super::translator::Evidence;

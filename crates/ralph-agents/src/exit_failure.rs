@@ -3,8 +3,8 @@
 //!
 //! Not here: what an agent's own output reports about its end.
 
-use ralph_core::child::{Ending, Limit, NotStarted};
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_model::child::{Ending, Limit, NotStarted};
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::translator::shorten_text;
 

@@ -3,9 +3,8 @@
 //!
 //! Not here: any agent's events.
 
-use ralph_core::agent_output::{AgentEvent, Speaker, TextForm};
-use ralph_core::text::excerpt_text;
-use ralph_core::text::shorten_to_line;
+use ralph_model::agent_output::{AgentEvent, Speaker, TextForm};
+use ralph_model::text::{excerpt_text, shorten_to_line};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -2,12 +2,12 @@
 //!
 //! Not here: the agent. It is a process of its own, see [`crate::sim`].
 
-use ralph_core::agent_output::{AgentEvent, RateLimitStatus, ResultStatus};
-use ralph_core::capability::{Capabilities, PromptEcho, Support, UsageReport};
-use ralph_core::child::Ending;
-use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
+use ralph_model::agent_output::{AgentEvent, RateLimitStatus, ResultStatus};
+use ralph_model::capability::{Capabilities, PromptEcho, Support, UsageReport};
+use ralph_model::child::Ending;
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::adapter::AgentAdapter;
 use super::call::{self, AgentCall, CallContext, IdleWatch};

@@ -2,18 +2,17 @@
 //!
 //! Not here: guessing at formats. A command with its own events needs its own adapter.
 
-use ralph_core::agent_output::{AgentEvent, Speaker, TextForm};
-use ralph_core::capability::{Capabilities, TextMode};
-use ralph_core::completion::EchoFilter;
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_core::answers::completion::EchoFilter;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::AgentKind;
+use ralph_model::agent::AgentKind;
+use ralph_model::agent_output::{AgentEvent, Speaker, TextForm};
+use ralph_model::capability::{Capabilities, TextMode};
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::adapter::AgentAdapter;
 use super::call::{self, AgentCall, CallContext, IdleWatch};
-use super::exit_failure;
-use super::rate_limit_text;
 use super::translator::{Evidence, LineActivity, ParsedLine, Translate};
+use super::{exit_failure, rate_limit_text};
 
 /// Everything about plain text that ralph looks up.
 pub(crate) static ADAPTER: AgentAdapter = AgentAdapter {

@@ -5,14 +5,12 @@
 //! searched only in error texts and in the stderr of a failed call, never in what the agent wrote
 //! or read. Not here: which events of an agent are terminal.
 
-use ralph_core::child::{Ending, Limit};
-use ralph_core::failure::{Failure, FailureClass};
-
 use ralph_core::plain::Plain;
+use ralph_model::child::{Ending, Limit};
+use ralph_model::failure::{Failure, FailureClass};
 
-use super::error_patterns;
-use super::exit_failure;
 use super::translator::Evidence;
+use super::{error_patterns, exit_failure};
 
 /// Status of the last turn.
 #[derive(Debug, Default)]

@@ -14,14 +14,20 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use call_listener::{CallListener, send_answer};
 use jiff::tz::TimeZone;
-use ralph_core::agent_output::{AgentEvent, Reply, ReplyFold, ResultStatus};
-use ralph_core::capability::{McpServers, Support};
-use ralph_core::child::{ChildEnd, Ending, Force, Limit, NotStarted};
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_agents::{
+    self as agents, AgentCall, CallContext, IdleWatch, LineActivity, OuterSandbox, Privilege,
+    StdinMode, SystemPrompt, Translator,
+};
+use ralph_core::answers::reply_fold::ReplyFold;
+use ralph_core::checking::secret;
 use ralph_core::ports::{Agent, AgentRequest};
-use ralph_core::secret;
-use ralph_core::units::Millis;
+use ralph_model::agent_output::{AgentEvent, Reply, ResultStatus};
+use ralph_model::capability::{McpServers, Support};
+use ralph_model::child::{ChildEnd, Ending, Force, Limit, NotStarted};
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::units::Millis;
 
 use crate::bounded_read;
 use crate::environment::{self, Variables};
@@ -34,12 +40,6 @@ use crate::store::RunDir;
 use crate::store::active::ACTIVE_VARIABLE;
 use crate::store::embedded::EmbeddedDirectory;
 use crate::store::raw::{RawReader, RawWriter};
-use ralph_agents::{
-    self as agents, AgentCall, CallContext, IdleWatch, LineActivity, OuterSandbox, Privilege,
-    StdinMode, SystemPrompt, Translator,
-};
-
-use call_listener::{CallListener, send_answer};
 
 /// A result may be followed by a few lines and a second turn; an agent that stays longer than
 /// this has failed to exit.

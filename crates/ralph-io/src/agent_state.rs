@@ -17,19 +17,16 @@ mod login_account;
 mod refresh;
 
 use std::ffi::OsString;
-use std::fmt;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
 
-use jiff::Timestamp;
-use ralph_core::recipe::AgentKind;
-
-use crate::atomic_file;
-use crate::bounded_read;
 use confined_directory::ConfinedDirectory;
+use jiff::Timestamp;
 use ralph_agents::{self as agents, AgentEnv, CredentialSync};
+use ralph_model::agent::AgentKind;
 use refresh::RefreshError;
+
+use crate::{atomic_file, bounded_read};
 
 /// How many replaced logins are kept for one kind of agent.
 const MAX_REPLACED: usize = 10;

@@ -4,10 +4,10 @@
 
 use std::io::Write;
 
-use ralph_core::control::ControlRequest;
-use ralph_core::event::{Event, Purpose};
-use ralph_core::run::RunState;
-use ralph_core::units::Timestamp;
+use ralph_model::control::ControlRequest;
+use ralph_model::event::{Event, Purpose};
+use ralph_model::run::RunState;
+use ralph_model::units::Timestamp;
 
 use crate::line_text::shorten_text;
 use crate::line_writer::LineWriter;

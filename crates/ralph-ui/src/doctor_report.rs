@@ -88,7 +88,7 @@ const INDENT: usize = 4;
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use ralph_core::units::Timestamp;
+    use ralph_model::units::Timestamp;
 
     use super::*;
     use crate::style::tests::pipe;

@@ -2,7 +2,7 @@
 //!
 //! Not here: analyzing the command.
 
-use ralph_core::guard::{
+use ralph_guard::{
     AccessMode, GuardDecision, GuardFindings, GuardRefusal, LocatedPath, LoweringError,
     PathLocation, ShellCommand, find_rule, format_command,
 };

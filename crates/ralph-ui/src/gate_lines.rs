@@ -4,10 +4,10 @@
 
 use std::io::Write;
 
-use ralph_core::child::{ChildEnd, SoftLimit};
-use ralph_core::gate::{Gate, GateResult, GateStatus, Severity};
-use ralph_core::recipe::Recipe;
-use ralph_core::text::Truncate;
+use ralph_model::child::{ChildEnd, SoftLimit};
+use ralph_model::gate::{Gate, GateResult, GateStatus, Severity};
+use ralph_model::recipe::Recipe;
+use ralph_model::text::Truncate;
 
 use crate::line_text::{print_warning, shorten_text};
 use crate::line_writer::LineWriter;

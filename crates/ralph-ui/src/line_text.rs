@@ -4,8 +4,8 @@
 
 use std::io::Write;
 
-use ralph_core::ids::IterationNumber;
-use ralph_core::run::{AgentCallState, Iteration, RunState};
+use ralph_model::ids::IterationNumber;
+use ralph_model::run::{AgentCallState, Iteration, RunState};
 
 use crate::line_writer::LineWriter;
 use crate::sanitize;

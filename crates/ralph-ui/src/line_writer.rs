@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 
 use crate::sanitize;
 use crate::style::{LineMark, Motion, Paint, Style, Timestamps};

@@ -5,30 +5,30 @@
 
 use std::io::Write;
 
-use ralph_core::agent_output::Reply;
-use ralph_core::event::{Checkpoint, Event, Landed, Purpose, Recorded, WaitReason};
-use ralph_core::failure::{Failure, FailureRule};
-use ralph_core::gate::{Gate, Severity};
-use ralph_core::ids::{AskNumber, IterationNumber, Role, TaskId};
-use ralph_core::judge::{Judgement, Verdict};
-use ralph_core::plan::PlanState;
 use ralph_core::ports::Activity;
-use ralph_core::recipe::{AgentKind, AgentOrigin, Completion, Recipe};
-use ralph_core::review::ReviewResult;
-use ralph_core::run::{AgentCallEnd, AgentCallState, RunState};
-use ralph_core::units::Millis;
+use ralph_core::tasks::next_work::compaction_trigger;
+use ralph_model::agent::{AgentKind, AgentOrigin};
+use ralph_model::agent_output::Reply;
+use ralph_model::event::{Event, Purpose, Recorded, WaitReason};
+use ralph_model::failure::{Failure, FailureRule};
+use ralph_model::gate::{Gate, Severity};
+use ralph_model::ids::{AskNumber, IterationNumber, Role, TaskId};
+use ralph_model::judgement::{Judgement, Verdict};
+use ralph_model::plan::PlanState;
+use ralph_model::recipe::{Completion, Recipe};
+use ralph_model::review::ReviewResult;
+use ralph_model::run::{AgentCallEnd, AgentCallState, RunState};
+use ralph_model::units::Millis;
+use ralph_model::worktree::{Checkpoint, Landed};
 
-use crate::compaction_line;
 use crate::gate_lines::{print_gate_result, print_gate_start, warn_about_child};
 use crate::line_text::{
     FOREIGN_TEXT_CHARS, find_open_call, format_iteration, print_warning, shorten_id, shorten_text,
 };
 use crate::line_writer::LineWriter;
-use crate::sanitize;
 use crate::stream::{self, choose_plural};
 use crate::style::{LineMark, Paint};
-use crate::task_lines;
-use crate::{control_lines, wait_lines};
+use crate::{compaction_line, control_lines, sanitize, task_lines, wait_lines};
 
 /// How much a view shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -90,7 +90,7 @@ impl RunLines {
                     &format!("{of}{}", format_purpose(*role, task.as_ref())),
                 );
                 if *role == Role::Compact {
-                    let why = state.compaction_trigger().reason();
+                    let why = compaction_trigger(&state).reason();
                     page.write_indented(0, Paint::Dim, &format!("Compacting the handoffs: {why}"));
                 }
                 task_lines::print_attempt_start(page, state);

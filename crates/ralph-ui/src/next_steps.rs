@@ -2,10 +2,10 @@
 //!
 //! Text from task files and git is quoted for a shell before it becomes part of a command.
 
-use ralph_core::budget::ExhaustedBudget;
-use ralph_core::ids::{RunId, TaskId};
-use ralph_core::outcome::Outcome;
-use ralph_core::units::Timestamp;
+use ralph_model::budget::ExhaustedBudget;
+use ralph_model::ids::{RunId, TaskId};
+use ralph_model::outcome::Outcome;
+use ralph_model::units::Timestamp;
 
 use crate::line_text::quote_word;
 use crate::sanitize;

@@ -4,13 +4,12 @@
 
 use std::io::Write;
 
-use ralph_core::outcome::{Outcome, SandboxBlockedGate};
-use ralph_core::recipe::CommitPolicy;
-use ralph_core::run::RunState;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::outcome::{Outcome, SandboxBlockedGate};
+use ralph_model::recipe::CommitPolicy;
+use ralph_model::run::RunState;
+use ralph_model::units::{Millis, Timestamp};
 
-use crate::line_text::quote_word;
-use crate::line_text::shorten_text;
+use crate::line_text::{quote_word, shorten_text};
 use crate::line_writer::LineWriter;
 use crate::next_steps::{self, FailedWork, NextStepFacts};
 use crate::sanitize;

@@ -11,20 +11,19 @@ mod cached_run;
 mod http;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
-use ralph_core::control::ControlRequest;
-
-use crate::html::{self, Controls, LivePageData, PagePart};
-use crate::time::WallClock;
 use admission::{Admission, ServeRoute};
 use cached_run::CachedRun;
 use http::{ServeRequest, ServeResponse};
+use ralph_model::control::ControlRequest;
+
+use crate::html::{self, Controls, LivePageData, PagePart};
+use crate::time::WallClock;
 
 pub use crate::html::{ListedRun, ListedRunState};
 

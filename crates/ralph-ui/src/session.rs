@@ -5,22 +5,22 @@
 
 use std::io::Write;
 
-use ralph_core::agent_output::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage, UsageScope};
-use ralph_core::event::{Event, Landed, Purpose, Recorded};
-use ralph_core::failure::FailureRule;
-use ralph_core::gate::{GateResult, GateStatus};
-use ralph_core::ids::{IterationNumber, Role};
-use ralph_core::judge::Verdict;
-use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Activity, Ui};
-use ralph_core::review::ReviewResult;
-use ralph_core::run::RunState;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::agent_output::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage, UsageScope};
+use ralph_model::event::{Event, Purpose, Recorded};
+use ralph_model::failure::FailureRule;
+use ralph_model::gate::{GateResult, GateStatus};
+use ralph_model::ids::{IterationNumber, Role};
+use ralph_model::judgement::Verdict;
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::review::ReviewResult;
+use ralph_model::run::RunState;
+use ralph_model::units::{Millis, Timestamp};
+use ralph_model::worktree::Landed;
 
-use crate::control_lines;
-use crate::sanitize;
 use crate::time::WallClock;
 use crate::writer::IgnoreErrors;
+use crate::{control_lines, sanitize};
 
 /// The width of the rules between the blocks.
 const WIDTH: usize = 80;

@@ -7,14 +7,13 @@ mod commits;
 mod outlook;
 mod plan;
 
-use ralph_core::gate::GateStatus;
-use ralph_core::report::{Summary, TaskSummary};
-use ralph_core::sandbox::Backend;
+use ralph_core::reporting::report::{Summary, TaskSummary};
+use ralph_model::gate::GateStatus;
+use ralph_model::sandbox::Backend;
 
-use crate::sanitize;
 use crate::stream::choose_plural;
 use crate::style::{Paint, Style};
-use crate::tasks;
+use crate::{sanitize, tasks};
 
 pub use commits::{StatusCommit, format_last_commits};
 pub use outlook::{RunForecast, RunOutlook};

@@ -6,19 +6,18 @@
 use std::collections::VecDeque;
 use std::io::Write;
 
-use ralph_core::agent_output::{
+use ralph_core::checking::stuck::is_error_line;
+use ralph_model::agent_output::{
     AgentEvent, RateLimitStatus, Reply, ResultStatus, Speaker, TextForm, TodoItem, TodoState,
     ToolOutcome, Usage,
 };
-use ralph_core::failure::FailureClass;
-use ralph_core::stuck::is_error_line;
-use ralph_core::units::Timestamp;
+use ralph_model::failure::FailureClass;
+use ralph_model::units::Timestamp;
 
 use crate::line_writer::LineWriter;
-use crate::sanitize;
 use crate::style::{LineMark, Paint, Style};
-use crate::time;
 use crate::writer::group_thousands;
+use crate::{sanitize, time};
 
 /// State of the stream of one agent call that later lines depend on.
 #[derive(Debug, Default)]

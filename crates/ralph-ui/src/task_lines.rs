@@ -4,18 +4,18 @@
 
 use std::io::Write;
 
-use ralph_core::agent_list_diff::AgentListDiff;
-use ralph_core::gate::{GateResult, GateStatus};
-use ralph_core::ids::Role;
-use ralph_core::judge::{Judgement, Verdict};
-use ralph_core::recipe::Recipe;
-use ralph_core::report;
-use ralph_core::review::{ReviewPolicy, ReviewResult};
-use ralph_core::run::RunState;
-use ralph_core::settle;
-use ralph_core::stuck::Escalation;
-use ralph_core::task::{TaskList, TaskStatus};
-use ralph_core::units::Millis;
+use ralph_core::reporting::report;
+use ralph_core::run_loop::settle;
+use ralph_model::agent_list_diff::AgentListDiff;
+use ralph_model::gate::{GateResult, GateStatus};
+use ralph_model::ids::Role;
+use ralph_model::judgement::{Judgement, Verdict};
+use ralph_model::recipe::Recipe;
+use ralph_model::review::{ReviewPolicy, ReviewResult};
+use ralph_model::run::RunState;
+use ralph_model::stuck::Escalation;
+use ralph_model::task::{TaskList, TaskStatus};
+use ralph_model::units::Millis;
 
 use crate::gate_lines::print_gate_output;
 use crate::line_text::{print_warning, shorten_text};
@@ -83,7 +83,7 @@ pub(crate) fn print_attempt_start<W: Write>(page: &mut LineWriter<W>, state: &Ru
         }
         (_, 0) => String::new(),
         (_, failed) => {
-            let limit = settle::read_attempt_limit(work, &board.list, &task.id);
+            let limit = work.attempt_limit(&board.list, &task.id);
             format!(" (attempt {} of {limit})", failed + 1)
         }
     };

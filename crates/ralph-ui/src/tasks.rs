@@ -3,9 +3,10 @@
 //! People and agents write the task file, so its text goes through `sanitize` first. Not here:
 //! which file it is, and changing it.
 
-use ralph_core::ids::TaskId;
-use ralph_core::review::ReviewStatus;
-use ralph_core::task::{Blockage, NextWork, Task, TaskList, TaskStatus};
+use ralph_core::tasks::next_work::{Blockage, NextWork};
+use ralph_model::ids::TaskId;
+use ralph_model::review::ReviewStatus;
+use ralph_model::task::{Task, TaskList, TaskStatus};
 
 use crate::sanitize;
 use crate::style::{LineMark, Motion, Paint, Style};
@@ -235,8 +236,8 @@ fn fit_to(text: &str, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use ralph_core::review::ReviewPolicy;
-    use ralph_core::task::RetryPolicy;
+    use ralph_core::tasks::next_work::{RetryPolicy, choose_next_work};
+    use ralph_model::review::ReviewPolicy;
 
     use super::*;
     use crate::style::tests::{pipe, terminal};
@@ -267,7 +268,7 @@ mod tests {
     }
 
     fn shown(list: &TaskList, around: &StreamEnvironment) -> String {
-        let next = list.choose_next(ReviewPolicy::Fresh { cap: 5 }, RetryPolicy::Never);
+        let next = choose_next_work(&list, ReviewPolicy::Fresh { cap: 5 }, RetryPolicy::Never);
         super::format_list(list, &next, &Style::choose_style(&StylePreferences::default(), around))
     }
 

@@ -6,20 +6,20 @@
 
 use std::io::Write;
 
-use ralph_core::agent_output::Reply;
-use ralph_core::event::{Event, Landed, Recorded, TreeDiff};
-use ralph_core::gate::{Gate, GateResult, GateStatus};
-use ralph_core::judge::{Judgement, Landing, Verdict};
 use ralph_core::ports::Activity;
-use ralph_core::recipe::Completion;
-use ralph_core::run::RunState;
-use ralph_core::units::Timestamp;
+use ralph_model::agent_output::Reply;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::gate::{Gate, GateResult, GateStatus};
+use ralph_model::judgement::{Judgement, Landing, Verdict};
+use ralph_model::recipe::Completion;
+use ralph_model::run::RunState;
+use ralph_model::units::Timestamp;
+use ralph_model::worktree::{Landed, TreeDiff};
 
-use crate::budget;
 use crate::line_text::{format_iteration, quote_word, shorten_id, shorten_text};
 use crate::line_writer::LineWriter;
-use crate::sanitize;
 use crate::style::{LineMark, Paint};
+use crate::{budget, sanitize};
 
 /// How many characters of a prompt are shown.
 const PROMPT_CHARS: usize = 200;

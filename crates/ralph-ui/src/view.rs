@@ -5,10 +5,10 @@
 
 use std::io::{self, Write};
 
-use ralph_core::agent_output::AgentEvent;
-use ralph_core::event::{Event, Recorded};
 use ralph_core::ports::{Activity, Ui};
-use ralph_core::run::RunState;
+use ralph_model::agent_output::AgentEvent;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::run::RunState;
 
 use crate::line_writer::LineWriter;
 use crate::lines::RunLines;

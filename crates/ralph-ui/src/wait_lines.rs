@@ -4,10 +4,10 @@
 
 use std::io::Write;
 
-use ralph_core::event::WaitReason;
-use ralph_core::gate::Gate;
-use ralph_core::run::RunState;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::event::WaitReason;
+use ralph_model::gate::Gate;
+use ralph_model::run::RunState;
+use ralph_model::units::{Millis, Timestamp};
 
 use crate::line_text::{find_open_call, shorten_text};
 use crate::line_writer::LineWriter;

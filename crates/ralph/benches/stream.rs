@@ -17,23 +17,21 @@ mod slow;
 mod typed;
 
 use std::hint::black_box;
-use std::io;
 use std::process::Command;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
+use listening::{CHUNK, listen, listen_through, rounds};
 use ralph_core::ports::Ui;
-use ralph_core::recipe::AgentKind;
-use ralph_core::units::Timestamp;
 use ralph_io::mask::Masker;
+use ralph_model::agent::AgentKind;
+use ralph_model::units::Timestamp;
 use ralph_testkit::measure::{measure_time, read_peak_memory};
 use ralph_ui::style::{Color, Marks, Motion, Style, Timestamps};
 use ralph_ui::time::WallClock;
 use ralph_ui::tui::{FullScreen, FullScreenSetup, ScreenLink};
 use ralph_ui::view::{AgentStream, TerminalView, Verbosity, ViewOptions};
 use serde_json::Value;
-
-use listening::{CHUNK, listen, listen_through, rounds};
 use slow::Pace;
 
 /// How often each is measured.

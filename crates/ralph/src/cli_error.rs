@@ -4,10 +4,10 @@
 
 use std::error::Error;
 
-use ralph_core::engine::EngineError;
-use ralph_core::event::CheckedOut;
-use ralph_core::outcome::ExitStatus;
+use ralph_core::run_loop::engine::EngineError;
 use ralph_io::store::layout::LayoutError;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::worktree::CheckedOut;
 use ralph_ui::error_report::ErrorReport;
 
 use crate::shell_quote::quote_for_shell;

@@ -7,16 +7,16 @@
 use std::fs;
 use std::time::Duration;
 
-use ralph_core::event::{CheckedOut, Checkpoint, EndSnapshot, Event, Landed, Recorded};
-use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::VcsError;
-use ralph_core::run::RunState;
-use ralph_io::clock;
+use ralph_core::run_loop::fold::apply_event;
 use ralph_io::git::{GitRepository, GitVcs};
 use ralph_io::process::Watch;
-use ralph_io::sandbox;
-
 use ralph_io::store::{self, Journal, ProjectLayout, RunDir, RunLock, journal, runs};
+use ralph_io::{clock, sandbox};
+use ralph_model::event::{Event, Recorded};
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::run::RunState;
+use ralph_model::worktree::{CheckedOut, Checkpoint, EndSnapshot, Landed};
 
 use crate::cli_error::CliError;
 use crate::project::Project;
@@ -148,7 +148,7 @@ fn find_pending_commit(
     let fact =
         build_next_record(state, Event::Landed { landed: Landed::Committed { commit, subject } });
     // An event that does not fit is left for `ralph resume` to handle.
-    Ok(state.apply_event(&fact).is_ok().then_some(fact))
+    Ok(apply_event(state, &fact).is_ok().then_some(fact))
 }
 
 fn build_next_record(state: &RunState, event: Event) -> Recorded {

@@ -5,13 +5,15 @@
 
 use std::path::Path;
 
-use ralph_core::capability::McpServers;
-use ralph_core::ids::{Role, RunId};
-use ralph_core::memory::{self, Documentation, Memory};
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::{AgentChoice, Recipe};
+use ralph_core::memory;
 use ralph_io::atomic_file;
 use ralph_io::store::{ProjectLayout, RunDir, journal, runs};
+use ralph_model::agent::AgentChoice;
+use ralph_model::capability::McpServers;
+use ralph_model::ids::{Role, RunId};
+use ralph_model::memory::{Documentation, Memory};
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::Recipe;
 use serde_json::{Map, Value, json};
 
 use crate::cli_error::CliError;

@@ -2,22 +2,22 @@
 //!
 //! Not here: the repository, and anything that changes a file.
 
-use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use ralph_agents as agents;
-use ralph_core::child::NotStarted;
-use ralph_core::gate::GateCheck;
-use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::VcsError;
-use ralph_core::recipe::{AgentChoice, AgentOrigin, Recipe};
 use ralph_io::git::{GitRepository, RepositoryDiscovery};
 use ralph_io::process::{self, ProcessLimits, Spawn, StdinSource, Watch};
 use ralph_io::store::RunLock;
 use ralph_io::store::files::read_prompt;
 use ralph_io::store::layout::{self, ProjectLayout};
+use ralph_model::agent::{AgentChoice, AgentOrigin};
+use ralph_model::child::NotStarted;
+use ralph_model::gate::GateCheck;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::Recipe;
 
 use crate::cli::CommonArgs;
 use crate::cli_error::{CliError, to_layout_error};

@@ -9,26 +9,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_agents::{self as agents, Translator};
-use ralph_core::checklist::Checklist;
-use ralph_core::event::{Event, Recorded};
-use ralph_core::ids::{IterationNumber, RunId};
-use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::AgentRequest;
-use ralph_core::run::RunState;
+use ralph_core::tasks::checklist::Checklist;
 use ralph_io::environment::Variables;
 use ralph_io::mask::Masker;
 use ralph_io::process::{OutputLine, OutputLines, StopStage, Watch};
-use ralph_io::store::plan;
 use ralph_io::store::raw::RawTail;
 use ralph_io::store::tail::JournalTail;
-use ralph_io::store::{ProjectLayout, RunDir, RunLock};
+use ralph_io::store::{ProjectLayout, RunDir, RunLock, plan};
+use ralph_model::event::{Event, Recorded};
+use ralph_model::ids::{IterationNumber, RunId};
+use ralph_model::outcome::ExitStatus;
+use ralph_model::run::RunState;
 use ralph_ui::tui::{self, CallOutput, Recording, ReplayKind, ScreenLink};
 use ralph_ui::view::{AgentStream, ViewOptions};
 
 use crate::cli_error::CliError;
-use crate::full_screen;
-use crate::screen;
-use crate::secrets;
+use crate::{full_screen, screen, secrets};
 
 /// Bytes read from a stream at once.
 const PIECE: usize = 64 * 1024;
@@ -213,12 +210,12 @@ impl RecordedCall {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::agent_output::AgentEvent;
-    use ralph_core::event::Purpose;
-    use ralph_core::ids::{AskNumber, Role};
-    use ralph_core::recipe::{AgentChoice, AgentKind};
-    use ralph_core::units::Millis;
     use ralph_io::store::raw::RawWriter;
+    use ralph_model::agent::{AgentChoice, AgentKind};
+    use ralph_model::agent_output::AgentEvent;
+    use ralph_model::event::Purpose;
+    use ralph_model::ids::{AskNumber, Role};
+    use ralph_model::units::Millis;
 
     use super::*;
 

@@ -7,13 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ralph_agents as agents;
-use ralph_core::engine::EngineError;
-use ralph_core::ids::{RunId, TaskId};
-use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Ui, VcsError};
-use ralph_core::recipe::Recipe;
-use ralph_core::run::RunState;
-use ralph_core::units::Millis;
+use ralph_core::run_loop::engine::EngineError;
 use ralph_io::clock;
 use ralph_io::environment::Variables;
 use ralph_io::git::{GitRepository, GitVcs, RestoredChanges, TakenWork};
@@ -23,6 +18,11 @@ use ralph_io::sandbox::Launcher;
 use ralph_io::store::draft::{RunDraft, WithdrawResult};
 use ralph_io::store::layout::PROJECT_DIRECTORY;
 use ralph_io::store::{LockError, ProjectLayout, RunLock, files, runs};
+use ralph_model::ids::{RunId, TaskId};
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::recipe::Recipe;
+use ralph_model::run::RunState;
+use ralph_model::units::Millis;
 use ralph_ui::session::SessionLog;
 use ralph_ui::style::Style;
 use ralph_ui::time::WallClock;
@@ -31,17 +31,15 @@ use ralph_ui::view::{AgentStream, Fanout, SHUTTING_DOWN, TerminalView, Verbosity
 use ralph_ui::writer::NonBlocking;
 
 use crate::cli::CommonArgs;
-use crate::cli_error::to_layout_error;
-use crate::cli_error::{CliError, IncompleteExit, to_engine_error};
+use crate::cli_error::{CliError, IncompleteExit, to_engine_error, to_layout_error};
 use crate::crash_recovery::{self, CheckoutChange};
 use crate::documents::{DIRECTORY, DOCUMENTS};
-use crate::full_screen;
 use crate::project::Project;
 use crate::recipe::{self, SPECS_DIR};
-use crate::recording;
 use crate::screen::{self, OutputStyle};
 use crate::settings::types::sections::LogLevelSetting;
 use crate::settings::{self, LoadedSettings};
+use crate::{full_screen, recording};
 
 /// How long ralph waits at the end for a terminal that has stopped reading.
 const FINAL_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);

@@ -5,15 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use ralph_core::engine::{Engine, EngineError, RunStart};
-use ralph_core::hook_state::HookState;
-use ralph_core::ids::RunId;
-use ralph_core::outcome::{ExitStatus, Outcome};
 use ralph_core::ports::{Ports, Ui, Vcs};
-use ralph_core::recipe::Recipe;
-use ralph_core::run::RunState;
-use ralph_core::sandbox::RequestedBackend;
-use ralph_core::units::Millis;
+use ralph_core::run_loop::engine::{Engine, EngineError, RunStart};
 use ralph_io::agent_runner::{AgentRunner, HookWarning};
 use ralph_io::clock;
 use ralph_io::control::Inbox;
@@ -27,20 +20,24 @@ use ralph_io::sleep_inhibitor::SleepInhibitor;
 use ralph_io::store::active::{self, ACTIVE_VARIABLE, WINDOW_VARIABLE};
 use ralph_io::store::draft::RunDraft;
 use ralph_io::store::{Journal, RunStore, journal, run_id};
+use ralph_model::hook_state::HookState;
+use ralph_model::ids::RunId;
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::recipe::Recipe;
+use ralph_model::run::RunState;
+use ralph_model::sandbox::RequestedBackend;
+use ralph_model::units::Millis;
 use ralph_ui::view::Fanout;
 
 use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::CommonArgs;
 use crate::cli_error::{CliError, IncompleteExit, to_engine_error, to_layout_error};
-use crate::guard_self_test;
 use crate::isolation::{self, RunIsolation, SandboxContext};
-use crate::memory_setup;
-use crate::plugin;
 use crate::project::Project;
 use crate::run_context::{DirtyPlan, FormerAttempt, RunContext};
-use crate::secrets;
 use crate::settings::LoadedSettings;
 use crate::subscribers::{self, RunSubscribers};
+use crate::{guard_self_test, memory_setup, plugin, secrets};
 
 /// The version of this binary.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -15,15 +15,13 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use ralph_core::units::Timestamp;
-use ralph_io::atomic_file;
-use ralph_io::bounded_read;
 use ralph_io::store::layout;
+use ralph_io::{atomic_file, bounded_read};
+use ralph_model::units::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::cli_error::CliError;
-use crate::cli_error::to_layout_error;
+use crate::cli_error::{CliError, to_layout_error};
 use crate::settings::{Loosening, LooseningCause};
 
 /// Version of the trust file.

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
+use ralph_model::agent::Permissions;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 

@@ -5,17 +5,16 @@ use std::path::{Path, PathBuf};
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
-use ralph_core::agent_output::{AgentEvent, Reply};
-use ralph_core::child::{Ending, Force, Limit, NotStarted};
-use ralph_core::failure::FailureClass;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentKind, Permissions};
-use ralph_core::units::Timestamp;
+use ralph_model::agent::{AgentKind, Permissions};
+use ralph_model::agent_output::{AgentEvent, Reply};
+use ralph_model::child::{Ending, Force, Limit, NotStarted};
+use ralph_model::failure::FailureClass;
+use ralph_model::units::Timestamp;
 use serde_json::{Value, json};
 
 use crate::call::tests::context;
-use crate::test_support::build_request;
-use crate::test_support::read_stream;
+use crate::test_support::{build_request, read_stream};
 use crate::tests::recorded::{NOW, exit, list_streams, mutilated, show, show_call};
 use crate::{
     LineActivity, ParsedLine, StdinReply, StdinState, Translator, build_call, create_translator,

@@ -6,8 +6,8 @@
 
 use std::collections::VecDeque;
 
-use ralph_core::agent_output::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
-use ralph_core::text::shorten_to_line;
+use ralph_model::agent_output::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
+use ralph_model::text::shorten_to_line;
 use serde_json::value::RawValue;
 
 use super::wire;

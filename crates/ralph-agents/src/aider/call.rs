@@ -3,9 +3,9 @@
 //! Not here: the repository map, which Aider caches in `.aider.tags.cache.v4` and excludes in
 //! `.gitignore` by itself.
 
-use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
+use ralph_model::agent::Permissions;
+use ralph_model::failure::Failure;
 
 use crate::call::{AgentCall, CallContext, IdleWatch, build_environment, deliver_prompt};
 use crate::json_events::FlagBuilder;

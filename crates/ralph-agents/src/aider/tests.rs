@@ -1,6 +1,6 @@
 //! What only Aider does: errors among the text, an exit code that says nothing.
 
-use ralph_core::failure::FailureClass;
+use ralph_model::failure::FailureClass;
 
 use crate::tests::conformance::AIDER;
 use crate::tests::recorded::exit;

@@ -2,10 +2,10 @@
 //!
 //! Not here: a system prompt. Amp reads instructions from `AGENTS.md` only.
 
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_core::checking::secret::is_secret_name;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
-use ralph_core::secret::is_secret_name;
+use ralph_model::agent::Permissions;
+use ralph_model::failure::{Failure, FailureClass};
 use serde_json::{Map, Value, json};
 
 use crate::call::{

@@ -3,8 +3,8 @@
 //! Success is a result with the subtype `success`, no error flag, and a matching exit. Patterns
 //! are searched only in errors.
 
-use ralph_core::child::Ending;
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_model::child::Ending;
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::translate::{AmpTranslator, AmpTurn};
 use super::wire;

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use expect_test::expect;
-use ralph_core::capability::McpServers;
-use ralph_core::recipe::{AgentKind, AgentOrigin};
-use ralph_core::structured_output::Schema;
-use ralph_core::units::UsdMicros;
+use ralph_core::answers::structured_output::Schema;
+use ralph_model::agent::{AgentKind, AgentOrigin};
+use ralph_model::capability::McpServers;
+use ralph_model::units::UsdMicros;
 use serde_json::json;
 
 use super::*;

@@ -3,12 +3,12 @@
 //! Not here: which flags a version supports. The request lists its capabilities, and a flag that
 //! is still unknown is named on stderr.
 
-use ralph_core::capability::{SchemaOutput, Support};
-use ralph_core::failure::Failure;
-use ralph_core::hook_state::make_session_id;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentChoice, AgentOutput, Permissions};
-use ralph_core::units::UsdMicros;
+use ralph_model::agent::{AgentChoice, AgentOutput, Permissions};
+use ralph_model::capability::{SchemaOutput, Support};
+use ralph_model::failure::Failure;
+use ralph_model::hook_state::make_session_id;
+use ralph_model::units::UsdMicros;
 
 use crate::call::{
     AgentCall, CallContext, IdleWatch, OuterSandbox, Privilege, build_environment, check_argument,

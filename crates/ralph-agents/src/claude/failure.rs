@@ -6,9 +6,9 @@
 
 use std::fmt;
 
-use ralph_core::agent_output::RateLimitStatus;
-use ralph_core::child::{Ending, Limit};
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_model::agent_output::RateLimitStatus;
+use ralph_model::child::{Ending, Limit};
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::translate::{ClaudeTranslator, ClaudeTurn};
 use super::wire;

@@ -4,16 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use expect_test::expect;
-use ralph_core::agent_output::{AgentEvent, Reply};
-use ralph_core::child::{Ending, Force, Limit, NotStarted};
-use ralph_core::failure::FailureClass;
+use ralph_core::answers::structured_output::Schema;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
-use ralph_core::structured_output::Schema;
-use ralph_core::units::{Timestamp, UsdMicros};
+use ralph_model::agent::{AgentKind, AgentOutput, Permissions};
+use ralph_model::agent_output::{AgentEvent, Reply};
+use ralph_model::child::{Ending, Force, Limit, NotStarted};
+use ralph_model::failure::FailureClass;
+use ralph_model::units::{Timestamp, UsdMicros};
 
-use crate::test_support;
-use crate::test_support::build_request;
+use crate::test_support::{self, build_request};
 use crate::tests::conformance::CLAUDE;
 use crate::tests::recorded::{NOW, exit, show_event};
 use crate::{Privilege, Translator};

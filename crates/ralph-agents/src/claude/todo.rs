@@ -2,7 +2,7 @@
 //!
 //! Not here: the tool calls themselves.
 
-use ralph_core::agent_output::{TodoItem, TodoState};
+use ralph_model::agent_output::{TodoItem, TodoState};
 
 use super::wire::{Input, Todo, ToolUseResult};
 

@@ -6,14 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::agent_output::{
+use ralph_model::agent_output::{
     AgentEvent, RateLimitStatus, ResultStatus, Speaker, TextForm, ToolOutcome, Usage, UsageScope,
 };
-use ralph_core::failure::Failure;
-use ralph_core::ids::RunId;
-use ralph_core::text::excerpt_text;
-use ralph_core::text::shorten_to_line;
-use ralph_core::units::{Timestamp, Tokens, UsdMicros};
+use ralph_model::failure::Failure;
+use ralph_model::ids::RunId;
+use ralph_model::text::{excerpt_text, shorten_to_line};
+use ralph_model::units::{Timestamp, Tokens, UsdMicros};
 use serde::de::IgnoredAny;
 
 use super::failure::{ApiRetry, ClaudeFailure};

@@ -3,9 +3,9 @@
 //! Not here: `--yolo`. That mode prompts a model that just answers again, without end; approving
 //! everything is the default without it.
 
-use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
+use ralph_model::agent::Permissions;
+use ralph_model::failure::Failure;
 
 use crate::call::{AgentCall, CallContext, IdleWatch, build_environment, deliver_prompt, has_flag};
 

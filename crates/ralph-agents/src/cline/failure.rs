@@ -3,14 +3,14 @@
 //! Success is a `run_result` with `completed` and no `run_aborted` after it; exit code 0 means
 //! nothing, because interrupts also exit with 0. Patterns are searched only in errors.
 
-use ralph_core::child::{Ending, Limit};
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_core::plain::Plain;
+use ralph_model::child::{Ending, Limit};
+use ralph_model::failure::{Failure, FailureClass};
 use serde::Deserialize;
 
 use super::translate::{ClineTranslator, ClineTurn};
 use crate::translator::{Evidence, shorten_text};
 use crate::{error_patterns, exit_failure};
-use ralph_core::plain::Plain;
 
 /// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =

@@ -5,14 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::agent_output::{
+use ralph_core::ports::AgentRequest;
+use ralph_model::agent_output::{
     AgentEvent, ResultStatus, Speaker, TextForm, ToolOutcome, Usage, UsageScope,
 };
-use ralph_core::failure::Failure;
-use ralph_core::ports::AgentRequest;
-use ralph_core::text::excerpt_text;
-use ralph_core::text::shorten_to_line;
-use ralph_core::units::{Tokens, UsdMicros};
+use ralph_model::failure::Failure;
+use ralph_model::text::{excerpt_text, shorten_to_line};
+use ralph_model::units::{Tokens, UsdMicros};
 use serde_json::value::RawValue;
 
 use super::failure::ClineFailure;

@@ -3,11 +3,11 @@
 //! Settings without a flag are configuration keys. Not here: limits of turns or cost, which Codex
 //! does not have.
 
-use ralph_core::capability::SchemaOutput;
-use ralph_core::failure::Failure;
+use ralph_core::checking::secret::is_secret_name;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentOutput, Permissions};
-use ralph_core::secret::is_secret_name;
+use ralph_model::agent::{AgentOutput, Permissions};
+use ralph_model::capability::SchemaOutput;
+use ralph_model::failure::Failure;
 
 use super::adapter::DEPRECATED_FLAGS;
 use crate::call::{

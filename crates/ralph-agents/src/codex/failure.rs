@@ -3,13 +3,12 @@
 //! Success is a completed turn and a matching exit. Patterns are searched only in the message of a
 //! failed turn and, if no turn ended, in the end of stderr; never in what the agent wrote or read.
 
-use ralph_core::child::{Ending, Limit};
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_model::child::{Ending, Limit};
+use ralph_model::failure::{Failure, FailureClass};
 
 use super::translate::{CodexTranslator, CodexTurn};
-use crate::exit_failure;
-use crate::rate_limit_text;
 use crate::translator::{Evidence, shorten_text};
+use crate::{exit_failure, rate_limit_text};
 
 /// Hint on how to install the program.
 pub(crate) const INSTALL_HINT: &str =

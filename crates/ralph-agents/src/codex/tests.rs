@@ -4,18 +4,17 @@
 use std::path::Path;
 
 use expect_test::expect;
-use ralph_core::agent_output::AgentEvent;
-use ralph_core::child::{Ending, Force, Limit, NotStarted};
-use ralph_core::failure::FailureClass;
+use ralph_core::answers::structured_output::Schema;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::{AgentKind, AgentOutput, Permissions};
-use ralph_core::structured_output::Schema;
-use ralph_core::units::Timestamp;
+use ralph_model::agent::{AgentKind, AgentOutput, Permissions};
+use ralph_model::agent_output::AgentEvent;
+use ralph_model::child::{Ending, Force, Limit, NotStarted};
+use ralph_model::failure::FailureClass;
+use ralph_model::units::Timestamp;
 
 use crate::ParsedLine;
 use crate::call::tests::context;
-use crate::test_support;
-use crate::test_support::build_request;
+use crate::test_support::{self, build_request};
 use crate::tests::conformance::CODEX;
 use crate::tests::recorded::{NOW, exit, signal};
 
@@ -302,7 +301,7 @@ fn text_mode_without_file_has_no_answer() {
         let mut request = build_request(AgentKind::Codex, &[], "Do it.");
         request.agent.output = AgentOutput::Text;
         let mut translator = crate::create_translator(&request, Path::new("/project"));
-        let mut reading = ralph_core::agent_output::ReplyFold::default();
+        let mut reading = ralph_core::answers::reply_fold::ReplyFold::default();
         // Stdout repeats the answer, and does not count.
         let stdout = "All done.\n<promise>COMPLETE</promise>";
         let mut parsed: Vec<ParsedLine> =
@@ -312,11 +311,11 @@ fn text_mode_without_file_has_no_answer() {
             .iter()
             .flat_map(|parsed| &parsed.events)
             .for_each(|event| reading.apply_event(event));
-        let end = ralph_core::child::ChildEnd {
+        let end = ralph_model::child::ChildEnd {
             ending,
-            ran: ralph_core::units::Millis::ZERO,
-            soft_limit: ralph_core::child::SoftLimit::Kept,
-            leftovers: ralph_core::child::Leftovers::default(),
+            ran: ralph_model::units::Millis::ZERO,
+            soft_limit: ralph_model::child::SoftLimit::Kept,
+            leftovers: ralph_model::child::Leftovers::default(),
         };
         let evidence = crate::Evidence {
             reading: &reading,
@@ -374,7 +373,7 @@ fn removed_flag_is_replaced() {
     };
     let rest = "-c features.unbounded_connection_retries=false";
     assert_eq!(args(&request), format!("exec --json {rest} -s workspace-write -"));
-    request.agent.version = Some(ralph_core::version::Version::new(0, 125, 0));
+    request.agent.version = Some(ralph_model::version::Version::new(0, 125, 0));
     assert_eq!(args(&request), format!("exec --json {rest} --full-auto -"));
 }
 

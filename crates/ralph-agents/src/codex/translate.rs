@@ -7,15 +7,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use ralph_core::agent_output::{
+use ralph_core::ports::AgentRequest;
+use ralph_model::agent_output::{
     AgentEvent, ResultStatus, Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage,
     UsageScope,
 };
-use ralph_core::failure::Failure;
-use ralph_core::ports::AgentRequest;
-use ralph_core::text::excerpt_text;
-use ralph_core::text::shorten_to_line;
-use ralph_core::units::Tokens;
+use ralph_model::failure::Failure;
+use ralph_model::text::{excerpt_text, shorten_to_line};
+use ralph_model::units::Tokens;
 
 use super::wire;
 use crate::json_events::build_notice;

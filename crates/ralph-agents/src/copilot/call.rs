@@ -2,9 +2,9 @@
 //!
 //! Not here: hooks, which are files in the user's or the project's configuration.
 
-use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
+use ralph_model::agent::Permissions;
+use ralph_model::failure::Failure;
 
 use crate::call::{AgentCall, CallContext, IdleWatch, build_environment, deliver_prompt};
 use crate::json_events::FlagBuilder;

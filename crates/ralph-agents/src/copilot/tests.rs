@@ -1,10 +1,10 @@
 //! Recorded streams, calls, and malformed streams.
 
 use expect_test::expect;
-use ralph_core::child::{Ending, Force};
-use ralph_core::failure::FailureClass;
-use ralph_core::recipe::Permissions;
-use ralph_core::units::Timestamp;
+use ralph_model::agent::Permissions;
+use ralph_model::child::{Ending, Force};
+use ralph_model::failure::FailureClass;
+use ralph_model::units::Timestamp;
 
 use crate::tests::conformance::COPILOT;
 use crate::tests::recorded::{IDLE, NOW, exit};

@@ -2,9 +2,9 @@
 //!
 //! It reads a Google login file only if a variable or its settings select it.
 
-use ralph_core::capability::{Capabilities, PromptEcho, Support, UsageReport};
-use ralph_core::recipe::AgentKind;
-use ralph_core::version::Version;
+use ralph_model::agent::AgentKind;
+use ralph_model::capability::{Capabilities, PromptEcho, Support, UsageReport};
+use ralph_model::version::Version;
 
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::GeminiTranslator;

@@ -2,10 +2,10 @@
 //!
 //! Not here: MCP servers, hooks and the turn limit, which it reads from its settings only.
 
-use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
-use ralph_core::version::Version;
+use ralph_model::agent::Permissions;
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::version::Version;
 
 use crate::call::{AgentCall, CallContext, IdleWatch, build_environment, deliver_prompt, has_flag};
 

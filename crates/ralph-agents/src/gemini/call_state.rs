@@ -3,10 +3,10 @@
 //!
 //! Not here: the lines themselves, and what the end means.
 
-use ralph_core::agent_output::{
+use ralph_model::agent_output::{
     AgentEvent, ResultStatus, Speaker, TextForm, ToolOutcome, Usage, UsageScope,
 };
-use ralph_core::units::Tokens;
+use ralph_model::units::Tokens;
 
 use super::failure::GeminiFailure;
 use super::tools::OpenToolCalls;

@@ -4,8 +4,8 @@
 //! also follows a dropped stream and TERM. Patterns are searched only in the error of a failed
 //! call, never in what the agent wrote or read.
 
-use ralph_core::child::{Ending, Limit};
-use ralph_core::failure::{Failure, FailureClass};
+use ralph_model::child::{Ending, Limit};
+use ralph_model::failure::{Failure, FailureClass};
 use serde::Deserialize;
 
 use super::call::INSTALL_HINT;

@@ -1,11 +1,11 @@
 //! Recorded streams, calls, and malformed streams.
 
 use expect_test::expect;
-use ralph_core::agent_output::Reply;
-use ralph_core::child::{Ending, Force, Limit, NotStarted};
-use ralph_core::failure::FailureClass;
-use ralph_core::recipe::{AgentKind, Permissions};
-use ralph_core::units::Timestamp;
+use ralph_model::agent::{AgentKind, Permissions};
+use ralph_model::agent_output::Reply;
+use ralph_model::child::{Ending, Force, Limit, NotStarted};
+use ralph_model::failure::FailureClass;
+use ralph_model::units::Timestamp;
 
 use crate::call::tests::context;
 use crate::test_support::build_request;

@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::agent_output::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
-use ralph_core::text::excerpt_text;
-use ralph_core::text::shorten_to_line;
+use ralph_model::agent_output::{AgentEvent, Speaker, TodoItem, TodoState, ToolOutcome};
+use ralph_model::text::{excerpt_text, shorten_to_line};
 use serde::Deserialize;
 
 use crate::lenient_json::{Text, read_lenient};

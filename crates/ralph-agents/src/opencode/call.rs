@@ -4,9 +4,9 @@
 //! are merged into its configuration through a variable, so no file of the user is changed. Not
 //! here: the provider and its key, which the user sets up.
 
-use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
+use ralph_model::agent::Permissions;
+use ralph_model::failure::Failure;
 use serde_json::{Map, Value, json};
 
 use crate::call::{AgentCall, CallContext, IdleWatch, build_environment, deliver_prompt};

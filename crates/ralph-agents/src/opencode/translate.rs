@@ -4,12 +4,12 @@
 //! reported only when it has ended, and before the text that its step wrote first; text counts
 //! only from the step that stops. Not here: what an error means, see `turn_status`.
 
-use ralph_core::agent_output::{
+use ralph_core::ports::AgentRequest;
+use ralph_model::agent_output::{
     AgentEvent, ResultStatus, Speaker, TodoItem, TodoState, ToolOutcome, Usage, UsageScope,
 };
-use ralph_core::failure::{Failure, FailureClass};
-use ralph_core::ports::AgentRequest;
-use ralph_core::units::{Tokens, UsdMicros};
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::units::{Tokens, UsdMicros};
 use serde_json::value::RawValue;
 
 use super::call::HINTS;

@@ -2,8 +2,8 @@
 //!
 //! Not here: permissions and MCP servers, which pi does not support.
 
-use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
+use ralph_model::failure::Failure;
 
 use crate::call::{
     AgentCall, CallContext, IdleWatch, build_environment, check_argument, deliver_prompt, has_flag,

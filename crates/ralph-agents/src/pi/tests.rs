@@ -1,9 +1,9 @@
 //! Recorded streams, calls, and malformed streams.
 
 use expect_test::expect;
-use ralph_core::child::{Ending, Force};
-use ralph_core::failure::FailureClass;
-use ralph_core::units::Timestamp;
+use ralph_model::child::{Ending, Force};
+use ralph_model::failure::FailureClass;
+use ralph_model::units::Timestamp;
 
 use crate::tests::conformance::PI;
 use crate::tests::recorded::{IDLE, NOW, exit};

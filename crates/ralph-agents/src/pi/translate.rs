@@ -6,10 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use ralph_core::agent_output::{AgentEvent, ResultStatus, Speaker, ToolOutcome, Usage, UsageScope};
-use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
-use ralph_core::units::{Tokens, UsdMicros};
+use ralph_model::agent_output::{
+    AgentEvent, ResultStatus, Speaker, ToolOutcome, Usage, UsageScope,
+};
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::units::{Tokens, UsdMicros};
 
 use super::call::HINTS;
 use super::wire;

@@ -2,11 +2,11 @@
 //!
 //! A setting or a flag may select the kind of login.
 
-use ralph_core::capability::{
+use ralph_model::agent::AgentKind;
+use ralph_model::capability::{
     Capabilities, McpServers, PromptEcho, SchemaOutput, Support, UsageReport,
 };
-use ralph_core::recipe::AgentKind;
-use ralph_core::version::Version;
+use ralph_model::version::Version;
 
 use super::call::{INSTALL_HINT, build_call};
 use super::translate::QwenTranslator;

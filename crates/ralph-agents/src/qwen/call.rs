@@ -2,10 +2,10 @@
 //!
 //! Not here: the provider and its key, which the user sets up.
 
-use ralph_core::capability::{McpServers, SchemaOutput, Support};
-use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::Permissions;
+use ralph_model::agent::Permissions;
+use ralph_model::capability::{McpServers, SchemaOutput, Support};
+use ralph_model::failure::Failure;
 
 use crate::call::{AgentCall, CallContext, check_argument};
 use crate::gemini::{Flag, build_call_with_flags};

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use expect_test::expect;
-use ralph_core::agent_output::Reply;
-use ralph_core::child::{Ending, Force, Limit};
-use ralph_core::failure::FailureClass;
+use ralph_model::agent_output::Reply;
+use ralph_model::child::{Ending, Force, Limit};
+use ralph_model::failure::FailureClass;
 
 use crate::tests::conformance::QWEN;
 use crate::tests::recorded::exit;

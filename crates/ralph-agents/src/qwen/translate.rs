@@ -3,10 +3,10 @@
 //! An answer that a hook refused is joined to the next one in one text: nothing in the stream
 //! separates them. Not here: what a failed result means, see Gemini CLI's `failure`.
 
-use ralph_core::agent_output::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage, UsageScope};
-use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
-use ralph_core::units::Tokens;
+use ralph_model::agent_output::{AgentEvent, Speaker, TextForm, ToolOutcome, Usage, UsageScope};
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::units::Tokens;
 use serde_json::value::RawValue;
 
 use super::call::INSTALL_HINT;

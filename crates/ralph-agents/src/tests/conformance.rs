@@ -7,9 +7,9 @@ use std::path::Path;
 
 use expect_test::{expect, expect_file};
 use proptest::prelude::*;
-use ralph_core::child::{Ending, NotStarted};
-use ralph_core::failure::FailureClass;
-use ralph_core::recipe::{AgentKind, AgentOrigin, AgentOutput, Permissions};
+use ralph_model::agent::{AgentKind, AgentOrigin, AgentOutput, Permissions};
+use ralph_model::child::{Ending, NotStarted};
+use ralph_model::failure::FailureClass;
 
 use super::recorded::{NOW, Recorded, exit, show_call, signal};
 use crate::ADAPTERS;

@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use expect_test::Expect;
-use ralph_core::agent_output::{AgentEvent, Reply};
-use ralph_core::child::{Ending, Force, Limit};
-use ralph_core::failure::{Failure, FailureClass};
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::AgentKind;
-use ralph_core::units::Timestamp;
+use ralph_model::agent::AgentKind;
+use ralph_model::agent_output::{AgentEvent, Reply};
+use ralph_model::child::{Ending, Force, Limit};
+use ralph_model::failure::{Failure, FailureClass};
+use ralph_model::units::Timestamp;
 
 use crate::call::tests::context;
 use crate::test_support::{build_request, read_stream};

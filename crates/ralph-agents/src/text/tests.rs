@@ -4,13 +4,12 @@
 use std::path::Path;
 
 use jiff::tz::TimeZone;
-use ralph_core::agent_output::ReplyFold;
-use ralph_core::child::{ChildEnd, Ending, Force, Leftovers, Limit, NotStarted, SoftLimit};
-use ralph_core::recipe::AgentKind;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_core::answers::reply_fold::ReplyFold;
+use ralph_model::agent::AgentKind;
+use ralph_model::child::{ChildEnd, Ending, Force, Leftovers, Limit, NotStarted, SoftLimit};
+use ralph_model::units::{Millis, Timestamp};
 
 use super::*;
-
 use crate::call::tests::context;
 use crate::test_support::build_request;
 use crate::translator::Translator;

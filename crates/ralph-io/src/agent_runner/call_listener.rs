@@ -10,16 +10,16 @@ use ralph_agents::{
     self as agents, Evidence, LineActivity, LineDisplay, LineResult, StdinReply, StdinState,
     Translator,
 };
-use ralph_core::agent_output::{AgentEvent, Reply, ReplyFold};
-use ralph_core::child::ChildEnd;
+use ralph_core::answers::reply_fold::ReplyFold;
 use ralph_core::ports::AgentRequest;
-use ralph_core::recipe::AgentChoice;
-use ralph_core::text::{Excerpt, Truncate};
+use ralph_model::agent::AgentChoice;
+use ralph_model::agent_output::{AgentEvent, Reply};
+use ralph_model::child::ChildEnd;
+use ralph_model::text::{Excerpt, Truncate};
 
-use crate::bounded_read;
-use crate::clock;
 use crate::mask::Masker;
 use crate::process::{ChildStdin, Chunk, OutputLine, OutputLines, SendError};
+use crate::{bounded_read, clock};
 
 /// How much of stdout and stderr is kept to judge how the call ended. Error messages are short.
 const TAIL_CHARS: usize = 8_000;

@@ -6,10 +6,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Duration;
 
-use ralph_core::child::{Ending, Limit, NotStarted};
+use ralph_core::plain::Plain;
 use ralph_core::ports::VcsError;
-use ralph_core::text::Excerpt;
-use ralph_core::units::Millis;
+use ralph_model::child::{Ending, Limit, NotStarted};
+use ralph_model::text::Excerpt;
+use ralph_model::units::Millis;
 
 use crate::environment::Variables;
 use crate::process::{
@@ -17,7 +18,6 @@ use crate::process::{
     supervise,
 };
 use crate::sandbox::Launcher;
-use ralph_core::plain::Plain;
 
 /// Hooks run test suites, pushes wait for servers, huge repositories are slow; a command that
 /// takes longer than this hangs.

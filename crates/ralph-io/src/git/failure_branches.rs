@@ -2,11 +2,13 @@
 //!
 //! Not here: creating them, and asking whether to use one again.
 
-use ralph_core::event::CommitId;
-use ralph_core::failure_branch::{flatten_branch_name, is_failure_branch, name_archive_branch};
-use ralph_core::ids::TaskId;
+use ralph_core::landing::failure_branch::{
+    flatten_branch_name, is_failure_branch, name_archive_branch,
+};
 use ralph_core::ports::VcsError;
-use ralph_core::units::Timestamp;
+use ralph_model::ids::TaskId;
+use ralph_model::units::Timestamp;
+use ralph_model::worktree::CommitId;
 
 use super::diff::{join_with_zeros, split_at_zeros};
 use super::failure_commit::REPORT_FILE_TRAILER;

@@ -9,7 +9,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use ralph_core::ports::{HookResult, HookTrial, IterationMark, VcsError};
+use ralph_core::ports::{HookResult, HookTrial, VcsError};
+use ralph_model::run::IterationMark;
 
 use super::command::{GitCommand, NotRun};
 use super::identity::Author;

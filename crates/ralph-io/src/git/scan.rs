@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ralph_core::glob::Pattern;
+use ralph_core::checking::secret::leak::MOST_LEAKS;
 use ralph_core::ports::VcsError;
-use ralph_core::secret::leak::{MOST_LEAKS, SecretLeak};
+use ralph_model::glob::Pattern;
+use ralph_model::worktree::SecretLeak;
 
 use super::command::{GitCommand, NotRun};
 use super::compared::{DiffOutput, SurveyQuery};

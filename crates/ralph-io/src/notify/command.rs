@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ralph_core::child::Ending;
-use ralph_core::notification::Notification;
+use ralph_core::reporting::notification::Notification;
+use ralph_model::child::Ending;
 
 use super::webhook::build_facts;
 use crate::environment::Variables;
@@ -65,7 +65,7 @@ pub(super) fn run_program(spawn: &Spawn, watch: &Watch) -> Result<(), String> {
         | Ending::Lingered { .. }
         | Ending::Interrupted { .. }) => {
             let stderr = String::from_utf8_lossy(&captured.stderr);
-            let stderr = ralph_core::text::join_to_line(&stderr, 200);
+            let stderr = ralph_model::text::join_to_line(&stderr, 200);
             Err(if stderr.is_empty() { ending.to_string() } else { format!("{ending}: {stderr}") })
         }
     }

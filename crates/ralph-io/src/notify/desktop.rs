@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ralph_core::notification::{Notification, Occasion};
+use ralph_core::reporting::notification::{Notification, Occasion};
 
 use super::command::run_program;
 use crate::environment::Variables;
@@ -101,8 +101,8 @@ fn escape_markup(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::notification::build_test_notification;
-    use ralph_core::units::Timestamp;
+    use ralph_core::reporting::notification::build_test_notification;
+    use ralph_model::units::Timestamp;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 //!
 //! Only the fields that readers use. Not here: the requests it answers (`acp_peer`).
 
-use ralph_core::agent_output::{Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage};
-use ralph_core::units::Timestamp;
+use ralph_model::agent_output::{Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage};
+use ralph_model::units::Timestamp;
 use serde_json::{Value, json};
 
 use super::claude_writer::to_dollars;

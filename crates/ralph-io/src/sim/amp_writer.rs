@@ -3,8 +3,8 @@
 //! They begin with the prompt, repeated as a user message. Amp has no lines for notices, costs and
 //! limits that are not hit. Not here: reading them.
 
-use ralph_core::agent_output::{Speaker, TodoItem, TodoState, ToolOutcome, Usage};
-use ralph_core::units::Timestamp;
+use ralph_model::agent_output::{Speaker, TodoItem, TodoState, ToolOutcome, Usage};
+use ralph_model::units::Timestamp;
 use serde_json::{Value, json};
 
 use super::provider_errors::format_provider_error;

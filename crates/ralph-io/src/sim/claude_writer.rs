@@ -2,10 +2,10 @@
 //!
 //! Only the fields that readers use. Not here: reading them.
 
-use ralph_core::agent_output::{
+use ralph_model::agent_output::{
     RateLimitStatus, Speaker, TextForm, TodoItem, TodoState, ToolOutcome, Usage,
 };
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 use serde_json::{Value, json};
 
 use super::scenario::ScriptedErrorClass;

@@ -3,8 +3,8 @@
 //! Every tool call ends an iteration, as a model turn does in Cline. Cline has no lines for to-do
 //! lists, for the prompt, and for limits that are not hit. Not here: reading them.
 
-use ralph_core::agent_output::{Speaker, ToolOutcome, Usage};
-use ralph_core::units::Timestamp;
+use ralph_model::agent_output::{Speaker, ToolOutcome, Usage};
+use ralph_model::units::Timestamp;
 use serde_json::{Value, json};
 
 use super::claude_writer::to_dollars;

@@ -8,19 +8,17 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ralph_core::agent_output::{Speaker, TextForm, TodoItem, ToolOutcome, Usage};
-use ralph_core::units::{Millis, Timestamp, Tokens, UsdMicros};
+use ralph_model::agent_output::{Speaker, TextForm, TodoItem, ToolOutcome, Usage};
+use ralph_model::units::{Millis, Timestamp, Tokens, UsdMicros};
 use serde_json::{Value, json};
 
-use super::acp_peer;
-use super::actions;
-use super::base64;
 use super::matching::{SimCall, pick_entry};
 use super::scenario::{
     CommandDisplay, FloodShape, LimitReset, Scenario, ScenarioStep, ScriptedBytes, ScriptedOutcome,
     SimDialect,
 };
 use super::writer::{ScriptedToolCall, SimTurnEnd, SimWriter};
+use super::{acp_peer, actions, base64};
 
 /// Exit code if no entry of a scenario matches the call.
 pub const STATUS_NO_MATCH: u8 = 64;

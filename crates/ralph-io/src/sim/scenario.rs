@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ralph_core::agent_output::{RateLimitStatus, TodoState, ToolOutcome};
+use ralph_model::agent_output::{RateLimitStatus, TodoState, ToolOutcome};
 use serde::Deserialize;
 
 /// A scenario: what to do for each call.

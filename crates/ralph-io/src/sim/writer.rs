@@ -5,12 +5,12 @@
 use std::io::{self, Write};
 
 use jiff::tz::TimeZone;
-use ralph_core::agent_output::{
+use ralph_model::agent_output::{
     AgentEvent, RateLimitStatus, ResultStatus, Speaker, TextForm, TodoItem, ToolOutcome, Usage,
     UsageScope,
 };
-use ralph_core::failure::FailureClass;
-use ralph_core::units::Timestamp;
+use ralph_model::failure::FailureClass;
+use ralph_model::units::Timestamp;
 use serde_json::Value;
 
 use super::acp_peer::Permission;

@@ -8,14 +8,13 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use ralph_core::hook_state::HookState;
-
-use crate::atomic_file;
+use ralph_model::hook_state::HookState;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, test_kill_process};
 use serde::de::DeserializeOwned;
 
 use super::RunLock;
+use crate::atomic_file;
 
 /// The variable with the path of the file, for the hooks in an agent.
 pub const ACTIVE_VARIABLE: &str = "RALPH_ACTIVE";
@@ -64,8 +63,8 @@ pub fn is_running<S>(active: &HookState<S>, file: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::ids::RunId;
-    use ralph_core::units::Timestamp;
+    use ralph_model::ids::RunId;
+    use ralph_model::units::Timestamp;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 //! collapsed.
 
 use maud::{Markup, html};
-use ralph_core::report::Timeline;
-use ralph_core::report::timeline::{
+use ralph_core::reporting::report::Timeline;
+use ralph_core::reporting::report::timeline::{
     FailedGate, IterationNote, IterationResult, IterationSpan, ResultTone,
 };
 

@@ -5,7 +5,7 @@
 //! connections and scripts; CSS alone switches the colors. Not here: the parts.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 use serde_json::{Value, json};
 
 use super::PagePart;

@@ -2,14 +2,14 @@
 //! and what it cost.
 
 use maud::{Markup, html};
-use ralph_core::control::ControlRequest;
-use ralph_core::gate::Severity;
-use ralph_core::report::timeline::ResultTone;
-use ralph_core::report::{
+use ralph_core::reporting::report::timeline::ResultTone;
+use ralph_core::reporting::report::{
     FailedTask, GateSummary, LatestItems, ResourceUse, ReviewAssessment, Summary, Timeline,
 };
-use ralph_core::task::TaskStatus;
-use ralph_core::units::Millis;
+use ralph_model::control::ControlRequest;
+use ralph_model::gate::Severity;
+use ralph_model::task::TaskStatus;
+use ralph_model::units::Millis;
 
 use super::chart;
 use super::foreign_text::{clean_line, make_anchor, render_code};
@@ -372,7 +372,8 @@ pub(super) fn render_notes(summary: &Summary) -> Markup {
         ("Amendments refused", refused, ""),
         ("Amendments proposed, for you to decide", proposed, ""),
     ];
-    let is_refusal = |text: &&String| text.starts_with(ralph_core::report::REFUSED_CONNECTION);
+    let is_refusal =
+        |text: &&String| text.starts_with(ralph_core::reporting::report::REFUSED_CONNECTION);
     let others = LatestItems {
         count: summary.warnings.count.saturating_sub(summary.refused.count),
         latest: summary.warnings.latest.iter().filter(|text| !is_refusal(text)).collect(),

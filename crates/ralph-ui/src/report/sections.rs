@@ -1,11 +1,11 @@
 //! The sections of the report after those that need a person: what was done, and what it cost.
 
-use ralph_core::autorun_changes::AutorunChange;
-use ralph_core::control::ControlRequest;
-use ralph_core::gate::Severity;
-use ralph_core::report::{
+use ralph_core::reporting::report::{
     AutoApprovedTask, GateSummary, LatestItems, ResourceUse, ReviewAssessment, ReviewStats, Summary,
 };
+use ralph_model::control::ControlRequest;
+use ralph_model::gate::Severity;
+use ralph_model::worktree::AutorunChange;
 
 use super::markdown::{add_table, escape_markdown, format_code};
 use crate::line_text::shorten_id;

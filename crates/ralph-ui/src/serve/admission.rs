@@ -5,7 +5,8 @@
 //! from other sites. A control request needs the token also in a header, which no form and no
 //! simple request of another site can set.
 
-use ralph_core::control::{ControlRequest, MAX_NOTE_CHARS};
+use ralph_core::run_loop::control::MAX_NOTE_CHARS;
+use ralph_model::control::ControlRequest;
 
 use super::http::{ServeMethod, ServeRequest, ServeResponse};
 
@@ -146,7 +147,7 @@ pub(super) fn is_equal_constant_time(one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ralph_core::ids::TaskId;
+    use ralph_model::ids::TaskId;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use jiff::tz::TimeZone;
-use ralph_core::units::Timestamp;
+use ralph_model::units::Timestamp;
 
 use super::*;
 

@@ -2,7 +2,8 @@
 //!
 //! Not here: whether the project uses a plan, and reading the file.
 
-use ralph_core::checklist::{Checklist, Counts};
+use ralph_core::tasks::checklist::Checklist;
+use ralph_model::plan::Counts;
 
 use crate::sanitize;
 use crate::stream::choose_plural;

@@ -5,7 +5,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use ralph_core::control::ControlRequest;
+use ralph_model::control::ControlRequest;
 use ratatui_core::backend::Backend as _;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::{Rect, Size};

@@ -3,9 +3,9 @@
 //! Works for any size, down to zero. Only visible rows are processed. Not here: writing the buffer
 //! to a terminal.
 
-use ralph_core::event::WaitReason;
-use ralph_core::gate::Severity;
-use ralph_core::units::Millis;
+use ralph_model::event::WaitReason;
+use ralph_model::gate::Severity;
+use ralph_model::units::Millis;
 use ratatui_core::buffer::{Buffer, CellWidth};
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Modifier, Style as CellStyle};

@@ -2,7 +2,7 @@
 //!
 //! Pure. Not here: executing the action.
 
-use ralph_core::control::ControlRequest;
+use ralph_model::control::ControlRequest;
 
 use crate::tui::editor::LineEditor;
 use crate::tui::facts::{LiveStatus, PendingControl};

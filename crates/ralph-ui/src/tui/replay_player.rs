@@ -6,12 +6,13 @@
 use std::collections::VecDeque;
 use std::io;
 
-use ralph_core::agent_output::AgentEvent;
-use ralph_core::checklist::Checklist;
-use ralph_core::event::{Event, Recorded};
 use ralph_core::ports::Ui as _;
-use ralph_core::run::RunState;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_core::run_loop::fold::{apply_event, start_state};
+use ralph_core::tasks::checklist::Checklist;
+use ralph_model::agent_output::AgentEvent;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::run::RunState;
+use ralph_model::units::{Millis, Timestamp};
 
 use crate::tui::display::{
     Device, ScreenHost, SendRequest, StayOrLeave, send_request, show_screen,
@@ -363,8 +364,8 @@ impl ReplayState {
         let at = self.count;
         let fact = facts.get(at)?;
         let state = match self.state.take() {
-            None => RunState::from_first_event(fact),
-            Some(mut state) => state.apply_event(fact).map(|()| state),
+            None => start_state(fact),
+            Some(mut state) => apply_event(&mut state, fact).map(|()| state),
         };
         let state = state.ok()?;
         self.shown.apply_event(fact, &state);

@@ -2,8 +2,8 @@
 //!
 //! Plain data. Not here: handling keys (`key_actions`), and drawing (`draw`).
 
-use ralph_core::ids::TaskId;
-use ralph_core::units::{Millis, Timestamp};
+use ralph_model::ids::TaskId;
+use ralph_model::units::{Millis, Timestamp};
 use ratatui_core::layout::{Rect, Size};
 
 use crate::style::{Color, Marks, Style};

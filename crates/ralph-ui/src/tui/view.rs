@@ -7,11 +7,11 @@ use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
-use ralph_core::agent_output::{AgentEvent, ResultStatus, ToolOutcome};
-use ralph_core::event::{Event, Recorded};
-use ralph_core::gate::GateStatus;
 use ralph_core::ports::{Activity, Ui};
-use ralph_core::run::RunState;
+use ralph_model::agent_output::{AgentEvent, ResultStatus, ToolOutcome};
+use ralph_model::event::{Event, Recorded};
+use ralph_model::gate::GateStatus;
+use ralph_model::run::RunState;
 
 use crate::style::{Motion, Style};
 use crate::time::WallClock;

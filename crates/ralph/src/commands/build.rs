@@ -4,12 +4,12 @@
 
 use std::path::Path;
 
-use ralph_core::ids::TaskId;
 use ralph_core::nearest::find_nearest;
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::{PlanPart, Retry};
-use ralph_core::task::{TaskList, TaskStatus};
 use ralph_io::formats::TaskFile;
+use ralph_model::ids::TaskId;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::{PlanPart, Retry};
+use ralph_model::task::{TaskList, TaskStatus};
 use serde_json::{Value, json};
 
 use super::{dry_run, run, specs};
@@ -17,13 +17,11 @@ use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::{BuildArgs, CommonArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
-use crate::recipe;
 use crate::run_context::{FailureBranchPlan, FormerAttempt};
-use crate::screen;
 use crate::session::{self, StartOptions};
 use crate::settings::FlagSetting;
-use crate::task_file;
 use crate::workflow::WorkflowBasis;
+use crate::{recipe, screen, task_file};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, CliError> {

@@ -7,13 +7,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use ralph_core::ids::RunId;
-use ralph_core::outcome::ExitStatus;
 use ralph_core::ports::VcsError;
 use ralph_io::git::{GitRepository, RunRef, RunRefKind};
 use ralph_io::process::Watch;
 use ralph_io::store::runs::{self, RunSummary};
 use ralph_io::store::{ProjectLayout, cleanup};
+use ralph_model::ids::RunId;
+use ralph_model::outcome::ExitStatus;
 use ralph_ui::size::ByteSize;
 use serde_json::{Value, json};
 

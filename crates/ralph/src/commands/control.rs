@@ -6,15 +6,16 @@ use std::io::Read as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ralph_core::control::{self, ControlRequest, MAX_NOTE_CHARS, Pause};
-use ralph_core::ids::RunId;
-use ralph_core::outcome::{ExitStatus, Outcome};
-use ralph_core::report::Report;
-use ralph_core::run::RunState;
+use ralph_core::reporting::report::Report;
+use ralph_core::run_loop::control::{self, MAX_NOTE_CHARS};
 use ralph_io::control as inbox;
 use ralph_io::store::layout::{ProjectLayout, RunDir};
 use ralph_io::store::tail::JournalTail;
 use ralph_io::store::{RunLock, active, runs};
+use ralph_model::control::{ControlRequest, Pause};
+use ralph_model::ids::RunId;
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::run::RunState;
 use serde::de::IgnoredAny;
 use serde_json::json;
 

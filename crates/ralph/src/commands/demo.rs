@@ -5,23 +5,21 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ralph_core::event::Event;
-use ralph_core::judge::Verdict;
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::PromptSource;
-use ralph_core::review::ReviewResult;
 use ralph_io::process::Watch;
 use ralph_io::store::{journal, runs};
+use ralph_model::event::Event;
+use ralph_model::judgement::Verdict;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::PromptSource;
+use ralph_model::review::ReviewResult;
 use serde_json::json;
 
 use crate::cli::{CommonArgs, DemoArgs};
-use crate::cli_error::CliError;
-use crate::cli_error::IncompleteExit;
+use crate::cli_error::{CliError, IncompleteExit};
 use crate::project::Project;
-use crate::recipe;
 use crate::run_context::DirtyPlan;
-use crate::screen;
 use crate::session::{self, StartOptions};
+use crate::{recipe, screen};
 
 /// The initial program of the demo.
 const PROGRAM: &str = "#!/bin/sh\n# Greets everybody who is named.\n";

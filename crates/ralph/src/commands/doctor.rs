@@ -8,13 +8,14 @@ mod isolation;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use isolation::IsolationCheckup;
 use ralph_agents::{self as agents, Login};
-use ralph_core::capability;
-use ralph_core::ids::Role;
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::{AgentChoice, AgentKind};
+use ralph_core::asking::capability;
 use ralph_io::clock;
 use ralph_io::process::Watch;
+use ralph_model::agent::{AgentChoice, AgentKind};
+use ralph_model::ids::Role;
+use ralph_model::outcome::ExitStatus;
 use ralph_ui::doctor_report::{self, Detail, DoctorFinding, Health};
 use ralph_ui::time::WallClock;
 use ralph_ui::view::Verbosity;
@@ -24,13 +25,11 @@ use crate::agent_versions::{VersionSource, set_agent_versions};
 use crate::call_preview::CallPreview;
 use crate::cli::{CommonArgs, DoctorArgs};
 use crate::cli_error::CliError;
-use crate::host_checks;
 use crate::project::Project;
-use crate::recipe;
 use crate::screen::{self, OutputStyle};
 use crate::settings::LoadedSettings;
 use crate::shell_quote::quote_for_shell;
-use isolation::IsolationCheckup;
+use crate::{host_checks, recipe};
 
 /// Sample prompt for the shown call.
 const SAMPLE: &str = "the prompt";

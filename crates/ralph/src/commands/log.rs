@@ -1,24 +1,23 @@
 //! `ralph log`: shows the journal of a run as lines or JSON, or the agent's own stream.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
+use std::{fs, io, thread};
 
 use jiff::tz::TimeZone;
-use ralph_core::control::ControlRequest;
-use ralph_core::event::{Event, Recorded};
-use ralph_core::ids::{RunId, TaskId};
-use ralph_core::outcome::ExitStatus;
 use ralph_core::plain::Plain;
 use ralph_core::ports::Ui as _;
-use ralph_core::run::RunState;
-use ralph_core::units::Timestamp;
+use ralph_core::run_loop::fold::{apply_event, start_state};
 use ralph_io::clock;
 use ralph_io::store::raw::RawReader;
 use ralph_io::store::tail::JournalTail;
 use ralph_io::store::{RunLock, runs};
+use ralph_model::control::ControlRequest;
+use ralph_model::event::{Event, Recorded};
+use ralph_model::ids::{RunId, TaskId};
+use ralph_model::outcome::ExitStatus;
+use ralph_model::run::RunState;
+use ralph_model::units::Timestamp;
 use ralph_ui::sanitize::sanitize_text;
 use ralph_ui::time::WallClock;
 use ralph_ui::view::{AgentStream, TerminalView, ViewOptions};
@@ -73,8 +72,8 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
             }
             let before = state.as_ref().and_then(EventPlace::from_state);
             let now = match state.take() {
-                None => RunState::from_first_event(&recorded),
-                Some(mut state) => state.apply_event(&recorded).map(|()| state),
+                None => start_state(&recorded),
+                Some(mut state) => apply_event(&mut state, &recorded).map(|()| state),
             }
             .map_err(|error| unreadable(&error))?;
             if filter.shows(&recorded, EventPlace::from_state(&now).or(before).as_ref()) {

@@ -6,10 +6,10 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use ralph_core::graph::{Graph, GraphSelection};
-use ralph_core::outcome::ExitStatus;
+use ralph_core::memory::graph::{Graph, GraphSelection};
 use ralph_io::atomic_file;
 use ralph_io::store::graph::GraphFile;
+use ralph_model::outcome::ExitStatus;
 use ralph_ui::graph as view;
 
 use super::mcp;

@@ -39,8 +39,8 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
-use ralph_core::outcome::ExitStatus;
 use ralph_io::sandbox::{SETUP_ERROR_PREFIX, SETUP_FAILED_CODE};
+use ralph_model::outcome::ExitStatus;
 
 use crate::cli::memory::McpServerChoice;
 use crate::cli::{self, Cli, CliCommand, WELCOME};

@@ -6,28 +6,25 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::PlanPart;
+use ralph_core::tasks::validation::find_begun_tasks;
 use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::PlanPart;
 
 use super::{dry_run, run, specs};
 use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::{CommonArgs, PlanArgs};
-use crate::cli_error::CliError;
-use crate::cli_error::to_layout_error;
-use crate::detect;
-use crate::documents::{Documents, INIT, PRD};
+use crate::cli_error::{CliError, to_layout_error};
+use crate::documents::{Documents, INIT};
 use crate::project::Project;
-use crate::recipe;
 use crate::scaffold::{self, Existing};
-use crate::screen;
-use crate::session;
 use crate::settings::LoadedSettings;
 use crate::shell_quote::quote_for_shell;
-use crate::task_file;
+use crate::templates::PRD;
 use crate::workflow::WorkflowBasis;
+use crate::{detect, recipe, screen, session, task_file};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &PlanArgs) -> Result<ExitStatus, CliError> {
@@ -90,7 +87,7 @@ fn read_existing_list(
     }
     let read = TaskFile::read(&place);
     let complaint = match read {
-        Ok(file) if file.list().find_begun_tasks().is_empty() => {
+        Ok(file) if find_begun_tasks(&file.list()).is_empty() => {
             return Ok(Some(ExistingList::Untouched(Box::new(file))));
         }
         Ok(file) => {

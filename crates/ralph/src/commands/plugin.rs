@@ -6,21 +6,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ralph_agents::claude_plugins::{self, MARKETPLACE, PluginScope};
-use ralph_core::child::NotStarted;
-use ralph_core::ids::Role;
-use ralph_core::outcome::ExitStatus;
 use ralph_io::process::{ProcessLimits, Spawn, StdinSource, Watch, capture_output};
 use ralph_io::store::embedded::EnsureResult;
+use ralph_model::child::NotStarted;
+use ralph_model::ids::Role;
+use ralph_model::outcome::ExitStatus;
 use serde_json::{Value, json};
 
 use crate::cli::{CommonArgs, PluginArgs, PluginCommand, PluginInstallArgs};
 use crate::cli_error::CliError;
 use crate::plugin::{self, check};
 use crate::project::Project;
-use crate::recipe;
-use crate::screen;
 use crate::settings::LoadedSettings;
 use crate::shell_quote::quote_for_shell;
+use crate::{recipe, screen};
 
 /// `claude` answers within seconds, unless it waits for the network.
 const CLAUDE_TIMEOUT: Duration = Duration::from_secs(120);

@@ -1,17 +1,15 @@
 //! `ralph prompt`: loops a template file of the user's until the agent gives the signal that is
 //! named in it.
 
-use ralph_core::outcome::ExitStatus;
-use ralph_core::prompt::run::has_signal;
+use ralph_core::asking::prompt::run::has_signal;
+use ralph_model::outcome::ExitStatus;
 
 use super::{dry_run, run};
 use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::{CommonArgs, PromptArgs};
 use crate::cli_error::CliError;
-use crate::preview;
 use crate::project::Project;
-use crate::recipe;
-use crate::session;
+use crate::{preview, recipe, session};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &PromptArgs) -> Result<ExitStatus, CliError> {

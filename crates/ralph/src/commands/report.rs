@@ -1,18 +1,18 @@
 //! `ralph report`: prints the report of a run as Markdown, JSON, or a page.
 //!
-//! Not here: what it counts (`ralph_core::report`) and how the page looks (`ralph_ui::report`).
+//! Not here: what it counts (`ralph_core::reporting::report`) and how the page looks (`ralph_ui::report`).
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use ralph_core::outcome::ExitStatus;
-use ralph_core::report::{Report, Summary};
+use ralph_core::reporting::report::{Report, Summary};
 use ralph_io::atomic_file;
 use ralph_io::store::journal;
+use ralph_model::outcome::ExitStatus;
 
-use super::pages::{AttemptDiffs, RunLiveness};
-use super::{log, pages};
+use super::log;
+use super::pages::{self, AttemptDiffs, RunLiveness};
 use crate::cli::{CommonArgs, ReportArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use ralph_core::ids::RunId;
-use ralph_core::outcome::{ExitStatus, Outcome};
-use ralph_core::recipe::{AgentChoice, Recipe};
-use ralph_core::units::{Tokens, UsdMicros};
 use ralph_io::store::layout::list_projects;
 use ralph_io::store::runs::{self, RunSummary};
+use ralph_model::agent::AgentChoice;
+use ralph_model::ids::RunId;
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::recipe::Recipe;
+use ralph_model::units::{Tokens, UsdMicros};
 
-use super::control;
-use super::dry_run;
 use super::run::read_limit_flags;
+use super::{control, dry_run};
 use crate::cli::{CommonArgs, LimitArgs, ResumeArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;

@@ -1,21 +1,19 @@
 //! `ralph run`: loops a prompt until the gates pass and the agent gives the completion response.
 
-use ralph_core::outcome::ExitStatus;
-use ralph_core::recipe::PromptSource;
 use ralph_io::store::files::read_prompt;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::recipe::PromptSource;
 use serde_json::{Value, json};
 
 use super::dry_run;
 use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::{CommonArgs, LimitArgs, RunArgs, StartArgs};
 use crate::cli_error::CliError;
-use crate::crash_recovery;
-use crate::preview;
 use crate::project::Project;
-use crate::recipe;
 use crate::run_context::DirtyPlan;
 use crate::session::{self, StartOptions};
 use crate::settings::{self, FlagSetting, LoadedSettings};
+use crate::{crash_recovery, preview, recipe};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &RunArgs) -> Result<ExitStatus, CliError> {

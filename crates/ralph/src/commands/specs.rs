@@ -5,11 +5,11 @@
 
 use std::path::Path;
 
-use ralph_core::outcome::{ExitStatus, PLAN_MISSING};
-use ralph_core::plan::{PlanLoss, PlanState};
-use ralph_core::recipe::PlanPart;
 use ralph_io::specs;
 use ralph_io::store::plan;
+use ralph_model::outcome::{ExitStatus, PLAN_MISSING};
+use ralph_model::plan::{PlanLoss, PlanState};
+use ralph_model::recipe::PlanPart;
 
 use super::{dry_run, run};
 use crate::agent_versions::{VersionSource, with_agent_versions};

@@ -1,20 +1,19 @@
 //! `ralph status`: shows the status of the last run of this directory, and of the agent's plan.
 
-use std::io;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
-use ralph_core::control;
-use ralph_core::outcome::{ExitStatus, Outcome};
-use ralph_core::recipe::Recipe;
-use ralph_core::report::{Report, Summary};
-use ralph_core::run::RunState;
+use ralph_core::reporting::report::{Report, Summary};
+use ralph_core::run_loop::control;
 use ralph_io::bounded_read::read_beginning;
 use ralph_io::clock;
 use ralph_io::git::GitRepository;
 use ralph_io::process::{Watch, is_stopped};
 use ralph_io::store::lock::LockHolder;
 use ralph_io::store::{RunDir, RunLock, runs};
+use ralph_model::outcome::{ExitStatus, Outcome};
+use ralph_model::recipe::Recipe;
+use ralph_model::run::RunState;
 use ralph_ui::live_region::LiveRegion;
 use ralph_ui::status::{self, PlanExtent, PlanFileState, RunOutlook, StatusCommit};
 use ralph_ui::style::{Motion, Style};

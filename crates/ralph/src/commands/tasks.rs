@@ -7,28 +7,26 @@ pub(crate) mod proposals;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ralph_core::ids::TaskId;
 use ralph_core::nearest::find_nearest;
-use ralph_core::outcome::ExitStatus;
-use ralph_core::review::{ReviewPolicy, ReviewState, ReviewStatus};
-use ralph_core::task::{
-    ChangeError, NextWork, RetryPolicy, Task, TaskChange, TaskList, TaskStatus,
-};
-use ralph_core::text;
+use ralph_core::tasks::next_work::{NextWork, RetryPolicy, choose_next_work};
 use ralph_io::formats::{FileProblem, ListDialect, TaskFile, WriteError};
 use ralph_io::process::Watch;
 use ralph_io::store::{self, prompts};
+use ralph_model::ids::TaskId;
+use ralph_model::outcome::ExitStatus;
+use ralph_model::review::{ReviewPolicy, ReviewState, ReviewStatus};
+use ralph_model::task::{ChangeError, Task, TaskChange, TaskList, TaskStatus};
+use ralph_model::text;
 use serde_json::{Value, json};
 
 use crate::cli::{
     CommonArgs, TasksAddArgs, TasksArgs, TasksCommand, TasksStatusArgs, TasksValidateArgs,
 };
 use crate::cli_error::CliError;
-use crate::crash_recovery;
 use crate::project::Project;
 use crate::screen::{self, OutputStyle};
 use crate::settings::{LoadedSettings, Settings};
-use crate::task_file;
+use crate::{crash_recovery, task_file};
 
 /// Runs the command.
 pub(crate) fn main(common: &CommonArgs, args: &TasksArgs) -> Result<ExitStatus, CliError> {
@@ -98,7 +96,7 @@ impl TaskCommandContext<'_> {
 
     fn print_list(&self, file: &TaskFile, proposals: usize) {
         let list = file.list();
-        let next = list.choose_next(self.review_policy(), self.retry_policy());
+        let next = choose_next_work(&list, self.review_policy(), self.retry_policy());
         if self.json {
             let done = collect_done_ids(list);
             return print_json(&json!({

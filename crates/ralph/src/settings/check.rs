@@ -3,13 +3,13 @@
 //! Findings carry the JSON path; `layers` adds file, line and column. Not here: mistakes that show
 //! only across several settings.
 
+use ralph_core::checking::secret::is_secret_name;
+use ralph_core::nearest::find_nearest;
 use serde_json::Value;
 
 use super::path::JsonPath;
 use super::schema_model::{CaseMatching, LowerBound, NumberKind, SettingShape};
 use super::types::quantity::{DurationSetting, SizeSetting};
-use ralph_core::nearest::find_nearest;
-use ralph_core::secret::is_secret_name;
 
 /// One mistake, not yet located.
 #[derive(Debug, Clone, PartialEq, Eq)]

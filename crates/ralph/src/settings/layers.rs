@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use ralph_core::checking::secret::mask_document;
 use serde_json::{Map, Value};
 
 use super::check::{SettingFault, SettingFinding, check_document};
@@ -23,7 +24,6 @@ use super::schema_model::SettingShape;
 use super::semantic_check::check_sense;
 use super::trust_limits;
 use super::types::Settings;
-use ralph_core::secret::mask_document;
 
 /// Everything that settings are made from.
 #[derive(Debug, Clone, Default)]

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use ralph_core::checklist::Checklist;
-use ralph_core::plan::PlanState;
+use ralph_core::tasks::checklist::Checklist;
+use ralph_core::tasks::plan::assess_plan_text;
 
 use super::*;
 use crate::tui::display::{ScreenHost, StayOrLeave};
@@ -128,7 +128,7 @@ fn an_active_run_is_shown_up_to_now_and_takes_requests() {
     assert!(!seen.contains("word 2"), "{seen}");
     assert_eq!(
         handle_key(&mut screen, &TerminalKey::Char('p')),
-        Some(KeyAction::Request(ralph_core::control::ControlRequest::Pause))
+        Some(KeyAction::Request(ralph_model::control::ControlRequest::Pause))
     );
     assert_eq!(push(&mut player, &mut screen, &TerminalKey::Char('p')), Some(StayOrLeave::Stay));
     let seen = later(&mut player, &mut screen, 1);
@@ -142,7 +142,7 @@ fn the_last_plan_is_complete_and_earlier_ones_are_as_recorded() {
     rig.begin(prompt_recipe());
     for (number, plan) in [(1, "- [ ] Read\n"), (2, "- [x] Read\n- [ ] Print\n")] {
         rig.pass(10).iterate(number, Role::Build, None);
-        rig.tell(Event::PlanSeen { look: PlanState::from_text(plan) });
+        rig.tell(Event::PlanSeen { look: assess_plan_text(plan) });
         rig.pass(10).tell(Event::IterationEnded { iteration: IterationNumber(number) });
     }
     let (mut player, mut screen) = player(rig.course.events, ReplayKind::Ended);

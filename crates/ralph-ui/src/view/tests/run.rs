@@ -1,11 +1,13 @@
 //! The lines of ralph itself, from the first line of a run to the last.
 
+use expect_test::expect;
+use ralph_model::event::WaitReason;
+use ralph_model::failure::FailureClass;
+use ralph_model::outcome::Outcome;
+use ralph_model::worktree::{History, Landed, Observation, TreeDiff, TreeId};
+
 use super::*;
 use crate::style::Timestamps;
-use expect_test::expect;
-use ralph_core::event::{History, Landed, Observation, TreeDiff, TreeId, WaitReason};
-use ralph_core::failure::FailureClass;
-use ralph_core::outcome::Outcome;
 
 /// An iteration that fails its gates, then one that completes the work.
 fn two_iterations(stage: &mut Stage) {
@@ -441,7 +443,7 @@ fn leftovers_and_slowness_are_warned_about() {
 
 #[test]
 fn every_end_suggests_the_next_command() {
-    use ralph_core::budget::ExhaustedBudget;
+    use ralph_model::budget::ExhaustedBudget;
     let used = UsdMicros::from_dollars(20.5);
     let limit = UsdMicros::from_dollars(20.0);
     let mut shown = String::new();

@@ -2,7 +2,7 @@
 //!
 //! Works by lines, so any terminal is enough. Not here: the terminal, and writing the files.
 
-use ralph_core::project_detection::ProjectCheck;
+use ralph_core::project::detection::ProjectCheck;
 use serde_json::{Value, json};
 
 use super::draft::SettingsDraft;

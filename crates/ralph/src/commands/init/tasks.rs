@@ -5,18 +5,17 @@
 use std::path::Path;
 
 use ralph_io::process::Watch;
+use ralph_model::recipe::PROGRESS;
 
 use super::draft::SettingsDraft;
 use super::steps::{FilePreview, InitSteps, choose_treatment};
 use super::{InitPlan, InitSetup};
 use crate::cli::WorkflowChoice;
-use ralph_core::recipe::PROGRESS;
-
 use crate::cli_error::CliError;
-use crate::documents::{self, Documents, PRD, PROMPT};
+use crate::documents::{self, Documents, PROMPT};
 use crate::scaffold::Existing;
 use crate::task_file;
-use crate::templates::{self, Feature};
+use crate::templates::{self, Feature, PRD};
 
 const USAGE: &str = "ralph init --workflow tasks --name FEATURE";
 

@@ -3,7 +3,7 @@
 //! Names, schemas and answers are those of the npm package server-memory, which agents and prompts
 //! already know. Not here: the protocol around a call.
 
-use ralph_core::graph::{Graph, GraphEdit, GraphEditResult, GraphSelection};
+use ralph_core::memory::graph::{Graph, GraphEdit, GraphEditResult, GraphSelection};
 use ralph_io::mask::Masker;
 use ralph_io::store::graph::GraphFile;
 use rmcp::model::{Tool, ToolAnnotations};

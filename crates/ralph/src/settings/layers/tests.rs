@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
-use ralph_core::ids::Role;
+use ralph_model::ids::Role;
 use serde_json::json;
 
 use super::*;

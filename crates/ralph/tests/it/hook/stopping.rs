@@ -1,7 +1,7 @@
 //! An agent that tries to stop.
 
-use ralph_core::hook_state::Committer;
-use ralph_core::task::ListOwner;
+use ralph_model::hook_state::Committer;
+use ralph_model::task::ListOwner;
 use serde_json::{Value, json};
 
 use super::{Session, captured, story};
