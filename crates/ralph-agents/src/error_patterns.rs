@@ -157,7 +157,8 @@ pub(super) fn classify_message(message: &str) -> Option<FailureClass> {
     classify_error(message, None).or_else(|| classify_status(find_status(message)?))
 }
 
-fn classify_status(status: u16) -> Option<FailureClass> {
+/// Returns the class of an HTTP status.
+pub(super) fn classify_status(status: u16) -> Option<FailureClass> {
     match status {
         401..=403 => Some(FailureClass::NotLoggedIn),
         404 => Some(FailureClass::BadCall),

@@ -10,8 +10,9 @@ use serde::Deserialize;
 
 use super::call::INSTALL_HINT;
 use super::call_state::{GeminiCallState, GeminiTurn};
+use crate::error_patterns::{build_failure, classify_by_table, classify_status};
+use crate::exit_failure;
 use crate::translator::{Evidence, shorten_text};
-use crate::{error_patterns, exit_failure, rate_limit_text};
 
 /// What differs between the CLIs that share these exits.
 #[derive(Debug)]
@@ -37,17 +38,6 @@ fn classify_exit(code: i32) -> Option<FailureClass> {
         53 => Some(FailureClass::TurnLimit),
         // The exit code holds the last byte of an HTTP status. 255 has other meanings.
         144..=254 => classify_status(u16::try_from(code + 256).ok()?),
-        _ => None,
-    }
-}
-
-fn classify_status(status: u16) -> Option<FailureClass> {
-    match status {
-        429 => Some(FailureClass::RateLimited { resets_at: None }),
-        401..=403 => Some(FailureClass::NotLoggedIn),
-        404 => Some(FailureClass::BadCall),
-        413 => Some(FailureClass::ContextExceeded),
-        408 | 500..=599 => Some(FailureClass::Overloaded),
         _ => None,
     }
 }
@@ -125,7 +115,7 @@ impl ExitRules {
             (GeminiTurn::Failed(reported), _) => {
                 let class = reported.class().or_else(|| self.classify_ending(ending));
                 let class = class.unwrap_or(FailureClass::Crashed);
-                Some(self.build_failure(class, &reported.text, reported.message(), evidence))
+                Some(self.build_failure(class, &reported.text, &reported.message(), evidence))
             }
             // The answer is complete; that the process did not exit afterwards does not void it.
             (
@@ -167,7 +157,7 @@ impl ExitRules {
             .classify_ending(ending)
             .or_else(|| classify_message(&message).filter(|_| is_explained));
         match (class, ending) {
-            (Some(class), _) => self.build_failure(class, &message, message.clone(), evidence),
+            (Some(class), _) => self.build_failure(class, &message, &message, evidence),
             (None, Ending::Exited { code: 0 } | Ending::Lingered { .. }) => {
                 let message =
                     if message.is_empty() { "it gave no result".to_owned() } else { message };
@@ -201,34 +191,15 @@ impl ExitRules {
         &self,
         class: FailureClass,
         text: &str,
-        message: String,
+        message: &str,
         evidence: &Evidence<'_>,
     ) -> Failure {
-        match class {
-            FailureClass::RateLimited { .. } => {
-                let resets_at =
-                    rate_limit_text::parse_reset_time(text, evidence.now, evidence.zone);
-                Failure::new(FailureClass::RateLimited { resets_at }, message)
-            }
-            FailureClass::NotLoggedIn => Failure::new(class, message).with_hint(self.login_hint),
-            FailureClass::BadCall if text.contains(NOT_TRUSTED) => Failure::new(class, message)
-                .with_hint("trust the folder, or add `--skip-trust` to `agent.flags`"),
-            FailureClass::BadCall
-            | FailureClass::Crashed
-            | FailureClass::Malformed
-            | FailureClass::Empty
-            | FailureClass::HardTimeout
-            | FailureClass::Overran
-            | FailureClass::IdleTimeout
-            | FailureClass::TurnLimit
-            | FailureClass::Overloaded
-            | FailureClass::Unreachable
-            | FailureClass::Blocked
-            | FailureClass::NotInstalled
-            | FailureClass::ContextExceeded
-            | FailureClass::SchemaRefused
-            | FailureClass::Interrupted => Failure::new(class, message),
+        let is_untrusted = class == FailureClass::BadCall && text.contains(NOT_TRUSTED);
+        let failure = build_failure(class, message, text, evidence, self.login_hint);
+        if is_untrusted {
+            return failure.with_hint("trust the folder, or add `--skip-trust` to `agent.flags`");
         }
+        failure
     }
 }
 
@@ -325,5 +296,5 @@ const PATTERNS: [(FailureClass, &[&str]); 7] = [
 ];
 
 fn classify_message(message: &str) -> Option<FailureClass> {
-    error_patterns::classify_by_table(&PATTERNS, message)
+    classify_by_table(&PATTERNS, message)
 }
