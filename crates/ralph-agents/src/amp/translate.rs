@@ -24,6 +24,7 @@ use crate::json_events::build_notice;
 use crate::json_salvage::{LinePiece, read_pieces, split_pieces};
 use crate::lenient_json::repair_surrogates;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
+use crate::turn_status::{JudgeTurn, TurnStatus};
 
 /// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
@@ -43,22 +44,12 @@ const LOGIN_PROMPT_PREFIX: &str = "No API key found";
 /// Translates the stream of one call.
 #[derive(Debug, Default)]
 pub(crate) struct AmpTranslator {
-    pub(super) turn: AmpTurn,
+    pub(super) turn: TurnStatus<AmpFailure>,
     answer: FinalAnswer,
     prompt: AmpPromptEcho,
     open_calls: BTreeMap<String, AmpOpenCall>,
     /// Sum of the usage of all messages.
     spent: Usage,
-}
-
-/// Status of a turn.
-#[derive(Debug, Default)]
-pub(super) enum AmpTurn {
-    /// No result has come since the turn began.
-    #[default]
-    Open,
-    Succeeded,
-    Failed(AmpFailure),
 }
 
 /// Whether Amp has repeated the prompt.
@@ -88,7 +79,7 @@ impl Translate for AmpTranslator {
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        self.judge_end(evidence)
+        self.judge_turn(evidence)
     }
 }
 
@@ -116,7 +107,7 @@ impl AmpTranslator {
     }
 
     fn push_init(&mut self, init: wire::Init) -> ParsedLine {
-        self.turn = AmpTurn::Open;
+        self.turn = TurnStatus::Open;
         let mut events =
             vec![AgentEvent::Session { id: init.session_id, model: None, version: None }];
         for server in init.mcp_servers.into_iter().flatten() {
@@ -133,7 +124,7 @@ impl AmpTranslator {
         mut line: MessageLine<'_>,
         spent: Option<wire::Spent>,
     ) -> ParsedLine {
-        self.turn = AmpTurn::Open;
+        self.turn = TurnStatus::Open;
         let speaker = find_speaker(&line);
         let Content { blocks, lost } = std::mem::take(&mut line.message.content);
         let mut events = Vec::new();
@@ -207,12 +198,12 @@ impl AmpTranslator {
         for block in std::mem::take(&mut line.message.content.blocks) {
             match (block.kind.0.as_ref(), find_speaker(&line)) {
                 ("tool_result", _) => {
-                    self.turn = AmpTurn::Open;
+                    self.turn = TurnStatus::Open;
                     events.extend(self.end_tool(&block));
                 }
                 (_, Speaker::Subagent) => {}
                 (_, Speaker::Agent) => {
-                    self.turn = AmpTurn::Open;
+                    self.turn = TurnStatus::Open;
                     let text = block.text.unwrap_or_default().0;
                     events.extend(self.push_user_text(&text));
                 }
@@ -262,12 +253,12 @@ impl AmpTranslator {
         }
         let (status, text) = match AmpFailure::from_result(&line) {
             None => {
-                self.turn = AmpTurn::Succeeded;
+                self.turn = TurnStatus::Succeeded;
                 (ResultStatus::Success, self.answer.take_result_text(line.result, &mut events))
             }
             Some(reported) => {
                 let status = ResultStatus::Failed(reported.message.clone());
-                self.turn = AmpTurn::Failed(reported);
+                self.turn = TurnStatus::Failed(reported);
                 (status, None)
             }
         };
@@ -277,7 +268,7 @@ impl AmpTranslator {
 
     /// Ends the turn at once: no user can answer the login prompt.
     fn push_login_prompt(&mut self, text: &str) -> ParsedLine {
-        self.turn = AmpTurn::Failed(AmpFailure::from_missing_key(text));
+        self.turn = TurnStatus::Failed(AmpFailure::from_missing_key(text));
         let status = ResultStatus::Failed(text.to_owned());
         ParsedLine::from_events(vec![
             build_notice(text),

@@ -24,6 +24,7 @@ use super::wire;
 use crate::json_salvage::{LinePiece, read_pieces};
 use crate::lenient_json;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate, shorten_text};
+use crate::turn_status::{JudgeTurn, TurnStatus};
 
 /// How much of a tool's output an event keeps. All of it is in the stored stream.
 const OUTPUT_CHARS: usize = 10_000;
@@ -44,7 +45,7 @@ const STRUCTURED_OUTPUT: &str = "StructuredOutput";
 /// Translates the stream of one call.
 #[derive(Debug, Default)]
 pub(crate) struct ClaudeTranslator {
-    pub(super) turn: ClaudeTurn,
+    pub(super) turn: TurnStatus<Box<ClaudeFailure>>,
     /// Whether the agent has written text since its last tool call.
     pub(super) has_text: bool,
     /// The retry that no progress has followed yet.
@@ -59,16 +60,6 @@ pub(crate) struct ClaudeTranslator {
     hooks: HookWatch,
     /// MCP servers that did not start.
     servers_down: Vec<String>,
-}
-
-/// Status of a turn.
-#[derive(Debug, Default)]
-pub(super) enum ClaudeTurn {
-    /// No result has come since the turn began.
-    #[default]
-    Open,
-    Succeeded,
-    Failed(Box<ClaudeFailure>),
 }
 
 #[derive(Debug)]
@@ -106,7 +97,7 @@ impl Translate for ClaudeTranslator {
     }
 
     fn judge(&self, evidence: &Evidence<'_>) -> Option<Failure> {
-        self.judge_end(evidence)
+        self.judge_turn(evidence)
     }
 }
 
@@ -162,7 +153,7 @@ impl ClaudeTranslator {
     fn push_system(&mut self, line: &wire::System) -> ParsedLine {
         match line.subtype.as_deref().unwrap_or_default() {
             "init" => {
-                self.turn = ClaudeTurn::Open;
+                self.turn = TurnStatus::Open;
                 self.hooks.record_session(line);
                 self.servers_down = list_servers_down(line);
                 ParsedLine::from_events(build_session_events(line))
@@ -212,7 +203,7 @@ impl ClaudeTranslator {
         if is_synthetic {
             return ParsedLine::from_events(self.push_synthetic(line));
         }
-        self.turn = ClaudeTurn::Open;
+        self.turn = TurnStatus::Open;
         let speaker = find_speaker(&line);
         let wire::Content { blocks, lost } = std::mem::take(&mut line.message.content);
         let mut events = Vec::new();
@@ -333,7 +324,7 @@ impl ClaudeTranslator {
         let mut events = Vec::new();
         for block in &line.message.content.blocks {
             if block.kind.0.ends_with("tool_result") {
-                self.turn = ClaudeTurn::Open;
+                self.turn = TurnStatus::Open;
                 events.extend(self.end_tool(block, line));
             } else if let (Some(text), Speaker::Agent) = (&block.text, find_speaker(line)) {
                 events.push(build_notice(shorten_to_line(&text.0, GLANCE_CHARS)));
@@ -387,8 +378,8 @@ impl ClaudeTranslator {
         events.push(AgentEvent::Result { status, text, structured: line.structured_output });
         self.open_text = None;
         self.turn = match reported {
-            Some(reported) => ClaudeTurn::Failed(Box::new(reported)),
-            None => ClaudeTurn::Succeeded,
+            Some(reported) => TurnStatus::Failed(Box::new(reported)),
+            None => TurnStatus::Succeeded,
         };
         ParsedLine { events, activity: LineActivity::Final }
     }
