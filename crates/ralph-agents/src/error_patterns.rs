@@ -214,6 +214,16 @@ pub(super) fn build_failure(
     }
 }
 
+/// Returns the failure that the last text on stderr means, if it is known.
+pub(super) fn find_failure(
+    message: &str,
+    evidence: &Evidence<'_>,
+    login_hint: &str,
+) -> Option<Failure> {
+    let class = classify_message(message)?;
+    Some(build_failure(class, message, message, evidence, login_hint))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,6 +18,12 @@ const OUTPUT_CHARS: usize = 10_000;
 /// How much of a tool's input, and of messages between the CLI and the model, one line shows.
 pub(super) const GLANCE_CHARS: usize = 200;
 
+/// More open tool calls than this mean a broken stream, not parallel work.
+pub(super) const MOST_OPEN_CALLS: usize = 1_000;
+
+/// More items of a to-do list or plan than this are dropped.
+pub(super) const MOST_ITEMS: usize = 500;
+
 /// How much of an open message is kept to compare it with its complete text. A longer one is shown
 /// twice.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;

@@ -79,8 +79,7 @@ impl JudgeTurn for AmpTranslator {
     fn judge_unfinished(&self, evidence: &Evidence<'_>) -> Failure {
         let message = self.read_stderr(evidence);
         exit_failure::judge_missing_result(&evidence.end.ending, message, |message| {
-            let class = error_patterns::classify_message(message)?;
-            Some(error_patterns::build_failure(class, message, message, evidence, LOGIN_HINT))
+            error_patterns::find_failure(message, evidence, LOGIN_HINT)
         })
     }
 }

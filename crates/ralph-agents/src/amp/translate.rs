@@ -11,7 +11,6 @@ use ralph_core::agent_output::{
 };
 use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::text::excerpt_text;
 use ralph_core::text::shorten_to_line;
 use ralph_core::units::Tokens;
 use serde_json::value::RawValue;
@@ -20,23 +19,11 @@ use super::failure::AmpFailure;
 use super::wire;
 use crate::claude::wire::{Block, Content, Head, MessageLine, Todo, TurnUsage};
 use crate::final_answer::FinalAnswer;
-use crate::json_events::build_notice;
+use crate::json_events::{GLANCE_CHARS, MOST_ITEMS, MOST_OPEN_CALLS, build_notice, shorten_output};
 use crate::json_salvage::{LinePiece, read_pieces, split_pieces};
 use crate::lenient_json::repair_surrogates;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
 use crate::turn_status::{JudgeTurn, TurnStatus};
-
-/// How much of a tool's output an event keeps. All of it is in the stored stream.
-const OUTPUT_CHARS: usize = 10_000;
-
-/// How much of a tool's input one line shows.
-const GLANCE_CHARS: usize = 200;
-
-/// More open tool calls than this mean a broken stream, not parallel work.
-const MOST_OPEN_CALLS: usize = 1_000;
-
-/// More to-do items than this are dropped.
-const MOST_ITEMS: usize = 500;
 
 /// Start of the login prompt that Amp prints on stdout without a key; it then waits forever.
 const LOGIN_PROMPT_PREFIX: &str = "No API key found";
@@ -125,7 +112,7 @@ impl AmpTranslator {
         spent: Option<wire::Spent>,
     ) -> ParsedLine {
         self.turn = TurnStatus::Open;
-        let speaker = find_speaker(&line);
+        let speaker = line.speaker();
         let Content { blocks, lost } = std::mem::take(&mut line.message.content);
         let mut events = Vec::new();
         // The texts of one message belong together.
@@ -196,7 +183,7 @@ impl AmpTranslator {
     fn push_user(&mut self, mut line: MessageLine<'_>) -> ParsedLine {
         let mut events = Vec::new();
         for block in std::mem::take(&mut line.message.content.blocks) {
-            match (block.kind.0.as_ref(), find_speaker(&line)) {
+            match (block.kind.0.as_ref(), line.speaker()) {
                 ("tool_result", _) => {
                     self.turn = TurnStatus::Open;
                     events.extend(self.end_tool(&block));
@@ -232,7 +219,7 @@ impl AmpTranslator {
         let id = block.tool_use_id.clone().unwrap_or_default();
         let outcome =
             if block.is_error == Some(true) { ToolOutcome::Error } else { ToolOutcome::Ok };
-        let output = excerpt_text(&block.output(), OUTPUT_CHARS);
+        let output = shorten_output(&block.output());
         let call = self.open_calls.remove(&id).filter(|_| outcome == ToolOutcome::Ok);
         let mut events = vec![AgentEvent::ToolEnded { id, outcome, output }];
         events.extend(call.map(|call| match call {
@@ -274,13 +261,6 @@ impl AmpTranslator {
             build_notice(text),
             AgentEvent::Result { status, text: None, structured: None },
         ])
-    }
-}
-
-fn find_speaker(line: &MessageLine<'_>) -> Speaker {
-    match line.parent_tool_use_id {
-        Some(_) => Speaker::Subagent,
-        None => Speaker::Agent,
     }
 }
 

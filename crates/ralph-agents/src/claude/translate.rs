@@ -11,7 +11,6 @@ use ralph_core::agent_output::{
 };
 use ralph_core::failure::Failure;
 use ralph_core::ids::RunId;
-use ralph_core::text::excerpt_text;
 use ralph_core::text::shorten_to_line;
 use ralph_core::units::{Timestamp, Tokens, UsdMicros};
 use serde::de::IgnoredAny;
@@ -21,19 +20,11 @@ use super::hooks::HookWatch;
 use super::interleaved::split_pieces;
 use super::todo::{TodoChange, TodoList};
 use super::wire;
+use crate::json_events::{GLANCE_CHARS, MOST_OPEN_CALLS, shorten_output};
 use crate::json_salvage::{LinePiece, read_pieces};
 use crate::lenient_json;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate, shorten_text};
 use crate::turn_status::{JudgeTurn, TurnStatus};
-
-/// How much of a tool's output an event keeps. All of it is in the stored stream.
-const OUTPUT_CHARS: usize = 10_000;
-
-/// How much of a tool's input, and of the CLI's own messages, one line shows.
-const GLANCE_CHARS: usize = 200;
-
-/// More open tool calls than this mean a broken stream, not parallel work.
-const MOST_OPEN_CALLS: usize = 1_000;
 
 /// More servers than this are not listed.
 const MOST_SERVERS: usize = 10;
@@ -204,7 +195,7 @@ impl ClaudeTranslator {
             return ParsedLine::from_events(self.push_synthetic(line));
         }
         self.turn = TurnStatus::Open;
-        let speaker = find_speaker(&line);
+        let speaker = line.speaker();
         let wire::Content { blocks, lost } = std::mem::take(&mut line.message.content);
         let mut events = Vec::new();
         for block in blocks {
@@ -298,7 +289,7 @@ impl ClaudeTranslator {
         let id = block.tool_use_id.clone().unwrap_or_default();
         let outcome =
             if block.is_error == Some(true) { ToolOutcome::Error } else { ToolOutcome::Ok };
-        let output = excerpt_text(&block.output(), OUTPUT_CHARS);
+        let output = shorten_output(&block.output());
         let call = self.open_calls.remove(&id);
         match (call.as_ref().map(|call| call.name.as_str()), outcome) {
             (Some(STRUCTURED_OUTPUT), ToolOutcome::Error) => return vec![build_notice(output)],
@@ -326,7 +317,7 @@ impl ClaudeTranslator {
             if block.kind.0.ends_with("tool_result") {
                 self.turn = TurnStatus::Open;
                 events.extend(self.end_tool(block, line));
-            } else if let (Some(text), Speaker::Agent) = (&block.text, find_speaker(line)) {
+            } else if let (Some(text), Speaker::Agent) = (&block.text, line.speaker()) {
                 events.push(build_notice(shorten_to_line(&text.0, GLANCE_CHARS)));
             }
         }
@@ -387,13 +378,6 @@ impl ClaudeTranslator {
 
 fn build_notice(text: impl AsRef<str>) -> AgentEvent {
     AgentEvent::Notice { text: shorten_text(text.as_ref()) }
-}
-
-fn find_speaker(line: &wire::MessageLine<'_>) -> Speaker {
-    match line.parent_tool_use_id {
-        Some(_) => Speaker::Subagent,
-        None => Speaker::Agent,
-    }
 }
 
 fn read_message(line: &wire::System) -> Option<String> {

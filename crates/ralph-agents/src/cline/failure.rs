@@ -112,8 +112,7 @@ impl JudgeTurn for ClineTranslator {
             if let Some(error) = &self.error {
                 return Some(error.to_failure(evidence));
             }
-            let class = error_patterns::classify_message(message)?;
-            Some(error_patterns::build_failure(class, message, message, evidence, LOGIN_HINT))
+            error_patterns::find_failure(message, evidence, LOGIN_HINT)
         })
     }
 

@@ -10,7 +10,6 @@ use ralph_core::agent_output::{
 };
 use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::text::excerpt_text;
 use ralph_core::text::shorten_to_line;
 use ralph_core::units::{Tokens, UsdMicros};
 use serde_json::value::RawValue;
@@ -18,19 +17,10 @@ use serde_json::value::RawValue;
 use super::failure::ClineFailure;
 use super::wire;
 use crate::final_answer::FinalAnswer;
-use crate::json_events::build_notice;
+use crate::json_events::{GLANCE_CHARS, MOST_OPEN_CALLS, build_notice, shorten_output};
 use crate::json_salvage::read_objects;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
 use crate::turn_status::{JudgeTurn, TurnStatus};
-
-/// How much of a tool's output an event keeps. All of it is in the stored stream.
-const OUTPUT_CHARS: usize = 10_000;
-
-/// How much of a tool's input one line shows.
-const GLANCE_CHARS: usize = 200;
-
-/// More open tool calls than this mean a broken stream, not parallel work.
-const MOST_OPEN_CALLS: usize = 1_000;
 
 /// The tool that changes files.
 const EDITOR: &str = "editor";
@@ -228,7 +218,7 @@ impl ClineTranslator {
             .chain(event.error.as_ref().and_then(|error| error.message.clone()))
             .filter(|text| !text.is_empty())
             .collect();
-        let output = excerpt_text(&texts.join("\n"), OUTPUT_CHARS);
+        let output = shorten_output(&texts.join("\n"));
         let edit = self.open_edits.remove(&id).filter(|_| outcome == ToolOutcome::Ok);
         let mut events = vec![AgentEvent::ToolEnded { id, outcome, output }];
         events.extend(edit.map(|path| AgentEvent::FileChanged { path }));

@@ -13,25 +13,15 @@ use ralph_core::agent_output::{
 };
 use ralph_core::failure::Failure;
 use ralph_core::ports::AgentRequest;
-use ralph_core::text::excerpt_text;
 use ralph_core::text::shorten_to_line;
 use ralph_core::units::Tokens;
 
 use super::wire;
-use crate::json_events::build_notice;
+use crate::json_events::{GLANCE_CHARS, MOST_OPEN_CALLS, build_notice, shorten_output};
 use crate::json_salvage::read_objects;
 use crate::lenient_json;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate, shorten_text};
 use crate::turn_status::{JudgeTurn, TurnStatus};
-
-/// How much of a tool's output an event keeps. All of it is in the stored stream.
-const OUTPUT_CHARS: usize = 10_000;
-
-/// How much of a tool's input one line shows.
-const GLANCE_CHARS: usize = 200;
-
-/// More open tool calls than this mean a broken stream, not parallel work.
-const MOST_OPEN_CALLS: usize = 1_000;
 
 /// Translates the stream of one call.
 #[derive(Debug)]
@@ -172,7 +162,7 @@ impl CodexTranslator {
             ItemPhase::Completed => {
                 self.open_calls.remove(&id);
                 let outcome = judge_tool(item);
-                let output = excerpt_text(&read_output(item), OUTPUT_CHARS);
+                let output = shorten_output(&read_output(item));
                 events.push(AgentEvent::ToolEnded { id, outcome, output });
                 if outcome == ToolOutcome::Ok {
                     let paths = item.changes.iter().flatten().filter_map(|it| it.path.clone());
