@@ -30,10 +30,10 @@ fn a_field_of_an_unexpected_type_is_skipped() {
 }
 
 #[test]
-fn answer_file_is_for_text_mode_only() {
-    for (flag, output) in [("--json", AgentOutput::Text), ("-o x", AgentOutput::Text)] {
+fn output_flags_of_the_user_replace_the_answer_file() {
+    for flag in ["--json", "-o x"] {
         let mut request = build_request(AgentKind::Codex, &[flag], "Do it.");
-        request.agent.output = output;
+        request.agent.output = AgentOutput::Text;
         assert_eq!(crate::select_answer_file(&request, &context()), None, "{flag}");
     }
 }

@@ -14,6 +14,10 @@ const ANSWERS: &str = r"
     all                     | begin; thought TAG; text Hm.; end Hm.                     | no
     all                     | begin; sub TAG; text Hm.; end Hm.                         | no
     all but aider           | begin; tool; output TAG; text Hm.; end Hm.                | no
+    all                     | begin; user TAG; end                                      | no
+    all                     | begin; thought TAG; end                                   | no
+    all but aider           | begin; tool; sub TAG; end                                 | no
+    all but aider           | begin; tool; output TAG; end                              | no
     # Text before a tool call is not the answer.
     all but aider           | begin; text TAG; tool; end                                | no
     all but aider           | begin; text TAG; tool; text Hm.; end Hm.                  | no

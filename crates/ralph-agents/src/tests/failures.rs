@@ -344,9 +344,11 @@ fn each_ending_has_its_class() {
 fn each_error_has_its_class() {
     let mut wrong = Vec::new();
     for [name, class, error] in read_rows(ERRORS) {
+        let agent = select_agents(name)[0];
         let ways = read_rows::<3>(WAYS).into_iter().filter(|[agent, ..]| *agent == name);
-        for [agent, ending, stream] in ways {
-            let agent = select_agents(agent)[0];
+        let ways: Vec<_> = ways.collect();
+        assert!(!ways.is_empty(), "{name} has no way to report an error");
+        for [_, ending, stream] in ways {
             check(&mut wrong, agent, [ending, class, &stream.replace('%', error), ""]);
         }
     }
