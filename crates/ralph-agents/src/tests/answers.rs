@@ -26,6 +26,7 @@ const ANSWERS: &str = r"
     all but codex amp aider | begin; piece <promise>COMPLE; piece TE</promise>; end TAG | yes
     claude codex qwen cline amp | text TAG; text Not yet.; end Not yet.                 | no
     claude codex qwen amp   | text <promise>COMPLE; text TE</promise>; end Hm.          | no
+    claude qwen             | piece <promise>COMPLE; piece TE</promise>; end Hm.        | yes
     claude qwen             | text TAG; end Hm.                                         | yes
     qwen                    | text TAG; tool; end Hm.                                   | no
     qwen                    | thought TAG; end Hm.                                      | no
@@ -53,11 +54,11 @@ const ANSWERS: &str = r"
     opencode                | begin; text TAG; finish length                            | no
     copilot                 | begin; piece <promise>COMPLE; piece TE</promise>; text TAG; end | yes
     # The complete message wins over different pieces.
-    copilot                 | begin; piece TAG; text; end                               | no
+    copilot                 | begin; piece <promise>COMPLE; piece TE</promise>; text; end | no
     copilot                 | user TAG; begin; piece Hm.; end                           | no
     copilot                 | user TAG; begin; text TAG; user TAG; begin; text; end     | no
     copilot                 | begin; text TAG; tool; begin; text; end                   | no
-    copilot                 | begin; piece TAG; retry 500; text; end                    | no
+    copilot                 | begin; piece <promise>COMPLE; piece TE</promise>; retry 500; text; end | no
     copilot                 | begin; text TAG; exit 1                                   | no
     copilot                 | begin; piece TAG; abort; end                              | no
     copilot                 | begin; tool; sub TAG; piece Hm.; end                      | no
@@ -82,11 +83,12 @@ const ANSWERS: &str = r"
     # Text that a user message followed is not an answer, whether the prompt was repeated or not.
     amp                     | user Go.; text TAG; user Really?; end TAG                 | no
     amp                     | text TAG; user Really?; end TAG                           | no
+    pi                      | user TAG; begin; text Hm.; end Hm.                        | no
     # The whole turn is repeated at its end, which replaces a lost line.
     pi                      | end TAG                                                   | yes
     pi                      | begin; piece <promise>COMPLE; piece TE</promise>; text TAG; end TAG | yes
-    pi                      | begin; piece TAG; result error                            | no
-    pi                      | begin; piece TAG; message error TAG; begin; text; end     | no
+    pi                      | begin; piece <promise>COMPLE; piece TE</promise>; result error | no
+    pi                      | begin; piece <promise>COMPLE; piece TE</promise>; message error TAG; begin; text; end | no
     pi                      | begin; message toolUse TAG; tool; begin; text; end        | no
     pi                      | begin; message length TAG; result length TAG              | no
     acp                     | begin; tool; over; text TAG; end                          | yes
