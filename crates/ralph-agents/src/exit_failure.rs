@@ -44,6 +44,19 @@ pub(super) fn build_crash_failure(ending: &Ending, message: &str) -> Failure {
     Failure::new(FailureClass::Crashed, message)
 }
 
+/// Judges an exit without a result. `find_known` returns the failure that a text means, if any.
+pub(super) fn judge_missing_result(
+    ending: &Ending,
+    message: String,
+    find_known: impl FnOnce(&str) -> Option<Failure>,
+) -> Failure {
+    if matches!(ending, Ending::Exited { code: 0 } | Ending::Lingered { .. }) {
+        let message = if message.is_empty() { "it gave no result".to_owned() } else { message };
+        return Failure::new(FailureClass::Malformed, message);
+    }
+    find_known(&message).unwrap_or_else(|| build_crash_failure(ending, &message))
+}
+
 /// How many lines of a tail count as the final output; earlier lines are the agent's work.
 const LAST_LINES: usize = 6;
 

@@ -10,7 +10,7 @@ use ralph_model::child::Ending;
 use ralph_model::failure::{Failure, FailureClass};
 
 use super::adapter::AgentAdapter;
-use super::call::{self, AgentCall, CallContext, IdleWatch};
+use super::call::{self, AgentCall, CallContext};
 use super::exit_failure;
 use super::translator::{Evidence, LineActivity, ParsedLine, Translate, shorten_text};
 
@@ -37,14 +37,8 @@ pub(super) fn build_call(
     let delivery = call::deliver_prompt(request, context)?;
     let mut args = vec![COMMAND.to_owned(), request.agent.command.clone()];
     args.extend(delivery.flags);
-    Ok(AgentCall {
-        program: context.self_exe.to_string_lossy().into_owned(),
-        args,
-        stdin: delivery.stdin,
-        env_remove: request.agent.env_deny.clone(),
-        env: call::build_environment(request, &[]),
-        idle: IdleWatch::Watch,
-    })
+    let program = context.self_exe.to_string_lossy().into_owned();
+    Ok(AgentCall { program, ..AgentCall::new(request, args, delivery.stdin) })
 }
 
 /// Reads one event per line.

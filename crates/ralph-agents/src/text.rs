@@ -30,14 +30,8 @@ pub(super) fn build_call(
     context: &CallContext,
 ) -> Result<AgentCall, Failure> {
     let delivery = call::deliver_prompt(request, context)?;
-    Ok(AgentCall {
-        program: request.agent.command.clone(),
-        args: delivery.flags,
-        stdin: delivery.stdin,
-        env_remove: request.agent.env_deny.clone(),
-        env: call::build_environment(request, &[]),
-        idle: IdleWatch::Off,
-    })
+    let idle = IdleWatch::Off;
+    Ok(AgentCall { idle, ..AgentCall::new(request, delivery.flags, delivery.stdin) })
 }
 
 /// Reads plain text, and removes an exact echo of the prompt.

@@ -98,10 +98,6 @@ pub(crate) fn build_call(
         args.push("-".to_owned());
     }
     Ok(AgentCall {
-        program: request.agent.command.clone(),
-        args,
-        stdin: delivery.stdin,
-        env_remove: request.agent.env_deny.clone(),
         env: build_environment(
             request,
             &variables.iter().map(|(name, value)| (name.as_str(), *value)).collect::<Vec<_>>(),
@@ -110,6 +106,7 @@ pub(crate) fn build_call(
             AgentOutput::Events => IdleWatch::Watch,
             AgentOutput::Text => IdleWatch::Off,
         },
+        ..AgentCall::new(request, args, delivery.stdin)
     })
 }
 

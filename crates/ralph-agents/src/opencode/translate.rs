@@ -15,14 +15,11 @@ use serde_json::value::RawValue;
 use super::call::HINTS;
 use super::wire;
 use crate::json_events::{
-    JsonEventHead, MessageAssembler, ToolInputFields, build_notice, shorten_output,
+    JsonEventHead, MOST_ITEMS, MessageAssembler, ToolInputFields, build_notice, shorten_output,
 };
 use crate::json_salvage::read_objects;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
 use crate::turn_status::{ReportedFailure, TurnStatus};
-
-/// More to-do items than this are dropped.
-const MOST_ITEMS: usize = 500;
 
 /// Translates the stream of one call.
 #[derive(Debug)]

@@ -16,14 +16,11 @@ use ralph_model::units::{Tokens, UsdMicros};
 use super::call::HINTS;
 use super::wire;
 use crate::json_events::{
-    JsonEventHead, MessageAssembler, ToolInputFields, build_notice, shorten_output,
+    JsonEventHead, MOST_OPEN_CALLS, MessageAssembler, ToolInputFields, build_notice, shorten_output,
 };
 use crate::json_salvage::read_objects;
 use crate::translator::{Evidence, LineActivity, ParsedLine, Translate};
 use crate::turn_status::{ReportedFailure, TurnStatus};
-
-/// More open tool calls than this mean a broken stream, not parallel work.
-const MOST_OPEN_CALLS: usize = 1_000;
 
 /// Translates the stream of one call.
 #[derive(Debug)]

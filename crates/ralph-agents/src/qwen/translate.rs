@@ -94,7 +94,7 @@ impl QwenTranslator {
     }
 
     fn push_assistant(&mut self, mut line: MessageLine<'_>) -> ParsedLine {
-        let speaker = find_speaker(&line);
+        let speaker = line.speaker();
         let Content { blocks, lost } = std::mem::take(&mut line.message.content);
         let message = line.message.id.as_deref().unwrap_or_default();
         let mut events: Vec<AgentEvent> = blocks
@@ -165,13 +165,6 @@ impl QwenTranslator {
             Err(GeminiFailure::new(subtype, message))
         };
         self.state.close_turn(line.usage.as_ref().map(build_usage), outcome)
-    }
-}
-
-fn find_speaker(line: &MessageLine<'_>) -> Speaker {
-    match line.parent_tool_use_id {
-        Some(_) => Speaker::Subagent,
-        None => Speaker::Agent,
     }
 }
 
