@@ -32,10 +32,7 @@ pub(crate) fn format_control_event(event: &Event) -> Option<String> {
                 ControlRequest::Note { text } => {
                     format!("{by} left a note for the next prompt: {text}")
                 }
-                request @ (ControlRequest::Pause
-                | ControlRequest::Resume
-                | ControlRequest::Stop
-                | ControlRequest::Skip { .. }) => {
+                request => {
                     format!("{by} asked to {}", request.describe())
                 }
             };
@@ -49,26 +46,7 @@ pub(crate) fn format_control_event(event: &Event) -> Option<String> {
             let place = branch.as_ref().map(|branch| format!("; its work is on {branch}"));
             Some(format!("Task {task} is skipped{}", place.unwrap_or_default()))
         }
-        Event::RunStarted { .. }
-        | Event::RunResumed { .. }
-        | Event::TasksRead { .. }
-        | Event::TasksWritten
-        | Event::BaselineStarted { .. }
-        | Event::BaselineChecked { .. }
-        | Event::IterationStarted { .. }
-        | Event::Checkpointed { .. }
-        | Event::Asked { .. }
-        | Event::Replied { .. }
-        | Event::Waiting { .. }
-        | Event::Observed { .. }
-        | Event::PlanSeen { .. }
-        | Event::AgentListRead { .. }
-        | Event::GateChecked { .. }
-        | Event::Judged { .. }
-        | Event::Landed { .. }
-        | Event::IterationEnded { .. }
-        | Event::Warned { .. }
-        | Event::RunEnded { .. } => None,
+        _ => None,
     }
 }
 

@@ -168,22 +168,7 @@ fn print_quiet<W: Write>(page: &mut LineWriter<W>, recorded: &Recorded, state: &
             control_lines::print_control_event(page, &recorded.event);
         }
         Event::RunEnded { outcome, .. } => crate::run_summary::print_outcome(page, outcome),
-        Event::RunStarted { .. }
-        | Event::RunResumed { .. }
-        | Event::IterationStarted { .. }
-        | Event::Checkpointed { .. }
-        | Event::Asked { .. }
-        | Event::Waiting { reason: WaitReason::Retry | WaitReason::Delay, .. }
-        | Event::TasksRead { .. }
-        | Event::TasksWritten
-        | Event::BaselineStarted { .. }
-        | Event::BaselineChecked { .. }
-        | Event::PlanSeen { .. }
-        | Event::Observed { .. }
-        | Event::GateChecked { .. }
-        | Event::Judged { .. }
-        | Event::Landed { .. }
-        | Event::IterationEnded { .. } => {}
+        _ => {}
     }
 }
 
@@ -254,13 +239,7 @@ fn format_gate_name(recipe: &Recipe, gate: &Gate) -> Option<String> {
 fn format_purpose(role: Role, task: Option<&TaskId>) -> String {
     let role = match role {
         Role::Prompt => String::new(),
-        Role::Plan
-        | Role::Build
-        | Role::Implement
-        | Role::Review
-        | Role::Fix
-        | Role::Compact
-        | Role::Message => format!(": {role}"),
+        _ => format!(": {role}"),
     };
     let task =
         task.map(|task| sanitize::sanitize_line(&format!(" {task}"), FOREIGN_TEXT_CHARS, "..."));
@@ -334,16 +313,7 @@ fn print_reply<W: Write>(page: &mut LineWriter<W>, reply: &Reply, state: &RunSta
             );
         }
         // Retries and waits are reported by their own events.
-        (
-            FailureRule::Retry
-            | FailureRule::RetrySmaller
-            | FailureRule::RetryWithoutSchema
-            | FailureRule::FailedAttempt
-            | FailureRule::Wait { .. }
-            | FailureRule::Stop
-            | FailureRule::RetryAfterResume,
-            _,
-        ) => {}
+        _ => {}
     }
 }
 
@@ -374,11 +344,7 @@ fn print_agent_failure<W: Write>(page: &mut LineWriter<W>, failure: &Failure) {
             let text = format!("The agent reached a usage limit: {message}");
             page.write_marked(LineMark::Warn, Paint::Warn, &text);
         }
-        FailureRule::Retry
-        | FailureRule::RetrySmaller
-        | FailureRule::RetryWithoutSchema
-        | FailureRule::FailedAttempt
-        | FailureRule::Stop => {
+        _ => {
             let name = failure.class.name();
             page.write_marked(
                 LineMark::Fail,

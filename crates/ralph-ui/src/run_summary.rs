@@ -90,14 +90,7 @@ pub(crate) fn print_outcome<W: Write>(page: &mut LineWriter<W>, outcome: &Outcom
         | Outcome::LimitTooLong { .. }
         | Outcome::TasksLeft { .. }
         | Outcome::Interrupted => (LineMark::Warn, Paint::Warn),
-        Outcome::AgentFailed { .. }
-        | Outcome::NoCommitMessage
-        | Outcome::ScmFailed { .. }
-        | Outcome::GitFailed { .. }
-        | Outcome::BaselineBroken { .. }
-        | Outcome::TasksLost { .. }
-        | Outcome::PlanMissing
-        | Outcome::PromptLost { .. } => (LineMark::Error, Paint::Bad),
+        _ => (LineMark::Error, Paint::Bad),
     };
     let more = page.style().format_mark(LineMark::More);
     let text = sanitize::sanitize_line(&outcome.to_string(), OUTCOME_CHARS, more);

@@ -100,14 +100,7 @@ impl LoggedIteration {
             AgentEvent::Text { text, .. } | AgentEvent::Notice { text } => text.len(),
             AgentEvent::Unparsed { line } => line.len(),
             AgentEvent::ToolStarted { summary, .. } => summary.len(),
-            AgentEvent::Session { .. }
-            | AgentEvent::Reasoning { .. }
-            | AgentEvent::ToolEnded { .. }
-            | AgentEvent::Todo { .. }
-            | AgentEvent::FileChanged { .. }
-            | AgentEvent::Usage { .. }
-            | AgentEvent::RateLimit { .. }
-            | AgentEvent::Result { .. } => 0,
+            _ => 0,
         };
         let before = self.output_bytes;
         self.output_bytes = self.output_bytes.saturating_add(length);
@@ -235,12 +228,7 @@ impl<W: Write> SessionLog<W> {
             Outcome::BudgetUsedUp { exhausted } => {
                 LoggedStatus::Open(format!("not finished: {exhausted}"))
             }
-            Outcome::Interrupted
-            | Outcome::Complete
-            | Outcome::IterationsUsedUp { .. }
-            | Outcome::NothingChanges { .. }
-            | Outcome::TasksLeft { .. }
-            | Outcome::BaselineBroken { .. } => LoggedStatus::Open("interrupted".to_owned()),
+            _ => LoggedStatus::Open("interrupted".to_owned()),
         };
     }
 
@@ -275,12 +263,7 @@ impl<W: Write> SessionLog<W> {
         let took = self.began.map_or(Millis::ZERO, |began| at.elapsed_since(began));
         let code = match outcome.exit_code() {
             ExitStatus::Incomplete => self.incomplete,
-            status @ (ExitStatus::Complete
-            | ExitStatus::BadInput
-            | ExitStatus::Busy
-            | ExitStatus::AgentFailed
-            | ExitStatus::GitFailed
-            | ExitStatus::Interrupted) => status,
+            status => status,
         };
         self.write_title("SESSION SUMMARY");
         self.write_field("Total Iterations", &self.total.to_string());
@@ -382,15 +365,7 @@ impl<W: Write> Ui for SessionLog<W> {
             Event::IterationEnded { .. } => self.end_iteration(at),
             Event::RunEnded { outcome, .. } => self.write_summary(outcome, at),
             Event::RunResumed { .. } => self.write_resumed(state, at),
-            Event::RunStarted { .. }
-            | Event::Checkpointed { .. }
-            | Event::Waiting { .. }
-            | Event::TasksRead { .. }
-            | Event::TasksWritten
-            | Event::BaselineStarted { .. }
-            | Event::PlanSeen { .. }
-            | Event::Observed { .. }
-            | Event::Landed { .. } => {}
+            _ => {}
         }
     }
 
@@ -431,14 +406,7 @@ impl<W: Write> Ui for SessionLog<W> {
                 let line = sanitize::sanitize_text(line).into_owned();
                 self.write_line(&line);
             }
-            AgentEvent::Session { .. }
-            | AgentEvent::Reasoning { .. }
-            | AgentEvent::ToolEnded { outcome: ToolOutcome::Ok, .. }
-            | AgentEvent::Todo { .. }
-            | AgentEvent::FileChanged { .. }
-            | AgentEvent::Usage { .. }
-            | AgentEvent::RateLimit { .. }
-            | AgentEvent::Result { .. } => {}
+            _ => {}
         }
     }
 

@@ -57,11 +57,7 @@ pub fn describe_run(
         let sandbox = match backend {
             Backend::None => "none: agent and gates can do whatever you can".to_owned(),
             Backend::Guard => "none: the command guard alone".to_owned(),
-            Backend::Sbx
-            | Backend::Native
-            | Backend::Bwrap
-            | Backend::Container
-            | Backend::Landlock => backend.to_string(),
+            _ => backend.to_string(),
         };
         text.push_str(&format!("Sandbox    {sandbox}\n"));
     }

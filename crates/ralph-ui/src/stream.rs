@@ -392,15 +392,7 @@ impl StreamPrinter {
             AgentEvent::Reasoning { .. } => FloodKind::Reasoning,
             // Usage is not shown, so it does not interrupt a series.
             AgentEvent::Usage { .. } => return,
-            AgentEvent::Session { .. }
-            | AgentEvent::Text { .. }
-            | AgentEvent::ToolStarted { .. }
-            | AgentEvent::ToolEnded { .. }
-            | AgentEvent::Todo { .. }
-            | AgentEvent::FileChanged { .. }
-            | AgentEvent::RateLimit { .. }
-            | AgentEvent::Notice { .. }
-            | AgentEvent::Result { .. } => FloodKind::None,
+            _ => FloodKind::None,
         };
         if kind != self.flood.kind {
             self.end_flood(page);

@@ -61,25 +61,7 @@ impl VerboseLines {
             }
             Event::GateChecked { result } => print_gate_result(page, result),
             Event::Judged { judgement } => print_completion(page, judgement, state),
-            Event::RunResumed { .. }
-            | Event::IterationStarted { .. }
-            | Event::Checkpointed { .. }
-            | Event::Replied { .. }
-            | Event::Waiting { .. }
-            | Event::TasksRead { .. }
-            | Event::TasksWritten
-            | Event::PlanSeen { .. }
-            | Event::AgentListRead { .. }
-            | Event::BaselineStarted { .. }
-            | Event::BaselineChecked { .. }
-            | Event::Observed { .. }
-            | Event::Landed { .. }
-            | Event::IterationEnded { .. }
-            | Event::ControlRequested { .. }
-            | Event::Paused
-            | Event::TaskSkipped { .. }
-            | Event::Warned { .. }
-            | Event::RunEnded { .. } => {}
+            _ => {}
         }
     }
 
@@ -119,25 +101,7 @@ impl VerboseLines {
                     write_remark(page, &format!("Iteration {iteration} took {took}"));
                 }
             }
-            Event::RunStarted { .. }
-            | Event::RunResumed { .. }
-            | Event::Checkpointed { .. }
-            | Event::Asked { .. }
-            | Event::Waiting { .. }
-            | Event::Observed { observation: None, .. }
-            | Event::TasksRead { .. }
-            | Event::TasksWritten
-            | Event::PlanSeen { .. }
-            | Event::AgentListRead { .. }
-            | Event::BaselineStarted { .. }
-            | Event::GateChecked { .. }
-            | Event::Judged { .. }
-            | Event::Landed { .. }
-            | Event::ControlRequested { .. }
-            | Event::Paused
-            | Event::TaskSkipped { .. }
-            | Event::Warned { .. }
-            | Event::RunEnded { .. } => {}
+            _ => {}
         }
     }
 }
@@ -205,12 +169,7 @@ fn print_completion<W: Write>(page: &mut LineWriter<W>, judgement: &Judgement, s
             format!("not checked, because a gate failed: {}", shorten_text(page, &gates.join(", ")))
         }
         Verdict::AttemptFailed { .. } => "not checked, because the agent gave no answer".to_owned(),
-        Verdict::NothingChanged
-        | Verdict::NotHandedIn { .. }
-        | Verdict::Blocked { .. }
-        | Verdict::Reviewed { .. }
-        | Verdict::Skipped { .. }
-        | Verdict::Compacted { .. } => "not checked; the task list decides".to_owned(),
+        _ => "not checked; the task list decides".to_owned(),
     };
     write_remark(page, &format!("Completion: {text}"));
     let tree = match judgement.landing {

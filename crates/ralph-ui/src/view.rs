@@ -87,30 +87,8 @@ impl<W: Write> TerminalView<W> {
 impl<W: Write> Ui for TerminalView<W> {
     fn show_event(&mut self, recorded: &Recorded, state: &RunState) {
         self.writer.set_time(recorded.at);
-        match &recorded.event {
-            Event::Asked { .. } | Event::Replied { .. } | Event::RunEnded { .. } => {
-                self.stream.end_stream(&mut self.writer);
-            }
-            Event::RunStarted { .. }
-            | Event::RunResumed { .. }
-            | Event::IterationStarted { .. }
-            | Event::Checkpointed { .. }
-            | Event::Waiting { .. }
-            | Event::TasksRead { .. }
-            | Event::TasksWritten
-            | Event::PlanSeen { .. }
-            | Event::AgentListRead { .. }
-            | Event::BaselineStarted { .. }
-            | Event::BaselineChecked { .. }
-            | Event::Observed { .. }
-            | Event::GateChecked { .. }
-            | Event::Judged { .. }
-            | Event::Landed { .. }
-            | Event::IterationEnded { .. }
-            | Event::ControlRequested { .. }
-            | Event::Paused
-            | Event::TaskSkipped { .. }
-            | Event::Warned { .. } => {}
+        if let Event::Asked { .. } | Event::Replied { .. } | Event::RunEnded { .. } = &recorded.event {
+            self.stream.end_stream(&mut self.writer);
         }
         match self.verbosity {
             Verbosity::Quiet | Verbosity::Normal => {

@@ -388,10 +388,7 @@ pub(super) fn render_notes(summary: &Summary) -> Markup {
         (render_list("Control requests", &summary.control_requests, |note| html! {
             @match &note.request {
                 ControlRequest::Note { text } => { "note: " (clean_line(text)) }
-                ControlRequest::Pause
-                | ControlRequest::Resume
-                | ControlRequest::Stop
-                | ControlRequest::Skip { .. } => { (clean_line(&note.request.describe())) }
+                request => { (clean_line(&request.describe())) }
             }
             @if let Some(why) = &note.refused { ", refused: " (clean_line(why)) }
             @if let Some(by) = &note.by { " " span { (clean_line(by)) } }

@@ -250,10 +250,7 @@ pub(super) fn add_notes(page: &mut String, summary: &Summary) {
         let refused = note.refused.as_ref().map(|why| format!(" (rejected: {why})"));
         let what = match &note.request {
             ControlRequest::Note { text } => format!("note: {text}"),
-            request @ (ControlRequest::Pause
-            | ControlRequest::Resume
-            | ControlRequest::Stop
-            | ControlRequest::Skip { .. }) => request.describe(),
+            request => request.describe(),
         };
         let at = note.at.to_utc();
         escape_markdown(&format!("{at} {by}: {what}{}", refused.unwrap_or_default()))

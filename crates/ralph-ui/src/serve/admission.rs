@@ -109,18 +109,12 @@ fn parse_control_request(
     }
     let control: ControlRequest = serde_json::from_slice(&request.body)
         .map_err(|_| ServeResponse::from_message(400, "Unknown control request."))?;
-    match &control {
-        ControlRequest::Note { text }
-            if text.trim().is_empty() || text.chars().count() > MAX_NOTE_CHARS =>
-        {
-            Err(ServeResponse::from_message(400, "A note has between 1 and 4000 characters."))
-        }
-        ControlRequest::Pause
-        | ControlRequest::Resume
-        | ControlRequest::Stop
-        | ControlRequest::Skip { .. }
-        | ControlRequest::Note { .. } => Ok(control),
+    if let ControlRequest::Note { text } = &control
+        && (text.trim().is_empty() || text.chars().count() > MAX_NOTE_CHARS)
+    {
+        return Err(ServeResponse::from_message(400, "A note has between 1 and 4000 characters."));
     }
+    Ok(control)
 }
 
 /// Returns a syntactically valid key, which is never a path.

@@ -196,15 +196,7 @@ impl ScreenFacts {
                 self.close_iteration(state);
                 self.update_task_rows(state, RowUpdate::Changed);
             }
-            Event::TasksWritten
-            | Event::Checkpointed { .. }
-            | Event::Asked { .. }
-            | Event::Waiting { .. }
-            | Event::Observed { .. }
-            | Event::Landed { .. }
-            | Event::ControlRequested { .. }
-            | Event::Paused
-            | Event::Warned { .. } => {}
+            _ => {}
         }
     }
 
@@ -251,10 +243,7 @@ impl ScreenFacts {
     pub(crate) fn elapsed(&self, now: Timestamp) -> Millis {
         match self.status {
             LiveStatus::Running => self.ran.saturating_add(now.elapsed_since(self.at)),
-            LiveStatus::Beginning
-            | LiveStatus::Waiting { .. }
-            | LiveStatus::Paused { .. }
-            | LiveStatus::Ended { .. } => self.ran,
+            _ => self.ran,
         }
     }
 
@@ -282,24 +271,7 @@ impl ScreenFacts {
             Event::Paused => LiveStatus::Paused { since: recorded.at },
             // Neither ends a wait; the event of the next step does.
             Event::Warned { .. } | Event::ControlRequested { .. } => return,
-            Event::RunStarted { .. }
-            | Event::RunResumed { .. }
-            | Event::TasksRead { .. }
-            | Event::TasksWritten
-            | Event::BaselineStarted { .. }
-            | Event::BaselineChecked { .. }
-            | Event::IterationStarted { .. }
-            | Event::Checkpointed { .. }
-            | Event::Asked { .. }
-            | Event::Replied { .. }
-            | Event::Observed { .. }
-            | Event::PlanSeen { .. }
-            | Event::AgentListRead { .. }
-            | Event::GateChecked { .. }
-            | Event::Judged { .. }
-            | Event::Landed { .. }
-            | Event::TaskSkipped { .. }
-            | Event::IterationEnded { .. } => LiveStatus::Running,
+            _ => LiveStatus::Running,
         };
     }
 

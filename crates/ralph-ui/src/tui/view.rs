@@ -162,26 +162,7 @@ pub(super) fn classify_event(event: &Event) -> LineKind {
         }
         Event::Replied { reply, .. } if reply.failure.is_some() => LineKind::Warning,
         Event::AgentListRead { diff: claim } if !claim.refused.is_empty() => LineKind::Warning,
-        Event::RunStarted { .. }
-        | Event::RunResumed { .. }
-        | Event::TasksRead { .. }
-        | Event::TasksWritten
-        | Event::BaselineStarted { .. }
-        | Event::IterationStarted { .. }
-        | Event::Checkpointed { .. }
-        | Event::Asked { .. }
-        | Event::Replied { .. }
-        | Event::Waiting { .. }
-        | Event::Observed { .. }
-        | Event::PlanSeen { .. }
-        | Event::AgentListRead { .. }
-        | Event::Judged { .. }
-        | Event::Landed { .. }
-        | Event::IterationEnded { .. }
-        | Event::ControlRequested { refused: None, .. }
-        | Event::Paused
-        | Event::TaskSkipped { .. }
-        | Event::RunEnded { .. } => LineKind::Ralph,
+        _ => LineKind::Ralph,
     }
 }
 
@@ -198,9 +179,6 @@ pub(super) fn classify_agent_event(event: &AgentEvent) -> LineKind {
         | AgentEvent::FileChanged { .. } => LineKind::Tool,
         AgentEvent::Result { status: ResultStatus::Failed(_), .. }
         | AgentEvent::RateLimit { .. } => LineKind::Warning,
-        AgentEvent::Session { .. }
-        | AgentEvent::Usage { .. }
-        | AgentEvent::Notice { .. }
-        | AgentEvent::Unparsed { .. } => LineKind::Ralph,
+        _ => LineKind::Ralph,
     }
 }
