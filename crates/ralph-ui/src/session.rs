@@ -128,10 +128,10 @@ impl<W: Write> SessionLog<W> {
         }
     }
 
-    /// Returns the same log for a run that exits with 0 even if its work is incomplete.
+    /// Returns the same log for a run that exits with this status if its work is incomplete.
     #[must_use]
-    pub fn with_incomplete_allowed(self) -> Self {
-        Self { incomplete: ExitStatus::Complete, ..self }
+    pub fn with_incomplete_status(self, incomplete: ExitStatus) -> Self {
+        Self { incomplete, ..self }
     }
 
     fn write_line(&mut self, text: &str) {
@@ -157,6 +157,11 @@ impl<W: Write> SessionLog<W> {
 
     fn write_field(&mut self, name: &str, value: &str) {
         self.write_line(&format!("{name}: {value}"));
+    }
+
+    /// Writes foreign text after a label in brackets.
+    fn write_labeled(&mut self, label: &str, text: &str) {
+        self.write_line(&format!("[{label}] {}", sanitize::sanitize_text(text)));
     }
 
     fn begin_iteration(&mut self, number: IterationNumber, role: Role, at: Timestamp) {
@@ -324,8 +329,7 @@ impl<W: Write> Ui for SessionLog<W> {
             Event::Replied { reply, ask: _ } => {
                 self.end_line();
                 if let Some(failure) = &reply.failure {
-                    let message = sanitize::sanitize_text(&failure.message).into_owned();
-                    self.write_line(&format!("[{}] {message}", failure.class.name()));
+                    self.write_labeled(failure.class.name(), &failure.message);
                 }
                 if let Some(open) = &mut self.iteration {
                     open.usage = open.usage.plus(reply.usage);
@@ -341,25 +345,15 @@ impl<W: Write> Ui for SessionLog<W> {
             Event::GateChecked { result } | Event::BaselineChecked { result } => {
                 self.write_gate_result(result);
             }
-            Event::Warned { text } => {
-                let line = format!("[warning] {}", sanitize::sanitize_text(text));
-                self.write_line(&line);
-            }
+            Event::Warned { text } => self.write_labeled("warning", text),
             Event::ControlRequested { .. } | Event::Paused | Event::TaskSkipped { .. } => {
                 if let Some(line) = control_lines::format_control_event(&recorded.event) {
-                    self.write_line(&format!(
-                        "[control request] {}",
-                        sanitize::sanitize_text(&line)
-                    ));
+                    self.write_labeled("control request", &line);
                 }
             }
             Event::AgentListRead { diff: claim } => {
                 for violation in &claim.refused {
-                    let text = violation.to_string();
-                    self.write_line(&format!(
-                        "[reverted in the task list] {}",
-                        sanitize::sanitize_text(&text)
-                    ));
+                    self.write_labeled("reverted in the task list", &violation.to_string());
                 }
             }
             Event::IterationEnded { .. } => self.end_iteration(at),
@@ -398,14 +392,8 @@ impl<W: Write> Ui for SessionLog<W> {
                 let line = format!("[tool error] {}", sanitize::sanitize_line(output, 200, "..."));
                 self.write_line(&line);
             }
-            AgentEvent::Notice { text } => {
-                let line = format!("[notice] {}", sanitize::sanitize_text(text));
-                self.write_line(&line);
-            }
-            AgentEvent::Unparsed { line } => {
-                let line = sanitize::sanitize_text(line).into_owned();
-                self.write_line(&line);
-            }
+            AgentEvent::Notice { text } => self.write_labeled("notice", text),
+            AgentEvent::Unparsed { line } => self.write_line(&sanitize::sanitize_text(line)),
             _ => {}
         }
     }

@@ -18,7 +18,7 @@ use crate::tasks;
 
 pub use commits::{StatusCommit, format_last_commits};
 pub use outlook::{RunForecast, RunOutlook};
-pub use plan::{PlanExtent, PlanFileState, format_plan};
+pub use plan::{PlanFileState, format_plan};
 
 /// About two lines of a terminal.
 const LONGEST: usize = 200;

@@ -10,7 +10,6 @@ use ralph_core::agent_output::Reply;
 use ralph_core::event::{Event, Landed, Recorded, TreeDiff};
 use ralph_core::gate::{Gate, GateResult, GateStatus};
 use ralph_core::judge::{Judgement, Landing, Verdict};
-use ralph_core::ports::Activity;
 use ralph_core::recipe::Completion;
 use ralph_core::run::RunState;
 use ralph_core::units::Timestamp;
@@ -106,15 +105,8 @@ impl VerboseLines {
     }
 }
 
-/// Prints the `[ralph]` line of a current activity.
-pub(crate) fn print_activity<W: Write>(page: &mut LineWriter<W>, activity: &Activity<'_>) {
-    match activity {
-        Activity::Gate(gate) => print_gate_start(page, gate),
-        Activity::GateRuns { .. } | Activity::Paused { .. } | Activity::Waiting { .. } => {}
-    }
-}
-
-fn print_gate_start<W: Write>(page: &mut LineWriter<W>, gate: &Gate) {
+/// Prints the `[ralph]` line of a gate that starts.
+pub(crate) fn print_gate_start<W: Write>(page: &mut LineWriter<W>, gate: &Gate) {
     let command = sanitize::sanitize_line(gate.check.label(), COMMAND_CHARS, "");
     write_remark(page, &format!("Running guardrail: {command}"));
 }

@@ -47,21 +47,6 @@ impl CliError {
     }
 }
 
-/// Exit code of an incomplete run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IncompleteExit {
-    /// 1.
-    Fails,
-    /// 0 (`--allow-incomplete`).
-    Succeeds,
-}
-
-impl From<bool> for IncompleteExit {
-    fn from(allow_incomplete: bool) -> Self {
-        if allow_incomplete { Self::Succeeds } else { Self::Fails }
-    }
-}
-
 /// Returns the error for a state or project directory that cannot be used.
 pub(crate) fn to_layout_error(error: &LayoutError) -> CliError {
     CliError::from_error(ExitStatus::BadInput, error)

@@ -27,12 +27,12 @@ use ralph_ui::session::SessionLog;
 use ralph_ui::style::Style;
 use ralph_ui::time::WallClock;
 use ralph_ui::tui::{FullScreen, FullScreenSetup, ScreenLink, SideWriter};
-use ralph_ui::view::{AgentStream, Fanout, SHUTTING_DOWN, TerminalView, Verbosity, ViewOptions};
+use ralph_ui::view::{Fanout, SHUTTING_DOWN, TerminalView, Verbosity, ViewOptions};
 use ralph_ui::writer::NonBlocking;
 
 use crate::cli::CommonArgs;
 use crate::cli_error::to_layout_error;
-use crate::cli_error::{CliError, IncompleteExit, to_engine_error};
+use crate::cli_error::{CliError, to_engine_error};
 use crate::crash_recovery::{self, CheckoutChange};
 use crate::documents::{DIRECTORY, DOCUMENTS};
 use crate::full_screen;
@@ -97,7 +97,7 @@ pub(crate) struct RunContext {
     full_screen: ScreenLink,
     out: NonBlocking,
     repository: Option<GitRepository>,
-    agent_stream: AgentStream,
+    shows_agent: bool,
     /// Level of the log file in the project.
     log_level: LogLevelSetting,
     remarks: Vec<String>,
@@ -155,11 +155,7 @@ impl RunContext {
             full_screen,
             out,
             repository,
-            agent_stream: if settings.stream_agent_output {
-                AgentStream::Shown
-            } else {
-                AgentStream::Hidden
-            },
+            shows_agent: settings.stream_agent_output,
             log_level: settings.log.level,
             remarks: loading.chain(merged).collect(),
             _lock: lock,
@@ -491,17 +487,17 @@ impl RunContext {
     pub(crate) fn build_views(
         &self,
         run: &RunId,
-        incomplete: IncompleteExit,
+        incomplete: ExitStatus,
         masker: &Masker,
     ) -> Fanout<'static> {
-        let options = |style: Style, verbosity, agent_stream| ViewOptions {
+        let options = |style: Style, verbosity, shows_agent| ViewOptions {
             style,
             verbosity,
-            agent_stream,
+            shows_agent,
             clock: WallClock::for_system(clock::now),
         };
         let style = self.screen.style.clone();
-        let options_here = options(style, self.screen.verbosity, self.agent_stream);
+        let options_here = options(style, self.screen.verbosity, self.shows_agent);
         let mut terminal =
             TerminalView::new(MaskWriter::new(masker, self.out.clone()), options_here.clone());
         for remark in &self.remarks {
@@ -516,17 +512,14 @@ impl RunContext {
                 LogLevelSetting::Info => Verbosity::Normal,
                 LogLevelSetting::Warn | LogLevelSetting::Error => Verbosity::Quiet,
             };
-            let options = options(style, verbosity, AgentStream::Hidden);
+            let options = options(style, verbosity, false);
             let log = MaskWriter::new(masker, log);
             views.push(Box::new(TerminalView::new(log, options)));
         }
         if let Ok(log) = files::open_session_log(&self.layout, clock::now()) {
             let log =
                 SessionLog::new(MaskWriter::new(masker, log), WallClock::for_system(clock::now));
-            views.push(Box::new(match incomplete {
-                IncompleteExit::Fails => log,
-                IncompleteExit::Succeeds => log.with_incomplete_allowed(),
-            }));
+            views.push(Box::new(log.with_incomplete_status(incomplete)));
         }
         Fanout::new(views)
     }

@@ -31,7 +31,7 @@ use ralph_ui::view::Fanout;
 
 use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::CommonArgs;
-use crate::cli_error::{CliError, IncompleteExit, to_engine_error, to_layout_error};
+use crate::cli_error::{CliError, to_engine_error, to_layout_error};
 use crate::guard_self_test;
 use crate::isolation::{self, RunIsolation, SandboxContext};
 use crate::memory_setup;
@@ -50,7 +50,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub(crate) struct StartOptions {
     /// What to do with uncommitted changes if the run makes commits.
     pub(crate) dirty: DirtyPlan,
-    pub(crate) incomplete: IncompleteExit,
+    /// The exit status of a run whose work is not complete.
+    pub(crate) incomplete: ExitStatus,
     /// What to do with the failure branch of a task that is tried again.
     pub(crate) former_attempt: Option<FormerAttempt>,
 }
@@ -158,10 +159,9 @@ pub(crate) fn resume_run(
         isolation::choose_recipe_backend(&site, wanted)?
     };
     let ground = isolation::find_program_location(&chosen);
-    match ground {
-        ProgramSource::Machine => project.check_agents_exist(wanted)?,
-        // The first call reports what is missing inside.
-        ProgramSource::Image => {}
+    // In an image, the first call reports what is missing inside.
+    if ground == ProgramSource::Machine {
+        project.check_agents_exist(wanted)?;
     }
     // The agents may have been updated since.
     let with_versions =
@@ -298,7 +298,7 @@ struct RunSetup {
     recipe: Recipe,
     isolation: RunIsolation,
     masker: Masker,
-    incomplete: IncompleteExit,
+    incomplete: ExitStatus,
     plan: subscribers::SubscriberSettings,
 }
 
@@ -329,10 +329,8 @@ fn drive_run(
     context.withdraw_draft(draft.as_ref(), &outcome);
     context.restore_set_aside(&run, &outcome);
     context.flush_terminal();
-    Ok(match (outcome?.exit_code(), incomplete) {
-        (ExitStatus::Incomplete, IncompleteExit::Succeeds) => ExitStatus::Complete,
-        (status, _) => status,
-    })
+    let status = outcome?.exit_code();
+    Ok(if status == ExitStatus::Incomplete { incomplete } else { status })
 }
 
 /// Builds the ports and runs the engine with them.

@@ -24,22 +24,8 @@ pub(super) enum ServeRoute {
     Control { key: String, request: ControlRequest },
 }
 
-/// Whether a request is allowed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Admission {
-    Allowed(ServeRoute),
-    Rejected(ServeResponse),
-}
-
-/// Decides whether a request is allowed.
-pub(super) fn admit_request(request: &ServeRequest, port: u16, token: &str) -> Admission {
-    match parse_route(request, port, token) {
-        Ok(route) => Admission::Allowed(route),
-        Err(response) => Admission::Rejected(response),
-    }
-}
-
-fn parse_route(
+/// Returns the route of an allowed request, or the refusal.
+pub(super) fn admit_request(
     request: &ServeRequest,
     port: u16,
     token: &str,
@@ -168,10 +154,7 @@ mod tests {
 
     /// Returns the status of a refusal, or the route.
     fn decide(request: &ServeRequest) -> Result<ServeRoute, u16> {
-        match admit_request(request, 7777, TOKEN) {
-            Admission::Allowed(route) => Ok(route),
-            Admission::Rejected(response) => Err(response.status),
-        }
+        admit_request(request, 7777, TOKEN).map_err(|response| response.status)
     }
 
     #[test]

@@ -13,7 +13,7 @@ use ralph_core::gate::GateStatus;
 use ralph_core::ports::{Activity, Ui};
 use ralph_core::run::RunState;
 
-use crate::style::{Motion, Style};
+use crate::style::Style;
 use crate::time::WallClock;
 use crate::tui::display::{Device, LiveRun, SendRequest, show_screen};
 use crate::tui::facts::{ReadPlan, ScreenFacts, WholePlan};
@@ -50,7 +50,7 @@ impl<W: Write, P: Ui> FullScreen<W, P> {
     /// once the screen is gone, which may be at once, and always the end of the run.
     pub fn start(setup: FullScreenSetup, lines: impl FnOnce(Link) -> W, plain: P) -> Self {
         let FullScreenSetup { mut device, send, read_plan, screen: link, options } = setup;
-        let mut screen = ScreenState::new((&options.style).into(), options.clock.clone());
+        let mut screen = ScreenState::new(options.style.clone(), options.clock.clone());
         let teller = ScreenFeed::new(link.clone(), lines(link.clone()), options);
         let mut live = LiveRun { link: link.clone(), send, read_plan, plan: WholePlan::default() };
         // Set before the thread starts: leaving must wait for a screen that is left at once.
@@ -146,7 +146,7 @@ pub(super) fn adapt_for_screen(options: ViewOptions) -> ViewOptions {
         Verbosity::Verbose => Verbosity::Verbose,
     };
     // The screen wraps lines itself, according to its current width.
-    let style = Style { motion: Motion::Appends, width: usize::from(u16::MAX), ..options.style };
+    let style = Style { rewrites: false, width: usize::from(u16::MAX), ..options.style };
     ViewOptions { style, verbosity, ..options }
 }
 

@@ -16,7 +16,6 @@ use serde_json::json;
 
 use crate::cli::{CommonArgs, DemoArgs};
 use crate::cli_error::CliError;
-use crate::cli_error::IncompleteExit;
 use crate::project::Project;
 use crate::recipe;
 use crate::run_context::DirtyPlan;
@@ -85,7 +84,7 @@ pub(crate) fn main(common: &CommonArgs, args: &DemoArgs) -> Result<ExitStatus, C
     screen::print_data(&format_introduction(&project.directory));
     let options = StartOptions {
         dirty: DirtyPlan::Refuse,
-        incomplete: IncompleteExit::Fails,
+        incomplete: ExitStatus::Incomplete,
         former_attempt: None,
     };
     let status = session::start_run(&common, &project, &loaded, recipe, &options)?;

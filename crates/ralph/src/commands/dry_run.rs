@@ -16,6 +16,7 @@ use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::{ProjectLayout, journal};
 
+use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::call_preview::CallPreview;
 use crate::cli_error::CliError;
 use crate::preview::{self, PreviewInputs, RequestPreview};
@@ -29,8 +30,9 @@ use crate::task_file;
 pub(crate) fn main(
     project: &Project,
     loaded: &LoadedSettings,
-    recipe: &Recipe,
+    recipe: Recipe,
 ) -> Result<ExitStatus, CliError> {
+    let recipe = &with_agent_versions(project, recipe, VersionSource::Cache);
     let list = read_list(project, recipe)?;
     let until = describe_completion(recipe, list.as_ref());
     let state = preview::build_first_state(project, recipe, list);

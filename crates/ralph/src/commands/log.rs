@@ -21,12 +21,13 @@ use ralph_io::store::tail::JournalTail;
 use ralph_io::store::{RunLock, runs};
 use ralph_ui::sanitize::sanitize_text;
 use ralph_ui::time::WallClock;
-use ralph_ui::view::{AgentStream, TerminalView, ViewOptions};
+use ralph_ui::tui::ReplaySource;
+use ralph_ui::view::{TerminalView, ViewOptions};
 
 use crate::cli::{CommonArgs, LogArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
-use crate::recording::{self, Follow};
+use crate::recording;
 use crate::screen::{self, OutputStyle};
 
 /// Poll interval; users do not notice a shorter delay.
@@ -47,12 +48,13 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
     let options = ViewOptions {
         style: screen.style,
         verbosity: screen.verbosity,
-        agent_stream: AgentStream::Hidden,
+        shows_agent: false,
         clock: WallClock::for_system(clock::now),
     };
     if args.tui {
-        let follow = if args.follow { Follow::Yes } else { Follow::No };
-        return recording::show_run(&layout, &run, project.env.clone(), options, follow);
+        let is_live = args.follow && RunLock::find_holder(layout.state()).is_some();
+        let source = if is_live { ReplaySource::Live } else { ReplaySource::Record };
+        return recording::show_run(&layout, &run, project.env.clone(), options, source);
     }
     let mut view = TerminalView::new(screen::open_stdout(), options);
     let unreadable =

@@ -12,8 +12,7 @@ use ralph_io::clock;
 use ralph_io::formats::TaskFile;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
 
-use super::{dry_run, run, specs};
-use crate::agent_versions::{VersionSource, with_agent_versions};
+use super::{run, specs};
 use crate::cli::{CommonArgs, PlanArgs};
 use crate::cli_error::CliError;
 use crate::cli_error::to_layout_error;
@@ -23,7 +22,6 @@ use crate::project::Project;
 use crate::recipe;
 use crate::scaffold::{self, Existing};
 use crate::screen;
-use crate::session;
 use crate::settings::LoadedSettings;
 use crate::shell_quote::quote_for_shell;
 use crate::task_file;
@@ -59,14 +57,10 @@ pub(crate) fn main(common: &CommonArgs, args: &PlanArgs) -> Result<ExitStatus, C
     let values = collect_prompt_values(&project, &documents, known.as_ref());
     let recipe =
         recipe::for_plan(&loaded, values, &documents.tasks, build_validation_command(&documents)?)?;
-    if args.start.dry_run {
-        let recipe = with_agent_versions(&project, recipe, VersionSource::Cache);
-        return dry_run::main(&project, &loaded, &recipe);
-    }
-    if let Some(ExistingList::Begun { text }) = &known {
+    if let (Some(ExistingList::Begun { text }), false) = (&known, args.start.dry_run) {
         back_up_list(&project, &loaded, text)?;
     }
-    session::start_run(common, &project, &loaded, recipe, &run::read_start_options(&args.start))
+    run::start_or_preview(common, &project, &loaded, recipe, &args.start)
 }
 
 /// An existing task file.

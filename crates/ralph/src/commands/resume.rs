@@ -11,13 +11,12 @@ use ralph_io::store::runs::{self, RunSummary};
 
 use super::control;
 use super::dry_run;
-use super::run::read_limit_flags;
+use super::run::{read_limit_flags, read_start_options};
 use crate::cli::{CommonArgs, LimitArgs, ResumeArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
-use crate::run_context::DirtyPlan;
 use crate::screen;
-use crate::session::{self, StartOptions};
+use crate::session;
 use crate::settings::types::quantity::DurationSetting;
 
 /// Runs the command.
@@ -49,17 +48,8 @@ pub(crate) fn main(common: &CommonArgs, args: &ResumeArgs) -> Result<ExitStatus,
     if control::continue_if_paused(common, &layout, &chosen)? {
         return Ok(ExitStatus::Complete);
     }
-    let dirty = match (args.include_dirty, args.set_aside) {
-        (true, _) => DirtyPlan::Include,
-        (false, true) => DirtyPlan::SetAside,
-        (false, false) => DirtyPlan::Refuse,
-    };
     let change = |recipe: &Recipe| change_recipe(recipe, &args.limits);
-    let options = StartOptions {
-        dirty,
-        incomplete: args.limits.allow_incomplete.into(),
-        former_attempt: None,
-    };
+    let options = read_start_options(args.include_dirty, args.set_aside, &args.limits);
     session::resume_run(common, &project, &loaded, &chosen, change, &options)
 }
 

@@ -301,11 +301,11 @@ fn build_changes_by_hand(
         },
         TaskStatus::Pending => ReviewStatus::None,
         TaskStatus::InProgress | TaskStatus::Failed | TaskStatus::Skipped => {
-            match task.review.status {
-                ReviewStatus::Approved => ReviewStatus::None,
-                open @ (ReviewStatus::None
-                | ReviewStatus::NeedsReview
-                | ReviewStatus::ChangesRequested) => open,
+            // Only a task that is done is approved.
+            if task.review.status == ReviewStatus::Approved {
+                ReviewStatus::None
+            } else {
+                task.review.status
             }
         }
     };

@@ -69,6 +69,12 @@ pub(crate) struct FlagSetting {
     pub(crate) value: Value,
 }
 
+impl FlagSetting {
+    pub(crate) fn new(name: &str, path: &str, value: impl Into<Value>) -> Self {
+        Self { name: name.to_owned(), path: path.to_owned(), value: value.into() }
+    }
+}
+
 /// Merged settings.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LoadedSettings {

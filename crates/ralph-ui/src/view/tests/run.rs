@@ -1,7 +1,6 @@
 //! The lines of ralph itself, from the first line of a run to the last.
 
 use super::*;
-use crate::style::Timestamps;
 use expect_test::expect;
 use ralph_core::event::{History, Landed, Observation, TreeDiff, TreeId, WaitReason};
 use ralph_core::failure::FailureClass;
@@ -290,7 +289,7 @@ fn a_quiet_run_shows_only_what_matters() {
 #[test]
 fn without_the_stream_only_the_summary_of_a_call_is_shown() {
     let mut options = options(&StylePreferences::default(), &pipe(), Verbosity::Normal);
-    options.agent_stream = AgentStream::Hidden;
+    options.shows_agent = false;
     let mut stage = Stage::of(options);
     let bare = Recipe { gates: Vec::new(), ..recipe() };
     stage.begin(bare).iterate(1).ask(1, Role::Prompt).answer(1, "I tried.").judge();
@@ -512,11 +511,7 @@ fn every_end_suggests_the_next_command() {
 
 #[test]
 fn own_lines_keep_to_eighty_columns() {
-    for (around, timestamps) in [
-        (pipe(), Timestamps::Hidden),
-        (terminal(), Timestamps::Hidden),
-        (pipe(), Timestamps::Shown),
-    ] {
+    for (around, timestamps) in [(pipe(), false), (terminal(), false), (pipe(), true)] {
         let preferences = StylePreferences {
             color: StyleChoice::Never,
             timestamps,
