@@ -102,11 +102,8 @@ fn format_test_names(names: &[String]) -> String {
 
 /// Warns about an exceeded soft limit and processes or pipes that a child left behind.
 pub(crate) fn warn_about_child<W: Write>(page: &mut LineWriter<W>, end: &ChildEnd, who: &str) {
-    match end.soft_limit {
-        SoftLimit::Kept => {}
-        SoftLimit::Passed => {
-            print_warning(page, &format!("{who} ran past its soft limit ({})", end.ran));
-        }
+    if end.soft_limit == SoftLimit::Passed {
+        print_warning(page, &format!("{who} ran past its soft limit ({})", end.ran));
     }
     match end.leftovers.processes {
         0 => {}

@@ -353,12 +353,9 @@ impl StreamPrinter {
         status: &ResultStatus,
         text: Option<&str>,
     ) {
-        match status {
-            ResultStatus::Success => {}
-            ResultStatus::Failed(message) => {
-                let message = self.take_line(page, message);
-                page.write_marked(LineMark::Error, &message);
-            }
+        if let ResultStatus::Failed(message) = status {
+            let message = self.take_line(page, message);
+            page.write_marked(LineMark::Error, &message);
         }
         if let Some(text) = text.filter(|text| !self.has_text && !text.trim().is_empty()) {
             self.print_text(page, text, Speaker::Agent, TextForm::Message);

@@ -393,6 +393,14 @@ const SHELL_WORDS: [&str; 46] = [
     "unset", "until",
 ];
 
+/// Returns the path of this program.
+pub(crate) fn find_own_executable() -> Result<PathBuf, CliError> {
+    std::env::current_exe().map_err(|error| {
+        let message = format!("cannot find ralph's own executable: {error}");
+        CliError::new(ExitStatus::Incomplete, message)
+    })
+}
+
 /// Returns the program that a shell command starts with, if it is a plain name.
 fn find_plain_program(command: &str) -> Option<&str> {
     let word = command.split_whitespace().next()?;

@@ -14,7 +14,7 @@ use ralph_core::recipe::Recipe;
 use ralph_core::run::RunState;
 use ralph_core::sandbox::RequestedBackend;
 use ralph_core::units::Millis;
-use ralph_io::agent_runner::{AgentRunner, HookWarning};
+use ralph_io::agent_runner::AgentRunner;
 use ralph_io::clock;
 use ralph_io::control::Inbox;
 use ralph_io::gates::CommandGates;
@@ -36,7 +36,7 @@ use crate::guard_self_test;
 use crate::isolation::{self, RunIsolation, SandboxContext};
 use crate::memory_setup;
 use crate::plugin;
-use crate::project::Project;
+use crate::project::{Project, find_own_executable};
 use crate::run_context::{DirtyPlan, FormerAttempt, RunContext};
 use crate::secrets;
 use crate::settings::LoadedSettings;
@@ -308,14 +308,12 @@ fn drive_run(
     mut setup: RunSetup,
     engine: impl FnOnce(Ports<'_>, &RunSubscribers) -> Result<Outcome, EngineError>,
 ) -> Result<ExitStatus, CliError> {
-    let cannot = |what: &str, error: std::io::Error| {
-        CliError::new(ExitStatus::Incomplete, format!("cannot {what}: {error}"))
-    };
-    let self_exe =
-        std::env::current_exe().map_err(|error| cannot("find ralph's own executable", error))?;
+    let self_exe = find_own_executable()?;
     let run = setup.run.clone();
-    let warden = Warden::start(&self_exe, &["__warden"], &run.0)
-        .map_err(|error| cannot("start the warden process", error))?;
+    let warden = Warden::start(&self_exe, &["__warden"], &run.0).map_err(|error| {
+        let message = format!("cannot start the warden process: {error}");
+        CliError::new(ExitStatus::Incomplete, message)
+    })?;
     let awake =
         context.keeps_awake.then(|| SleepInhibitor::start(context.layout.project(), &context.env));
     let first = HookState::new(run.clone(), std::process::id(), clock::now());
@@ -362,7 +360,7 @@ fn connect_ports(
         self_exe,
         zone: jiff::tz::TimeZone::system(),
         plugin: context.layout.state().parent().map(plugin::for_runs),
-        hooks: HookWarning::Pending,
+        has_warned_of_hooks: false,
         masker: masker.clone(),
         walls: isolation.sandbox_kind(),
         confined: isolation.build_agent_sandbox(context.layout.state()),

@@ -150,14 +150,11 @@ impl ReplayPlayer {
             source: self.source,
         };
         screen.replay = Some(deck);
-        match self.source {
-            ReplaySource::Record => {}
-            ReplaySource::Live => {
-                // Only the current iteration is shown; earlier ones are in the log.
-                let from = self.iteration_starts().last().copied().unwrap_or(0);
-                self.apply_up_to(from);
-                while self.show_next(screen) {}
-            }
+        if self.source == ReplaySource::Live {
+            // Only the current iteration is shown; earlier ones are in the log.
+            let from = self.iteration_starts().last().copied().unwrap_or(0);
+            self.apply_up_to(from);
+            while self.show_next(screen) {}
         }
     }
 

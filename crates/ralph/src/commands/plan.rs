@@ -18,7 +18,7 @@ use crate::cli_error::CliError;
 use crate::cli_error::to_layout_error;
 use crate::detect;
 use crate::documents::{Documents, INIT, PRD};
-use crate::project::Project;
+use crate::project::{Project, find_own_executable};
 use crate::recipe;
 use crate::scaffold::{self, Existing};
 use crate::screen;
@@ -149,12 +149,7 @@ fn collect_prompt_values(
 
 /// Returns the command that validates the list: this program.
 fn build_validation_command(documents: &Documents) -> Result<String, CliError> {
-    let program = std::env::current_exe().map_err(|error| {
-        CliError::new(
-            ExitStatus::Incomplete,
-            format!("cannot find ralph's own executable: {error}"),
-        )
-    })?;
+    let program = find_own_executable()?;
     let arguments = [
         &program.to_string_lossy(),
         "tasks",

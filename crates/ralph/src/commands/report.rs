@@ -11,7 +11,7 @@ use ralph_core::report::{Report, Summary};
 use ralph_io::atomic_file;
 use ralph_io::store::journal;
 
-use super::pages::{AttemptDiffs, RunLiveness};
+use super::pages::AttemptDiffs;
 use super::{log, pages};
 use crate::cli::{CommonArgs, ReportArgs};
 use crate::cli_error::CliError;
@@ -27,8 +27,9 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
     let (report, summary) = read_report(&layout.run_dir(&run).journal_path())?;
     if let Some(path) = &args.html {
         let mut diffs = AttemptDiffs::for_run(&project, &report);
-        let look = RunLiveness::check(layout.state(), &run, &report);
-        let page = pages::build_document(&report, &summary, &project.directory, look, &mut diffs);
+        let activity = pages::find_activity(layout.state(), &run, &report);
+        let page =
+            pages::build_document(&report, &summary, &project.directory, activity, &mut diffs);
         write_page(common, &project, path, &page)?;
     } else if args.json {
         let text = serde_json::to_string_pretty(&summary)
