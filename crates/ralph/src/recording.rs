@@ -47,8 +47,7 @@ pub(crate) fn show_run(
     let device = full_screen::open_device(screen::open_stdout())
         .map_err(|why| CliError::for_input(format!("there can be no full screen here: {why}")))?;
     let files = layout.run_dir(run);
-    let tail = JournalTail::open(&files.journal_path())
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+    let tail = JournalTail::open(&files.journal_path()).map_err(CliError::from_input_error)?;
     let link = ScreenLink::default();
     let shown = link.clone();
     let watch = Watch::install(move |stage| match stage {

@@ -10,7 +10,7 @@ use ralph_agents as agents;
 use ralph_core::engine::EngineError;
 use ralph_core::ids::{RunId, TaskId};
 use ralph_core::outcome::{ExitStatus, Outcome};
-use ralph_core::ports::{Ui, VcsError};
+use ralph_core::ports::Ui;
 use ralph_core::recipe::Recipe;
 use ralph_core::run::RunState;
 use ralph_core::units::Millis;
@@ -31,7 +31,6 @@ use ralph_ui::view::{Fanout, SHUTTING_DOWN, TerminalView, Verbosity, ViewOptions
 use ralph_ui::writer::NonBlocking;
 
 use crate::cli::CommonArgs;
-use crate::cli_error::to_layout_error;
 use crate::cli_error::{CliError, to_engine_error};
 use crate::crash_recovery::{self, CheckoutChange};
 use crate::documents::{DIRECTORY, DOCUMENTS};
@@ -130,7 +129,7 @@ impl RunContext {
         });
         let repository = project.find_repository(&watch)?;
         let layout = project.find_layout_in(loaded, repository.as_ref())?;
-        layout.prepare_state().map_err(|error| to_layout_error(&error))?;
+        layout.prepare_state().map_err(CliError::from_input_error)?;
         let lock =
             RunLock::acquire(layout.state(), clock::now()).map_err(|error| match &error {
                 LockError::Busy(_) => CliError::new(ExitStatus::Busy, error.to_string()),
@@ -138,7 +137,7 @@ impl RunContext {
             })?;
         settings::record_local_settings(layout.project(), layout.state())
             .map_err(|error| cannot("write ralph's state", error))?;
-        layout.prepare_project().map_err(|error| to_layout_error(&error))?;
+        layout.prepare_project().map_err(CliError::from_input_error)?;
         let loading =
             loaded.files.iter().map(|path| format!("Loading settings from {}", path.display()));
         let merged = std::iter::once(format!("Settings: {}", loaded.masked_json()));
@@ -275,9 +274,9 @@ impl RunContext {
     /// missing. Checked before the first paid agent call.
     pub(crate) fn check_can_commit(&self, recipe: &Recipe) -> Result<(), CliError> {
         match &self.repository {
-            Some(repository) if recipe.commits_everything() => repository
-                .check_identity()
-                .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message)),
+            Some(repository) if recipe.commits_everything() => {
+                repository.check_identity().map_err(CliError::from_git_error)
+            }
             Some(_) | None => Ok(()),
         }
     }
@@ -292,9 +291,7 @@ impl RunContext {
             (Some(repository), DirtyPlan::Refuse) if recipe.commits_everything() => repository,
             (Some(_) | None, _) => return Ok(()),
         };
-        let paths = repository
-            .list_dirty()
-            .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message))?;
+        let paths = repository.list_dirty().map_err(CliError::from_git_error)?;
         if paths.is_empty() {
             return Ok(());
         }
@@ -318,10 +315,9 @@ impl RunContext {
     /// Stashes uncommitted changes if the user asked for it.
     pub(crate) fn set_aside(&self, run: &RunId, dirty: DirtyPlan) -> Result<(), CliError> {
         match (self.open_git(run, None), dirty) {
-            (Some(mut git), DirtyPlan::SetAside) => git
-                .set_aside(run)
-                .map(drop)
-                .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message)),
+            (Some(mut git), DirtyPlan::SetAside) => {
+                git.set_aside(run).map(drop).map_err(CliError::from_git_error)
+            }
             (Some(_) | None, _) => Ok(()),
         }
     }
@@ -337,8 +333,7 @@ impl RunContext {
         else {
             return Ok(());
         };
-        let failed = |error: VcsError| CliError::new(ExitStatus::GitFailed, error.message);
-        let failure_branches = git.list_failure_branches(task).map_err(failed)?;
+        let failure_branches = git.list_failure_branches(task).map_err(CliError::from_git_error)?;
         let Some(newest) = failure_branches.first() else { return Ok(()) };
         let is_taken = match plan {
             FailureBranchPlan::Take => true,
@@ -349,7 +344,7 @@ impl RunContext {
             )),
         };
         if is_taken {
-            match git.merge_failure_branch(newest).map_err(failed)? {
+            match git.merge_failure_branch(newest).map_err(CliError::from_git_error)? {
                 TakenWork::Done => {}
                 TakenWork::Conflict { paths } => {
                     return Err(CliError::new(
@@ -364,7 +359,7 @@ impl RunContext {
                 }
             }
         }
-        for branch in git.archive_failure_branches(task).map_err(failed)? {
+        for branch in git.archive_failure_branches(task).map_err(CliError::from_git_error)? {
             self.out.write_line(&format!("The former work is on {branch}."));
         }
         Ok(())
@@ -401,9 +396,7 @@ impl RunContext {
         else {
             return Ok(Vec::new());
         };
-        let runs = repository
-            .runs_with_set_aside()
-            .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message))?;
+        let runs = repository.runs_with_set_aside().map_err(CliError::from_git_error)?;
         if runs.is_empty() {
             return Ok(Vec::new());
         }

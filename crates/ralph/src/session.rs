@@ -31,7 +31,7 @@ use ralph_ui::view::Fanout;
 
 use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::cli::CommonArgs;
-use crate::cli_error::{CliError, to_engine_error, to_layout_error};
+use crate::cli_error::{CliError, to_engine_error};
 use crate::guard_self_test;
 use crate::isolation::{self, RunIsolation, SandboxContext};
 use crate::memory_setup;
@@ -97,10 +97,9 @@ pub(crate) fn start_run(
     let ground = isolation::find_program_location(&chosen);
     let recipe = with_agent_versions(project, recipe, choose_version_source(ground, &context));
     guard_self_test::run(&context, &recipe)?;
-    let (run, files) = run_id::create_run(&context.layout, clock::now())
-        .map_err(|error| to_layout_error(&error))?;
-    let journal = Journal::create(&files.journal_path())
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+    let (run, files) =
+        run_id::create_run(&context.layout, clock::now()).map_err(CliError::from_input_error)?;
+    let journal = Journal::create(&files.journal_path()).map_err(CliError::from_input_error)?;
     let recipe = memory_setup::with_memory(&context.layout, &run, recipe);
     let mut recipe = memory_setup::with_servers(project, &files, recipe)?;
     // A run that cannot be isolated has not begun: its files are removed.
@@ -144,10 +143,9 @@ pub(crate) fn resume_run(
     let plan = subscribers::SubscriberSettings::from_settings(&project.env, loaded)?;
     let mut context = RunContext::open(common, project, loaded)?;
     let path = context.layout.run_dir(run).journal_path();
-    let unreadable = |error| CliError::from_error(ExitStatus::BadInput, &error);
     // The journal is opened before it is read: opening drops a torn last line.
-    let journal = Journal::open_for_append(&path).map_err(unreadable)?;
-    let mut state = journal::fold_journal(&path).map_err(unreadable)?;
+    let journal = Journal::open_for_append(&path).map_err(CliError::from_input_error)?;
+    let mut state = journal::fold_journal(&path).map_err(CliError::from_input_error)?;
     secrets::restore_secrets(&mut state.recipe, &loaded.settings, &context.env)?;
     // A commit hook may have refused the message, so the user may have changed it.
     state.recipe.landing.commit_message.clone_from(&loaded.settings.commit_message);

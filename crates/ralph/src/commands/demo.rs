@@ -75,10 +75,7 @@ pub(crate) fn main(common: &CommonArgs, args: &DemoArgs) -> Result<ExitStatus, C
         &project.env,
         &Watch::new_detached(),
     )
-    .map_err(|error| {
-        CliError::new(ExitStatus::GitFailed, error.message)
-            .with_hint("the demo needs git on the PATH")
-    })?;
+    .map_err(|error| CliError::from_git_error(error).with_hint("the demo needs git on the PATH"))?;
     let loaded = project.load_settings_without_user()?;
     let recipe = recipe::for_prompt(&loaded, PromptSource::Text(PROMPT.to_owned()))?;
     screen::print_data(&format_introduction(&project.directory));
@@ -222,7 +219,7 @@ fn format_report(
     }
     let log =
         ralph_io::git::scratch::read_log(&place.project, &project.env, &Watch::new_detached())
-            .map_err(|error| CliError::new(ExitStatus::GitFailed, error.message))?;
+            .map_err(CliError::from_git_error)?;
     text.push_str(&format!("\nThe history it left; what ralph committed had passed:\n{log}"));
     text.push_str("\nWith an agent of your own: ralph run -p \"...\" --agent claude\n");
     Ok(text)

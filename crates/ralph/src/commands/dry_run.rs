@@ -97,7 +97,7 @@ pub(crate) fn print_resume_step(
     run: &RunId,
 ) -> Result<ExitStatus, CliError> {
     let mut state = journal::fold_journal(&layout.run_dir(run).journal_path())
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+        .map_err(CliError::from_input_error)?;
     state.control.drop_pause_and_stop();
     let moment = Moment { now: clock::now(), ran: state.ran, stop: StopRequest::Continue };
     let next = match choose::choose_next_step(&state, moment) {

@@ -57,15 +57,13 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
         return recording::show_run(&layout, &run, project.env.clone(), options, source);
     }
     let mut view = TerminalView::new(screen::open_stdout(), options);
-    let unreadable =
-        |error: &dyn std::error::Error| CliError::from_error(ExitStatus::BadInput, error);
-    let mut tail = JournalTail::open(&files.journal_path()).map_err(|error| unreadable(&error))?;
+    let mut tail = JournalTail::open(&files.journal_path()).map_err(CliError::from_input_error)?;
     let mut state: Option<RunState> = None;
     let mut is_read = true;
     loop {
         // Checked before the journal: events written in between are seen in the next round.
         let is_active = RunLock::find_holder(layout.state()).is_some();
-        while let Some((recorded, text)) = tail.next_event().map_err(|error| unreadable(&error))? {
+        while let Some((recorded, text)) = tail.next_event().map_err(CliError::from_input_error)? {
             // A journal that does not fold can still be printed.
             if args.json && !filter.needs_place() {
                 if filter.shows(&recorded, None) {
@@ -78,7 +76,7 @@ pub(crate) fn main(common: &CommonArgs, args: &LogArgs) -> Result<ExitStatus, Cl
                 None => RunState::from_first_event(&recorded),
                 Some(mut state) => state.apply_event(&recorded).map(|()| state),
             }
-            .map_err(|error| unreadable(&error))?;
+            .map_err(CliError::from_input_error)?;
             if filter.shows(&recorded, EventPlace::from_state(&now).or(before).as_ref()) {
                 if args.json {
                     is_read &= screen::try_print_data(&format!("{text}\n")).is_ok();

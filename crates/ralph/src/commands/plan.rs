@@ -15,7 +15,6 @@ use ralph_io::store::layout::PROJECT_DIRECTORY;
 use super::{run, specs};
 use crate::cli::{CommonArgs, PlanArgs};
 use crate::cli_error::CliError;
-use crate::cli_error::to_layout_error;
 use crate::detect;
 use crate::documents::{Documents, INIT, PRD};
 use crate::project::{Project, find_own_executable};
@@ -113,7 +112,7 @@ fn read_existing_list(
 /// Saves a backup of a list that is planned again.
 fn back_up_list(project: &Project, loaded: &LoadedSettings, text: &str) -> Result<(), CliError> {
     let layout = project.find_layout(loaded)?;
-    layout.prepare_project().map_err(|error| to_layout_error(&error))?;
+    layout.prepare_project().map_err(CliError::from_input_error)?;
     let name = format!("{PROJECT_DIRECTORY}/tasks-{}.json.bak", clock::now().to_stamp());
     scaffold::write_file(&project.directory.join(&name), text, Existing::BackUp)?;
     screen::print_line(&format!("The list with what was done is kept as {name}."));

@@ -32,8 +32,7 @@ pub(crate) fn main(common: &CommonArgs, args: &ReportArgs) -> Result<ExitStatus,
             pages::build_document(&report, &summary, &project.directory, activity, &mut diffs);
         write_page(common, &project, path, &page)?;
     } else if args.json {
-        let text = serde_json::to_string_pretty(&summary)
-            .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+        let text = serde_json::to_string_pretty(&summary).map_err(CliError::from_input_error)?;
         screen::print_data(&format!("{text}\n"));
     } else {
         screen::print_data(&ralph_ui::report::render_report(&summary));
@@ -68,12 +67,10 @@ fn write_page(
 
 /// Reads the report and the summary of a journal, also of one that is still being written.
 pub(super) fn read_report(path: &Path) -> Result<(Report, Summary), CliError> {
-    let unreadable =
-        |error: &dyn std::error::Error| CliError::from_error(ExitStatus::BadInput, error);
     let mut report = Report::default();
-    for recorded in journal::open_for_reading(path).map_err(|error| unreadable(&error))? {
-        let recorded = recorded.map_err(|error| unreadable(&error))?;
-        report.apply_event(&recorded).map_err(|error| unreadable(&error))?;
+    for recorded in journal::open_for_reading(path).map_err(CliError::from_input_error)? {
+        let recorded = recorded.map_err(CliError::from_input_error)?;
+        report.apply_event(&recorded).map_err(CliError::from_input_error)?;
     }
     let summary = report.summary().ok_or_else(|| {
         CliError::for_input(format!("`{}` is empty: the run has not begun", path.display()))

@@ -247,8 +247,7 @@ fn summarize_list(file: &TaskFile) -> String {
 
 /// Applies changes and writes the file. Fails if the result would be invalid.
 fn write_changes(file: &mut TaskFile, changes: &[TaskChange]) -> Result<(), CliError> {
-    file.apply_changes(changes)
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+    file.apply_changes(changes).map_err(CliError::from_input_error)?;
     file.check_list().map_err(|problems| {
         // Without lines and columns, which are those of the unwritten text.
         let mistakes: Vec<String> =
