@@ -59,7 +59,6 @@ struct LoggedIteration {
     /// Requests to the model, if the agent reports each.
     requests: u32,
     messages: u32,
-    /// Bytes of agent output.
     output_bytes: usize,
     model: Option<String>,
     usage: Usage,

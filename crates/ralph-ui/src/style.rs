@@ -78,13 +78,9 @@ impl Default for StylePreferences {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamEnvironment {
     pub sink: Sink,
-    /// The value of `NO_COLOR`.
     pub no_color: Option<String>,
-    /// The value of `CLICOLOR`.
     pub clicolor: Option<String>,
-    /// The value of `CLICOLOR_FORCE`.
     pub clicolor_force: Option<String>,
-    /// The value of `TERM`.
     pub term: Option<String>,
     /// The first of `LC_ALL`, `LC_CTYPE` and `LANG` that is not empty.
     pub locale: Option<String>,
@@ -231,7 +227,6 @@ impl Paint {
 /// The symbols that lines begin with or contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineMark {
-    /// A tool call.
     Tool,
     /// A tool call or a run that went well.
     Ok,
@@ -243,7 +238,6 @@ pub(crate) enum LineMark {
     Output,
     /// Something was cut.
     More,
-    /// A to-do list.
     Todo,
     /// An entry that is done.
     TodoDone,
@@ -275,7 +269,6 @@ pub(crate) enum LineMark {
     Pass,
     /// A gate or a step that failed.
     Fail,
-    /// A warning.
     Warn,
     /// Something is tried again.
     Again,

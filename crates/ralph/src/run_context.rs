@@ -20,7 +20,7 @@ use ralph_io::git::{GitRepository, GitVcs, RestoredChanges, TakenWork};
 use ralph_io::mask::{MaskWriter, Masker};
 use ralph_io::process::{StopStage, Watch};
 use ralph_io::sandbox::Launcher;
-use ralph_io::store::draft::{RunDraft, WithdrawResult};
+use ralph_io::store::draft::RunDraft;
 use ralph_io::store::layout::PROJECT_DIRECTORY;
 use ralph_io::store::{LockError, ProjectLayout, RunLock, files, runs};
 use ralph_ui::session::SessionLog;
@@ -219,8 +219,8 @@ impl RunContext {
             (Some(draft), Ok(_) | Err(_)) => draft,
         };
         match draft.restore_original() {
-            Ok(WithdrawResult::Unchanged) => {}
-            Ok(WithdrawResult::Restored) => self
+            Ok(false) => {}
+            Ok(true) => self
                 .out
                 .write_line("The task file is restored; `ralph resume` continues with the draft."),
             Err(error) => {

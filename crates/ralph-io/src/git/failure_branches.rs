@@ -20,7 +20,6 @@ pub struct FailureBranch {
     pub commit: CommitId,
     /// When the commit was made.
     pub when: Timestamp,
-    /// The commit message.
     pub message: String,
 }
 
@@ -30,10 +29,7 @@ pub enum TakenWork {
     /// The work is in the work tree.
     Done,
     /// It conflicts with later work. Nothing was changed.
-    Conflict {
-        /// The conflicting paths.
-        paths: Vec<String>,
-    },
+    Conflict { paths: Vec<String> },
 }
 
 impl GitVcs {

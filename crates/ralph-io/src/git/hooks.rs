@@ -47,7 +47,6 @@ pub(super) enum CommitHookRun {
     /// There is no hook, or it passed.
     Passed,
     Refused {
-        /// What the hook printed.
         output: String,
     },
     /// The user stopped the run.

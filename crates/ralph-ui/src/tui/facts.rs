@@ -36,7 +36,6 @@ pub(crate) struct ScreenFacts {
     /// The task of the current iteration.
     pub(crate) task: Option<TaskId>,
     pub(crate) status: LiveStatus,
-    /// The pending control request.
     pub(crate) pending: PendingControl,
     pub(crate) iteration: u32,
     pub(crate) last_iteration: u32,

@@ -21,7 +21,6 @@ pub(crate) enum KeyAction {
     RequestAndLeave(ControlRequest),
     /// Leave the screen; the run continues.
     Leave,
-    /// Redraw everything.
     Redraw,
     /// Show another iteration of a replay.
     Jump(Jump),

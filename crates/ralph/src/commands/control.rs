@@ -129,7 +129,6 @@ enum RequestState {
     Asked,
     /// It had been asked before.
     AskedBefore,
-    /// It is done.
     Done,
     /// The run ended first.
     Ended,

@@ -158,10 +158,7 @@ enum RunScope {
     /// Those of one project.
     Here(KnownProject),
     /// Those of all projects of a state root.
-    All {
-        /// The root.
-        root: PathBuf,
-    },
+    All { root: PathBuf },
 }
 
 /// The runs that are shown.

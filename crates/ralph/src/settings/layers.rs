@@ -36,7 +36,6 @@ pub(crate) struct SettingsSources {
     pub(crate) local: Option<SettingsFile>,
     /// Environment variables; others than `RALPH_*` are ignored.
     pub(crate) env: Vec<(String, String)>,
-    /// Values of flags.
     pub(crate) flags: Vec<FlagSetting>,
 }
 
@@ -65,7 +64,6 @@ pub(crate) struct FlagSetting {
     pub(crate) name: String,
     /// The setting, such as `budget.maxCostUsd`.
     pub(crate) path: String,
-    /// Its value.
     pub(crate) value: Value,
 }
 
