@@ -228,7 +228,7 @@ impl ScreenPainter<'_> {
 
     fn draw_stream(&mut self, area: Rect) {
         let rows = self.screen.scroll.visible_rows(self.screen.stream_size());
-        for (at, (_, row)) in rows.iter().enumerate() {
+        for (at, row) in rows.iter().enumerate() {
             let y = area.y + u16::try_from(at).unwrap_or(u16::MAX);
             self.draw_row(Rect { y, height: 1, ..area }, row);
         }
