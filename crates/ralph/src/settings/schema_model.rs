@@ -174,20 +174,13 @@ fn join_alternatives(alternatives: Vec<SettingShape>) -> SettingShape {
     let mut any_case = false;
     let mut joined = Vec::new();
     for alternative in alternatives {
-        match alternative {
-            SettingShape::Choice { words: more, any_case: its } => {
-                words.extend(more);
-                any_case |= its;
-            }
-            SettingShape::Either(inner) => joined.extend(inner),
-            other @ (SettingShape::Object { .. }
-            | SettingShape::List(_)
-            | SettingShape::Text { .. }
-            | SettingShape::SpanText
-            | SettingShape::SizeText
-            | SettingShape::Number { .. }
-            | SettingShape::Boolean
-            | SettingShape::Null) => joined.push(other),
+        if let SettingShape::Choice { words: more, any_case: its } = alternative {
+            words.extend(more);
+            any_case |= its;
+        } else if let SettingShape::Either(inner) = alternative {
+            joined.extend(inner);
+        } else {
+            joined.push(alternative);
         }
     }
     if !words.is_empty() {
