@@ -63,20 +63,13 @@ pub struct AgentRunner {
     /// ralph's plugin, for agents that support plugins.
     pub plugin: Option<EmbeddedDirectory>,
     /// Whether the warning that hooks did not run was already given in this run.
-    pub hooks: HookWarning,
+    pub has_warned_of_hooks: bool,
     /// Masks secrets in prompts and traces.
     pub masker: Masker,
     /// The sandbox, if agents run in one.
     pub confined: Option<AgentSandbox>,
     /// Whether there is a sandbox; also set where a call is only shown.
     pub walls: OuterSandbox,
-}
-
-/// Whether the user was warned in this run that hooks did not run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HookWarning {
-    Pending,
-    Shown,
 }
 
 impl Agent for AgentRunner {
@@ -281,10 +274,8 @@ impl AgentRunner {
         translator: &Translator,
     ) -> Option<String> {
         let is_given = self.plugin.is_some() && agents::can_call_hooks(&request.agent);
-        let why = translator
-            .missing_hooks()
-            .filter(|_| is_given && self.hooks == HookWarning::Pending)?;
-        self.hooks = HookWarning::Shown;
+        let why = translator.missing_hooks().filter(|_| is_given && !self.has_warned_of_hooks)?;
+        self.has_warned_of_hooks = true;
         let who = request.agent.display_name();
         Some(format!(
             "ralph's hooks did not run in {who}: {why}; ralph judges the work all the same"

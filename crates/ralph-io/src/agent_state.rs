@@ -24,7 +24,6 @@ use confined_directory::ConfinedDirectory;
 use jiff::Timestamp;
 use ralph_agents::{self as agents, AgentEnv, CredentialSync};
 use ralph_model::agent::AgentKind;
-use refresh::RefreshError;
 
 use crate::{atomic_file, bounded_read};
 
@@ -92,7 +91,7 @@ pub enum NotReturnedReason {
     Unreadable(String),
     TooLarge,
     NotJson,
-    /// Its keys differ from the old ones.
+    /// Its keys, or the types of their values, differ from the old ones.
     OtherKeys,
     /// It names another server or command than before.
     OtherServer {
@@ -386,15 +385,7 @@ impl PreparedAgentState {
         if content.len() > MAX_LOGIN_BYTES {
             return Err(NotReturnedReason::TooLarge);
         }
-        refresh::check_refresh(&seeded.content, &content, Timestamp::now()).map_err(|error| {
-            match error {
-                RefreshError::NotJson => NotReturnedReason::NotJson,
-                RefreshError::OtherKeys => NotReturnedReason::OtherKeys,
-                RefreshError::OtherServer { key } => NotReturnedReason::OtherServer { key },
-                RefreshError::OtherAccount { key } => NotReturnedReason::OtherAccount { key },
-                RefreshError::StillValid { key } => NotReturnedReason::StillValid { key },
-            }
-        })?;
+        refresh::check_refresh(&seeded.content, &content, Timestamp::now())?;
         if read_original(&seeded.original).as_ref() != Some(&seeded.content) {
             return Err(NotReturnedReason::OriginalChanged);
         }

@@ -30,7 +30,6 @@ pub(crate) struct NextStepFacts<'a> {
 /// A failed task and the branches of its work.
 pub(crate) struct FailedWork<'a> {
     pub(crate) task: &'a TaskId,
-    /// The failure branch.
     pub(crate) branch: Option<&'a str>,
     /// The branch that the run started from.
     pub(crate) onto: Option<&'a str>,

@@ -16,6 +16,7 @@ use ralph_model::units::Timestamp;
 
 use crate::next_steps::{self, FailedWork, NextStepFacts};
 use crate::stream::choose_plural;
+pub(crate) use sections::{describe_reviews, format_severity};
 
 /// Returns the report of a run as Markdown.
 pub fn render_report(summary: &Summary) -> String {

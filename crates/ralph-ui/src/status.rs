@@ -17,7 +17,7 @@ use crate::{sanitize, tasks};
 
 pub use commits::{StatusCommit, format_last_commits};
 pub use outlook::{RunForecast, RunOutlook};
-pub use plan::{PlanExtent, PlanFileState, format_plan};
+pub use plan::{PlanFileState, format_plan};
 
 /// About two lines of a terminal.
 const LONGEST: usize = 200;
@@ -56,11 +56,7 @@ pub fn describe_run(
         let sandbox = match backend {
             Backend::None => "none: agent and gates can do whatever you can".to_owned(),
             Backend::Guard => "none: the command guard alone".to_owned(),
-            Backend::Sbx
-            | Backend::Native
-            | Backend::Bwrap
-            | Backend::Container
-            | Backend::Landlock => backend.to_string(),
+            _ => backend.to_string(),
         };
         text.push_str(&format!("Sandbox    {sandbox}\n"));
     }

@@ -3,7 +3,7 @@
 //! The command lines come from the same adapters that a run uses. Not here: starting a process.
 
 use ralph_core::ports::{Agent as _, AgentRequest};
-use ralph_io::agent_runner::{AgentRunner, HookWarning};
+use ralph_io::agent_runner::AgentRunner;
 use ralph_io::mask::Masker;
 use ralph_io::process::Watch;
 use ralph_io::store::RunDir;
@@ -39,7 +39,7 @@ impl CallPreview {
             self_exe,
             zone: jiff::tz::TimeZone::system(),
             plugin: project.find_state_root(loaded).ok().map(|root| plugin::for_runs(&root)),
-            hooks: HookWarning::Pending,
+            has_warned_of_hooks: false,
             masker: Masker::default(),
             confined: None,
             walls: find_wanted_sandbox_kind(&recipe::build_sandbox_policy(loaded)),

@@ -29,7 +29,7 @@ use ralph_model::sandbox::{
 
 use crate::cli_error::CliError;
 use crate::memory_setup::MEMORY_FILE;
-use crate::project::Project;
+use crate::project::{Project, find_own_executable};
 
 /// The paths, environment and signals that a sandbox is built from.
 pub(crate) struct SandboxContext<'a> {
@@ -155,14 +155,8 @@ impl RunIsolation {
                 }
             }
         }
-        match backend {
-            Backend::Sbx => warnings.push(WHOLE_PROJECT_SHARED.to_owned()),
-            Backend::Native
-            | Backend::Bwrap
-            | Backend::Container
-            | Backend::Landlock
-            | Backend::Guard
-            | Backend::None => {}
+        if backend == Backend::Sbx {
+            warnings.push(WHOLE_PROJECT_SHARED.to_owned());
         }
         Ok(Self {
             backend,
@@ -492,13 +486,6 @@ fn build_sandbox_paths(
             repository.config_files().into_iter().chain(hooks).collect()
         }),
         opened,
-    })
-}
-
-fn find_own_executable() -> Result<PathBuf, CliError> {
-    std::env::current_exe().map_err(|error| {
-        let message = format!("cannot find ralph's own executable: {error}");
-        CliError::new(ExitStatus::Incomplete, message)
     })
 }
 

@@ -17,7 +17,7 @@ use ralph_model::recipe::Recipe;
 use serde_json::{Map, Value, json};
 
 use crate::cli_error::CliError;
-use crate::project::Project;
+use crate::project::{Project, find_own_executable};
 
 /// Path of the knowledge graph, relative to the project directory.
 pub(crate) const MEMORY_FILE: &str = ".ralph/memory.jsonl";
@@ -85,10 +85,7 @@ fn uses_own_servers(agent: &AgentChoice, files: &Path) -> bool {
 
 /// Returns the MCP server entry that serves this project's knowledge graph with this binary.
 fn build_own_server(project: &Path) -> Result<Value, CliError> {
-    let exe = std::env::current_exe().map_err(|error| {
-        let message = format!("cannot find ralph's own executable: {error}");
-        CliError::new(ExitStatus::Incomplete, message)
-    })?;
+    let exe = find_own_executable()?;
     let file = project.join(MEMORY_FILE);
     let args = ["mcp", "memory", "--file"].map(str::to_owned).into_iter();
     let args: Vec<String> = args.chain([file.to_string_lossy().into_owned()]).collect();

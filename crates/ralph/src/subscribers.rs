@@ -216,7 +216,6 @@ impl RunSubscribers {
 pub(crate) enum ReplayError {
     /// The journal cannot be read.
     Unreadable(String),
-    /// The receiver failed.
     Receiver(String),
 }
 

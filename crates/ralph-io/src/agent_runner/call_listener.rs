@@ -77,9 +77,8 @@ impl<'a> CallListener<'a> {
             Chunk::Stdout(bytes) => stdout.push_bytes(bytes, |line| {
                 let parsed = process_stdout_line(translator, reading, stdout_tail, line, on_event);
                 answer.append_reply(parsed.reply);
-                match parsed.parsed.activity {
-                    LineActivity::Idle => {}
-                    weight @ (LineActivity::Progress | LineActivity::Final) => last = weight,
+                if parsed.parsed.activity != LineActivity::Idle {
+                    last = parsed.parsed.activity;
                 }
             }),
             Chunk::Stderr(bytes) => {
@@ -196,9 +195,8 @@ pub(super) fn process_stderr_line(
 /// Sends the agent the replies that its last lines ask for.
 pub(super) fn send_answer(stdin: &mut ChildStdin, answer: StdinReply) -> Result<(), SendError> {
     let sent = if answer.bytes.is_empty() { Ok(()) } else { stdin.send(answer.bytes) };
-    match answer.stdin {
-        StdinState::Open => {}
-        StdinState::Closed => stdin.close(),
+    if answer.stdin == StdinState::Closed {
+        stdin.close();
     }
     sent
 }

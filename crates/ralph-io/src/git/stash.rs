@@ -20,7 +20,6 @@ pub enum RestoredChanges {
     /// restoring is not tried again.
     Conflict {
         kept: String,
-        /// The conflicting paths.
         paths: Vec<String>,
     },
 }

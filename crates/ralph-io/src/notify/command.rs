@@ -21,7 +21,6 @@ const MOST_OUTPUT: u64 = 1 << 20;
 /// A command of the user.
 #[derive(Debug)]
 pub struct CommandChannel {
-    /// The shell command.
     pub command: String,
     /// How long it may take.
     pub limit: Duration,

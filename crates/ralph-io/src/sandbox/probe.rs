@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ralph_agents as agents;
 use ralph_model::agent::AgentOrigin;
+use ralph_model::child::Ending;
 use ralph_model::sandbox::Backend;
 
 use super::container::{Container, ContainerEngineError};
@@ -242,13 +243,6 @@ fn run_probe(
     watch: &Watch,
 ) -> (Option<i32>, String) {
     let captured: Captured = capture_output(&build_spawn(program, args, env), watch, KEPT);
-    let code = match captured.end.ending {
-        ralph_model::child::Ending::Exited { code } => Some(code),
-        ralph_model::child::Ending::Signalled { .. }
-        | ralph_model::child::Ending::TimedOut { .. }
-        | ralph_model::child::Ending::Lingered { .. }
-        | ralph_model::child::Ending::Interrupted { .. }
-        | ralph_model::child::Ending::NotStarted { .. } => None,
-    };
+    let code = if let Ending::Exited { code } = captured.end.ending { Some(code) } else { None };
     (code, String::from_utf8_lossy(&captured.stderr).into_owned())
 }

@@ -79,7 +79,6 @@ enum ShareAccess {
 pub enum VmShutdown {
     /// It is stopped. Installed programs and logins inside are available again next time.
     Stop,
-    /// It is removed.
     Remove,
 }
 

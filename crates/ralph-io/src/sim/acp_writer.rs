@@ -34,10 +34,7 @@ fn build_text_block(text: &str) -> Value {
 
 impl AcpWriter {
     pub(super) fn build_text(&mut self, text: &str, speaker: Speaker, form: TextForm) -> Value {
-        match form {
-            TextForm::Message => self.messages += 1,
-            TextForm::Delta => {}
-        }
+        self.messages += u32::from(form == TextForm::Message);
         match speaker {
             Speaker::Agent => {
                 let id = format!("message-{}", self.messages);

@@ -44,10 +44,7 @@ impl ClaudeWriter {
     }
 
     pub(super) fn build_text(&mut self, text: &str, speaker: Speaker, form: TextForm) -> Value {
-        match form {
-            TextForm::Message => self.messages += 1,
-            TextForm::Delta => {}
-        }
+        self.messages += u32::from(form == TextForm::Message);
         let parent = match speaker {
             Speaker::Agent => Value::Null,
             Speaker::Subagent => json!("tool_parent"),

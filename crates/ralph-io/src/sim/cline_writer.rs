@@ -68,12 +68,9 @@ impl ClineWriter {
             })
             .collect();
         lines.push(build_event("content_end", json!({"contentType": "text", "text": whole})));
-        match speaker {
-            Speaker::Agent => {}
-            Speaker::Subagent => {
-                for line in &mut lines {
-                    line["parentAgentId"] = json!(AGENT);
-                }
+        if speaker == Speaker::Subagent {
+            for line in &mut lines {
+                line["parentAgentId"] = json!(AGENT);
             }
         }
         lines
@@ -206,16 +203,7 @@ impl ClineWriter {
 
     fn build_error(&self, class: ScriptedErrorClass, message: &str) -> Vec<Value> {
         let message = format_provider_error(class, message, self.limit);
-        let kind = match class {
-            ScriptedErrorClass::NotLoggedIn => "auth",
-            ScriptedErrorClass::Crashed
-            | ScriptedErrorClass::Malformed
-            | ScriptedErrorClass::TurnLimit
-            | ScriptedErrorClass::RateLimited
-            | ScriptedErrorClass::Overloaded
-            | ScriptedErrorClass::BadCall
-            | ScriptedErrorClass::ContextExceeded => "unknown",
-        };
+        let kind = if class == ScriptedErrorClass::NotLoggedIn { "auth" } else { "unknown" };
         let stack = format!("Error: {message}\n    at execute (sim.js:1:1)");
         let error = json!({
             "error": {"name": "Error", "message": message, "stack": stack},

@@ -47,14 +47,10 @@ fn play_input(path: &Path, input: &mut dyn BufRead, env: &BTreeMap<String, Strin
     let session = ["RALPH_RUN_ID", "RALPH_ITERATION", "RALPH_ASK"]
         .map(|name| env.get(name).map_or("0", String::as_str))
         .join("-");
-    let prompt = match scenario.dialect {
-        SimDialect::Acp => acp_peer::open_session(input, &mut io::stdout(), &session),
-        SimDialect::Sim
-        | SimDialect::Claude
-        | SimDialect::Text
-        | SimDialect::Amp
-        | SimDialect::Cline
-        | SimDialect::Codex => read_all(input),
+    let prompt = if scenario.dialect == SimDialect::Acp {
+        acp_peer::open_session(input, &mut io::stdout(), &session)
+    } else {
+        read_all(input)
     };
     let prompt = match prompt {
         Ok(prompt) => prompt,
@@ -113,21 +109,14 @@ enum PlayStop {
     Failed(String),
 }
 
-/// Whether the turn still needs a result.
-enum ResultState {
-    /// A success follows at the end.
-    Pending,
-    /// The script has printed one, or wants none.
-    Done,
-}
-
 struct ScenarioPlayer<'a, W> {
     writer: SimWriter<W>,
     prompt: &'a str,
     /// Where answers to its own requests come from.
     input: &'a mut dyn BufRead,
     final_answer: String,
-    ending: ResultState,
+    /// Whether the script has printed a result, or wants none; else a success follows at the end.
+    has_result: bool,
     status: u8,
 }
 
@@ -137,7 +126,7 @@ const FLOOD_PIECE: usize = 8 << 10;
 impl<'a, W: Write> ScenarioPlayer<'a, W> {
     fn new(writer: SimWriter<W>, prompt: &'a str, input: &'a mut dyn BufRead) -> Self {
         let final_answer = String::new();
-        Self { writer, prompt, input, final_answer, ending: ResultState::Pending, status: 0 }
+        Self { writer, prompt, input, final_answer, has_result: false, status: 0 }
     }
 
     /// Plays all steps, and returns the exit code.
@@ -149,15 +138,14 @@ impl<'a, W: Write> ScenarioPlayer<'a, W> {
                 PlayStop::Exit(_) | PlayStop::NoReader => stop,
             })?;
         }
-        match self.ending {
-            ResultState::Pending => self.end_turn(SimTurnEnd::Success)?,
-            ResultState::Done => {}
+        if !self.has_result {
+            self.end_turn(SimTurnEnd::Success)?;
         }
         Ok(self.status)
     }
 
     fn end_turn(&mut self, end: SimTurnEnd) -> Result<(), PlayStop> {
-        self.ending = ResultState::Done;
+        self.has_result = true;
         self.status = self.writer.exit_code(&end);
         map_write_error(self.writer.write_end(end, &self.final_answer))
     }
@@ -269,7 +257,7 @@ impl<'a, W: Write> ScenarioPlayer<'a, W> {
             }
             ScenarioStep::Stderr(text) => map_write_error(SimWriter::<W>::write_stderr(text)),
             ScenarioStep::NoResult => {
-                self.ending = ResultState::Done;
+                self.has_result = true;
                 Ok(())
             }
             ScenarioStep::Exit(status) => Err(PlayStop::Exit(*status)),

@@ -34,10 +34,7 @@ pub fn write_active(path: &Path, active: &HookState) -> io::Result<()> {
 
 /// Removes the file at the end of a run.
 pub fn remove_active(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result,
-    }
+    atomic_file::remove_if_exists(path)
 }
 
 /// Returns the content, which may be stale; see [`is_running`].

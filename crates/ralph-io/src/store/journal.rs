@@ -54,11 +54,7 @@ pub enum JournalError {
         "the journal `{}` has format {version}, and this ralph knows {JOURNAL_VERSION}; resume with the ralph version that wrote it",
         .path.display()
     )]
-    Newer {
-        path: PathBuf,
-        /// Its format version.
-        version: u32,
-    },
+    Newer { path: PathBuf, version: u32 },
     /// An event does not follow from those before it.
     #[error("the journal `{}` is inconsistent: {source}", .path.display())]
     Inconsistent { path: PathBuf, source: FoldError },

@@ -177,10 +177,7 @@ impl RunStore {
         let path = self.prepare_view_path(&[], "state.md")?;
         let done = match record {
             Some(record) => atomic_file::replace_file(&path, record.as_bytes()),
-            None => match fs::remove_file(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                done => done,
-            },
+            None => atomic_file::remove_if_exists(&path),
         };
         done.map_err(|error| StoreError {
             message: format!("cannot write `{}`: {error}", path.display()),

@@ -92,7 +92,7 @@ fn add_task_table(page: &mut String, list: &TaskList) {
         ]
     };
     let rows: Vec<Vec<String>> = list.tasks.iter().map(row).collect();
-    add_table(page, &["Task", "Title", "Status", "Reviews"], &rows);
+    add_table(page, "Task|Title|Status|Reviews", &rows);
 }
 
 #[cfg(test)]

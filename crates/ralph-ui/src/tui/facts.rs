@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use ralph_core::ports::Activity;
-use ralph_core::run_loop::settle;
 use ralph_core::tasks::checklist::{self, Checklist};
 use ralph_model::agent_output::{AgentEvent, Usage, UsageScope};
 use ralph_model::control::Pause;
@@ -34,7 +33,6 @@ pub(crate) struct ScreenFacts {
     /// The task of the current iteration.
     pub(crate) task: Option<TaskId>,
     pub(crate) status: LiveStatus,
-    /// The pending control request.
     pub(crate) pending: PendingControl,
     pub(crate) iteration: u32,
     pub(crate) last_iteration: u32,
@@ -194,15 +192,7 @@ impl ScreenFacts {
                 self.close_iteration(state);
                 self.update_task_rows(state, RowUpdate::Changed);
             }
-            Event::TasksWritten
-            | Event::Checkpointed { .. }
-            | Event::Asked { .. }
-            | Event::Waiting { .. }
-            | Event::Observed { .. }
-            | Event::Landed { .. }
-            | Event::ControlRequested { .. }
-            | Event::Paused
-            | Event::Warned { .. } => {}
+            _ => {}
         }
     }
 
@@ -249,10 +239,7 @@ impl ScreenFacts {
     pub(crate) fn elapsed(&self, now: Timestamp) -> Millis {
         match self.status {
             LiveStatus::Running => self.ran.saturating_add(now.elapsed_since(self.at)),
-            LiveStatus::Beginning
-            | LiveStatus::Waiting { .. }
-            | LiveStatus::Paused { .. }
-            | LiveStatus::Ended { .. } => self.ran,
+            _ => self.ran,
         }
     }
 
@@ -280,24 +267,7 @@ impl ScreenFacts {
             Event::Paused => LiveStatus::Paused { since: recorded.at },
             // Neither ends a wait; the event of the next step does.
             Event::Warned { .. } | Event::ControlRequested { .. } => return,
-            Event::RunStarted { .. }
-            | Event::RunResumed { .. }
-            | Event::TasksRead { .. }
-            | Event::TasksWritten
-            | Event::BaselineStarted { .. }
-            | Event::BaselineChecked { .. }
-            | Event::IterationStarted { .. }
-            | Event::Checkpointed { .. }
-            | Event::Asked { .. }
-            | Event::Replied { .. }
-            | Event::Observed { .. }
-            | Event::PlanSeen { .. }
-            | Event::AgentListRead { .. }
-            | Event::GateChecked { .. }
-            | Event::Judged { .. }
-            | Event::Landed { .. }
-            | Event::TaskSkipped { .. }
-            | Event::IterationEnded { .. } => LiveStatus::Running,
+            _ => LiveStatus::Running,
         };
     }
 

@@ -35,7 +35,7 @@ use crate::style::tests::terminal;
 use crate::style::{StreamEnvironment, Style, StyleChoice, StylePreferences};
 use crate::time::WallClock;
 use crate::view::tests::{Course, START, started};
-use crate::view::{AgentStream, Verbosity, ViewOptions};
+use crate::view::{Verbosity, ViewOptions};
 
 thread_local! {
     static NOW: Cell<Timestamp> = const { Cell::new(START) };
@@ -57,7 +57,7 @@ impl Rig {
     fn with(preferences: &StylePreferences, around: &StreamEnvironment) -> Self {
         NOW.set(START);
         let (link, options) = (Link::default(), options(preferences, around));
-        let mut screen = ScreenState::new((&options.style).into(), options.clock.clone());
+        let mut screen = ScreenState::new(options.style.clone(), options.clock.clone());
         screen.size = Size::new(80, 20);
         Self {
             teller: ScreenFeed::new(link.clone(), link.clone(), options),
@@ -172,7 +172,7 @@ fn options(preferences: &StylePreferences, around: &StreamEnvironment) -> ViewOp
     ViewOptions {
         style: Style::choose_style(preferences, around),
         verbosity: Verbosity::Normal,
-        agent_stream: AgentStream::Shown,
+        shows_agent: true,
         clock: WallClock { zone: TimeZone::UTC, now: || NOW.get() },
     }
 }

@@ -233,7 +233,7 @@ fn options(
     ViewOptions {
         style: Style::choose_style(preferences, around),
         verbosity,
-        agent_stream: AgentStream::Shown,
+        shows_agent: true,
         clock: WallClock { zone: TimeZone::UTC, now: || NOW.get() },
     }
 }

@@ -13,8 +13,7 @@ use ralph_model::task::{TaskList, TaskStatus};
 use serde_json::{Value, json};
 
 use super::{dry_run, run, specs};
-use crate::agent_versions::{VersionSource, with_agent_versions};
-use crate::cli::{BuildArgs, CommonArgs};
+use crate::cli::{BuildArgs, CommonArgs, StartArgs};
 use crate::cli_error::CliError;
 use crate::project::Project;
 use crate::run_context::{FailureBranchPlan, FormerAttempt};
@@ -67,8 +66,7 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
     let mut recipe = recipe::for_tasks(&loaded, place, file.list(), only.clone(), retry)?;
     project.add_locked_paths(&mut recipe, &loaded);
     if args.start.dry_run {
-        let recipe = with_agent_versions(&project, recipe, VersionSource::Cache);
-        return dry_run::main(&project, &loaded, &recipe);
+        return dry_run::main(&project, &loaded, recipe);
     }
     let has_failed = |id: &TaskId| {
         file.list().find_task(id).is_some_and(|task| task.status == TaskStatus::Failed)
@@ -76,7 +74,9 @@ pub(crate) fn main(common: &CommonArgs, args: &BuildArgs) -> Result<ExitStatus, 
     let former = only
         .filter(has_failed)
         .map(|task| FormerAttempt { task, plan: choose_failure_branch_plan(args) });
-    let options = StartOptions { former_attempt: former, ..run::read_start_options(&args.start) };
+    let StartArgs { include_dirty, set_aside, limits, .. } = &args.start;
+    let options = run::read_start_options(*include_dirty, *set_aside, limits);
+    let options = StartOptions { former_attempt: former, ..options };
     session::start_run(common, &project, &loaded, recipe, &options)
 }
 
@@ -125,7 +125,7 @@ fn read_flags(args: &BuildArgs) -> Result<Vec<FlagSetting>, CliError> {
         flags.extend(run::read_count_flag(args.count, &args.start, "build")?);
     }
     let mut set = |name: &str, path: &str, value: Value| {
-        flags.push(FlagSetting { name: name.to_owned(), path: path.to_owned(), value });
+        flags.push(FlagSetting::new(name, path, value));
     };
     if let (Some(attempts), Some(_)) = (args.count, &args.task) {
         set("N", "tasks.maxAttempts", json!(attempts));

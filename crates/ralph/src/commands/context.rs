@@ -72,14 +72,14 @@ fn find_resumable_state(layout: &ProjectLayout) -> Result<Option<RunState>, CliE
         |outcome: &Option<Outcome>| outcome.as_ref().is_none_or(Outcome::is_resumable);
     let Some(last) = last.filter(|run| is_resumable(&run.outcome)) else { return Ok(None) };
     let mut state = journal::fold_journal(&layout.run_dir(&last.id).journal_path())
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+        .map_err(CliError::from_input_error)?;
     // An iteration with a judgement sends no more prompts; the next one does.
     let decided = state.current.as_ref().filter(|current| current.judgement.is_some());
     if let Some(iteration) = decided.map(|current| current.number) {
         let (seq, at, ran) = (state.seq + 1, state.started, state.ran);
         let event = Event::IterationEnded { iteration };
         apply_event(&mut state, &Recorded { seq, at, ran, event })
-            .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+            .map_err(CliError::from_input_error)?;
     }
     Ok(Some(state))
 }

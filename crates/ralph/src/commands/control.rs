@@ -130,7 +130,6 @@ enum RequestState {
     Asked,
     /// It had been asked before.
     AskedBefore,
-    /// It is done.
     Done,
     /// The run ended first.
     Ended,
@@ -320,19 +319,16 @@ pub(super) struct FollowedRun {
 impl FollowedRun {
     /// Opens the journal of a run.
     pub(super) fn open(files: &RunDir) -> Result<Self, CliError> {
-        let tail = JournalTail::open(&files.journal_path())
-            .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+        let tail = JournalTail::open(&files.journal_path()).map_err(CliError::from_input_error)?;
         Ok(Self { tail, report: Report::default() })
     }
 
     /// Reads the events written since.
     pub(super) fn read_new_events(&mut self) -> Result<(), CliError> {
-        let unreadable =
-            |error: &dyn std::error::Error| CliError::from_error(ExitStatus::BadInput, error);
         while let Some((recorded, _)) =
-            self.tail.next_event().map_err(|error| unreadable(&error))?
+            self.tail.next_event().map_err(CliError::from_input_error)?
         {
-            self.report.apply_event(&recorded).map_err(|error| unreadable(&error))?;
+            self.report.apply_event(&recorded).map_err(CliError::from_input_error)?;
         }
         Ok(())
     }

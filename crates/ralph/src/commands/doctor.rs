@@ -88,35 +88,25 @@ pub(crate) fn main(common: &CommonArgs, args: &DoctorArgs) -> Result<ExitStatus,
         screen::print_data(&format!("{facts:#}\n"));
     } else {
         let screen = OutputStyle::for_stdout(common, &loaded.settings.ui);
-        let clock = || WallClock::for_system(clock::now);
+        let print = |heading: &str, findings: &[DoctorFinding]| {
+            let clock = WallClock::for_system(clock::now);
+            doctor_report::print_findings(
+                heading,
+                findings,
+                &screen.style,
+                clock,
+                screen::open_stdout(),
+            );
+        };
         let mut findings: Vec<DoctorFinding> =
             examined.iter().map(|it| it.to_finding(screen.verbosity)).collect();
         if !has_agent {
             findings.insert(0, build_no_agent_finding());
         }
-        doctor_report::print_findings(
-            "Agents",
-            &findings,
-            &screen.style,
-            clock(),
-            screen::open_stdout(),
-        );
+        print("Agents", &findings);
         let findings: Vec<DoctorFinding> = machine.into_iter().map(|check| check.finding).collect();
-        doctor_report::print_findings(
-            "Machine",
-            &findings,
-            &screen.style,
-            clock(),
-            screen::open_stdout(),
-        );
-        let findings = isolation.into_findings(&project, screen.verbosity);
-        doctor_report::print_findings(
-            "Isolation",
-            &findings,
-            &screen.style,
-            clock(),
-            screen::open_stdout(),
-        );
+        print("Machine", &findings);
+        print("Isolation", &isolation.into_findings(&project, screen.verbosity));
     }
     if is_refused {
         return Ok(ExitStatus::BadInput);

@@ -16,6 +16,7 @@ use ralph_model::recipe::{
 };
 use ralph_model::task::TaskList;
 
+use crate::agent_versions::{VersionSource, with_agent_versions};
 use crate::call_preview::CallPreview;
 use crate::cli_error::CliError;
 use crate::preview::{self, PreviewInputs, RequestPreview};
@@ -28,8 +29,9 @@ use crate::{screen, task_file};
 pub(crate) fn main(
     project: &Project,
     loaded: &LoadedSettings,
-    recipe: &Recipe,
+    recipe: Recipe,
 ) -> Result<ExitStatus, CliError> {
+    let recipe = &with_agent_versions(project, recipe, VersionSource::Cache);
     let list = read_list(project, recipe)?;
     let until = describe_completion(recipe, list.as_ref());
     let state = preview::build_first_state(project, recipe, list);
@@ -94,7 +96,7 @@ pub(crate) fn print_resume_step(
     run: &RunId,
 ) -> Result<ExitStatus, CliError> {
     let mut state = journal::fold_journal(&layout.run_dir(run).journal_path())
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+        .map_err(CliError::from_input_error)?;
     state.control.drop_pause_and_stop();
     let moment = Moment { now: clock::now(), ran: state.ran, stop: StopRequest::Continue };
     let next = match choose::choose_next_step(&state, moment) {

@@ -33,7 +33,7 @@ use crate::cli::sandbox::{
     BackendChoice, ExecArgs, NetworkChoice, ProcessChoice, SandboxArgs, SandboxCommand,
     SandboxTargetArgs, ShowArgs,
 };
-use crate::cli_error::{CliError, to_layout_error};
+use crate::cli_error::CliError;
 use crate::isolation::{self, RunIsolation};
 use crate::project::Project;
 use crate::{recipe, screen};
@@ -158,7 +158,7 @@ impl ProjectSandbox {
         let loaded = project.load_trusted_settings(None, Vec::new())?;
         let repository = project.find_repository(&watch)?;
         let layout = project.find_layout_in(&loaded, repository.as_ref())?;
-        layout.prepare_state().map_err(|error| to_layout_error(&error))?;
+        layout.prepare_state().map_err(CliError::from_input_error)?;
         let run = tempfile::Builder::new()
             .prefix("sandbox-")
             .tempdir_in(layout.state())

@@ -15,8 +15,8 @@ use ralph_model::outcome::{ExitStatus, Outcome};
 use ralph_model::recipe::Recipe;
 use ralph_model::run::RunState;
 use ralph_ui::live_region::LiveRegion;
-use ralph_ui::status::{self, PlanExtent, PlanFileState, RunOutlook, StatusCommit};
-use ralph_ui::style::{Motion, Style};
+use ralph_ui::status::{self, PlanFileState, RunOutlook, StatusCommit};
+use ralph_ui::style::Style;
 use ralph_ui::time::WallClock;
 use serde_json::{Value, json};
 
@@ -94,15 +94,11 @@ pub(crate) fn main(common: &CommonArgs, args: &StatusArgs) -> Result<ExitStatus,
             screen::print_data(&text);
             return Ok(ExitStatus::Complete);
         }
-        let printed = match screen.style.motion {
-            Motion::Rewrites if !args.json => {
-                let drawn =
-                    canvas.draw_text(&text, screen.style.width, screen::count_terminal_rows());
-                screen::try_print_data(&drawn)
-            }
-            Motion::Rewrites | Motion::Appends => {
-                screen::try_print_data(canvas.take_if_changed(&text))
-            }
+        let printed = if screen.style.rewrites && !args.json {
+            let rows = screen::count_terminal_rows();
+            screen::try_print_data(&canvas.draw_text(&text, screen.style.width, rows))
+        } else {
+            screen::try_print_data(canvas.take_if_changed(&text))
         };
         if holder.is_none() || printed.is_err() {
             return Ok(ExitStatus::Complete);
@@ -198,11 +194,7 @@ fn read_plan(project: &Project) -> PlanFileState {
     match read_beginning(&project.directory.join(PLAN_FILE), MAX_PLAN_BYTES + 1) {
         Ok(bytes) => PlanFileState::There {
             text: String::from_utf8_lossy(&bytes).into_owned(),
-            extent: if bytes.len() as u64 > MAX_PLAN_BYTES {
-                PlanExtent::Beginning
-            } else {
-                PlanExtent::Whole
-            },
+            is_cut: bytes.len() as u64 > MAX_PLAN_BYTES,
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => PlanFileState::Missing,
         Err(error) => PlanFileState::Unreadable { why: error.to_string() },

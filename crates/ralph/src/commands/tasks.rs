@@ -245,8 +245,7 @@ fn summarize_list(file: &TaskFile) -> String {
 
 /// Applies changes and writes the file. Fails if the result would be invalid.
 fn write_changes(file: &mut TaskFile, changes: &[TaskChange]) -> Result<(), CliError> {
-    file.apply_changes(changes)
-        .map_err(|error| CliError::from_error(ExitStatus::BadInput, &error))?;
+    file.apply_changes(changes).map_err(CliError::from_input_error)?;
     file.check_list().map_err(|problems| {
         // Without lines and columns, which are those of the unwritten text.
         let mistakes: Vec<String> =
@@ -299,11 +298,11 @@ fn build_changes_by_hand(
         },
         TaskStatus::Pending => ReviewStatus::None,
         TaskStatus::InProgress | TaskStatus::Failed | TaskStatus::Skipped => {
-            match task.review.status {
-                ReviewStatus::Approved => ReviewStatus::None,
-                open @ (ReviewStatus::None
-                | ReviewStatus::NeedsReview
-                | ReviewStatus::ChangesRequested) => open,
+            // Only a task that is done is approved.
+            if task.review.status == ReviewStatus::Approved {
+                ReviewStatus::None
+            } else {
+                task.review.status
             }
         }
     };

@@ -36,7 +36,6 @@ pub(super) struct WizardAnswers {
     pub(super) workflow: WorkflowChoice,
     /// Name of the feature, for workflows with documents.
     pub(super) name: Option<String>,
-    /// The settings.
     pub(super) draft: SettingsDraft,
 }
 

@@ -64,7 +64,6 @@ pub(super) struct LoopFiles {
     pub(super) prompts: Vec<LoopFile>,
     /// The notes of former iterations.
     pub(super) progress: Option<LoopFile>,
-    /// The directory of specifications.
     pub(super) specs: Option<String>,
 }
 
