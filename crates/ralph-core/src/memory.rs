@@ -1,9 +1,8 @@
-//! Memory: the data that compaction distills from handoffs.
+//! Memory: reading handoffs, and compacting them.
 //!
-//! Field names are those of the JSON that the compacting agent is asked for. When to compact is
-//! in [`due`], what accumulated since the last compaction in [`since_compaction`], reading an answer in
-//! [`read`], and keeping what must not get lost in [`carry`]. Not here: which parts of it a
-//! prompt includes.
+//! When to compact is in [`due`], what accumulated since the last compaction in
+//! [`since_compaction`], reading an answer in [`read`], and keeping what must not get lost in
+//! [`carry`]. Not here: which parts of it a prompt includes.
 
 pub mod carry;
 pub mod due;

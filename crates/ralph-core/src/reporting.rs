@@ -1,4 +1,4 @@
-//! What users are told: report, notifications, telemetry.
+//! What users read about a run: report, notifications, telemetry.
 
 pub mod notification;
 pub mod report;

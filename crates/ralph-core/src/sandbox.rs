@@ -1,7 +1,6 @@
-//! The isolation settings: what agents and gates may reach, and what enforces it.
+//! The sandbox: which hosts may be reached, and how a blocked access is recognized.
 //!
-//! Plain data: the engine ignores it, and a launcher starts child processes with it. Neither
-//! enforcement nor the detection of usable backends is here.
+//! Not here: enforcement, and the detection of usable backends.
 
 pub mod addresses;
 pub mod allowlist;

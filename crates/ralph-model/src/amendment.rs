@@ -82,10 +82,12 @@ impl AmendmentRecord {
         Self { proposal, reason, refusal: None, proposed: None }
     }
 
+    /// Returns the record of an amendment that is applied.
     pub fn new_applied(amendment: &Amendment) -> Self {
         Self::new(amendment)
     }
 
+    /// Returns the record of an amendment that is refused.
     pub fn new_refused(amendment: &Amendment, refusal: String) -> Self {
         Self { refusal: Some(refusal), ..Self::new(amendment) }
     }

@@ -102,6 +102,7 @@ impl AttemptLog {
         }
     }
 
+    /// Returns how many attempts in a row fail in the same way, this one included.
     pub fn count_alike(&self, attempt: &Attempt) -> u32 {
         match self.recent.last() {
             Some(last) if last.is_same_failure(attempt) => self.alike + 1,

@@ -1,4 +1,4 @@
-//! The data of ralph: what a run is told to do, what happens in it, and its state.
+//! The data of ralph: the policies of a run, its facts, and its state.
 //!
 //! Plain values that can be stored and compared, with the questions that a value can answer by
 //! itself. Start with [`recipe::Recipe`] (the policies of a run), [`event::Event`] (the facts of

@@ -64,6 +64,7 @@ pub enum DirtyTasks {
 }
 
 impl DirtyTasks {
+    /// Records that a task may differ in the file.
     pub fn add_task(&mut self, id: &TaskId) {
         match self {
             Self::Any => {}

@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use ralph_core::ports::Activity;
-use ralph_core::tasks::next_work::compaction_trigger;
+use ralph_core::tasks::next_work::find_compaction_trigger;
 use ralph_model::agent::{AgentKind, AgentOrigin};
 use ralph_model::agent_output::Reply;
 use ralph_model::event::{Event, Purpose, Recorded, WaitReason};
@@ -90,7 +90,7 @@ impl RunLines {
                     &format!("{of}{}", format_purpose(*role, task.as_ref())),
                 );
                 if *role == Role::Compact {
-                    let why = compaction_trigger(&state).reason();
+                    let why = find_compaction_trigger(&state).reason();
                     page.write_indented(0, Paint::Dim, &format!("Compacting the handoffs: {why}"));
                 }
                 task_lines::print_attempt_start(page, state);

@@ -17,7 +17,9 @@ use ralph_core::checking::review;
 use ralph_core::memory::{self, handoff_reading as read};
 use ralph_core::ports::{AgentRequest, Vcs};
 use ralph_core::run_loop::fold::fold_events;
-use ralph_core::tasks::next_work::{WorkChoice, choose_work, compaction_due, compaction_trigger};
+use ralph_core::tasks::next_work::{
+    WorkChoice, choose_work, find_compaction_trigger, find_due_compaction,
+};
 use ralph_core::tasks::{attempt, skill};
 use ralph_io::clock;
 use ralph_io::store::files::read_prompt;
@@ -122,10 +124,10 @@ pub(crate) fn preview_compaction(
 ) -> Result<Option<CompactionPreview>, CliError> {
     let is_due = match &state.current {
         Some(current) => current.role == Role::Compact,
-        None => compaction_due(&state).is_some(),
+        None => find_due_compaction(&state).is_some(),
     };
     let Some(work) = state.recipe.task_work().filter(|_| is_due) else { return Ok(None) };
-    let trigger = compaction_trigger(&state);
+    let trigger = find_compaction_trigger(&state);
     // The state afterwards counts it as done, and holds at least what is carried over by rule.
     let number = find_current_iteration(state);
     let mut after = state.clone();

@@ -24,7 +24,7 @@ use ralph_model::units::Timestamp;
 use ralph_model::worktree::Checkpoint;
 
 use crate::ports::{CheckpointDepth, Moment, StopRequest};
-use crate::tasks::next_work::{NextWork, WorkChoice, choose_work, compaction_due};
+use crate::tasks::next_work::{NextWork, WorkChoice, choose_work, find_due_compaction};
 
 pub(crate) use gates::{
     GIT_TAMPERING, PROTECTED_PATHS, SECRETS, UNSTABLE_FILES, find_forbidden_paths,
@@ -266,7 +266,7 @@ fn choose_between_iterations(state: &RunState, moment: Moment) -> Step {
         return step;
     }
     // Handoffs are compacted first, where that is due. A compaction belongs to no task.
-    let (role, task) = match compaction_due(&state) {
+    let (role, task) = match find_due_compaction(&state) {
         Some(_) => (Role::Compact, None),
         None => (role, task),
     };

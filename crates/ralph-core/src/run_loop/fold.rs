@@ -30,7 +30,7 @@ use ralph_model::worktree::{
 
 use crate::run_loop::settle;
 
-pub use iteration_end::{Durability, PendingList, pending_list};
+pub use iteration_end::{Durability, PendingList, build_pending_list};
 
 /// An event that cannot follow from the state before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -290,7 +290,7 @@ pub fn next_coding_task(state: &RunState) -> Option<&Task> {
 }
 
 /// Returns why a compaction is due before the next iteration, if it is.
-pub fn compaction_due(state: &RunState) -> Option<CompactionTrigger> {
+pub fn find_due_compaction(state: &RunState) -> Option<CompactionTrigger> {
     memory::find_trigger(
         state.recipe.memory.as_ref()?,
         &state.since_compaction,
@@ -300,8 +300,8 @@ pub fn compaction_due(state: &RunState) -> Option<CompactionTrigger> {
 
 /// Returns why the open compaction was started. What it depends on does not change
 /// while one is open, except for the list, which the user may edit.
-pub fn compaction_trigger(state: &RunState) -> CompactionTrigger {
-    compaction_due(state).unwrap_or(CompactionTrigger::Periodic)
+pub fn find_compaction_trigger(state: &RunState) -> CompactionTrigger {
+    find_due_compaction(state).unwrap_or(CompactionTrigger::Periodic)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use ralph_core::ports::{CompareMode, ListOrder, StoreError, TasksError};
-use ralph_core::run_loop::fold::{Durability, PendingList, pending_list};
+use ralph_core::run_loop::fold::{Durability, PendingList, build_pending_list};
 use ralph_core::tasks::external_edits::{self, MergedList};
 use ralph_model::amendment::AmendmentRecord;
 use ralph_model::ids::IterationNumber;
@@ -321,7 +321,7 @@ pub fn repair_after_crash(
     // Problems of a file that cannot be restored are reported when it is opened.
     let Ok(file) = read else { return Ok(remarks) };
     let current = state.current.as_ref().and_then(|current| current.task.as_ref());
-    let merged = match pending_list(&state).filter(|ahead| ahead.list == *file.list()) {
+    let merged = match build_pending_list(&state).filter(|ahead| ahead.list == *file.list()) {
         // A list written by a landing is no edit, and counts if the landing reached its commit.
         Some(PendingList { durability: Durability::Committed, .. }) => return Ok(remarks),
         Some(PendingList { list: _, durability: Durability::Tentative }) => {

@@ -75,6 +75,7 @@ pub struct Observed {
 }
 
 impl Iteration {
+    /// Returns an iteration that has just begun.
     pub fn new(
         number: IterationNumber,
         role: Role,
@@ -223,6 +224,7 @@ impl Iteration {
         }
     }
 
+    /// Returns the agent call that an answer belongs to.
     pub fn call_state_mut(&mut self, purpose: &Purpose) -> &mut AgentCallState {
         match purpose {
             Purpose::Work => &mut self.work,

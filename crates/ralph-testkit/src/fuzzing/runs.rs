@@ -9,7 +9,9 @@ use ralph_core::reporting::report::Report;
 use ralph_core::run_loop::choose;
 use ralph_core::run_loop::control::find_refusal;
 use ralph_core::run_loop::fold::{apply_event, start_state};
-use ralph_core::tasks::next_work::{compaction_due, compaction_trigger, next_coding_task};
+use ralph_core::tasks::next_work::{
+    find_compaction_trigger, find_due_compaction, next_coding_task,
+};
 use ralph_io::hooks::transcript;
 use ralph_io::process::OutputLines;
 use ralph_io::store::journal;
@@ -150,9 +152,9 @@ fn look_at(state: &RunState, last: &Recorded) {
     {
         choose::choose_next_step(state, Moment { now, ran: last.ran, stop });
     }
-    let _ = (next_coding_task(&state), compaction_trigger(&state), state.last_iteration());
+    let _ = (next_coding_task(&state), find_compaction_trigger(&state), state.last_iteration());
     assert!(state.ran_in_iteration() <= Millis(u64::MAX));
-    let _ = (find_refusal(state, &ControlRequest::Stop), compaction_due(&state));
+    let _ = (find_refusal(state, &ControlRequest::Stop), find_due_compaction(&state));
 }
 
 /// Whatever lies there is read to an end, and what is written comes back.

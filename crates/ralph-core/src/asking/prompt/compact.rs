@@ -12,7 +12,7 @@ use super::role::{
     RenderedPrompt, RoleFrame, RolePrompt, TemplateValues, format_section, render_role_prompt,
 };
 use crate::memory::read::MOST_BYTES;
-use crate::tasks::next_work::{compaction_trigger, next_coding_task};
+use crate::tasks::next_work::{find_compaction_trigger, next_coding_task};
 
 /// The inputs of a compaction prompt.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +28,7 @@ pub struct CompactParts<'a> {
 impl<'a> CompactParts<'a> {
     /// Collects the inputs for the next compaction of a run.
     pub fn from_state(state: &'a RunState, size: PromptSize) -> Self {
-        let next = match compaction_trigger(&state) {
+        let next = match find_compaction_trigger(&state) {
             CompactionTrigger::Documentation => next_coding_task(&state),
             CompactionTrigger::Size | CompactionTrigger::Periodic => None,
         };

@@ -8,7 +8,7 @@ use ralph_model::run::PromptSize;
 use super::{Engine, StepError};
 use crate::asking::prompt::compact::{self, CompactParts, DocsLookup};
 use crate::asking::prompt::role::RolePrompt;
-use crate::tasks::next_work::compaction_trigger;
+use crate::tasks::next_work::find_compaction_trigger;
 
 impl Engine<'_> {
     /// Returns the agent for a compaction. One that looks up documentation gets further
@@ -16,7 +16,7 @@ impl Engine<'_> {
     pub(super) fn compaction_agent(&self) -> AgentChoice {
         let agent = self.state.recipe.agent_for(Role::Compact).clone();
         let policy = self.state.recipe.memory.as_ref();
-        match (policy.map(|policy| &policy.documentation), compaction_trigger(&self.state)) {
+        match (policy.map(|policy| &policy.documentation), find_compaction_trigger(&self.state)) {
             (Some(Documentation::Servers(file)), CompactionTrigger::Documentation) => {
                 AgentChoice { mcp_config: Some(file.clone()), ..agent }
             }

@@ -15,7 +15,7 @@ use super::{Engine, EngineError, StepError};
 use crate::landing::failure_branch;
 use crate::ports::{CompareMode, FailureBranchOrder, ListOrder, Moment, View};
 use crate::run_loop::choose;
-use crate::run_loop::fold::{Durability, pending_list};
+use crate::run_loop::fold::{Durability, build_pending_list};
 use crate::tasks::agent_list_edits::diff_task_file;
 use crate::tasks::attempt::{self, AttemptRecord};
 use crate::tasks::external_edits::{self, MergedList, OpenTask};
@@ -104,8 +104,8 @@ impl Engine<'_> {
     /// Returns the list as ralph committed it in the open iteration, before that
     /// iteration is recorded as over.
     fn committed_list(&self) -> Option<TaskList> {
-        let ahead =
-            pending_list(&self.state).filter(|ahead| ahead.durability == Durability::Committed);
+        let ahead = build_pending_list(&self.state)
+            .filter(|ahead| ahead.durability == Durability::Committed);
         ahead.map(|ahead| ahead.list)
     }
 
@@ -205,7 +205,7 @@ impl Engine<'_> {
             self.read_agent_list()?;
         }
         let Some(work) = self.task_work() else { return Ok(()) };
-        if let Some(ahead) = pending_list(&self.state)
+        if let Some(ahead) = build_pending_list(&self.state)
             && self.ports.store.check_task_file(&work.file, &ahead.list, CompareMode::Content)
                 == TasksFound::Same
         {

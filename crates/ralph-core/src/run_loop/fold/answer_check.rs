@@ -40,7 +40,7 @@ pub(super) fn check_answer_form(
     let is_for = |pending: Option<AskNumber>| pending == Some(ask);
     let (checked, finally) = if is_for(current.gate.pending) {
         let token = current.gate.token.as_deref();
-        let criteria = gate_criteria(state, current);
+        let criteria = find_gate_criteria(state, current);
         let demands = VerdictDemands { criteria, token };
         (review::check_answer(reply, demands), WrongFormResult::Failed)
     } else if is_for(current.message.pending) {
@@ -76,7 +76,7 @@ pub(super) fn check_answer_form(
 }
 
 /// Returns the criteria that a review gate judges by. A quality gate has none.
-fn gate_criteria<'a>(state: &'a RunState, current: &Iteration) -> &'a [String] {
+fn find_gate_criteria<'a>(state: &'a RunState, current: &Iteration) -> &'a [String] {
     let name = current.gate_asked.as_deref();
     let gate = state.recipe.gates.iter().find(|gate| Some(gate.name.as_str()) == name);
     match gate.map(|gate| gate.kind) {

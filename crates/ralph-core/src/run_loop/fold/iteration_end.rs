@@ -14,7 +14,7 @@ use crate::memory::since_compaction::{AttemptOutcome, record_coding_iteration};
 use crate::ports::ListOrder;
 use crate::run_loop::fold::{control_events, record_work_range, task_results};
 use crate::run_loop::settle;
-use crate::tasks::next_work::{compaction_trigger, next_coding_task};
+use crate::tasks::next_work::{find_compaction_trigger, next_coding_task};
 
 /// How many handoffs are kept for the next prompt.
 const KEPT_HANDOFFS: usize = 4;
@@ -41,7 +41,7 @@ pub enum Durability {
 
 /// Returns the list after the landing that is under way. The task file may hold it
 /// already.
-pub fn pending_list(state: &RunState) -> Option<PendingList> {
+pub fn build_pending_list(state: &RunState) -> Option<PendingList> {
     let (tasks, current) = (state.tasks.as_ref()?, state.current.as_ref()?);
     let (work, task) = (state.recipe.task_work()?, current.task.as_ref()?);
     let settled =
@@ -167,7 +167,7 @@ fn keep_handoff(state: &mut RunState, handoff: Handoff) {
 
 /// Closes a compaction: keeps its memory, if any. All else is unchanged.
 fn close_compaction(state: &mut RunState, current: Iteration) {
-    let trigger = compaction_trigger(&state);
+    let trigger = find_compaction_trigger(&state);
     let next = next_coding_task(&state).map(|task| task.id.clone());
     match current.judgement.and_then(|judgement| judgement.compacted) {
         Some(compacted) => {
