@@ -282,7 +282,7 @@ fn settings_can_change_all_rules_but_loop_integrity() {
     };
     let verdict = |policy: &GuardPolicy, text: &str| {
         let call = GuardedToolCall::Shell(text.to_owned());
-        match decide_call(&policy, &inspect_call(&call, &guard_context(ListOwner::Ralph, "/p"))) {
+        match decide_call(policy, &inspect_call(&call, &guard_context(ListOwner::Ralph, "/p"))) {
             GuardDecision::Pass => "pass".to_owned(),
             GuardDecision::Warn(refusal) => format!("warn {}", refusal.rule),
             GuardDecision::Deny(refusal) => format!("deny {}", refusal.rule),

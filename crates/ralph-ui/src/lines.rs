@@ -90,7 +90,7 @@ impl RunLines {
                     &format!("{of}{}", format_purpose(*role, task.as_ref())),
                 );
                 if *role == Role::Compact {
-                    let why = find_compaction_trigger(&state).reason();
+                    let why = find_compaction_trigger(state).reason();
                     page.write_indented(0, Paint::Dim, &format!("Compacting the handoffs: {why}"));
                 }
                 task_lines::print_attempt_start(page, state);

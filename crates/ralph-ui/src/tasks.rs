@@ -264,7 +264,7 @@ mod tests {
     }
 
     fn shown(list: &TaskList, around: &StreamEnvironment) -> String {
-        let next = choose_next_work(&list, ReviewPolicy::Fresh { cap: 5 }, RetryPolicy::Never);
+        let next = choose_next_work(list, ReviewPolicy::Fresh { cap: 5 }, RetryPolicy::Never);
         super::format_list(list, &next, &Style::choose_style(&StylePreferences::default(), around))
     }
 

@@ -27,13 +27,13 @@ fn main() {
     let review = ReviewPolicy::Fresh { cap: 5 };
     println!("{TASKS} tasks, {} KiB", text.len() / 1024);
     report("choose the next", || {
-        black_box(choose_next_work(&list, review, RetryPolicy::Never));
+        black_box(choose_next_work(list, review, RetryPolicy::Never));
     });
     report("what blocks what", || {
-        black_box(find_blockages(&list));
+        black_box(find_blockages(list));
     });
     report("check the list", || {
-        black_box(validate_list(&list));
+        black_box(validate_list(list));
     });
     report("read the text", || {
         black_box(read());

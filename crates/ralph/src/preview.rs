@@ -124,10 +124,10 @@ pub(crate) fn preview_compaction(
 ) -> Result<Option<CompactionPreview>, CliError> {
     let is_due = match &state.current {
         Some(current) => current.role == Role::Compact,
-        None => find_due_compaction(&state).is_some(),
+        None => find_due_compaction(state).is_some(),
     };
     let Some(work) = state.recipe.task_work().filter(|_| is_due) else { return Ok(None) };
-    let trigger = find_compaction_trigger(&state);
+    let trigger = find_compaction_trigger(state);
     // The state afterwards counts it as done, and holds at least what is carried over by rule.
     let number = find_current_iteration(state);
     let mut after = state.clone();
@@ -191,7 +191,7 @@ fn choose_next_work(state: &RunState, work: &TaskWork) -> Option<(Role, Task)> {
     if open.is_some() {
         return open;
     }
-    match choose_work(&board, work) {
+    match choose_work(board, work) {
         WorkChoice::Next(next) => next.role_and_task().map(|(role, task)| (role, task.clone())),
         WorkChoice::OnlyDone | WorkChoice::OnlyWaits(_) | WorkChoice::OnlyFailed => {
             Some((Role::Implement, board.list.find_task(only?)?.clone()))

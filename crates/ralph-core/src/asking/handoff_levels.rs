@@ -45,7 +45,7 @@ pub(crate) fn build_previous_section(handoffs: &[Handoff]) -> PromptSection {
 pub(crate) fn build_earlier_section(handoffs: &[Handoff]) -> PromptSection {
     let lines = handoffs.iter().rev().skip(1).take(LINES);
     let pieces: Vec<SectionPiece> =
-        lines.map(|handoff| SectionPiece::new(summarize_handoff(&handoff))).collect();
+        lines.map(|handoff| SectionPiece::new(summarize_handoff(handoff))).collect();
     let blocks = Some(pieces).filter(|pieces| !pieces.is_empty()).map(|pieces| SectionBlock {
         heading: String::new(),
         step: CutStep::Earlier,

@@ -61,7 +61,7 @@ pub(crate) fn record_coding_iteration(
     record_open_issues(since, handoff, attempted);
     since.handoffs.push(PendingHandoff {
         iteration,
-        line: text::shorten_to_line(&summarize_handoff(&handoff), LINE_CHARS),
+        line: text::shorten_to_line(&summarize_handoff(handoff), LINE_CHARS),
         handoff: Some(Box::new(handoff.clone())),
     });
     make_room(since);

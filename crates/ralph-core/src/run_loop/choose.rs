@@ -266,7 +266,7 @@ fn choose_between_iterations(state: &RunState, moment: Moment) -> Step {
         return step;
     }
     // Handoffs are compacted first, where that is due. A compaction belongs to no task.
-    let (role, task) = match find_due_compaction(&state) {
+    let (role, task) = match find_due_compaction(state) {
         Some(_) => (Role::Compact, None),
         None => (role, task),
     };
@@ -298,7 +298,7 @@ pub(crate) fn is_task_file_stale(state: &RunState) -> bool {
 
 /// Returns the next task and role, or how the run ends if there is no task left.
 fn choose_task(tasks: &TaskState, work: &TaskWork) -> Result<(Role, TaskId), Outcome> {
-    match choose_work(&tasks, work) {
+    match choose_work(tasks, work) {
         WorkChoice::Next(next) => match next.role_and_task() {
             Some((role, task)) => Ok((role, task.id.clone())),
             None => Err(summarize_list_end(tasks, &next)),

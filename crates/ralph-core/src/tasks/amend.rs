@@ -72,7 +72,7 @@ fn check_amendment(
     let mut amended = list.clone();
     amended.apply_change(&change).map_err(|error| error.to_string())?;
     let problems = validate_list(&amended);
-    if problems.len() > validate_list(&list).len() {
+    if problems.len() > validate_list(list).len() {
         let faults: Vec<String> = problems
             .iter()
             .map(|problem| format!("task `{}` {}", problem.id, problem.fault))

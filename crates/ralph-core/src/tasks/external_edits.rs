@@ -141,7 +141,7 @@ fn reject_if_invalid(known: &TaskList, found: &TaskList, mut merged: MergedList)
         );
     }
     let problems = validate_list(&merged.list);
-    if problems.len() > validate_list(&known).len() {
+    if problems.len() > validate_list(known).len() {
         let faults = problems.iter().map(|it| format!("task `{}` {}", it.id, it.fault));
         return MergedList { reverted: faults.collect(), ..MergedList::from_known(known) };
     }

@@ -164,7 +164,7 @@ pub fn choose_next_work(
     review: ReviewPolicy,
     retrying: RetryPolicy,
 ) -> NextWork<'_> {
-    let mut finder = TaskFinder { list: list, searches: 0, places: None };
+    let mut finder = TaskFinder { list, searches: 0, places: None };
     let mut best = None;
     for (at, task) in list.tasks.iter().enumerate() {
         let Some(role) = find_next_work(task, review, retrying) else { continue };

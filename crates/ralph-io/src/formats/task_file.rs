@@ -151,7 +151,7 @@ impl TaskFile {
                 remedy: Some("add at least one".to_owned()),
             }]
         } else {
-            task_reader::locate_task_problems(text, places, &find_begun_tasks(&list))
+            task_reader::locate_task_problems(text, places, &find_begun_tasks(list))
         };
         if problems.is_empty() { Ok(()) } else { Err(locate_problems(&self.path, text, problems)) }
     }
@@ -160,7 +160,7 @@ impl TaskFile {
     pub fn check_skills(&self, has: impl FnMut(&str) -> bool) -> Result<(), Vec<FileProblem>> {
         let TaskDocument { text, list, places, edits: _ } = &self.document;
         let problems =
-            task_reader::locate_task_problems(text, places, &find_skill_problems(&list, has));
+            task_reader::locate_task_problems(text, places, &find_skill_problems(list, has));
         if problems.is_empty() { Ok(()) } else { Err(locate_problems(&self.path, text, problems)) }
     }
 

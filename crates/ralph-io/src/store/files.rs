@@ -165,7 +165,7 @@ impl Store for RunStore {
             && let Event::RunStarted { recipe, .. } | Event::RunResumed { recipe: Some(recipe), .. } =
                 &mut recorded.to_mut().event
         {
-            **recipe = strip_recipe_secrets(&recipe);
+            **recipe = strip_recipe_secrets(recipe);
         }
         self.journal.append(&recorded).map_err(|error| StoreError { message: error.to_string() })
     }

@@ -321,7 +321,7 @@ pub fn repair_after_crash(
     // Problems of a file that cannot be restored are reported when it is opened.
     let Ok(file) = read else { return Ok(remarks) };
     let current = state.current.as_ref().and_then(|current| current.task.as_ref());
-    let merged = match build_pending_list(&state).filter(|ahead| ahead.list == *file.list()) {
+    let merged = match build_pending_list(state).filter(|ahead| ahead.list == *file.list()) {
         // A list written by a landing is no edit, and counts if the landing reached its commit.
         Some(PendingList { durability: Durability::Committed, .. }) => return Ok(remarks),
         Some(PendingList { list: _, durability: Durability::Tentative }) => {

@@ -152,9 +152,9 @@ fn look_at(state: &RunState, last: &Recorded) {
     {
         choose::choose_next_step(state, Moment { now, ran: last.ran, stop });
     }
-    let _ = (next_coding_task(&state), find_compaction_trigger(&state), state.last_iteration());
+    let _ = (next_coding_task(state), find_compaction_trigger(state), state.last_iteration());
     assert!(state.ran_in_iteration() <= Millis(u64::MAX));
-    let _ = (find_refusal(state, &ControlRequest::Stop), find_due_compaction(&state));
+    let _ = (find_refusal(state, &ControlRequest::Stop), find_due_compaction(state));
 }
 
 /// Whatever lies there is read to an end, and what is written comes back.

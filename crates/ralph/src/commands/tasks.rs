@@ -96,7 +96,7 @@ impl TaskCommandContext<'_> {
 
     fn print_list(&self, file: &TaskFile, proposals: usize) {
         let list = file.list();
-        let next = choose_next_work(&list, self.review_policy(), self.retry_policy());
+        let next = choose_next_work(list, self.review_policy(), self.retry_policy());
         if self.json {
             let done = collect_done_ids(list);
             return print_json(&json!({

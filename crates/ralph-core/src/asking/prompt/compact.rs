@@ -28,8 +28,8 @@ pub struct CompactParts<'a> {
 impl<'a> CompactParts<'a> {
     /// Collects the inputs for the next compaction of a run.
     pub fn from_state(state: &'a RunState, size: PromptSize) -> Self {
-        let next = match find_compaction_trigger(&state) {
-            CompactionTrigger::Documentation => next_coding_task(&state),
+        let next = match find_compaction_trigger(state) {
+            CompactionTrigger::Documentation => next_coding_task(state),
             CompactionTrigger::Size | CompactionTrigger::Periodic => None,
         };
         let lookup = match state.recipe.memory.as_ref().map(|policy| &policy.documentation) {

@@ -356,7 +356,7 @@ fn build_review_values(parts: &ReviewParts<'_>, frame: &RoleFrame<'_>) -> Templa
     let handoff = parts.handoff.map(|handoff| {
         format!(
             "These are the author's statements, not facts. Verify them.\n{}",
-            list_decisions(&handoff)
+            list_decisions(handoff)
         )
     });
     let checks = match frame.gates {

@@ -31,8 +31,7 @@ pub(crate) fn find_divergence(
     earlier: &[ReviewComplaint],
     new: &ReviewComplaint,
 ) -> Option<Divergence> {
-    let alike =
-        earlier.iter().rev().take_while(|complaint| is_similar(&complaint, new)).count() + 1;
+    let alike = earlier.iter().rev().take_while(|complaint| is_similar(complaint, new)).count() + 1;
     if alike >= MIN_ALIKE {
         return Some(Divergence::SameComplaint { times: u32::try_from(alike).unwrap_or(u32::MAX) });
     }

@@ -167,8 +167,8 @@ fn keep_handoff(state: &mut RunState, handoff: Handoff) {
 
 /// Closes a compaction: keeps its memory, if any. All else is unchanged.
 fn close_compaction(state: &mut RunState, current: Iteration) {
-    let trigger = find_compaction_trigger(&state);
-    let next = next_coding_task(&state).map(|task| task.id.clone());
+    let trigger = find_compaction_trigger(state);
+    let next = next_coding_task(state).map(|task| task.id.clone());
     match current.judgement.and_then(|judgement| judgement.compacted) {
         Some(compacted) => {
             state.memory = Some(Box::new(compacted.memory));

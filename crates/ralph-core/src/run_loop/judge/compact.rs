@@ -24,7 +24,7 @@ pub(super) fn judge_compaction(state: &RunState, end: &AgentCallEnd) -> Judgemen
         Ok(answer) => {
             let compacted =
                 memory::carry_over(state.memory.as_deref(), answer, &state.since_compaction);
-            let verdict = Verdict::Compacted { trigger: find_compaction_trigger(&state) };
+            let verdict = Verdict::Compacted { trigger: find_compaction_trigger(state) };
             Judgement {
                 compacted: Some(Box::new(compacted)),
                 ..Judgement::new(verdict, Landing::Rollback, Vec::new())

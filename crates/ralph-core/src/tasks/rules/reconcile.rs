@@ -49,7 +49,7 @@ pub fn reconcile_edit(known: &TaskList, edited: &TaskList, context: &EditContext
     }
     let list = TaskList { tasks, ..known.clone() };
     let problems = validate_list(&list);
-    if problems.len() <= validate_list(&known).len() {
+    if problems.len() <= validate_list(known).len() {
         return Reconciled { list, violations };
     }
     violations.extend(problems.iter().map(new_problem_violation));

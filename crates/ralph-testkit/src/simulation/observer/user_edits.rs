@@ -69,6 +69,6 @@ fn build_expected_list(
     if let Some(at) = gone.and_then(|id| before.tasks.iter().position(|task| task.id == *id)) {
         expected.tasks.insert(at.min(expected.tasks.len()), before.tasks[at].clone());
     }
-    let is_worse = validate_list(&expected).len() > validate_list(&before).len();
+    let is_worse = validate_list(&expected).len() > validate_list(before).len();
     if is_worse { TaskList::clone(before) } else { expected }
 }
