@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -85,11 +85,16 @@ impl Sealed {
 
     /// Returns a new environment whose project is a repository with one commit.
     pub fn with_repository(ralph: impl Into<PathBuf>) -> Self {
+        static MADE: OnceLock<Vec<(PathBuf, Option<Vec<u8>>)>> = OnceLock::new();
         let sealed = Self::new(ralph);
-        sealed.run_git(&["init", "--quiet", "--initial-branch=main"]);
-        sealed.write_file("README.md", "# Project\n");
-        sealed.run_git(&["add", "."]);
-        sealed.run_git(&["commit", "--quiet", "-m", "Begin"]);
+        for (path, bytes) in MADE.get_or_init(make_repository) {
+            let path = sealed.project_dir().join(path);
+            match bytes {
+                Some(bytes) => fs::write(path, bytes).expect("a written file"),
+                None => fs::create_dir(path).expect("a directory"),
+            }
+        }
+        sealed.run_git(&["checkout", "--quiet", "HEAD", "--", "."]);
         sealed
     }
 
@@ -313,6 +318,32 @@ impl Sealed {
     pub fn wait_for(&self, path: &str) {
         wait_until(path, || self.project_dir().join(path).exists());
     }
+}
+
+/// Returns the files and directories of `.git` with one commit and nothing checked out. It is made
+/// once for all environments of a process.
+fn make_repository() -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let sealed = Sealed::new("ralph");
+    sealed.run_git(&["init", "--quiet", "--initial-branch=main"]);
+    sealed.write_file("README.md", "# Project\n");
+    sealed.run_git(&["add", "."]);
+    sealed.run_git(&["commit", "--quiet", "-m", "Begin"]);
+    let git = sealed.project_dir().join(".git");
+    fs::remove_file(git.join("index")).expect("an index");
+    let mut found = Vec::new();
+    let mut open = vec![git];
+    while let Some(directory) = open.pop() {
+        let path = |of: &Path| of.strip_prefix(sealed.project_dir()).expect("below").to_owned();
+        found.push((path(&directory), None));
+        for entry in fs::read_dir(&directory).expect("a directory").flatten() {
+            if entry.path().is_dir() {
+                open.push(entry.path());
+            } else if entry.path().extension().is_none_or(|it| it != "sample") {
+                found.push((path(&entry.path()), Some(fs::read(entry.path()).expect("a file"))));
+            }
+        }
+    }
+    found
 }
 
 /// Makes every child that this process starts from now on begin with default signal handling.
