@@ -11,6 +11,7 @@ use ralph_core::review::ReviewPolicy;
 use ralph_core::run::RunState;
 use ralph_core::task::TaskStatus;
 use ralph_core::units::{Millis, Timestamp};
+use ralph_testkit::effort;
 use ralph_testkit::world::{BEGINNING, ScriptedAction, SharedWorld};
 use serde_json::json;
 
@@ -63,7 +64,7 @@ fn every_death(
     let outcome = calm.run_to_end(recipe).expect("it runs");
     check(&calm, outcome, None);
     let calls = calm.0.borrow().calls;
-    for death in 1..=calls {
+    for death in (1..=calls).step_by(effort::choose_count(1, 7)) {
         let world = world(requests);
         world.0.borrow_mut().die_at = Some(death);
         let outcome = world.run_to_end(recipe).expect("it runs");

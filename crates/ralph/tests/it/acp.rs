@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use ralph_testkit::effort;
 use ralph_testkit::sealed::Sealed;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -102,7 +103,7 @@ fn peer_that_never_reads_stdin_does_not_hang_ralph() {
         "params": { "options": [{ "optionId": "a".repeat(200), "kind": "allow_once" }] }
     });
     // More messages than the pipe and the queue hold, and each needs an answer.
-    let flood = format!("{question}\n").repeat(40_000);
+    let flood = format!("{question}\n").repeat(effort::choose_count(40_000, 20_000));
     let calls = first(json!([{ "garbage": { "text": flood } }, { "exit": 0 }]));
     peer(&sealed, &calls, &json!({}));
     run(&sealed, &[]).expect_code(0).expect_stderr("it does not read its input");

@@ -444,7 +444,7 @@ fn lines_are_there_while_the_agent_still_works() {
 fn a_flood_leaves_room_for_the_footer() {
     let sealed = sealed();
     let deeds =
-        json!([{ "flood": { "bytes": 20_000_000, "shape": "events" } }, { "claim": "DONE" }]);
+        json!([{ "flood": { "bytes": 8_000_000, "shape": "events" } }, { "claim": "DONE" }]);
     sealed.write_script(&always(deeds), &json!({}));
     run(&sealed, &["--quiet"]).expect_code(0);
     let log = logged(&sealed);

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use ralph_testkit::effort;
 use ralph_testkit::sealed::{Finished, Running, Sealed};
 use serde_json::{Value, json};
 
@@ -15,7 +16,9 @@ fn environments() -> Vec<Vec<(&'static str, String)>> {
         .into_iter()
         .map(|backend| vec![("RALPH_SANDBOX_BACKEND", backend.to_owned())])
         .collect();
-    all.extend(super::image::image().map(|image| {
+    // A container takes seconds to start.
+    let image = if effort::is_quick() { None } else { super::image::image() };
+    all.extend(image.map(|image| {
         vec![
             ("RALPH_SANDBOX_BACKEND", "container".to_owned()),
             ("RALPH_SANDBOX_IMAGE", image.to_owned()),
