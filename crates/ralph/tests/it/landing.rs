@@ -145,20 +145,6 @@ fn nothing_to_commit_is_not_an_error() {
 }
 
 #[test]
-fn missing_agent_message_is_replaced_by_ralphs() {
-    let sealed = repository();
-    let calls = json!([
-        { "when": { "role": "message" }, "do": [{ "text": "```" }] },
-        { "do": [{ "write": { "path": "work.txt", "text": "work" } }, { "claim": "DONE" }] }
-    ]);
-    sealed.write_script(&calls, &scm());
-    committed(&sealed);
-    run(&sealed, &[]).expect_code(0).expect_stderr("it holds no commit message");
-    assert_eq!(sealed.subjects()[0], "ralph[1]: prompt");
-    assert_eq!(sealed.run_git(&["show", "HEAD:work.txt"]), "work");
-}
-
-#[test]
 fn a_push_that_fails_is_a_git_failure_and_can_be_repeated() {
     let sealed = repository();
     sealed.write_script(
@@ -178,21 +164,6 @@ fn a_push_that_fails_is_a_git_failure_and_can_be_repeated() {
         sealed.run_git(&["rev-parse", "origin/main"]),
         sealed.run_git(&["rev-parse", "HEAD"])
     );
-}
-
-#[test]
-fn changes_of_the_message_agent_are_not_committed() {
-    let sealed = repository();
-    let calls = json!([
-        { "when": { "role": "message" }, "do": [{ "write": { "path": "work.txt", "text": "meddled" } }, { "text": "Add the work" }] },
-        { "do": [{ "write": { "path": "work.txt", "text": "work" } }, { "claim": "DONE" }] }
-    ]);
-    let mut settings = scm();
-    settings["guardrails"] = json!([{ "command": "grep -q '^work$' work.txt" }]);
-    sealed.write_script(&calls, &settings);
-    committed(&sealed);
-    run(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.run_git(&["show", "HEAD:work.txt"]), "work");
 }
 
 #[test]

@@ -305,17 +305,6 @@ fn a_dry_run_shows_everything_and_changes_nothing() {
 }
 
 #[test]
-fn terminal_escapes_of_an_agent_are_harmless() {
-    let sealed = sealed();
-    sealed.write_script(
-        &always(json!([{ "text": "\u{1b}]0;title\u{7}\u{1b}[2Jred" }, { "claim": "DONE" }])),
-        &json!({}),
-    );
-    let end = run(&sealed, &[]).expect_code(0);
-    assert!(!end.stderr.contains('\u{1b}'), "{:?}", end.stderr);
-}
-
-#[test]
 fn status_shows_the_current_state() {
     let sealed = sealed();
     sealed.run_ralph(&["status"]).expect_code(0);

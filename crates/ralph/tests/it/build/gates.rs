@@ -41,17 +41,6 @@ fn a_baseline_that_is_required_stops_a_broken_project() {
     assert_clean(&sealed);
 }
 
-#[test]
-fn a_test_run_without_tests_does_not_pass() {
-    let with = settings(json!({
-        "gates": [{ "kind": "test", "command": "echo 'running 0 tests'" }],
-        "tasks": { "maxAttempts": 1 }
-    }));
-    let sealed = project(&[task("a", &[])], &worker(), &with);
-    build(&sealed, &[]).expect_code(1).expect_stderr("no test ran");
-    assert_statuses(&sealed, &[("a", "failed")]);
-}
-
 /// Settings with agents as gates, whose scenario sees `RALPH_ROLE` as `review`.
 fn judged() -> Value {
     settings(json!({ "gates": [
@@ -112,24 +101,6 @@ fn protected_paths_are_refused_also_when_they_were_changed_before() {
     }
     assert_eq!(sealed.read_file("tests/check.sh"), "exit 1\n");
     assert_eq!(made(&sealed), ["Settings", "ralph[3]: a — The a"]);
-}
-
-#[test]
-fn the_settings_are_always_protected() {
-    let calls = json!([
-        { "when": { "iteration": 1 }, "do": [
-            { "run": { "command": "cp .ralph/settings.json ../old && echo '{}' > .ralph/settings.json" } },
-            handoff("Eased it.")
-        ] },
-        { "do": [
-            { "run": { "command": "cp ../old .ralph/settings.json; echo > a.txt" } }, handoff("Did it.")
-        ] }
-    ]);
-    let sealed = project(&[task("a", &[])], &calls, &settings(json!({})));
-    let before = sealed.read_file(".ralph/settings.json");
-    build(&sealed, &[]).expect_code(0);
-    assert_eq!(sealed.prompts().len(), 2);
-    assert_eq!(sealed.read_file(".ralph/settings.json"), before);
 }
 
 #[test]
