@@ -149,9 +149,7 @@ impl Sealed {
             "retries": { "backoff": "10ms" },
             "preventSleep": false,
         });
-        if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
-            settings.extend(further.clone());
-        }
+        merge_into(&mut settings, further);
         self.write_file(".ralph/settings.json", &format!("{settings:#}"));
     }
 
@@ -211,6 +209,13 @@ impl Sealed {
             String::from_utf8_lossy(&output.stderr)
         );
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Commits everything in the project.
+    #[track_caller]
+    pub fn commit_all(&self, message: &str) {
+        self.run_git(&["add", "-A"]);
+        self.run_git(&["commit", "--quiet", "-m", message]);
     }
 
     /// Returns the subjects of all commits, newest first.
@@ -317,6 +322,13 @@ impl Sealed {
     #[track_caller]
     pub fn wait_for(&self, path: &str) {
         wait_until(path, || self.project_dir().join(path).exists());
+    }
+}
+
+/// Adds the fields of an object to another, over those it has.
+pub fn merge_into(object: &mut Value, further: &Value) {
+    if let (Some(object), Some(further)) = (object.as_object_mut(), further.as_object()) {
+        object.extend(further.clone());
     }
 }
 
@@ -446,6 +458,15 @@ impl Running {
             };
             self.stderr_text.push_str(&line);
         }
+    }
+
+    /// Interrupts a run twice, so that it ends without its agent or gate.
+    #[track_caller]
+    pub fn stop_at_once(mut self) -> Finished {
+        self.send_signal(Signal::INT);
+        self.wait_for("shutting down");
+        self.send_signal(Signal::INT);
+        self.wait_for_end()
     }
 
     /// Waits for the end.

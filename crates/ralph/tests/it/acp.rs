@@ -4,7 +4,7 @@
 use std::fs;
 
 use ralph_testkit::effort;
-use ralph_testkit::sealed::Sealed;
+use ralph_testkit::sealed::{Sealed, merge_into};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -23,9 +23,7 @@ fn peer(sealed: &Sealed, calls: &Value, further: &Value) {
         "retries": { "backoff": "10ms" },
         "preventSleep": false,
     });
-    if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
-        settings.extend(further.clone());
-    }
+    merge_into(&mut settings, further);
     sealed.write_file(".ralph/settings.json", &settings.to_string());
 }
 
@@ -175,12 +173,9 @@ fn interrupted_turn_is_repeated() {
     let sealed = sealed();
     let calls = first(json!([{ "text": "Working." }, { "touch": "begun" }, "hang"]));
     peer(&sealed, &calls, &json!({}));
-    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
-    running.send_signal(Signal::INT);
-    running.wait_for("shutting down");
-    running.send_signal(Signal::INT);
-    running.wait_for_end().expect_code(130);
+    running.stop_at_once().expect_code(130);
     assert_eq!(sealed.survivors(), [""; 0]);
     sealed.run_ralph(&["resume"]).expect_code(0);
 }

@@ -84,8 +84,7 @@ fn new_autorun_files_are_listed_at_the_end() {
     let command = "mkdir -p .vscode; echo '{}' > .vscode/tasks.json; echo x > run.sh; chmod +x run.sh; echo x > src.txt";
     let calls = json!([{ "do": [{ "run": { "command": command } }, { "text": "Did it." }, { "claim": "DONE" }] }]);
     sealed.write_script(&calls, &json!({ "commit": "ralph" }));
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Agent"]);
+    sealed.commit_all("Agent");
     let end = sealed.run_ralph(&["run", "-p", "base"]).expect_code(0);
     assert!(end.stderr.contains("2 changed autorun files"), "{}", end.stderr);
     let report = sealed.run_ralph(&["report"]).expect_code(0).stdout;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use ralph_testkit::effort;
-use ralph_testkit::sealed::{Finished, Running, Sealed};
+use ralph_testkit::sealed::{Finished, Running, Sealed, merge_into};
 use serde_json::{Value, json};
 
 use crate::{repository, sealed};
@@ -42,18 +42,14 @@ fn memory(more: Value) -> Value {
         "project_summary": "A project.", "completed_work": [], "active_constraints": [],
         "architectural_decisions": [], "file_knowledge": []
     });
-    if let (Some(memory), Some(more)) = (memory.as_object_mut(), more.as_object()) {
-        memory.extend(more.clone());
-    }
+    merge_into(&mut memory, &more);
     json!({ "structured": memory })
 }
 
 /// Settings without review and commits, merged with others.
 fn settings(further: Value) -> Value {
     let mut settings = json!({ "review": { "enabled": false }, "commit": "none" });
-    if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
-        settings.extend(further.clone());
-    }
+    merge_into(&mut settings, &further);
     settings
 }
 
@@ -135,8 +131,7 @@ fn compaction_changes_are_reverted_and_its_template_is_configurable() {
     sealed.write_script(&calls, &further);
     sealed.write_file(".ralph/prompts/compact.md", "KEEP IT SHORT\n");
     write_plan(&sealed, &numbered(2));
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     let end = sealed.run_ralph(&["build"]).expect_code(0);
     assert_eq!(roles(&sealed), ["implement", "compact", "implement"]);
     for expect in [

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use ralph_testkit::sealed::Sealed;
+use ralph_testkit::sealed::{Sealed, merge_into};
 
 use crate::{repository, run};
 
@@ -18,8 +18,7 @@ fn worker() -> Value {
 
 fn committed(sealed: &Sealed) {
     sealed.write_file(".gitignore", "/.ralph/\n/ignored\n");
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
 }
 
 fn scm() -> Value {
@@ -229,9 +228,7 @@ fn no_git_query_is_repeated_in_an_iteration() {
         ),
     ] {
         let mut settings = json!({ "commit": "ralph" });
-        if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
-            settings.extend(further.clone());
-        }
+        merge_into(&mut settings, &further);
         assert_eq!(asked_of_git(&repository(), &settings), expect, "{further}");
     }
 }

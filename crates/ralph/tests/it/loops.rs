@@ -10,8 +10,7 @@ use crate::{always, done, first_then, repository, run, sealed};
 
 /// Commits everything, so that only the agent changes the tree.
 fn commit_all(sealed: &Sealed) {
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
 }
 
 #[test]
@@ -294,8 +293,7 @@ fn a_dry_run_shows_everything_and_changes_nothing() {
         "scm": { "command": "git", "tasks": ["commit", "push"] }
     });
     sealed.write_script(&done(), &settings);
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "settings"]);
+    sealed.commit_all("settings");
     let end = run(&sealed, &["--dry-run"]).expect_code(0);
     for text in ["| base", "__sim", "make test", "git commit", "git push"] {
         assert!(end.stdout.contains(text), "{text}:\n{}", end.stdout);

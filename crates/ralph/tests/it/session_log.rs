@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use expect_test::expect;
 use ralph_testkit::sealed::{Finished, Sealed, wait_until};
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{always, done, first_then, repository, run, sealed};
@@ -354,12 +353,9 @@ fn interrupted_run_is_logged_and_resumes_in_a_new_session() {
     let sealed = sealed();
     let waiting = json!([{ "text": "Working." }, { "touch": "begun" }, "hang"]);
     sealed.write_script(&first_then(waiting, json!([{ "claim": "DONE" }])), &json!({}));
-    let mut running = sealed.start_ralph(&["run", "-p", "base"]);
+    let running = sealed.start_ralph(&["run", "-p", "base"]);
     sealed.wait_for("begun");
-    running.send_signal(Signal::INT);
-    running.wait_for("shutting down");
-    running.send_signal(Signal::INT);
-    let end = running.wait_for_end().expect_code(130);
+    let end = running.stop_at_once().expect_code(130);
     check_summary(&sealed, &end, ["1 0 0", "interrupted", "130", "interrupted"]);
     let before = files(&sealed);
     let log = logged(&sealed);

@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use ralph_testkit::sealed::Sealed;
+use ralph_testkit::sealed::{Sealed, merge_into};
 
 use super::{assert_clean, build, commit_all};
 use crate::repository;
@@ -26,9 +26,7 @@ pub(super) fn story(id: &str) -> Value {
 pub(super) fn project(ids: &[&str], calls: &Value, settings: Value) -> Sealed {
     let sealed = repository();
     let mut all = json!({ "tasks": { "keeper": "agent" } });
-    if let (Some(all), Some(further)) = (all.as_object_mut(), settings.as_object()) {
-        all.extend(further.clone());
-    }
+    merge_into(&mut all, &settings);
     sealed.write_script(calls, &all);
     let stories: Vec<Value> = ids.iter().map(|id| story(id)).collect();
     let list = json!({

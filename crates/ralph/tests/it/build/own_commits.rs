@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, SystemTime};
 
 use ralph_testkit::effort;
-use ralph_testkit::sealed::{Finished, Sealed, wait_until};
+use ralph_testkit::sealed::{Finished, Sealed, merge_into, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -26,9 +26,7 @@ pub(super) fn cut_off(sealed: Sealed, cut: Cut, tasks: &[&str], further: Value) 
     let work = "echo half > $RALPH_TASK.txt; test -e waits || { touch waits; sleep 60; }; echo whole > $RALPH_TASK.txt";
     let calls = json!([{ "do": [{ "run": { "command": work } }, handoff("Wrote it.")] }]);
     let mut all = settings(json!({ "baseline": "off" }));
-    if let (Some(all), Some(further)) = (all.as_object_mut(), further.as_object()) {
-        all.extend(further.clone());
-    }
+    merge_into(&mut all, &further);
     sealed.write_script(&calls, &all);
     sealed.write_file(".gitignore", "/waits\n");
     let tasks: Vec<Value> = tasks.iter().map(|id| task(id, &[])).collect();
@@ -123,8 +121,7 @@ fn new_run_starts_from_the_users_commit() {
     for cut in [Cut::Interrupted, Cut::Killed] {
         let sealed = cut_off(repository(), cut, &["a"], json!({}));
         // It contains half of the work.
-        sealed.run_git(&["add", "-A"]);
-        sealed.run_git(&["commit", "-qm", "My own"]);
+        sealed.commit_all("My own");
         assert_refused(&sealed);
         sealed.run_ralph(&["build", "--include-dirty"]).expect_code(0);
         assert_statuses(&sealed, &[("a", "done")]);

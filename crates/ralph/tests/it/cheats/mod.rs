@@ -135,8 +135,7 @@ impl Stage {
     /// Writes the agent and the settings, and commits everything.
     fn script(&self, calls: &Value, settings: Value) {
         self.sealed.write_script(calls, &settings);
-        self.sealed.run_git(&["add", "-A"]);
-        self.sealed.run_git(&["commit", "-qm", "Settings"]);
+        self.sealed.commit_all("Settings");
     }
 
     /// Returns a command with the paths of this environment filled in.

@@ -31,8 +31,7 @@ fn ready(during: During, commit: &str) -> Sealed {
     sealed.write_script(&calls, &settings);
     sealed.write_file(".gitignore", "/.ralph/\n");
     sealed.write_file("theirs.txt", "theirs\n");
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     sealed.run_git(&["branch", "other"]);
     sealed
 }

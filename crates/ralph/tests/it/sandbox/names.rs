@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use ralph_testkit::effort;
-use ralph_testkit::sealed::{Finished, Running, Sealed};
+use ralph_testkit::sealed::{Finished, Running, Sealed, merge_into};
 use serde_json::{Value, json};
 
 use super::backends;
@@ -41,9 +41,7 @@ fn ralph(sealed: &Sealed, environment: &[(&str, String)], words: &[&str]) -> Fin
 fn project(calls: &Value, further: &Value) -> Sealed {
     let sealed = Sealed::with_repository(env!("CARGO_BIN_EXE_ralph"));
     let mut settings = json!({ "review": { "enabled": false } });
-    if let (Some(settings), Some(further)) = (settings.as_object_mut(), further.as_object()) {
-        settings.extend(further.clone());
-    }
+    merge_into(&mut settings, further);
     sealed.write_script(calls, &settings);
     sealed.write_file(
         "plan.json",
@@ -53,8 +51,7 @@ fn project(calls: &Value, further: &Value) -> Sealed {
         }] })
         .to_string(),
     );
-    sealed.run_git(&["add", "-A"]);
-    sealed.run_git(&["commit", "-qm", "Settings"]);
+    sealed.commit_all("Settings");
     sealed
 }
 
